@@ -382,7 +382,8 @@ def check_like(name: str, role: str, expected: PyTree[Array], returned: PyTree[A
 def _kind_and_shapes(tree: PyTree[Array]) -> str:
     leaves = jax.tree.leaves_with_path(tree)
     shapes = ", ".join(f"{jax.tree_util.keystr(path)} {jnp.shape(leaf)}".strip() for path, leaf in leaves)
-    return f"{'an array' if isinstance(tree, jax.Array) else kind_of(tree)} of {shapes}"
+    is_array = isinstance(tree, jax.Array | np.ndarray | jax.ShapeDtypeStruct)
+    return f"{'an array' if is_array else kind_of(tree)} of {shapes}"
 
 
 def concrete_value(function: Callable[..., Array], *trees: Any) -> np.ndarray | None:

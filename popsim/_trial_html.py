@@ -20,6 +20,7 @@ def trial_html(
     timeline: Timeline,
     active: Mapping[str, Any],
     conditions: Mapping[str, Any],
+    environment: str = "",
 ) -> Html:
     """Describe a trial, or stacked trials, of which the timeline of the first one is drawn.
 
@@ -27,6 +28,7 @@ def trial_html(
 
     - `inputs`, `targets`, `timeline`, `conditions`: those of the trial.
     - `active`: by intervention, whether it acts at each time step.
+    - `environment`: the name and the actions of the environment; empty without one.
     """
     leading = _leading_shape(timeline, inputs, targets)
     many = " × ".join(map(str, leading))
@@ -34,7 +36,8 @@ def trial_html(
     summary = (
         f"{timeline.n_steps} steps of {timeline.dt:.3g} s, {timeline.n_steps * timeline.dt:.4g} s in all"
     )
-    parts = [_signals(inputs, targets, len(leading))]
+    parts = [element("p", f"Environment: {environment}")] if environment else []
+    parts += [_signals(inputs, targets, len(leading))]
     if timeline.epochs or timeline.events or active:
         parts += [_drawing(timeline, active, len(leading))]
     if leading and (timeline.epochs or timeline.events):

@@ -19,6 +19,7 @@ from popsim.per_member import (
     with_member_values,
 )
 from popsim.randomness import as_key, trial_keys
+from popsim.session import separate_trials
 from popsim.task import AbstractTask, build_validation_trials, check_task, differs_between_members
 from popsim.trial import Trial, check_trials, n_trials
 
@@ -61,7 +62,7 @@ def evaluate(
         trials = build_validation_trials(task)
     else:
         check_trials("trials", trials)
-    model.check(trials)
+    model.check(separate_trials(trials))
     member_id = as_member_ids("member_id", member_id)
     if member_id.ndim:
         raise ValueError(
@@ -115,7 +116,7 @@ def prepare_trials(ensemble: AbstractModel, task: AbstractTask, trials: Trial | 
         check_trials("trials", trials)
     each_its_own = trials is None and differs_between_members(task)
     trials = validation_trials(task, n_members(ensemble)) if trials is None else trials
-    member(ensemble, 0).check(merge_member_axis(trials) if each_its_own else trials)
+    member(ensemble, 0).check(separate_trials(merge_member_axis(trials) if each_its_own else trials))
     return trials, each_its_own
 
 

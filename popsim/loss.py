@@ -10,6 +10,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
@@ -27,6 +28,7 @@ from popsim._text_checks import one_line
 from popsim.model import AbstractModel
 from popsim.per_member import PerMember, check_of_one_member
 from popsim.schedules import LAST_BATCH, AbstractBatchSchedule
+from popsim.session import separate_trials, split_time
 from popsim.trial import Trial, TrialAtStep
 
 __all__ = ["LossValues", "AbstractLossTerm", "FunctionTerm", "Loss"]
@@ -209,9 +211,12 @@ class Loss(eqx.Module):
     def __call__(self, states: PyTree[Array], trial: Trial, model: AbstractModel) -> LossValues:
         """Return the weighted terms of one trial; arguments as for `AbstractLossTerm`.
 
-        A weight that follows a schedule has its final value; use `at_batch` for another.
+        A weight that follows a schedule has its final value; use `at_batch` for another. Of a session the
+        values are the mean of those of its trials.
         """
         check_of_one_member("loss", self)
+        if trial.session is not None:
+            return self._mean_over_session(states, trial, model)
         weights: dict = self.at_batch(LAST_BATCH).weights
         values = {}
         for term in self.terms:
@@ -222,6 +227,13 @@ class Loss(eqx.Module):
                 raise ValueError(f"term {term.name!r} of `loss` must be a scalar, got {value_kind}.")
             values[term.name] = weights[term.name] * value
         return LossValues(values)
+
+    def _mean_over_session(self, states: PyTree[Array], session: Trial, model: AbstractModel) -> LossValues:
+        """Return the mean of the terms over the trials of a session."""
+        trials = separate_trials(session)
+        apart = split_time(states, trials.timeline.n_steps)
+        values = jax.vmap(lambda states, trial: self(states, trial, model))(apart, trials)
+        return jax.tree.map(lambda of_trials: jnp.mean(of_trials, axis=0), values)
 
     def at_batch(self, batch: int | Int[Array, ""]) -> "Loss":
         """Return the loss in a training batch, with scheduled weights replaced by their values."""

@@ -1,6 +1,7 @@
 """The base class of models, and their simulation over a trial."""
 
 import abc
+from collections.abc import Collection
 from typing import Any
 
 import equinox as eqx
@@ -8,13 +9,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
-from popsim._checks import short_repr
+from popsim._checks import kind_of, short_repr
 from popsim._compiled import jit
 from popsim._html import show_or_print
 from popsim._model_html import model_html
 from popsim._text_checks import one_line
 from popsim.randomness import as_key, key_stream
-from popsim.trial import StepInput, Trial, check_one_trial
+from popsim.session import separate_trials
+from popsim.trial import SessionTrials, StepInput, Trial, check_one_trial, n_trials
 
 __all__ = ["AbstractModel", "simulate"]
 
@@ -90,6 +92,22 @@ class AbstractModel(eqx.Module):
         - `key`: for the noise of this step.
         """
 
+    def resume(
+        self, trial: Trial, state: PyTree[Array], carry: Collection[str], *, key: Key[Array, ""]
+    ) -> PyTree[Array]:
+        """Return the state before the first step of the next trial of a session; by default refused.
+
+        **Arguments:**
+
+        - `trial`: the trial that begins.
+        - `state`: the state after the last step of the one before.
+        - `carry`: what continues: some of "environment" and "hidden". The rest is that of `init`.
+        - `key`: for random initial states.
+        """
+        raise ValueError(
+            f"`model` must define how a trial of a session follows another, by `resume`, got {kind_of(self)}."
+        )
+
     def record(self, state: PyTree[Array]) -> PyTree[Array]:
         """Return the part of a state that `simulate` keeps: by default, all but what is `Unrecorded`."""
         return jax.tree.map(
@@ -117,6 +135,9 @@ def check_model(name: str, model: Any) -> None:
 
 def initial_state(model: AbstractModel, trial: Trial, *, key: PRNGKeyArray) -> PyTree[Array]:
     """Return the state from which `simulate` with the same key starts."""
+    if trial.session is not None:
+        trial = jax.tree.map(lambda leaf: leaf[0], separate_trials(trial))
+        key = jax.random.fold_in(key, 0)
     return model.init(trial, key=key_stream(key, "initial state"))
 
 
@@ -130,7 +151,7 @@ def simulate(model: AbstractModel, trial: Trial, *, remat: bool = False, key: PR
     **Arguments:**
 
     - `model`: the model.
-    - `trial`: one trial.
+    - `trial`: one trial, or a session of trials (`popsim.session.join_trials`).
     - `remat`: whether to recompute each step in the backward pass, which trades time for memory.
     - `key`: the key of the trial; the noise of step t depends only on it and on t.
 
@@ -140,6 +161,22 @@ def simulate(model: AbstractModel, trial: Trial, *, remat: bool = False, key: PR
     key = as_key(key)
     check_model("model", model)
     check_one_trial("trial", trial)
+    try:
+        if trial.session is not None:
+            return _simulate_session(model, trial, trial.session, remat, key=key)
+        _, states = _run(model, trial, initial_state(model, trial, key=key), remat, key=key)
+    except TypeError as error:
+        raise ValueError(
+            "`model` must run `trial`, a model of one member that takes its inputs, got a TypeError: "
+            f"{one_line(error):.400}"
+        ) from error
+    return states
+
+
+def _run(
+    model: AbstractModel, trial: Trial, start: PyTree[Array], remat: bool, *, key: Key[Array, ""]
+) -> tuple[PyTree[Array], PyTree[Array]]:
+    """Return the state after the last step of a trial that is no session, and the recorded states."""
     step_key = key_stream(key, "steps")
 
     def step(state, at_step):
@@ -151,13 +188,25 @@ def simulate(model: AbstractModel, trial: Trial, *, remat: bool = False, key: PR
     active = {name: schedule.active for name, schedule in trial.interventions.items()}
     # In a scan, `prevent_cse` is not needed, and would foil other optimizations.
     body = jax.checkpoint(step, prevent_cse=False) if remat else step
-    steps = (jnp.arange(trial.timeline.n_steps), trial.inputs, active)
-    try:
-        start = initial_state(model, trial, key=key)
-        _, states = jax.lax.scan(body, start, steps)
-    except TypeError as error:
-        raise ValueError(
-            "`model` must run `trial`, a model of one member that takes its inputs, got a TypeError: "
-            f"{one_line(error):.400}"
-        ) from error
-    return states
+    return jax.lax.scan(body, start, (jnp.arange(trial.timeline.n_steps), trial.inputs, active))
+
+
+def _simulate_session(
+    model: AbstractModel, trial: Trial, session: SessionTrials, remat: bool, *, key: Key[Array, ""]
+) -> PyTree[Array]:
+    """Return the recorded states of all trials of a session, one after the other."""
+    trials = separate_trials(trial)
+    numbers = jnp.arange(n_trials(trials))
+
+    def run_trial(start, of_trial):
+        number, trial, following = of_trial
+        end, states = _run(model, trial, start, remat, key=jax.random.fold_in(key, number))
+        end = jax.lax.stop_gradient(end) if session.cut_gradient else end
+        next_key = key_stream(jax.random.fold_in(key, number + 1), "initial state")
+        # After the last trial the first one follows here, which nobody sees.
+        return model.resume(following, end, session.carry, key=next_key), states
+
+    following = jax.tree.map(lambda leaf: jnp.roll(leaf, -1, axis=0), trials)
+    start = initial_state(model, trial, key=key)
+    _, states = jax.lax.scan(run_trial, start, (numbers, trials, following))
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), states)

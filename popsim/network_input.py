@@ -43,7 +43,9 @@ class Scaling(eqx.Module):
 
 def inputs_by_name(inputs: PyTree[Array]) -> dict[str, PyTree[Array]]:
     """Return the inputs of a trial by name; inputs without names are called "inputs"."""
-    return dict(inputs) if isinstance(inputs, Mapping) else {"inputs": inputs}
+    if isinstance(inputs, Mapping):
+        return dict(inputs)
+    return {"inputs": inputs} if jax.tree.leaves(inputs) else {}
 
 
 def network_input(
@@ -53,7 +55,7 @@ def network_input(
 
     **Arguments:**
 
-    - `inputs`: the trial's inputs at this step.
+    - `inputs`: the trial's inputs at this step, and what its environment shows.
     - `feedback`: the features that arrive at this step, by channel.
     - `scaling`: the scaling of inputs and channels, by name.
     """

@@ -1,5 +1,6 @@
 """Senses and sensory channels, and the number of inputs that a network gets with them."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -18,18 +19,23 @@ from popsim._checks import (
     short_repr,
 )
 from popsim._plain_values import plain_number
+from popsim.environment import Observation
 from popsim.hand import HandState
+from popsim.interaction import observation_to_come, showing
 from popsim.network_input import inputs_by_name
 from popsim.networks import NetworkState
 from popsim.noise import AbstractNoise, NoNoise
 from popsim.parameters import Constants
 from popsim.plants import AbstractPlant, MuscleReadings, MusculoskeletalPlant
 from popsim.plants.base import evaluate_rest
+from popsim.randomness import seed_key
+from popsim.session import separate_trials
 from popsim.states import LoopState
 from popsim.trial import Trial, check_trials
 
 __all__ = [
     "SensoryChannel",
+    "Shown",
     "vision",
     "proprioception",
     "joints",
@@ -142,6 +148,29 @@ def spindle_firing(state: LoopState, plant: AbstractPlant) -> Float[Array, " fea
     return jnp.maximum(82 + 4.3 * power + 2 * beyond + 50 * readings.activation, 0.0)
 
 
+@dataclasses.dataclass(frozen=True)
+class Shown:
+    """A sense of what the environment shows under a name: `SensoryChannel(Shown("target"), delay=0.1)`.
+
+    The channel must have the same name, so that the network receives it from the channel alone.
+
+    **Arguments:**
+
+    - `name`: in the observation of the environment.
+    """
+
+    name: str
+
+    def __call__(self, state: LoopState, plant: AbstractPlant) -> Float[Array, " features"]:
+        """Return the observation at this step."""
+        shown = observation_to_come(state.interaction)
+        if self.name not in shown:
+            raise ValueError(
+                f"`name` of Shown must be in what the environment shows, {sorted(shown)}, got {self.name!r}."
+            )
+        return shown[self.name]
+
+
 def _muscles(state: LoopState, plant: AbstractPlant) -> tuple[MuscleReadings, MusculoskeletalPlant]:
     if not isinstance(plant, MusculoskeletalPlant):
         raise ValueError(f"`plant` must have muscles to be sensed, got {type(plant).__name__}.")
@@ -153,8 +182,9 @@ def network_input_names(
 ) -> dict[str, int]:
     """Return how many numbers each named input of a network has, in the order in which the network gets them.
 
-    These are the trial's inputs, then the senses, both sorted by name: those of a `SensorimotorLoop` or,
-    without a body, of a `NetworkModel`. Inputs of a trial without names are called "inputs".
+    These are the trial's inputs with what its environment shows, and then the senses, both sorted by name:
+    those of a `SensorimotorLoop` or, without a body, of a `NetworkModel`. Inputs of a trial without names are
+    called "inputs". What a channel of the same name senses is not received directly.
 
     **Arguments:**
 
@@ -163,6 +193,7 @@ def network_input_names(
     - `channels`: the senses of the body, by name.
     """
     check_trials("trials", trials)
+    trials = separate_trials(trials)
     if (plant is None) != (channels is None):
         raise ValueError("`plant` and `channels` must be given together, or none of them.")
     if plant is not None and not isinstance(trials.init, HandState):
@@ -172,23 +203,31 @@ def network_input_names(
         )
     senses = {} if channels is None else channels_by_name(channels)
 
-    def feedback(trial: Trial) -> dict[str, Array]:
+    def feedback(trial: Trial, shown: Observation) -> dict[str, Array]:
         if plant is None:
             return {}
         idle = NetworkState(jnp.zeros(0), jnp.zeros(plant.n_commands))
         state = LoopState.at_rest(*evaluate_rest(plant, trial.init.position), idle)
+        state = dataclasses.replace(state, interaction=showing(shown) if shown else None)
         return {name: channel.sense(state, plant) for name, channel in senses.items()}
 
-    def first_received(trials: Trial) -> tuple[dict[str, PyTree[Array]], dict[str, Array]]:
+    def first_received(trials: Trial) -> tuple[dict[str, PyTree[Array]], Observation, dict[str, Array]]:
         first = jax.tree.map(lambda leaf: leaf[0], trials)
-        return jax.tree.map(lambda leaf: leaf[0], inputs_by_name(first.inputs)), feedback(first)
+        inputs = jax.tree.map(lambda leaf: leaf[0], inputs_by_name(first.inputs))
+        _, shown = ((), {}) if first.environment is None else first.environment.init(key=seed_key(0))
+        direct = {name: values for name, values in shown.items() if name not in senses}
+        return inputs, direct, feedback(first, shown)
 
-    parts = jax.eval_shape(first_received, trials)
-    if twice := set(parts[0]) & set(parts[1]):
+    parts = eqx.filter_eval_shape(first_received, trials)
+    if twice := set(parts[0]) & set(parts[2]):
         raise ValueError(f"`channels` must not have the names of inputs of the trial: {sorted(twice)}.")
+    if twice := set(parts[0]) & set(parts[1]):
+        raise ValueError(
+            f"`environment` of a trial must not show what has the name of an input: {sorted(twice)}."
+        )
     return {
         name: sum(leaf.size for leaf in jax.tree.leaves(part[name]))
-        for part in parts
+        for part in (parts[0] | parts[1], parts[2])
         for name in sorted(part)
     }
 

@@ -1,12 +1,18 @@
 """The states of models."""
 
+import dataclasses
+from collections.abc import Collection
+from typing import TypeVar
+
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
 from popsim.hand import HandState
+from popsim.interaction import Interaction, resume_interaction
 from popsim.model import DelayBuffer
 from popsim.networks import NetworkState
+from popsim.trial import Trial
 
 __all__ = ["LoopState", "NetworkModelState"]
 
@@ -29,6 +35,8 @@ class LoopState(eqx.Module):
     - `external_torque`: the external generalised force on the coordinates of the body (for an arm the
         torques, in N m) at the start of this step, in addition to `external_force`.
     - `start`: the position of the hand at the start of the trial, in m.
+
+    `interaction` is the exchange with the environment; None in trials without one.
     """
 
     feedback: dict[str, Float[Array, "*axes features"]]
@@ -42,6 +50,7 @@ class LoopState(eqx.Module):
     unit_input: Float[Array, "*axes hidden"] | None = None
     external_torque: Float[Array, "*axes coordinates"] | None = None
     start: Float[Array, "*axes space"] | None = None
+    interaction: Interaction | None = None
 
     @classmethod
     def at_rest(cls, body: PyTree[Array], hand: HandState, network: NetworkState) -> "LoopState":
@@ -65,6 +74,31 @@ class LoopState(eqx.Module):
         )
 
 
+StateType = TypeVar("StateType", bound="LoopState | NetworkModelState")
+
+
+def continue_state(
+    fresh: StateType, ended: StateType, trial: Trial, carry: Collection[str], *, key: Key[Array, ""]
+) -> StateType:
+    """Return the state before the first step of a trial of a session.
+
+    **Arguments:**
+
+    - `fresh`: the state from which the trial would begin by itself.
+    - `ended`: the state after the last step of the trial before.
+    - `trial`: the trial that begins.
+    - `carry`: what continues: some of "environment" and "hidden".
+    - `key`: the key of the initial state of the trial.
+    """
+    if "hidden" in carry:
+        fresh = dataclasses.replace(fresh, network=ended.network)
+    if "environment" in carry and trial.environment is not None:
+        assert fresh.interaction is not None and ended.interaction is not None
+        resumed = resume_interaction(trial.environment, fresh.interaction, ended.interaction, key=key)
+        fresh = dataclasses.replace(fresh, interaction=resumed)
+    return fresh
+
+
 class NetworkModelState(eqx.Module):
     """The state of a `NetworkModel`.
 
@@ -72,8 +106,10 @@ class NetworkModelState(eqx.Module):
     - `received`: the input of the network at this step; None unless a trial schedules an intervention after
         "sense".
     - `unit_input`: the current added to the input of its units; None unless a trial schedules one.
+    - `interaction`: the exchange with the environment; None in trials without one.
     """
 
     network: NetworkState
     received: Float[Array, "*axes inputs"] | None = None
     unit_input: Float[Array, "*axes hidden"] | None = None
+    interaction: Interaction | None = None

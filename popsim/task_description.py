@@ -13,6 +13,11 @@ from popsim._checks import check_instance, check_positive_int, kind_of, short_re
 from popsim._compiled import jit
 from popsim._html import Html, element, plain_table, prose, show_or_print, shown_object
 from popsim._text_tables import align
+from popsim.environment_description import (
+    EnvironmentDescription,
+    describe_environment,
+    rows_of_environment,
+)
 from popsim.per_member import check_of_one_member
 from popsim.randomness import key_stream, seed_key
 from popsim.schedules import LAST_BATCH
@@ -122,6 +127,7 @@ class TaskDescription:
     - `name`, `summary`: as returned by `named_task`.
     - `dt`, `n_steps`: the time step in seconds, and the number of time steps of a trial.
     - `n_drawn`, `n_validation_trials`: the number of drawn trials described, and of validation trials.
+    - `environment`: the environment of the trials; None without one.
     """
 
     name: str
@@ -136,6 +142,7 @@ class TaskDescription:
     events: tuple[EventDescription, ...]
     conditions: tuple[ConditionDescription, ...]
     interventions: tuple[InterventionDescription, ...]
+    environment: EnvironmentDescription | None = None
 
     def __str__(self) -> str:
         head = [f"{self.name}: {self.summary}" if self.summary else self.name]
@@ -175,6 +182,7 @@ class TaskDescription:
             for intervention in self.interventions
         ]
         yield [("interventions", "in trials", "active (s)", "parameters"), *interventions]
+        yield [("environment", "", "at a step"), *rows_of_environment(self.environment)]
 
 
 def description_html(description: TaskDescription) -> Html:
@@ -257,6 +265,7 @@ def describe_task(task: MakesTrials, *, batch: int = LAST_BATCH) -> TaskDescript
         interventions=tuple(
             _intervention(name, schedule, dt) for name, schedule in trials.interventions.items()
         ),
+        environment=describe_environment(trials.environment),
     )
 
 

@@ -14,6 +14,7 @@ from popsim._checks import as_float_array, check_finite, check_instance, check_p
 from popsim._compiled import jit_fast_compile
 from popsim._html import show_or_print
 from popsim._trial_html import trial_html
+from popsim.environment import AbstractEnvironment, check_environment
 from popsim.hand import HandState
 from popsim.windows import Timeline
 
@@ -123,11 +124,25 @@ class StepInput(eqx.Module):
     """A trial at one time step, as passed to `AbstractModel.step`.
 
     `inputs` are the trial's inputs at this step; `interventions` holds the parameters of each scheduled
-    intervention, and whether it is active at this step.
+    intervention, and whether it is active at this step. `environment` is that of the trial, or None.
     """
 
     inputs: PyTree[Array]
     interventions: dict[str, InterventionSchedule]
+    environment: AbstractEnvironment | None = None
+
+
+class SessionTrials(eqx.Module):
+    """The trials of which a session consists; see `popsim.session.join_trials`.
+
+    - `trials`: the trials, stacked; without inputs and targets, which are those of the session.
+    - `carry`: what continues from one trial to the next: some of "environment" and "hidden".
+    - `cut_gradient`: whether the gradient ends where a trial begins.
+    """
+
+    trials: "Trial"
+    carry: tuple[str, ...] = eqx.field(static=True)
+    cut_gradient: bool = eqx.field(static=True)
 
 
 class Trial(eqx.Module):
@@ -144,6 +159,9 @@ class Trial(eqx.Module):
     - `timeline`: the time step, the number of steps, epochs and events.
     - `interventions`: the schedule of each intervention, by name.
     - `conditions`: labels of the trial for analysis, such as the direction of its target.
+    - `environment`: what answers to the network within the trial; None for most tasks. A trial with an
+        environment may have no inputs and no targets, `()`; it then needs an epoch or an event.
+    - `session`: the trials of which a session consists, see `popsim.session.join_trials`; None for one trial.
     """
 
     init: PyTree[Array]
@@ -152,8 +170,12 @@ class Trial(eqx.Module):
     timeline: Timeline
     interventions: dict[str, InterventionSchedule] = eqx.field(default_factory=dict)
     conditions: dict[str, Array] = eqx.field(default_factory=dict)
+    environment: AbstractEnvironment | None = None
+    session: SessionTrials | None = None
 
     def __check_init__(self):
+        if self.environment is not None:
+            check_environment(self.environment)
         check_instance("timeline", self.timeline, Timeline, "a Timeline(dt=0.01, n_steps=100)")
         for name in ("interventions", "conditions"):
             check_instance(name, getattr(self, name), Mapping, f"a mapping of {name} by name")
@@ -170,6 +192,11 @@ class Trial(eqx.Module):
         _check_has_features("inputs", self.inputs)
         if is_bare(self.targets):
             _check_has_features("targets", self.targets)
+        if not jax.tree.leaves((self.inputs, self.targets, self.timeline)):
+            raise ValueError(
+                "`timeline` of a trial without inputs and targets must have an epoch or an event, by which "
+                f'stacked trials are recognised, such as epochs={{"trial": (0, {n_steps})}}, got none.'
+            )
         for path, leaf in jax.tree.leaves_with_path(self.inputs):
             if not jnp.issubdtype(leaf.dtype, jnp.floating):
                 raise ValueError(
@@ -183,7 +210,7 @@ class Trial(eqx.Module):
             name: InterventionSchedule(schedule.parameters, active[name])
             for name, schedule in self.interventions.items()
         }
-        return StepInput(inputs, interventions)
+        return StepInput(inputs, interventions, self.environment)
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: inputs and targets, the timeline, and trials by condition."""
@@ -194,9 +221,14 @@ class Trial(eqx.Module):
                 self.timeline,
                 {name: schedule.active for name, schedule in self.interventions.items()},
                 self.conditions,
+                _environment_text(self.environment),
             ),
             self,
         )
+
+
+def _environment_text(environment: AbstractEnvironment | None) -> str:
+    return "" if environment is None else f"{type(environment).__name__}, {environment.actions}"
 
 
 class TrialAtStep(eqx.Module):
@@ -243,10 +275,14 @@ def is_bare(targets: Any) -> bool:
 
 
 def is_stacked(trials: Trial) -> bool:
-    """Return whether inputs and targets have the axes (trial, time, ...) rather than those of one trial."""
-    n_steps = trials.timeline.n_steps
+    """Return whether a trial has the axes of stacked trials, (trial, time, ...), rather than of one trial."""
+    timeline = trials.timeline
     leaves = jax.tree.leaves((trials.inputs, trials.targets))
-    return all(leaf.ndim >= 2 and leaf.shape[1] == n_steps for leaf in leaves)
+    if not leaves:
+        times = [(steps.ndim, 1) for steps in timeline.epochs.values()]
+        times += [(step.ndim, 0) for step in timeline.events.values()]
+        return all(n_axes > of_one for n_axes, of_one in times)
+    return all(leaf.ndim >= 2 and leaf.shape[1] == timeline.n_steps for leaf in leaves)
 
 
 def check_trials(name: str, trials: Any) -> None:
@@ -269,7 +305,8 @@ def check_one_trial(name: str, trial: Any) -> None:
     """Raise `ValueError` unless the argument called `name` is a trial that is not stacked."""
     check_instance(name, trial, Trial, "one Trial")
     n_steps = trial.timeline.n_steps
-    if is_stacked(trial) and any(leaf.shape[0] != n_steps for leaf in jax.tree.leaves(trial.inputs)):
+    series = jax.tree.leaves((trial.inputs, trial.targets))
+    if is_stacked(trial) and (not series or any(leaf.shape[0] != n_steps for leaf in series)):
         raise ValueError(
             f"`{name}` must be one trial, got {n_trials(trial)} stacked ones: popsim.evaluate runs them all."
         )

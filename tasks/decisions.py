@@ -114,12 +114,13 @@ class AbstractGoTask(AbstractTask):
         )
 
 
-def _motion_coherences() -> Choice:
+def motion_coherences() -> Choice:
+    """Return the coherences of Roitman & Shadlen 2002, J Neurosci 22:9475, without zero."""
     percent = jnp.array([3.2, 6.4, 12.8, 25.6, 51.2])
     return Choice(jnp.concatenate([-percent[::-1], percent]) / 100)
 
 
-def _check_coherence(name: str, value: Any) -> None:
+def check_coherence(name: str, value: Any) -> None:
     """Raise `ValueError` for finite bounds outside [-1, 1], such as percentages."""
     check_fraction(name, jnp.where(jnp.isfinite(value), abs(value), 0.0))
 
@@ -154,7 +155,7 @@ class PerceptualDecision(AbstractGoTask):
 
     n_streams: Literal[1, 2] = eqx.field(static=True, kw_only=True, default=2)
     coherence: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=_motion_coherences
+        kw_only=True, converter=as_distribution, default_factory=motion_coherences
     )
     noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.05)
     stimulus: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
@@ -162,7 +163,7 @@ class PerceptualDecision(AbstractGoTask):
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.9)
 
     def __check_init__(self):
-        check_drawn("coherence", self.coherence, _check_coherence)
+        check_drawn("coherence", self.coherence, check_coherence)
         if self.n_streams not in (1, 2):
             raise ValueError(f"`n_streams` must be 1 or 2, got {self.n_streams}.")
 

@@ -12,17 +12,23 @@ from popsim.hand import Workspace
 from popsim.plants import TwoLinkArm
 from popsim.task import AbstractTask
 from popsim.tasks.adaptation import adaptation_plan, channel_trials, load_pulses, random_forces
+from popsim.tasks.bandits import BernoulliBandit, DriftingBandit, ReversalLearning
 from popsim.tasks.decisions import ContextIntegration, PerceptualDecision
 from popsim.tasks.flip_flop import FlipFlop
+from popsim.tasks.interactive_reaches import HeldReach
+from popsim.tasks.interception import GoBeforeYouKnow, Interception
 from popsim.tasks.memory import DelayedComparison, DelayedMatchToSample, DelayedResponse
 from popsim.tasks.multi_task import MultiTask
 from popsim.tasks.reach_sequences import SequentialReaches, TargetJump
 from popsim.tasks.reaching import CenterOutReaches, DelayedReaches, RandomReaches
+from popsim.tasks.timed_decisions import PostDecisionWager, ReactionTimeDecision
+from popsim.tasks.timed_responses import AntiResponse, GoNoGo
 from popsim.tasks.timing import ReadySetGo, SineGeneration
 from popsim.tasks.tracking import PosturalHold, RandomWalk, Tracking
+from popsim.tasks.two_step import TwoStepTask
 from popsim.tasks.wrappers import WithInterventions
 
-__all__ = ["COGNITIVE_TASKS", "TASKS", "MotorTask", "register_task"]
+__all__ = ["COGNITIVE_TASKS", "REWARD_TASKS", "TASKS", "MotorTask", "register_task"]
 
 Range = float | tuple[float, float]
 """A number, or the bounds of a uniform distribution."""
@@ -243,6 +249,9 @@ MOTOR_TASKS: dict[str, Callable[..., AbstractTask]] = {
     "random-loads": MotorTask(_reach_under_loads),
     "force-field-adaptation": MotorTask(_curl_field_adaptation),
     "visuomotor-rotation": MotorTask(_rotation_adaptation),
+    "held-reach": MotorTask(HeldReach),
+    "interception": MotorTask(Interception),
+    "go-before-you-know": MotorTask(GoBeforeYouKnow),
 }
 """Motor tasks, by default in the workspace of a two-link arm."""
 
@@ -260,7 +269,19 @@ COGNITIVE_TASKS: dict[str, Callable[..., AbstractTask]] = {
 }
 """Tasks for networks without a body."""
 
-TASKS: dict[str, Callable[..., AbstractTask]] = {**MOTOR_TASKS, **COGNITIVE_TASKS}
+REWARD_TASKS: dict[str, Callable[..., AbstractTask]] = {
+    "bandit": BernoulliBandit,
+    "drifting-bandit": DriftingBandit,
+    "reversal-learning": ReversalLearning,
+    "two-step": TwoStepTask,
+    "reaction-time-decision": ReactionTimeDecision,
+    "post-decision-wager": PostDecisionWager,
+    "go-no-go": GoNoGo,
+    "anti-response": AntiResponse,
+}
+"""Tasks for networks without a body that learn from reward."""
+
+TASKS: dict[str, Callable[..., AbstractTask]] = {**MOTOR_TASKS, **COGNITIVE_TASKS, **REWARD_TASKS}
 """All tasks, those of `register_task` among them."""
 
 
@@ -274,10 +295,10 @@ def register_task(name: str) -> Callable[[Any], Any]:
 
     **Arguments:**
 
-    - `name`: the name, such as "go-no-go".
+    - `name`: the name, such as "set-shifting".
     """
     if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
-        raise ValueError(f"`name` of a task must be a word such as 'go-no-go', got {short_repr(name)}.")
+        raise ValueError(f"`name` of a task must be a word such as 'set-shifting', got {short_repr(name)}.")
 
     def register(build: Any) -> Any:
         named = _named_builder(name, build)

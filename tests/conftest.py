@@ -14,9 +14,9 @@ import jaxtyping
 import matplotlib
 import matplotlib.pyplot as plt
 import pytest
+from signature_checks import check_signatures
 
-_CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"  # an int is a float
-jaxtyping.install_import_hook("popsim", _CHECKER)  # to the end: popsim imports its modules on first use
+check_signatures("popsim")  # to the end: popsim imports its modules on first use
 
 from bodies import ARMS, PLANTS  # noqa: E402
 from small_reaches import small_reach_setup  # noqa: E402

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 from matplotlib.axes import Axes
 
+from popsim.analysis.figures._shown import shown_signals
 from popsim.analysis.figures.style import COLORS, extend_limits
 from popsim.hand import HandState
 from popsim.trial import OutputTarget, Trial, n_trials
@@ -158,7 +159,8 @@ def draw_task_trials(axes: Shaped[np.ndarray, "row trial"], trials: Trial) -> Sh
 
     The first of several features has the thickest line, so that none is hidden; more than six are drawn as an
     image, the first at the bottom. Target outputs are pale at steps that do not count; the height of the grey
-    strip below them is the weight of each step. Interventions are bars while they are active.
+    strip below them is the weight of each step. Interventions are bars while they are active. What an
+    environment shows is drawn for random actions, or for a hand on its targets.
 
     **Arguments:**
 
@@ -203,6 +205,8 @@ def _rows(trials: Trial) -> list[Row]:
     else:
         for path, values in jax.tree.leaves_with_path(targets):
             rows += [("target\n" + _name(path), _signal(values, dt))]
+    for name, values in shown_signals(trials).items():
+        rows += [(f"shown\n{textwrap.fill(name, 16)}", _signal(values, dt))]
     if trials.interventions:
         rows += [("interventions", _interventions(trials))]
     return rows

@@ -145,16 +145,22 @@ def _draw_and_describe(name: str, drawing: Path) -> list[str]:
     return _trial_parts(name, description)
 
 
+_OF_ENVIRONMENTS = (
+    "What the environment shows is drawn for random actions, or for a hand on its targets, and follows the "
+    "inputs where a network receives them."
+)
+
+
 def _trial_parts(name: str, description: TaskDescription) -> list[str]:
     parts = [
         f"![{N_TRIALS} trials of {name}]({Path(_drawing(name)).name}){{ .trials }}",
         f"{description.n_steps} steps of {description.dt:.3g} s make a trial of "
         f"{description.n_steps * description.dt:.3g} s. {description.n_validation_trials} trials validate. "
         f"The tables are of {description.n_drawn} drawn trials; three numbers are the lowest, the mean and "
-        "the highest.",
+        "the highest." + ("" if description.environment is None else f" {_OF_ENVIRONMENTS}"),
     ]
     for (title, *columns), *rows in description.sections():
-        if title == "inputs":
+        if title == "inputs" and rows:
             columns, rows = ["columns", *columns], _with_columns(rows, description.inputs)
             parts += [
                 "## Inputs",

@@ -182,6 +182,24 @@ def draw_gradient(axes: Axes) -> None:
     axes.set(xlim=(-0.1, 8.5), ylim=(0.35, 2.55))
 
 
+def draw_environment(axes: Axes) -> None:
+    """Draw how a network and the environment of its trial act on each other."""
+    box(axes, (2.2, 1.9), "network", color=BLUE)
+    box(axes, (4.9, 1.9), "policy", color=BLUE)
+    box(axes, (7.6, 1.9), "environment", color=ORANGE)
+    arrow(axes, (3.1, 1.9), (4.0, 1.9))
+    arrow(axes, (5.8, 1.9), (6.7, 1.9))
+    note(axes, 3.55, 2.12, "output")
+    note(axes, 6.25, 2.12, "action")
+    arrow(axes, (0.3, 1.9), (1.3, 1.9))
+    note(axes, 0.25, 2.12, "inputs of the trial", align="center")
+    axes.plot([7.6, 7.6, 1.9], [1.66, 0.75, 0.75], color=GREY, lw=1.0)
+    arrow(axes, (1.9, 0.75), (1.9, 1.64))
+    note(axes, 4.9, 0.93, "what it shows: enters the network at the next step", color=ORANGE)
+    note(axes, 4.9, 0.5, "reward, done, record: into states.interaction", color=ORANGE)
+    axes.set(xlim=(-0.7, 8.7), ylim=(0.25, 2.4))
+
+
 DRAWINGS: dict[str, tuple[Callable[[Axes], None], float]] = {
     "trial": (draw_trial, 2.5),
     "state": (draw_state, 1.9),
@@ -189,6 +207,7 @@ DRAWINGS: dict[str, tuple[Callable[[Axes], None], float]] = {
     "randomness": (draw_randomness, 1.4),
     "history": (draw_history, 1.8),
     "gradient": (draw_gradient, 1.7),
+    "environment": (draw_environment, 1.6),
 }
 
 

@@ -273,6 +273,8 @@ class SweepScript:
     """a line to run before popsim, such as "module load python"; repeat it for others"""
     without_lock: tyro.conf.FlagCreatePairsOff[bool] = False
     """write to a disk that cannot lock files; only if no other process writes there"""
+    tensorboard: tyro.conf.FlagCreatePairsOff[bool] = False
+    """write events for TensorBoard (popsim[tensorboard]) into the folder tensorboard of each cell"""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """the script; by default sweep.sbatch in the folder of the sweep"""
     overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
@@ -284,6 +286,8 @@ class SweepScript:
 
         if not self.slurm:
             raise ValueError("popsim sweep script must be given --slurm: there is no other kind of script.")
+        if self.tensorboard:
+            check_tensorboard()
         options = SlurmOptions(
             partition=self.partition,
             time=self.time,
@@ -295,6 +299,7 @@ class SweepScript:
             options=self.slurm_option,
             setup=self.setup,
             without_lock=self.without_lock,
+            enable_tensorboard=self.tensorboard,
         )
         path = write_slurm_script(open_sweep(self.path), options, self.out, overwrite=self.overwrite)
         print(path)

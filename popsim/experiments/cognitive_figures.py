@@ -1,5 +1,7 @@
 """The figures of experiments on cognitive tasks."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -11,6 +13,7 @@ from popsim.analysis.figures import draw_channels, figure_style
 from popsim.analysis.figures.tasks import draw_named_times
 from popsim.experiments.reach_figures import draw_learning_figures
 from popsim.experiments.run_figure import RunFigure
+from popsim.interaction import Interaction
 from popsim.senses import inputs_by_name
 from popsim.trial import Trial, n_trials
 
@@ -29,15 +32,22 @@ def n_examples(trials: Trial) -> int:
     return len(_example_trials(n_trials(trials)))
 
 
-def _caption(trials: Trial) -> str:
+def _caption(trials: Trial, below: str) -> str:
     return (
         f"{n_examples(trials)} of {n_trials(trials)} validation trials: what a network receives; "
-        "below it what member 0 puts out (thin) and should put out (dashed, where it counts). "
+        f"below it what member 0 {below}. "
         "Epochs are shaded, events are lines. Examples of one member; the table says how well all of them do."
     )
 
 
-def draw_trials(trials: Trial, outputs: np.ndarray, targets: np.ndarray, *, label: str) -> Figure:
+def draw_trials(
+    trials: Trial,
+    outputs: np.ndarray,
+    targets: np.ndarray,
+    *,
+    further: Mapping[str, np.ndarray] = MappingProxyType({}),
+    label: str,
+) -> Figure:
     """Draw a few evenly spaced trials, one per column, with inputs above outputs.
 
     **Arguments:**
@@ -45,11 +55,12 @@ def draw_trials(trials: Trial, outputs: np.ndarray, targets: np.ndarray, *, labe
     - `trials`: stacked trials.
     - `outputs`, `targets`: what is drawn below the inputs, of shape (trial, time, feature); NaN is not
         drawn.
+    - `further`: what else is drawn as inputs, by name, of the same shape.
     - `label`: the name of the outputs.
     """
     shown = _example_trials(n_trials(trials))
     dt = trials.timeline.dt
-    inputs = jax.tree.map(np.asarray, inputs_by_name(trials.inputs))
+    inputs = jax.tree.map(np.asarray, {**inputs_by_name(trials.inputs), **further})
     figure, axes = plt.subplots(
         len(inputs) + 1,
         len(shown),
@@ -81,9 +92,27 @@ def draw_cognitive_figures(run: Any) -> dict[str, RunFigure]:
     - `run`: a `Run` of a cognitive task.
     """
     trials = run.task.validation_trials()
-    outputs = np.asarray(run.evaluate().states.network.output)[0]
+    states = run.evaluate().states
+    with figure_style():
+        if trials.environment is None:
+            figure = _draw_outputs(trials, np.asarray(states.network.output)[0])
+            below = "puts out (thin) and should put out (dashed, where it counts)"
+        else:
+            figure = _draw_actions(trials, states.interaction)
+            below = "does, until its environment ends the trial"
+    caption = _caption(trials, below)
+    return {**draw_learning_figures(run), "trials": RunFigure(figure, "Trials", caption)}
+
+
+def _draw_outputs(trials: Trial, outputs: np.ndarray) -> Figure:
     values, counts = np.asarray(trials.targets.values), np.asarray(trials.targets.counts)
     targets = np.where(counts[..., None] > 0, values, np.nan)
-    with figure_style():
-        figure = draw_trials(trials, outputs, targets, label="outputs")
-    return {**draw_learning_figures(run), "trials": RunFigure(figure, "Trials", _caption(trials))}
+    return draw_trials(trials, outputs, targets, label="outputs")
+
+
+def _draw_actions(trials: Trial, interaction: Interaction) -> Figure:
+    of_first = jax.tree.map(lambda leaf: np.asarray(leaf)[0], interaction)
+    actions = of_first.action.reshape(*of_first.active.shape, -1)
+    shown = np.where(of_first.active[..., None], actions, np.nan)
+    nothing = np.full_like(shown, np.nan)
+    return draw_trials(trials, shown, nothing, further=of_first.received, label="action")

@@ -14,12 +14,18 @@ from popsim.experiments.experiment import AbstractExperiment, build_adam_trainer
 from popsim.experiments.reaching import PLANTS, compile_plant
 from popsim.interventions import AbstractIntervention
 from popsim.models.sensorimotor_loop import SensorimotorLoop
-from popsim.network_input import Scaling, inputs_by_name
+from popsim.network_input import Scaling
 from popsim.networks import build_network
 from popsim.networks.registry import check_network_name
 from popsim.noise import GaussianNoise, MotorNoise
 from popsim.plants import AbstractPlant, MusculoskeletalPlant
-from popsim.senses import SensoryChannel, n_network_inputs, proprioception, vision
+from popsim.senses import (
+    SensoryChannel,
+    n_network_inputs,
+    network_input_names,
+    proprioception,
+    vision,
+)
 from popsim.training import TaskTrainer
 from popsim.trial import Trial
 
@@ -171,10 +177,7 @@ def _scaling(plant: AbstractPlant, posture: Array, felt: tuple[float, float]) ->
 
 
 def _places(trials: Trial, plant: AbstractPlant) -> list[str]:
-    """Return the names of the inputs that are positions of targets: "target", "target 1", and so on."""
-    space = plant.workspace.center.shape
-    return [
-        name
-        for name, values in inputs_by_name(trials.inputs).items()
-        if name.split()[:1] == ["target"] and getattr(values, "shape", ())[2:] == space
-    ]
+    """Return the names of what is received as the position of a target: "target", "target 1", and so on."""
+    (space,) = plant.workspace.center.shape
+    sizes = network_input_names(trials)
+    return [name for name, size in sizes.items() if name.split()[:1] == ["target"] and size == space]

@@ -12,17 +12,19 @@ from jaxtyping import Array, Float, Int, Key
 
 from popsim._checks import check_non_negative, check_positive, check_positive_int, kind_of
 from popsim._compiled import jit
+from popsim.environment import Box, Discrete
 from popsim.evaluation import evaluate_ensemble
 from popsim.experiments.experiment import AbstractExperiment, build_adam_trainer
 from popsim.experiments.result_table import Column, ResultTable, Row
 from popsim.experiments.run_figure import RunFigure
 from popsim.models.network_model import NetworkModel
-from popsim.network_input import network_input
 from popsim.networks import build_network
 from popsim.networks.registry import check_network_name, options_of_network
 from popsim.per_member import PerMember
+from popsim.policies import AbstractPolicy, Categorical, Gaussian
 from popsim.randomness import as_key, seed_key
 from popsim.schedules import LAST_BATCH
+from popsim.senses import n_network_inputs
 from popsim.store import as_json_numbers
 from popsim.task import AbstractTask
 from popsim.training import TaskTrainer
@@ -30,7 +32,10 @@ from popsim.trial import OutputTarget, Trial, choice_accuracy
 
 __all__ = ["AbstractNetworkExperiment"]
 
-Score = Literal["accuracy", "output error", "loss"]
+Score = Literal["accuracy", "output error", "loss", "reward"]
+
+
+HIGH_IS_GOOD = ("accuracy", "reward")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,8 +43,8 @@ class Criterion:
     """A criterion for solving a task.
 
     - `score`: "accuracy", the fraction of correct choices; "output error", the mean squared error of the
-        outputs where they count; or "loss", the total loss.
-    - `limit`: the minimum accuracy, or the maximum error or loss.
+        outputs where they count; "loss", the total loss; or "reward", that of a trial.
+    - `limit`: the minimum accuracy or reward, or the maximum error or loss.
     """
 
     score: Score
@@ -47,7 +52,7 @@ class Criterion:
 
     def is_met(self, value: float) -> bool:
         """Whether a score meets the criterion; NaN does not."""
-        return value >= self.limit if self.score == "accuracy" else value <= self.limit
+        return value >= self.limit if self.score in HIGH_IS_GOOD else value <= self.limit
 
 
 def scores(
@@ -72,6 +77,8 @@ def scores(
     evaluation = evaluate_ensemble(ensemble, task, trials=trials, member_ids=member_ids, key=key)
     if score == "accuracy":
         return np.asarray(choice_accuracy(evaluation.states.network.output, trials.targets))
+    if score == "reward":
+        return np.asarray(jnp.mean(jnp.sum(evaluation.states.interaction.reward, axis=-1), axis=1))
     if score == "loss":
         return np.asarray(jnp.mean(evaluation.losses.total, axis=1))
     weight: Any = task.loss.at_batch(LAST_BATCH).weights["output error"]
@@ -93,15 +100,32 @@ def _drawn_trials(task: AbstractTask, keys: Key[Array, " trial"]) -> Trial:
 
 
 def score_of(task: AbstractTask) -> Score:
-    """Return the score of a task: the accuracy of choices, else the error of the outputs or the loss."""
+    """Return the score of a task: reward, the accuracy of choices, or the error of outputs; else the loss."""
     trial = eqx.filter_eval_shape(lambda: task.trial(batch=0, key=seed_key(0)))
+    if trial.environment is not None:
+        return "reward"
     if isinstance(trial.targets, OutputTarget) and trial.targets.is_choice:
         return "accuracy"
     return "output error" if "output error" in task.loss.weights else "loss"
 
 
+def _policy_for(trials: Trial) -> AbstractPolicy | None:
+    """Return a policy with a critic for the environment of trials; None for trials without one."""
+    if trials.environment is None:
+        return None
+    match trials.environment.actions:
+        case Discrete(n=n):
+            return Categorical(n, critic=True)
+        case Box(n=n):
+            return Gaussian(n, critic=True)
+    raise ValueError(
+        "`environment` of the trials must take discrete actions or vectors, as there is no body, "
+        f"got {trials.environment.actions}."
+    )
+
+
 class AbstractNetworkExperiment(AbstractExperiment):
-    """A network without a body on a task whose targets are an `OutputTarget`.
+    """A network without a body on a task whose targets are an `OutputTarget`, or which has an environment.
 
     A subclass is a dataclass with these settings, and supplies what is abstract.
     """
@@ -157,21 +181,27 @@ class AbstractNetworkExperiment(AbstractExperiment):
         return {"tau": ("s",)}
 
     def build_model(self, *, key: Key[Array, ""]) -> NetworkModel:
-        trial = eqx.filter_eval_shape(lambda: self.build_task().trial(batch=0, key=seed_key(0)))
-        if not isinstance(trial.targets, OutputTarget):
+        task = self.build_task()
+        trials = eqx.filter_eval_shape(task.validation_trials)
+        policy = _policy_for(trials)
+        if policy is None and not isinstance(trials.targets, OutputTarget):
             raise ValueError(
                 f"`targets` of the trials of {self.task_name} must be an OutputTarget, as there is no body, "
-                f"got {kind_of(trial.targets)}: a motor task has `workspace` as its first argument."
+                f"got {kind_of(trials.targets)}: a motor task has `workspace` as its first argument."
             )
-        first = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), trial.inputs)
-        n_inputs = jax.eval_shape(lambda inputs: network_input(inputs, {}, {}), first).shape[0]
-        sizes = (n_inputs, self.n_units, trial.targets.values.shape[-1])
-        options = {} if self.effective_value("tau") is None else {"tau": self.effective_value("tau")}
-        dt = trial.timeline.dt
+        n_outputs = trials.targets.values.shape[-1] if policy is None else policy.n_outputs
+        tau, dt = self.effective_value("tau"), trials.timeline.dt
         network = build_network(
-            self.chosen_network, *sizes, dt=dt, noise_std=self.hidden_noise, key=key, **options
+            self.chosen_network,
+            n_network_inputs(trials),
+            self.n_units,
+            n_outputs,
+            dt=dt,
+            noise_std=self.hidden_noise,
+            key=key,
+            **({} if tau is None else {"tau": tau}),
         )
-        return NetworkModel(network, dt=dt)
+        return NetworkModel(network, policy=policy, dt=dt)
 
     def build_trainer(self, **options: Any) -> TaskTrainer:
         return build_adam_trainer(self, **options)
@@ -213,7 +243,7 @@ class AbstractNetworkExperiment(AbstractExperiment):
 
     def table(self, summary: dict[str, Any]) -> ResultTable:
         score, limit = summary["score"], summary["limit"]
-        relation = "at least" if score == "accuracy" else "at most"
+        relation = "at least" if score in HIGH_IS_GOOD else "at most"
         set_names = ("validation", "fresh")
         columns = [Column(name, digits=4) for name in set_names]
         has_limit = limit is not None

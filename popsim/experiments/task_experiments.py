@@ -211,7 +211,12 @@ class AbstractNetworkTaskExperiment(AbstractNetworkExperiment):
 
     @property
     def default_network(self) -> str:
-        return LEARNED[self.name][0] if _is_of_library(self.definition) else "gru"
+        return LEARNED[self.name][0] if self._is_cognitive else "gru"
+
+    @property
+    def _is_cognitive(self) -> bool:
+        """Whether the task is one of `Cognitive`, and not one of a user with the same name."""
+        return self.name in LEARNED and _is_of_library(self.definition)
 
     @property
     def task_name(self) -> str:
@@ -220,7 +225,7 @@ class AbstractNetworkTaskExperiment(AbstractNetworkExperiment):
     @property
     def criterion(self) -> Criterion | None:
         """The criterion of `Cognitive`, which is for the default arguments of the task."""
-        has_one = _is_of_library(self.definition) and self.definition.is_default(self)
+        has_one = self._is_cognitive and self.definition.is_default(self)
         return LEARNED[self.name][1] if has_one else None
 
     def units(self) -> dict[str, tuple[str, ...]]:

@@ -1,30 +1,42 @@
-"""Tasks and models as Gymnasium environments."""
+"""Tasks and models as Gymnasium environments.
 
-import importlib
+With Gymnasium installed, importing this package registers the tasks of `popsim.tasks.TASKS` in it, such as
+"popsim/CenterOut-v0".
+"""
+
+import importlib.util
 from typing import TYPE_CHECKING
 
 from popsim.gymnasium.agent import Agent, agent_loop, agent_network_model, default_limits, with_agent
 from popsim.gymnasium.episode import Episode, StepRewards, advance_episode, begin_episode
 
-if TYPE_CHECKING:
+HAS_GYMNASIUM = importlib.util.find_spec("gymnasium") is not None  # which agents and episodes do not need
+
+if TYPE_CHECKING or HAS_GYMNASIUM:
     from popsim.gymnasium.env import TaskEnv
+    from popsim.gymnasium.registration import register_environments
+    from popsim.gymnasium.vector_env import TaskVectorEnv
+
+    register_environments()
 
 __all__ = [
     "Agent",
     "Episode",
     "StepRewards",
     "TaskEnv",
+    "TaskVectorEnv",
     "advance_episode",
     "agent_network_model",
     "agent_loop",
     "begin_episode",
     "default_limits",
+    "register_environments",
     "with_agent",
 ]
 
 
 def __getattr__(name: str):
-    """Import `TaskEnv` on first access, because agents and episodes do not need Gymnasium."""
-    if name == "TaskEnv":
-        return importlib.import_module("popsim.gymnasium.env").TaskEnv
+    """Say what is missing where Gymnasium is not installed."""
+    if name in __all__:
+        raise ImportError(f'popsim.gymnasium.{name} needs Gymnasium: pip install "popsim[gymnasium]".')
     raise AttributeError(f"module 'popsim.gymnasium' has no attribute {name!r}")

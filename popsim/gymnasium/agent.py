@@ -9,12 +9,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from popsim._checks import kind_of
+from popsim.environment import Discrete, HandMovement
 from popsim.model import AbstractModel, simulate
 from popsim.models.network_model import NetworkModel
 from popsim.models.sensorimotor_loop import SensorimotorLoop
 from popsim.networks import AbstractNetwork
 from popsim.networks.base import as_sizes
 from popsim.plants import AbstractPlant, MusculoskeletalPlant
+from popsim.policies import AbstractPolicy, Action
 from popsim.senses import SensoryChannel, n_network_inputs
 from popsim.task import AbstractTask
 from popsim.trial import OutputTarget, StepInput, Trial
@@ -55,9 +57,50 @@ class Agent(AbstractNetwork):
         return self.action
 
 
+class GivenChoice(AbstractPolicy):
+    """The policy of an agent that has chosen: the action is the only output, a whole number.
+
+    **Arguments:**
+
+    - `n`: the number of actions.
+    """
+
+    n: int = eqx.field(static=True)
+    critic: bool = eqx.field(static=True, default=False, kw_only=True)
+
+    @property
+    def n_outputs(self) -> int:
+        return 1
+
+    @property
+    def actions(self) -> Discrete:
+        return Discrete(self.n)
+
+    def act(self, output: Float[Array, " output"], *, key: Key[Array, ""]) -> Action:
+        zero = jnp.zeros((), output.dtype)
+        return Action(self.best(output), zero, zero)
+
+    def log_probability(self, output: Float[Array, " output"], action: Any) -> Float[Array, ""]:
+        return jnp.zeros((), output.dtype)
+
+    def best(self, output: Float[Array, " output"]) -> Int[Array, ""]:
+        return output[0].astype(int)
+
+    def greedy(self) -> "GivenChoice":
+        return self
+
+
 def with_agent(model: ModelType) -> ModelType:
-    """Return a model with its network replaced by an `Agent`."""
-    return dataclasses.replace(model, network=Agent(model.network.n_inputs, model.network.n_outputs))
+    """Return a model with its network replaced by an `Agent`, which decides for the policy as well.
+
+    The output of the agent is the action itself: a command, a vector, or the number of a choice.
+    """
+    n_outputs, policy = model.network.n_outputs, None
+    if model.policy is not None:
+        n_outputs = model.policy.actions.n  # without the critic
+        if isinstance(model.policy.actions, Discrete):
+            n_outputs, policy = 1, GivenChoice(model.policy.actions.n)
+    return dataclasses.replace(model, network=Agent(model.network.n_inputs, n_outputs), policy=policy)
 
 
 def with_action(model: ModelType, action: Float[Array, " output"]) -> ModelType:
@@ -82,13 +125,23 @@ def agent_loop(
 
 
 def agent_network_model(task: AbstractTask) -> NetworkModel:
-    """Build a `NetworkModel` with an `Agent` as its network, for a task without a plant."""
+    """Build a `NetworkModel` with an `Agent` as its network, for a task without a plant.
+
+    Its output is the action of the environment of the trials or, without one, the outputs that the task asks
+    for.
+    """
     trials = task.validation_trials()
+    if trials.environment is not None and not isinstance(trials.environment.actions, HandMovement):
+        actions = trials.environment.actions
+        policy = GivenChoice(actions.n) if isinstance(actions, Discrete) else None
+        n_outputs = actions.n if policy is None else policy.n_outputs
+        agent = Agent(n_network_inputs(trials), n_outputs)
+        return NetworkModel(agent, policy=policy, dt=trials.timeline.dt)
     targets = trials.targets.values if isinstance(trials.targets, OutputTarget) else trials.targets
-    if not eqx.is_array(targets) or targets.ndim != 3:
+    if trials.environment is not None or not eqx.is_array(targets) or targets.ndim != 3:
         raise ValueError(
-            "`task` must have outputs as its targets, or be given with the model of a body (`agent_loop`), "
-            f"got {kind_of(targets)}."
+            "`task` must have outputs as its targets, or an environment that takes them, or be given with the model of a body (`agent_loop`), "
+            f"got {kind_of(targets if trials.environment is None else trials.environment)}."
         )
     return NetworkModel(Agent(n_network_inputs(trials), targets.shape[-1]), dt=trials.timeline.dt)
 

@@ -1,22 +1,24 @@
 """Trials as episodes: steps, observations and rewards."""
 
-import dataclasses
+import itertools
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
 from popsim._checks import short_repr
 from popsim._compiled import jit
 from popsim.gymnasium.agent import AgentModel, replay_actions, with_action
+from popsim.interaction import observation_to_come
 from popsim.loss import AbstractLossTerm, Loss
 from popsim.model import initial_state
 from popsim.models.sensorimotor_loop import SensorimotorLoop
 from popsim.network_input import inputs_by_name, network_input
 from popsim.per_member import check_of_one_member
-from popsim.randomness import as_key, key_stream, seed_key
+from popsim.randomness import as_key, key_stream
 from popsim.schedules import LAST_BATCH
+from popsim.senses import network_input_names
 from popsim.trial import StepInput, Trial, TrialAtStep, n_trials
 
 __all__ = ["StepRewards", "Episode", "begin_episode", "advance_episode"]
@@ -68,8 +70,24 @@ class StepRewards(eqx.Module):
         """
         state = jax.tree.map(lambda leaf: leaf[step], states)
         cost = sum(self.costs(state, TrialAtStep(trial, step), model).values(), jnp.zeros_like(paid))
-        last_reward = -self.loss(states, trial, model).total - paid
-        return jnp.where(step == trial.timeline.n_steps - 1, last_reward, -cost)
+
+        def last_reward() -> Float[Array, ""]:
+            return -self.loss(states, trial, model).total - paid
+
+        # The loss of the whole trial is computed at the last step only.
+        return jax.lax.cond(step == trial.timeline.n_steps - 1, last_reward, lambda: -cost)
+
+    def final_costs(
+        self, states: PyTree[Array], trial: Trial, model: AgentModel
+    ) -> dict[str, Float[Array, ""]]:
+        """Return the weighted values of the terms that are paid at the last step, by name.
+
+        Arguments are those of a loss term.
+        """
+        last = trial.timeline.n_steps - 1
+        paid = self.costs(jax.tree.map(lambda leaf: leaf[-1], states), TrialAtStep(trial, last), model)
+        terms: dict = self.loss(states, trial, model).terms
+        return {name: value for name, value in terms.items() if name not in paid}
 
 
 def check_loss(
@@ -141,6 +159,7 @@ class Episode(eqx.Module):
     - `state`: the state of the model.
     - `states`: the recorded states so far; later time steps contain the initial one.
     - `paid`: the sum of the rewards so far.
+    - `is_over`: whether the trial has ended, by its length or by its environment.
     """
 
     trial: Trial
@@ -149,6 +168,7 @@ class Episode(eqx.Module):
     state: PyTree[Array]
     states: PyTree[Array]
     paid: Float[Array, ""]
+    is_over: Bool[Array, ""]
 
 
 @jit
@@ -167,71 +187,97 @@ def begin_episode(
     state = initial_state(model, trial, key=key)
     n_steps = trial.timeline.n_steps
     states = jax.tree.map(lambda leaf: jnp.tile(leaf, (n_steps, *[1] * leaf.ndim)), model.record(state))
-    episode = Episode(trial, key, jnp.zeros((), int), state, states, jnp.zeros(()))
-    return episode, observation(model, episode)
+    step, false = jnp.zeros((), int), jnp.zeros((), bool)
+    episode = Episode(trial, key, step, state, states, jnp.zeros(()), false)
+    return episode, observation(model, trial, state, key=step_key(key, step), step=step)
 
 
 @jit
 def advance_episode(
-    model: AgentModel, rewards: StepRewards, episode: Episode, action: Float[Array, " output"]
+    model: AgentModel, rewards: StepRewards | None, episode: Episode, action: Float[Array, " output"]
 ) -> tuple[Episode, Float[Array, " observation"], Float[Array, ""]]:
     """Run one time step and return the new episode, the next observation and the reward.
 
     **Arguments:**
 
     - `model`: as for `begin_episode`.
-    - `rewards`: the rewards.
-    - `episode`: the episode, with at least one step left.
-    - `action`: commands of the plant, or outputs.
+    - `rewards`: the rewards; None for those of the environment of the trial.
+    - `episode`: the episode, which is not over.
+    - `action`: commands of the plant, outputs, or the number of a choice.
     """
-    state = _step_model(with_action(model, action), episode)
-    states = jax.tree.map(
-        lambda all_, now: all_.at[episode.step].set(now), episode.states, model.record(state)
-    )
+    trial, key, step = episode.trial, episode.key, episode.step
+    state = run_step(with_action(model, action), trial, episode.state, key=step_key(key, step), step=step)
+    states = jax.tree.map(lambda all_, now: all_.at[step].set(now), episode.states, model.record(state))
     # The model without the action, so that loss terms on weights do not depend on what the agent does.
-    reward = rewards.reward(episode.step, states, episode.trial, model, episode.paid)
-    episode = dataclasses.replace(
-        episode, step=episode.step + 1, state=state, states=states, paid=episode.paid + reward
-    )
-    return episode, observation(model, episode), reward
+    if rewards is None:
+        reward = state.interaction.reward
+    else:
+        reward = rewards.reward(step, states, trial, model, episode.paid)
+    step = step + 1
+    paid, is_over = episode.paid + reward, has_ended(trial, state, step)
+    episode = Episode(trial, key, step, state, states, paid, is_over)
+    return episode, observation(model, trial, state, key=step_key(key, step), step=step), reward
 
 
-def observation(model: AgentModel, episode: Episode) -> Float[Array, " observation"]:
+def has_ended(trial: Trial, state: PyTree[Array], step: Int[Array, ""]) -> Bool[Array, ""]:
+    """Return whether a trial has ended after `step` steps, by its length or by its environment."""
+    is_last = step == trial.timeline.n_steps
+    return is_last if state.interaction is None else is_last | state.interaction.upcoming.is_over
+
+
+def observation(
+    model: AgentModel, trial: Trial, state: PyTree[Array], *, step: Int[Array, ""], key: Key[Array, ""]
+) -> Float[Array, " observation"]:
     """Return the input that the replaced network would receive at the next time step.
 
-    These are the inputs of the trial, then the feedback, delayed and with noise; each is sorted by name and
-    scaled. After the last time step, the inputs remain those of the last one.
+    These are the inputs of the trial with what its environment shows, and then the feedback, delayed and with
+    noise; both are sorted by name and scaled. After the last time step, the inputs remain those of the last one.
+
+    **Arguments:**
+
+    - `model`: as for `begin_episode`.
+    - `trial`, `state`: the trial, and the state of the model.
+    - `step`: the number of completed steps.
+    - `key`: that of the next step, from `step_key`.
     """
+    inputs = inputs_by_name(_step_input(trial, step).inputs)
+    shown = observation_to_come(state.interaction)
     if not isinstance(model, SensorimotorLoop):
-        return network_input(_step_input(episode).inputs, {}, {})
+        return network_input({**inputs, **shown}, {}, {})
+    direct = {name: values for name, values in shown.items() if name not in model.channels}
     # The feedback of a step does not depend on its action, and XLA removes the rest of the step.
-    return network_input(_step_input(episode).inputs, _step_model(model, episode).feedback, model.scaling)
+    feedback = run_step(model, trial, state, step=step, key=key).feedback
+    return network_input({**inputs, **direct}, feedback, model.scaling)
 
 
-def _step_model(model: AgentModel, episode: Episode) -> PyTree[Array]:
-    key = jax.random.fold_in(key_stream(episode.key, "steps"), episode.step)
-    return model.step(_step_input(episode), episode.state, key=key)
+def step_key(key: Key[Array, ""], step: Int[Array, ""]) -> Key[Array, ""]:
+    """Return the key of a time step, as in `simulate`, from that of its trial."""
+    return jax.random.fold_in(key_stream(key, "steps"), step)
 
 
-def _step_input(episode: Episode) -> StepInput:
-    trial = episode.trial
-    step = jnp.minimum(episode.step, trial.timeline.n_steps - 1)
+def run_step(
+    model: AgentModel, trial: Trial, state: PyTree[Array], *, step: Int[Array, ""], key: Key[Array, ""]
+) -> PyTree[Array]:
+    """Return the state of a model after one more time step of a trial; arguments as for `observation`."""
+    return model.step(_step_input(trial, step), state, key=key)
+
+
+def _step_input(trial: Trial, step: Int[Array, ""]) -> StepInput:
+    step = jnp.minimum(step, trial.timeline.n_steps - 1)
     active = {name: schedule.active[step] for name, schedule in trial.interventions.items()}
     return trial.at_step(jax.tree.map(lambda leaf: leaf[step], trial.inputs), active)
 
 
 def observation_layout(model: AgentModel, trial: Trial) -> dict[str, slice]:
-    """Return the slice of each trial input and each channel in an observation, by name.
+    """Return the slice of each part of an observation by name, in the order of `network_input_names`.
 
     **Arguments:**
 
     - `model`: as for `begin_episode`.
     - `trial`: one trial.
     """
-    inputs = inputs_by_name(jax.tree.map(lambda leaf: leaf[0], trial.inputs))
-    sizes = {name: sum(leaf.size for leaf in jax.tree.leaves(inputs[name])) for name in sorted(inputs)}
-    if isinstance(model, SensorimotorLoop):
-        start = jax.eval_shape(lambda: model.init(trial, key=seed_key(0)))
-        sizes |= {name: start.feedback[name].size for name in sorted(start.feedback)}
-    ends = list(jnp.cumsum(jnp.array(list(sizes.values()))).tolist())
+    stacked = jax.tree.map(lambda leaf: leaf[None], trial)
+    body = (model.plant, model.channels) if isinstance(model, SensorimotorLoop) else ()
+    sizes = network_input_names(stacked, *body)
+    ends = itertools.accumulate(sizes.values())
     return {name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}

@@ -19,6 +19,10 @@
 | `WeightPenalty` | selected weights | 1 |
 | `RecurrentSensitivity` | the Jacobian of the recurrence along trajectories | 1 |
 | `VanishingGradient` | gradients of an error that grow or shrink from step to step | 1 |
+| `PolicyGradient` | rewards that were not got, with the gradient of a policy | that of the reward |
+| `ValueRegression` | the difference between rewards to come and a critic's estimate | its own, squared |
+| `Entropy` | policies that have decided | nats |
+| `ChoiceLikelihood` | choices that a policy finds improbable | nats |
 
 Terms on cursor, hand and muscles need a plant. Sums over time take a `profile`, the weights of the time
 steps: `InWindow(window)`, `PowerProfile(exponent, window=window)`, `LateInEpochs(prefix, exponent)`,
@@ -27,12 +31,13 @@ steps: `InWindow(window)`, `PowerProfile(exponent, window=window)`, `LateInEpoch
 empty. `popsim.FunctionTerm(name, function)` makes a term of any function.
 """
 
-from popsim.losses import effort, jacobians, output, profiles, reach
+from popsim.losses import effort, jacobians, output, profiles, reach, reinforcement
 from popsim.losses.effort import *
 from popsim.losses.jacobians import *
 from popsim.losses.output import *
 from popsim.losses.profiles import *
 from popsim.losses.reach import *
+from popsim.losses.reinforcement import *
 
 __all__: list[str] = []
 __all__ += effort.__all__
@@ -40,3 +45,4 @@ __all__ += jacobians.__all__
 __all__ += output.__all__
 __all__ += profiles.__all__
 __all__ += reach.__all__
+__all__ += reinforcement.__all__

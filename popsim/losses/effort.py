@@ -8,12 +8,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from popsim.environment import Box
 from popsim.loss import AbstractLossTerm
 from popsim.losses.profiles import AbstractDistance, AbstractSumOfSquares, SquaredDistance
 from popsim.model import AbstractModel
 from popsim.networks.activity import UnitSelector, selected_units
 from popsim.parameters import picked_parameters
 from popsim.plants import MusculoskeletalPlant
+from popsim.policies import AbstractPolicy
 from popsim.trial import Trial
 
 __all__ = [
@@ -39,7 +41,15 @@ class Effort(AbstractSumOfSquares):
     name: str = eqx.field(static=True, default="effort", kw_only=True)
 
     def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
-        return states.network.output
+        return _commands(states, model)
+
+
+def _commands(states: Any, model: AbstractModel) -> Float[Array, "time features"]:
+    """Return the commands before noise; with a policy of vectors, their means, without the critic."""
+    policy, output = getattr(model, "policy", None), states.network.output
+    if isinstance(policy, AbstractPolicy) and isinstance(policy.actions, Box):
+        return jax.vmap(policy.best)(output)
+    return output
 
 
 class EffortChange(AbstractSumOfSquares):
@@ -54,7 +64,7 @@ class EffortChange(AbstractSumOfSquares):
     name: str = eqx.field(static=True, default="effort change", kw_only=True)
 
     def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
-        return rate_of_change(states.network.output, trial.timeline.dt)
+        return rate_of_change(_commands(states, model), trial.timeline.dt)
 
 
 class HiddenActivity(AbstractSumOfSquares):

@@ -6,9 +6,10 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from popsim._checks import kind_of
+from popsim.interaction import active_steps
 from popsim.loss import AbstractLossTerm
 from popsim.losses.profiles import AbstractTimeProfile, InWindow, step_weights, with_time_axis
 from popsim.model import AbstractModel
@@ -55,18 +56,24 @@ class AbstractOutputTerm(AbstractLossTerm):
     def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         output = states.network.output
         cost = self.cost(output, output_target(trial.targets, output).values)
-        weights, total = self._weights(trial)
+        weights, total = self._weights(trial, active_steps(states))
         return jnp.sum(weights * cost) / total
 
-    def step_cost(self, state: Any, trial_at_step: TrialAtStep, model: AbstractModel) -> Float[Array, ""]:
+    def step_cost(
+        self, state: Any, trial_at_step: TrialAtStep, model: AbstractModel
+    ) -> Float[Array, ""] | None:
+        if active_steps(state) is not None:
+            return None  # an environment may end the trial at any step, on which Σ c depends
         output = state.network.output[None]
         (cost,) = self.cost(output, output_target(with_time_axis(trial_at_step.targets), output).values)
-        weights, total = self._weights(trial_at_step.trial)
+        weights, total = self._weights(trial_at_step.trial, None)
         return weights[trial_at_step.step] * cost / total
 
-    def _weights(self, trial: Trial) -> tuple[Float[Array, " time"], Float[Array, ""]]:
+    def _weights(
+        self, trial: Trial, is_active: Bool[Array, " time"] | None
+    ) -> tuple[Float[Array, " time"], Float[Array, ""]]:
         """Return c, and its sum, or 1 if no time step counts."""
-        weights = trial.targets.counts * step_weights(self.profile, trial.timeline)
+        weights = trial.targets.counts * step_weights(self.profile, trial.timeline, is_active)
         total = jnp.sum(weights)
         return weights, jnp.where(total == 0, 1.0, total)
 

@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
 from popsim._argument_shapes import check_fields, check_kinds
 from popsim._checks import as_float_array, check_non_negative, check_positive, n_steps_in
 from popsim._plain_values import plain_number
+from popsim.interaction import active_steps
 from popsim.loss import AbstractLossTerm
 from popsim.model import AbstractModel
 from popsim.trial import Trial, TrialAtStep
@@ -225,20 +226,31 @@ class FinalSteps(AbstractTimeProfile):
         return (jnp.arange(timeline.n_steps) >= timeline.n_steps - n_steps).astype(float)
 
 
-def step_weights(profile: AbstractTimeProfile, timeline: Timeline) -> Float[Array, " time"]:
-    """Return the weights of the time steps of a trial."""
+def step_weights(
+    profile: AbstractTimeProfile, timeline: Timeline, is_active: Bool[Array, "*time"] | None
+) -> Float[Array, " time"]:
+    """Return the weights of the time steps of a trial.
+
+    **Arguments:**
+
+    - `profile`: the profile.
+    - `timeline`: of the trial.
+    - `is_active`: whether each step, or the only one of interest, is before the end of the trial, from
+        `active_steps`; after it the weight is zero. None if all are.
+    """
     weights = profile(timeline)
     if jnp.shape(weights) != (timeline.n_steps,):
         raise ValueError(
             f"`profile` must give a weight for each of {timeline.n_steps} time steps, "
             f"got shape {jnp.shape(weights)} from {type(profile).__name__}."
         )
-    return weights
+    return weights if is_active is None else jnp.where(is_active, weights, 0.0)
 
 
-def weight_of_step(profile: AbstractTimeProfile, trial_at_step: TrialAtStep) -> Float[Array, ""]:
-    """Return the weight of a time step."""
-    return step_weights(profile, trial_at_step.trial.timeline)[trial_at_step.step]
+def weight_of_step(profile: AbstractTimeProfile, trial_at_step: TrialAtStep, state: Any) -> Float[Array, ""]:
+    """Return the weight of a time step, after which the model is in `state`."""
+    weights = step_weights(profile, trial_at_step.trial.timeline, active_steps(state))
+    return weights[trial_at_step.step]
 
 
 def with_time_axis(at_step: PyTree[Array]) -> PyTree[Array]:
@@ -247,10 +259,9 @@ def with_time_axis(at_step: PyTree[Array]) -> PyTree[Array]:
 
 
 def weighted_sum(
-    profile: AbstractTimeProfile, timeline: Timeline, away: Float[Array, " time"], distance: AbstractDistance
+    weights: Float[Array, " time"], away: Float[Array, " time"], distance: AbstractDistance
 ) -> Float[Array, ""]:
-    """Return Σ_t w_t d_t, with the weights w of a profile and the distance d (`away`) at each step."""
-    weights = step_weights(profile, timeline)
+    """Return Σ_t w_t d_t, with the weights w and the distance d (`away`) at each step."""
     if jnp.shape(away) != weights.shape:
         raise ValueError(
             f"`distance` must make one number of the last axis, {weights.shape} in all, "
@@ -278,7 +289,8 @@ class AbstractSumOfSquares(AbstractLossTerm):
 
     def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         squared = self.signal(states, trial, model) ** 2
-        return jnp.sum(step_weights(self.profile, trial.timeline)[:, None] * squared)
+        weights = step_weights(self.profile, trial.timeline, active_steps(states))
+        return jnp.sum(weights[:, None] * squared)
 
     def step_cost(
         self, state: Any, trial_at_step: TrialAtStep, model: AbstractModel
@@ -286,4 +298,4 @@ class AbstractSumOfSquares(AbstractLossTerm):
         if self.looks_back:
             return None
         (signal,) = self.signal(with_time_axis(state), trial_at_step.trial, model)
-        return weight_of_step(self.profile, trial_at_step) * jnp.sum(signal**2)
+        return weight_of_step(self.profile, trial_at_step, state) * jnp.sum(signal**2)

@@ -1,6 +1,7 @@
 """Losses on the hand and the cursor."""
 
 import abc
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import equinox as eqx
@@ -9,8 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from popsim._argument_shapes import check_fields
-from popsim._checks import as_float_array, check_non_negative, kind_of
+from popsim._checks import as_float_array, check_instance, check_non_negative, kind_of
 from popsim.hand import HandState
+from popsim.interaction import active_steps, last_active_step
 from popsim.loss import AbstractLossTerm
 from popsim.losses.profiles import (
     AbstractDistance,
@@ -19,6 +21,7 @@ from popsim.losses.profiles import (
     InWindow,
     PowerProfile,
     SquaredDistance,
+    step_weights,
     weight_of_step,
     weighted_sum,
     with_time_axis,
@@ -67,6 +70,19 @@ def check_hand(states: Any, trial: Trial) -> None:
             raise ValueError(f"`init.{name}` of a trial must have the shape {expected}, got {shape}.")
 
 
+def targets_of(states: Any, targets: Any) -> Any:
+    """Return the targets of the hand: those of the environment, if it records "target", else of the trial.
+
+    **Arguments:**
+
+    - `states`: recorded states of a trial, or of one time step.
+    - `targets`: the targets of the trial at the same time steps.
+    """
+    interaction = getattr(states, "interaction", None)
+    record = None if interaction is None else interaction.record
+    return record["target"] if isinstance(record, Mapping) and "target" in record else targets
+
+
 def away_from_target(cursor: HandState, targets: Any, part: str) -> Float[Array, "time space"]:
     """Return the "position" or the "velocity" of the cursor minus that of the target."""
     check_hand_targets(targets, cursor)
@@ -96,31 +112,38 @@ class AbstractSumOfDistances(AbstractLossTerm):
         """
 
     def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        away = self.distance(self.difference(states, trial.targets, trial))
-        return weighted_sum(self.time_profile(), trial.timeline, away, self.distance)
+        away = self.distance(self.difference(states, targets_of(states, trial.targets), trial))
+        weights = step_weights(self.time_profile(), trial.timeline, active_steps(states))
+        return weighted_sum(weights, away, self.distance)
 
     def step_cost(
         self, state: LoopState, trial_at_step: TrialAtStep, model: AbstractModel
     ) -> Float[Array, ""]:
-        states, targets = with_time_axis((state, trial_at_step.targets))
+        states, targets = with_time_axis((state, targets_of(state, trial_at_step.targets)))
         (away,) = self.distance(self.difference(states, targets, trial_at_step.trial))
-        return weight_of_step(self.time_profile(), trial_at_step) * away
+        return weight_of_step(self.time_profile(), trial_at_step, state) * away
 
 
 class AbstractFinalTerm(AbstractLossTerm):
-    """The cost, which a subclass returns, of cursor and target at the last time step."""
+    """The cost, which a subclass returns, of cursor and target at the last time step.
+
+    In a trial that its environment ends this is the step at which it does.
+    """
 
     @abc.abstractmethod
     def cost(self, cursor: HandState, target: HandState) -> Float[Array, ""]:
         """Return the cost."""
 
     def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        check_hand_targets(trial.targets, states.cursor)
-        return self.cost(*jax.tree.map(lambda leaf: leaf[-1], (states.cursor, trial.targets)))
+        targets, last = targets_of(states, trial.targets), last_active_step(states)
+        check_hand_targets(targets, states.cursor)
+        return self.cost(*jax.tree.map(lambda leaf: leaf[last], (states.cursor, targets)))
 
     def step_cost(
         self, state: LoopState, trial_at_step: TrialAtStep, model: AbstractModel
-    ) -> Float[Array, ""]:
+    ) -> Float[Array, ""] | None:
+        if active_steps(state) is not None:
+            return None  # an environment may end the trial at any step
         check_hand_targets(trial_at_step.targets, state.cursor)
         is_last = trial_at_step.step == trial_at_step.trial.timeline.n_steps - 1
         return jnp.where(is_last, self.cost(state.cursor, trial_at_step.targets), 0.0)
@@ -243,6 +266,7 @@ class Straightness(AbstractSumOfDistances):
     def difference(self, states: LoopState, targets: Any, trial: Trial) -> Float[Array, "time space"]:
         check_hand(states, trial)
         check_hand_targets(targets, states.cursor)
+        check_instance("targets", trial.targets, HandState, "a HandState, whose last position ends the line")
         line = trial.targets.position[-1] - trial.init.position
         squared_length = jnp.sum(line**2)
         is_point = squared_length == 0

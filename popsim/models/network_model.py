@@ -1,16 +1,19 @@
 """A model of a network without a body."""
 
 import dataclasses
+from collections.abc import Collection, Mapping
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Key, PyTree
 
 from popsim._argument_shapes import check_fields
 from popsim._checks import check_finite, check_positive, check_same_dt
 from popsim._plain_values import plain_number
+from popsim.environment import HandMovement, Observation
 from popsim.hand import HandState
+from popsim.interaction import act, first_observation, observation_to_come, respond, start_interaction
 from popsim.intervention import (
     AbstractIntervention,
     as_interventions,
@@ -20,10 +23,11 @@ from popsim.intervention import (
     prepare,
 )
 from popsim.model import AbstractModel
-from popsim.network_input import network_input
+from popsim.network_input import inputs_by_name, network_input
 from popsim.networks import AbstractNetwork, NetworkState
 from popsim.networks.base import advice_for_dt, check_methods, check_network
-from popsim.states import NetworkModelState
+from popsim.policies import AbstractPolicy, Deterministic, check_policy
+from popsim.states import NetworkModelState, continue_state
 from popsim.trial import StepInput, Trial, is_bare
 
 __all__ = ["NetworkModel"]
@@ -34,20 +38,25 @@ STAGES = ("sense", "think")
 class NetworkModel(AbstractModel):
     """A network that receives the trial's inputs. A time step has two stages, followed by the readout:
 
-    - *sense*: the trial's inputs are concatenated into one vector;
+    - *sense*: the trial's inputs, and what the environment shows, are concatenated into one vector;
     - *think*: the units are updated.
 
-    The output is `state.network.output`.
+    The output is `state.network.output`. In trials with an environment the policy then draws an action from
+    it, to which the environment responds; see `states.interaction`.
 
     **Arguments:**
 
-    - `network`: its inputs are the trial's inputs, sorted by name, in one vector.
+    - `network`: its inputs are the trial's inputs and what the environment shows, sorted by name, in one
+        vector.
     - `interventions`: the interventions that trials of this model may schedule.
+    - `policy`: how actions are drawn, in trials with an environment. None for the output itself, if the
+        environment takes vectors.
     - `dt`: the time step in seconds, that of the trials.
     """
 
     network: AbstractNetwork
     interventions: tuple[AbstractIntervention, ...] = eqx.field(converter=as_interventions, default=())
+    policy: AbstractPolicy | None = eqx.field(default=None, kw_only=True)
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True)
 
     def __check_init__(self):
@@ -63,6 +72,11 @@ class NetworkModel(AbstractModel):
                     "SensorimotorLoop."
                 )
         self.network.check_dt(self.dt)
+        if self.policy is not None and self.policy.n_outputs != self.network.n_outputs:
+            raise ValueError(
+                f"`network` must have the {self.policy.n_outputs} outputs that `policy` reads, "
+                f"got {self.network.n_outputs}."
+            )
 
     def with_dt(self, dt: float) -> "NetworkModel":
         """Return the model and its network for trials of another time step (s)."""
@@ -70,15 +84,30 @@ class NetworkModel(AbstractModel):
 
     def init(self, trial: Trial, *, key: Key[Array, ""]) -> NetworkModelState:
         state = NetworkModelState(NetworkState.initial_state(self.network, key=key))
+        if trial.environment is not None:
+            output, policy = state.network.output, self._policy
+            action, value = policy.best(output), policy.value(output)
+            interaction = start_interaction(trial.environment, action, value, key=key)
+            state = dataclasses.replace(state, interaction=interaction)
         if any(i.after_stage == "sense" and i.name in trial.interventions for i in self.interventions):
-            first = network_input(jax.tree.map(lambda leaf: leaf[0], trial.inputs), {}, {})
-            state = dataclasses.replace(state, received=jnp.zeros_like(first))
+            first_inputs = jax.tree.map(lambda leaf: leaf[0], trial.inputs)
+            received = self._received(first_inputs, observation_to_come(state.interaction))
+            state = dataclasses.replace(state, received=jnp.zeros_like(received))
         return prepare(self.interventions, trial.interventions, state, model=self)
+
+    def resume(
+        self, trial: Trial, state: NetworkModelState, carry: Collection[str], *, key: Key[Array, ""]
+    ) -> NetworkModelState:
+        return continue_state(self.init(trial, key=key), state, trial, carry, key=key)
+
+    @property
+    def _policy(self) -> AbstractPolicy:
+        return Deterministic(self.network.n_outputs) if self.policy is None else self.policy
 
     def step(
         self, step_input: StepInput, state: NetworkModelState, *, key: Key[Array, ""]
     ) -> NetworkModelState:
-        received = network_input(step_input.inputs, {}, {})
+        received = self._received(step_input.inputs, observation_to_come(state.interaction))
         if state.received is not None:
             state = dataclasses.replace(state, received=received)
         no_input = jax.tree.map(jnp.zeros_like, state.unit_input)  # stays None if no trial schedules one
@@ -90,13 +119,30 @@ class NetworkModel(AbstractModel):
         state = dataclasses.replace(state, network=state.network.with_hidden(hidden))
         state = intervene(self.interventions, "think", step_input.interventions, state, model=self, key=key)
         hidden = state.network.hidden
-        return dataclasses.replace(state, network=NetworkState(hidden, self.network.read_out(hidden)))
+        state = dataclasses.replace(state, network=NetworkState(hidden, self.network.read_out(hidden)))
+        return self._respond(step_input, state, key)
+
+    def _received(
+        self, inputs: PyTree[Array], shown: Mapping[str, Float[Array, " _"]]
+    ) -> Float[Array, " inputs"]:
+        return network_input({**inputs_by_name(inputs), **shown}, {}, {})
+
+    def _respond(
+        self, step_input: StepInput, state: NetworkModelState, key: Key[Array, ""]
+    ) -> NetworkModelState:
+        """Return the state after the network has acted on the environment, if there is one."""
+        if step_input.environment is None or state.interaction is None:
+            return state
+        action, acting = act(self._policy, state.network.output, state.interaction, key=key)
+        interaction = respond(step_input.environment, acting, action, key=key)
+        return dataclasses.replace(state, interaction=interaction)
 
     def network_inputs(self, states: NetworkModelState, trial: Trial) -> Float[Array, "time inputs"]:
         """Return the network's inputs at each step of a simulated trial; arguments as for a loss term."""
         if states.received is not None:
             return states.received
-        return jax.vmap(lambda inputs: network_input(inputs, {}, {}))(trial.inputs)
+        shown = {} if states.interaction is None else states.interaction.received
+        return jax.vmap(self._received)(trial.inputs, shown)
 
     def check(self, trials: Trial) -> None:
         """Check the time step, the inputs, the targets and the interventions of trials."""
@@ -110,7 +156,8 @@ class NetworkModel(AbstractModel):
             check_finite("inputs", leaf)
         check_scheduled(self.interventions, trials)
         self._check_bare_targets(trials)
-        inputs = jax.eval_shape(self._first_input, trials)
+        shown = self._check_environment(trials)
+        inputs = jax.eval_shape(self._first_input, trials, shown)
         if inputs.shape != (self.network.n_inputs,):
             raise ValueError(
                 f"`network` must take the {inputs.shape[0]} inputs of the trials, "
@@ -127,5 +174,24 @@ class NetworkModel(AbstractModel):
                 f"{self.network.n_outputs}, got ({axes}). To be compared otherwise, put them into a dict."
             )
 
-    def _first_input(self, trials: Trial) -> Float[Array, " inputs"]:
-        return network_input(jax.tree.map(lambda leaf: leaf[0, 0], trials.inputs), {}, {})
+    def _check_environment(self, trials: Trial) -> dict[str, jax.ShapeDtypeStruct]:
+        """Return the shapes of what the environment shows; raise `ValueError` if it does not fit."""
+        if trials.environment is None:
+            if self.policy is not None:
+                raise ValueError("`policy` must be None for trials without an environment, got a policy.")
+            return {}
+        if isinstance(trials.environment.actions, HandMovement):
+            raise ValueError(
+                "`model` must have a body, as a SensorimotorLoop, for an environment that takes the movement "
+                "of a hand, got a NetworkModel."
+            )
+        check_policy(self._policy, trials.environment.actions, "actions of the environment")
+        shown = first_observation(self, trials)
+        if twice := set(shown) & set(inputs_by_name(trials.inputs)):
+            raise ValueError(
+                f"`environment` of a trial must not show what has the name of an input: {sorted(twice)}."
+            )
+        return shown
+
+    def _first_input(self, trials: Trial, shown: Observation) -> Float[Array, " inputs"]:
+        return self._received(jax.tree.map(lambda leaf: leaf[0, 0], trials.inputs), shown)

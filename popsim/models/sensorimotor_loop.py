@@ -1,13 +1,14 @@
 """A model of a network that controls a body through delayed, noisy senses."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from popsim._argument_shapes import check_fields
 from popsim._checks import (
@@ -26,7 +27,9 @@ from popsim._checks import (
 from popsim._compiled import jit_fast_compile
 from popsim._plain_values import plain_number
 from popsim._time_steps import step_at
+from popsim.environment import AbstractEnvironment, ActionSpace, Box, Discrete, HandMovement
 from popsim.hand import HandState
+from popsim.interaction import Interaction, act, observation_to_come, respond, start_interaction
 from popsim.intervention import (
     AbstractIntervention,
     Stage,
@@ -45,9 +48,10 @@ from popsim.networks.base import advice_for_dt, check_methods, check_network
 from popsim.noise import AbstractNoise, NoNoise
 from popsim.plants import AbstractPlant, MusculoskeletalPlant, advance, check_carries_mass, check_feels_torque
 from popsim.plants.base import evaluate_rest
+from popsim.policies import AbstractPolicy, Deterministic, check_policy
 from popsim.randomness import key_stream, seed_key
-from popsim.senses import SensoryChannel, channels_by_name, n_network_inputs
-from popsim.states import LoopState
+from popsim.senses import SensoryChannel, channels_by_name, network_input_names
+from popsim.states import LoopState, continue_state
 from popsim.trial import StepInput, Trial
 
 __all__ = ["SensorimotorLoop"]
@@ -57,10 +61,14 @@ class SensorimotorLoop(AbstractModel):
     """A network in a closed loop with a body. A time step has four stages:
 
     - *sense*: each channel delivers the features of `delay` seconds ago, with noise;
-    - *think*: the network receives the trial's inputs, then the feedback, both scaled and sorted by name,
-      and its units are updated;
+    - *think*: the network receives the trial's inputs with what the environment shows, and then the feedback,
+      both scaled and sorted by name, and its units are updated;
     - *act*: the units are read out, and motor noise is added to the command;
     - *move*: the body is integrated over dt, and the hand and the cursor are updated.
+
+    In trials with an environment it then responds, to the movement or to the command; see
+    `states.interaction`. What it shows enters the network at the next step, or, where a channel of the same
+    name senses it (`popsim.senses.Shown`), with the delay and the noise of that channel.
 
     Each intervention follows one stage. A trial starts with the body at rest at `trial.init`, a `HandState`;
     the delay buffers are filled with the features there, without noise.
@@ -74,6 +82,8 @@ class SensorimotorLoop(AbstractModel):
     - `scaling`: scalings of trial inputs and channels, by name; without one, they enter in SI units.
     - `interventions`: the interventions that trials of this model may schedule; those after the same stage
         act in the order given.
+    - `policy`: how commands are drawn from the output of the network, such as `Gaussian(2, std=0.1)`; None
+        for the output itself. Networks learn from reward by the probability of commands.
     - `dt`: the time step in seconds, that of the trials.
 
     **Warns:** if the plant has muscles, which take excitations from 0 to 1, and `output_fn` of the network is
@@ -86,6 +96,7 @@ class SensorimotorLoop(AbstractModel):
     motor_noise: AbstractNoise = NoNoise()
     scaling: dict[str, Scaling] = eqx.field(converter=dict, default_factory=dict)
     interventions: tuple[AbstractIntervention, ...] = eqx.field(converter=as_interventions, default=())
+    policy: AbstractPolicy | None = eqx.field(default=None, kw_only=True)
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True)
 
     def __check_init__(self):
@@ -99,14 +110,18 @@ class SensorimotorLoop(AbstractModel):
             if channel.own_delay is not None and not is_traced(channel.own_delay):
                 for delay in np.ravel(channel.own_delay):
                     n_steps_in(f"channels[{name!r}].own_delay", delay, self.dt)
-        if self.network.n_outputs != self.plant.n_commands:
+        if self.policy is not None:
+            check_policy(self.policy, Box(self.plant.n_commands), "commands of the plant")
+        n_outputs = self._policy.n_outputs
+        if self.network.n_outputs != n_outputs:
+            what = "one for each command of the plant" if self.policy is None else "which `policy` reads"
             raise ValueError(
-                f"`network` must have {self.plant.n_commands} outputs, one for each command of the plant, "
-                f"got {self.network.n_outputs}."
+                f"`network` must have {n_outputs} outputs, {what}, got {self.network.n_outputs}."
             )
         check_interventions(self.interventions)
         self.network.check_dt(self.dt)
-        if isinstance(self.plant, MusculoskeletalPlant) and getattr(self.network, "output_fn", "own") is None:
+        is_bounded = self.policy is not None or getattr(self.network, "output_fn", "own") is not None
+        if isinstance(self.plant, MusculoskeletalPlant) and not is_bounded:
             warn_caller_once(
                 "`network` should have outputs from 0 to 1 for a body with muscles, as with "
                 "`output_fn=jax.nn.sigmoid, output_bias=-3.0`, got `output_fn=None`: excitations are clipped "
@@ -129,6 +144,10 @@ class SensorimotorLoop(AbstractModel):
         # The state of a scan cannot change its structure: what some step will fill has its arrays from the
         # start.
         state = LoopState.at_rest(*evaluate_rest(self.plant, trial.init.position), network)
+        if self.policy is not None:  # the network may have more outputs than the body has commands
+            state = dataclasses.replace(state, command=network.output[: self.plant.n_commands])
+        if trial.environment is not None:
+            state = dataclasses.replace(state, interaction=self._start_interaction(trial, state, key))
         sensed = {name: channel.sense(state, self.plant) for name, channel in self.channels.items()}
         delays = {name: self._delay_line(name, value) for name, value in sensed.items()}
         state = dataclasses.replace(state, feedback=sensed, delays=delays)
@@ -137,6 +156,20 @@ class SensorimotorLoop(AbstractModel):
             no_torque = jnp.zeros_like(self.plant.coordinates(state.plant)[0])
             state = dataclasses.replace(state, external_torque=no_torque)
         return prepare(self.interventions, trial.interventions, state, model=self)
+
+    def resume(
+        self, trial: Trial, state: LoopState, carry: Collection[str], *, key: Key[Array, ""]
+    ) -> LoopState:
+        return continue_state(self.init(trial, key=key), state, trial, carry, key=key)
+
+    @property
+    def _policy(self) -> AbstractPolicy:
+        return Deterministic(self.plant.n_commands) if self.policy is None else self.policy
+
+    def _start_interaction(self, trial: Trial, state: LoopState, key: Key[Array, ""]) -> Interaction:
+        assert trial.environment is not None
+        action = _action_of(trial.environment.actions, state)
+        return start_interaction(trial.environment, action, self._policy.value(state.network.output), key=key)
 
     def _delay_line(self, name: str, value: Float[Array, " features"]) -> DelayBuffer | None:
         n_steps = self._delay_steps(name)
@@ -154,7 +187,7 @@ class SensorimotorLoop(AbstractModel):
             state = stage(step_input, state, key)
             # After each stage, not at the end: the next stage must see what the intervention changed.
             state = intervene(self.interventions, name, scheduled, state, model=self, key=key)
-        return state
+        return state if step_input.environment is None else self._respond(step_input.environment, state, key)
 
     def _sense(self, step_input: StepInput, state: LoopState, key: Key[Array, ""]) -> LoopState:
         feedback, delays = {}, {}
@@ -175,15 +208,18 @@ class SensorimotorLoop(AbstractModel):
         return dataclasses.replace(state, unit_input=no_input)
 
     def _think(self, step_input: StepInput, state: LoopState, key: Key[Array, ""]) -> LoopState:
-        received = network_input(step_input.inputs, state.feedback, self.scaling)
+        received = self._received(step_input.inputs, state.feedback, observation_to_come(state.interaction))
         network = self.network.with_unit_input(state.unit_input)
         hidden = network.step(received, state.network.hidden, key=key_stream(key, "network"))
         return dataclasses.replace(state, network=state.network.with_hidden(hidden))
 
     def _act(self, step_input: StepInput, state: LoopState, key: Key[Array, ""]) -> LoopState:
         network = NetworkState(state.network.hidden, self.network.read_out(state.network.hidden))
-        command = self.motor_noise(network.output, key=key_stream(key, "motor noise"))
-        return dataclasses.replace(state, network=network, command=command)
+        command, interaction = network.output, state.interaction
+        if interaction is not None:
+            command, interaction = act(self._policy, network.output, interaction, key=key)
+        command = self.motor_noise(command, key=key_stream(key, "motor noise"))
+        return dataclasses.replace(state, network=network, command=command, interaction=interaction)
 
     def _move(self, step_input: StepInput, state: LoopState, key: Key[Array, ""]) -> LoopState:
         load = external_load(self.interventions, step_input.interventions, state.external_force)
@@ -199,13 +235,26 @@ class SensorimotorLoop(AbstractModel):
         # The cursor follows the hand until an intervention after this stage, such as a rotation, moves it.
         return dataclasses.replace(state, plant=body, hand=hand, cursor=hand)
 
+    def _respond(self, environment: AbstractEnvironment, state: LoopState, key: Key[Array, ""]) -> LoopState:
+        """Return the state after the environment has answered to the movement, or to the command."""
+        assert state.interaction is not None
+        action = _action_of(environment.actions, state)
+        interaction = respond(environment, state.interaction, action, key=key)
+        return dataclasses.replace(state, interaction=interaction)
+
+    def _received(
+        self,
+        inputs: PyTree[Array],
+        feedback: Mapping[str, Float[Array, " features"]],
+        shown: Mapping[str, Float[Array, " _"]],
+    ) -> Float[Array, " inputs"]:
+        direct = {name: values for name, values in shown.items() if name not in self.channels}
+        return network_input({**inputs_by_name(inputs), **direct}, feedback, self.scaling)
+
     def network_inputs(self, states: LoopState, trial: Trial) -> Float[Array, "time inputs"]:
         """Return the network's inputs at each step of a simulated trial; arguments as for a loss term."""
-
-        def at_step(inputs, feedback):
-            return network_input(inputs, feedback, self.scaling)
-
-        return jax.vmap(at_step)(trial.inputs, states.feedback)
+        shown = {} if states.interaction is None else states.interaction.received
+        return jax.vmap(self._received)(trial.inputs, states.feedback, shown)
 
     def check(self, trials: Trial) -> None:
         """Check the time step, the hand, the inputs, the interventions and the noise of trials."""
@@ -254,7 +303,20 @@ class SensorimotorLoop(AbstractModel):
                     f"`channels[{name!r}].noise` must leave a signal of shape {shape}, got {noisy.shape}."
                 )
 
+    def _check_environment(self, trials: Trial) -> None:
+        if trials.environment is None:
+            if self.policy is not None:
+                raise ValueError("`policy` must be None for trials without an environment, got a policy.")
+            return
+        actions = trials.environment.actions
+        if isinstance(actions, Discrete) or (isinstance(actions, Box) and actions.n != self.plant.n_commands):
+            raise ValueError(
+                f"`environment` of trials for a body must take HandMovement() or the commands, "
+                f"Box({self.plant.n_commands}), got {actions}."
+            )
+
     def _check_inputs(self, trials: Trial) -> None:
+        self._check_environment(trials)
         inputs = inputs_by_name(trials.inputs)
         for name, values in inputs.items():
             for leaf in jax.tree.leaves(values):
@@ -262,10 +324,12 @@ class SensorimotorLoop(AbstractModel):
         twice = set(inputs) & set(self.channels)
         if twice:
             raise ValueError(f"`channels` must not have the names of inputs of the trial: {sorted(twice)}.")
-        unknown = set(self.scaling) - set(self.channels) - set(inputs)
-        if unknown:
-            raise ValueError(f"`scaling` must name inputs of the trial or channels, got {sorted(unknown)}.")
-        n_inputs = n_network_inputs(trials, self.plant, self.channels)
+        names = network_input_names(trials, self.plant, self.channels)
+        if unknown := set(self.scaling) - set(names):
+            raise ValueError(
+                f"`scaling` must name what the network receives, {sorted(names)}, got {sorted(unknown)}."
+            )
+        n_inputs = sum(names.values())
         if n_inputs != self.network.n_inputs:
             raise ValueError(
                 f"`network` must take the {n_inputs} numbers that inputs and channels make together, "
@@ -295,6 +359,11 @@ class SensorimotorLoop(AbstractModel):
             raise ValueError(
                 f"`{name}.position` of a trial must be within the plant's reach, got {short_repr(worst)} m."
             )
+
+
+def _action_of(actions: ActionSpace, state: LoopState) -> Any:
+    """Return what an environment with these actions takes of a loop: the movement, or the command."""
+    return getattr(state, actions.of) if isinstance(actions, HandMovement) else state.command
 
 
 @jit_fast_compile

@@ -320,17 +320,6 @@ def _check_activity(network: AbstractNetwork, hidden: PyTree[Array]) -> None:
     check_like(with_activity, "the hidden state", hidden, changed)
 
 
-ModuleType = TypeVar("ModuleType", bound=eqx.Module)
-
-
-def replace_fields(module: ModuleType, **changes: Any) -> ModuleType:
-    """Return a module with other values of some fields, static ones too, whatever its `__init__` takes."""
-    copy = object.__new__(type(module))
-    for field in dataclasses.fields(module):
-        object.__setattr__(copy, field.name, changes.get(field.name, getattr(module, field.name)))
-    return copy
-
-
 def prepare_readout(
     output_fn: Any, output_bias: OneOrEach, n_outputs: int
 ) -> tuple[Callable[[Array], Array] | None, OneOrEach]:

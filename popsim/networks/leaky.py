@@ -12,9 +12,10 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from popsim._argument_shapes import OneOrEach, check_number, check_one_or_each
 from popsim._checks import check_instance, check_positive, check_same_dt, is_traced, kind_of, short_repr
+from popsim._modules import replace_fields
 from popsim._plain_values import plain_number
 from popsim.model import Unrecorded
-from popsim.networks.base import AbstractNetwork, Projection, check_function, replace_fields
+from popsim.networks.base import AbstractNetwork, Projection, check_function
 from popsim.networks.plasticity import AbstractPlasticity
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
 from popsim.randomness import key_stream

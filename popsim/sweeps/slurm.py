@@ -38,7 +38,7 @@ class SlurmOptions:
     - `at_a_time`: the largest number of them that run at a time; None for no limit.
     - `options`: further options of sbatch, such as "account=lab", but none that the script sets itself.
     - `setup`: lines to run before popsim, such as "module load python".
-    - `without_lock`: see `run_cell`.
+    - `without_lock`, `enable_tensorboard`: see `run_cell`.
     """
 
     partition: str | None = None
@@ -51,6 +51,7 @@ class SlurmOptions:
     options: tuple[str, ...] = ()
     setup: tuple[str, ...] = ()
     without_lock: bool = False
+    enable_tensorboard: bool = False
 
     def __post_init__(self):
         for name in ("gpus", "cpus", "max_tasks", "at_a_time"):
@@ -120,7 +121,7 @@ trap 'out_of_time=yes; stop' USR1  # {seconds} s before the time limit
 trap 'ended=yes; stop' TERM        # cancelled, or preempted: SLURM requeues by itself what it preempts
 failed=0
 train() {
-    {popsim} sweep run "$sweep" "$@" --quiet{without_lock} &
+    {popsim} sweep run "$sweep" "$@" --quiet{without_lock}{tensorboard} &
     child=$!
     while wait "$child"; code=$?; kill -0 "$child" 2> /dev/null; do :; done  # a signal ends wait, not popsim
     child=
@@ -181,6 +182,7 @@ def slurm_script(opened: OpenedSweep, options: SlurmOptions) -> str:
         "seconds": SIGNAL_SECONDS,
         "setup": "".join(f"\n{line}" for line in setup),
         "without_lock": " --without-lock" if options.without_lock else "",
+        "tensorboard": " --tensorboard" if options.enable_tensorboard else "",
         "sweep": shlex.quote(str(folder)),
         "popsim": f"popsim {import_option(named_modules(sweep))}".strip(),
     }

@@ -23,6 +23,7 @@ from popsim.training.population_updates.selection import (
     ancestors,
 )
 from popsim.training.population_updates.shared_population import SharedPopulation
+from popsim.training.steps.evolution_strategies import EvolutionStrategies
 from popsim.training.steps.gradients import AbstractGradient, BackpropThroughTime, BatchRun
 from popsim.training.steps.member_step import NonfiniteError, training_trials
 from popsim.training.steps.model_updates import AbstractModelUpdate, TrainedBatch
@@ -44,6 +45,7 @@ __all__ = [
     "AbstractModelUpdate",
     "AbstractPopulationUpdate",
     "BackpropThroughTime",
+    "EvolutionStrategies",
     "BatchRun",
     "BinaryTournament",
     "Curriculum",

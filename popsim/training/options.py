@@ -114,6 +114,8 @@ class TrainerOptions:
     - `validation_figures`: `(states, trials) -> {name: figure}` of the validation trials, for TensorBoard.
     - `validation_metrics`: `(states, trials) -> {name: numbers}` of the validation trials; for an ensemble
         the first axis is the member. Recorded at each log point as `history.metrics`.
+    - `greedy_validation`: whether policies take their best action in the validation trials, see
+        `popsim.policies.greedy`; else they draw.
     - `stop`: a function without arguments, called about once a second. When it returns True, training saves a
         checkpoint, ends, and returns the results so far.
 
@@ -144,6 +146,7 @@ class TrainerOptions:
     checkpoint_seconds: float = CHECKPOINT_SECONDS
     n_checkpoints: int = N_CHECKPOINTS
     without_lock: bool = False
+    greedy_validation: bool = False
     stop: Callable[[], bool] | None = None
 
     def __post_init__(self):

@@ -15,10 +15,10 @@ import pytest
 import popsim
 
 ROOT = pathlib.Path(popsim.__file__).parent
-CORE = ["networks", "muscles", "plants", "states", "senses", "interventions", "losses", "models", "gymnasium"]
+CORE = ["networks", "muscles", "plants", "states", "senses", "interventions", "losses", "models"]
 LAYERS = ["popsim._compiled", "popsim", *(f"popsim.{name}" for name in CORE), "popsim.store"]
 LAYERS += ["popsim.training", "popsim.tasks", "popsim.analysis"]
-LAYERS += ["popsim.experiments", "popsim.sweeps", "popsim.report", "popsim.cli"]
+LAYERS += ["popsim.experiments", "popsim.gymnasium", "popsim.sweeps", "popsim.report", "popsim.cli"]
 MODULES = {
     ".".join(("popsim", *path.relative_to(ROOT).with_suffix("").parts)): path
     for folder in (ROOT, ROOT / "tasks", ROOT / "analysis")

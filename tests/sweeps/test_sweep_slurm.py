@@ -82,6 +82,15 @@ def test_a_stopped_job_saves_and_is_requeued_out_of_time_only(sweep, number, req
     assert calls(tmp_path) == expected + ["scontrol requeue 77_2"] * requeues
 
 
+def test_jobs_pass_on_what_they_are_told_of_the_disk_and_tensorboard(sweep, tmp_path, monkeypatch):
+    command = ["--import", "swept_runs", "sweep", "script", str(sweep.folder.path), "--slurm", "--tasks", "3"]
+    for options in ([], ["--tensorboard"], ["--without-lock", "--tensorboard"]):
+        main([*command, *options, "--overwrite"])
+        assert job(sweep.folder.path / "sweep.sbatch", 0, monkeypatch).wait() in (0, 1)
+        assert calls(tmp_path)[0] == " ".join([run_command(sweep, 0), *options])
+        (tmp_path / "calls").unlink()
+
+
 def test_the_options_are_those_of_sbatch(sweep, capsys):
     path = str(sweep.folder.path)
     command = ["--import", "swept_runs", "sweep", "script", path, "--slurm", "--partition", "gpu"]

@@ -52,6 +52,7 @@ class Configuration:
             "loss_update_func": trainer.loss_update_func,
             "post_step_fns": tuple(trainer.post_step_fns),
             "validation_metrics": trainer.validation_metrics,
+            **({"greedy_validation": True} if trainer.greedy_validation else {}),
             **({} if trainer.gradient == BackpropThroughTime() else {"gradient": trainer.gradient}),
             **({"population_updates": tuple(updates)} if (updates := trainer.population_updates) else {}),
         }

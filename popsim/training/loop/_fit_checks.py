@@ -20,6 +20,7 @@ from popsim.model import AbstractModel, simulate
 from popsim.per_member import check_n_members, check_of_one_member
 from popsim.randomness import seed_key
 from popsim.schedules import AbstractBatchSchedule
+from popsim.session import separate_trials
 from popsim.task import AbstractTask, build_validation_trials, check_trials
 from popsim.training.options import TrainerOptions, Training
 from popsim.training.population_updates.base import hyperparameters_of
@@ -105,8 +106,8 @@ def check_fit(task: AbstractTask, model: Any, trials: Trial, *, ensembled: bool,
         trials = merge_member_axis(trials)
     check_trials("trial", trials)
     validation = build_validation_trials(task)
-    one_model.check(validation)
-    one_model.check(trials)
+    one_model.check(separate_trials(validation))
+    one_model.check(separate_trials(trials))
     trial = jax.eval_shape(lambda trials: jax.tree.map(lambda leaf: leaf[0], trials), trials)
     try:
         states = jax.eval_shape(lambda trial: simulate(one_model, trial, key=seed_key(0)), trial)

@@ -17,6 +17,7 @@ from jaxtyping import Bool, Int, PyTree, Shaped
 from popsim._checks import warn_caller
 from popsim._compiled import as_array
 from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble, validation_trials
+from popsim.policies import greedy
 from popsim.randomness import key_stream
 from popsim.task import differs_between_members
 from popsim.training.loop.batch_loop import BatchLoop
@@ -327,6 +328,8 @@ def _validate(
     changes = hyperparameters is not None and differs_between_members(task)
     trials = validation_trials(task, plan.count or 1) if changes else plan.validation_trials
     key = key_stream(plan.training.key, "validation")
+    if plan.trainer.greedy_validation:
+        model = greedy(model)
     if plan.training.ensembled:
         shared = None if differs_between_members(task) else trials
         results = evaluate_ensemble(

@@ -83,6 +83,12 @@ def _batches(
 def _as_arrays(trials: Trial) -> tuple[Float[Array, "..."], Float[Array, "..."], Float[Array, "..."]]:
     """Return inputs, targets and mask of stacked trials, time first."""
 
+    if trials.environment is not None or trials.session is not None:
+        raise ValueError(
+            "`task` must have trials whose inputs are known in advance, got trials with "
+            f"{'an environment' if trials.session is None else 'a session'}: see popsim.gymnasium."
+        )
+
     def of_trial(trial):
         received = jax.vmap(lambda inputs: network_input(inputs, {}, {}))(trial.inputs)
         if isinstance(trial.targets, OutputTarget):

@@ -1,0 +1,165 @@
+"""Environments: what answers to the network within a trial."""
+
+import abc
+from typing import Any, ClassVar, Literal
+
+import equinox as eqx
+from jaxtyping import Array, Bool, Float, Key, PyTree
+
+from popsim._checks import check_instance, check_positive_int, is_number, kind_of
+from popsim._plain_values import plain_number
+from popsim.parameters import Constants
+
+__all__ = ["AbstractEnvironment", "ActionSpace", "Box", "Discrete", "HandMovement", "Outcome"]
+
+Observation = dict[str, Float[Array, " _"]]
+
+
+class Discrete(eqx.Module):
+    """The actions 0 to n - 1, one of which is taken at each time step."""
+
+    n: int = eqx.field(static=True, converter=plain_number)
+
+    def __check_init__(self):
+        check_positive_int("n", self.n)
+
+
+class Box(eqx.Module):
+    """Actions that are vectors of `n` numbers. Numbers beyond the bounds are clipped to them.
+
+    **Arguments:**
+
+    - `n`: how many numbers an action has.
+    - `low`, `high`: the bounds of each number, in the unit of the action; None for no bound.
+    """
+
+    n: int = eqx.field(static=True, converter=plain_number)
+    low: float | None = eqx.field(static=True, default=None)
+    high: float | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self):
+        check_positive_int("n", self.n)
+        for name, bound in (("low", self.low), ("high", self.high)):
+            if bound is not None and not is_number(bound):
+                raise ValueError(f"`{name}` must be a number or None, got {kind_of(bound)}.")
+        if self.low is not None and self.high is not None and self.low >= self.high:
+            raise ValueError(f"`low` must be below `high`, {self.high}, got {self.low}.")
+
+
+class HandMovement(eqx.Module):
+    """The movement of a body: the action is the `HandState` of the cursor, or of the hand, after the step.
+
+    An environment with these actions needs no policy, and is for a `SensorimotorLoop`.
+
+    **Arguments:**
+
+    - `of`: "cursor", which visual perturbations move, or "hand".
+    """
+
+    of: Literal["cursor", "hand"] = eqx.field(static=True, default="cursor")
+
+    def __check_init__(self):
+        if self.of not in ("cursor", "hand"):
+            raise ValueError(f'`of` must be "cursor" or "hand", got {self.of!r}.')
+
+
+ActionSpace = Discrete | Box | HandMovement
+
+
+class Outcome(eqx.Module):
+    """What an environment returns for an action.
+
+    - `observation`: what the network receives at the next time step, by name.
+    - `reward`: what the action is paid.
+    - `done`: whether the trial is over. Later time steps count in no loss.
+    - `record`: anything to be recorded in `states.interaction.record`, such as the target at this step.
+    """
+
+    observation: Observation
+    reward: Float[Array, ""]
+    done: Bool[Array, ""]
+    record: PyTree[Array] = None
+
+
+class AbstractEnvironment(eqx.Module):
+    """Base class of environments, which answer to what a network does within a trial.
+
+    A trial carries its environment in `Trial.environment`. The fields of an environment are arrays of that
+    trial, such as the probability of reward of each arm, so that tasks draw them and members may differ in
+    them; a static field is the same in all trials. Subclasses define `actions`, which is a property where it
+    depends on the shapes of fields, and implement `init` and `step`. Both are pure, and run in the compiled
+    simulation, so that conditions on arrays are `jnp.where`.
+
+    At each time step the network receives the observation with the inputs of the trial, and acts; then the
+    environment steps. The next observation enters the network at the next time step. What the network should
+    know of its last action and reward is a part of the observation.
+
+    !!! example
+
+        ```python
+        >>> import jax, jax.numpy as jnp
+        >>> from popsim.environment import AbstractEnvironment, Discrete, Outcome
+        >>> class Bandit(AbstractEnvironment):
+        ...     probabilities: jax.Array
+        ...     actions = Discrete(2)
+        ...     def init(self, *, key):
+        ...         return (), {"reward": jnp.zeros(1)}
+        ...     def step(self, state, action, *, key):
+        ...         reward = jax.random.bernoulli(key, self.probabilities[action]).astype(float)
+        ...         return state, Outcome({"reward": reward[None]}, reward, jnp.array(False))
+        >>> bandit = Bandit(jnp.array([0.0, 1.0]))
+        >>> _, outcome = bandit.step((), jnp.array(1), key=jax.random.key(0))
+        >>> float(outcome.reward)
+        1.0
+
+        ```
+    """
+
+    constants: ClassVar[Constants] = "all"
+    actions: eqx.AbstractVar[ActionSpace]
+
+    @abc.abstractmethod
+    def init(self, *, key: Key[Array, ""]) -> tuple[PyTree[Array], Observation]:
+        """Return the state at the start of a trial, and the first observation.
+
+        **Arguments:**
+
+        - `key`: for random initial states.
+        """
+
+    @abc.abstractmethod
+    def step(
+        self, state: PyTree[Array], action: Any, *, key: Key[Array, ""]
+    ) -> tuple[PyTree[Array], Outcome]:
+        """Return the next state, of the same structure, and what the network sees of it and is paid.
+
+        **Arguments:**
+
+        - `state`: the state before the action.
+        - `action`: a whole number of `Discrete`, a vector of `Box`, or the `HandState` of `HandMovement`.
+        - `key`: for the randomness of this step.
+        """
+
+    def resume(self, state: PyTree[Array], *, key: Key[Array, ""]) -> tuple[PyTree[Array], Observation]:
+        """Return the state and the observation at the start of the next trial of a session.
+
+        By default those of `init`: trials of a session are then independent.
+
+        **Arguments:**
+
+        - `state`: the state at the end of the trial before.
+        - `key`: for random states.
+        """
+        return self.init(key=key)
+
+
+def check_environment(environment: Any) -> None:
+    """Raise `ValueError` unless the environment of a trial is an `AbstractEnvironment` with known actions."""
+    expected = "an AbstractEnvironment, or None"
+    check_instance("environment", environment, AbstractEnvironment, expected)
+    actions = environment.actions
+    if not isinstance(actions, ActionSpace):
+        raise ValueError(
+            f"`actions` of {type(environment).__name__} must be Discrete(n), Box(n) or HandMovement(), "
+            f"got {kind_of(actions)}."
+        )

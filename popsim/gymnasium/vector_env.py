@@ -1,0 +1,185 @@
+"""Many copies of a task as one vector environment of Gymnasium."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from jaxtyping import Bool, Float
+
+from popsim._checks import check_positive_int, is_int
+from popsim.gymnasium.agent import AgentModel
+from popsim.gymnasium.agent_task import agent_outputs, agent_task, check_validation_index, observation_space
+from popsim.gymnasium.episodes import Episodes, advance_episodes, begin_episodes
+from popsim.loss import Loss
+from popsim.schedules import LAST_BATCH
+from popsim.task import AbstractTask
+
+__all__ = ["TaskVectorEnv"]
+
+VectorStep = tuple[
+    Float[np.ndarray, "copy observation"],
+    Float[np.ndarray, " copy"],
+    Bool[np.ndarray, " copy"],
+    Bool[np.ndarray, " copy"],
+    dict[str, Any],
+]
+
+
+class TaskVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
+    """Copies of a `TaskEnv` that are stepped together, by one compiled program.
+
+    Copy i does what a `TaskEnv` with the seed `seed + i` does, as in a `gymnasium.vector.SyncVectorEnv`, with
+    actions, observations, rewards and `info` stacked.
+
+    The autoreset mode, `metadata["autoreset_mode"]`, is `AutoresetMode.SAME_STEP`: the step that ends the
+    trial of a copy also begins its next one, so that no step is without an action. It returns the first
+    observation of the next trial; the last one of the trial that ended is in `info["final_obs"]`, and its
+    `info`, with the loss, in `info["final_info"]`.
+
+    ```python
+    envs = TaskVectorEnv(task, agent_loop(task, plant, channels), num_envs=64)
+    observations, infos = envs.reset(seed=0)
+    observations, rewards, terminations, truncations, infos = envs.step(envs.action_space.sample())
+    ```
+
+    **Arguments:**
+
+    - `task`, `model`, `loss`, `limits`, `batch`: as for `TaskEnv`.
+    - `num_envs`: the number of copies.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}
+
+    def __init__(
+        self,
+        task: AbstractTask,
+        model: AgentModel | None = None,
+        *,
+        num_envs: int,
+        loss: Loss | None = None,
+        limits: tuple[float, float] | None = None,
+        batch: int = LAST_BATCH,
+    ):
+        check_positive_int("num_envs", num_envs)
+        self.num_envs = int(num_envs)
+        self._setting, self.single_action_space = agent_task(task, model, loss, limits, batch)
+        self.single_observation_space, self.layout = observation_space(self._setting)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self._episodes: Episodes | None = None
+        self._generators: list[np.random.Generator] = []
+        self._seeds: tuple[int, ...] = ()
+
+    @property
+    def stepwise_terms(self) -> tuple[str, ...]:
+        """As `TaskEnv.stepwise_terms`."""
+        return self._setting.stepwise_terms
+
+    @property
+    def np_random(self) -> tuple[np.random.Generator, ...]:
+        """The random generator of each copy; empty before the first `reset`."""
+        return tuple(self._generators)
+
+    @property
+    def np_random_seed(self) -> tuple[int, ...]:
+        """The seed of each copy; empty before the first `reset`."""
+        return self._seeds
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Float[np.ndarray, "copy observation"], dict[str, Any]]:
+        """Start a trial in each copy and return the first observations and `info`.
+
+        **Arguments:**
+
+        - `seed`: that of the first copy, those of the others being the next whole numbers; or one for each
+            copy. None to continue the current random sequence.
+        - `options`: `{"trial": i}` for validation trial i, one for all copies or one for each.
+        """
+        self._seed_generators(seed)
+        index = check_validation_index(self._setting, options)
+        if index is not None:
+            if np.shape(index) not in ((), (self.num_envs,)):
+                raise ValueError(f'`options["trial"]` must be one or {self.num_envs} numbers, got {index}.')
+            index = jnp.asarray(np.broadcast_to(index, self.num_envs))
+        seeds = jnp.asarray(self._draw_seeds(np.ones(self.num_envs, bool)))
+        self._next_seeds = self._draw_seeds(np.ones(self.num_envs, bool))
+        self._episodes, observed, info = begin_episodes(self._setting, seeds, index)
+        return np.array(observed), _stacked_info(info, np.ones(self.num_envs, bool))
+
+    def _seed_generators(self, seed: Any) -> None:
+        if seed is None and self._generators:
+            return
+        if seed is None:
+            seeds: list[int | None] = [None] * self.num_envs
+        elif is_int(seed):
+            seeds = [int(seed) + copy for copy in range(self.num_envs)]
+        else:
+            seeds = list(seed) if isinstance(seed, Sequence | np.ndarray) else []
+        if len(seeds) != self.num_envs or not all(one is None or is_int(one) for one in seeds):
+            raise ValueError(
+                f"`seed` must be a whole number, or one for each of {self.num_envs} copies, got {seed!r}."
+            )
+        # As in a SyncVectorEnv, a copy whose seed is None continues its sequence.
+        fresh = [
+            None if one is None and self._generators else seeding.np_random(None if one is None else int(one))
+            for one in seeds
+        ]
+        old = list(zip(self._generators, self._seeds, strict=True)) or [None] * self.num_envs
+        pairs = [new or before for new, before in zip(fresh, old, strict=True)]
+        self._generators, self._seeds = [pair[0] for pair in pairs], tuple(int(pair[1]) for pair in pairs)
+
+    def _draw_seeds(self, drawn: Bool[np.ndarray, " copy"]) -> np.ndarray:
+        """Return the seed of the next trial of each copy, drawn anew where `drawn`."""
+        seeds = np.zeros(self.num_envs, np.uint32) if np.all(drawn) else self._next_seeds.copy()
+        for copy in np.flatnonzero(drawn):
+            seeds[copy] = self._generators[copy].integers(2**32)
+        return seeds
+
+    def step(self, actions: Any) -> VectorStep:
+        """Run one time step of each copy; copies whose trial is over by it begin their next one.
+
+        **Returns:** observations, rewards, terminations, truncations (always False) and `info`.
+
+        **Raises:** `ValueError` if `actions` are not of the action space, apart from its bounds;
+        `gymnasium.error.ResetNeeded` before the first `reset`.
+        """
+        outputs = agent_outputs(self.single_action_space, actions, self.num_envs)
+        if self._episodes is None:
+            raise gymnasium.error.ResetNeeded("Call `envs.reset()` before `envs.step(actions)`.")
+        self._episodes, advance = advance_episodes(
+            self._setting, self._episodes, jax.device_put(outputs), jax.device_put(self._next_seeds)
+        )
+        is_over = np.array(advance.is_over)
+        info = _stacked_info(advance.info, np.ones(self.num_envs, bool))
+        if is_over.any():
+            self._next_seeds = self._draw_seeds(is_over)
+            final = np.asarray(advance.final_observation)
+            last = np.full(self.num_envs, None, object)
+            for copy in np.flatnonzero(is_over):
+                last[copy] = final[copy].copy()
+            info |= {"final_obs": last, "_final_obs": is_over.copy()}
+            info |= {"final_info": _stacked_info(advance.final_info, is_over), "_final_info": is_over.copy()}
+        reward = np.array(advance.reward, np.float64)
+        return np.array(advance.observation), reward, is_over, np.zeros_like(is_over), info
+
+
+def _stacked_info(info: dict[str, Any], has: Bool[np.ndarray, " copy"]) -> dict[str, Any]:
+    """Return `info` as vector environments give it: each value, and, by `_name`, which copies have it."""
+    stacked: dict[str, Any] = {}
+    for name, value in info.items():
+        stacked[name] = _stacked_info(value, has) if isinstance(value, dict) else _of_those(value, has)
+        stacked[f"_{name}"] = has.copy()
+    return stacked
+
+
+def _of_those(value: Any, has: Bool[np.ndarray, " copy"]) -> np.ndarray:
+    values = np.array(value)
+    values[~has] = 0  # as Gymnasium fills what copies do not have
+    return values

@@ -1,0 +1,251 @@
+"""The exchange between a network and the environment of a trial."""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from popsim._checks import check_like, kind_of, naming_errors
+from popsim.environment import AbstractEnvironment, Box, Observation, Outcome
+from popsim.hand import HandState
+from popsim.model import AbstractModel, Unrecorded
+from popsim.policies import AbstractPolicy
+from popsim.randomness import key_stream, seed_key
+from popsim.trial import Trial
+
+__all__ = ["Interaction"]
+
+
+class Upcoming(Unrecorded):
+    """What an environment holds for the next time step.
+
+    - `state`: of the environment.
+    - `observation`: what the network receives at the next step.
+    - `is_over`: whether the trial has ended.
+    """
+
+    state: PyTree[Array]
+    observation: Observation
+    is_over: Bool[Array, ""]
+
+
+class Interaction(eqx.Module):
+    """What passed between a network and the environment of its trial at a time step.
+
+    - `received`: what the network received from the environment at this step, by name.
+    - `action`: what it did: a whole number, a vector, or the `HandState` after the step.
+    - `log_probability`, `entropy`: of the action, in nats; zero without a policy.
+    - `value`: the estimate of the critic; None without one.
+    - `reward`: what the action was paid; zero after the trial has ended.
+    - `active`: whether the trial had not ended before this step.
+    - `record`: what else the environment recorded; None if it records nothing.
+    - `upcoming`: what the environment holds for the next step; not recorded.
+    """
+
+    received: dict[str, Float[Array, "*axes _"]]
+    action: Int[Array, "*axes"] | Float[Array, "*axes numbers"] | HandState
+    log_probability: Float[Array, "*axes"]
+    entropy: Float[Array, "*axes"]
+    value: Float[Array, "*axes"] | None
+    reward: Float[Array, "*axes"]
+    active: Bool[Array, "*axes"]
+    record: PyTree[Array]
+    upcoming: Upcoming | None
+
+
+def start_interaction(
+    environment: AbstractEnvironment, action: Any, value: Float[Array, ""] | None, *, key: Key[Array, ""]
+) -> Interaction:
+    """Return the interaction before the first step, with the first observation to come.
+
+    The state of a scan cannot change its structure, so that what a step will fill is zero here.
+
+    **Arguments:**
+
+    - `environment`: that of the trial.
+    - `action`: an action of the shape and type of those to come.
+    - `value`: what the critic says, of which only the shape matters; None without one.
+    - `key`: the key of the initial state of the trial.
+    """
+    key = key_stream(key, "environment")
+    name = type(environment).__name__
+    with naming_errors(f"`init` of {name}", "(*, key)"):
+        state, observation = environment.init(key=key)
+    _check_observation(f"`init` of {name}", observation)
+
+    def first_step() -> tuple[PyTree[Array], Outcome]:
+        with naming_errors(f"`step` of {name}", "(state, action, *, key)"):
+            after, outcome = environment.step(state, action, key=key)
+        _check_step(name, state, observation, after, outcome)
+        return after, outcome
+
+    after, outcome = jax.eval_shape(first_step)
+    # In the types of later steps: a count may begin as the integer 0 and become a number.
+    state, observation = _with_types(state, after), _with_types(observation, outcome.observation)
+    zero, false = jnp.zeros(()), jnp.zeros((), bool)
+    return Interaction(
+        received=jax.tree.map(jnp.zeros_like, observation),
+        action=jax.tree.map(jnp.zeros_like, action),
+        log_probability=zero,
+        entropy=zero,
+        value=None if value is None else jnp.zeros_like(value),
+        reward=zero,
+        active=false,
+        record=jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), outcome.record),
+        upcoming=Upcoming(state, observation, false),
+    )
+
+
+def _with_types(tree: PyTree[Array], like: PyTree) -> PyTree[Array]:
+    return jax.tree.map(lambda leaf, other: jnp.asarray(leaf, other.dtype), tree, like)
+
+
+def _check_observation(name: str, observation: Any) -> None:
+    expected = f'{name} must return a state, and a dict of vectors such as {{"reward": jnp.zeros(1)}}'
+    if not isinstance(observation, dict):
+        raise ValueError(f"{expected}, got {kind_of(observation)}.")
+    for key, values in observation.items():
+        if not isinstance(key, str) or jnp.ndim(values) != 1:
+            raise ValueError(f"{expected}, got {key!r} of shape {jnp.shape(values)}.")
+
+
+def _check_step(name: str, state: Any, observation: Observation, after: Any, outcome: Any) -> None:
+    """Raise `ValueError` unless what `step` of an environment returns continues what `init` began."""
+    step = f"`step` of {name}"
+    if not isinstance(outcome, Outcome):
+        raise ValueError(f"{step} must return a state and an Outcome, got {kind_of(outcome)}.")
+    check_like(step, "the state of `init`", state, after)
+    check_like(step, "the observation of `init`", observation, outcome.observation)
+    for part in ("reward", "done"):
+        if jnp.shape(getattr(outcome, part)) != ():
+            raise ValueError(
+                f"{step} must return one number as `{part}`, got shape {jnp.shape(getattr(outcome, part))}."
+            )
+
+
+def act(
+    policy: AbstractPolicy, output: Float[Array, " output"], interaction: Interaction, *, key: Key[Array, ""]
+) -> tuple[Any, Interaction]:
+    """Return the action that a policy draws, and the interaction with its probability.
+
+    **Arguments:**
+
+    - `policy`: the policy.
+    - `output`: the output of the network.
+    - `interaction`: of the step before.
+    - `key`: the key of the time step.
+    """
+    drawn = policy.act(output, key=key_stream(key, "policy"))
+    acting = dataclasses.replace(
+        interaction,
+        log_probability=drawn.log_probability,
+        entropy=drawn.entropy,
+        value=policy.value(output),
+    )
+    return drawn.value, acting
+
+
+def respond(
+    environment: AbstractEnvironment, interaction: Interaction, action: Any, *, key: Key[Array, ""]
+) -> Interaction:
+    """Return the interaction of a time step, after the environment has answered to an action.
+
+    **Arguments:**
+
+    - `environment`: that of the trial.
+    - `interaction`: with the probability of the action, from `act`.
+    - `action`: a whole number, a vector, or a `HandState`, as the environment takes it.
+    - `key`: the key of the time step.
+    """
+    before, actions = interaction.upcoming, environment.actions
+    assert before is not None
+    if isinstance(actions, Box):
+        action = jnp.clip(action, actions.low, actions.high)
+    state, outcome = environment.step(before.state, action, key=key_stream(key, "environment"))
+    active = ~before.is_over
+
+    def unless_over(new: PyTree[Array], old: PyTree[Array]) -> PyTree[Array]:
+        # After the end nothing changes: what an environment computes then may be anything.
+        return jax.tree.map(lambda x, y: jnp.where(before.is_over, y, x), _with_types(new, old), old)
+
+    reward = jnp.asarray(outcome.reward, interaction.reward.dtype)
+    return dataclasses.replace(
+        interaction,
+        received=before.observation,
+        action=action,
+        reward=jnp.where(active, reward, 0.0),
+        active=active,
+        record=outcome.record,
+        upcoming=Upcoming(
+            unless_over(state, before.state),
+            unless_over(outcome.observation, before.observation),
+            before.is_over | outcome.done,
+        ),
+    )
+
+
+def resume_interaction(
+    environment: AbstractEnvironment, fresh: Interaction, ended: Interaction, *, key: Key[Array, ""]
+) -> Interaction:
+    """Return the interaction before the first step of a trial of a session, which continues the one before.
+
+    **Arguments:**
+
+    - `environment`: that of the trial that begins.
+    - `fresh`: the interaction with which it would begin by itself.
+    - `ended`: the interaction at the end of the trial before.
+    - `key`: the key of the initial state of the trial.
+    """
+    assert fresh.upcoming is not None and ended.upcoming is not None
+    name = f"`resume` of {type(environment).__name__}"
+    with naming_errors(name, "(state, *, key)"):
+        state, observation = environment.resume(ended.upcoming.state, key=key_stream(key, "environment"))
+    check_like(name, "the state of `init`", fresh.upcoming.state, state)
+    check_like(name, "the observation of `init`", fresh.upcoming.observation, observation)
+    state = _with_types(state, fresh.upcoming.state)
+    observation = _with_types(observation, fresh.upcoming.observation)
+    return dataclasses.replace(fresh, upcoming=Upcoming(state, observation, fresh.upcoming.is_over))
+
+
+def showing(observation: Observation) -> Interaction:
+    """Return an interaction with an observation to come, and nothing else."""
+    zero, false = jnp.zeros(()), jnp.zeros((), bool)
+    upcoming = Upcoming((), observation, false)
+    return Interaction({}, jnp.zeros(1), zero, zero, None, zero, false, None, upcoming)
+
+
+def first_observation(model: AbstractModel, trials: Trial) -> dict[str, jax.ShapeDtypeStruct]:
+    """Return the shapes of what the environment of stacked trials shows a model at the first time step."""
+
+    def first(trials: Trial) -> Observation:
+        state: Any = model.init(jax.tree.map(lambda leaf: leaf[0], trials), key=seed_key(0))
+        return observation_to_come(state.interaction)
+
+    return eqx.filter_eval_shape(first, trials)
+
+
+def observation_to_come(interaction: Interaction | None) -> Observation:
+    """Return what the network receives from the environment at the next step; nothing without one."""
+    return {} if interaction is None or interaction.upcoming is None else interaction.upcoming.observation
+
+
+def active_steps(states: Any) -> Bool[Array, "*time"] | None:
+    """Return whether each time step belongs to the trial, which its environment may have ended.
+
+    **Arguments:**
+
+    - `states`: recorded states of a trial, or of one time step.
+
+    **Returns:** None where there is no environment, and every step counts.
+    """
+    interaction = getattr(states, "interaction", None)
+    return None if interaction is None else interaction.active
+
+
+def last_active_step(states: Any) -> Int[Array, ""] | int:
+    """Return the index of the last time step of a trial that counts."""
+    active = active_steps(states)
+    return -1 if active is None else jnp.sum(active) - 1

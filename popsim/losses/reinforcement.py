@@ -1,0 +1,175 @@
+"""Losses on actions and rewards: reinforcement learning by policy gradients."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from popsim._argument_shapes import check_fields
+from popsim._checks import as_float_array, check_fraction, kind_of
+from popsim.environment import Discrete
+from popsim.interaction import Interaction
+from popsim.loss import AbstractLossTerm
+from popsim.losses.output import output_target
+from popsim.model import AbstractModel
+from popsim.policies import AbstractPolicy
+from popsim.trial import Trial
+
+__all__ = ["ChoiceLikelihood", "Entropy", "PolicyGradient", "ValueRegression", "returns"]
+
+
+def returns(
+    rewards: Float[Array, " time"],
+    discount: Float[Array, ""] | float,
+    values: Float[Array, " time"] | None = None,
+    *,
+    trace: Float[Array, ""] | float = 1.0,
+) -> Float[Array, " time"]:
+    """Return the λ-returns G_t = r_t + γ ((1 - λ) V_{t+1} + λ G_{t+1}); after the last step V and G are zero.
+
+    Sutton & Barto 2018, Reinforcement Learning, 2nd edition, section 12.1. G_t - V_t is the generalised
+    advantage estimate of Schulman et al. 2016, ICLR, arXiv:1506.02438, equation 16.
+
+    **Arguments:**
+
+    - `rewards`: r.
+    - `discount`: γ.
+    - `values`: V, the estimates of a critic; None for zero, which needs λ = 1.
+    - `trace`: λ; 1 for the discounted sum of the rewards to come.
+    """
+    later = jnp.zeros_like(rewards) if values is None else jnp.append(values[1:], 0.0)
+
+    def backward(after, at_step):
+        reward, value = at_step
+        total = reward + discount * ((1 - trace) * value + trace * after)
+        return total, total
+
+    _, totals = jax.lax.scan(backward, jnp.zeros((), rewards.dtype), (rewards, later), reverse=True)
+    return totals
+
+
+def _interaction(term: str, states: Any) -> Interaction:
+    interaction = getattr(states, "interaction", None)
+    if not isinstance(interaction, Interaction):
+        raise ValueError(
+            f"`trial` must have an environment for the term {term!r}, got states without an interaction: "
+            f"{kind_of(states)}."
+        )
+    return interaction
+
+
+def _values(interaction: Interaction) -> Float[Array, " time"] | None:
+    """Return the estimates of the critic, zero after the end of the trial."""
+    return None if interaction.value is None else jnp.where(interaction.active, interaction.value, 0.0)
+
+
+class PolicyGradient(AbstractLossTerm):
+    """Minus the sum of the rewards, with the gradient of the policy: the loss of reinforcement learning.
+
+    The gradient is that of -Σ_t A_t log π(a_t), where π(a_t) is the probability of the action. The advantage
+    A_t is the λ-return of `popsim.losses.returns` minus the estimate of the critic, and has no gradient.
+    Without a critic it is the return itself (REINFORCE; Williams 1992, Mach Learn 8:229-256), and the trace
+    must be 1. With a critic it is the generalised advantage estimate (Schulman et al. 2016, ICLR,
+    arXiv:1506.02438).
+
+    Where rewards also depend on weights through a differentiable environment or body, that part of the
+    gradient is left out.
+
+    **Arguments:**
+
+    - `discount`: γ, from 0 to 1: how much a reward counts one step earlier.
+    - `gae_lambda`: λ, from 0 (least variance, biased by the critic) to 1 (unbiased).
+    """
+
+    discount: Float[Array, ""] = eqx.field(converter=as_float_array, default=0.95, kw_only=True)
+    gae_lambda: Float[Array, ""] = eqx.field(converter=as_float_array, default=1.0, kw_only=True)
+    name: str = eqx.field(static=True, default="minus reward", kw_only=True)
+
+    def __check_init__(self):
+        check_fields(self)
+        check_fraction("discount", self.discount)
+        check_fraction("gae_lambda", self.gae_lambda)
+
+    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+        interaction = _interaction(self.name, states)
+        rewards, values = jax.lax.stop_gradient((interaction.reward, _values(interaction)))
+        trace = 1.0 if values is None else self.gae_lambda
+        advantage = returns(rewards, self.discount, values, trace=trace)
+        advantage = advantage if values is None else advantage - values
+        log_probability = jnp.where(interaction.active, interaction.log_probability, 0.0)
+        surrogate = -jnp.sum(jax.lax.stop_gradient(advantage) * log_probability)
+        # The value is minus the reward, which curves and selections should show; the gradient is the
+        # surrogate's.
+        return surrogate - jax.lax.stop_gradient(surrogate) - jnp.sum(rewards)
+
+
+class ValueRegression(AbstractLossTerm):
+    """Σ_t (V_t - G_t)² / 2 over the time steps until the trial ends, for the estimates V of the critic.
+
+    G is the λ-return of `popsim.losses.returns`, and has no gradient.
+
+    **Arguments:**
+
+    - `discount`, `gae_lambda`: as for `PolicyGradient`; use the same.
+    """
+
+    discount: Float[Array, ""] = eqx.field(converter=as_float_array, default=0.95, kw_only=True)
+    gae_lambda: Float[Array, ""] = eqx.field(converter=as_float_array, default=1.0, kw_only=True)
+    name: str = eqx.field(static=True, default="value regression", kw_only=True)
+
+    def __check_init__(self):
+        check_fields(self)
+        check_fraction("discount", self.discount)
+        check_fraction("gae_lambda", self.gae_lambda)
+
+    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+        interaction = _interaction(self.name, states)
+        values = _values(interaction)
+        if values is None:
+            raise ValueError(
+                f"`policy` of the model must have a critic for the term {self.name!r}, as with critic=True."
+            )
+        known = jax.lax.stop_gradient((interaction.reward, self.discount, values))
+        targets = returns(*known, trace=self.gae_lambda)
+        away = jnp.where(interaction.active, values - jax.lax.stop_gradient(targets), 0.0)
+        return 0.5 * jnp.sum(away**2)
+
+
+class Entropy(AbstractLossTerm):
+    """Minus the sum of the entropies of the actions, in nats, until the trial ends.
+
+    A positive weight keeps a policy from deciding too early; let it fall by a `LinearSchedule`.
+    """
+
+    name: str = eqx.field(static=True, default="minus entropy", kw_only=True)
+
+    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+        interaction = _interaction(self.name, states)
+        return -jnp.sum(jnp.where(interaction.active, interaction.entropy, 0.0))
+
+
+class ChoiceLikelihood(AbstractLossTerm):
+    """-Σ_t c_t log π(a*_t) / Σ_t c_t, in nats: how improbable a policy finds given actions a*.
+
+    It fits a policy to recorded choices. c are the counts of the `OutputTarget` of the trial, and its values
+    are one-hot choices, or vectors of numbers for a policy with continuous actions. Steps after the end of
+    the trial do not count.
+    """
+
+    name: str = eqx.field(static=True, default="choice likelihood", kw_only=True)
+
+    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+        policy = getattr(model, "policy", None)
+        if not isinstance(policy, AbstractPolicy):
+            raise ValueError(f"`model` must have a policy for the term {self.name!r}, got {kind_of(policy)}.")
+        interaction, targets = _interaction(self.name, states), trial.targets
+        size = policy.actions.n
+        output_target(targets, jnp.zeros((trial.timeline.n_steps, size)))
+        is_choice = isinstance(policy.actions, Discrete)
+        given = jnp.argmax(targets.values, axis=-1) if is_choice else targets.values
+        log_probability = jax.vmap(policy.log_probability)(states.network.output, given)
+        counts = jnp.where(interaction.active, targets.counts, 0.0)
+        total = jnp.sum(counts)
+        return -jnp.sum(counts * log_probability) / jnp.where(total == 0, 1.0, total)

@@ -1,0 +1,258 @@
+"""Reaches in which the task answers to the movement."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from popsim._checks import as_float_array, check_non_negative, check_positive
+from popsim._plain_values import plain_number
+from popsim._time_steps import step_at
+from popsim.distributions import AbstractDistribution, Uniform, as_distribution
+from popsim.environment import AbstractEnvironment, HandMovement, Observation, Outcome
+from popsim.hand import HandState, Workspace, as_workspace
+from popsim.loss import Loss
+from popsim.losses import Effort, FinalVelocity, HiddenActivity, InWindow, PositionError
+from popsim.randomness import key_stream
+from popsim.tasks.trial_parts import (
+    AbstractFixedTimes,
+    at_direction,
+    check_directions,
+    check_drawn,
+    even_directions,
+    middle_of,
+    random_direction,
+    wrap_angle,
+)
+from popsim.trial import Trial
+from popsim.windows import Timeline, WholeTrial
+
+__all__ = [
+    "HeldReach",
+    "HoldEnvironment",
+    "MovingTargetEnvironment",
+    "RevealEnvironment",
+    "tracking_reach_loss",
+]
+
+Flags = dict[str, Array]
+
+
+def tracking_reach_loss() -> Loss:
+    """Return the loss of `reach_loss` with a position error that has the same weight at all time steps."""
+    error = PositionError(profile=InWindow(WholeTrial()))
+    return error + 0.1 * FinalVelocity() + 1e-6 * Effort() + 1e-8 * HiddenActivity()
+
+
+def _is_near(hand: HandState, place: Float[Array, " space"], radius: Float[Array, ""]) -> Bool[Array, ""]:
+    return jnp.sum((hand.position - place) ** 2) < radius**2
+
+
+def _number(flag: Bool[Array, ""], like: Array) -> Float[Array, "1"]:
+    return flag.astype(like.dtype)[None]
+
+
+class HoldEnvironment(AbstractEnvironment):
+    """Gives the go cue when the cursor has been held at the start for some time without a break.
+
+    Leaving the start before the go cue is paid -`penalty`, and the time of the hold begins anew on return.
+    Arriving at the target after it is paid 1, once. It shows "go cue" (1). It records "target", a `HandState`
+    at rest at the start before the go cue and at the target from then on, "go cue", and "leaves early".
+
+    **Arguments:**
+
+    - `start`, `target`: positions, in m.
+    - `hold`: for how many time steps the cursor must be held.
+    - `radius`: how far from start or target the cursor may be, in m.
+    - `penalty`: what leaving early costs.
+    """
+
+    start: Float[Array, "*axes space"]
+    target: Float[Array, "*axes space"]
+    hold: Int[Array, "*axes"]
+    radius: Float[Array, "*axes"]
+    penalty: Float[Array, "*axes"]
+    actions = HandMovement()
+
+    def init(self, *, key: Key[Array, ""]) -> tuple[Flags, Observation]:
+        state = {
+            "held": jnp.array(0),
+            "is at start": jnp.array(True),
+            "has gone": jnp.array(False),
+            "has arrived": jnp.array(False),
+        }
+        return state, {"go cue": _number(jnp.array(False), self.start)}
+
+    def step(self, state: Flags, action: HandState, *, key: Key[Array, ""]) -> tuple[Flags, Outcome]:
+        at_start = _is_near(action, self.start, self.radius)
+        leaves_early = ~state["has gone"] & state["is at start"] & ~at_start
+        held = jnp.where(at_start, state["held"] + 1, 0)
+        has_gone = state["has gone"] | (held >= self.hold)
+        arrives = state["has gone"] & ~state["has arrived"] & _is_near(action, self.target, self.radius)
+        after = {
+            "held": held,
+            "is at start": at_start,
+            "has gone": has_gone,
+            "has arrived": state["has arrived"] | arrives,
+        }
+        goal = jnp.where(has_gone, self.target, self.start)
+        record = {
+            "target": HandState(goal, jnp.zeros_like(goal)),
+            "go cue": has_gone,
+            "leaves early": leaves_early,
+        }
+        reward = jnp.where(leaves_early, -self.penalty, arrives.astype(goal.dtype))
+        shown = {"go cue": _number(has_gone, self.start)}
+        return after, Outcome(shown, reward, jnp.array(False), record)
+
+
+class MovingTargetEnvironment(AbstractEnvironment):
+    """A target that moves at a constant velocity until the cursor reaches it, which ends the trial.
+
+    Reaching it is paid 1. It shows "target" (space), its position in m, and "velocity of target" (space), in
+    m/s. It records "target", a `HandState` that moves with it.
+
+    **Arguments:**
+
+    - `start`: the position at the start of the trial, in m.
+    - `velocity`: its velocity, in m/s.
+    - `radius`: within what distance the cursor has reached it, in m.
+    - `dt`: the time step, in seconds.
+    """
+
+    start: Float[Array, "*axes space"]
+    velocity: Float[Array, "*axes space"]
+    radius: Float[Array, "*axes"]
+    dt: Float[Array, "*axes"]
+    actions = HandMovement()
+
+    def init(self, *, key: Key[Array, ""]) -> tuple[Float[Array, " space"], Observation]:
+        return self.start, self._shown(self.start)
+
+    def step(
+        self, state: Float[Array, " space"], action: HandState, *, key: Key[Array, ""]
+    ) -> tuple[Float[Array, " space"], Outcome]:
+        position = state + self.dt * self.velocity
+        is_reached = _is_near(action, position, self.radius)
+        record = {"target": HandState(position, self.velocity)}
+        reward = is_reached.astype(position.dtype)
+        return position, Outcome(self._shown(position), reward, is_reached, record)
+
+    def _shown(self, position: Float[Array, " space"]) -> Observation:
+        return {"target": position, "velocity of target": self.velocity}
+
+
+class RevealEnvironment(AbstractEnvironment):
+    """Shows which of two targets is the right one when the cursor has left the start.
+
+    Arriving at the right target is paid 1, once. It shows "right target" (2), one-hot once it is revealed,
+    zeros before. It records "is revealed".
+
+    **Arguments:**
+
+    - `start`: the position of the start, in m.
+    - `targets`: the positions of the two targets, in m.
+    - `second_is_right`: whether the second target is the right one.
+    - `reveal_distance`: the distance from the start at which it is revealed, in m.
+    - `radius`: how far from the target the cursor may be, in m.
+    """
+
+    start: Float[Array, "*axes space"]
+    targets: Float[Array, "*axes 2 space"]
+    second_is_right: Bool[Array, "*axes"]
+    reveal_distance: Float[Array, "*axes"]
+    radius: Float[Array, "*axes"]
+    actions = HandMovement()
+
+    def init(self, *, key: Key[Array, ""]) -> tuple[Flags, Observation]:
+        state = {"is revealed": jnp.array(False), "has arrived": jnp.array(False)}
+        return state, self._shown(state["is revealed"])
+
+    def step(self, state: Flags, action: HandState, *, key: Key[Array, ""]) -> tuple[Flags, Outcome]:
+        has_left = ~_is_near(action, self.start, self.reveal_distance)
+        is_revealed = state["is revealed"] | has_left
+        right = jnp.where(self.second_is_right, self.targets[1], self.targets[0])
+        arrives = ~state["has arrived"] & _is_near(action, right, self.radius)
+        after = {"is revealed": is_revealed, "has arrived": state["has arrived"] | arrives}
+        reward = arrives.astype(right.dtype)
+        return after, Outcome(
+            self._shown(is_revealed), reward, jnp.array(False), {"is revealed": is_revealed}
+        )
+
+    def _shown(self, is_revealed: Bool[Array, ""]) -> Observation:
+        right = jnp.stack([~self.second_is_right, self.second_is_right])
+        return {"right target": jnp.where(is_revealed, right, False).astype(self.start.dtype)}
+
+
+class HeldReach(AbstractFixedTimes):
+    """Centre-out reaches whose go cue waits until the hand has been held still at the start.
+
+    Who leaves the start too early must hold again, and is punished. The environment is a `HoldEnvironment`,
+    whose target the reach losses follow.
+
+    - Input: "target" (space), the position of the target in m, throughout. The environment shows "go cue".
+    - Targets: the hand at rest at the start, and at the target from the earliest go cue on; losses use those
+        of the environment, which wait for the hand.
+    - Epoch "trial"; event "earliest go cue", after a hold from the start of the trial.
+    - Conditions: "direction" of the target (rad); "hold" (s).
+
+    The validation trials are one reach in each direction (eight if `n_directions` is None), with the hold at
+    its midpoint.
+
+    **Arguments:**
+
+    - `workspace`: the workspace; reaches start at its centre.
+    - `distance`: the distance from centre to target, in m.
+    - `n_directions`: the number of targets; None for the whole circle.
+    - `hold`: the time that the hand must be held, in seconds; a number or a distribution.
+    - `radius`: how far from the start the cursor may be, in m.
+    - `penalty`: the reward that leaving early costs.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
+    - `loss`: the loss to train with.
+    """
+
+    workspace: Workspace = eqx.field(converter=as_workspace)
+    loss: Loss = eqx.field(kw_only=True, default_factory=tracking_reach_loss)
+    distance: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
+    n_directions: int | None = eqx.field(static=True, converter=plain_number, kw_only=True, default=8)
+    hold: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.2, 0.5)
+    )
+    radius: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.015)
+    penalty: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=1.0)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.5)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.01)
+
+    def __check_init__(self):
+        check_positive("distance", self.distance)
+        check_directions(self.n_directions)
+        check_drawn("hold", self.hold, check_positive)
+        check_positive("radius", self.radius)
+        check_non_negative("penalty", self.penalty)
+
+    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+        direction = random_direction(self.n_directions, key=key_stream(key, "direction"))
+        return self._reach(direction, self.hold.sample(key=key_stream(key, "hold")))
+
+    def validation_trials(self) -> Trial:
+        hold = middle_of(self.hold)
+        return jax.vmap(lambda direction: self._reach(direction, hold))(even_directions(self.n_directions))
+
+    def _reach(self, direction: Float[Array, ""], hold: Float[Array, ""]) -> Trial:
+        center, hold_steps = self.workspace.center, step_at(hold, self.dt)
+        target = at_direction(center, direction, self.distance)
+        timeline = Timeline(
+            self.dt,
+            self.n_steps,
+            epochs={"trial": jnp.array([0, self.n_steps])},
+            events={"earliest go cue": hold_steps},
+        )
+        goal = jnp.where(timeline.since("earliest go cue")[:, None], target, center)
+        return Trial(
+            init=HandState(center, jnp.zeros_like(center)),
+            inputs={"target": jnp.broadcast_to(target, goal.shape)},
+            targets=HandState(goal, jnp.zeros_like(goal)),
+            timeline=timeline,
+            conditions={"direction": wrap_angle(direction), "hold": hold},
+            environment=HoldEnvironment(center, target, hold_steps, self.radius, self.penalty),
+        )

@@ -1,0 +1,242 @@
+"""What an environment shows, is told and pays, in models without and with a body."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from relay import reach, relay_loop
+from small_environments import N_STEPS, Counter, CounterTask, Echo, Follow, build, trial_with
+from small_training import train
+
+import popsim
+from popsim import losses
+from popsim._compiled import map_trials
+from popsim.environment import AbstractEnvironment, Box, Discrete, HandMovement, Outcome
+from popsim.policies import Categorical, Deterministic, Gaussian
+
+KEY = jax.random.key(0)
+
+
+def stacked(trial, n=1):
+    return jax.tree.map(lambda leaf: jnp.stack([leaf] * n), trial)
+
+
+@pytest.fixture
+def counted():
+    model, trial = build(KEY), trial_with(Counter(jnp.asarray(4.0)))
+    model.check(stacked(trial))
+    return popsim.simulate(model, trial, key=KEY), trial, model
+
+
+def test_what_is_shown_enters_one_step_later_and_nothing_changes_after_the_end(counted):
+    states, trial, model = counted
+    seen = states.interaction
+    assert seen.received["count"][:, 0].tolist() == [0, 1, 2, 3, 4, 4]
+    assert seen.active.tolist() == [True] * 4 + [False] * 2
+    np.testing.assert_array_equal(seen.reward, np.where(seen.active, seen.action, 0))
+    np.testing.assert_array_equal(model.network_inputs(states, trial), seen.received["count"])
+    network, hidden = model.network, model.network.init(key=KEY)
+    for count, after in zip(seen.received["count"], states.network.hidden, strict=True):
+        hidden = network.step(count, hidden, key=KEY)
+        np.testing.assert_allclose(hidden, after, rtol=1e-6)
+    assert seen.upcoming is None and len(np.unique(seen.record["drawn"])) == N_STEPS
+
+
+def test_probability_value_and_entropy_are_those_of_the_output(counted):
+    states, _, _ = counted
+    logits, critic = states.network.output[:, :2], states.network.output[:, 2]
+    log_p = jax.nn.log_softmax(logits)
+    chosen = jnp.take_along_axis(log_p, states.interaction.action[:, None], axis=1)[:, 0]
+    np.testing.assert_allclose(states.interaction.log_probability, chosen, rtol=1e-6)
+    np.testing.assert_allclose(states.interaction.entropy, -jnp.sum(jnp.exp(log_p) * log_p, 1), rtol=1e-6)
+    np.testing.assert_array_equal(states.interaction.value, critic)
+
+
+def test_all_trials_at_once_are_each_trial_by_itself():
+    trials = jax.vmap(lambda last: trial_with(Counter(last)))(jnp.array([2.0, 4.0, 9.0]))
+    keys, model = jax.random.split(KEY, 3), build(KEY)
+    at_once = map_trials(lambda trial, key: popsim.simulate(model, trial, key=key), trials, keys)
+    for index in range(3):
+        trial = jax.tree.map(lambda leaf, index=index: leaf[index], trials)
+        alone = popsim.simulate(model, trial, key=keys[index])
+        part = jax.tree.map(lambda leaf, index=index: leaf[index], at_once)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), part, alone)
+
+
+def test_a_vector_is_clipped_to_its_bounds_and_has_a_gradient_without_a_policy():
+    network = popsim.networks.GRUNetwork(2, 3, 2, key=KEY)
+    network = eqx.tree_at(lambda n: n.readout.bias, network, jnp.array([5.0, 0.2]))
+    model, trial = popsim.NetworkModel(network, dt=0.01), trial_with(Echo(jnp.asarray(2.0)))
+    model.check(stacked(trial))
+
+    def reward(bias):
+        changed = eqx.tree_at(lambda m: m.network.readout.bias, model, bias)
+        states = popsim.simulate(changed, trial, key=KEY)
+        return states.interaction.reward.sum(), states
+
+    slope, states = jax.grad(reward, has_aux=True)(network.readout.bias)
+    action = states.interaction.action
+    np.testing.assert_array_equal(action, np.clip(states.network.output, -1, 1))
+    np.testing.assert_array_equal(states.interaction.received["last"][1:], action[:-1])
+    assert slope[0] == 0 and slope[1] != 0
+
+
+@pytest.fixture
+def followed():
+    place = reach(N_STEPS).targets
+    target = jax.tree.map(lambda leaf: leaf[-1], place)
+    trial = trial_with(Follow(target), init=reach(N_STEPS).init, inputs=reach(N_STEPS).inputs)
+    return relay_loop, trial, target
+
+
+def test_a_loop_hands_over_its_movement_and_its_losses_use_the_target_that_is_recorded(followed):
+    relay_loop, trial, target = followed
+    channels = {"vision": popsim.SensoryChannel(popsim.vision)}
+    n_inputs = popsim.n_network_inputs(stacked(trial), relay_loop(channels).plant, channels)
+    names = popsim.senses.network_input_names(stacked(trial), relay_loop(channels).plant, channels)
+    assert list(names) == ["goal", "target", "vision"] and sum(names.values()) == n_inputs
+    network = popsim.networks.GRUNetwork(n_inputs, 3, 2, key=KEY)
+    model = popsim.SensorimotorLoop(network, relay_loop(channels).plant, channels, dt=0.01)
+    trial = dataclasses.replace(trial, timeline=trial.timeline)
+    model.check(stacked(trial))
+    states = popsim.simulate(model, trial, key=KEY)
+    moved = states.interaction.action
+    np.testing.assert_array_equal(moved.position, states.cursor.position)
+    away = jnp.sum((states.cursor.position - target.position) ** 2, axis=1)
+    np.testing.assert_allclose(states.interaction.reward, -away, rtol=1e-6)
+    plain = losses.PositionError(profile=losses.InWindow())
+    np.testing.assert_allclose(plain(states, trial, model), away.sum(), rtol=1e-5)
+
+
+def test_a_channel_of_the_same_name_takes_what_is_shown_with_its_delay(followed):
+    relay_loop, trial, target = followed
+    plant = relay_loop({"vision": popsim.SensoryChannel(popsim.vision)}).plant
+    channels = {"goal": popsim.SensoryChannel(popsim.senses.Shown("goal"), delay=0.02)}
+    names = popsim.senses.network_input_names(stacked(trial), plant, channels)
+    assert list(names).count("goal") == 1 and list(names)[-1] == "goal"
+    network = popsim.networks.GRUNetwork(sum(names.values()), 3, 2, key=KEY)
+    model = popsim.SensorimotorLoop(network, plant, channels, dt=0.01)
+    model.check(stacked(trial))
+    states = popsim.simulate(model, trial, key=KEY)
+    np.testing.assert_allclose(states.feedback["goal"], np.tile(target.position, (N_STEPS, 1)), rtol=1e-6)
+    received = model.network_inputs(states, trial)
+    np.testing.assert_array_equal(received[:, -2:], states.feedback["goal"])
+
+
+def test_a_gaussian_policy_is_motor_noise_of_known_probability(followed):
+    relay_loop, trial, _ = followed
+    plant = relay_loop({"vision": popsim.SensoryChannel(popsim.vision)}).plant
+    policy = Gaussian(2, std=0.3, critic=True)
+    n_inputs = popsim.n_network_inputs(stacked(trial), plant, {})
+    network = popsim.networks.GRUNetwork(n_inputs, 3, 3, key=KEY)
+    model = popsim.SensorimotorLoop(network, plant, {}, policy=policy, dt=0.01)
+    model.check(stacked(trial))
+    states = popsim.simulate(model, trial, key=KEY)
+    noise = states.command - states.network.output[:, :2]
+    expected = -0.5 * (noise**2).sum(1) / 0.09 - 2 * np.log(0.3) - np.log(2 * np.pi)
+    np.testing.assert_allclose(states.interaction.log_probability, expected, rtol=1e-5)
+    assert np.all(noise != 0)
+    effort = losses.Effort()(states, trial, model)
+    np.testing.assert_allclose(effort, (states.network.output[:, :2] ** 2).sum(), rtol=1e-6)
+
+
+def test_members_of_a_task_learn_and_a_reward_that_is_not_finite_freezes_one(counted):
+    loss = losses.PolicyGradient() + 0.1 * losses.ValueRegression() + 0.01 * losses.Entropy()
+    ensemble = popsim.make_ensemble(build, 2, key=KEY)
+    trained, history = train(30, ensemble=ensemble, task=CounterTask(loss))
+    reward = -history.loss.terms["minus reward"]
+    assert np.all(reward[-5:].mean(0) > reward[:5].mean(0))
+    broken = eqx.tree_at(
+        lambda e: e.network.readout.bias, ensemble, ensemble.network.readout.bias.at[1].set(jnp.nan)
+    )
+    with pytest.warns(UserWarning, match="member 1"):
+        _, history = train(3, ensemble=broken, task=CounterTask(loss))
+    assert history.frozen_from.tolist() == [-1, 0]
+
+
+class Wrong(AbstractEnvironment):
+    """Returns what a test gives it."""
+
+    outcome: object
+    first: object = None
+    actions = Discrete(2)
+
+    def init(self, *, key):
+        return (), {"x": jnp.zeros(1)} if self.first is None else self.first
+
+    def step(self, state, action, *, key):
+        return state, self.outcome
+
+
+def outcome(**changes):
+    parts = {"observation": {"x": jnp.zeros(1)}, "reward": jnp.zeros(()), "done": jnp.asarray(False)}
+    return Outcome(**{**parts, **changes})
+
+
+@pytest.mark.parametrize(
+    "environment, message",
+    [
+        (Wrong(None), "`step` of Wrong must return a state and an Outcome, got a NoneType"),
+        (Wrong(outcome(observation={"x": jnp.zeros(2)})), "like the observation of `init`"),
+        (Wrong(outcome(observation={"y": jnp.zeros(1)})), "like the observation of `init`"),
+        (Wrong(outcome(), jnp.zeros(1)), "`init` of Wrong must return a state, and a dict of vectors"),
+        (Wrong(outcome(), {"x": jnp.zeros(())}), r"got 'x' of shape \(\)"),
+        (Counter(jnp.ones(2)), "`done`, got shape"),
+    ],
+)
+def test_an_environment_that_breaks_its_contract_is_refused(environment, message, as_users_run):
+    with pytest.raises(ValueError, match=message):
+        build(KEY).check(stacked(trial_with(environment)))
+
+
+def test_what_does_not_fit_is_refused_before_it_runs(as_users_run, followed):
+    _, reaching, _ = followed
+    counter, echo = (trial_with(e) for e in (Counter(jnp.asarray(4.0)), Echo(jnp.asarray(1.0))))
+    network = popsim.networks.GRUNetwork(1, 3, 2, key=KEY)
+
+    def refused(message, trial, **options):
+        with pytest.raises(ValueError, match=message):
+            popsim.NetworkModel(network, dt=0.01, **options).check(stacked(trial))
+
+    refused("`policy` must take the actions of the environment", counter)
+    refused("`policy` must take the actions of the environment", echo, policy=Categorical(2))
+    refused("`model` must have a body", dataclasses.replace(reaching, init=(), targets=()))
+    refused("must take the 2 inputs", echo)
+    refused(
+        "`policy` must be None",
+        popsim.Trial((), jnp.ones((6, 1)), (), counter.timeline),
+        policy=Categorical(2),
+    )
+    twice = dataclasses.replace(counter, inputs={"count": jnp.ones((N_STEPS, 1))})
+    refused(r"must not show what has the name of an input: \['count'\]", twice, policy=Categorical(2))
+    with pytest.raises(ValueError, match="`network` must have the 3 outputs that `policy` reads, got 2"):
+        popsim.NetworkModel(network, policy=Categorical(3), dt=0.01)
+    loop = relay_loop({"vision": popsim.SensoryChannel(popsim.vision)})
+    with pytest.raises(ValueError, match="`policy` must take the commands of the plant"):
+        dataclasses.replace(loop, policy=Gaussian(3))
+    discrete = dataclasses.replace(reaching, environment=Counter(jnp.asarray(4.0)))
+    with pytest.raises(ValueError, match=r"must take HandMovement\(\) or the commands, Box\(2\)"):
+        loop.check(stacked(discrete))
+    with pytest.raises(ValueError, match="`environment` must be an AbstractEnvironment, or None"):
+        trial_with("bandit")
+    with pytest.raises(ValueError, match="must have an epoch or an event"):
+        popsim.Trial((), (), (), popsim.Timeline(0.01, 4), environment=Echo(jnp.asarray(1.0)))
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: Discrete(0), "`n` must be"),
+        (lambda: Box(2, low=1.0, high=0.0), "`low` must be below `high`"),
+        (lambda: HandMovement("arm"), '`of` must be "cursor" or "hand"'),
+        (lambda: Gaussian(2, std=-1.0), "`std` must be"),
+        (lambda: Gaussian(2, mean_fn=3), "`mean_fn` must be a function"),
+        (lambda: Deterministic(0), "`n` must be"),
+    ],
+)
+def test_spaces_and_policies_refuse_what_makes_no_sense(make, message, as_users_run):
+    with pytest.raises(ValueError, match=message):
+        make()

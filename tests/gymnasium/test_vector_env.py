@@ -1,0 +1,151 @@
+"""Copies that are stepped together, against Gymnasium's loop over copies; and registered environments."""
+
+import jax
+import numpy as np
+import pytest
+from answering_tasks import AnsweringTask, Lottery, Steering
+from small_reaches import small_reach_setup
+from small_tasks import Choose
+
+gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed")
+from gymnasium.utils.env_checker import check_env, data_equivalence  # noqa: E402
+from gymnasium.utils.performance import benchmark_vector_step  # noqa: E402
+from gymnasium.vector import AutoresetMode, SyncVectorEnv  # noqa: E402
+
+from popsim.gymnasium import TaskEnv, TaskVectorEnv  # noqa: E402
+from popsim.gymnasium.registration import environment_id  # noqa: E402
+from popsim.tasks import TASKS  # noqa: E402
+
+
+def reaches():
+    task, build = small_reach_setup()
+    return task, build(jax.random.key(0))
+
+
+ARGUMENTS = {
+    "reaches": reaches,
+    "paid at the end": lambda: (Choose(),),
+    "choices": lambda: (AnsweringTask(Lottery),),
+    "vectors": lambda: (AnsweringTask(Steering),),
+}
+
+
+def check_equal(ours, theirs):
+    """Nested information is the same, to rounding."""
+    assert type(ours) is type(theirs)
+    if isinstance(ours, dict):
+        assert {*ours} == {*theirs}
+        for name in ours:
+            check_equal(ours[name], theirs[name])
+    elif ours.dtype == object:
+        for one, other in zip(ours, theirs, strict=True):
+            assert (one is None) == (other is None)
+            if one is not None:
+                np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    else:
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_copies_do_what_a_loop_over_environments_does(name):
+    """Also over the ends of trials, which in choices come at different times."""
+    arguments = ARGUMENTS[name]()
+    ours = TaskVectorEnv(*arguments, num_envs=3)
+    theirs = SyncVectorEnv([lambda: TaskEnv(*arguments)] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
+    assert ours.metadata["autoreset_mode"] == theirs.metadata["autoreset_mode"]
+    assert (ours.action_space, ours.observation_space) == (theirs.action_space, theirs.observation_space)
+    check_equal([*map(np.asarray, ours.reset(seed=3)[0])][0], theirs.reset(seed=3)[0][0])
+    ours.action_space.seed(0)
+    n_over = np.zeros(3, int)
+    for _ in range(45):
+        actions = ours.action_space.sample()
+        for mine, yours in zip(ours.step(actions), theirs.step(actions), strict=True):
+            check_equal(mine, yours)
+        n_over += theirs._terminations
+    assert np.all(n_over >= 2) and ours.np_random_seed == theirs.np_random_seed == (3, 4, 5)
+    assert (name == "choices") == (len(set(n_over)) > 1)
+
+
+def test_seeds_are_those_of_gymnasium():
+    envs = TaskVectorEnv(AnsweringTask(Lottery), num_envs=2)
+
+    def first(seed):
+        return envs.reset(seed=seed)[1]["conditions"]["first"]
+
+    one, again, listed, shifted = first(7), first(7), first([7, 8]), first(8)
+    np.testing.assert_array_equal(one, again)
+    np.testing.assert_array_equal(one, listed)
+    assert one[1] == shifted[0] and len({*one, *first(None)}) == 4
+    for seed in (True, [1], [1, 2, 3]):
+        with pytest.raises(ValueError, match="`seed` must be a whole number, or one for each of 2 copies"):
+            envs.reset(seed=seed)
+    assert envs.reset(seed=1, options={"trial": [0, 1]})[1]["conditions"]["first"].tolist() == [0.0, 1.0]
+    with pytest.raises(ValueError, match='`options."trial".` must be one or 2 numbers'):
+        envs.reset(options={"trial": [0, 1, 1]})
+
+
+def test_what_is_returned_is_not_changed_later():
+    envs = TaskVectorEnv(AnsweringTask(Steering), num_envs=2)
+    first, _ = envs.reset(seed=0)
+    kept = first.copy()
+    results = [envs.step(np.ones((2, 2))) for _ in range(2)]
+    first[:] = np.nan
+    assert data_equivalence(envs.reset(seed=0)[0], kept)
+    assert not np.shares_memory(results[0][0], results[1][0]) and results[0][1].dtype == np.float64
+
+
+def test_bad_actions_and_sizes_are_refused():
+    envs = TaskVectorEnv(AnsweringTask(Lottery), num_envs=2)
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        envs.step([0, 0])
+    envs.reset(seed=0)
+    for actions in ([0, 3], [0], [0.0, 1.0], 1):
+        with pytest.raises(ValueError, match="`actions` must be a whole number from 0 to 2 for each of 2"):
+            envs.step(actions)
+    vectors = TaskVectorEnv(AnsweringTask(Steering), num_envs=2)
+    vectors.reset(seed=0)
+    with pytest.raises(ValueError, match=r"`actions` must be finite numbers of shape \(2, 2\)"):
+        vectors.step(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="num_envs"):
+        TaskVectorEnv(AnsweringTask(Lottery), num_envs=0)
+
+
+def test_no_step_compiles_again(count_compilations):
+    envs = TaskVectorEnv(AnsweringTask(Lottery), num_envs=3)
+    envs.reset(seed=0)
+    envs.step([0, 1, 2])
+    with count_compilations() as compiled:
+        for _ in range(3):
+            envs.step([2, 1, 0])
+        envs.reset(seed=1)
+    assert not compiled
+
+
+def test_every_task_has_an_id():
+    assert environment_id("delayed-non-match-to-sample") == "popsim/DelayedNonMatchToSample-v0"
+    registered = {name for name in gymnasium.registry if name.startswith("popsim/")}
+    assert {environment_id(name) for name in TASKS} <= registered
+
+
+SHORT = ("center-out", "perceptual-decision")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*(infinity|normalized):UserWarning")
+@pytest.mark.parametrize(
+    "name",
+    [name if name in SHORT else pytest.param(name, marks=pytest.mark.full) for name in sorted(TASKS)],
+)
+def test_registered_environments_are_made_and_checked(name):
+    check_env(gymnasium.make(environment_id(name)).unwrapped)
+    envs = gymnasium.make_vec(environment_id(name), num_envs=2)
+    assert isinstance(envs, TaskVectorEnv) and benchmark_vector_step(envs, target_duration=0, seed=0) > 0
+
+
+@pytest.mark.slow
+def test_settings_are_those_of_the_experiment_or_the_task():
+    env = gymnasium.make("popsim/CenterOut-v0", plant="point-mass", limits=(-2.0, 2.0)).unwrapped
+    assert env.action_space.high.tolist() == [2.0, 2.0]
+    env = gymnasium.make("popsim/PerceptualDecision-v0", duration=3.0).unwrapped
+    env.reset(seed=0)
+    assert env.episode.trial.timeline.n_steps * env.episode.trial.timeline.dt == pytest.approx(3.0)

@@ -1,0 +1,89 @@
+"""Evolution strategies against their equations, and on a loss without a useful derivative."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small_training import RunningSum, assert_same, network, train
+
+import popsim
+from popsim.training import EvolutionStrategies, TaskTrainer, sgd
+
+
+class Flat(popsim.AbstractModel):
+    """Its state is the distance of its weights from 0 to 3, rounded: the derivative is zero."""
+
+    weights: jax.Array
+
+    def init(self, trial, *, key):
+        return jnp.zeros(1)
+
+    def step(self, step_input, state, *, key):
+        away = jnp.sum((self.weights - jnp.arange(4.0)) ** 2)
+        return jnp.round(100 * away)[None] / 100
+
+
+def test_a_step_function_is_minimised_and_the_search_narrows():
+    task = RunningSum(1.0 * popsim.FunctionTerm("away", lambda states, trial, model: states[-1, 0]))
+    trainer = TaskTrainer(sgd(1.0), gradient=EvolutionStrategies(16, std=0.5))
+    model = Flat(jnp.zeros(4))
+    trained, history = trainer(
+        task, model, 150, 2, lambda model: model.weights, disable_tqdm=True, key=jax.random.key(0)
+    )
+    np.testing.assert_allclose(trained.weights, jnp.arange(4.0), atol=0.1)
+    assert history.loss.total[0] > 10 and history.loss.total[-1] < 0.05
+
+
+def test_a_batch_is_the_equations_written_out(as_users_run):
+    gradient = EvolutionStrategies(6, std=0.2, std_rate=0.3)
+    params, key = {"w": jnp.array([1.0, -2.0]), "fixed": None}, jax.random.key(1)
+    carry = {"w": jnp.log(jnp.array([0.2, 0.4])), "fixed": jnp.zeros(3)}
+
+    class Run:
+        """A quadratic loss, as the run of a batch."""
+
+        def __call__(self, params):
+            return Batch(jnp.sum((params["w"] - 1) ** 2))
+
+        def map_minibatches(self, function):
+            return function(self)
+
+    class Batch(eqx.Module):
+        mean_loss: jax.Array
+
+    gradients, batch, after = gradient(Run(), params, carry, key=key)
+    draws = np.asarray(jax.random.normal(key, (6, 2)))
+    std = np.array([0.2, 0.4])
+    losses = ((np.array([1.0, -2.0]) + std * draws - 1) ** 2).sum(1)
+    by_rank = np.maximum(0, np.log(4) - np.log(np.arange(1, 7)))
+    utilities = np.empty(6)
+    utilities[np.argsort(losses)] = by_rank / by_rank.sum() - 1 / 6
+    np.testing.assert_allclose(gradients["w"], -std * (utilities @ draws), rtol=1e-5)
+    expected = np.log(std) + 0.15 * (utilities @ (draws**2 - 1))
+    np.testing.assert_allclose(after["w"], expected, rtol=1e-5)
+    np.testing.assert_array_equal(after["fixed"], carry["fixed"])
+    assert gradients["fixed"] is None and float(batch.mean_loss) == 9.0
+
+
+def test_an_ensemble_with_phases_and_minibatches_resumes_bit_for_bit(tmp_path):
+    phases = {0: lambda model: model.network.readout, 2: network}
+
+    def trained(folder, n_batches, **options):
+        gradient = EvolutionStrategies(4, std=popsim.PerMember([0.1, 0.2]))
+        trainer = TaskTrainer(sgd(1.0), gradient=gradient, n_minibatches=2, chkpt_dir=folder)
+        return train(n_batches, trainer=trainer, where_train=phases, **options)
+
+    whole, _ = trained(tmp_path / "whole", 4)
+    trained(tmp_path / "parts", 3)
+    resumed, _ = trained(tmp_path / "parts", 4, restore_checkpoint=True)
+    assert_same(whole, resumed)
+
+
+def test_what_makes_no_search_is_refused(as_users_run):
+    for options, message in (
+        ({"population_size": 1}, "`population_size` must be at least 2"),
+        ({"std": 0.0}, "`std` must be"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            EvolutionStrategies(**options)
