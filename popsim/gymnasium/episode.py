@@ -84,7 +84,7 @@ class StepRewards(eqx.Module):
 
         Arguments are those of a loss term.
         """
-        last = trial.timeline.n_steps - 1
+        last = jnp.asarray(trial.timeline.n_steps - 1)
         paid = self.costs(jax.tree.map(lambda leaf: leaf[-1], states), TrialAtStep(trial, last), model)
         terms: dict = self.loss(states, trial, model).terms
         return {name: value for name, value in terms.items() if name not in paid}
