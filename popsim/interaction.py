@@ -94,7 +94,7 @@ def start_interaction(
     )
 
 
-def _with_types(tree: PyTree[Array], like: PyTree[Array]) -> PyTree[Array]:
+def _with_types(tree: PyTree[Array], like: PyTree) -> PyTree[Array]:
     return jax.tree.map(lambda leaf, other: jnp.asarray(leaf, other.dtype), tree, like)
 
 
