@@ -146,7 +146,7 @@ def _draw_and_describe(name: str, drawing: Path) -> list[str]:
 
 
 _OF_ENVIRONMENTS = (
-    "What the environment shows is drawn for random actions, or for a hand that stays at its start. It follows "
+    "What the environment shows is drawn for random actions, or for a hand at rest at its start. It follows "
     "the inputs in what a network receives."
 )
 
