@@ -186,7 +186,7 @@ def showing(observation: Observation) -> Interaction:
     """Return an interaction with an observation to come, and nothing else."""
     zero, false = jnp.zeros(()), jnp.zeros((), bool)
     upcoming = Upcoming((), observation, false)
-    return Interaction({}, jnp.zeros((), int), zero, zero, None, zero, false, None, upcoming)
+    return Interaction({}, jnp.zeros(1), zero, zero, None, zero, false, None, upcoming)
 
 
 def first_observation(model: AbstractModel, trials: Trial) -> Observation:
