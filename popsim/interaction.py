@@ -94,7 +94,7 @@ def start_interaction(
     )
 
 
-def _with_types(tree: PyTree[Array], like: PyTree) -> PyTree[Array]:
+def _with_types(tree: PyTree[Array], like: PyTree[Array]) -> PyTree[Array]:
     return jax.tree.map(lambda leaf, other: jnp.asarray(leaf, other.dtype), tree, like)
 
 
@@ -186,7 +186,7 @@ def showing(observation: Observation) -> Interaction:
     """Return an interaction with an observation to come, and nothing else."""
     zero, false = jnp.zeros(()), jnp.zeros((), bool)
     upcoming = Upcoming((), observation, false)
-    return Interaction({}, jnp.zeros(1), zero, zero, None, zero, false, None, upcoming)
+    return Interaction({}, zero, zero, zero, None, zero, false, None, upcoming)
 
 
 def first_observation(model: AbstractModel, trials: Trial) -> Observation:
