@@ -88,7 +88,8 @@ class DecisionBounds(AbstractPlayer):
     ) -> tuple[Int[Array, ""], tuple[Array, Array]]:
         total, n_seen = state
         (evidence,) = received["evidence"]
-        total, n_seen = total + self.dt * evidence, n_seen + (evidence != 0)  # noise is never zero
+        total = total + self.dt * evidence
+        n_seen = jnp.where(evidence != 0, n_seen + 1, n_seen)  # noise is never zero
         is_now = jnp.arange(self.bounds.shape[0]) == n_seen - 1
         bound = jnp.sum(jnp.where(is_now, self.bounds, 0.0))
         responds = (n_seen > 0) & (jnp.abs(total) >= bound)
@@ -144,14 +145,15 @@ def _bounds_and_reward(task: ReactionTimeDecision) -> tuple[Float[np.ndarray, " 
     waiting, bounds = np.full(N_GRID, error - cost), []
     value = np.zeros(N_GRID)
     for n_seen in range(n_steps, 0, -1):
-        seconds = np.full(N_GRID, n_seen * dt)
-        right = np.asarray(probability_of_right(grid, seconds, values, np.asarray(noise)))
+        known = (jnp.asarray(values), jnp.asarray(noise))
+        seconds = jnp.full(N_GRID, n_seen * dt)
+        right = np.asarray(probability_of_right(jnp.asarray(grid), seconds, *known))
         responding = error + (1 - error) * np.maximum(right, 1 - right)
         responds = (responding >= waiting) & (grid >= 0)
         bounds.append(grid[responds].min() if responds.any() else np.inf)
         value = np.maximum(responding, waiting)
         # Of the step before, from its evidence.
-        weights = np.asarray(_weights(grid, seconds - dt, values, np.asarray(noise)))
+        weights = np.asarray(_weights(jnp.asarray(grid), seconds - dt, *known))
         to_come = np.stack([kernel @ value for kernel in kernels], axis=-1)
         waiting = np.sum(weights * to_come, axis=-1) - cost
     at_start = float(waiting[N_GRID // 2]) + cost  # nothing is waited for before the first evidence
@@ -187,7 +189,7 @@ class WagerObserver(AbstractPlayer):
     ) -> tuple[Int[Array, ""], tuple[Array, Array]]:
         task, (evidence,) = self.task, received["evidence"]
         total = state[0] + task.dt * evidence
-        seconds = state[1] + task.dt * (evidence != 0)  # noise is never zero
+        seconds = state[1] + jnp.where(evidence != 0, task.dt, 0.0)  # noise is never zero
         right = probability_of_right(total, seconds, _values_of(task), task.noise)
         side = LEFT + choice_of(right - 0.5, key=key)
         is_unsure = jnp.maximum(right, 1 - right) < task.sure_payoff

@@ -126,6 +126,7 @@ ax.legend(frameon=False)
 # linear fit is made in half of the trials and tested in the others. Untrained networks are the control: they
 # play by chance, and their activity echoes the last choices and rewards, which are much of a belief at first.
 
+
 # %%
 def belief(interaction):
     """The difference between the expected rates of arm 1 and arm 0 before each choice."""
