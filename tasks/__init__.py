@@ -18,6 +18,7 @@ from popsim.tasks import (
     players,
     reach_sequences,
     reaching,
+    selected_environment,
     session,
     timed_decisions,
     timed_responses,
@@ -41,6 +42,7 @@ from popsim.tasks.multi_task import *
 from popsim.tasks.players import *
 from popsim.tasks.reach_sequences import *
 from popsim.tasks.reaching import *
+from popsim.tasks.selected_environment import *
 from popsim.tasks.session import *
 from popsim.tasks.timed_decisions import *
 from popsim.tasks.timed_responses import *
@@ -65,6 +67,7 @@ __all__ += multi_task.__all__
 __all__ += players.__all__
 __all__ += reach_sequences.__all__
 __all__ += reaching.__all__
+__all__ += selected_environment.__all__
 __all__ += session.__all__
 __all__ += timed_decisions.__all__
 __all__ += timed_responses.__all__

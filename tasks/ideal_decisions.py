@@ -88,7 +88,8 @@ class DecisionBounds(AbstractPlayer):
     ) -> tuple[Int[Array, ""], tuple[Array, Array]]:
         total, n_seen = state
         (evidence,) = received["evidence"]
-        total, n_seen = total + self.dt * evidence, n_seen + (evidence != 0)  # noise is never zero
+        total = total + self.dt * evidence
+        n_seen = jnp.where(evidence != 0, n_seen + 1, n_seen)  # noise is never zero
         is_now = jnp.arange(self.bounds.shape[0]) == n_seen - 1
         bound = jnp.sum(jnp.where(is_now, self.bounds, 0.0))
         responds = (n_seen > 0) & (jnp.abs(total) >= bound)
@@ -187,7 +188,7 @@ class WagerObserver(AbstractPlayer):
     ) -> tuple[Int[Array, ""], tuple[Array, Array]]:
         task, (evidence,) = self.task, received["evidence"]
         total = state[0] + task.dt * evidence
-        seconds = state[1] + task.dt * (evidence != 0)  # noise is never zero
+        seconds = state[1] + jnp.where(evidence != 0, task.dt, 0.0)  # noise is never zero
         right = probability_of_right(total, seconds, _values_of(task), task.noise)
         side = LEFT + choice_of(right - 0.5, key=key)
         is_unsure = jnp.maximum(right, 1 - right) < task.sure_payoff

@@ -90,7 +90,7 @@ class Interception(AbstractFixedTimes):
         velocity = jnp.zeros_like(center).at[0].set(jnp.where(from_left, speed, -speed))
         ahead = at_direction(center, jnp.asarray(jnp.pi / 2, center.dtype), self.distance)
         start = ahead - self.passing_time * velocity
-        times = self.dt * (1.0 + jnp.arange(self.n_steps))  # at the end of each step, as states are
+        times = self.dt * jnp.arange(1.0, self.n_steps + 1)  # at the end of each step, as states are
         path = start + times[:, None] * velocity
         return Trial(
             init=HandState(center, jnp.zeros_like(center)),

@@ -11,12 +11,14 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int, Key
 
 from popsim._checks import as_parts, check_instance, check_same_dt, kind_of
+from popsim.environment import AbstractEnvironment
 from popsim.loss import Loss
 from popsim.network_input import inputs_by_name
 from popsim.per_member import is_per_member
 from popsim.randomness import key_stream
 from popsim.schedules import AbstractBatchSchedule, as_batch_schedule
 from popsim.task import AbstractTask
+from popsim.tasks.selected_environment import SelectedEnvironment, check_environments
 from popsim.tasks.wrappers import check_shares, common_loss
 from popsim.trial import OutputTarget, Trial
 from popsim.windows import NEVER, Timeline
@@ -30,20 +32,22 @@ class TrialLayout:
 
     - `n_steps`, `dt`: the number of time steps of the longest trial, and the time step.
     - `inputs`: the number of channels by input name; tasks share inputs of the same name.
-    - `n_outputs`: the largest number of outputs of a task.
+    - `n_outputs`: the largest number of outputs of a task; None if trials have no targets.
     - `is_choice`: whether the targets of all tasks are choices.
     - `epochs`, `events`: the names from all tasks.
     - `conditions`: shape and dtype by name; booleans become integers.
+    - `environments`: the environment of one trial of each task by its name; empty if they have none.
     """
 
     dt: float
     n_steps: int
     inputs: Mapping[str, int]
-    n_outputs: int
+    n_outputs: int | None
     is_choice: bool
     epochs: frozenset[str]
     events: frozenset[str]
     conditions: Mapping[str, tuple[tuple[int, ...], DTypeLike]]
+    environments: Mapping[str, AbstractEnvironment]
 
     @classmethod
     def of(cls, tasks: Mapping[str, Trial]) -> "TrialLayout":
@@ -64,38 +68,57 @@ class TrialLayout:
                         f"`conditions[{name!r}]` must be alike in all tasks, "
                         f"got {conditions[name]} and {kind}."
                     )
-        _check_choices(tasks)
+        targets = [trial.targets for trial in trials if isinstance(trial.targets, OutputTarget)]
+        if targets:
+            _check_choices(tasks)
+        environments = {name: trial.environment for name, trial in tasks.items()}
+        check_environments(environments)
         return cls(
             dt=dt,
             n_steps=max(trial.timeline.n_steps for trial in trials),
             inputs=inputs,
-            n_outputs=max(trial.targets.values.shape[-1] for trial in trials),
-            is_choice=all(trial.targets.is_choice for trial in trials),
+            n_outputs=max((target.values.shape[-1] for target in targets), default=None),
+            is_choice=all(target.is_choice for target in targets),
             epochs=frozenset(name for trial in trials for name in trial.timeline.epochs),
             events=frozenset(name for trial in trials for name in trial.timeline.events),
             conditions=conditions,
+            environments={name: each for name, each in environments.items() if each is not None},
         )
 
-    def fit(self, trial: Trial) -> Trial:
-        """Return a trial of one of the tasks in this layout.
+    def fit(self, trial: Trial, name: str) -> Trial:
+        """Return a trial of the task called `name` in this layout.
 
         Missing inputs and target outputs are zero. Time steps after the end of the trial do not count.
         Missing epochs are empty, missing events never come, and missing conditions are NaN, or -1 for
         integers.
         """
         channels, conditions = _flat_inputs(trial), _conditions(trial)
-        values = self._pad(trial.targets.values, self.n_outputs)
-        counts = jnp.pad(trial.targets.counts, (0, self.n_steps - trial.timeline.n_steps))
         return Trial(
             init=(),
             inputs={name: self._pad(channels.get(name), width) for name, width in self.inputs.items()},
-            targets=OutputTarget(values, counts, is_choice=self.is_choice),
+            targets=self._targets(trial),
             timeline=self._timeline(trial.timeline),
             conditions={
                 name: conditions.get(name, _missing_value(shape, dtype))
                 for name, (shape, dtype) in self.conditions.items()
             },
+            environment=self._environment(trial, name),
         )
+
+    def _targets(self, trial: Trial) -> OutputTarget | tuple[()]:
+        if self.n_outputs is None:
+            return ()
+        values = self._pad(trial.targets.values, self.n_outputs)
+        counts = jnp.pad(trial.targets.counts, (0, self.n_steps - trial.timeline.n_steps))
+        return OutputTarget(values, counts, is_choice=self.is_choice)
+
+    def _environment(self, trial: Trial, name: str) -> SelectedEnvironment | None:
+        if trial.environment is None:
+            return None
+        environments = {**self.environments, name: trial.environment}
+        names = tuple(environments)
+        index, n_steps = jnp.array(names.index(name)), jnp.array(trial.timeline.n_steps)
+        return SelectedEnvironment(tuple(environments.values()), index, n_steps, names)
 
     def _pad(self, channels: Float[Array, "time channels"] | None, width: int) -> Float[Array, "steps width"]:
         if channels is None:
@@ -132,9 +155,12 @@ def _missing_value(shape: tuple[int, ...], dtype: DTypeLike) -> Array:
 
 
 def _check_cognitive(trial: Trial) -> None:
-    if not isinstance(trial.targets, OutputTarget) or jax.tree.leaves(trial.init):
+    has_no_targets = trial.environment is not None and not jax.tree.leaves(trial.targets)
+    has_targets = isinstance(trial.targets, OutputTarget) or has_no_targets
+    if not has_targets or jax.tree.leaves(trial.init):
         raise ValueError(
-            "`tasks` must be tasks for a network without a body, whose targets are an OutputTarget, "
+            "`tasks` must be tasks for a network without a body, whose targets are an OutputTarget, or which "
+            "have an environment and no targets, "
             f"got {kind_of(trial.targets)}."
         )
     if trial.interventions:
@@ -142,7 +168,9 @@ def _check_cognitive(trial: Trial) -> None:
 
 
 def _check_choices(tasks: Mapping[str, Trial]) -> None:
-    """Raise `ValueError` if a choice with one output is mixed with tasks with several outputs."""
+    """Raise `ValueError` if a choice with one output is mixed with tasks that have several, or none."""
+    if without := [name for name, trial in tasks.items() if not isinstance(trial.targets, OutputTarget)]:
+        raise ValueError(f"`tasks` must all have targets, or none of them, got {without} without.")
     widths = {name: trial.targets.values.shape[-1] for name, trial in tasks.items()}
     alone = [name for name, trial in tasks.items() if trial.targets.is_choice and widths[name] == 1]
     wider = [name for name, width in widths.items() if width > 1]
@@ -167,6 +195,7 @@ class MultiTask(AbstractTask):
     - Targets: the largest number of outputs of a task; outputs that a task lacks should be zero.
     - Epochs and events: those of all tasks. An epoch that a task lacks is empty, an event never comes.
     - Conditions: "task", the index of the task; those of all tasks, -1 or NaN where a task lacks them.
+    - Environment: if the tasks have environments, a `SelectedEnvironment` of all of them.
 
     Each task keeps its targets and their weights; the loss is that of the mixture. Trials are as long as
     those of the longest task; time steps after the end of a shorter one do not count. The validation trials
@@ -210,7 +239,8 @@ class MultiTask(AbstractTask):
         }
         layout = TrialLayout.of(trials)
         fitted = [
-            self._with_task_input(layout.fit(trial), index) for index, trial in enumerate(trials.values())
+            self._with_task_input(layout.fit(trial, name), index)
+            for index, (name, trial) in enumerate(trials.items())
         ]
         log_shares = jnp.log(self.shares(batch))
         index = jax.random.categorical(key_stream(key, "which task"), log_shares)
@@ -221,7 +251,9 @@ class MultiTask(AbstractTask):
         firsts = [jax.tree.map(lambda leaf: leaf[0], trials) for trials in stacked]
         layout = TrialLayout.of(dict(zip(self.names, firsts, strict=True)))
         fitted = [
-            jax.vmap(lambda trial, index=index: self._with_task_input(layout.fit(trial), index))(trials)
+            jax.vmap(
+                lambda trial, index=index: self._with_task_input(layout.fit(trial, self.names[index]), index)
+            )(trials)
             for index, trials in enumerate(stacked)
         ]
         return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *fitted)

@@ -225,8 +225,9 @@ class KalmanBandit(AbstractPlayer):
         decay = jnp.where(has_drifted > 0, task.decay, 1.0)
         means = decay * means + (1 - decay) * task.center
         variances = decay**2 * variances + has_drifted * task.drift_std**2
-        draw = jax.random.normal(key, means.shape, means.dtype) * self.explores
-        return jnp.argmax(means + jnp.sqrt(variances) * draw), (means, variances)
+        draw = jax.random.normal(key, means.shape, means.dtype)
+        drawn = means + jnp.sqrt(variances) * draw if self.explores else means
+        return jnp.argmax(drawn), (means, variances)
 
 
 class ReversalObserver(AbstractPlayer):

@@ -64,6 +64,8 @@ def check_same_trials(tasks: Sequence[AbstractTask]) -> None:
         described = [f"{jax.tree_util.keystr(path)}: {leaf.dtype}{list(leaf.shape)}" for path, leaf in leaves]
         if isinstance(trial.targets, OutputTarget):
             described.append(f".targets.is_choice: {trial.targets.is_choice}")
+        if trial.environment is not None:
+            described.append(f".environment: {jax.tree.structure(trial.environment)}")
         return [*described, f"time step {trial.timeline.dt}"]
 
     first = outline(tasks[0])
@@ -71,7 +73,7 @@ def check_same_trials(tasks: Sequence[AbstractTask]) -> None:
         differs = set(first) ^ set(outline(task))
         if differs:
             raise ValueError(
-                "`tasks` must have trials with the same inputs, targets, epochs and conditions, "
+                "`tasks` must have trials with the same inputs, targets, epochs, conditions and environment, "
                 f"but tasks[0] and tasks[{index}] differ in {sorted(differs)}."
             )
 
@@ -180,8 +182,9 @@ class HeldOutConditions(AbstractWrapper):
 class Mixture(AbstractTask):
     """A random mixture of several tasks with trials of the same structure.
 
-    All trials have the same inputs, targets, epochs and conditions; `MultiTask` mixes tasks that differ
-    in these. The condition "task" is the index of the task. The validation trials are those of all tasks.
+    All trials have the same inputs, targets, epochs and conditions, and environments of the same class;
+    `MultiTask` mixes tasks that differ in these. The condition "task" is the index of the task. The
+    validation trials are those of all tasks.
 
     **Arguments:**
 
@@ -222,7 +225,8 @@ class Mixture(AbstractTask):
 class TaskCurriculum(AbstractTask):
     """A sequence of tasks: trials are of `tasks[i]` from training batch `starts[i]`.
 
-    All trials have the same inputs, targets, epochs and conditions. The condition "phase" is the index of
+    All trials have the same inputs, targets, epochs and conditions, and environments of the same class. The
+    condition "phase" is the index of
     the task. The validation trials are those of all tasks. Use `ParameterCurriculum` for a curriculum that
     changes only numbers of one task.
 
@@ -333,10 +337,11 @@ class WithFixation(AbstractWrapper):
         return jax.vmap(self._with_fixation)(self.task.validation_trials())
 
     def _with_fixation(self, trial: Trial) -> Trial:
-        if not isinstance(trial.inputs, dict) or self.name in trial.inputs:
+        inputs = trial.inputs if jax.tree.leaves(trial.inputs) else {}
+        if not isinstance(inputs, dict) or self.name in inputs:
             raise ValueError(f"`name` must be a new name, and the inputs must have names, got {self.name!r}.")
         fixation = (~trial.timeline.since(self.until)).astype(float)[:, None]
-        return dataclasses.replace(trial, inputs=trial.inputs | {self.name: fixation})
+        return dataclasses.replace(trial, inputs=inputs | {self.name: fixation})
 
 
 class WithInterventions(AbstractWrapper):

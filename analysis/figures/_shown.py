@@ -7,16 +7,15 @@ from jaxtyping import Array, Float, PyTree, Shaped
 
 from popsim._compiled import jit
 from popsim.environment import Box, Discrete
-from popsim.hand import HandState
 from popsim.interaction import respond, start_interaction
 from popsim.randomness import folded_key, seed_key
 from popsim.trial import Trial, n_trials
 
 
 def shown_signals(trials: Trial) -> dict[str, Shaped[np.ndarray, "trial time features"]]:
-    """Return by name what the environment of stacked trials shows, and "reward" if actions are choices.
+    """Return by name what the environment of stacked trials shows.
 
-    Choices and vectors are drawn at random; a hand moves on its targets, or stays where it starts.
+    Choices and vectors are drawn at random; a hand stays where it starts.
 
     **Arguments:**
 
@@ -31,8 +30,6 @@ def shown_signals(trials: Trial) -> dict[str, Shaped[np.ndarray, "trial time fea
             actions: PyTree[Array] = jax.random.randint(seed_key(0), shape, 0, n)
         case Box(n=n):
             actions = jax.random.normal(seed_key(0), (*shape, n))
-        case _ if isinstance(trials.targets, HandState):
-            actions = trials.targets
         case _:
             actions = jax.tree.map(
                 lambda leaf: jnp.broadcast_to(leaf[:, None], (*shape, leaf.shape[-1])), trials.init
@@ -51,10 +48,7 @@ def _observations(trials: Trial, actions: PyTree[Array]) -> dict[str, Float[Arra
             action, index = at_step
             key = folded_key(seed_key(0), index)
             interaction = respond(environment, interaction, action, key=key)
-            shown = interaction.received
-            if isinstance(environment.actions, Discrete):
-                shown = shown | {"reward": interaction.reward[None]}
-            return interaction, shown
+            return interaction, interaction.received
 
         start = start_interaction(environment, first, None, key=seed_key(0))
         return jax.lax.scan(step, start, (actions, jnp.arange(trial.timeline.n_steps)))[1]

@@ -133,6 +133,8 @@ UNITS = {
     "jump along": "m",
     "jump left": "m",
     "mean speed": "m/s",
+    "speed": "m/s",
+    "hold": "s",
     "interval": "s",
     "production": "s",
     "f1": "Hz",
@@ -160,7 +162,7 @@ def draw_task_trials(axes: Shaped[np.ndarray, "row trial"], trials: Trial) -> Sh
     The first of several features has the thickest line, so that none is hidden; more than six are drawn as an
     image, the first at the bottom. Target outputs are pale at steps that do not count; the height of the grey
     strip below them is the weight of each step. Interventions are bars while they are active. What an
-    environment shows is drawn for random actions, or for a hand on its targets.
+    environment shows is drawn for random actions, or for a hand at rest at its start.
 
     **Arguments:**
 

@@ -71,7 +71,7 @@ def draw_courses(ax: Axes, courses: Mapping[str, np.ndarray], highest: Mapping[s
 
 def draw_estimates(ax: Axes, estimates: Estimates) -> None:
     """How often each estimate is drawn, and the mean that is expected."""
-    bins = np.linspace(-15, 15, 121)
+    bins = np.linspace(-15, 15, 121).tolist()
     for name, drawn in estimates.drawn.items():
         ax.hist(drawn[:, 0], bins, density=True, histtype="step", color=COLORS[name], lw=0.9, label=name)
         ax.axvline(estimates.expected[name][0], color="k", lw=0.8, ls=(0, (3, 3)))

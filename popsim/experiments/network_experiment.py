@@ -100,7 +100,7 @@ def _drawn_trials(task: AbstractTask, keys: Key[Array, " trial"]) -> Trial:
 
 
 def score_of(task: AbstractTask) -> Score:
-    """Return the score of a task: reward, the accuracy of choices, or the error of outputs; else the loss."""
+    """Return the score: the reward, the accuracy of choices, or the error of outputs; else the loss."""
     trial = eqx.filter_eval_shape(lambda: task.trial(batch=0, key=seed_key(0)))
     if trial.environment is not None:
         return "reward"

@@ -61,11 +61,10 @@ def test_the_mean_of_the_estimator_is_the_gradient_of_the_mean_cost():
 
 def test_the_environment_costs_what_the_reference_says():
     gains = np.array([-1.0, -0.9])
-    network = script.LinearPolicy(jnp.asarray(gains), None)
+    network = script.LinearPolicy(jnp.asarray(gains))
     model = popsim.NetworkModel(network, policy=script.Deterministic(1), dt=script.REGULATOR.dt)
     ensemble = jax.tree.map(lambda leaf: leaf[None], model)
-    starts = np.asarray(script.Regulation().validation_trials().environment.start, float)
-    expected = regulator.gain_costs(script.REGULATOR, gains, starts)
+    expected = regulator.gain_costs(script.REGULATOR, gains, script.test_starts())
     np.testing.assert_allclose(script.costs_of(ensemble)[0], expected, rtol=1e-4)
 
 

@@ -1,0 +1,152 @@
+"""Bandits and reversals against their definitions, and their players against independent computations."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import popsim
+from popsim import tasks
+from popsim.tasks.bandits import BanditEnvironment, DriftingEnvironment, ReversalEnvironment
+
+KEY = jax.random.key(0)
+
+
+def steps_of(environment, actions, n=4000):
+    """The outcomes of `n` plays of a sequence of actions."""
+
+    def play(key):
+        state, shown = environment.init(key=key)
+
+        def step(state, at):
+            return environment.step(state, at[0], key=jax.random.fold_in(key, at[1]))
+
+        return shown, jax.lax.scan(step, state, (jnp.asarray(actions), jnp.arange(len(actions))))[1]
+
+    return jax.tree.map(np.asarray, jax.jit(jax.vmap(play))(jax.random.split(KEY, n)))
+
+
+def five_errors(p, n):
+    return 5 * np.sqrt(p * (1 - p) / n)
+
+
+def test_an_arm_pays_with_its_probability_and_the_choice_is_shown():
+    shown, outcome = steps_of(BanditEnvironment(jnp.array([0.2, 0.5, 0.9])), [0, 1, 2])
+    np.testing.assert_allclose(outcome.reward.mean(0), [0.2, 0.5, 0.9], atol=five_errors(0.5, 4000))
+    np.testing.assert_allclose(outcome.record["regret"][0], [0.7, 0.4, 0.0], atol=1e-6)
+    np.testing.assert_array_equal(outcome.observation["last action"][0], np.eye(3))
+    np.testing.assert_array_equal(outcome.observation["last reward"][..., 0], outcome.reward)
+    assert not outcome.done.any() and all(not leaf.any() for leaf in shown.values())
+
+
+def test_arms_drift_as_decaying_walks_and_pay_with_noise():
+    means = jnp.array([0.9, 0.1])
+    environment = DriftingEnvironment(means, *map(jnp.asarray, (0.9, 0.5, 0.03, 0.04)))
+    _, outcome = steps_of(environment, [0, 1, 0], n=20_000)
+    walk = outcome.record["means"]
+    np.testing.assert_allclose(walk[:, 0], np.tile(means, (20_000, 1)), rtol=1e-6)
+    np.testing.assert_allclose(walk[:, 1].mean(0), [0.86, 0.14], atol=5 * 0.03 / 20_000**0.5)
+    np.testing.assert_allclose(walk[:, 2].std(0), 0.03 * (1 + 0.81) ** 0.5, rtol=0.03)
+    chosen = np.take_along_axis(walk, np.array([0, 1, 0])[None, :, None], 2)[..., 0]
+    np.testing.assert_allclose((outcome.reward - chosen).std(0), 0.04, rtol=0.03)
+    np.testing.assert_allclose(outcome.record["regret"], walk.max(-1) - chosen, atol=1e-6)
+
+
+def test_arms_are_exchanged_at_the_hazard_rate():
+    environment = ReversalEnvironment(jnp.array(True), jnp.asarray(0.8), jnp.asarray(0.1))
+    _, outcome = steps_of(environment, [1, 0] * 20)
+    good = outcome.record["good arm"]
+    assert np.all(good[:, 0] == 1)
+    reverses = np.diff(good, axis=1) != 0
+    np.testing.assert_allclose(reverses.mean(), 0.1, atol=five_errors(0.1, reverses.size))
+    is_good = good == np.tile([1, 0], 20)
+    for which, p in ((is_good, 0.8), (~is_good, 0.2)):
+        np.testing.assert_allclose(outcome.reward[which].mean(), p, atol=five_errors(p, which.sum()))
+    np.testing.assert_allclose(outcome.record["regret"], np.where(is_good, 0.0, 0.6), atol=1e-6)
+
+
+def regret_of_players(task, n, *players):
+    trials = popsim.sample_trials(task, n, batch=0, key=jax.random.key(3))
+    regrets = [np.asarray(tasks.play(player, trials, key=KEY).record["regret"]) for player in players]
+    return [(regret.sum(1).mean(), regret.sum(1).std() / n**0.5) for regret in regrets]
+
+
+def test_players_of_the_bandit_have_their_known_regret():
+    """Of 40,000 bandits in NumPy: Thompson sampling 2.784 ± .011, greedy 2.697 ± .032; chance 100 / 6."""
+    players = (tasks.ThompsonSampling(2), tasks.GreedyBandit(2), tasks.RandomPlayer(2))
+    regrets = regret_of_players(tasks.BernoulliBandit(), 3000, *players)
+    for (mean, error), known in zip(regrets, (2.784, 2.697, 100 / 6), strict=True):
+        assert abs(mean - known) < 4 * error + 0.05
+
+
+def test_the_observer_of_a_drifting_bandit_tracks_its_means():
+    """The posterior means of the chosen arms predict the reward as well as their variances say."""
+    task = tasks.DriftingBandit(n_choices=60)
+    thompson, best, chance = regret_of_players(
+        task, 400, tasks.KalmanBandit(task), tasks.KalmanBandit(task, explores=False), tasks.RandomPlayer(4)
+    )
+    assert thompson[0] < best[0] < 0.5 * chance[0]
+    # The mean of the highest of four normal numbers is 1.029 standard deviations.
+    np.testing.assert_allclose(chance[0] / 60, 1.029 * float(task.stationary_std), atol=5 * chance[1] / 60)
+
+
+def test_the_observer_of_reversals_reaches_the_bound():
+    """The bound: in NumPy, the mean of the larger posterior when one arm is watched, which tells as much."""
+    hazard, p, n = 0.1, 0.8, 4000
+    task = tasks.ReversalLearning(hazard_rate=hazard, reward_probability=p)
+    random = np.random.default_rng(0)
+    state, belief, expected = random.random(n) < 0.5, np.full(n, 0.5), []
+    for _ in range(task.n_choices):
+        expected.append(np.maximum(belief, 1 - belief) * (2 * p - 1) + 1 - p)
+        pays = random.random(n) < np.where(state, p, 1 - p)
+        likely, unlikely = np.where(pays, p, 1 - p), np.where(pays, 1 - p, p)
+        belief = belief * likely / (belief * likely + (1 - belief) * unlikely)
+        belief = (1 - hazard) * belief + hazard * (1 - belief)
+        state = state ^ (random.random(n) < hazard)
+    trials = popsim.sample_trials(task, n, batch=0, key=jax.random.key(3))
+    observer = tasks.ReversalObserver(reward_probability=p, hazard_rate=hazard)
+    reward = np.asarray(tasks.play(observer, trials, key=KEY).reward).sum(1)
+    error = np.hypot(reward.std(), np.sum(expected, axis=0).std()) / n**0.5
+    assert abs(reward.mean() - np.sum(expected) / n) < 4 * error
+    worse = tasks.ReversalObserver(reward_probability=p, hazard_rate=0.001)
+    assert np.asarray(tasks.play(worse, trials, key=KEY).reward).sum(1).mean() < reward.mean() - 2 * error
+
+
+def test_trials_say_what_was_drawn():
+    trials = popsim.sample_trials(tasks.BernoulliBandit(n_arms=3), 50, batch=0, key=KEY)
+    np.testing.assert_array_equal(trials.conditions["probabilities"], trials.environment.probabilities)
+    np.testing.assert_array_equal(trials.conditions["best arm"], trials.environment.probabilities.argmax(-1))
+    drawn = popsim.sample_trials(tasks.ReversalLearning(), 50, batch=0, key=KEY)
+    np.testing.assert_array_equal(drawn.conditions["first good arm"], drawn.environment.second_is_good)
+    means = popsim.sample_trials(tasks.DriftingBandit(), 1000, batch=0, key=KEY).environment.means
+    np.testing.assert_allclose(means.mean(), 0.5, atol=0.02)
+    np.testing.assert_allclose(means.std(), 0.028 / (1 - 0.9836**2) ** 0.5, rtol=0.06)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "name"),
+    [
+        (tasks.BernoulliBandit, {"n_arms": 0}, "n_arms"),
+        (tasks.BernoulliBandit, {"probability": 1.5}, "probability"),
+        (tasks.BernoulliBandit, {"n_choices": 0}, "n_choices"),
+        (tasks.DriftingBandit, {"decay": 1.0}, "decay"),
+        (tasks.DriftingBandit, {"noise_std": -1.0}, "noise_std"),
+        (tasks.ReversalLearning, {"hazard_rate": 2.0}, "hazard_rate"),
+        (tasks.ReversalLearning, {"reward_probability": -0.1}, "reward_probability"),
+        (tasks.TwoStepTask, {"common_probability": 1.1}, "common_probability"),
+        (tasks.GoNoGo, {"go_probability": 2.0}, "go_probability"),
+        (tasks.GoNoGo, {"foreperiod": 1.2}, "duration"),
+        (tasks.AntiResponse, {"waiting_cost": -1.0}, "waiting_cost"),
+        (tasks.ReactionTimeDecision, {"noise": -1.0}, "noise"),
+        (tasks.PostDecisionWager, {"offer_probability": 2.0}, "offer_probability"),
+    ],
+)
+def test_bad_numbers_are_refused_by_name(kind, options, name):
+    with pytest.raises(ValueError, match=f"`{name}`"):
+        kind(**options)
+
+
+def test_only_discrete_actions_are_played():
+    trials = tasks.Interception(popsim.plants.PointMass().workspace).validation_trials()
+    with pytest.raises(ValueError, match="`trials` must have an environment with discrete actions"):
+        tasks.play(tasks.RandomPlayer(2), trials, key=KEY)

@@ -1,0 +1,185 @@
+"""Responses that end a trial, the best times for them, and networks that learn them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import popsim
+from popsim import tasks
+from popsim.networks import GRUNetwork
+from popsim.policies import Categorical, greedy
+from popsim.tasks.timed_responses import ResponseEnvironment
+from popsim.training import TaskTrainer, adam
+
+KEY = jax.random.key(0)
+
+
+def outcomes(actions, payoffs=(-0.5, 1.0, 0.25), opens=2, cost=0.1, last=4):
+    """The rewards of a sequence of actions, and whether the trial is done after each."""
+    environment = ResponseEnvironment(
+        jnp.array(payoffs), jnp.asarray(-0.2), jnp.asarray(cost), jnp.array(opens), jnp.array(last)
+    )
+    state, shown = environment.init(key=KEY)
+    assert shown == {}
+    rewards, done = [], []
+    for action in actions:
+        state, outcome = environment.step(state, jnp.array(action), key=KEY)
+        rewards.append(float(outcome.reward))
+        done.append(bool(outcome.done))
+    return rewards, done
+
+
+def test_a_response_is_paid_when_it_is_open_and_ends_the_trial():
+    assert outcomes([0, 0, 0, 1])[1] == [False, False, False, True]
+    np.testing.assert_allclose(outcomes([0, 0, 0, 1])[0], [0.0, 0.0, -0.1, 1.0], atol=1e-6)
+    np.testing.assert_allclose(outcomes([0, 0, 2])[0], [0.0, 0.0, 0.25], atol=1e-6)
+
+
+def test_early_responses_and_none_have_their_own_pay():
+    early, done = outcomes([0, 1])
+    np.testing.assert_allclose(early, [0.0, -0.2], atol=1e-6)
+    assert done == [False, True]
+    none, done = outcomes([0] * 5)
+    np.testing.assert_allclose(none, [0.0, 0.0, -0.1, -0.1, -0.6], atol=1e-6)
+    assert done == [False] * 4 + [True]
+
+
+class Fast(tasks.AbstractPlayer):
+    """Responds in the step of the stimulus: to go, or toward the side that the rule says."""
+
+    def init(self):
+        return ()
+
+    def choose(self, received, state, *, key):
+        first, second = received["stimulus"]
+        if "rule" not in received:
+            return (first > 0).astype(int), state
+        is_left = jnp.where(received["rule"][1] > 0, second > 0, first > 0)
+        return jnp.where(first + second > 0, jnp.where(is_left, 1, 2), 0), state
+
+
+@pytest.mark.parametrize("task", [tasks.GoNoGo(), tasks.AntiResponse()], ids=lambda task: type(task).__name__)
+def test_the_best_response_is_paid_in_full_and_has_the_time_of_the_stimulus(task):
+    trials = popsim.sample_trials(task, 200, batch=0, key=KEY)
+    played = tasks.play(Fast(), trials, key=KEY)
+    np.testing.assert_allclose(played.reward.sum(1), 1.0, atol=1e-6)
+    responds = np.asarray((played.record["response"] & played.active).any(1))
+    expected = trials.conditions["is go"] if "is go" in trials.conditions else np.ones(200, bool)
+    np.testing.assert_array_equal(responds, expected)
+    n_steps = np.where(
+        expected, np.asarray(trials.timeline.events["stimulus on"]) + 1, trials.timeline.n_steps
+    )
+    np.testing.assert_array_equal(played.active.sum(1), n_steps)
+
+
+@pytest.fixture(scope="module")
+def optimal():
+    task = tasks.ReactionTimeDecision()
+    return task, tasks.optimal_decisions(task), popsim.sample_trials(task, 4000, batch=0, key=KEY)
+
+
+def reward_of(player, trials):
+    reward = np.asarray(tasks.play(player, trials, key=KEY).reward).sum(1)
+    return reward.mean(), reward.std() / reward.size**0.5
+
+
+def test_the_best_bounds_are_paid_what_the_dynamic_programme_says(optimal):
+    task, best, trials = optimal
+    mean, error = reward_of(best.player, trials)
+    assert abs(mean - best.mean_reward) < 4 * error
+    for factor in (0.4, 2.5):
+        worse, _ = reward_of(tasks.DecisionBounds(best.player.bounds * factor, dt=task.dt), trials)
+        assert worse < mean - 2 * error
+
+
+def test_bounds_fall_and_time_that_costs_more_makes_them_lower(optimal):
+    _, best, _ = optimal
+    hurried = tasks.optimal_decisions(tasks.ReactionTimeDecision(waiting_cost=1.0))
+    assert np.all(np.diff(best.player.bounds) <= 0) and hurried.mean_reward < best.mean_reward
+    assert np.all(hurried.player.bounds <= best.player.bounds)
+    assert not jax.config.jax_enable_x64
+
+
+def test_what_the_dynamic_programme_cannot_know_is_refused():
+    for options, name in (
+        ({"fixation": popsim.distributions.Uniform(0.1, 0.3)}, "fixation"),
+        ({"coherence": popsim.distributions.Uniform(-0.5, 0.5)}, "coherence"),
+        ({"coherence": popsim.distributions.Choice([-0.1, 0.2])}, "coherence"),
+    ):
+        with pytest.raises(ValueError, match=f"`{name}` of `task`"):
+            tasks.optimal_decisions(tasks.ReactionTimeDecision(**options))
+
+
+def test_a_probability_of_right_is_how_often_it_is_right():
+    random = np.random.default_rng(0)
+    coherences = np.array([-0.3, -0.1, 0.1, 0.3])
+    drawn = random.choice(coherences, 200_000)
+    total = drawn * 0.5 + 0.2 * 0.5**0.5 * random.normal(size=drawn.size)
+    right = np.asarray(
+        tasks.probability_of_right(
+            jnp.asarray(total), jnp.full(total.shape, 0.5), jnp.asarray(coherences), jnp.asarray(0.2)
+        )
+    )
+    for low in np.arange(0.0, 1.0, 0.1):
+        inside = (right >= low) & (right < low + 0.1)
+        p = right[inside].mean()
+        assert abs((drawn[inside] > 0).mean() - p) < 5 * (p * (1 - p) / inside.sum()) ** 0.5 + 1e-3
+
+
+def test_the_observer_of_the_wager_takes_what_pays_more():
+    task = tasks.PostDecisionWager(offer_probability=1.0)
+    trials = popsim.sample_trials(task, 3000, batch=0, key=KEY)
+    shown = np.asarray(trials.timeline.in_epoch("stimulus"))
+    evidence = np.asarray(trials.inputs["evidence"])[..., 0]
+    right = np.asarray(
+        tasks.probability_of_right(
+            jnp.asarray(task.dt * evidence.sum(1)),
+            jnp.asarray(task.dt * shown.sum(1), float),
+            task.coherence.values,
+            task.noise,
+        )
+    )
+    sure = np.maximum(right, 1 - right) < 0.7
+    played = tasks.play(tasks.WagerObserver(task), trials, key=KEY)
+    takes = np.asarray((played.action == 3) & played.active).any(1)
+    assert (takes != sure).mean() < 1e-3 and 0.1 < sure.mean() < 0.9
+    expected = np.where(sure, 0.7, np.maximum(right, 1 - right)).mean()
+    reward = np.asarray(played.reward).sum(1)
+    assert abs(reward.mean() - expected) < 4 * reward.std() / 3000**0.5
+
+
+def test_a_sure_response_without_an_offer_pays_as_an_early_one():
+    trials = tasks.PostDecisionWager().validation_trials()
+    payoffs, has_offer = np.asarray(trials.environment.payoffs), np.asarray(trials.conditions["has offer"])
+    np.testing.assert_allclose(payoffs[:, 3], np.where(has_offer, 0.7, -0.1), rtol=1e-6)
+    correct = payoffs[np.arange(len(payoffs)), 1 + np.asarray(trials.conditions["choice"])]
+    assert np.all(correct == 1) and np.all(payoffs[:, 1:3].sum(1) == 1)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """Two networks after a short training of go/no-go, and their evaluation with the best actions."""
+    task = tasks.GoNoGo(dt=0.1, foreperiod=popsim.distributions.Uniform(0.2, 0.4), duration=0.8)
+
+    def build(key):
+        network = GRUNetwork(2, 16, 3, key=key)
+        return popsim.NetworkModel(network, policy=Categorical(2, critic=True), dt=0.1)
+
+    untrained = popsim.make_ensemble(build, 2, key=KEY)
+    options = {"where_train": lambda model: model.network, "ensembled": True, "disable_tqdm": True}
+    ensemble, history = TaskTrainer(adam(1e-2))(task, untrained, 300, 64, log_step=100, key=KEY, **options)
+    trials = popsim.sample_trials(task, 200, batch=0, key=jax.random.key(5))
+    return trials, popsim.evaluate_ensemble(greedy(ensemble), task, trials=trials, key=KEY), history
+
+
+@pytest.mark.slow
+def test_networks_learn_to_go_and_not_to_go(trained):
+    trials, evaluation, history = trained
+    interaction = evaluation.states.interaction
+    assert np.all(interaction.reward.sum(-1).mean(1) > 0.9)
+    responds = np.asarray((interaction.record["response"] & interaction.active).any(-1))
+    is_go = np.asarray(trials.conditions["is go"])
+    assert responds[:, is_go].mean() > 0.95 and responds[:, ~is_go].mean() < 0.05
+    minus_reward = np.asarray(history.loss.terms["minus reward"])
+    assert np.all(minus_reward[-20:].mean(0) < minus_reward[:20].mean(0) - 0.5)
