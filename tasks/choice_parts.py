@@ -36,11 +36,8 @@ def reward_loss(
     - `entropy`: the weight of the entropy in the first batch, from which it falls linearly to zero.
     - `last_batch`: the batch at which it is zero.
     """
-    return (
-        PolicyGradient(discount=discount)
-        + value * ValueRegression(discount=discount)
-        + LinearSchedule(entropy, 0.0, last_batch=last_batch) * Entropy()
-    )
+    exploring = Entropy() * LinearSchedule(entropy, 0.0, last_batch=last_batch)
+    return PolicyGradient(discount=discount) + value * ValueRegression(discount=discount) + exploring
 
 
 class AbstractChoices(AbstractTask):
