@@ -120,7 +120,7 @@ class AbstractEnvironment(eqx.Module):
     @property
     @abc.abstractmethod
     def actions(self) -> ActionSpace:
-        """The actions that the environment takes; an attribute of the class where they are the same in all."""
+        """The actions that the environment takes; an attribute of the class will do."""
 
     @abc.abstractmethod
     def init(self, *, key: Key[Array, ""]) -> tuple[PyTree[Array], Observation]:
