@@ -95,8 +95,7 @@ def _action_space(
         raise ValueError(f"`limits` must be two finite numbers, the lower one first, got {limits}.")
     if isinstance(actions, Box):
         low, high = (
-            limit if bound is None else bound
-            for limit, bound in ((low, actions.low), (high, actions.high))
+            limit if bound is None else bound for limit, bound in ((low, actions.low), (high, actions.high))
         )
         if low >= high:
             raise ValueError(

@@ -108,7 +108,10 @@ def _info(episode: Episodes) -> dict[str, Any]:
 
 @jit
 def advance_episodes(
-    setting: AgentTask, episodes: Episodes, actions: Float[Array, "copy outputs"], seeds: UInt32[Array, " copy"]
+    setting: AgentTask,
+    episodes: Episodes,
+    actions: Float[Array, "copy outputs"],
+    seeds: UInt32[Array, " copy"],
 ) -> tuple[Episodes, Advance]:
     """Run one time step of each copy, and start a new random trial in each that is over by it.
 
@@ -168,7 +171,9 @@ def _rest(setting: AgentTask, after: Episodes) -> dict[str, Float[Array, " copy"
     """Return the loss terms that are paid at the last step."""
     assert setting.rewards is not None
     final_costs = setting.rewards.final_costs
-    return jax.vmap(lambda states, trial: final_costs(states, trial, setting.model))(after.states, after.trial)
+    return jax.vmap(lambda states, trial: final_costs(states, trial, setting.model))(
+        after.states, after.trial
+    )
 
 
 def _no_rest(setting: AgentTask, after: Episodes) -> dict[str, Float[Array, " copy"]]:

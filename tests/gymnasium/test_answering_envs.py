@@ -82,7 +82,12 @@ def test_rewards_and_states_are_those_of_simulate():
     task, loop = catching()
     network = popsim.networks.GRUNetwork(loop.network.n_inputs, 8, 3, key=jax.random.key(0))
     from_network = popsim.SensorimotorLoop(
-        network, loop.plant, loop.channels, scaling=loop.scaling, policy=Gaussian(2, 1.0, critic=True), dt=0.01
+        network,
+        loop.plant,
+        loop.channels,
+        scaling=loop.scaling,
+        policy=Gaussian(2, 1.0, critic=True),
+        dt=0.01,
     )
     env = TaskEnv(task, from_network)
     observed, _ = env.reset(seed=3, options={"trial": 1})
