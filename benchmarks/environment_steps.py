@@ -11,7 +11,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # before JAX starts its threads
 
@@ -35,7 +35,10 @@ class Bandit(AbstractEnvironment):
     """Two arms; what was chosen and won is shown."""
 
     probabilities: jax.Array
-    actions: ClassVar[Discrete] = Discrete(2)
+
+    @property
+    def actions(self):
+        return Discrete(2)
 
     def init(self, *, key):
         return (), {"chosen": jnp.zeros(2), "won": jnp.zeros(1)}

@@ -1,4 +1,4 @@
-"""An agent of Stable-Baselines3 that learns a task, by the adapter of docs/how_to/recipes.
+"""An agent of Stable-Baselines3 that learns a task, by the adapter of docs/how_to/recipes, whose code it runs.
 
 `pytest -m full tests/gymnasium/test_stable_baselines.py` makes an environment: it needs a package index.
 """
@@ -35,7 +35,8 @@ def mean_return(agent):
     return float(np.mean(returns))
 
 
-agent = RecurrentPPO("MlpLstmPolicy", envs, n_steps=96, batch_size=256, learning_rate=1e-3, seed=0, device="cpu")
+options = {"n_steps": 96, "batch_size": 256, "learning_rate": 1e-3, "seed": 0, "device": "cpu"}
+agent = RecurrentPPO("MlpLstmPolicy", envs, **options)
 before = mean_return(agent)
 agent.learn(50_000)
 print(before, mean_return(agent))
@@ -43,9 +44,11 @@ print(before, mean_return(agent))
 pytestmark = [pytest.mark.slow, pytest.mark.full]
 
 
-def adapter() -> str:
-    """The first block of code of the recipe."""
-    return RECIPE.read_text().split("```python\n")[1].partition("```")[0]
+def recipe() -> tuple[str, str]:
+    """The code of the recipe: the adapter, and the training of an agent, here a short one."""
+    adapter, training = (part.partition("```")[0] for part in RECIPE.read_text().split("```python\n")[1:])
+    assert training.count("100_000") == 1
+    return adapter, training.replace("100_000", "2_048")
 
 
 def make_environment(folder: Path) -> Path:
@@ -63,7 +66,8 @@ def make_environment(folder: Path) -> Path:
 def test_recurrent_ppo_learns_to_steer(tmp_path):
     """Standing still costs about 2.7 a step; what is trained comes close to the goal within a few steps."""
     script = tmp_path / "train.py"
-    script.write_text(adapter() + TRAIN)
+    adapter, training = recipe()
+    script.write_text(adapter + training + TRAIN)
     python = make_environment(tmp_path / "environment")
     paths = {"PYTHONPATH": f"{ROOT}:{HELPERS}", "JAX_PLATFORMS": "cpu", "HOME": str(tmp_path)}
     ran = subprocess.run([python, "-P", script], env=paths, capture_output=True, text=True)
