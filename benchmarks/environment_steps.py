@@ -37,7 +37,7 @@ class Bandit(AbstractEnvironment):
     probabilities: jax.Array
 
     @property
-    def actions(self):
+    def actions(self) -> Discrete:
         return Discrete(2)
 
     def init(self, *, key):

@@ -1,4 +1,4 @@
-"""An agent of Stable-Baselines3 that learns a task, by the adapter of docs/how_to/recipes, whose code it runs.
+"""An agent of Stable-Baselines3 that learns a task, by the code of a recipe in docs/how_to/recipes.
 
 `pytest -m full tests/gymnasium/test_stable_baselines.py` makes an environment: it needs a package index.
 """
