@@ -69,8 +69,10 @@ def test_recurrent_ppo_learns_to_steer(tmp_path):
     adapter, training = recipe()
     script.write_text(adapter + training + TRAIN)
     python = make_environment(tmp_path / "environment")
-    paths = {"PYTHONPATH": f"{ROOT}:{HELPERS}", "JAX_PLATFORMS": "cpu", "HOME": str(tmp_path)}
-    ran = subprocess.run([python, "-P", script], env=paths, capture_output=True, text=True)
+    settings = {"PYTHONPATH": f"{ROOT}:{HELPERS}", "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1"}
+    ran = subprocess.run(
+        [python, "-P", script], env=settings | {"HOME": str(tmp_path)}, capture_output=True, text=True
+    )
     assert ran.returncode == 0, ran.stderr
     before, after = map(float, ran.stdout.split()[-2:])
     assert after > 0.5 * before and before < 0, (before, after)
