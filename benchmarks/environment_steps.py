@@ -11,6 +11,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable
+from typing import Any
 
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # before JAX starts its threads
 
@@ -34,7 +35,10 @@ class Bandit(AbstractEnvironment):
     """Two arms; what was chosen and won is shown."""
 
     probabilities: jax.Array
-    actions = Discrete(2)
+
+    @property
+    def actions(self) -> Discrete:
+        return Discrete(2)
 
     def init(self, *, key):
         return (), {"chosen": jnp.zeros(2), "won": jnp.zeros(1)}
@@ -76,7 +80,8 @@ def bandit():
 
 def center_out():
     """Reaches of a two-link arm, as the registered environment has them."""
-    experiment = EXPERIMENTS["center-out"](n_units=48)
+    build_experiment: Any = EXPERIMENTS["center-out"]
+    experiment = build_experiment(n_units=48)
     task = experiment.build_task()
 
     def build(key):
