@@ -31,6 +31,7 @@ SCRIPTS = (
     "balanced_spectrum",
     "fast_weights",
     "short_term_plasticity",
+    "bandit_regret",
     "policy_gradient_lqr",
 )
 

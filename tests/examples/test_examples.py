@@ -71,6 +71,7 @@ def test_a_figure_passes_its_gates_and_its_controls_fail_theirs(name, n_gates, n
         ("low_rank_dynamics", 19, 20),
         ("context_integration", 12, 24),
         ("short_term_plasticity", 3, 4),
+        ("bandit_regret", 6, 6),
         ("flip_flop", 12, 12),
         ("force_field", 37, 26),
         ("speed_profiles", 24, 20),
