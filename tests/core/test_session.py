@@ -127,3 +127,20 @@ def test_what_makes_no_session_is_refused(as_users_run):
         Session.in_blocks([])
     with pytest.raises(ValueError, match="`model` must define how a trial of a session follows another"):
         popsim.simulate(Memoryless(), join_trials(drawn()), key=KEY)
+
+
+def test_a_force_field_comes_and_goes_within_a_session():
+    model = relay_loop(
+        {"vision": popsim.SensoryChannel(popsim.vision)}, interventions=(popsim.interventions.CurlField(),)
+    )
+    reaches = popsim.tasks.RandomReaches(model.plant.workspace, duration=0.05)
+    null, curl = (
+        popsim.tasks.WithInterventions(
+            reaches, [popsim.tasks.random_curl_fields(popsim.distributions.Constant(strength))]
+        )
+        for strength in (0.0, 5.0)
+    )
+    session = Session.in_blocks([(null, 1), (curl, 2), (null, 1)]).trial(batch=0, key=KEY)
+    model.check(separate_trials(session))
+    force = split_time(popsim.simulate(model, session, key=KEY).external_force, 5)
+    assert (np.abs(force).sum(axis=(1, 2)) > 0).tolist() == [False, True, True, False]
