@@ -55,7 +55,8 @@ def test_what_is_written_is_listed_and_nothing_is_replaced(project, capsys, monk
 @pytest.mark.slow
 def test_it_trains_at_once_and_its_test_passes(project, capsys, monkeypatch):
     monkeypatch.chdir(project)
-    words = ["train", "small-project", "--members", "2", "--n-batches", "100", "--batch-size", "16"]
+    # Of the size of its test, which then finds its programs compiled.
+    words = ["train", "small-project", "--members", "2", "--n-batches", "2", "--batch-size", "16"]
     words += ["--n-units", "16", "--log-step", "50", "--learning-rate", "0.03", "--delay", "0.04", "--quiet"]
     main(["--import", "small_project.experiment", *words])
     run = open_run(project / "runs" / "small-project-0")
