@@ -95,6 +95,7 @@ def _killed_at_a_log_point(entry):
 @pytest.mark.parametrize("form", mostly_in_full(ACCEPTED, IN_SHORT))
 def test_a_run_lives_at_any_path(form, place, monkeypatch, capsys, tmp_path):
     path = place(ACCEPTED[form])
+    monkeypatch.setattr("popsim.report.run_report.SECTIONS", ())
     train = ["train", "swept", f"--out={path}", "--members", "2", "--n-batches", "4", "--log-step", "2"]
     build = Swept.build_trainer
     with monkeypatch.context() as during:

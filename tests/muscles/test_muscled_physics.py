@@ -217,7 +217,7 @@ ALL = {
     "chain": chain_of_three,
     "point mass": plants.PointMass,
 }
-SHORT = ("arm26, compliant Hill", "Li & Todorov arm", "chain")
+SHORT = ("arm26, compliant Hill",)
 
 
 @pytest.mark.parametrize(
