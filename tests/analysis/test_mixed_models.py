@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy import stats
+from short_form import mostly_in_full
 
 from popsim.analysis.statistics import fit_mixed_model
 
@@ -52,7 +53,7 @@ def test_a_difference_within_members_is_the_t_test_of_their_differences(slopes):
     np.testing.assert_allclose(found.degrees_of_freedom[1], 9, rtol=1e-4)
 
 
-@pytest.mark.parametrize("between", [0.0, 0.1, 0.3])
+@pytest.mark.parametrize("between", mostly_in_full([0.0, 0.1, 0.3], [0.1]))
 def test_members_that_hardly_differ_never_give_a_smaller_p_than_their_means(between):
     at_bound = []
     for seed in range(30):
@@ -111,7 +112,7 @@ def check_coverage(formula, random_effects, options, n_tables):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("formula", "random_effects", "options"), TABLES[1::3])
+@pytest.mark.parametrize(("formula", "random_effects", "options"), TABLES[1::6])
 def test_intervals_hold_the_truth_as_often_as_they_say(formula, random_effects, options):
     check_coverage(formula, random_effects, options, 20)
 

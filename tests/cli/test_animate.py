@@ -77,7 +77,9 @@ def test_what_the_run_does_not_have_is_refused(words, named, run, tmp_path, caps
 
 def test_a_run_without_a_body_is_refused(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(EXPERIMENTS, "sum", Sum)
-    run_experiment(Sum(n_members=1, n_batches=2, batch_size=2), tmp_path / "run", quiet=True)
+    run_experiment(
+        Sum(n_members=1, n_batches=2, batch_size=2), tmp_path / "run", quiet=True, draws_figures=False
+    )
     assert "must be of models with a body, got NetworkModel" in complaint(
         ["animate", str(tmp_path / "run"), "--out", str(tmp_path / "x.gif")], capsys
     )

@@ -141,6 +141,7 @@ def test_programs_of_a_command_that_was_killed_are_compiled_again(kept):
 
 
 @pytest.mark.slow
+@pytest.mark.full  # in short: test_a_program_is_loaded_with_the_same_numbers
 def test_training_with_loaded_programs_gives_the_same_bits(kept):
     ensemble, trained = popsim.make_ensemble(build, 2, key=KEY), []
     for _ in range(2):

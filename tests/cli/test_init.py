@@ -53,7 +53,8 @@ def test_what_is_written_is_listed_and_nothing_is_replaced(project, capsys, monk
 
 
 @pytest.mark.slow
-def test_it_trains_at_once_and_its_test_passes(project, capsys, monkeypatch):
+@pytest.mark.full  # in short: its test, which trains
+def test_it_trains_at_once(project, capsys, monkeypatch):
     monkeypatch.chdir(project)
     words = ["train", "small-project", "--members", "2", "--n-batches", "100", "--batch-size", "16"]
     words += ["--n-units", "16", "--log-step", "50", "--learning-rate", "0.03", "--delay", "0.04", "--quiet"]
@@ -63,6 +64,12 @@ def test_it_trains_at_once_and_its_test_passes(project, capsys, monkeypatch):
     assert run.is_finished and "control: untrained" in printed
     assert "Next: popsim --import small_project.experiment show " in printed  # as in the README
     assert "small_project" in (project / "runs/small-project-0/run.yaml").read_text()
+
+
+@pytest.mark.slow
+def test_its_test_passes(project, monkeypatch):
+    monkeypatch.chdir(project)
+    monkeypatch.syspath_prepend(project)
     place = importlib.util.spec_from_file_location("its_test", project / "tests" / "test_small_project.py")
     assert place is not None and place.loader is not None
     its_test = importlib.util.module_from_spec(place)

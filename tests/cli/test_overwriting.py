@@ -94,7 +94,7 @@ FOREIGN = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", every_nth(OUTPUTS, 3))
+@pytest.mark.parametrize("kind", every_nth(OUTPUTS, 9))
 def test_what_popsim_did_not_write_stays(kind, command, places, capsys):
     file = command.file(kind)
     descriptions = {place.name: place / f"{place.name}.json" for place in places.values()}

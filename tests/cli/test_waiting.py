@@ -88,8 +88,9 @@ def test_tensorboard_gets_the_losses(trained):
 
 
 @pytest.mark.slow
-def test_info_and_show_print_one_json_value(trained, capsys):
+def test_info_and_show_print_one_json_value(trained, capsys, monkeypatch):
     folder, _, _ = trained
+    monkeypatch.setattr("popsim.report.run_report.SECTIONS", ())
     main(["info", str(folder), "--json", "--verify"])
     info = json.loads(capsys.readouterr().out)
     assert (info["kind"], info["state"], info["n_batches_saved"]) == ("run", "finished", 4)

@@ -41,13 +41,12 @@ def run(tmp_path, command, **variables):
     ("variable", "value", "command"),
     [
         ("JAX_PLATFORMS", "none-such", "train"),
-        ("JAX_ENABLE_X64", "maybe", "info"),
         *(
             pytest.param(variable, value, command, marks=pytest.mark.full)
             for variable, value, commands in (
                 ("JAX_PLATFORMS", "none-such", ("show-task",)),
                 ("JAX_PLATFORMS", "cuda", ("train", "show-task", "sweep")),
-                ("JAX_ENABLE_X64", "maybe", ("train", "show-task", "sweep")),
+                ("JAX_ENABLE_X64", "maybe", ("train", "show-task", "sweep", "info")),
                 ("JAX_TRANSFER_GUARD", "disallow", ("train", "show-task", "sweep")),
                 ("JAX_TRANSFER_GUARD", "none-such", ("train", "show-task", "sweep", "info")),
             )

@@ -76,7 +76,7 @@ def trained(kind):
     return eqx.filter(trained, eqx.is_inexact_array), history.loss
 
 
-@pytest.mark.parametrize("kind", mostly_in_full(KINDS, [*KINDS][2:]))  # a body is in many other tests
+@pytest.mark.parametrize("kind", mostly_in_full(KINDS, ["Hebbian rule"]))  # of leaky units with noise
 def test_a_training_is_the_same_by_plain_jax(kind):
     by_engine = trained(kind)
     with plain_jax():
@@ -154,8 +154,22 @@ class Halving(Sum):
         return build_halving(key)
 
 
-def test_an_unknown_operation_runs_by_plain_jax_with_one_warning(unknown, tmp_path):
-    """Also in a run, which says so."""
+def test_an_unknown_operation_runs_by_plain_jax_with_one_warning(unknown):
+    def numbers(x, key):
+        return halved_tanh(x) + jax.random.normal(key, x.shape)
+
+    x, keys = jnp.linspace(-1.0, 1.0, 6).reshape(2, 3), jax.random.split(jax.random.key(0), 2)
+    with pytest.warns(UserWarning, match="not know the operation 'halved' of JAX .* by jax.vmap") as warned:
+        for _ in range(2):
+            found = map_trials(numbers, x, keys)
+    assert len(warned) == 1
+    np.testing.assert_allclose(found, jax.vmap(numbers)(x, keys), rtol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.full  # in short: test_an_unknown_operation_runs_by_plain_jax_with_one_warning
+def test_a_network_with_an_unknown_operation_is_trained_evaluated_and_run(unknown, tmp_path):
+    """The run says by what it was trained."""
     ensemble = popsim.make_ensemble(build_halving, 2, key=jax.random.key(0))
     with pytest.warns(UserWarning, match="not know the operation 'halved' of JAX .* by jax.vmap") as warned:
         trained, history = small_training.train(3, ensemble=ensemble)

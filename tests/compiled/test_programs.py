@@ -5,24 +5,29 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from small_experiment import Sum
 
 import popsim
 from popsim._compiled import as_array, compilation, is_tracing, jit_fast_compile, jit_low_memory
 from popsim.cli import main
+from popsim.experiments import EXPERIMENTS
 
-MOST = 30
+MOST = {"center-out": 30, "sum": 34}
 TRAIN = ["train", "center-out", "--members", "1", "--n-batches", "2", "--batch-size", "2", "--n-units", "4"]
 TRAIN += ["--duration", "0.1", "--plant", "point-mass", "--quiet"]  # as in test_cli
+SUM = ["train", "sum", "--members", "1", "--n-batches", "2", "--batch-size", "2", "--quiet"]
 
 
 @pytest.mark.slow
-def test_a_training_compiles_few_programs(tmp_path, count_compilations):
+@pytest.mark.parametrize("train", [SUM, pytest.param(TRAIN, marks=pytest.mark.full)], ids=lambda own: own[1])
+def test_a_training_compiles_few_programs(train, tmp_path, count_compilations, monkeypatch):
     """Each takes a tenth of a second or more: what is small is computed with NumPy, or in one program."""
+    monkeypatch.setitem(EXPERIMENTS, "sum", Sum)
     equinox.clear_caches()
     jax.clear_caches()
     with count_compilations() as compiled:
-        main([*TRAIN, "--out", str(tmp_path / "run")])
-    assert 5 < len(compiled) <= MOST
+        main([*train, "--out", str(tmp_path / "run")])
+    assert 5 < len(compiled) <= MOST[train[1]]
 
 
 @pytest.mark.parametrize(

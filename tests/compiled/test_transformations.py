@@ -402,7 +402,7 @@ def test_every_public_function_is_known():
     assert public_functions() == {*PURE, *(name for text in NOT_PURE.values() for name in names_in(text))}
 
 
-@pytest.mark.parametrize("name", every_nth(PURE, 4))
+@pytest.mark.parametrize("name", every_nth(PURE, 8))
 def test_pure_functions_are_transformed(name):
     """Traced, which is where a function fails that looks at numbers; nothing is compiled."""
 

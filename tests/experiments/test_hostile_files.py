@@ -24,7 +24,7 @@ pytestmark = [
 ]
 
 SETTINGS = ["--members", "2", "--n-batches", "6", "--batch-size", "2", "--log-step", "2", "--quiet"]
-N_SHORT = 45
+N_SHORT = 23
 
 
 @pytest.fixture(scope="module")

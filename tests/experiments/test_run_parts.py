@@ -129,7 +129,7 @@ def read(path):
     return run.ensemble, run.log, run.summary
 
 
-@pytest.mark.parametrize("case", every_nth(CASES, 3))
+@pytest.mark.parametrize("case", every_nth(CASES, 8))
 def test_what_is_not_a_part_of_this_run_is_said_by_name(run, pair, case):
     """On verifying, and on reading and resuming: an error, or a warning where another checkpoint is taken."""
     spoil, named = CASES[case]

@@ -4,6 +4,7 @@ import diffrax
 import jax
 import numpy as np
 import pytest
+from short_form import mostly_in_full
 from small_reaches import small_reach_setup
 from small_tasks import Choose, pushed_reaches
 
@@ -49,7 +50,7 @@ def whole_episode(env, seed=0, options=None):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("build", [reach_env, pytest.param(muscle_env, marks=pytest.mark.full), choice_env])
+@pytest.mark.parametrize("build", mostly_in_full([reach_env, muscle_env, choice_env], [choice_env]))
 def test_gymnasium_finds_nothing_wrong(build):
     """But for bounds: observations have none, and torques go further than one."""
     gymnasium.register("popsim/Tested-v0", entry_point=build)
@@ -65,7 +66,7 @@ def test_gymnasium_finds_nothing_wrong(build):
     assert (build is muscle_env) == (not any("normalized" in str(one.message) for one in said))
 
 
-@pytest.mark.parametrize("build", [reach_env, muscle_env, choice_env])
+@pytest.mark.parametrize("build", mostly_in_full([reach_env, muscle_env, choice_env], [reach_env]))
 def test_rewards_add_up_to_minus_the_loss(build):
     env = build()
     for seed in range(3):

@@ -21,3 +21,8 @@ def every_nth(values, n, *, name_of=lambda value: None):
     values = [*values]
     short = [value if name_of(value) is None else name_of(value) for value in values[::n]]
     return mostly_in_full(values, short, name_of=name_of)
+
+
+def every_nth_row(rows, n):
+    """The same for a test that takes several parameters at once, each row a tuple of them."""
+    return [pytest.param(*row, marks=pytest.mark.full if i % n else ()) for i, row in enumerate(rows)]

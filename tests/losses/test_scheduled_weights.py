@@ -113,6 +113,7 @@ def test_members_are_trained_with_schedules_of_their_own(whole):
 
 
 @pytest.mark.slow
+@pytest.mark.full  # in short: test_a_batch_is_trained_with_its_own_weight, in two trainings
 def test_a_stopped_training_goes_on_at_its_batch_of_the_schedule(whole, tmp_path):
     task = costing(PerMember([1.0, 40.0]) * RAMP)
     calls = iter([False, *[True] * 9])

@@ -45,7 +45,7 @@ def model_for(task, *, key):
     return popsim.NetworkModel(LSTMNetwork(n_inputs, 3, trials.targets.values.shape[-1], key=key), dt=dt)
 
 
-@pytest.mark.parametrize("name", every_nth(TASKS, 3))
+@pytest.mark.parametrize("name", every_nth(TASKS, 6))
 def test_every_default_loss_takes_a_network_with_several_states(name):
     """The gradient of a batch, traced and not compiled."""
     task = TASKS[name]()
@@ -67,11 +67,14 @@ def test_every_default_loss_takes_a_network_with_several_states(name):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "task",
-    [
-        popsim.tasks.CenterOutReaches(popsim.plants.PointMass().workspace, duration=0.1, dt=DT),
-        COGNITIVE_TASKS["perceptual-decision"](),
-    ],
-    ids=lambda task: type(task).__name__,
+    every_nth(
+        [
+            popsim.tasks.CenterOutReaches(popsim.plants.PointMass().workspace, duration=0.1, dt=DT),
+            COGNITIVE_TASKS["perceptual-decision"](),
+        ],
+        2,
+        name_of=lambda task: type(task).__name__,
+    ),
 )
 def test_it_trains_for_a_batch(task):
     ensemble = popsim.make_ensemble(lambda key: model_for(task, key=key), 2, key=KEY)

@@ -115,21 +115,21 @@ RULES = (
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """Two loops, trained by gradient and by rules, with a checkpoint in between"""
-    path = tmp_path_factory.mktemp("lstm")
+def trained():
+    """Two loops, trained by gradient for two batches."""
+    return train_loops(2)
+
+
+def train_loops(n_batches, *, resumes=False, **options):
+    """Return the task, the loops before and after their training, and its history."""
     loss = popsim.losses.PositionError() + 1e-3 * popsim.losses.HiddenActivity()
     workspace = popsim.plants.PointMass().workspace
     task = popsim.tasks.CenterOutReaches(workspace, duration=N_STEPS * DT, loss=loss)
     ensemble = popsim.make_ensemble(loop, 2, key=KEY)
-    trainer = TaskTrainer(adam(1e-2), model_update_funcs=RULES, chkpt_dir=path)
+    trainer = TaskTrainer(adam(1e-2), **options)
     how = dict(where_train=network_of, ensembled=True, save_model_trainables=True, key=KEY)
-
-    def train(n_batches, **options):
-        return trainer(task, ensemble, n_batches, 4, log_step=2, disable_tqdm=True, **how, **options)
-
-    train(2)
-    return task, ensemble, *train(4, restore_checkpoint=True)
+    how |= {"log_step": 2, "disable_tqdm": True, "restore_checkpoint": resumes}
+    return task, ensemble, *trainer(task, ensemble, n_batches, 4, **how)
 
 
 def network_of(model):
@@ -138,8 +138,10 @@ def network_of(model):
 
 @pytest.mark.slow
 @pytest.mark.full
-def test_it_is_trained_by_gradients_and_rules_and_resumed(trained):
-    _, ensemble, after, history = trained
+def test_it_is_trained_by_gradients_and_rules_and_resumed(tmp_path):
+    options = {"model_update_funcs": RULES, "chkpt_dir": tmp_path}
+    train_loops(2, **options)
+    _, ensemble, after, history = train_loops(4, resumes=True, **options)
     assert np.all(np.isfinite(history.loss.total)) and history.loss.total.shape == (4, 2)
     before, after = (jax.tree.leaves(eqx.filter(m.network, eqx.is_array)) for m in (ensemble, after))
     for old, new in zip(before, after, strict=True):

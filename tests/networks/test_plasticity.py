@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from relay import DT
+from short_form import every_nth
 
 import popsim
 from popsim.networks import (
@@ -101,7 +102,7 @@ def test_synapses_of_low_rank_are_those_of_the_full_weights(float64):
         np.testing.assert_allclose(low.activity(state), full.activity(expected), rtol=1e-12)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", every_nth(KINDS, 3))
 def test_it_trains_through_or_is_left_alone_and_is_recorded_if_asked(kind):
     trial = popsim.Trial(
         init=(),

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from short_form import every_nth
 
 import popsim
 import popsim.senses
@@ -90,7 +91,7 @@ def calls(ensemble):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("call", ["find", "rollout", "state", "input", "step"])
+@pytest.mark.parametrize("call", every_nth(["find", "rollout", "state", "input", "step"], 3))
 def test_constant_inputs_are_taken_by_name(call, as_users_run):
     ensemble, task, plant, channels = loop_and_task()
     names = popsim.senses.network_input_names(task.validation_trials(), plant, channels)

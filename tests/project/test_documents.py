@@ -22,7 +22,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import small_training
-from short_form import every_nth, mostly_in_full
+from short_form import every_nth, every_nth_row, mostly_in_full
 from tiny_runs import spare_center_out, tiny_runs
 
 import popsim
@@ -41,7 +41,7 @@ DOCUMENTS = [
 COMING_FROM = [document for document in DOCUMENTS if document.startswith("docs/coming_from/")]
 LIBRARY_PAGES = ["README.md", "docs/start/ten_minutes.md", "docs/how_to/extending.md", "docs/how_to/tasks.md"]
 TRAINED = [*LIBRARY_PAGES, *COMING_FROM]
-TRACED_IN_SHORT = ["README.md", "docs/how_to/extending.md"]
+TRACED_IN_SHORT = ["README.md"]
 EXPERIMENTS_FROM_TRAINING = ("force_field", "fixed_points", "learning_rule")
 pytestmark = pytest.mark.skipif(
     not (ROOT / "README.md").exists(), reason="the documents are not part of the installed package"
@@ -167,7 +167,7 @@ def test_the_setting_of_cores_exists():
 
 
 @pytest.mark.parametrize(
-    "page", every_nth(sorted((ROOT / "docs" / "concepts").glob("*.md")), 3, name_of=lambda page: page.stem)
+    "page", every_nth(sorted((ROOT / "docs" / "concepts").glob("*.md")), 6, name_of=lambda page: page.stem)
 )
 def test_the_code_of_a_concept_prints_what_its_comments_say(page, capsys):
     (block,) = code_blocks(str(page.relative_to(ROOT)))
@@ -346,9 +346,8 @@ def commands(document: str) -> list[list[str]]:
     return [shlex.split(each[1], comments=True) for each in found if each]
 
 
-@pytest.mark.parametrize(
-    "document", ["docs/start/ten_minutes.md", pytest.param("docs/how_to/runs.md", marks=pytest.mark.full)]
-)
+@pytest.mark.full  # in short: test_the_recipe_runs
+@pytest.mark.parametrize("document", ["docs/start/ten_minutes.md", "docs/how_to/runs.md"])
 def test_the_commands_run(document, saved_run, monkeypatch):
     """On the saved run; of those that train only whether they are understood."""
     monkeypatch.chdir(saved_run)
@@ -414,7 +413,7 @@ def recipes_begin(tmp_path_factory):
         yield folder, scope
 
 
-@pytest.mark.parametrize("recipe", mostly_in_full(RECIPES, sorted({*RECIPES} - LONG_RECIPES)[::3]))
+@pytest.mark.parametrize("recipe", mostly_in_full(RECIPES, sorted({*RECIPES} - LONG_RECIPES)[::6]))
 @pytest.mark.usefixtures("as_users_run")
 def test_the_recipe_runs(recipe, recipes_begin, monkeypatch):
     """Its code, then its commands; packages that are not installed, and several devices, have stand-ins."""
@@ -492,8 +491,11 @@ sys.exit(int(os.environ["CODE"]))
 
 @pytest.mark.parametrize(
     ("signals", "code", "requeued"),
-    [(["USR1"], 75, True), (["USR1", "USR1", "TERM"], 75, True), (["TERM"], 75, False), ([], 0, False)]
-    + [([], 2, False)],
+    every_nth_row(
+        [(["USR1"], 75, True), (["USR1", "USR1", "TERM"], 75, True), ([], 0, False), (["TERM"], 75, False)]
+        + [([], 2, False)],
+        3,
+    ),
 )
 def test_the_job_script_passes_signals_on_and_requeues(signals, code, requeued, tmp_path):
     """With stand-ins for popsim, which answers a signal late, and for the scheduler."""

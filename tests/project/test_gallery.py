@@ -30,7 +30,7 @@ make = load_make() if GALLERY.exists() else None
 SCRIPTS = make.scripts() if make else {}
 PAGES = sorted(page for page in (ROOT / "docs" / "analysis").glob("*.md") if page.stem != "index")
 
-SCRIPTS_IN_SHORT = ("hand_paths", "learning_curves", "weight_matrix")
+SCRIPTS_IN_SHORT = ("hand_paths", "weight_matrix")
 PAGES_IN_SHORT = ("trainables",)
 
 

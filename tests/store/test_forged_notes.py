@@ -17,7 +17,7 @@ from popsim.sweeps import open_sweep
 pytestmark = pytest.mark.slow
 
 ALL = forgeries()
-SHORT = [*ALL][::48]
+SHORT = [*ALL][::96]
 WITH_COMMANDS = [name for name in [*ALL][5::60] if name not in REFUSED]
 
 

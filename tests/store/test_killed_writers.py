@@ -13,7 +13,7 @@ from popsim.store.arrays.growing_arrays import GrowingArrays
 from popsim.store.arrays.inspection import open_arrays
 from popsim.store.files import SaveError, write_file
 
-FAULTS = [(4, 2, 4), (20, 6, 10)]  # kills at operations, kills at times, and full disks
+FAULTS = [(3, 1, 2), (20, 6, 10)]  # kills at operations, kills at times, and full disks
 
 
 @pytest.mark.parametrize("n_faults", mostly_in_full(FAULTS, FAULTS[:1]))

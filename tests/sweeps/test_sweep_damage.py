@@ -174,7 +174,7 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("what", mostly_in_full(DAMAGES, ("lost", "a flipped bit")))
+@pytest.mark.parametrize("what", mostly_in_full(DAMAGES, ("lost",)))
 def test_one_damaged_cell_is_named_and_nan_and_fails_nothing_of_the_others(what, copied, capsys, tmp_path):
     before = run_sweep(copied).total_loss.isel(member=slice(4, 8)).values
     name, damage, is_visible = DAMAGES[what]
@@ -210,6 +210,7 @@ def test_one_damaged_cell_is_named_and_nan_and_fails_nothing_of_the_others(what,
     )
 
 
+@pytest.mark.full  # in short: test_one_damaged_cell and test_what_is_missing_is_trained
 def test_a_damaged_cell_is_trained_again_or_repaired(copied):
     """Where it has stopped, from its last sound checkpoint; else when its folder is removed."""
     expected = run_sweep(copy(copied, copied.parent / "whole")).ensemble(n_units=4)

@@ -55,7 +55,8 @@ def test_a_division_is_read_as_it_was_written(most, n_seeds, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"cost": "task", "rate": "trainer", "n_units": "model"}, {"n_units": "task"}]
+    "settings",
+    every_nth([{"cost": "task", "rate": "trainer", "n_units": "model"}, {"n_units": "task"}, {}], 2),
 )
 def test_the_cells_are_those_that_were_written_down(settings, copied, monkeypatch):
     """Where the experiment has other settings of members than when the sweep was made."""

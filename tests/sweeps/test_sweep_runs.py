@@ -208,7 +208,6 @@ def test_show_export_and_info(copied, capsys, tmp_path):
     page = (copied / "report.html").read_text()
     assert "Best settings" in page and "seeds" in page and page.count("<figure>") == 9
     assert (copied / "figures" / "rate_n_units.png").exists()
-    main([*swept, "show", str(copied), "--score", "result_tau_ms", "--out", str(tmp_path / "shown")])
     main(
         [
             *swept,
@@ -223,16 +222,6 @@ def test_show_export_and_info(copied, capsys, tmp_path):
     assert len((tmp_path / "s.csv").read_text().splitlines()) == 25
     main([*swept, "info", str(copied), "--verify"])
     assert "all files are as they were written" in capsys.readouterr().out
-    main(
-        [
-            *swept,
-            "compare",
-            *(str(copied / "cells" / f"00000{n}") for n in (0, 2)),
-            "--out",
-            str(tmp_path / "c"),
-        ]
-    )
-    assert "n_units" in capsys.readouterr().out
     for arguments, said in (
         (["show", str(copied), "--score", "tau"], "must be one of"),
         (["export", str(copied), "--model", "m"], "--model must be of a cell"),
@@ -247,6 +236,16 @@ def test_show_export_and_info(copied, capsys, tmp_path):
     with pytest.raises(SystemExit):
         main([*swept, "info", str(copied), "--verify"])
     assert "DAMAGED: cells/000002/history.zarr" in capsys.readouterr().out
+
+
+@pytest.mark.full  # in short: test_show_export_and_info and test_report
+def test_another_score_is_shown_and_cells_are_compared(copied, capsys, tmp_path):
+    swept = ["--import", "swept_runs"]
+    main([*swept, "show", str(copied), "--score", "result_tau_ms", "--out", str(tmp_path / "shown")])
+    assert "tau (ms)" in (tmp_path / "shown" / "report.html").read_text()
+    cells = [str(copied / "cells" / f"00000{n}") for n in (0, 2)]
+    main([*swept, "compare", *cells, "--out", str(tmp_path / "c")])
+    assert "n_units" in capsys.readouterr().out
 
 
 HOLDING = """

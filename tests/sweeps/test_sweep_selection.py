@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from faults.mixtures import HEALED, MIXTURES, recompute
 from repository import HELPERS
+from short_form import every_nth
 from small_training import assert_same
 from swept_runs import Swept
 
@@ -203,7 +204,7 @@ def offers(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("mixture", MIXTURES)
+@pytest.mark.parametrize("mixture", every_nth(MIXTURES, 3))
 def test_files_in_wrong_places_are_said_by_name(mixture, offers, tmp_path):
     """In full, with real cells: `benchmarks/reliability/mixtures.py`."""
     selections = shutil.copytree(offers / "sweep", tmp_path / "sweep")

@@ -45,7 +45,7 @@ def test_parts_of_a_batch_and_small_trainings_are_not_refused(monkeypatch):
     "error",
     [
         jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 8000000000 bytes."),
-        MemoryError("std::bad_alloc"),
+        pytest.param(MemoryError("std::bad_alloc"), marks=pytest.mark.full),
     ],
 )
 @pytest.mark.parametrize("n_calls", mostly_in_full([0, 1], [0]))

@@ -104,6 +104,7 @@ def test_controls_are_recorded_and_exported(stopped, tmp_path):
     np.testing.assert_array_equal(dataset["stopped_from"], history.stopped_from)
 
 
+@pytest.mark.full  # in short: test_a_single_model_and_an_update_of_your_own
 def test_training_ends_when_all_are_stopped():
     control = [EarlyStopping(2, min_gain=1e3)]
     _, history = stepping(control)
@@ -434,7 +435,9 @@ def all_of_them(n_batches=12, *, restore=False, **trainer):
     return train(n_batches, n_members=4, task=SCALED, trainer=given, **options)
 
 
-def test_all_kinds_of_updates_act_together_and_resume_bit_for_bit(tmp_path):
+@pytest.mark.parametrize("last", [pytest.param(5, marks=pytest.mark.full), 6])
+def test_all_kinds_of_updates_act_together_and_resume_bit_for_bit(last, tmp_path):
+    """Stopped before a selection, and after an update without a log point."""
     whole, history = all_of_them()
     updates = history.updates
     assert {name: rows["batch"].tolist() for name, rows in updates.items()} == {
@@ -455,18 +458,16 @@ def test_all_kinds_of_updates_act_together_and_resume_bit_for_bit(tmp_path):
         assert ((factors * before > 0.45 - 1e-3) & (factors * before < 0.5 + 1e-3)).all()
     scales = updates["control"]["hyperparameter.task.scale"]
     np.testing.assert_array_equal(scales, STAGES[stage].astype(np.float32))
-    for last in (5, 6):  # before a selection, and after an update without a log point
-        folder = tmp_path / str(last)
-        all_of_them(last, chkpt_dir=folder)
-        resumed, own = all_of_them(chkpt_dir=folder, restore=True)
-        assert_same(resumed, whole)
-        dataset = open_history(folder)
-        assert dataset["Rescale.scale"].dims == ("Rescale_batch", "member")
-        for name, rows in updates.items():
-            np.testing.assert_array_equal(dataset[f"{name}_batch"], rows["batch"])
-            for array in {*rows} - {"batch"}:
-                np.testing.assert_array_equal(dataset[array], rows[array])
-                np.testing.assert_array_equal(own.updates[name][array], rows[array])
+    all_of_them(last, chkpt_dir=tmp_path)
+    resumed, own = all_of_them(chkpt_dir=tmp_path, restore=True)
+    assert_same(resumed, whole)
+    dataset = open_history(tmp_path)
+    assert dataset["Rescale.scale"].dims == ("Rescale_batch", "member")
+    for name, rows in updates.items():
+        np.testing.assert_array_equal(dataset[f"{name}_batch"], rows["batch"])
+        for array in {*rows} - {"batch"}:
+            np.testing.assert_array_equal(dataset[array], rows[array])
+            np.testing.assert_array_equal(own.updates[name][array], rows[array])
 
 
 class CopyBest(AbstractPopulationUpdate):

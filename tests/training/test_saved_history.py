@@ -97,6 +97,7 @@ def test_the_history_of_one_model_has_no_member_axis(tmp_path):
     assert opened["trainables.slope"].shape == (6, 1, 2)
 
 
+@pytest.mark.full  # in short: test_a_history_comes_back_with_named_axes
 def test_a_fresh_process_reads_the_same_numbers(trained, tmp_path):
     save_history(tmp_path / "history.zarr", trained[1])
     code = """

@@ -81,6 +81,7 @@ def test_only_what_is_selected_changes(trained, module_setup):
     assert not np.array_equal(model.network.cell.weight_hh, before.network.cell.weight_hh)
 
 
+@pytest.mark.full  # in short: that of test_invariance
 def test_the_length_of_calls_changes_no_bit(trained, module_setup):
     """With a callback after every batch the compiled loop makes one batch a call."""
     callbacks = {batch: [lambda: None] for batch in range(6)}
