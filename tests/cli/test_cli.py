@@ -63,7 +63,6 @@ def test_bad_values_give_one_clear_line_and_exit_code_2(arguments, named, capsys
 @pytest.mark.slow
 def test_train_then_show_then_refuse_then_overwrite(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("popsim.report.run_report.SECTIONS", ())
     for experiment in (Sum, Reported):
         monkeypatch.setitem(EXPERIMENTS, experiment.name, experiment)
     train = [*SMALL, "--quiet"]
