@@ -17,7 +17,7 @@ import argparse
 import contextlib
 import re
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -107,7 +107,8 @@ def compiled_plain(name: str, n_members: int, *, for_h100: bool = False) -> jax.
     train, arguments = network_cost.plain_training(network_cost.build_ensemble(name, n_members), 2)
     if for_h100:
         return compile_for_h100(train, *arguments)
-    return eqx.filter_jit(train).lower(*arguments).lowered.compile()
+    jitted: Any = eqx.filter_jit(train)
+    return jitted.lower(*arguments).lowered.compile()
 
 
 def bytes_held(compiled: jax.stages.Compiled, work: argparse.Namespace) -> float:

@@ -365,21 +365,21 @@ def kind_of(value: Any) -> str:
     return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
-def check_like(name: str, role: str, expected: PyTree, returned: PyTree) -> None:
+def check_like(name: str, role: str, expected: PyTree[Array], returned: PyTree[Array]) -> None:
     """Raise `ValueError` unless a method returned what has the structure and shapes of another PyTree.
 
     **Arguments:**
 
     - `name`: the name of the method.
     - `role`: the name of the other PyTree, such as "the state".
-    - `expected`, `returned`: the other PyTree, and what the method returned; arrays, or their shapes.
+    - `expected`, `returned`: the other PyTree, and what the method returned.
     """
     returned_kind, expected_kind = (_kind_and_shapes(tree) for tree in (returned, expected))
     if returned_kind != expected_kind:
         raise ValueError(f"{name} must return what is like {role}, {expected_kind}, got {returned_kind}.")
 
 
-def _kind_and_shapes(tree: PyTree) -> str:
+def _kind_and_shapes(tree: PyTree[Array]) -> str:
     leaves = jax.tree.leaves_with_path(tree)
     shapes = ", ".join(f"{jax.tree_util.keystr(path)} {jnp.shape(leaf)}".strip() for path, leaf in leaves)
     is_array = isinstance(tree, jax.Array | np.ndarray | jax.ShapeDtypeStruct)

@@ -116,7 +116,11 @@ class AbstractEnvironment(eqx.Module):
     """
 
     constants: ClassVar[Constants] = "all"
-    actions: eqx.AbstractVar[ActionSpace]
+
+    @property
+    @abc.abstractmethod
+    def actions(self) -> ActionSpace:
+        """The actions that the environment takes; an attribute of the class will do."""
 
     @abc.abstractmethod
     def init(self, *, key: Key[Array, ""]) -> tuple[PyTree[Array], Observation]:

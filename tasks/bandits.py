@@ -119,7 +119,10 @@ class ReversalEnvironment(AbstractEnvironment):
     second_is_good: Bool[Array, "*axes"]
     reward_probability: Float[Array, "*axes"]
     hazard_rate: Float[Array, "*axes"]
-    actions = Discrete(2)
+
+    @property
+    def actions(self) -> Discrete:
+        return Discrete(2)
 
     def init(self, *, key: Key[Array, ""]) -> tuple[Bool[Array, ""], Observation]:
         return self.second_is_good, last_choice(2)

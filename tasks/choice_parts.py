@@ -1,6 +1,7 @@
 """Parts of tasks in which networks learn from reward: choices one after the other, and their loss."""
 
 import abc
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -36,11 +37,9 @@ def reward_loss(
     - `entropy`: the weight of the entropy in the first batch, from which it falls linearly to zero.
     - `last_batch`: the batch at which it is zero.
     """
-    return (
-        PolicyGradient(discount=discount)
-        + value * ValueRegression(discount=discount)
-        + LinearSchedule(entropy, 0.0, last_batch=last_batch) * Entropy()
-    )
+    falling: Any = LinearSchedule(entropy, 0.0, last_batch=last_batch)
+    learning = PolicyGradient(discount=discount) + value * ValueRegression(discount=discount)
+    return learning + falling * Entropy()
 
 
 class AbstractChoices(AbstractTask):

@@ -145,14 +145,15 @@ def _bounds_and_reward(task: ReactionTimeDecision) -> tuple[Float[np.ndarray, " 
     waiting, bounds = np.full(N_GRID, error - cost), []
     value = np.zeros(N_GRID)
     for n_seen in range(n_steps, 0, -1):
-        seconds = np.full(N_GRID, n_seen * dt)
-        right = np.asarray(probability_of_right(grid, seconds, values, np.asarray(noise)))
+        known = (jnp.asarray(values), jnp.asarray(noise))
+        seconds = jnp.full(N_GRID, n_seen * dt)
+        right = np.asarray(probability_of_right(jnp.asarray(grid), seconds, *known))
         responding = error + (1 - error) * np.maximum(right, 1 - right)
         responds = (responding >= waiting) & (grid >= 0)
         bounds.append(grid[responds].min() if responds.any() else np.inf)
         value = np.maximum(responding, waiting)
         # Of the step before, from its evidence.
-        weights = np.asarray(_weights(grid, seconds - dt, values, np.asarray(noise)))
+        weights = np.asarray(_weights(jnp.asarray(grid), seconds - dt, *known))
         to_come = np.stack([kernel @ value for kernel in kernels], axis=-1)
         waiting = np.sum(weights * to_come, axis=-1) - cost
     at_start = float(waiting[N_GRID // 2]) + cost  # nothing is waited for before the first evidence

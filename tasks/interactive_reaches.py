@@ -72,7 +72,10 @@ class HoldEnvironment(AbstractEnvironment):
     hold: Int[Array, "*axes"]
     radius: Float[Array, "*axes"]
     penalty: Float[Array, "*axes"]
-    actions = HandMovement()
+
+    @property
+    def actions(self) -> HandMovement:
+        return HandMovement()
 
     def init(self, *, key: Key[Array, ""]) -> tuple[Flags, Observation]:
         state = {
@@ -124,7 +127,10 @@ class MovingTargetEnvironment(AbstractEnvironment):
     velocity: Float[Array, "*axes space"]
     radius: Float[Array, "*axes"]
     dt: Float[Array, "*axes"]
-    actions = HandMovement()
+
+    @property
+    def actions(self) -> HandMovement:
+        return HandMovement()
 
     def init(self, *, key: Key[Array, ""]) -> tuple[Float[Array, " space"], Observation]:
         return self.start, self._shown(self.start)
@@ -162,7 +168,10 @@ class RevealEnvironment(AbstractEnvironment):
     second_is_right: Bool[Array, "*axes"]
     reveal_distance: Float[Array, "*axes"]
     radius: Float[Array, "*axes"]
-    actions = HandMovement()
+
+    @property
+    def actions(self) -> HandMovement:
+        return HandMovement()
 
     def init(self, *, key: Key[Array, ""]) -> tuple[Flags, Observation]:
         state = {"is revealed": jnp.array(False), "has arrived": jnp.array(False)}

@@ -45,7 +45,10 @@ class TwoStepEnvironment(AbstractEnvironment):
     common_probability: Float[Array, "*axes"]
     reward_probability: Float[Array, "*axes"]
     hazard_rate: Float[Array, "*axes"]
-    actions = Discrete(2)
+
+    @property
+    def actions(self) -> Discrete:
+        return Discrete(2)
 
     def init(self, *, key: Key[Array, ""]) -> tuple[dict[str, Array], Observation]:
         zero = jnp.array(0)

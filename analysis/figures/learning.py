@@ -69,6 +69,8 @@ def draw_learning_bands(
 ) -> Axes:
     """Draw the mean over members of a loss, with the band of its confidence interval, on a logarithmic axis.
 
+    The axis is linear if anything drawn is not above zero, such as minus a reward.
+
     **Arguments:**
 
     - `batch`: numbers of the training batches, from 0.
@@ -95,6 +97,7 @@ def draw_learning_curves(
 ) -> Axes:
     """Draw loss over training batches: members thin, their geometric mean thick, on a logarithmic axis.
 
+    If anything drawn is not above zero, such as minus a reward, the axis is linear and the mean arithmetic.
     The mean omits members with a loss that is not finite at some batch. It has a dot at each batch if there
     are at most 30. One or two batches are dots without a line.
 
@@ -107,7 +110,7 @@ def draw_learning_curves(
     - `x_scale`: scale of the axis of batches.
     """
     finite = np.isfinite(loss).all(axis=0)
-    mean = np.exp(np.mean(np.log(loss[:, finite]), axis=1))
+    mean = _mean_of_members(loss[:, finite])
     name = f"{label}, mean of {finite.sum()} members"
     marker = "." if len(batch) <= MOST_MARKED else ""
     (line,) = ax.plot(batch + 1, mean, color=color, linewidth=1.5, marker=marker, zorder=2.1, label=name)
@@ -131,6 +134,7 @@ def draw_loss_bands(
 ) -> Axes:
     """Draw loss over training batches: the geometric mean over members, and a band from lowest to highest.
 
+    If anything drawn is not above zero, such as minus a reward, the axis is linear and the mean arithmetic.
     Both omit members with a loss that is not finite at some batch. Call once per ensemble.
 
     **Arguments:**
@@ -143,7 +147,7 @@ def draw_loss_bands(
     finite = loss[:, np.isfinite(loss).all(axis=0)].astype(np.float64)
     if finite.size == 0:
         raise ValueError(f"`loss` must be finite for at least one member, got {loss.shape} with none.")
-    mean = np.exp(np.mean(np.log(finite), axis=1))
+    mean = _mean_of_members(finite)
     marker, width = ("o", 2) if len(batch) == 1 else ("", 0)
     ax.plot(batch + 1, mean, color=color, marker=marker, markersize=3, label=label)
     low, high = finite.min(axis=1), finite.max(axis=1)
@@ -152,9 +156,16 @@ def draw_loss_bands(
     return ax
 
 
+def _mean_of_members(loss: MemberCourses) -> Float[np.ndarray, " batch"]:
+    """Return the geometric mean over members, or the arithmetic one if some loss is not above zero."""
+    is_positive = bool(np.all(loss > 0))
+    return np.exp(np.mean(np.log(loss), axis=1)) if is_positive else np.mean(loss, axis=1)
+
+
 def _set_loss_axes(ax: Axes, x_scale: BatchScale) -> None:
     """Label axes of losses, and show the batches from the first, with room for what is drawn at the ends."""
-    ax.set(xlabel="training batch", ylabel="loss", yscale="log", xscale=x_scale)
+    y_scale = "log" if ax.dataLim.y0 > 0 else "linear"  # of all that was drawn into these axes
+    ax.set(xlabel="training batch", ylabel="loss", yscale=y_scale, xscale=x_scale)
     ax.margins(x=0.02)
     ax.update_datalim([(1.0, 0.0)], updatey=False)
     ax.autoscale_view()

@@ -146,8 +146,8 @@ def _draw_and_describe(name: str, drawing: Path) -> list[str]:
 
 
 _OF_ENVIRONMENTS = (
-    "What the environment shows is drawn for random actions, or for a hand at rest at its start. It follows "
-    "the inputs in what a network receives."
+    "What the environment shows is drawn for random actions, or for a hand at rest at its start; a network "
+    "receives it with the inputs, all sorted by name."
 )
 
 

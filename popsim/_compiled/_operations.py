@@ -177,7 +177,7 @@ def _append(
     return tuple(map(place, closed.jaxpr.outvars))
 
 
-def n_products(equation: JaxprEqn) -> int:
+def n_products(equation: Any) -> int:
     """Return how many numbers a product of arrays multiplies with one another."""
     (_, right_summed), (_, right_batch) = equation.params["dimension_numbers"]
     left_shape, right_shape = (variable.aval.shape for variable in equation.invars)

@@ -11,7 +11,15 @@ from jaxtyping import PyTree
 from popsim.evaluation import validation_trials
 from popsim.experiments.registry import describe_experiment
 from popsim.experiments.run import Run
-from popsim.networks import GRUNetwork, LeakyRNN, LowRankRNN, LSTMNetwork, VanillaRNN
+from popsim.networks import (
+    AbstractNetwork,
+    AreaRNN,
+    GRUNetwork,
+    LeakyRNN,
+    LowRankRNN,
+    LSTMNetwork,
+    VanillaRNN,
+)
 from popsim.networks.activity import defines_activity, unit_activity
 from popsim.store import leaf_names
 from popsim.task import differs_between_members
@@ -61,6 +69,11 @@ WEIGHTS = {
         "cell.weight_hh": ("gate_unit", "presynaptic_unit"),
         "cell.bias": ("gate_unit",),
     },
+    AreaRNN: {
+        "strengths": ("unit", "presynaptic_unit"),
+        "input_weights": ("unit", "input"),
+        "bias": ("unit",),
+    },
     LeakyRNN: RATE_WEIGHTS,
     VanillaRNN: RATE_WEIGHTS,
     LowRankRNN: {
@@ -82,7 +95,8 @@ def states_dataset(run: Run) -> Any:
     `plant_activation`, `command`; `activity` is that of the units. Of the trials there are `input`, `target`,
     a `condition_NAME`, `epoch_NAME` (its first step, and the step after its last) and `event_NAME` for each,
     and the `loss` of each. Axes are called member, trial, time, and what the last one is about, such as unit,
-    space (m), joint or muscle. The coordinate `time` is the time of the state after each step, in s.
+    space (m), joint or muscle. The coordinate `time` is the time of the state after each step, in s, and
+    `area` is the area, or the layer, of each unit of a network that has some.
 
     The attributes say the experiment, its settings, the seed, the task, the time step `dt` (s), the number of
     batches trained, and the identity of the run.
@@ -111,6 +125,7 @@ def states_dataset(run: Run) -> Any:
         "time": ("time", times, {"units": "s", "long_name": "time of the state after the step"}),
         "member": np.asarray(run.experiment.members.ids),
         "term": list(losses),
+        **_areas(run.ensemble, axes.lengths),
     }
     return xarray.Dataset(axes.variables, coordinates, {**_attributes(run), "dt": float(timeline.dt)})
 
@@ -120,7 +135,8 @@ def history_dataset(run: Run) -> Any:
 
     The axes of parameters have the names of what they are about where popsim knows it: unit,
     presynaptic_unit, gate_unit (of a GRU: reset, update and candidate units), input and output. The others
-    are called after the array, such as "network.tau axis 0". The attributes are those of `states_dataset`.
+    are called after the array, such as "network.tau axis 0". The coordinate `area` and the attributes are
+    those of `states_dataset`.
 
     **Arguments:**
 
@@ -144,6 +160,7 @@ def history_dataset(run: Run) -> Any:
 
     variables = {name: renamed(str(name), variable) for name, variable in dataset.variables.items()}
     coordinates = {name: variables.pop(name) for name in dataset.coords}
+    coordinates |= _areas(run.history.template, sizes)
     attributes = {**dataset.attrs, **_attributes(run), "dt": float(run.task.validation_trials().timeline.dt)}
     described = xarray.Dataset(variables, coordinates, attributes)
     for name, units in (("loss", "1"), ("validation_loss", "1"), ("learning_rate", "1")):
@@ -156,6 +173,22 @@ def _weight_axes(network: Any) -> dict[str, tuple[str, ...]]:
     """Return the names of the axes of a network's parameters, by their names in the network."""
     known = next((axes for kind, axes in WEIGHTS.items() if isinstance(network, kind)), None)
     return {} if known is None else {**known, **READOUT}
+
+
+def _areas(model: Any, lengths: Mapping[str, int]) -> dict[str, tuple[str, list[str]]]:
+    """Return the area of each unit as a coordinate; none for a network without areas.
+
+    A unit belongs to several groups, such as "M1" and "M1 excitatory": the first is its area.
+    """
+    network = getattr(model, "network", None)
+    groups = network.unit_groups() if isinstance(network, AbstractNetwork) else {}
+    if "unit" not in lengths or not groups:
+        return {}
+    names = [""] * lengths["unit"]
+    for area, units in reversed(groups.items()):
+        for unit in units:
+            names[unit] = area
+    return {"area": ("unit", names)}
 
 
 def _attributes(run: Run) -> dict[str, Any]:
@@ -178,10 +211,11 @@ class NamedAxes:
     """Variables of a dataset, whose axes with a common name have a common length.
 
     - `variables`: by name, the names of the axes, the array, and its attributes.
+    - `lengths`: the lengths of the axes, by name.
     """
 
     variables: dict[str, Any] = dataclasses.field(default_factory=dict)
-    _lengths: dict[str, int] = dataclasses.field(default_factory=dict)
+    lengths: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def add(self, name: str, leading: tuple[str, ...], array: Any) -> None:
         """Add an array, the first axes of which are known."""
@@ -190,11 +224,11 @@ class NamedAxes:
         axis, units = self._feature(name)
         further = (axis,) if n_further == 1 else tuple(f"{name}_axis_{i}" for i in range(n_further))
         if any(
-            self._lengths.get(axis, length) != length
+            self.lengths.get(axis, length) != length
             for axis, length in zip(further, values.shape[len(leading) :], strict=True)
         ):
             further = tuple(f"{name}_axis_{i}" for i in range(n_further))
-        self._lengths |= dict(zip(further, values.shape[len(leading) :], strict=True))
+        self.lengths |= dict(zip(further, values.shape[len(leading) :], strict=True))
         self.variables[name] = ((*leading, *further), values, {"units": units} if units else {})
 
     def _feature(self, name: str) -> tuple[str, str]:

@@ -63,8 +63,8 @@ def learning_caption(run: Any) -> str:
     return (
         f"Total loss in training batches of {run.experiment.batch_size} trials, and in the validation trials "
         f"before training and after every {run.experiment.log_step} batches. Thin lines: "
-        f"{run.experiment.n_members} members; thick: their geometric mean. The unit of replication is the "
-        "member: a network with a start and with trials of its own."
+        f"{run.experiment.n_members} members; thick: their mean, geometric if all losses are above zero. The "
+        "unit of replication is the member: a network with a start and with trials of its own."
     )
 
 

@@ -140,7 +140,8 @@ def agent_network_model(task: AbstractTask) -> NetworkModel:
     targets = trials.targets.values if isinstance(trials.targets, OutputTarget) else trials.targets
     if trials.environment is not None or not eqx.is_array(targets) or targets.ndim != 3:
         raise ValueError(
-            "`task` must have outputs as its targets, or an environment that takes them, or be given with the model of a body (`agent_loop`), "
+            "`task` must have outputs as its targets, or an environment that takes choices or vectors, or be "
+            "given with the model of a body (`agent_loop`), "
             f"got {kind_of(targets if trials.environment is None else trials.environment)}."
         )
     return NetworkModel(Agent(n_network_inputs(trials), targets.shape[-1]), dt=trials.timeline.dt)

@@ -144,7 +144,8 @@ class TaskEnv(gymnasium.Env[np.ndarray, Any]):
         **Raises:** `ValueError` if `action` is not of the action space, apart from its bounds;
         `gymnasium.error.ResetNeeded` if no trial is running.
         """
-        outputs, episode = agent_outputs(self.action_space, action), self.episode
+        space: Any = self.action_space
+        outputs, episode = agent_outputs(space, action), self.episode
         if self._is_over:
             raise gymnasium.error.ResetNeeded("The trial is over: call `env.reset()`.")
         setting = self._setting

@@ -72,7 +72,7 @@ class StepRewards(eqx.Module):
         cost = sum(self.costs(state, TrialAtStep(trial, step), model).values(), jnp.zeros_like(paid))
 
         def last_reward() -> Float[Array, ""]:
-            return -self.loss(states, trial, model).total - paid
+            return jnp.asarray(-self.loss(states, trial, model).total - paid)
 
         # The loss of the whole trial is computed at the last step only.
         return jax.lax.cond(step == trial.timeline.n_steps - 1, last_reward, lambda: -cost)
@@ -84,7 +84,7 @@ class StepRewards(eqx.Module):
 
         Arguments are those of a loss term.
         """
-        last = trial.timeline.n_steps - 1
+        last = jnp.asarray(trial.timeline.n_steps - 1)
         paid = self.costs(jax.tree.map(lambda leaf: leaf[-1], states), TrialAtStep(trial, last), model)
         terms: dict = self.loss(states, trial, model).terms
         return {name: value for name, value in terms.items() if name not in paid}
@@ -231,7 +231,8 @@ def observation(
     """Return the input that the replaced network would receive at the next time step.
 
     These are the inputs of the trial with what its environment shows, and then the feedback, delayed and with
-    noise; both are sorted by name and scaled. After the last time step, the inputs remain those of the last one.
+    noise; both are sorted by name and scaled. After the last time step, the inputs remain those
+    of the last one.
 
     **Arguments:**
 
@@ -277,7 +278,7 @@ def observation_layout(model: AgentModel, trial: Trial) -> dict[str, slice]:
     - `trial`: one trial.
     """
     stacked = jax.tree.map(lambda leaf: leaf[None], trial)
-    body = (model.plant, model.channels) if isinstance(model, SensorimotorLoop) else ()
-    sizes = network_input_names(stacked, *body)
+    body = model if isinstance(model, SensorimotorLoop) else None
+    sizes = network_input_names(stacked, body and body.plant, body and body.channels)
     ends = itertools.accumulate(sizes.values())
     return {name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}

@@ -82,12 +82,12 @@ class TaskVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
         return self._setting.stepwise_terms
 
     @property
-    def np_random(self) -> tuple[np.random.Generator, ...]:
+    def np_random(self) -> tuple[np.random.Generator, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The random generator of each copy; empty before the first `reset`."""
         return tuple(self._generators)
 
     @property
-    def np_random_seed(self) -> tuple[int, ...]:
+    def np_random_seed(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The seed of each copy; empty before the first `reset`."""
         return self._seeds
 
@@ -114,26 +114,22 @@ class TaskVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
         return np.array(observed), _stacked_info(info, np.ones(self.num_envs, bool))
 
     def _seed_generators(self, seed: Any) -> None:
-        if seed is None and self._generators:
-            return
-        if seed is None:
-            seeds: list[int | None] = [None] * self.num_envs
-        elif is_int(seed):
-            seeds = [int(seed) + copy for copy in range(self.num_envs)]
+        if seed is None or is_int(seed):
+            seeds = [None if seed is None else int(seed) + copy for copy in range(self.num_envs)]
         else:
-            seeds = list(seed) if isinstance(seed, Sequence | np.ndarray) else []
+            seeds = [*seed] if isinstance(seed, Sequence | np.ndarray) else []
         if len(seeds) != self.num_envs or not all(one is None or is_int(one) for one in seeds):
             raise ValueError(
                 f"`seed` must be a whole number, or one for each of {self.num_envs} copies, got {seed!r}."
             )
-        # As in a SyncVectorEnv, a copy whose seed is None continues its sequence.
-        fresh = [
-            None if one is None and self._generators else seeding.np_random(None if one is None else int(one))
-            for one in seeds
-        ]
-        old = list(zip(self._generators, self._seeds, strict=True)) or [None] * self.num_envs
-        pairs = [new or before for new, before in zip(fresh, old, strict=True)]
-        self._generators, self._seeds = [pair[0] for pair in pairs], tuple(int(pair[1]) for pair in pairs)
+        generators = []
+        for copy, one in enumerate(seeds):
+            if one is None and self._generators:  # continues its sequence
+                generators.append((self._generators[copy], self._seeds[copy]))
+            else:
+                generators.append(seeding.np_random(None if one is None else int(one)))
+        self._generators = [generator for generator, _ in generators]
+        self._seeds = tuple(int(one) for _, one in generators)
 
     def _draw_seeds(self, drawn: Bool[np.ndarray, " copy"]) -> np.ndarray:
         """Return the seed of the next trial of each copy, drawn anew where `drawn`."""
@@ -150,7 +146,8 @@ class TaskVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
         **Raises:** `ValueError` if `actions` are not of the action space, apart from its bounds;
         `gymnasium.error.ResetNeeded` before the first `reset`.
         """
-        outputs = agent_outputs(self.single_action_space, actions, self.num_envs)
+        space: Any = self.single_action_space
+        outputs = agent_outputs(space, actions, self.num_envs)
         if self._episodes is None:
             raise gymnasium.error.ResetNeeded("Call `envs.reset()` before `envs.step(actions)`.")
         self._episodes, advance = advance_episodes(

@@ -161,3 +161,14 @@ def test_the_style_sheet_can_be_used_by_its_name(ax):
     with plt.style.context(STYLE_SHEET):
         assert tuple(plt.rcParams["axes.prop_cycle"].by_key()["color"]) == COLORS
         assert plt.rcParams["svg.fonttype"] == "none" and plt.rcParams["axes.labelsize"] == 8
+
+
+@pytest.mark.parametrize("draw", [draw_learning_curves, draw_loss_bands])
+def test_losses_that_are_not_above_zero_have_a_linear_axis_and_mean(draw):
+    _, ax = plt.subplots()
+    batch, loss = np.arange(40), np.linspace([1.0, 3.0], [-5.0, -3.0], 40)
+    draw(ax, batch, loss, label="training", color="C0")
+    draw(ax, batch[::10], np.full((4, 2), 2.0), label="validation", color="C1")
+    assert ax.get_yscale() == "linear"
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), loss.mean(axis=1))
+    np.testing.assert_allclose(ax.get_lines()[-1].get_ydata(), 2.0)

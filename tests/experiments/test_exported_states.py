@@ -12,7 +12,7 @@ from small_experiment import Sum
 import popsim
 from popsim import networks
 from popsim.cli import main
-from popsim.experiments import EXPERIMENTS, open_run, run_experiment
+from popsim.experiments import EXPERIMENTS, Cognitive, open_run, run_experiment
 from popsim.experiments.exported_states import NamedAxes, named_parts, named_states
 from popsim.store import write_mat
 
@@ -81,6 +81,22 @@ def test_the_history_has_settings_and_names_of_axes(exported):
     np.testing.assert_array_equal(weights, run.history["trainables.network.recurrent_weights"])
     assert read.attrs["seed"] == 0 and json.loads(read.attrs["settings"])["batch_size"] == 4
     assert read.attrs["dt"] == 0.01
+
+
+def test_units_have_the_names_of_their_areas(tmp_path):
+    sizes = {"n_members": 1, "n_units": 5, "n_batches": 2, "batch_size": 4}
+    options = {"quiet": True, "draws_figures": False}
+    run_experiment(Cognitive(network="two-areas", **sizes), tmp_path / "run", **options)
+    files = tmp_path / "states.nc", tmp_path / "history.nc"
+    main(["export", str(tmp_path / "run"), "--states", str(files[0]), "--history", str(files[1])])
+    states, history = (xarray.open_dataset(file, engine="h5netcdf") for file in files)
+    areas = ["first"] * 3 + ["second"] * 2
+    assert states.area.dims == ("unit",) and states.area.values.tolist() == areas
+    of_second = states.activity.groupby("area").mean()
+    expected = states.activity.values[..., 3:].mean(axis=-1)
+    np.testing.assert_allclose(of_second.sel(area="second").values, expected, rtol=1e-5)
+    weights = history["trainables.network.strengths"]
+    assert weights.dims[2:] == ("unit", "presynaptic_unit") and weights.area.values.tolist() == areas
 
 
 def test_another_file_is_not_replaced(exported, tmp_path, capsys):

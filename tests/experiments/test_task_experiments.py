@@ -12,11 +12,12 @@ import pytest
 import popsim
 from popsim.experiments import EXPERIMENTS, PLANTS, CenterOut, Cognitive, open_run, run_experiment
 from popsim.experiments.cognitive import LEARNED
+from popsim.experiments.network_experiment import score_of
 from popsim.experiments.registry import describe_experiment, rebuild_experiment
 from popsim.experiments.run_config import RunConfig, config_text, read_run_config
 from popsim.experiments.task_experiments import _task_experiment, task_experiment
 from popsim.networks import NETWORKS
-from popsim.tasks.library import COGNITIVE_TASKS, MOTOR_TASKS, TASKS
+from popsim.tasks.library import COGNITIVE_TASKS, MOTOR_TASKS, REWARD_TASKS, TASKS
 
 KEY = jax.random.key(0)
 ALWAYS = {
@@ -24,6 +25,9 @@ ALWAYS = {
     ("force-field-adaptation", "tanh", "point-mass"),
     ("tracking", "tanh", "two-link-arm"),
     ("multi-task", "gru", None),
+    ("two-step", "gru", None),
+    ("anti-response", "tanh", None),
+    ("held-reach", "gru", "two-link-arm"),
     ("sine-generation", "tanh", None),
 }
 
@@ -64,6 +68,14 @@ def test_every_cognitive_task_runs_with_every_network(name, network, body):
     assert total.shape == ()
     assert experiment.criterion == LEARNED[name][1] and experiment.chosen_network == network
     assert EXPERIMENTS[name]().chosen_network == LEARNED[name][0]
+
+
+@pytest.mark.parametrize(("name", "network", "body"), combinations(REWARD_TASKS, [None]))
+def test_every_task_with_rewards_runs_with_every_network(name, network, body):
+    experiment = EXPERIMENTS[name](network=network, n_units=5)
+    total, terms = losses_of_a_trial(experiment)
+    assert total.shape == () and "minus reward" in terms and experiment.criterion is None
+    assert score_of(experiment.build_task()) == "reward" and experiment.build_model(key=KEY).policy.critic
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -18,7 +18,7 @@ _check_types = beartype.beartype(
     conf=beartype.BeartypeConf(is_pep484_tower=True, violation_type=jaxtyping.TypeCheckError)
 )
 _check_shapes = jaxtyping.jaxtyped
-# The globals of what is put around a function: a warning of popsim names the first frame that is not popsim's.
+# The globals of what is put around a function: popsim's warnings name the first frame that is not popsim's.
 _AS_POPSIM = {"jaxtyping": jaxtyping, "__name__": "popsim"}
 
 

@@ -14,7 +14,8 @@ import popsim
 from popsim import interventions, losses
 from popsim.networks import GRUNetwork, LeakyRNN, LSTMNetwork, unit_activity
 from popsim.networks.activity import defines_activity
-from popsim.tasks.library import COGNITIVE_TASKS, MOTOR_TASKS, TASKS
+from popsim.policies import Categorical
+from popsim.tasks.library import COGNITIVE_TASKS, MOTOR_TASKS, REWARD_TASKS, TASKS
 from popsim.training import TaskTrainer, adam
 
 KEY = jax.random.key(5)
@@ -37,7 +38,10 @@ def model_for(task, *, key):
         return popsim.SensorimotorLoop(
             LSTMNetwork(n_inputs, 3, 2, key=key), plant, {}, interventions=HELD, dt=dt
         )
-    n_inputs = sum(leaf.shape[-1] for leaf in jax.tree.leaves(trials.inputs))
+    n_inputs = popsim.n_network_inputs(trials)
+    if trials.environment is not None:
+        policy = Categorical(trials.environment.actions.n, critic=True)
+        return popsim.NetworkModel(LSTMNetwork(n_inputs, 3, policy.n_outputs, key=key), policy=policy, dt=dt)
     return popsim.NetworkModel(LSTMNetwork(n_inputs, 3, trials.targets.values.shape[-1], key=key), dt=dt)
 
 
@@ -78,7 +82,7 @@ def test_it_trains_for_a_batch(task):
 
 
 def test_the_library_has_tasks_with_and_without_activity_in_their_loss():
-    assert len(MOTOR_TASKS) + len(COGNITIVE_TASKS) == len(TASKS)
+    assert len(MOTOR_TASKS) + len(COGNITIVE_TASKS) + len(REWARD_TASKS) == len(TASKS)
     named = [name for name in TASKS if "hidden activity" in TASKS[name]().loss.weights]
     assert set(named) <= set(MOTOR_TASKS) and len(named) > 5
 

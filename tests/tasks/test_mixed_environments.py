@@ -118,9 +118,7 @@ def test_mixtures_and_curricula_take_environments_of_one_class():
 
 @pytest.mark.parametrize("other", [tasks.TwoStepTask(n_choices=50), tasks.BernoulliBandit(n_arms=3)])
 def test_other_environments_are_refused_in_a_mixture(other):
-    with pytest.raises(
-        ValueError, match=r"epochs, conditions and environment, but tasks\[0\] and tasks\[1\]"
-    ):
+    with pytest.raises(ValueError, match="conditions and environment, but tasks"):
         tasks.Mixture([tasks.BernoulliBandit(), other], loss=tasks.reward_loss())
 
 
