@@ -45,7 +45,7 @@ class Size:
     n_batches: int
 
 
-FULL, QUICK = Size(3, 3000), Size(1, 2000)
+FULL, QUICK = Size(3, 3000), Size(1, 3000)
 
 
 class Bandit(AbstractEnvironment):
@@ -161,7 +161,7 @@ def regret_rows(
 
 def main() -> int:
     """Train networks and controls, let players play, print the table, draw the figure."""
-    short = f"train {QUICK.n_members} network for {QUICK.n_batches} batches"
+    short = f"train {QUICK.n_members} network of each kind"
     options = parse_options(__file__, __doc__ or "", short_form=short)
     size, key = QUICK if options.quick else FULL, jax.random.key(options.seed)
     untrained = build_ensemble(size.n_members, key_stream(key, "networks"))

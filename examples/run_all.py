@@ -32,6 +32,9 @@ SCRIPTS = (
     "fast_weights",
     "short_term_plasticity",
     "bandit_regret",
+    "optimal_stopping",
+    "reversal",
+    "two_step",
     "policy_gradient_lqr",
 )
 

@@ -1,0 +1,69 @@
+"""The observer of reversals against an exact filter and other rates; switches, and the gates."""
+
+import numpy as np
+import pytest
+
+reversal = pytest.importorskip("references.reversal", reason="examples/ is not beside the tests")
+script = pytest.importorskip("reversal", reason="examples/ is not beside the tests")
+
+
+def test_switches_are_counted_from_the_reversal():
+    #        reversal at 3 and at 7: two late choices, then one that is at once
+    good = np.array([[0, 0, 0, 1, 1, 1, 1, 0, 0, 0]])
+    chosen = np.array([[0, 0, 0, 0, 0, 1, 1, 0, 0, 0]])
+    np.testing.assert_array_equal(reversal.switch_times(chosen, good), [2, 0])
+    # Not before the next reversal; and not where the other arm was chosen before.
+    np.testing.assert_array_equal(reversal.switch_times(np.zeros((1, 10), int), good), [])
+    np.testing.assert_array_equal(reversal.switch_times(np.ones((1, 10), int), good), [])
+
+
+def test_choices_follow_the_exact_posterior_of_all_histories():
+    """The posterior over all sequences of good arms of five choices, summed one by one."""
+    p, h, n = 0.8, 0.15, 6
+    choices, good = reversal.play(p, h, h, 3000, n, seed=0)
+    rng = np.random.default_rng(0)
+    paid = []
+    rng.integers(0, 2, 3000)
+    for t in range(n):  # the draws of `play`, in their order
+        rng.integers(0, 2, 3000)
+        probability = np.where(choices[:, t] == good[:, t], p, 1 - p)
+        paid.append(rng.random(3000) < probability)
+        rng.random(3000)
+    sequences = np.array(np.meshgrid(*[[0, 1]] * n)).reshape(n, -1).T
+    prior = np.prod(np.where(np.diff(sequences, axis=1) != 0, h, 1 - h), axis=1)
+    for trial in range(200):
+        likelihood = prior.copy()
+        for t in range(n - 1):
+            chance = np.where(sequences[:, t] == choices[trial, t], p, 1 - p)
+            likelihood *= chance if paid[t][trial] else 1 - chance
+        second = likelihood[sequences[:, -1] == 1].sum() / likelihood.sum()
+        if abs(second - 0.5) > 1e-9:
+            assert choices[trial, -1] == (second > 0.5)
+
+
+def test_the_true_rate_is_the_best_to_believe():
+    for rate in (0.01, 0.1):
+        right = {}
+        for believed in (0.01, 0.1):
+            choices, good = reversal.play(0.8, rate, believed, 3000, 100, seed=1)
+            right[believed] = (choices == good).mean()
+        assert right[rate] == max(right.values()) > min(right.values()) + 0.005
+
+
+def choices_of(believed, seed):
+    chosen, good = reversal.play(0.8, 0.03, believed, 1000, 100, seed)
+    return script.Choices(chosen[None], good[None])
+
+
+@pytest.mark.parametrize(("believed", "passes"), [(0.03, True), (0.2, False)])
+def test_networks_must_switch_and_choose_as_the_observer(believed, passes):
+    for rows_of in (script.switch_rows, script.accuracy_rows):
+        (row,) = rows_of("hazard", choices_of(believed, 1), choices_of(0.03, 2))
+        assert row.passed is passes
+
+
+def test_choices_around_a_reversal_are_aligned_to_it():
+    good = np.repeat([[0, 1]], 20, axis=1)
+    choices = script.Choices(np.roll(good, 3, axis=1)[None], good[None])
+    course = choices.around_reversals()[0]
+    np.testing.assert_array_equal(course, [0] * (5 + 3) + [1] * 9)
