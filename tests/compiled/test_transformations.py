@@ -52,6 +52,7 @@ NOT_PURE = {
         loss_along_line member_alignment mode_strengths participation_ratio_of_singular_values recorded_arrays
         recurrent_eigenvalues spectral_radius low_rank_approximation update_gradient_alignment with_arrays
         training: ancestors
+        tasks: optimal_decisions probability_of_right
     """,
     "a table for people, from trials that are drawn": "describe_task",
     SETTINGS: """
@@ -249,7 +250,20 @@ def steps_of_network(x):
     return rules.network_steps(rules.TrialActivity(model(x), trial(x), rest_state(x), run))
 
 
+def bandits(x):
+    """Two bandits of three choices, the first arm of which pays with probability x."""
+    bandit = tasks.BernoulliBandit(n_choices=3, n_validation_trials=2)
+    probabilities = jnp.stack([jnp.stack([x, 1 - x])] * 2)
+    return eqx.tree_at(
+        lambda trials: trials.environment.probabilities, bandit.validation_trials(), probabilities
+    )
+
+
 PURE = {
+    "losses.returns": lambda x: popsim.losses.returns(jnp.stack([x, 2 * x]), 0.9),
+    "tasks.play": lambda x: tasks.play(tasks.RandomPlayer(2), bandits(x), key=jax.random.key(0)).record,
+    "tasks.reward_loss": lambda x: scaled(tasks.reward_loss(), x),
+    "tasks.tracking_reach_loss": lambda x: scaled(tasks.tracking_reach_loss(), x),
     "analysis.align_to_event": lambda x: popsim.analysis.align_to_event(
         values(x), with_event(x), "go", before=DT, after=2 * DT
     ),
