@@ -150,4 +150,6 @@ def _column(times: Float[np.ndarray, "*axes trial"]) -> tuple[np.ndarray, np.nda
     mean = np.where(decided, times, 0.0).sum(axis=-1) / np.where(count > 0, count, np.nan)
     squares = np.where(decided, times - mean[..., None], 0.0) ** 2
     variance = squares.sum(axis=-1) / np.where(count > 1, count - 1, np.nan)
-    return mean, np.sqrt(variance / np.where(count > 0, count, 1)), count / times.shape[-1]
+    error = np.sqrt(variance / np.where(count > 0, count, 1))
+    # Without axes before that of the trials, NumPy returns numbers in place of arrays.
+    return np.asarray(mean), np.asarray(error), np.asarray(count / times.shape[-1])

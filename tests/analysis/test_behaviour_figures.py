@@ -7,6 +7,8 @@ from matplotlib.colors import to_rgb
 from popsim.analysis.behaviour import (
     choice_fractions,
     chronometric_curve,
+    chronometric_curves_by_outcome,
+    conditional_accuracy,
     end_point_ellipse,
     fit_psychometric,
     fit_psychometric_with_lapses,
@@ -14,6 +16,8 @@ from popsim.analysis.behaviour import (
 from popsim.analysis.figures import (
     draw_adaptation_time_course,
     draw_chronometric_curves,
+    draw_chronometric_curves_by_outcome,
+    draw_conditional_accuracy,
     draw_end_point_ellipses,
     draw_learning_bands,
     draw_path_deviation,
@@ -78,6 +82,29 @@ def test_chronometric_curves_are_in_milliseconds(ax):
     assert draw_chronometric_curves(ax, curve) is ax
     np.testing.assert_allclose(ax.lines[0].get_xydata(), [[0.1, 600], [0.5, 300]])
     assert "ms" in ax.get_ylabel() and len(ax.get_legend().get_texts()) == 2
+
+
+def test_errors_are_drawn_open_beside_correct_responses(ax):
+    times, is_correct = np.array([[0.5, 0.7, 0.2, 0.4]] * 2), np.array([[True, False, True, True]] * 2)
+    curves = chronometric_curves_by_outcome(np.array([0.1, 0.1, 0.5, 0.5]), times, is_correct)
+    assert draw_chronometric_curves_by_outcome(ax, curves, names=["a", "b"]) is ax
+    by_member = ax.lines[0], ax.lines[1], ax.lines[2], ax.lines[3]
+    for correct, error in (by_member[::2], by_member[1::2]):
+        np.testing.assert_allclose(correct.get_xydata(), [[0.1, 500], [0.5, 300]])
+        np.testing.assert_allclose(error.get_xydata(), [[0.1, 700], [0.5, np.nan]])
+        assert correct.get_color() == error.get_color() != ax.lines[4].get_color()
+        assert error.get_markerfacecolor() == "white" != correct.get_markerfacecolor()
+    assert by_member[0].get_color() != by_member[1].get_color()
+    assert sorted(text.get_text() for text in ax.get_legend().get_texts()) == ["a", "b", "errors"]
+
+
+def test_conditional_accuracy_is_drawn_at_the_mean_time_of_a_bin(ax):
+    accuracy = conditional_accuracy(np.array([0.1, 0.3, 0.5, 0.7]), np.array([True] * 3 + [False]), n_bins=2)
+    assert draw_conditional_accuracy(ax, accuracy) is ax
+    np.testing.assert_allclose(ax.lines[0].get_xydata(), [[200, 1.0], [600, 0.5]])
+    (bars,) = ax.collections
+    np.testing.assert_allclose(bars.get_segments()[1][:, 1], [0.5 - 0.125**0.5, 0.5 + 0.125**0.5])
+    assert "ms" in ax.get_xlabel() and ax.get_ylim()[0] <= 0 and ax.get_ylim()[1] >= 1
 
 
 def test_the_band_of_an_adaptation_course_is_of_the_mean_over_members(ax):

@@ -9,7 +9,13 @@ from sample_trials import few_trials
 from small_tasks import Choose
 
 from popsim.analysis import figures
-from popsim.analysis.behaviour import choice_fractions, chronometric_curve, fit_psychometric
+from popsim.analysis.behaviour import (
+    choice_fractions,
+    chronometric_curve,
+    chronometric_curves_by_outcome,
+    conditional_accuracy,
+    fit_psychometric,
+)
 from popsim.analysis.figures import BodyMotion
 from popsim.analysis.learning import TwoStateParameters, learning_curve, simulate_two_states
 
@@ -51,6 +57,18 @@ GIVEN = {
     "draw_channels": lambda s, n: ((s * noise(n, 2),), {"dt": 0.1}),
     "draw_chronometric_curves": lambda s, n: (
         (chronometric_curve(s * np.tile([0.1, 0.1, 0.5, 0.5], n), s * np.abs(noise(2, 4 * n))),),
+        {},
+    ),
+    "draw_chronometric_curves_by_outcome": lambda s, n: (
+        (
+            chronometric_curves_by_outcome(
+                s * np.tile([0.1, 0.5], 4 * n), s * np.abs(noise(2, 8 * n)), noise(2, 8 * n) > -0.3
+            ),
+        ),
+        {},
+    ),
+    "draw_conditional_accuracy": lambda s, n: (
+        (conditional_accuracy(s * np.abs(noise(2, 4 * n)), noise(2, 4 * n) > 0, n_bins=n),),
         {},
     ),
     "draw_cross_temporal_decoding": lambda s, n: ((0.1 * np.arange(n), np.eye(n)), {"chance": 0.25}),

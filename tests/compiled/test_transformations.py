@@ -24,10 +24,12 @@ SETTINGS = "takes and returns settings, no arrays of JAX"
 NOT_PURE = {
     HOST: """
         analysis.behaviour: adaptation_index after_effect channel_force choice_fractions chronometric_curve
-        count_speed_peaks curvature decision_time end_point_ellipse fit_psychometric
+        chronometric_curves_by_outcome conditional_accuracy
+        count_speed_peaks curvature decision_time end_point_ellipse environment_responses fit_psychometric
         fit_psychometric_with_lapses ideal_channel_force initial_direction_error initial_velocity_angle
         maximum_perpendicular_deviation movement_duration movement_offset movement_onset path_length
         path_ratio peak_speed perpendicular_deviation preparatory_activity reaction_time
+        reaction_time_quantiles threshold_responses
         analysis.dynamics: find_fixed_points rollout frequencies input_jacobians mixtures_of_states
         lyapunov_spectrum kaplan_yorke_dimension
         modes assign_basins phase_plane received_inputs slow_directions state_jacobians states_with_noise

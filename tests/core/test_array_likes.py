@@ -124,6 +124,9 @@ CALLS = {
     (behaviour, "choice_fractions"): ((COHERENCE, CHOICES), {}),
     (behaviour, "fit_psychometric"): ((COHERENCE[:, None], CHOICES), {}),
     (behaviour, "chronometric_curve"): ((COHERENCE[:4], MEMBERS[:, :4]), {}),
+    (behaviour, "chronometric_curves_by_outcome"): ((COHERENCE[:4], MEMBERS[:, :4], MEMBERS[:, :4] > 0), {}),
+    (behaviour, "reaction_time_quantiles"): ((COHERENCE[:4], MEMBERS[:, :4], MEMBERS[:, :4] > 0), {}),
+    (behaviour, "conditional_accuracy"): ((MEMBERS, MEMBERS > 0), {}),
 }
 IDS = [f"{module.__name__.rpartition('.')[2]}.{name}" for module, name in CALLS]
 

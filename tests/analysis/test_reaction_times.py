@@ -1,0 +1,202 @@
+"""Reaction times and choices: of trials made by hand, and of drift-diffusion, which has closed forms."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import popsim
+from popsim import tasks
+from popsim.analysis import behaviour
+from popsim.interaction import Interaction
+
+DT = 0.1
+N_STEPS = 6
+
+
+def trials_with(events, *, dt=DT, n_steps=N_STEPS):
+    """Stacked trials in which "on" comes in these steps."""
+
+    def one(step):
+        return popsim.Trial((), {}, (), popsim.Timeline(dt, n_steps, events={"on": step}))
+
+    return jax.vmap(one)(jnp.array(events))
+
+
+def interaction_of(actions, n_active):
+    """The interaction of trials whose last active step is that before `n_active`."""
+    actions = jnp.asarray(actions)
+    active = jnp.arange(N_STEPS) < jnp.asarray(n_active)[..., None]
+    zero = jnp.zeros(active.shape)
+    return Interaction({}, actions, zero, zero, None, zero, active, None, None)
+
+
+def test_the_response_is_the_last_active_action():
+    actions = np.full((2, 5, N_STEPS), 2)  # what is done after the end counts nothing
+    actions[:, 0, :4] = [0, 0, 0, 1]
+    actions[:, 1, :6] = 0
+    actions[:, 2, :2] = [0, 2]
+    actions[:, 3, :6] = [0, 0, 0, 0, 0, 1]
+    actions[:, 4, :4] = [0, 0, 0, 1]
+    actions[1, 0, 3] = 2
+    events = [2, 2, 3, 5, popsim.NEVER]  # that of the last trial never comes
+    interaction = interaction_of(actions, [[4, 6, 2, 6, 4]] * 2)
+    found = behaviour.environment_responses(interaction, trials_with(events), "on")
+    np.testing.assert_allclose(found.time, [[0.2, np.nan, -0.1, 0.1, np.nan]] * 2, atol=1e-12)
+    np.testing.assert_array_equal(found.choice, [[1, np.nan, 2, 1, np.nan], [2, np.nan, 2, 1, np.nan]])
+    last = behaviour.environment_responses(interaction, trials_with(events), "on", wait_action=1)
+    np.testing.assert_array_equal(last.choice[0], [np.nan, 0, 2, np.nan, np.nan])
+
+
+def test_a_player_with_one_bound_responds_when_its_evidence_is_there():
+    task = tasks.ReactionTimeDecision(noise=1e-6, coherence=popsim.distributions.Choice([-0.5, 0.2]))
+    trials = task.validation_trials()
+    played = tasks.play(tasks.DecisionBounds(np.full(40, 0.099), dt=task.dt), trials, key=jax.random.key(0))
+    found = behaviour.environment_responses(played, trials, "stimulus on")
+    coherence, choice = (np.asarray(trials.conditions[name]) for name in ("coherence", "choice"))
+    np.testing.assert_allclose(found.time, np.where(coherence < 0, 0.2, 0.5), atol=1e-6)
+    np.testing.assert_array_equal(found.choice - 1, choice)
+
+
+def test_the_response_is_the_first_output_at_the_threshold_after_the_event():
+    outputs = np.zeros((5, N_STEPS, 2))
+    outputs[0, :, 1] = [2, 0, 0, 0, 1, 3]  # what was before the event counts nothing
+    outputs[1, 2:, 0], outputs[1, 2:, 1] = 1.5, 2.5  # at once, both
+    outputs[2, 3, 0], outputs[2, 4, 1] = 1.0, 9.0
+    outputs[3] = 0.99
+    outputs[4] = 2.0  # the event never comes
+    trials = trials_with([1, 2, 2, 0, popsim.NEVER])
+    found = behaviour.threshold_responses(
+        np.stack([outputs, outputs[..., ::-1]]), trials, "on", threshold=1.0
+    )
+    np.testing.assert_allclose(found.time, [[0.4, 0.1, 0.2, np.nan, np.nan]] * 2, atol=1e-12)
+    np.testing.assert_array_equal(found.choice[0], [1, 1, 0, np.nan, np.nan])
+    np.testing.assert_array_equal(found.choice[1], [0, 0, 1, np.nan, np.nan])
+
+
+def test_whole_steps_are_the_interpolated_decision_times_rounded_up():
+    ramps = np.maximum(DT * np.arange(1, N_STEPS + 1) - [[0.25], [0.15]], 0.0)
+    decided = behaviour.decision_time(ramps, np.array([1, 1]), dt=DT, threshold=0.12)
+    np.testing.assert_allclose(decided, [0.27, 0.17])
+    found = behaviour.threshold_responses(ramps[..., None], trials_with([1, 1]), "on", threshold=0.12)
+    np.testing.assert_allclose(found.time, [0.3, 0.2])
+
+
+BOUND, STEP = 0.5, 0.005
+EXPECTED_BOUND = BOUND + 0.5826 * STEP**0.5
+"""Where a walk in steps is on average when it crosses: -zeta(1/2) / (2 pi)^0.5 = 0.5826 steps beyond."""
+DRIFTS = np.array([0.0, 1.5])
+
+
+@pytest.fixture(scope="module")
+def diffusion():
+    """Drifts, times and outcomes of walks of unit diffusion between two bounds; the upper is correct."""
+    drift, n_steps = np.repeat(DRIFTS, 4000), 500
+    noise = np.random.default_rng(0).normal(size=(drift.size, n_steps))
+    paths = np.cumsum(STEP * drift[:, None] + STEP**0.5 * noise, axis=1)
+    trials = trials_with(np.zeros(drift.size, int), dt=STEP, n_steps=n_steps)
+    outputs = np.stack([paths, -paths], axis=-1)
+    found = behaviour.threshold_responses(outputs, trials, "on", threshold=BOUND)
+    return drift, found.time, found.choice == 0
+
+
+def test_the_mean_time_and_accuracy_of_diffusion_are_those_of_theory(diffusion):
+    drift, times, is_correct = diffusion
+    assert np.isfinite(times).all()
+    curves = behaviour.chronometric_curves_by_outcome(drift, times, is_correct)
+    mean = [EXPECTED_BOUND**2, EXPECTED_BOUND / 1.5 * np.tanh(EXPECTED_BOUND * 1.5)]
+    for curve in curves:  # with symmetric bounds errors take the same time
+        assert np.all(np.abs(curve.mean - mean) < 3.5 * curve.standard_error)
+    p = 1 / (1 + np.exp(-2 * EXPECTED_BOUND * DRIFTS))
+    assert np.all(np.abs(curves.correct.share_decided - p) < 3.5 * np.sqrt(p * (1 - p) / 4000))
+    np.testing.assert_allclose(curves.correct.share_decided + curves.error.share_decided, 1.0)
+    of_all = behaviour.chronometric_curve(drift, times)
+    assert np.all(of_all.standard_error < 0.02 * of_all.mean)
+
+
+def exit_probability(time, bound):
+    """The probability that a walk without drift is beyond +-bound by a time: the heat equation's series."""
+    k = np.arange(40)[:, None]
+    decay = np.exp(-((2 * k + 1) ** 2) * np.pi**2 * time / (8 * bound**2))
+    return 1 - 4 / np.pi * np.sum((-1.0) ** k / (2 * k + 1) * decay, axis=0)
+
+
+def test_the_quantiles_of_diffusion_are_those_of_theory(diffusion):
+    drift, times, is_correct = diffusion
+    found = behaviour.reaction_time_quantiles(drift, times, is_correct)
+    np.testing.assert_array_equal(found.condition, DRIFTS)
+    np.testing.assert_array_equal(found.probabilities, [0.1, 0.3, 0.5, 0.7, 0.9])
+    p = found.probabilities
+    for quantiles in (found.correct[0], found.error[0]):
+        allowed = 3.5 * np.sqrt(p * (1 - p) / 1900)
+        assert np.all(np.abs(exit_probability(quantiles - STEP / 2, EXPECTED_BOUND) - p) < allowed)
+    assert np.all(found.correct[1] < found.correct[0])
+    np.testing.assert_allclose(found.share_correct, [is_correct[drift == v].mean() for v in DRIFTS])
+
+
+def test_slow_responses_of_diffusion_are_as_accurate_as_fast_ones(diffusion):
+    drift, times, is_correct = diffusion
+    of_drift = drift > 0
+    found = behaviour.conditional_accuracy(times[of_drift], is_correct[of_drift], n_bins=4)
+    expected = 1 / (1 + np.exp(-3.0 * EXPECTED_BOUND))
+    assert np.all(np.abs(found.accuracy - expected) < 3.5 * found.standard_error)
+    assert found.n_trials.sum() == 4000 and np.all(np.abs(found.n_trials - 1000) < 100)
+    assert np.all(np.diff(found.time) > 0)
+
+
+def test_trials_without_a_response_count_nowhere():
+    condition = np.array([1.0, 1.0, 1.0, 0.0, 1.0, 0.0])
+    times = np.array([0.2, 0.4, 0.6, 0.3, np.nan, np.nan])
+    is_correct = np.array([True, True, False, False, True, False])
+    curves = behaviour.chronometric_curves_by_outcome(condition, times, is_correct)
+    np.testing.assert_allclose(curves.correct.mean, [np.nan, 0.3])
+    np.testing.assert_allclose(curves.correct.standard_error, [np.nan, 0.1])
+    np.testing.assert_allclose(curves.error.mean, [0.3, 0.6])
+    np.testing.assert_allclose(curves.correct.share_decided, [0.0, 0.5])
+    np.testing.assert_allclose(curves.error.share_decided, [0.5, 0.25])
+    found = behaviour.reaction_time_quantiles(condition, times, is_correct, probabilities=[0.0, 0.25, 1.0])
+    np.testing.assert_allclose(found.correct, [[np.nan] * 3, [0.2, 0.25, 0.4]])
+    np.testing.assert_allclose(found.error, [[0.3] * 3, [0.6] * 3])
+    np.testing.assert_allclose(found.share_correct, [0.0, 2 / 3])
+
+
+def test_accuracy_is_by_the_times_of_each_member():
+    times = np.array([[0.6, 0.1, 0.2, np.nan, 0.5], [0.1, 0.1, 0.1, 0.1, 0.3], [np.nan] * 5])
+    is_correct = np.array([[1, 0, 1, 1, 1], [1, 0, 0, 0, 1], [1] * 5], bool)
+    found = behaviour.conditional_accuracy(times, is_correct, n_bins=2)
+    np.testing.assert_array_equal(found.n_trials, [[2, 2], [4, 1], [0, 0]])  # equal times are not divided
+    np.testing.assert_allclose(found.time, [[0.15, 0.55], [0.1, 0.3], [np.nan, np.nan]])
+    np.testing.assert_allclose(found.accuracy, [[0.5, 1], [0.25, 1], [np.nan, np.nan]])
+    np.testing.assert_allclose(found.standard_error[:2], [[0.125**0.5, 0], [(0.1875 / 4) ** 0.5, 0]])
+
+
+def test_what_is_refused(as_users_run):
+    trials, times, right = trials_with([1, 1]), np.ones(2), np.ones(2, bool)
+    interaction = interaction_of(np.ones((2, N_STEPS)), [2, 2])
+    for bad, said in (
+        (None, "`interaction` must be what an environment and a network exchanged"),
+        (interaction, "`interaction` must have discrete actions"),
+        (
+            interaction_of(np.ones((3, N_STEPS), int), [2, 2, 2]),
+            r"`interaction` must end with \(trial, time\)",
+        ),
+    ):
+        with pytest.raises(ValueError, match=said):
+            behaviour.environment_responses(bad, trials, "on")
+    for shape in ((2, N_STEPS), (N_STEPS, 2, 1)):
+        with pytest.raises(ValueError, match=r"`outputs` must end with \(trial, time, output\)"):
+            behaviour.threshold_responses(np.ones(shape), trials, "on", threshold=1.0)
+    with pytest.raises(ValueError, match="`threshold` must be finite"):
+        behaviour.threshold_responses(np.ones((2, N_STEPS, 1)), trials, "on", threshold=np.nan)
+    with pytest.raises(ValueError, match="must be one of the events"):
+        behaviour.threshold_responses(np.ones((2, N_STEPS, 1)), trials, "cue", threshold=1.0)
+    with pytest.raises(ValueError, match="`is_correct` must be True or False for each"):
+        behaviour.conditional_accuracy(times, times)
+    with pytest.raises(ValueError, match="`is_correct` must be True or False for each"):
+        behaviour.conditional_accuracy(times, right[:1])
+    with pytest.raises(ValueError, match="`n_bins` must be"):
+        behaviour.conditional_accuracy(times, right, n_bins=0)
+    with pytest.raises(ValueError, match="`times` must end with"):
+        behaviour.chronometric_curves_by_outcome(np.ones(3), times, right)
+    with pytest.raises(ValueError, match="`probabilities` must be numbers from 0 to 1"):
+        behaviour.reaction_time_quantiles(times, times, right, probabilities=[0.5, 1.5])
