@@ -25,7 +25,10 @@ class Discrete(eqx.Module):
 
 
 class Box(eqx.Module):
-    """Actions that are vectors of `n` numbers. Numbers beyond the bounds are clipped to them.
+    """Actions that are vectors of `n` numbers.
+
+    The environment gets numbers beyond the bounds clipped to them; the body of a loop gets its command as it
+    is.
 
     **Arguments:**
 
@@ -72,7 +75,8 @@ class Outcome(eqx.Module):
     - `observation`: what the network receives at the next time step, by name.
     - `reward`: what the action is paid.
     - `done`: whether the trial is over. Later time steps count in no loss.
-    - `record`: anything to be recorded in `states.interaction.record`, such as the target at this step.
+    - `record`: anything to be recorded in `states.interaction.record`. A dict with a `HandState` called
+        "target" replaces the target of the trial in losses on the hand.
     """
 
     observation: Observation
@@ -142,6 +146,9 @@ class AbstractEnvironment(eqx.Module):
         - `state`: the state before the action.
         - `action`: a whole number of `Discrete`, a vector of `Box`, or the `HandState` of `HandMovement`.
         - `key`: for the randomness of this step.
+
+        It is also called after the end of the trial, where its results are not used; where it has
+        derivatives, they must be finite there, too.
         """
 
     def resume(self, state: PyTree[Array], *, key: Key[Array, ""]) -> tuple[PyTree[Array], Observation]:

@@ -35,7 +35,8 @@ class Upcoming(Unrecorded):
 class Interaction(eqx.Module):
     """What passed between a network and the environment of its trial at a time step.
 
-    - `received`: what the network received from the environment at this step, by name.
+    - `received`: what the environment showed, and the network received, at this step, by name. A sensory
+        channel of the same name delivers it later; see `states.feedback`.
     - `action`: what it did: a whole number, a vector, or the `HandState` after the step.
     - `log_probability`, `entropy`: of the action, in nats; zero without a policy.
     - `value`: the estimate of the critic; None without one.
@@ -72,9 +73,7 @@ def start_interaction(
     """
     key = key_stream(key, "environment")
     name = type(environment).__name__
-    with naming_errors(f"`init` of {name}", "(*, key)"):
-        state, observation = environment.init(key=key)
-    _check_observation(f"`init` of {name}", observation)
+    state, observation = begin_environment(environment, key=key)
 
     def first_step() -> tuple[PyTree[Array], Outcome]:
         with naming_errors(f"`step` of {name}", "(state, action, *, key)"):
@@ -103,6 +102,19 @@ def _with_types(tree: PyTree[Array], like: PyTree) -> PyTree[Array]:
     return jax.tree.map(lambda leaf, other: jnp.asarray(leaf, other.dtype), tree, like)
 
 
+def begin_environment(
+    environment: AbstractEnvironment, *, key: Key[Array, ""]
+) -> tuple[PyTree[Array], Observation]:
+    """Return the first state and observation; raise `ValueError` if they are not what `init` must return."""
+    name = f"`init` of {type(environment).__name__}"
+    with naming_errors(name, "(*, key)"):
+        begun = environment.init(key=key)
+    if not isinstance(begun, tuple) or len(begun) != 2:
+        raise ValueError(f"{name} must return a state and an observation, got {kind_of(begun)}.")
+    _check_observation(name, begun[1])
+    return begun
+
+
 def _check_observation(name: str, observation: Any) -> None:
     expected = f'{name} must return a state, and a dict of vectors such as {{"reward": jnp.zeros(1)}}'
     if not isinstance(observation, dict):
@@ -119,6 +131,8 @@ def _check_step(name: str, state: Any, observation: Observation, after: Any, out
         raise ValueError(f"{step} must return a state and an Outcome, got {kind_of(outcome)}.")
     check_like(step, "the state of `init`", state, after)
     check_like(step, "the observation of `init`", observation, outcome.observation)
+    if not jnp.issubdtype(kind := jnp.result_type(outcome.done), bool):
+        raise ValueError(f"{step} must return True or False as `done`, as in `count >= 10`, got {kind}.")
     for part in ("reward", "done"):
         if jnp.shape(getattr(outcome, part)) != ():
             raise ValueError(
@@ -168,7 +182,7 @@ def respond(
     active = ~before.is_over
 
     def unless_over(new: PyTree[Array], old: PyTree[Array]) -> PyTree[Array]:
-        # After the end nothing changes: what an environment computes then may be anything.
+        # After the end nothing changes, whatever an environment computes then.
         return jax.tree.map(lambda x, y: jnp.where(before.is_over, y, x), _with_types(new, old), old)
 
     reward = jnp.asarray(outcome.reward, interaction.reward.dtype)
@@ -178,7 +192,7 @@ def respond(
         action=action,
         reward=jnp.where(active, reward, 0.0),
         active=active,
-        record=outcome.record,
+        record=unless_over(outcome.record, interaction.record),
         upcoming=Upcoming(
             unless_over(state, before.state),
             unless_over(outcome.observation, before.observation),
@@ -208,6 +222,12 @@ def resume_interaction(
     state = _with_types(state, fresh.upcoming.state)
     observation = _with_types(observation, fresh.upcoming.observation)
     return dataclasses.replace(fresh, upcoming=Upcoming(state, observation, fresh.upcoming.is_over))
+
+
+def check_has_environment(policy: AbstractPolicy | None, trial: Trial) -> None:
+    """Raise `ValueError` if a model has a policy, and a trial no environment to act on."""
+    if policy is not None and trial.environment is None:
+        raise ValueError("`policy` must be None for trials without an environment, got a policy.")
 
 
 def showing(observation: Observation) -> Interaction:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from popsim._argument_shapes import check_kinds, check_one_or_each
-from popsim._checks import as_float_array, check_positive, check_positive_int, kind_of
+from popsim._checks import as_float_array, check_instance, check_positive, check_positive_int, kind_of
 from popsim._plain_values import plain_number
 from popsim.environment import ActionSpace, Box, Discrete, HandMovement
 from popsim.parameters import Constants
@@ -213,6 +213,8 @@ class Gaussian(AbstractPolicy):
         check_positive_int("n", n)
         check_one_or_each("std", std, n, "numbers")
         check_positive("std", std)
+        for name, flag in (("learns_std", learns_std), ("critic", critic)):
+            check_instance(name, flag, bool, "True or False")
         self.n, self.log_std = int(n), jnp.log(as_float_array(std))
         self.learns_std, self.mean_fn, self.critic = learns_std, _checked(mean_fn), critic
 

@@ -21,7 +21,7 @@ from popsim._checks import (
 from popsim._plain_values import plain_number
 from popsim.environment import Observation
 from popsim.hand import HandState
-from popsim.interaction import observation_to_come, showing
+from popsim.interaction import begin_environment, observation_to_come, showing
 from popsim.network_input import inputs_by_name
 from popsim.networks import NetworkState
 from popsim.noise import AbstractNoise, NoNoise
@@ -101,6 +101,11 @@ def channels_by_name(channels: Any) -> dict[str, SensoryChannel]:
     for name, channel in channels.items():
         if not isinstance(channel, SensoryChannel):
             raise ValueError(f"`channels[{name!r}]` must be a SensoryChannel, got {channel!r}.")
+        if isinstance(channel.sense, Shown) and channel.sense.name != name:
+            raise ValueError(
+                f"`channels` must call what {channel.sense} senses {channel.sense.name!r}, got {name!r}: "
+                "else the network also receives it without delay."
+            )
     return dict(channels)
 
 
@@ -214,7 +219,15 @@ def network_input_names(
     def first_received(trials: Trial) -> tuple[dict[str, PyTree[Array]], Observation, dict[str, Array]]:
         first = jax.tree.map(lambda leaf: leaf[0], trials)
         inputs = jax.tree.map(lambda leaf: leaf[0], inputs_by_name(first.inputs))
-        _, shown = ((), {}) if first.environment is None else first.environment.init(key=seed_key(0))
+        shown: Observation = {}
+        if first.environment is not None:
+            _, shown = begin_environment(first.environment, key=seed_key(0))
+        for name in set(shown) & set(senses):
+            if not isinstance(senses[name].sense, Shown):
+                raise ValueError(
+                    f"`channels[{name!r}]` must sense what the environment shows by this name, by "
+                    f"popsim.senses.Shown({name!r}), or have another name."
+                )
         direct = {name: values for name, values in shown.items() if name not in senses}
         return inputs, direct, feedback(first, shown)
 

@@ -8,9 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from popsim._checks import check_instance
 from popsim._modules import replace_fields
-from popsim.trial import SessionTrials, Trial, is_stacked
+from popsim.trial import SessionTrials, Trial, check_trials, is_stacked, n_trials
 from popsim.windows import Timeline
 
 __all__ = ["join_trials", "separate_trials"]
@@ -31,10 +30,11 @@ def join_trials(trials: Trial, *, carry: Sequence[str] = CARRIED, cut_gradient: 
         "environment", the state of the environment, by its `resume`. The rest starts anew, such as a body.
     - `cut_gradient`: whether the gradient ends where a trial begins; else it flows through the session.
     """
-    check_instance("trials", trials, Trial, "stacked trials")
+    check_trials("trials", trials)
+    if trials.session is not None:
+        raise ValueError("`trials` must be single trials, got sessions: a session has no sessions in it.")
     carry = check_carry(carry)
-    n_trials, n_steps = jax.tree.leaves(trials)[0].shape[0], trials.timeline.n_steps
-    n_all = n_trials * n_steps
+    n_all = n_trials(trials) * trials.timeline.n_steps
 
     def joined(series: PyTree[Array]) -> PyTree[Array]:
         return jax.tree.map(lambda leaf: leaf.reshape(n_all, *leaf.shape[2:]), series)

@@ -176,6 +176,11 @@ class Trial(eqx.Module):
     def __check_init__(self):
         if self.environment is not None:
             check_environment(self.environment)
+        if self.session is not None and (self.interventions or self.environment is not None):
+            raise ValueError(
+                "`interventions` and `environment` of a session must be those of its trials: wrap the task "
+                f"of the Session, not the Session, got {sorted(self.interventions) or 'an environment'}."
+            )
         check_instance("timeline", self.timeline, Timeline, "a Timeline(dt=0.01, n_steps=100)")
         for name in ("interventions", "conditions"):
             check_instance(name, getattr(self, name), Mapping, f"a mapping of {name} by name")
@@ -361,6 +366,8 @@ def schedule_intervention(trials: Trial, name: str, parameters: Any, active: Arr
     - `active`: when it acts: one value, one per time step, or an array of shape (trial, time).
     """
     check_trials("trials", trials)
+    if trials.session is not None:
+        raise ValueError("`trials` must be no sessions, got some: schedule in the trials that are joined.")
     for leaf in jax.tree.leaves(parameters):
         check_finite(f"parameters of {name}", leaf)
     shape = (n_trials(trials), trials.timeline.n_steps)

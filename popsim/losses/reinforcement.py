@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from popsim._argument_shapes import check_fields
-from popsim._checks import as_float_array, check_fraction, kind_of
+from popsim._checks import as_float_array, check_fraction, is_traced, kind_of
 from popsim.environment import Discrete
 from popsim.interaction import Interaction
 from popsim.loss import AbstractLossTerm
@@ -75,7 +75,8 @@ class PolicyGradient(AbstractLossTerm):
     arXiv:1506.02438).
 
     Where rewards also depend on weights through a differentiable environment or body, that part of the
-    gradient is left out.
+    gradient is left out. Without a policy, or with `Deterministic`, no action has a probability, and this
+    term has no gradient: use it with `EvolutionStrategies`, or a cost that has one.
 
     **Arguments:**
 
@@ -95,8 +96,12 @@ class PolicyGradient(AbstractLossTerm):
     def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         interaction = _interaction(self.name, states)
         rewards, values = jax.lax.stop_gradient((interaction.reward, _values(interaction)))
-        trace = 1.0 if values is None else self.gae_lambda
-        advantage = returns(rewards, self.discount, values, trace=trace)
+        if values is None and not is_traced(self.gae_lambda) and float(self.gae_lambda) != 1:
+            raise ValueError(
+                "`gae_lambda` must be 1 for a policy without a critic, as with critic=False, got "
+                f"{float(self.gae_lambda):g}."
+            )
+        advantage = returns(rewards, self.discount, values, trace=self.gae_lambda)
         advantage = advantage if values is None else advantage - values
         log_probability = jnp.where(interaction.active, interaction.log_probability, 0.0)
         surrogate = -jnp.sum(jax.lax.stop_gradient(advantage) * log_probability)
@@ -131,8 +136,7 @@ class ValueRegression(AbstractLossTerm):
             raise ValueError(
                 f"`policy` of the model must have a critic for the term {self.name!r}, as with critic=True."
             )
-        known = jax.lax.stop_gradient((interaction.reward, self.discount, values))
-        targets = returns(*known, trace=self.gae_lambda)
+        targets = returns(interaction.reward, self.discount, values, trace=self.gae_lambda)
         away = jnp.where(interaction.active, values - jax.lax.stop_gradient(targets), 0.0)
         return 0.5 * jnp.sum(away**2)
 
@@ -153,9 +157,10 @@ class Entropy(AbstractLossTerm):
 class ChoiceLikelihood(AbstractLossTerm):
     """-Σ_t c_t log π(a*_t) / Σ_t c_t, in nats: how improbable a policy finds given actions a*.
 
-    It fits a policy to recorded choices. c are the counts of the `OutputTarget` of the trial, and its values
-    are one-hot choices, or vectors of numbers for a policy with continuous actions. Steps after the end of
-    the trial do not count.
+    It fits a policy to recorded choices, if the environment shows the recorded history whatever the action: a
+    network otherwise sees the consequences of its own actions. c are the counts of the `OutputTarget` of the
+    trial, and its values are one-hot choices, or vectors of numbers for a policy with continuous actions.
+    Steps after the end of the trial do not count.
     """
 
     name: str = eqx.field(static=True, default="choice likelihood", kw_only=True)

@@ -11,9 +11,16 @@ from jaxtyping import Array, Float, Key, PyTree
 from popsim._argument_shapes import check_fields
 from popsim._checks import check_finite, check_positive, check_same_dt
 from popsim._plain_values import plain_number
-from popsim.environment import HandMovement, Observation
+from popsim.environment import Discrete, HandMovement, Observation
 from popsim.hand import HandState
-from popsim.interaction import act, first_observation, observation_to_come, respond, start_interaction
+from popsim.interaction import (
+    act,
+    check_has_environment,
+    first_observation,
+    observation_to_come,
+    respond,
+    start_interaction,
+)
 from popsim.intervention import (
     AbstractIntervention,
     as_interventions,
@@ -84,6 +91,7 @@ class NetworkModel(AbstractModel):
 
     def init(self, trial: Trial, *, key: Key[Array, ""]) -> NetworkModelState:
         state = NetworkModelState(NetworkState.initial_state(self.network, key=key))
+        check_has_environment(self.policy, trial)
         if trial.environment is not None:
             output, policy = state.network.output, self._policy
             action, value = policy.best(output), policy.value(output)
@@ -176,16 +184,21 @@ class NetworkModel(AbstractModel):
 
     def _check_environment(self, trials: Trial) -> dict[str, jax.ShapeDtypeStruct]:
         """Return the shapes of what the environment shows; raise `ValueError` if it does not fit."""
+        check_has_environment(self.policy, trials)
         if trials.environment is None:
-            if self.policy is not None:
-                raise ValueError("`policy` must be None for trials without an environment, got a policy.")
             return {}
         if isinstance(trials.environment.actions, HandMovement):
             raise ValueError(
                 "`model` must have a body, as a SensorimotorLoop, for an environment that takes the movement "
                 "of a hand, got a NetworkModel."
             )
-        check_policy(self._policy, trials.environment.actions, "actions of the environment")
+        actions = trials.environment.actions
+        if self.policy is None and isinstance(actions, Discrete):
+            raise ValueError(
+                "`policy` must be given for an environment with discrete actions, such as "
+                f"Categorical({actions.n}), got None."
+            )
+        check_policy(self._policy, actions, "actions of the environment")
         shown = first_observation(self, trials)
         if twice := set(shown) & set(inputs_by_name(trials.inputs)):
             raise ValueError(

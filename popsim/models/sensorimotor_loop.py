@@ -29,7 +29,14 @@ from popsim._plain_values import plain_number
 from popsim._time_steps import step_at
 from popsim.environment import AbstractEnvironment, ActionSpace, Box, Discrete, HandMovement
 from popsim.hand import HandState
-from popsim.interaction import Interaction, act, observation_to_come, respond, start_interaction
+from popsim.interaction import (
+    Interaction,
+    act,
+    check_has_environment,
+    observation_to_come,
+    respond,
+    start_interaction,
+)
 from popsim.intervention import (
     AbstractIntervention,
     Stage,
@@ -120,7 +127,8 @@ class SensorimotorLoop(AbstractModel):
             )
         check_interventions(self.interventions)
         self.network.check_dt(self.dt)
-        is_bounded = self.policy is not None or getattr(self.network, "output_fn", "own") is not None
+        bounds = (getattr(self.network, "output_fn", "own"), getattr(self.policy, "mean_fn", None))
+        is_bounded = any(bound is not None for bound in bounds)
         if isinstance(self.plant, MusculoskeletalPlant) and not is_bounded:
             warn_caller_once(
                 "`network` should have outputs from 0 to 1 for a body with muscles, as with "
@@ -144,13 +152,12 @@ class SensorimotorLoop(AbstractModel):
         # The state of a scan cannot change its structure: what some step will fill has its arrays from the
         # start.
         state = LoopState.at_rest(*evaluate_rest(self.plant, trial.init.position), network)
+        check_has_environment(self.policy, trial)
         if self.policy is not None:  # the network may have more outputs than the body has commands
             state = dataclasses.replace(state, command=network.output[: self.plant.n_commands])
         if trial.environment is not None:
             state = dataclasses.replace(state, interaction=self._start_interaction(trial, state, key))
-        sensed = {name: channel.sense(state, self.plant) for name, channel in self.channels.items()}
-        delays = {name: self._delay_line(name, value) for name, value in sensed.items()}
-        state = dataclasses.replace(state, feedback=sensed, delays=delays)
+        state = self._with_senses_at_rest(state)
         _, has_torque = kinds_of_load(self.interventions, trial.interventions)
         if has_torque:
             no_torque = jnp.zeros_like(self.plant.coordinates(state.plant)[0])
@@ -160,7 +167,15 @@ class SensorimotorLoop(AbstractModel):
     def resume(
         self, trial: Trial, state: LoopState, carry: Collection[str], *, key: Key[Array, ""]
     ) -> LoopState:
-        return continue_state(self.init(trial, key=key), state, trial, carry, key=key)
+        continued = continue_state(self.init(trial, key=key), state, trial, carry, key=key)
+        # Again, since an environment that continues may show something else than at its beginning.
+        return self._with_senses_at_rest(continued)
+
+    def _with_senses_at_rest(self, state: LoopState) -> LoopState:
+        """Return the state with all delays filled with what is sensed now."""
+        sensed = {name: channel.sense(state, self.plant) for name, channel in self.channels.items()}
+        delays = {name: self._delay_line(name, value) for name, value in sensed.items()}
+        return dataclasses.replace(state, feedback=sensed, delays=delays)
 
     @property
     def _policy(self) -> AbstractPolicy:
@@ -304,9 +319,8 @@ class SensorimotorLoop(AbstractModel):
                 )
 
     def _check_environment(self, trials: Trial) -> None:
+        check_has_environment(self.policy, trials)
         if trials.environment is None:
-            if self.policy is not None:
-                raise ValueError("`policy` must be None for trials without an environment, got a policy.")
             return
         actions = trials.environment.actions
         if isinstance(actions, Discrete) or (isinstance(actions, Box) and actions.n != self.plant.n_commands):

@@ -42,7 +42,7 @@ def test_what_is_shown_enters_one_step_later_and_nothing_changes_after_the_end(c
     for count, after in zip(seen.received["count"], states.network.hidden, strict=True):
         hidden = network.step(count, hidden, key=KEY)
         np.testing.assert_allclose(hidden, after, rtol=1e-6)
-    assert seen.upcoming is None and len(np.unique(seen.record["drawn"])) == N_STEPS
+    assert seen.upcoming is None and len(np.unique(seen.record["drawn"])) == 4  # as it was at the end
 
 
 def test_probability_value_and_entropy_are_those_of_the_output(counted):
@@ -64,6 +64,31 @@ def test_all_trials_at_once_are_each_trial_by_itself():
         alone = popsim.simulate(model, trial, key=keys[index])
         part = jax.tree.map(lambda leaf, index=index: leaf[index], at_once)
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), part, alone)
+
+
+class NaNAfterTheEnd(Follow):
+    """Records a target that is not a number once the trial has ended."""
+
+    def init(self, *, key):
+        return jnp.asarray(False), {"goal": self.target.position}
+
+    def step(self, state, action, *, key):
+        _, outcome = super().step((), action, key=key)
+        target = jax.tree.map(lambda leaf: jnp.where(state, jnp.nan, leaf), self.target)
+        return jnp.asarray(True), dataclasses.replace(
+            outcome, done=jnp.asarray(True), record={"target": target}
+        )
+
+
+def test_a_record_stays_as_it_was_at_the_end(followed):
+    relay_loop, trial, target = followed
+    trial = dataclasses.replace(trial, environment=NaNAfterTheEnd(target))
+    model = relay_loop({"vision": popsim.SensoryChannel(popsim.vision)})
+    network = popsim.networks.GRUNetwork(8, 3, 2, key=KEY)
+    model = dataclasses.replace(model, network=network)
+    states = popsim.simulate(model, trial, key=KEY)
+    assert states.interaction.active.tolist() == [True] + [False] * (N_STEPS - 1)
+    assert np.isfinite(losses.PositionError()(states, trial, model))
 
 
 def test_a_vector_is_clipped_to_its_bounds_and_has_a_gradient_without_a_policy():
@@ -171,6 +196,14 @@ class Wrong(AbstractEnvironment):
         return state, self.outcome
 
 
+class CountsTheEnd(Counter):
+    """Says by a whole number whether the trial is over."""
+
+    def step(self, state, action, *, key):
+        after, outcome = super().step(state, action, key=key)
+        return after, dataclasses.replace(outcome, done=outcome.done.astype(int))
+
+
 def outcome(**changes):
     parts = {"observation": {"x": jnp.zeros(1)}, "reward": jnp.zeros(()), "done": jnp.asarray(False)}
     return Outcome(**{**parts, **changes})
@@ -185,6 +218,8 @@ def outcome(**changes):
         (Wrong(outcome(), jnp.zeros(1)), "`init` of Wrong must return a state, and a dict of vectors"),
         (Wrong(outcome(), {"x": jnp.zeros(())}), r"got 'x' of shape \(\)"),
         (Counter(jnp.ones(2)), "`done`, got shape"),
+        (CountsTheEnd(jnp.asarray(9.0)), "must return True or False as `done`, .* got int32"),
+        (Wrong(outcome(), [jnp.zeros(1)]), "dict of vectors .* got a list"),
     ],
 )
 def test_an_environment_that_breaks_its_contract_is_refused(environment, message, as_users_run):
@@ -201,7 +236,7 @@ def test_what_does_not_fit_is_refused_before_it_runs(as_users_run, followed):
         with pytest.raises(ValueError, match=message):
             popsim.NetworkModel(network, dt=0.01, **options).check(stacked(trial))
 
-    refused("`policy` must take the actions of the environment", counter)
+    refused(r"`policy` must be given .* such as Categorical\(2\), got None", counter)
     refused("`policy` must take the actions of the environment", echo, policy=Categorical(2))
     refused("`model` must have a body", dataclasses.replace(reaching, init=(), targets=()))
     refused("must take the 2 inputs", echo)
@@ -217,6 +252,12 @@ def test_what_does_not_fit_is_refused_before_it_runs(as_users_run, followed):
     loop = relay_loop({"vision": popsim.SensoryChannel(popsim.vision)})
     with pytest.raises(ValueError, match="`policy` must take the commands of the plant"):
         dataclasses.replace(loop, policy=Gaussian(3))
+    for name, sense in (("late", popsim.senses.Shown("goal")), ("goal", popsim.vision)):
+        channels = {name: popsim.SensoryChannel(sense, delay=0.02)}
+        with pytest.raises(ValueError, match="goal"):
+            popsim.n_network_inputs(stacked(reaching), loop.plant, channels)
+    with pytest.raises(ValueError, match="`policy` must be None for trials without an environment"):
+        popsim.simulate(dataclasses.replace(loop, policy=Gaussian(2)), reach(), key=KEY)
     discrete = dataclasses.replace(reaching, environment=Counter(jnp.asarray(4.0)))
     with pytest.raises(ValueError, match=r"must take HandMovement\(\) or the commands, Box\(2\)"):
         loop.check(stacked(discrete))
@@ -234,6 +275,7 @@ def test_what_does_not_fit_is_refused_before_it_runs(as_users_run, followed):
         (lambda: HandMovement("arm"), '`of` must be "cursor" or "hand"'),
         (lambda: Gaussian(2, std=-1.0), "`std` must be"),
         (lambda: Gaussian(2, mean_fn=3), "`mean_fn` must be a function"),
+        (lambda: Gaussian(2, critic="yes"), "`critic` must be"),
         (lambda: Deterministic(0), "`n` must be"),
     ],
 )

@@ -13,6 +13,7 @@ from small_training import build as build_network
 
 import popsim
 from popsim._compiled import map_trials
+from popsim.environment import Box
 from popsim.session import join_trials, separate_trials, split_time
 from popsim.tasks import Session
 
@@ -65,6 +66,27 @@ def test_an_environment_resumes_and_the_trial_is_open_again():
     assert kept.received["count"][:, 0].tolist() == [0, 1, 2, 2, 3, 4]
     assert anew.received["count"][:, 0].tolist() == [0, 1, 2, 0, 1, 2]
     assert kept.active.tolist() == [True, True, False, True, True, True]
+
+
+def test_a_delayed_sense_begins_with_what_an_environment_shows_when_it_resumes():
+    channels = {"count": popsim.SensoryChannel(popsim.senses.Shown("count"), delay=0.02)}
+    plant = popsim.plants.PointMass()
+    start = popsim.HandState(jnp.zeros(2), jnp.zeros(2))
+    trial = trial_with(CommandCounter(jnp.asarray(9.0)), n_steps=3, init=start)
+    trials = jax.tree.map(lambda leaf: jnp.stack([leaf] * 2), trial)
+    network = popsim.networks.GRUNetwork(1, 3, 2, key=KEY)
+    model = popsim.SensorimotorLoop(network, plant, channels, dt=0.01)
+    states = popsim.simulate(model, join_trials(trials), key=KEY)
+    assert states.feedback["count"][:, 0].tolist() == [0, 0, 0, 3, 3, 3]
+
+
+class CommandCounter(Counter):
+    """Counts the steps of a body."""
+
+    actions = Box(2)
+
+    def step(self, state, action, *, key):
+        return super().step(state, action[0], key=key)
 
 
 def test_a_body_starts_anew_in_each_trial():
@@ -125,6 +147,16 @@ def test_what_makes_no_session_is_refused(as_users_run):
         Session(RunningSum(), 0)
     with pytest.raises(ValueError, match="`blocks` must be at least one"):
         Session.in_blocks([])
+    session = join_trials(drawn())
+    for trials, message in (
+        (jax.tree.map(lambda leaf: leaf[None], session), "must be single trials, got sessions"),
+        (of_trial(drawn(), 0), "must be stacked trials"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            join_trials(trials)
+    schedule = popsim.trial.InterventionSchedule(jnp.zeros(()), jnp.zeros(session.timeline.n_steps, bool))
+    with pytest.raises(ValueError, match="wrap the task of the Session"):
+        dataclasses.replace(session, interventions={"silence": schedule})
     with pytest.raises(ValueError, match="`model` must define how a trial of a session follows another"):
         popsim.simulate(Memoryless(), join_trials(drawn()), key=KEY)
 

@@ -96,6 +96,8 @@ def test_what_a_term_lacks_is_named(as_users_run):
     with pytest.raises(ValueError, match="`policy` of the model must have a critic"):
         losses.ValueRegression()(states, trial, without_critic)
     assert np.isfinite(losses.PolicyGradient()(states, trial, without_critic))
+    with pytest.raises(ValueError, match="`gae_lambda` must be 1 for a policy without a critic"):
+        losses.PolicyGradient(gae_lambda=0.5)(states, trial, without_critic)
     for term in (losses.PolicyGradient(), losses.Entropy()):
         with pytest.raises(ValueError, match="`trial` must have an environment for the term"):
             term(dataclasses.replace(states, interaction=None), trial, without_critic)

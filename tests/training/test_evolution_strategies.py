@@ -84,6 +84,7 @@ def test_what_makes_no_search_is_refused(as_users_run):
     for options, message in (
         ({"population_size": 1}, "`population_size` must be at least 2"),
         ({"std": 0.0}, "`std` must be"),
+        ({"std_rate": -1.0}, "`std_rate` must be"),
     ):
         with pytest.raises(ValueError, match=message):
             EvolutionStrategies(**options)

@@ -9,7 +9,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Key, PyTree
 
 from popsim._argument_shapes import check_fields
-from popsim._checks import as_float_array, check_positive, check_positive_int
+from popsim._checks import as_float_array, check_non_negative, check_positive, check_positive_int
 from popsim.training.steps.gradients import AbstractGradient, BatchRun
 from popsim.training.steps.model_updates import TrainedBatch
 
@@ -46,6 +46,8 @@ class EvolutionStrategies(AbstractGradient):
         if self.population_size < 2:
             raise ValueError(f"`population_size` must be at least 2, got {self.population_size}.")
         check_positive("std", self.std)
+        if self.std_rate is not None:
+            check_non_negative("std_rate", self.std_rate)
 
     def init(self, params: PyTree) -> PyTree[Array]:
         return jax.tree.map(lambda leaf: jnp.full_like(leaf, 1.0) * jnp.log(self.std), params)
