@@ -1,5 +1,7 @@
 """Reaction times and choices: of trials made by hand, and of drift-diffusion, which has closed forms."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -173,14 +175,15 @@ def test_accuracy_is_by_the_times_of_each_member():
 def test_what_is_refused(as_users_run):
     trials, times, right = trials_with([1, 1]), np.ones(2), np.ones(2, bool)
     interaction = interaction_of(np.ones((2, N_STEPS)), [2, 2])
-    for bad, said in (
+    refused: Any = (
         (None, "`interaction` must be what an environment and a network exchanged"),
         (interaction, "`interaction` must have discrete actions"),
         (
             interaction_of(np.ones((3, N_STEPS), int), [2, 2, 2]),
             r"`interaction` must end with \(trial, time\)",
         ),
-    ):
+    )
+    for bad, said in refused:
         with pytest.raises(ValueError, match=said):
             behaviour.environment_responses(bad, trials, "on")
     for shape in ((2, N_STEPS), (N_STEPS, 2, 1)):

@@ -7,6 +7,7 @@ import pytest
 
 import popsim
 from popsim import tasks
+from popsim.analysis.behaviour import environment_responses
 from popsim.networks import GRUNetwork
 from popsim.policies import Categorical, greedy
 from popsim.tasks.timed_responses import ResponseEnvironment
@@ -181,5 +182,10 @@ def test_networks_learn_to_go_and_not_to_go(trained):
     responds = np.asarray((interaction.record["response"] & interaction.active).any(-1))
     is_go = np.asarray(trials.conditions["is go"])
     assert responds[:, is_go].mean() > 0.95 and responds[:, ~is_go].mean() < 0.05
+    responses = environment_responses(interaction, trials, "stimulus on")
+    np.testing.assert_array_equal(responses.choice == 1, responds)
+    goes = is_go & (responses.time > 0)  # what they are paid says when they responded
+    paid = np.asarray(interaction.reward.sum(-1))[goes]
+    np.testing.assert_allclose(1 - 0.5 * (responses.time[goes] - 0.1), paid, atol=1e-6)
     minus_reward = np.asarray(history.loss.terms["minus reward"])
     assert np.all(minus_reward[-20:].mean(0) < minus_reward[:20].mean(0) - 0.5)
