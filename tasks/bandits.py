@@ -91,6 +91,11 @@ class DriftingEnvironment(AbstractEnvironment):
     def init(self, *, key: Key[Array, ""]) -> tuple[Float[Array, " arms"], Observation]:
         return self.means, last_choice(self.actions.n)
 
+    def resume(
+        self, state: Float[Array, " arms"], *, key: Key[Array, ""]
+    ) -> tuple[Float[Array, " arms"], Observation]:
+        return state, self.init(key=key)[1]  # of the last trial no choice is shown
+
     def step(
         self, state: Float[Array, " arms"], action: Int[Array, ""], *, key: Key[Array, ""]
     ) -> tuple[Float[Array, " arms"], Outcome]:
@@ -126,6 +131,9 @@ class ReversalEnvironment(AbstractEnvironment):
 
     def init(self, *, key: Key[Array, ""]) -> tuple[Bool[Array, ""], Observation]:
         return self.second_is_good, last_choice(2)
+
+    def resume(self, state: Bool[Array, ""], *, key: Key[Array, ""]) -> tuple[Bool[Array, ""], Observation]:
+        return state, self.init(key=key)[1]  # of the last trial no choice is shown
 
     def step(
         self, state: Bool[Array, ""], action: Int[Array, ""], *, key: Key[Array, ""]

@@ -25,6 +25,7 @@ from popsim.tasks.trial_parts import (
     wrap_angle,
 )
 from popsim.trial import Trial
+from popsim.trial_plan import Epoch, longest_time
 from popsim.windows import Timeline, WholeTrial
 
 __all__ = [
@@ -98,10 +99,11 @@ class HoldEnvironment(AbstractEnvironment):
             "has gone": has_gone,
             "has arrived": state["has arrived"] | arrives,
         }
-        goal = jnp.where(has_gone, self.target, self.start)
+        # The network receives the cue at the next step, and has until then to stay.
+        goal = jnp.where(state["has gone"], self.target, self.start)
         record = {
             "target": HandState(goal, jnp.zeros_like(goal)),
-            "go cue": has_gone,
+            "go cue": state["has gone"],
             "leaves early": leaves_early,
         }
         reward = jnp.where(leaves_early, -self.penalty, arrives.astype(goal.dtype))
@@ -236,6 +238,12 @@ class HeldReach(AbstractFixedTimes):
         check_positive("distance", self.distance)
         check_directions(self.n_directions)
         check_drawn("hold", self.hold, check_positive)
+        longest = longest_time((Epoch("hold", self.hold),))
+        if longest is not None and longest > self.duration - self.dt:
+            raise ValueError(
+                f"`hold` must leave a time step of movement in the trial of {self.duration} s, got up to "
+                f"{longest:.4g} s."
+            )
         check_positive("radius", self.radius)
         check_non_negative("penalty", self.penalty)
 

@@ -57,7 +57,12 @@ class SelectedEnvironment(AbstractEnvironment):
         ]
         outcomes = [outcome for _, outcome in stepped]
         is_last = state["step"] >= self.n_steps - 1
-        after = {"states": tuple(each for each, _ in stepped), "step": state["step"] + 1}
+        # The others stay as they are: actions are meant for the selected one alone.
+        states = tuple(
+            jax.tree.map(lambda new, old, i=i: jnp.where(self.selected == i, new, old), each, before)
+            for i, ((each, _), before) in enumerate(zip(stepped, state["states"], strict=True))
+        )
+        after = {"states": states, "step": state["step"] + 1}
         return after, Outcome(
             self._shown([outcome.observation for outcome in outcomes]),
             self._of_selected([jnp.asarray(outcome.reward, float) for outcome in outcomes]),

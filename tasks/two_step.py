@@ -60,6 +60,9 @@ class TwoStepEnvironment(AbstractEnvironment):
         }
         return state, {"stage": _shown_stage(jnp.array(False), zero), **last_choice(2)}
 
+    def resume(self, state: dict[str, Array], *, key: Key[Array, ""]) -> tuple[dict[str, Array], Observation]:
+        return state, self.init(key=key)[1]  # of the last trial no choice is shown
+
     def step(
         self, state: dict[str, Array], action: Int[Array, ""], *, key: Key[Array, ""]
     ) -> tuple[dict[str, Array], Outcome]:

@@ -13,9 +13,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import popsim
-from popsim import losses, networks, policies, schedules, tasks, training
+from popsim import losses, networks, schedules, tasks, training
 from popsim.analysis import neural_activity
 from popsim.analysis.figures import STYLE_SHEET
+from popsim.policies import Categorical
 
 plt.style.use(STYLE_SHEET)
 
@@ -47,7 +48,7 @@ print("probabilities of reward:", trial.environment.probabilities.round(2))
 # from the preferences.
 
 # %%
-policy = policies.Categorical(2, critic=True)
+policy = Categorical(2, critic=True)
 n_inputs = popsim.n_network_inputs(task.validation_trials())
 
 
@@ -176,7 +177,7 @@ components = neural_activity.principal_components(activity, n_components=2)
 paths = components.project(activity)[0]
 best = np.asarray(fresh.conditions["best arm"])
 figure, ax = plt.subplots(figsize=(3.6, 3.2), layout="constrained")
-for trial in range(60):
+for trial in range(24):
     ax.plot(*paths[trial].T, color=("C0", "C1")[best[trial]], alpha=0.25, linewidth=0.7)
     ax.plot(*paths[trial, -1], "o", color=("C0", "C1")[best[trial]], markersize=3)
 ax.set(xlabel="component 1", ylabel="component 2")

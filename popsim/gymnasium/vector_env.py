@@ -102,18 +102,20 @@ class TaskVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
             copy. None to continue the current random sequence.
         - `options`: `{"trial": i}` for validation trial i, one for all copies or one for each.
         """
-        self._seed_generators(seed)
+        is_new = self._seed_generators(seed)
         index = check_validation_index(self._setting, options)
         if index is not None:
             if np.shape(index) not in ((), (self.num_envs,)):
                 raise ValueError(f'`options["trial"]` must be one or {self.num_envs} numbers, got {index}.')
             index = jnp.asarray(np.broadcast_to(index, self.num_envs))
-        seeds = jnp.asarray(self._draw_seeds(np.ones(self.num_envs, bool)))
+        # A copy that continues its sequence has drawn its seed already, when its last trial began.
+        seeds = jnp.asarray(self._draw_seeds(is_new))
         self._next_seeds = self._draw_seeds(np.ones(self.num_envs, bool))
         self._episodes, observed, info = begin_episodes(self._setting, seeds, index)
         return np.array(observed), _stacked_info(info, np.ones(self.num_envs, bool))
 
-    def _seed_generators(self, seed: Any) -> None:
+    def _seed_generators(self, seed: Any) -> Bool[np.ndarray, " copy"]:
+        """Seed the generators, and return whether each is new."""
         if seed is None or is_int(seed):
             seeds = [None if seed is None else int(seed) + copy for copy in range(self.num_envs)]
         else:
@@ -122,14 +124,15 @@ class TaskVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
             raise ValueError(
                 f"`seed` must be a whole number, or one for each of {self.num_envs} copies, got {seed!r}."
             )
-        generators = []
+        generators, is_new = [], np.array([one is not None or not self._generators for one in seeds])
         for copy, one in enumerate(seeds):
-            if one is None and self._generators:  # continues its sequence
+            if not is_new[copy]:  # continues its sequence
                 generators.append((self._generators[copy], self._seeds[copy]))
             else:
                 generators.append(seeding.np_random(None if one is None else int(one)))
         self._generators = [generator for generator, _ in generators]
         self._seeds = tuple(int(one) for _, one in generators)
+        return is_new
 
     def _draw_seeds(self, drawn: Bool[np.ndarray, " copy"]) -> np.ndarray:
         """Return the seed of the next trial of each copy, drawn anew where `drawn`."""

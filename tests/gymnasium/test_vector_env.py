@@ -76,6 +76,10 @@ def test_seeds_are_those_of_gymnasium():
     np.testing.assert_array_equal(one, again)
     np.testing.assert_array_equal(one, listed)
     assert one[1] == shifted[0] and len({*one, *first(None)}) == 4
+    alone = TaskEnv(AnsweringTask(Lottery))
+    alone.reset(seed=7)
+    envs.reset(seed=7)
+    assert first(None)[0] == alone.reset()[1]["conditions"]["first"]
     for seed in (True, [1], [1, 2, 3]):
         with pytest.raises(ValueError, match="`seed` must be a whole number, or one for each of 2 copies"):
             envs.reset(seed=seed)

@@ -37,8 +37,8 @@ def _decorator(*, typechecker):
     def decorate(target):
         if inspect.isclass(target):
             constructor = vars(target).get("__init__")
-            # One that is inherited, or written out in the class, is checked already.
-            made_here = inspect.isfunction(constructor) and constructor.__globals__ is not _AS_POPSIM
+            # Only what `dataclass` has made: one that is written out in the class is checked already.
+            made_here = inspect.isfunction(constructor) and constructor.__code__.co_filename == "<string>"
             if dataclasses.is_dataclass(target) and made_here:
                 target.__init__ = _checked(constructor, typechecker)
             return target
@@ -49,9 +49,11 @@ def _decorator(*, typechecker):
 
 def _checked(function, typechecker):
     """Return a function that makes its check when it is first called."""
+    annotations = dict(function.__annotations__)  # which Equinox changes to those of converters
 
     @functools.cache
     def with_check():
+        function.__annotations__ = annotations
         if any(map(_names_shapes, function.__annotations__.values())):
             return _check_shapes(function, typechecker=typechecker)
         return _check_types(function)

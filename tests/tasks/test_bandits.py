@@ -150,3 +150,12 @@ def test_only_discrete_actions_are_played():
     trials = tasks.Interception(popsim.plants.PointMass().workspace).validation_trials()
     with pytest.raises(ValueError, match="`trials` must have an environment with discrete actions"):
         tasks.play(tasks.RandomPlayer(2), trials, key=KEY)
+
+
+@pytest.mark.parametrize("task", [tasks.DriftingBandit(), tasks.ReversalLearning(), tasks.TwoStepTask()])
+def test_in_a_session_what_pays_continues_and_no_choice_is_shown_at_first(task):
+    environment = jax.tree.map(lambda leaf: leaf[0], task.validation_trials()).environment
+    state, shown = environment.init(key=KEY)
+    moved, _ = environment.step(state, jnp.asarray(1), key=KEY)
+    resumed, again = environment.resume(moved, key=KEY)
+    jax.tree.map(np.testing.assert_array_equal, (resumed, again), (moved, shown))

@@ -46,12 +46,17 @@ def test_the_go_cue_comes_after_the_hold_and_moves_the_target(held):
     positions[60:] = target
     interaction = played(held, positions)
     goes = interaction.record["go cue"]
-    assert goes.argmax() == 19  # the twentieth step completes .2 s
-    np.testing.assert_array_equal(interaction.received["go cue"][1:, 0], goes[:-1])
+    assert goes.argmax() == 20  # after the twentieth step, which completes .2 s
+    np.testing.assert_array_equal(interaction.received["go cue"][:, 0], goes)  # as the network is told
     expected = np.where(goes[:, None], target, CENTER)
     np.testing.assert_allclose(interaction.record["target"].position, expected, atol=1e-6)
     assert np.flatnonzero(interaction.reward).tolist() == [60] and interaction.reward[60] == 1
     assert interaction.active.all() and held.timeline.events["earliest go cue"] == 20
+
+
+def test_a_hold_that_leaves_no_movement_is_refused():
+    with pytest.raises(ValueError, match="`hold` must leave a time step of movement"):
+        tasks.HeldReach(WORKSPACE, hold=3.0)
 
 
 def test_who_leaves_early_is_punished_once_and_holds_anew(held):
@@ -60,7 +65,7 @@ def test_who_leaves_early_is_punished_once_and_holds_anew(held):
     interaction = played(held, positions)
     assert np.flatnonzero(interaction.record["leaves early"]).tolist() == [10]
     assert np.flatnonzero(interaction.reward).tolist() == [10] and interaction.reward[10] == -1
-    assert interaction.record["go cue"].argmax() == 30 + 19
+    assert interaction.record["go cue"].argmax() == 30 + 20
 
 
 def test_a_caught_target_ends_the_trial():
