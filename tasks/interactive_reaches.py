@@ -239,7 +239,7 @@ class HeldReach(AbstractFixedTimes):
         check_directions(self.n_directions)
         check_drawn("hold", self.hold, check_positive)
         longest = longest_time((Epoch("hold", self.hold),))
-        if longest is not None and longest > self.duration - self.dt:
+        if longest is not None and longest + self.dt > self.duration + 1e-6:
             raise ValueError(
                 f"`hold` must leave a time step of movement in the trial of {self.duration} s, got up to "
                 f"{longest:.4g} s."

@@ -59,6 +59,11 @@ def test_a_hold_that_leaves_no_movement_is_refused():
         tasks.HeldReach(WORKSPACE, hold=3.0)
 
 
+def test_a_hold_that_leaves_one_time_step_is_accepted():
+    task = tasks.HeldReach(WORKSPACE, hold=1.49)  # above 1.49 in single precision
+    assert np.all(task.validation_trials().timeline.events["earliest go cue"] == task.n_steps - 1)
+
+
 def test_who_leaves_early_is_punished_once_and_holds_anew(held):
     positions = still(150)
     positions[10:30] += 0.05
