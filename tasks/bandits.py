@@ -69,7 +69,7 @@ class DriftingEnvironment(AbstractEnvironment):
     After each choice the mean of every arm becomes λ μ + (1 - λ) θ + ν, with ν normal with mean zero and
     standard deviation σ_d. An arm pays its mean plus normal noise of standard deviation σ_o. It shows "last
     action" (one-hot) and "last reward". It records "regret", the highest mean minus that of the chosen arm,
-    and "means".
+    and "means". In a session the walks, and what is shown, continue from one trial to the next.
 
     **Arguments:**
 
@@ -88,31 +88,33 @@ class DriftingEnvironment(AbstractEnvironment):
     def actions(self) -> Discrete:
         return Discrete(self.means.shape[-1])
 
-    def init(self, *, key: Key[Array, ""]) -> tuple[Float[Array, " arms"], Observation]:
-        return self.means, last_choice(self.actions.n)
+    def init(self, *, key: Key[Array, ""]) -> tuple[dict[str, Any], Observation]:
+        shown = last_choice(self.actions.n)
+        return {"means": self.means, "shown": shown}, shown
 
-    def resume(
-        self, state: Float[Array, " arms"], *, key: Key[Array, ""]
-    ) -> tuple[Float[Array, " arms"], Observation]:
-        return state, self.init(key=key)[1]  # of the last trial no choice is shown
+    def resume(self, state: dict[str, Any], *, key: Key[Array, ""]) -> tuple[dict[str, Any], Observation]:
+        return state, state["shown"]
 
     def step(
-        self, state: Float[Array, " arms"], action: Int[Array, ""], *, key: Key[Array, ""]
-    ) -> tuple[Float[Array, " arms"], Outcome]:
-        mean = pick(state, action)
-        noise = jax.random.normal(key_stream(key, "reward"), (), state.dtype)
+        self, state: dict[str, Any], action: Int[Array, ""], *, key: Key[Array, ""]
+    ) -> tuple[dict[str, Any], Outcome]:
+        means = state["means"]
+        mean = pick(means, action)
+        noise = jax.random.normal(key_stream(key, "reward"), (), means.dtype)
         reward = mean + self.noise_std * noise
-        drift = self.drift_std * jax.random.normal(key_stream(key, "drift"), state.shape, state.dtype)
-        later = self.decay * state + (1 - self.decay) * self.center + drift
-        record = {"regret": jnp.max(state) - mean, "means": state}
-        return later, Outcome(last_choice(self.actions.n, action, reward), reward, jnp.array(False), record)
+        drift = self.drift_std * jax.random.normal(key_stream(key, "drift"), means.shape, means.dtype)
+        later = self.decay * means + (1 - self.decay) * self.center + drift
+        record = {"regret": jnp.max(means) - mean, "means": means}
+        shown = last_choice(self.actions.n, action, reward)
+        return {"means": later, "shown": shown}, Outcome(shown, reward, jnp.array(False), record)
 
 
 class ReversalEnvironment(AbstractEnvironment):
     """Two arms, a good one and a bad one, which are exchanged at a constant rate.
 
     The good arm pays 1 with probability p, the bad one with probability 1 - p, else 0. It shows "last
-    action" (one-hot) and "last reward". It records "good arm", and "regret", 2 p - 1 for the bad arm.
+    action" (one-hot) and "last reward". It records "good arm", and "regret", 2 p - 1 for the bad arm. In a
+    session the good arm, and what is shown, continue from one trial to the next.
 
     **Arguments:**
 
@@ -129,22 +131,25 @@ class ReversalEnvironment(AbstractEnvironment):
     def actions(self) -> Discrete:
         return Discrete(2)
 
-    def init(self, *, key: Key[Array, ""]) -> tuple[Bool[Array, ""], Observation]:
-        return self.second_is_good, last_choice(2)
+    def init(self, *, key: Key[Array, ""]) -> tuple[dict[str, Any], Observation]:
+        shown = last_choice(2)
+        return {"second is good": self.second_is_good, "shown": shown}, shown
 
-    def resume(self, state: Bool[Array, ""], *, key: Key[Array, ""]) -> tuple[Bool[Array, ""], Observation]:
-        return state, self.init(key=key)[1]  # of the last trial no choice is shown
+    def resume(self, state: dict[str, Any], *, key: Key[Array, ""]) -> tuple[dict[str, Any], Observation]:
+        return state, state["shown"]
 
     def step(
-        self, state: Bool[Array, ""], action: Int[Array, ""], *, key: Key[Array, ""]
-    ) -> tuple[Bool[Array, ""], Outcome]:
-        good_arm = state.astype(int)
+        self, state: dict[str, Any], action: Int[Array, ""], *, key: Key[Array, ""]
+    ) -> tuple[dict[str, Any], Outcome]:
+        good_arm = state["second is good"].astype(int)
         better, worse = self.reward_probability, 1 - self.reward_probability
         probability = jnp.where(action == good_arm, better, worse)
         reward = jax.random.bernoulli(key_stream(key, "reward"), probability).astype(better.dtype)
         reverses = jax.random.bernoulli(key_stream(key, "reversal"), self.hazard_rate)
         record = {"regret": better - probability, "good arm": good_arm}
-        return state ^ reverses, Outcome(last_choice(2, action, reward), reward, jnp.array(False), record)
+        shown = last_choice(2, action, reward)
+        after = {"second is good": state["second is good"] ^ reverses, "shown": shown}
+        return after, Outcome(shown, reward, jnp.array(False), record)
 
 
 class BernoulliBandit(AbstractChoices):

@@ -31,7 +31,8 @@ class TwoStepEnvironment(AbstractEnvironment):
 
     It shows "stage" (3, one-hot: the first stage, and the two second stages), "last action" (one-hot) and
     "last reward". It records "second stage" and "good stage" (0 or 1), "is common" (whether the last
-    transition was the more frequent one), and "is choice" (whether this step was one of the first stage).
+    transition was the more frequent one), and "is choice" (whether this step was one of the first stage). In
+    a session the stages, and what is shown, continue from one trial to the next.
 
     **Arguments:**
 
@@ -50,22 +51,24 @@ class TwoStepEnvironment(AbstractEnvironment):
     def actions(self) -> Discrete:
         return Discrete(2)
 
-    def init(self, *, key: Key[Array, ""]) -> tuple[dict[str, Array], Observation]:
+    def init(self, *, key: Key[Array, ""]) -> tuple[dict[str, Any], Observation]:
         zero = jnp.array(0)
+        shown = {"stage": _shown_stage(jnp.array(False), zero), **last_choice(2)}
         state = {
             "is second": jnp.array(False),
             "stage": zero,
             "is common": jnp.array(False),
             "good stage": self.second_is_good.astype(int),
+            "shown": shown,
         }
-        return state, {"stage": _shown_stage(jnp.array(False), zero), **last_choice(2)}
+        return state, shown
 
-    def resume(self, state: dict[str, Array], *, key: Key[Array, ""]) -> tuple[dict[str, Array], Observation]:
-        return state, self.init(key=key)[1]  # of the last trial no choice is shown
+    def resume(self, state: dict[str, Any], *, key: Key[Array, ""]) -> tuple[dict[str, Any], Observation]:
+        return state, state["shown"]
 
     def step(
-        self, state: dict[str, Array], action: Int[Array, ""], *, key: Key[Array, ""]
-    ) -> tuple[dict[str, Array], Outcome]:
+        self, state: dict[str, Any], action: Int[Array, ""], *, key: Key[Array, ""]
+    ) -> tuple[dict[str, Any], Outcome]:
         was_second, good = state["is second"], state["good stage"]
         is_common = jax.random.bernoulli(key_stream(key, "transition"), self.common_probability)
         is_common = jnp.where(was_second, state["is common"], is_common)
@@ -74,15 +77,16 @@ class TwoStepEnvironment(AbstractEnvironment):
         probability = jnp.where(stage == good, better, 1 - better)
         is_paid = was_second & jax.random.bernoulli(key_stream(key, "reward"), probability)
         reverses = was_second & jax.random.bernoulli(key_stream(key, "reversal"), self.hazard_rate)
+        reward = is_paid.astype(better.dtype)
+        shown = {"stage": _shown_stage(~was_second, stage), **last_choice(2, action, reward)}
         after = {
             "is second": ~was_second,
             "stage": stage,
             "is common": is_common,
             "good stage": jnp.where(reverses, 1 - good, good),
+            "shown": shown,
         }
         record = {"second stage": stage, "good stage": good, "is common": is_common, "is choice": ~was_second}
-        reward = is_paid.astype(better.dtype)
-        shown = {"stage": _shown_stage(~was_second, stage), **last_choice(2, action, reward)}
         return after, Outcome(shown, reward, jnp.array(False), record)
 
 

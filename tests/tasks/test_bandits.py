@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from small_environments import build
 
 import popsim
 from popsim import tasks
@@ -152,10 +153,48 @@ def test_only_discrete_actions_are_played():
         tasks.play(tasks.RandomPlayer(2), trials, key=KEY)
 
 
-@pytest.mark.parametrize("task", [tasks.DriftingBandit(), tasks.ReversalLearning(), tasks.TwoStepTask()])
-def test_in_a_session_what_pays_continues_and_no_choice_is_shown_at_first(task):
+@pytest.mark.parametrize(
+    ("task", "n_steps"),
+    [
+        (tasks.DriftingBandit(), 1),
+        (tasks.ReversalLearning(hazard_rate=1.0), 1),
+        (tasks.TwoStepTask(hazard_rate=1.0, reward_probability=1.0), 2),
+    ],
+)
+def test_in_a_session_what_pays_and_what_was_shown_last_continue(task, n_steps):
+    trials = [jax.tree.map(lambda leaf, i=i: leaf[i], task.validation_trials()) for i in (0, 1)]
+    before, following = (trial.environment for trial in trials)
+    state, first = before.init(key=KEY)
+    for _ in range(n_steps):
+        state, outcome = before.step(state, jnp.asarray(1), key=KEY)
+    resumed, shown = following.resume(state, key=KEY)
+    jax.tree.map(np.testing.assert_array_equal, (resumed, shown), (state, outcome.observation))
+    assert shown["last action"].tolist()[:2] == [0, 1] and not first["last action"].any()
+
+
+@pytest.mark.parametrize(
+    "task", [tasks.ReversalLearning(hazard_rate=1.0), tasks.TwoStepTask(hazard_rate=1.0)]
+)
+def test_in_a_session_a_reversal_lasts_into_the_next_trial(task):
     environment = jax.tree.map(lambda leaf: leaf[0], task.validation_trials()).environment
-    state, shown = environment.init(key=KEY)
-    moved, _ = environment.step(state, jnp.asarray(1), key=KEY)
-    resumed, again = environment.resume(moved, key=KEY)
-    jax.tree.map(np.testing.assert_array_equal, (resumed, again), (moved, shown))
+    good = "good arm" if isinstance(task, tasks.ReversalLearning) else "good stage"
+    state, _ = environment.init(key=KEY)
+    goods = []
+    for _ in range(4):
+        state, outcome = environment.step(state, jnp.asarray(0), key=KEY)
+        goods.append(int(outcome.record[good]))
+        state, _ = environment.resume(state, key=KEY)
+    first = int(environment.second_is_good)
+    expected = [0, 1, 0, 1] if good == "good arm" else [0, 0, 1, 1]
+    assert goods == [first ^ flip for flip in expected]
+
+
+@pytest.mark.parametrize("kind", [tasks.DriftingBandit, tasks.ReversalLearning, tasks.TwoStepTask])
+def test_in_a_session_a_network_receives_its_last_choice_at_the_first_step_too(kind):
+    options = {"n_arms": 2} if kind is tasks.DriftingBandit else {}
+    n_stages = 3 if kind is tasks.TwoStepTask else 0
+    session = tasks.Session(kind(n_choices=2, dt=0.01, **options), 3, carry=("environment",))
+    model = build(KEY, n_inputs=3 + n_stages)
+    played = popsim.simulate(model, session.trial(batch=0, key=KEY), key=KEY).interaction
+    np.testing.assert_array_equal(played.received["last action"][1:], np.eye(2)[played.action[:-1]])
+    np.testing.assert_array_equal(played.received["last reward"][1:, 0], played.reward[:-1])
