@@ -65,7 +65,19 @@ def _values(interaction: Interaction) -> Float[Array, " time"] | None:
     return None if interaction.value is None else jnp.where(interaction.active, interaction.value, 0.0)
 
 
-class PolicyGradient(AbstractLossTerm):
+class AbstractReturnTerm(AbstractLossTerm):
+    """Base class of terms that depend on the λ-return, with its discount γ and its trace λ."""
+
+    discount: Float[Array, ""] = eqx.field(converter=as_float_array, default=0.95, kw_only=True)
+    gae_lambda: Float[Array, ""] = eqx.field(converter=as_float_array, default=1.0, kw_only=True)
+
+    def __check_init__(self):
+        check_fields(self)
+        check_fraction("discount", self.discount)
+        check_fraction("gae_lambda", self.gae_lambda)
+
+
+class PolicyGradient(AbstractReturnTerm):
     """Minus the sum of the rewards, with the gradient of the policy: the loss of reinforcement learning.
 
     The gradient is that of -Σ_t A_t log π(a_t), where π(a_t) is the probability of the action. The advantage
@@ -84,14 +96,7 @@ class PolicyGradient(AbstractLossTerm):
     - `gae_lambda`: λ, from 0 (least variance, biased by the critic) to 1 (unbiased).
     """
 
-    discount: Float[Array, ""] = eqx.field(converter=as_float_array, default=0.95, kw_only=True)
-    gae_lambda: Float[Array, ""] = eqx.field(converter=as_float_array, default=1.0, kw_only=True)
     name: str = eqx.field(static=True, default="minus reward", kw_only=True)
-
-    def __check_init__(self):
-        check_fields(self)
-        check_fraction("discount", self.discount)
-        check_fraction("gae_lambda", self.gae_lambda)
 
     def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         interaction = _interaction(self.name, states)
@@ -110,7 +115,7 @@ class PolicyGradient(AbstractLossTerm):
         return surrogate - jax.lax.stop_gradient(surrogate) - jnp.sum(rewards)
 
 
-class ValueRegression(AbstractLossTerm):
+class ValueRegression(AbstractReturnTerm):
     """Σ_t (V_t - G_t)² / 2 over the time steps until the trial ends, for the estimates V of the critic.
 
     G is the λ-return of `popsim.losses.returns`, and has no gradient.
@@ -120,14 +125,7 @@ class ValueRegression(AbstractLossTerm):
     - `discount`, `gae_lambda`: as for `PolicyGradient`; use the same.
     """
 
-    discount: Float[Array, ""] = eqx.field(converter=as_float_array, default=0.95, kw_only=True)
-    gae_lambda: Float[Array, ""] = eqx.field(converter=as_float_array, default=1.0, kw_only=True)
     name: str = eqx.field(static=True, default="value regression", kw_only=True)
-
-    def __check_init__(self):
-        check_fields(self)
-        check_fraction("discount", self.discount)
-        check_fraction("gae_lambda", self.gae_lambda)
 
     def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         interaction = _interaction(self.name, states)
