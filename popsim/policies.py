@@ -180,7 +180,26 @@ class Bernoulli(AbstractPolicy):
         return dataclasses.replace(self, is_greedy=True)
 
 
-class Gaussian(AbstractPolicy):
+class AbstractVectorPolicy(AbstractPolicy):
+    """Base class of policies whose actions are vectors of `n` numbers around the first n outputs."""
+
+    n: eqx.AbstractVar[int]
+    mean_fn: eqx.AbstractVar[Callable[[Array], Array] | None]
+
+    @property
+    def n_outputs(self) -> int:
+        return self.n + self.critic
+
+    @property
+    def actions(self) -> Box:
+        return Box(self.n)
+
+    def best(self, output: Float[Array, " output"]) -> Float[Array, " numbers"]:
+        mean = output[: self.n]
+        return mean if self.mean_fn is None else self.mean_fn(mean)
+
+
+class Gaussian(AbstractVectorPolicy):
     """A vector of `n` numbers, normally distributed around the first n outputs, and independent.
 
     In a `SensorimotorLoop` it is motor noise whose probability is known, so that a network learns from reward
@@ -223,14 +242,6 @@ class Gaussian(AbstractPolicy):
         """The fields that are not learned."""
         return () if self.learns_std else "all"
 
-    @property
-    def n_outputs(self) -> int:
-        return self.n + self.critic
-
-    @property
-    def actions(self) -> Box:
-        return Box(self.n)
-
     def act(self, output: Float[Array, " output"], *, key: Key[Array, ""]) -> Action:
         mean = self.best(output)
         noise = jnp.exp(self.log_std) * jax.random.normal(key, mean.shape, mean.dtype)
@@ -245,14 +256,11 @@ class Gaussian(AbstractPolicy):
     def _log_stds(self) -> Float[Array, " numbers"]:
         return jnp.broadcast_to(self.log_std, (self.n,))
 
-    def best(self, output: Float[Array, " output"]) -> Float[Array, " numbers"]:
-        return _mean(output[: self.n], self.mean_fn)
-
     def greedy(self) -> "Deterministic":
         return Deterministic(self.n, mean_fn=self.mean_fn, critic=self.critic)
 
 
-class Deterministic(AbstractPolicy):
+class Deterministic(AbstractVectorPolicy):
     """The first `n` outputs themselves, as a vector.
 
     The action has the gradient of the outputs, so that a network learns through an environment that is
@@ -274,23 +282,12 @@ class Deterministic(AbstractPolicy):
     def __check_init__(self):
         check_positive_int("n", self.n)
 
-    @property
-    def n_outputs(self) -> int:
-        return self.n + self.critic
-
-    @property
-    def actions(self) -> Box:
-        return Box(self.n)
-
     def act(self, output: Float[Array, " output"], *, key: Key[Array, ""]) -> Action:
         zero = jnp.zeros((), output.dtype)
         return Action(self.best(output), zero, zero)
 
     def log_probability(self, output: Float[Array, " output"], action: Any) -> Float[Array, ""]:
         return jnp.zeros((), output.dtype)
-
-    def best(self, output: Float[Array, " output"]) -> Float[Array, " numbers"]:
-        return _mean(output[: self.n], self.mean_fn)
 
     def greedy(self) -> "Deterministic":
         return self
@@ -300,12 +297,6 @@ def _checked(mean_fn: Any) -> Any:
     if mean_fn is not None and not callable(mean_fn):
         raise ValueError(f"`mean_fn` must be a function such as jax.nn.sigmoid, or None, got {mean_fn!r}.")
     return mean_fn
-
-
-def _mean(
-    outputs: Float[Array, " numbers"], mean_fn: Callable[[Array], Array] | None
-) -> Float[Array, " numbers"]:
-    return outputs if mean_fn is None else mean_fn(outputs)
 
 
 def greedy(model: ModelType) -> ModelType:
