@@ -6,8 +6,8 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, PyTree
 
 from popsim._argument_shapes import check_fields
 from popsim._checks import check_positive, check_positive_int, kind_of
@@ -16,6 +16,7 @@ from popsim.loss import AbstractLossTerm
 from popsim.losses.profiles import AbstractSumOfSquares
 from popsim.model import AbstractModel
 from popsim.networks import AbstractLeakyNetwork, AbstractNetwork
+from popsim.networks.leaky import activation_of
 from popsim.networks.wrapper import AbstractNetworkWrapper
 from popsim.noise import without_noise
 from popsim.randomness import seed_key
@@ -27,7 +28,7 @@ __all__ = ["RecurrentSensitivity", "VanishingGradient"]
 class _Steps(eqx.Module):
     """What the network received at each time step but the first, and the hidden state before."""
 
-    before: Float[Array, "step unit"]
+    before: PyTree[Float[Array, "step ..."]]
     received: Float[Array, "step inputs"]
     unit_input: Float[Array, "step unit"] | None
 
@@ -35,27 +36,33 @@ class _Steps(eqx.Module):
     def of_trial(cls, states: Any, trial: Trial, model: Any) -> "_Steps":
         current = getattr(states, "unit_input", None)
         received = model.network_inputs(states, trial)[1:]
-        return cls(states.network.hidden[:-1], received, None if current is None else current[1:])
+        before = jax.tree.map(lambda leaf: leaf[:-1], states.network.hidden)
+        return cls(before, received, None if current is None else current[1:])
 
 
 def _network_of(term: str, states: Any, model: Any) -> AbstractNetwork:
-    """Return the network of a model, without noise, whose hidden state must be one array."""
+    """Return the network of a model, without noise."""
     network = getattr(model, "network", None)
     if not isinstance(network, AbstractNetwork) or not hasattr(model, "network_inputs"):
         raise ValueError(
             f"`model` must have a network, as a NetworkModel or a SensorimotorLoop, for the term {term!r}, "
             f"got {kind_of(model)}."
         )
-    hidden = states.network.hidden
-    if not isinstance(hidden, jax.Array | np.ndarray):
-        raise ValueError(
-            f"`model` must have a network whose hidden state is one array for the term {term!r}, "
-            f"got {jax.tree.structure(hidden)} of {type(network).__name__}."
-        )
     return without_noise(network)
 
 
-def _advance(network: AbstractNetwork, step: _Steps, hidden: Float[Array, " unit"]) -> Float[Array, " unit"]:
+def _check_recorded(term: str, states: Any, network: AbstractNetwork) -> None:
+    """Raise `ValueError` if a part of the hidden state was not recorded, so that no step starts from it."""
+    at_start = jax.eval_shape(network.init, key=seed_key(0))
+    if jax.tree.structure(states.network.hidden) != jax.tree.structure(at_start):
+        raise ValueError(
+            f"`model` must have a network that records all of its hidden state for the term {term!r}, by "
+            f"`is_recorded=True` of its plasticity, got {jax.tree.structure(states.network.hidden)} of "
+            f"{type(network).__name__}."
+        )
+
+
+def _advance(network: AbstractNetwork, step: _Steps, hidden: PyTree[Array]) -> PyTree[Array]:
     """Return the hidden state after one of the steps, from another hidden state before it."""
     return network.with_unit_input(step.unit_input).step(step.received, hidden, key=seed_key(0))
 
@@ -66,7 +73,8 @@ class RecurrentSensitivity(AbstractSumOfSquares):
     It favours smooth dynamics, in which nearby states stay near. For a leaky network, such as a `LeakyRNN`,
     J_t = W diag(f'(x_t)) is the Jacobian of what units receive from one another, by their activations: the
     leak is not penalised, nor is a plasticity of the synapses. For other networks J_t is that of a time step,
-    dh_{t+1} / dh_t. It is evaluated at the states that the network visits, from the second step on.
+    dh_{t+1} / dh_t, of all arrays of the hidden state as one vector. It is evaluated at the states that the
+    network visits, from the second step on.
 
     After Sussillo, Churchland, Kaufman & Shenoy 2015, Nat Neurosci 18:1025-1033, but a sum and no mean over
     times and conditions; W diag(f') is as in packages that follow them, muSim and (in TensorFlow) MotorNet.
@@ -88,36 +96,45 @@ class RecurrentSensitivity(AbstractSumOfSquares):
 
     def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
         network = _network_of(self.name, states, model)
+        if (leaky := _leaky_network(network)) is None:
+            _check_recorded(self.name, states, network)
         steps = _Steps.of_trial(states, trial, model)
-        n_steps, n_units = steps.before.shape
-        directions = self._directions(n_steps, n_units, steps.before.dtype)
+        visited = steps.before if leaky is None else activation_of(steps.before)
+        vectors = jax.vmap(lambda hidden: ravel_pytree(hidden)[0])(visited)
+        directions = self._directions(*vectors.shape, vectors.dtype)
 
-        def at_step(step: _Steps, of_step: Float[Array, "direction unit"]) -> Float[Array, " features"]:
-            recurrence = _recurrence(network, step)
-            _, push = jax.linearize(recurrence, step.before)
+        def at_step(step: _Steps, of_step: Float[Array, "direction size"]) -> Float[Array, " features"]:
+            recurrence, start = _recurrence(network, leaky, step)
+            _, push = jax.linearize(recurrence, start)
             return jax.vmap(push)(of_step).ravel()
 
         in_axis = None if self.n_directions is None else 0
         pushed = jax.vmap(at_step, in_axes=(0, in_axis))(steps, directions)
         return jnp.concatenate([jnp.zeros_like(pushed[:1]), pushed])
 
-    def _directions(self, n_steps: int, n_units: int, dtype: Any) -> Float[Array, "*step direction unit"]:
+    def _directions(self, n_steps: int, size: int, dtype: Any) -> Float[Array, "*step direction size"]:
         """Return directions whose J v together have the squared length |J|², exactly or on average."""
         if self.n_directions is None:
-            return jnp.eye(n_units, dtype=dtype)
-        shape = (n_steps, self.n_directions, n_units)
+            return jnp.eye(size, dtype=dtype)
+        shape = (n_steps, self.n_directions, size)
         return jax.random.rademacher(seed_key(0), shape, dtype) / self.n_directions**0.5
 
 
-def _recurrence(network: AbstractNetwork, step: _Steps) -> Callable[[Array], Array]:
-    """Return the function of the hidden state whose Jacobian is penalised."""
-    inner = network
-    while isinstance(inner, AbstractNetworkWrapper):
-        inner = inner.network
-    if isinstance(inner, AbstractLeakyNetwork):
-        leaky = inner
-        return lambda activation: leaky.recurrent_input(leaky.nonlinearity(activation))
-    return lambda hidden: _advance(network, step, hidden)
+def _leaky_network(network: AbstractNetwork) -> AbstractLeakyNetwork | None:
+    """Return the leaky network inside wrappers, or None if there is none."""
+    while isinstance(network, AbstractNetworkWrapper):
+        network = network.network
+    return network if isinstance(network, AbstractLeakyNetwork) else None
+
+
+def _recurrence(
+    network: AbstractNetwork, leaky: AbstractLeakyNetwork | None, step: _Steps
+) -> tuple[Callable[[Array], Array], Float[Array, " size"]]:
+    """Return the function of a vector whose Jacobian is penalised, and where."""
+    if leaky is not None:
+        return lambda x: leaky.recurrent_input(leaky.nonlinearity(x)), activation_of(step.before)
+    start, as_hidden = ravel_pytree(step.before)
+    return lambda vector: ravel_pytree(_advance(network, step, as_hidden(vector)))[0], start
 
 
 class VanishingGradient(AbstractLossTerm):
@@ -132,8 +149,8 @@ class VanishingGradient(AbstractLossTerm):
     PLoS Comput Biol 12:e1004792), which square the lengths and divide by the number of steps. pycog takes f'
     one step later in J_t, and the mean over the steps of all trials instead of those of each.
 
-    The network must have a hidden state that is one array, and no body. Interventions that change the units
-    after a step are not part of J_t.
+    The arrays of a hidden state count as one vector. There must be no body. Interventions that change the
+    units after a step are not part of J_t.
 
     **Arguments:**
 
@@ -156,16 +173,20 @@ class VanishingGradient(AbstractLossTerm):
                 f"`model` must have no body for the term {self.name!r}, because errors also flow through it, "
                 f"got {kind_of(model)}."
             )
+        _check_recorded(self.name, states, network)
         states = jax.lax.stop_gradient(states)
         steps = jax.lax.stop_gradient(_Steps.of_trial(states, trial, model))
-        later = jax.lax.stop_gradient(self._gradients(states, trial, model, steps)[1:])
+        gradients = jax.lax.stop_gradient(self._gradients(states, trial, model, steps))
+        later = jax.tree.map(lambda leaf: leaf[1:], gradients)
         earlier = jax.vmap(lambda step, gradient: _pull(network, step, gradient))(steps, later)
-        before, after = (jnp.sum(gradient**2, axis=1) for gradient in (earlier, later))
+        before, after = jax.vmap(_squared_length)(earlier), jax.vmap(_squared_length)(later)
         counts = after >= self.bound
         ratio = jnp.where(counts, before / jnp.where(counts, after, 1), 1)
         return jnp.sum((ratio - 1) ** 2) / jnp.maximum(jnp.sum(counts.astype(after.dtype)), 1)
 
-    def _gradients(self, states: Any, trial: Trial, model: Any, steps: _Steps) -> Float[Array, "time unit"]:
+    def _gradients(
+        self, states: Any, trial: Trial, model: Any, steps: _Steps
+    ) -> PyTree[Float[Array, "time ..."]]:
         """Return the gradient of the error by each hidden state, through all that follows from it."""
         network = without_noise(model.network)
 
@@ -179,17 +200,23 @@ class VanishingGradient(AbstractLossTerm):
         def through_readout(hidden, gradient):
             return jax.vjp(network.read_out, hidden)[1](gradient)[0]
 
-        direct = by_hidden + jax.vmap(through_readout)(hidden, by_output)
+        direct = jax.tree.map(jnp.add, by_hidden, jax.vmap(through_readout)(hidden, by_output))
 
         def backward(later, at_step):
             step, gradient = at_step
-            total = gradient + _pull(network, step, later)
+            total = jax.tree.map(jnp.add, gradient, _pull(network, step, later))
             return total, total
 
-        _, earlier = jax.lax.scan(backward, direct[-1], (steps, direct[:-1]), reverse=True)
-        return jnp.concatenate([earlier, direct[-1:]])
+        last = jax.tree.map(lambda leaf: leaf[-1], direct)
+        others = jax.tree.map(lambda leaf: leaf[:-1], direct)
+        _, earlier = jax.lax.scan(backward, last, (steps, others), reverse=True)
+        return jax.tree.map(lambda leaf, end: jnp.concatenate([leaf, end[None]]), earlier, last)
 
 
-def _pull(network: AbstractNetwork, step: _Steps, gradient: Float[Array, " unit"]) -> Float[Array, " unit"]:
+def _squared_length(gradient: PyTree[Array]) -> Float[Array, ""]:
+    return sum((jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)), jnp.zeros(()))
+
+
+def _pull(network: AbstractNetwork, step: _Steps, gradient: PyTree[Array]) -> PyTree[Array]:
     """Return the gradient by the hidden state before a step, from that by the state after it."""
     return jax.vjp(lambda hidden: _advance(network, step, hidden), step.before)[1](gradient)[0]

@@ -5,13 +5,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 from loss_references import sum_of_costs
 from relay import relay_loop
 from small_training import OPTIMIZER
 
 import popsim
 from popsim import losses
-from popsim.networks import GRUNetwork, LeakyRNN, LSTMNetwork, TrainableStart, VanillaRNN
+from popsim.networks import GRUNetwork, LeakyRNN, LSTMNetwork, ShortTermPlasticity, TrainableStart, VanillaRNN
 from popsim.training import TaskTrainer
 
 DT, TAU, N_STEPS, N_UNITS = 0.01, 0.04, 6, 4
@@ -155,13 +156,52 @@ def test_steps_without_a_gradient_do_not_count(leaky_run):
         assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(gradient))
 
 
-@pytest.mark.parametrize(
-    "term", [losses.RecurrentSensitivity(), losses.VanishingGradient(losses.Effort())], ids=lambda t: t.name
-)
-def test_hidden_states_of_several_arrays_are_refused(term, getkey):
-    run = simulated(LSTMNetwork(2, N_UNITS, 2, key=getkey()), getkey())
-    with pytest.raises(ValueError, match=f"hidden state is one array for the term '{term.name}'"):
-        term(*run)
+def test_hidden_states_of_several_arrays_count_as_one_vector(float64, getkey):
+    states, trial, model = run = simulated(LSTMNetwork(2, N_UNITS, 2, key=getkey()), getkey())
+    as_vector, as_hidden = (
+        jax.vmap(lambda h: ravel_pytree(h)[0]),
+        ravel_pytree(model.network.init(key=getkey()))[1],
+    )
+
+    class OneVector(popsim.networks.AbstractNetwork):
+        """The network, whose hidden state is a vector."""
+
+        n_inputs: int = eqx.field(static=True, default=2)
+        n_outputs: int = eqx.field(static=True, default=2)
+
+        def init(self, *, key):
+            return ravel_pytree(model.network.init(key=key))[0]
+
+        def step(self, inputs, hidden, *, key):
+            return ravel_pytree(model.network.step(inputs, as_hidden(hidden), key=key))[0]
+
+        def read_out(self, hidden):
+            return model.network.read_out(as_hidden(hidden))
+
+    vectors = eqx.tree_at(lambda s: s.network.hidden, states, as_vector(states.network.hidden))
+    flat = vectors, trial, eqx.tree_at(lambda m: m.network, model, OneVector())
+    for term in (losses.RecurrentSensitivity(), losses.VanishingGradient(losses.OutputError())):
+        assert term(*run) > 1e-3
+        np.testing.assert_allclose(term(*run), term(*flat), rtol=1e-12)
+
+
+def test_plastic_synapses_are_no_part_of_the_sensitivity_and_must_be_recorded_for_the_other(float64, getkey):
+    kept, dropped = (
+        simulated(plastic(is_recorded, key), key) for key in [getkey()] for is_recorded in (True, False)
+    )
+    weights, hidden = kept[2].network.recurrent_weights, kept[0].network.hidden.activation
+    squares = np.sum(np.asarray(leaky_recurrences(weights, hidden)) ** 2)
+    sensitivity, vanishing = losses.RecurrentSensitivity(), losses.VanishingGradient(losses.OutputError())
+    for run in (kept, dropped):
+        np.testing.assert_allclose(sensitivity(*run), squares, rtol=1e-12)
+    assert vanishing(*kept) > 0
+    with pytest.raises(ValueError, match="records all of its hidden state for the term 'vanishing gradient'"):
+        vanishing(*dropped)
+
+
+def plastic(is_recorded, key):
+    plasticity = ShortTermPlasticity.alternating(N_UNITS, is_recorded=is_recorded)
+    return LeakyRNN(2, N_UNITS, 2, tau=TAU, dt=DT, plasticity=plasticity, key=key)
 
 
 def test_bodies_and_settings_that_mean_nothing_are_refused(as_users_run, leaky_run):
