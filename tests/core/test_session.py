@@ -16,6 +16,7 @@ from popsim._compiled import map_trials
 from popsim.environment import Box
 from popsim.session import join_trials, separate_trials, split_time
 from popsim.tasks import Session
+from popsim.training.rules import TrialActivity, network_steps
 
 KEY, N = jax.random.key(0), 3
 
@@ -37,12 +38,16 @@ def test_a_session_is_its_trials_one_after_the_other(carry):
     n_steps = trials.timeline.n_steps
     assert session.timeline.n_steps == N * n_steps and session.inputs.shape == (N * n_steps, 1)
     apart = split_time(states, n_steps)
+    first_state = model.init(session, key=KEY)
+    steps = network_steps(TrialActivity(model, session, first_state, states))
+    before = split_time(steps.before, n_steps)
     hidden = model.init(of_trial(trials, 0), key=KEY).network
     for index in range(N):
         first = model.init(of_trial(trials, index), key=KEY)
         start = dataclasses.replace(first, network=hidden) if carry else first
         step_key = popsim.key_stream(jax.random.fold_in(KEY, index), "steps")
         state = start
+        np.testing.assert_allclose(state.network.hidden, before[index, 0], rtol=1e-5, atol=1e-6)
         for t in range(n_steps):
             at_step = of_trial(trials, index).at_step(trials.inputs[index, t], {})
             state = model.step(at_step, state, key=jax.random.fold_in(step_key, t))

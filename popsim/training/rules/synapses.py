@@ -165,6 +165,8 @@ class AbstractSynapticRule(AbstractModelUpdate):
 def network_steps(activity: TrialActivity) -> NetworkStep:
     """Return the steps of the network of a `NetworkModel` or a `SensorimotorLoop` in a trial.
 
+    In a session that does not carry the hidden state, each trial begins with that of the first.
+
     **Returns:** its inputs, and its hidden state before and after each step; the first axis is time.
     """
     model: Any = activity.model
@@ -172,6 +174,10 @@ def network_steps(activity: TrialActivity) -> NetworkStep:
     first = model.record(activity.initial_state).network.hidden
     hidden = activity.states.network.hidden
     before = jax.tree.map(lambda start, row: jnp.concatenate([start[None], row[:-1]]), first, hidden)
+    session = activity.trial.session
+    if session is not None and "hidden" not in session.carry:
+        n_steps = session.trials.timeline.n_steps
+        before = jax.tree.map(lambda start, row: row.at[::n_steps].set(start), first, before)
     unit_input = getattr(activity.states, "unit_input", None)
     return NetworkStep(model.network_inputs(activity.states, activity.trial), before, hidden, unit_input)
 
