@@ -6,11 +6,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
 from popsim._checks import (
     as_float_array,
     check_fraction,
+    check_non_negative_int,
     check_positive,
     check_positive_int,
     is_traced,
@@ -119,10 +120,13 @@ class DelayedMatchToSample(AbstractGoTask):
 
     A non-matching test is drawn uniformly from the other directions. There are two validation trials for
     each sample: the matching test, and the opposite one (with an odd number, one of the two nearest to it).
+    With `rotation` the task is the delayed match to rotated sample of Masse et al. 2019, Nat Neurosci
+    22:1159, where it is a quarter turn (checked in their code, nmasse/Short-term-plasticity-RNN).
 
     **Arguments:**
 
     - `n_directions`: the number of evenly spaced directions, at least two.
+    - `rotation`: by how many directions a test that matches is turned from the sample.
     - `yes_to`: "match", or "non-match" for delayed non-match to sample.
     - `match_probability`: the fraction of trials in which the test matches.
     - `noise`: sigma of each unit, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
@@ -134,6 +138,7 @@ class DelayedMatchToSample(AbstractGoTask):
     """
 
     n_directions: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=2)
+    rotation: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=0)
     yes_to: Literal["match", "non-match"] = eqx.field(static=True, kw_only=True, default="match")
     match_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
     noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.01)
@@ -148,6 +153,11 @@ class DelayedMatchToSample(AbstractGoTask):
         check_positive_int("n_directions", self.n_directions)
         if self.n_directions < 2:
             raise ValueError(f"`n_directions` must be at least 2, got {self.n_directions}.")
+        check_non_negative_int("rotation", self.rotation)
+        if self.rotation >= self.n_directions:
+            raise ValueError(
+                f"`rotation` must be less than the {self.n_directions} directions, got {self.rotation}."
+            )
         if self.yes_to not in ("match", "non-match"):
             raise ValueError(f"`yes_to` must be 'match' or 'non-match', got {self.yes_to!r}.")
         check_fraction("match_probability", self.match_probability)
@@ -163,20 +173,24 @@ class DelayedMatchToSample(AbstractGoTask):
         sample = jax.random.randint(key_stream(key, "sample"), (), 0, self.n_directions)
         match = jax.random.bernoulli(key_stream(key, "match"), self.match_probability)
         further = jax.random.randint(key_stream(key, "other"), (), 1, self.n_directions)
-        return sample, (sample + jnp.where(match, 0, further)) % self.n_directions
+        return sample, self._matching(sample + jnp.where(match, 0, further))
 
     def nominal(self) -> tuple[Array, ...]:
         sample, is_other = all_combinations(self.n_directions, 2)
-        return sample, (sample + is_other * (self.n_directions // 2)) % self.n_directions
+        return sample, self._matching(sample + is_other * (self.n_directions // 2))
 
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         sample, test = draws
         is_sample, is_test = timeline.in_epoch("sample"), timeline.in_epoch("test")
         stimulus = ring_activity(jnp.where(is_sample, sample, test), self.n_directions)
-        match = sample == test
+        match = test == self._matching(sample)
         choice = jnp.where(match == (self.yes_to == "match"), YES, NO)
         conditions = {"sample": sample, "test": test, "match": match}
         return self.go_trial(timeline, stimulus, is_sample | is_test, choice, conditions, key=key)
+
+    def _matching(self, sample: Int[Array, "*axes"]) -> Int[Array, "*axes"]:
+        """Return the test that matches a sample."""
+        return (sample + self.rotation) % self.n_directions
 
 
 PAIRS = ((18.0, 10.0), (22.0, 14.0), (26.0, 18.0), (30.0, 22.0), (34.0, 26.0))

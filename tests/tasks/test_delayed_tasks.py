@@ -57,16 +57,18 @@ def test_pairs_come_in_both_orders_and_the_faster_one_is_right(getkey):
     assert len({*zip(validation["f1"].tolist(), validation["f2"].tolist(), strict=True)}) == 10
 
 
-@pytest.mark.parametrize("yes_to", ["match", "non-match"])
-def test_a_test_matches_as_often_as_asked_and_yes_is_said_to_what_was_asked(yes_to, getkey):
-    task = DelayedMatchToSample(n_directions=5, yes_to=yes_to, match_probability=0.3, noise=0.0)
+@pytest.mark.parametrize(("yes_to", "rotation"), [("match", 0), ("non-match", 0), ("match", 2)])
+def test_a_test_matches_as_often_as_asked_and_yes_is_said_to_what_was_asked(yes_to, rotation, getkey):
+    task = DelayedMatchToSample(
+        n_directions=5, rotation=rotation, yes_to=yes_to, match_probability=0.3, noise=0.0
+    )
     trials = many_trials(task, getkey())
     sample, test, match = (trials.conditions[name] for name in ("sample", "test", "match"))
-    np.testing.assert_array_equal(sample == test, match)
+    np.testing.assert_array_equal((test - sample) % 5 == rotation, match)
     np.testing.assert_array_equal(trials.conditions["choice"] == 0, match == (yes_to == "match"))
     np.testing.assert_allclose(match.mean(), 0.3, atol=share_error(0.3, 2000))
     np.testing.assert_allclose(np.bincount(sample) / 2000, 0.2, atol=share_error(0.2, 2000))
-    steps = np.bincount((test - sample)[~match] % 5, minlength=5)[1:] / (~match).sum()
+    steps = np.bincount((test - sample - rotation)[~match] % 5, minlength=5)[1:] / (~match).sum()
     np.testing.assert_allclose(steps, 0.25, atol=share_error(0.25, (~match).sum()))
     for epoch, direction in (("sample", sample), ("test", test)):
         first = trials.timeline.epochs[epoch][:, 0]
@@ -108,6 +110,7 @@ def test_the_share_of_anti_trials_may_follow_a_schedule(getkey):
         (DelayedComparison, {"noise": -1.0}, "noise"),
         (DelayedComparison, {"duration": 1.2}, "duration"),
         (DelayedMatchToSample, {"n_directions": 1}, "n_directions"),
+        (DelayedMatchToSample, {"rotation": 2}, "rotation"),
         (DelayedMatchToSample, {"yes_to": "both"}, "yes_to"),
         (DelayedMatchToSample, {"match_probability": 2.0}, "match_probability"),
         (DelayedMatchToSample, {"noise": -1.0}, "noise"),
