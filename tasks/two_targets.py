@@ -72,7 +72,7 @@ class TwoTargetReaches(AbstractTask):
     - `loss`: the loss to train with.
     - `order`: "cue first", or "go first".
     - `distance`: the distance of the targets from the centre, in m; a number or a distribution.
-    - `separation`: the angle from target 1 to target 2, in rad; as `distance`. By default they are opposite.
+    - `separation`: the angle from target 1 to target 2, in rad, by default opposite; as `distance`.
     - `n_directions`: the number of directions of target 1; None for the whole circle.
     - `hold`, `targets`, `memory`, `cue`: the durations before the targets, of the targets, of the memory of
         them, and between colour and go cue, in seconds; as `distance`.
