@@ -61,11 +61,7 @@ _NEUROGYM = [
     ("MultiSensoryIntegration-v0", "", "evidence of two modalities adds up"),
     ("Null-v0", "", "an environment that asks for nothing"),
     ("OneTwoThreeGo-v0", "", "reproduce an interval that is shown twice"),
-    (
-        "PerceptualDecisionMaking-v0",
-        "perceptual-decision reaction-time-decision",
-        "the same inputs, in the first",
-    ),
+    ("PerceptualDecisionMaking-v0", "perceptual-decision reaction-time-decision", ""),
     ("PerceptualDecisionMakingDelayResponse-v0", "perceptual-decision", "with a `delay`"),
     ("PostDecisionWager-v0", "post-decision-wager", "the same times and rewards, in shorter delays"),
     ("ProbabilisticReasoning-v0", "", "shapes with weights of evidence"),
