@@ -15,6 +15,7 @@ from popsim.tasks import (
     library,
     memory,
     multi_task,
+    obstacles,
     players,
     reach_sequences,
     reaching,
@@ -26,6 +27,7 @@ from popsim.tasks import (
     tracking,
     trial_parts,
     two_step,
+    two_targets,
     wrappers,
 )
 from popsim.tasks.adaptation import *
@@ -39,6 +41,7 @@ from popsim.tasks.interception import *
 from popsim.tasks.library import *
 from popsim.tasks.memory import *
 from popsim.tasks.multi_task import *
+from popsim.tasks.obstacles import *
 from popsim.tasks.players import *
 from popsim.tasks.reach_sequences import *
 from popsim.tasks.reaching import *
@@ -50,6 +53,7 @@ from popsim.tasks.timing import *
 from popsim.tasks.tracking import *
 from popsim.tasks.trial_parts import *
 from popsim.tasks.two_step import *
+from popsim.tasks.two_targets import *
 from popsim.tasks.wrappers import *
 
 __all__: list[str] = []
@@ -64,6 +68,7 @@ __all__ += interception.__all__
 __all__ += library.__all__
 __all__ += memory.__all__
 __all__ += multi_task.__all__
+__all__ += obstacles.__all__
 __all__ += players.__all__
 __all__ += reach_sequences.__all__
 __all__ += reaching.__all__
@@ -75,4 +80,5 @@ __all__ += timing.__all__
 __all__ += tracking.__all__
 __all__ += trial_parts.__all__
 __all__ += two_step.__all__
+__all__ += two_targets.__all__
 __all__ += wrappers.__all__

@@ -19,6 +19,7 @@ from popsim.tasks.interactive_reaches import HeldReach
 from popsim.tasks.interception import GoBeforeYouKnow, Interception
 from popsim.tasks.memory import DelayedComparison, DelayedMatchToSample, DelayedResponse
 from popsim.tasks.multi_task import MultiTask
+from popsim.tasks.obstacles import ObstacleAvoidance
 from popsim.tasks.reach_sequences import SequentialReaches, TargetJump
 from popsim.tasks.reaching import CenterOutReaches, DelayedReaches, RandomReaches
 from popsim.tasks.timed_decisions import PostDecisionWager, ReactionTimeDecision
@@ -26,6 +27,7 @@ from popsim.tasks.timed_responses import AntiResponse, GoNoGo
 from popsim.tasks.timing import ReadySetGo, SineGeneration
 from popsim.tasks.tracking import PosturalHold, RandomWalk, Tracking
 from popsim.tasks.two_step import TwoStepTask
+from popsim.tasks.two_targets import TwoTargetReaches
 from popsim.tasks.wrappers import WithInterventions
 
 __all__ = ["COGNITIVE_TASKS", "REWARD_TASKS", "TASKS", "MotorTask", "register_task"]
@@ -243,6 +245,8 @@ MOTOR_TASKS: dict[str, Callable[..., AbstractTask]] = {
     "delayed-reaches": MotorTask(DelayedReaches),
     "sequential-reaches": MotorTask(SequentialReaches),
     "target-jump": MotorTask(TargetJump),
+    "two-target-reaches": MotorTask(TwoTargetReaches),
+    "obstacle-avoidance": MotorTask(ObstacleAvoidance),
     "tracking": MotorTask(Tracking),
     "tracking-random-walk": MotorTask(_random_walk),
     "postural-hold": MotorTask(_hold_under_pulses),

@@ -14,6 +14,7 @@ from pathlib import Path
 import matplotlib
 import zensical
 from library_files import library_nav, write_library
+from name_tables import write_name_tables
 from reference_files import reference_nav, write_reference
 from source_files import DOCS, REPOSITORY, copy_sources
 
@@ -54,6 +55,7 @@ def build_site(folder: Path, drawn: Collection[str] | None = None) -> None:
     config = folder / CONFIG
     config.write_text(json.dumps(_configuration()))
     copy_sources(docs)
+    write_name_tables(docs)
     write_library(docs, TASKS if drawn is None else drawn)
     write_reference(docs)
     zensical.build(str(config.resolve()), {"clean": True, "strict": True})

@@ -23,6 +23,7 @@ import popsim
 from popsim.analysis.figures import figure_style
 from popsim.cli._tasks import task_figure
 from popsim.experiments import PLANTS
+from popsim.experiments.task_arguments import task_arguments
 from popsim.muscles import AbstractActivation, AbstractMuscle, AbstractRigidTendonMuscle
 from popsim.muscles.paths import AbstractMusclePath
 from popsim.networks import NETWORKS, AbstractNetwork, build_network
@@ -32,7 +33,7 @@ from popsim.plants import AbstractPlant
 from popsim.schedules import LAST_BATCH
 from popsim.task import AbstractTask
 from popsim.task_description import TaskDescription, innermost_task, named_task
-from popsim.tasks.library import COGNITIVE_TASKS, MOTOR_TASKS, TASKS, task_definition
+from popsim.tasks.library import COGNITIVE_TASKS, MOTOR_TASKS, REWARD_TASKS, TASKS, task_definition
 from popsim.training import AbstractGradient, AbstractModelUpdate
 
 N_TRIALS = 3
@@ -101,10 +102,29 @@ def _task_parts(name: str, trials: list[str]) -> list[str]:
         f'`popsim.tasks.TASKS["{name}"]()` makes a {_task_title(name)}; `popsim show-task {name}` draws more '
         "trials.",
         *trials,
+        *_argument_parts(name),
         "## Default loss",
         "The sum of these terms, each times its weight.",
         table(("term", "weight", "made by"), terms),
     ]
+
+
+def _argument_parts(name: str) -> list[str]:
+    """Return the section on the arguments that are plain values."""
+    definition = task_definition(name)
+    rows = [
+        (f"`{argument.name}`", f"`{argument.default!r}`", docstring_text(argument.help))
+        for argument in task_arguments(definition)
+    ]
+    intro = (
+        f"Options of `popsim train {name}`, and arguments in Python, where what is drawn in each trial is a "
+        "number or a distribution of `popsim.distributions`."
+    )
+    kind = type(innermost_task(TASKS[name]())).__name__
+    further = f"[`{kind}`][popsim.tasks.{kind}] has those that are no plain values, `loss` among them."
+    return (
+        ["## Arguments", intro, table(("argument", "default", "what it is"), rows), further] if rows else []
+    )
 
 
 def _number(weight: Any) -> str:
@@ -188,7 +208,12 @@ def _task_overview() -> str:
         return [(f"[{name}]({name}.md)", _task_summary(name)) for name in tasks]
 
     parts = ["# Tasks", "The tasks of the library by the names that the command line takes."]
-    for title, tasks in (("Motor tasks", MOTOR_TASKS), ("Cognitive tasks", COGNITIVE_TASKS)):
+    families = {
+        "Motor tasks": MOTOR_TASKS,
+        "Cognitive tasks": COGNITIVE_TASKS,
+        "Tasks that pay rewards": REWARD_TASKS,
+    }
+    for title, tasks in families.items():
         parts += [f"## {title}", table(("task", "what is asked"), rows(tasks))]
     kinds = table(("class", "what is asked"), name_rows(_subclasses("popsim.tasks", AbstractTask)))
     return "\n\n".join([*parts, "## Classes", "Of these, and of tasks made from other tasks:", kinds]) + "\n"

@@ -347,15 +347,20 @@ class Init:
 class List:
     """Print the available experiments, tasks, plants and networks."""
 
+    like: Annotated[str | None, tyro.conf.arg(metavar="LIBRARY")] = None
+    """print the tasks of another library with those of popsim that are like them: of neurogym, psychrnn,
+    braintools or neuralrnn"""
     json: AsJson = False
 
     def run(self) -> None:
         """Print the lists."""
-        from popsim.cli._tasks import listed, print_lists
-
-        if not self.json:
-            print_lists()
-            return
         from popsim.cli._as_json import print_json
+        from popsim.cli._tasks import library_named, listed, print_library, print_lists
 
-        print_json({title.partition(" (")[0]: summaries for title, summaries in listed().items()})
+        library = None if self.like is None else library_named(self.like)
+        if not self.json:
+            print_lists() if library is None else print_library(library)
+        elif library is None:
+            print_json({title.partition(" (")[0]: summaries for title, summaries in listed().items()})
+        else:
+            print_json(library)

@@ -13,6 +13,7 @@ from popsim._text_checks import suggestion
 from popsim._text_tables import align
 from popsim.analysis.figures import draw_task_trials, figure_style, task_trial_rows
 from popsim.analysis.figures.style import is_figure, write_figure
+from popsim.cli._counterparts import LIBRARIES, Library
 from popsim.experiments import EXPERIMENTS, PLANTS
 from popsim.networks import NETWORKS
 from popsim.randomness import check_seed, seed_key
@@ -96,6 +97,21 @@ def print_lists() -> None:
     """Print the experiments, tasks, plants and networks, with summaries; those of others with a module."""
     for title, summaries in listed().items():
         _print(title, summaries)
+
+
+def library_named(name: str) -> Library:
+    """Return the library of this name, such as "neurogym"."""
+    if name.lower() not in LIBRARIES:
+        raise ValueError(
+            f"`like` must be one of {', '.join(LIBRARIES)}, got {name!r}.{suggestion(name, [*LIBRARIES])}"
+        )
+    return LIBRARIES[name.lower()]
+
+
+def print_library(library: Library) -> None:
+    """Print the tasks of another library, each with those of popsim that are like it and a note."""
+    rows = [(f"  {task.name}", ", ".join(task.popsim) or "none", task.note) for task in library.tasks]
+    print("\n".join(align([(f"{library.title} {library.version}", "popsim", ""), *rows])))
 
 
 def listed() -> dict[str, dict[str, str]]:

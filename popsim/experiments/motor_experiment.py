@@ -177,7 +177,7 @@ def _scaling(plant: AbstractPlant, posture: Array, felt: tuple[float, float]) ->
 
 
 def _places(trials: Trial, plant: AbstractPlant) -> list[str]:
-    """Return the names of what is received as the position of a target: "target", "target 1", and so on."""
+    """Return the names of what is received as a position: "target", "target 1", …, and "obstacle"."""
     (space,) = plant.workspace.center.shape
-    sizes = network_input_names(trials)
-    return [name for name, size in sizes.items() if name.split()[:1] == ["target"] and size == space]
+    sizes, places = network_input_names(trials), (["target"], ["obstacle"])
+    return [name for name, size in sizes.items() if name.split()[:1] in places and size == space]

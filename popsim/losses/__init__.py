@@ -8,6 +8,7 @@
 | `FinalState` | both at the last time step | m² |
 | `Straightness` | the distance of the cursor from the line from start to target | m² |
 | `Hold` | the distance of the cursor from start or target, in a window | m² |
+| `ObstacleEntry` | how deep the cursor is in an obstacle | m² |
 | `Acceleration`, `Jerk` | of the hand | m²/s⁴, m²/s⁶ |
 | `MuscleActivation` | the activation of muscles, from 0 to 1 | 1 |
 | `MuscleForce`, `MuscleForceChange` | force in maximal isometric forces, and its rate of change | 1, 1/s² |
@@ -31,9 +32,10 @@ steps: `InWindow(window)`, `PowerProfile(exponent, window=window)`, `LateInEpoch
 empty. `popsim.FunctionTerm(name, function)` makes a term of any function.
 """
 
-from popsim.losses import effort, jacobians, output, profiles, reach, reinforcement
+from popsim.losses import effort, jacobians, obstacles, output, profiles, reach, reinforcement
 from popsim.losses.effort import *
 from popsim.losses.jacobians import *
+from popsim.losses.obstacles import *
 from popsim.losses.output import *
 from popsim.losses.profiles import *
 from popsim.losses.reach import *
@@ -42,6 +44,7 @@ from popsim.losses.reinforcement import *
 __all__: list[str] = []
 __all__ += effort.__all__
 __all__ += jacobians.__all__
+__all__ += obstacles.__all__
 __all__ += output.__all__
 __all__ += profiles.__all__
 __all__ += reach.__all__

@@ -261,6 +261,17 @@ def bandits(x):
     )
 
 
+def around(x):
+    """Reaches around an obstacle, all numbers times x."""
+    task = tasks.ObstacleAvoidance(plants.PointMass().workspace, n_directions=2, duration=0.04)
+    return scaled(task.validation_trials(), x)
+
+
+def to_two_targets(x):
+    """Reaches to one of two targets, all numbers times x."""
+    return scaled(tasks.TwoTargetReaches(plants.PointMass().workspace, n_directions=4).validation_trials(), x)
+
+
 PURE = {
     "losses.returns": lambda x: popsim.losses.returns(jnp.stack([x, 2 * x]), 0.9),
     "tasks.play": lambda x: tasks.play(tasks.RandomPlayer(2), bandits(x), key=jax.random.key(0)).record,
@@ -377,6 +388,10 @@ PURE = {
     "tasks.load_pulses": lambda x: tasks.load_pulses(x, n_directions=4),
     "tasks.random_curl_fields": lambda x: drawn(tasks.random_curl_fields(x), x),
     "tasks.random_forces": lambda x: drawn(tasks.random_forces(x), x),
+    "tasks.obstacle_clearance": lambda x: tasks.obstacle_clearance(x * jnp.ones((8, 4, 2)), around(x)),
+    "tasks.obstacle_reach_loss": lambda x: scaled(tasks.obstacle_reach_loss(), x),
+    "tasks.reached_target": lambda x: tasks.reached_target(x * jnp.ones((8, 4, 2)), to_two_targets(x)),
+    "tasks.shortest_path_length": lambda x: tasks.shortest_path_length(around(x)),
     "tasks.reach_loss": lambda x: scaled(tasks.reach_loss(), x),
     "tasks.reach_trial": lambda x: tasks.reach_trial(x * jnp.ones(2), 2 * x * jnp.ones(2), n_steps=2, dt=DT),
     "tasks.sequential_reach_loss": lambda x: scaled(tasks.sequential_reach_loss(), x),

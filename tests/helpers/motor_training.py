@@ -21,7 +21,7 @@ def build_loop(task, interventions):
     scaling = {"vision": popsim.Scaling(jnp.zeros(4), jnp.array([0.1, 0.1, 0.5, 0.5]))} | {
         name: popsim.Scaling(WORKSPACE.center, WORKSPACE.half_widths)
         for name in trials.inputs
-        if name.startswith("target") and trials.inputs[name].shape[-1] == 2
+        if name.split()[0] in ("target", "obstacle") and trials.inputs[name].shape[-1] == 2
     }
 
     def build(key):
@@ -50,6 +50,12 @@ def train_motor(task, n_batches, interventions=(), *, learning_rate=1e-2, batch_
         key=jax.random.key(1),
     )
     return untrained, trained
+
+
+def states_of_drawn(ensemble, task, n_drawn):
+    """States of all members in trials drawn as for training, and these trials."""
+    trials = popsim.sample_trials(task, n_drawn, batch=0, key=jax.random.key(3))
+    return popsim.evaluate_ensemble(ensemble, task, trials=trials, key=jax.random.key(2)).states, trials
 
 
 def distance_to_target(ensemble, task, *, n_drawn=0):

@@ -23,6 +23,7 @@ OF_BODY = [
     losses.FinalState(),
     losses.Straightness(),
     losses.Hold(popsim.windows.Between(0.02, 0.07)),
+    losses.ObstacleEntry(),
     losses.Acceleration(),
     losses.Jerk(),
     losses.MuscleActivation(),
@@ -63,9 +64,10 @@ def with_body():
     center = body.workspace.center
     plain = reach(N_STEPS, start=center, target=center + 0.05)
     target = jax.tree.map(lambda leaf: leaf[-1], plain.targets)
-    parts = {"init": plain.init, "inputs": plain.inputs, "targets": plain.targets}
+    obstacle = {"obstacle": plain.inputs["target"], "obstacle radius": jnp.full((N_STEPS, 1), 0.2)}
+    parts = {"init": plain.init, "inputs": plain.inputs | obstacle, "targets": plain.targets}
     trial = trial_with(Follow(target), n_steps=N_STEPS, **parts)
-    network = popsim.networks.LeakyRNN(4, 5, 6, tau=0.05, output_fn=jax.nn.sigmoid, key=KEY)
+    network = popsim.networks.LeakyRNN(7, 5, 6, tau=0.05, output_fn=jax.nn.sigmoid, key=KEY)
     model = popsim.SensorimotorLoop(network, body, {}, dt=DT)
     return popsim.simulate(model, trial, key=KEY), trial, model
 

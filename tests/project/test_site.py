@@ -1,6 +1,7 @@
 """The site of documentation is built without a warning, is whole, and works in a browser, offline."""
 
 import dataclasses
+import html
 import importlib
 import inspect
 import json
@@ -17,6 +18,8 @@ import browser
 import pytest
 
 import popsim
+from popsim.cli._counterparts import LIBRARIES
+from popsim.experiments.task_arguments import task_arguments
 
 ROOT = Path(popsim.__file__).resolve().parents[1]
 DRAWN = ("center-out", "perceptual-decision")
@@ -135,6 +138,25 @@ def test_every_task_has_its_page(site):
         for heading in ("Inputs", "Targets", "Epochs", "Conditions"):
             assert f'id="{heading.lower()}"' in text, (name, heading)
         assert "<svg" in (site / "library" / "tasks" / f"{name}.svg").read_text()
+
+
+def test_the_pages_of_tasks_have_the_arguments_with_their_defaults(site):
+    for name, build in popsim.tasks.TASKS.items():
+        text = (site / "library" / "tasks" / f"{name}.html").read_text()
+        section = text.partition('id="arguments"')[2].partition('id="default-loss"')[0]
+        for argument in task_arguments(getattr(build, "build", build)):
+            assert f"<code>{argument.name}</code>" in section, (name, argument.name)
+            assert f"<code>{html.escape(repr(argument.default), quote=False)}</code>" in section, name
+
+
+def test_the_names_of_other_libraries_stand_on_their_page_with_links(documents, site):
+    page = site / "coming_from" / "task_names.html"
+    text = page.read_text()
+    for library in LIBRARIES.values():
+        assert all(f"<code>{task.name}</code>" in text for task in library.tasks), library.title
+    alike = {name for library in LIBRARIES.values() for task in library.tasks for name in task.popsim}
+    assert {f"../library/tasks/{name}.html" for name in alike} <= set(documents[page].links)
+    assert "<!-- tasks of" not in text
 
 
 def test_every_link_leads_to_a_page_and_an_anchor(documents):

@@ -13,11 +13,13 @@ from popsim import PerMember
 from popsim.distributions import Uniform
 from popsim.tasks import (
     DelayedReaches,
+    ObstacleAvoidance,
     PosturalHold,
     RandomWalk,
     SequentialReaches,
     TargetJump,
     Tracking,
+    TwoTargetReaches,
 )
 
 TASKS = {
@@ -27,6 +29,8 @@ TASKS = {
     "sinusoids": Tracking,
     "walk": lambda workspace, **options: Tracking(workspace, RandomWalk(), **options),
     "hold": PosturalHold,
+    "obstacle": lambda workspace, **options: ObstacleAvoidance(workspace, n_directions=None, **options),
+    "two targets": TwoTargetReaches,
 }
 BODIES = [
     pytest.param(popsim.plants.TwoLinkArm.arm26_skeleton, id="arm"),
@@ -84,6 +88,8 @@ def test_the_key_decides_the_trial_whatever_is_drawn_beside_it(build_task, getke
         (DelayedReaches, {"distance": PerMember([0.05, 0.1])}),
         (SequentialReaches, {"reach": PerMember([0.3, 0.6])}),
         (TargetJump, {"jump_probability": PerMember([0.0, 1.0])}),
+        (ObstacleAvoidance, {"radius": PerMember([0.02, 0.03]), "obstacle_probability": 1.0}),
+        (TwoTargetReaches, {"separation": PerMember([1.0, 2.0])}),
         (Tracking, {"ramp": PerMember([0.1, 1.0])}),
         (PosturalHold, {"hold": Uniform(PerMember([0.1, 0.5]), PerMember([0.2, 0.6]))}),
     ],
