@@ -37,21 +37,21 @@ def draw_figure(
     **Arguments:**
 
     - `folder`: where it is written; made if it does not exist.
-    - `memories`: of networks that are "plastic" and "plain", and of the "turned" match.
+    - `memories`: of networks that are "plastic" and "plain".
     - `epochs`: the durations of fixation, sample and delay, in seconds.
     - `n_directions`: how many samples there are.
 
     **Returns:** the files.
     """
-    kinds = {kind: memories[kind] for kind in ("plastic", "plain", "turned")}
+    kinds = {kind: memories[kind] for kind in ("plastic", "plain")}
     with figure_style():
-        figure, axes = plt.subplots(1, 4, figsize=(7.0, 2.2), layout="constrained")
+        figure, axes = plt.subplots(1, 3, figsize=(7.0, 2.4), layout="constrained")
         for ax, (kind, of_kind) in zip(axes, kinds.items(), strict=False):
             draw_decoded(ax, of_kind, epochs, n_directions)
             ax.set_title(kind, fontsize=8)
         axes[0].legend(loc="lower right", handlelength=1.2, labelspacing=0.2)
-        draw_exchanges(axes[3], kinds)
-        for letter, ax in zip("abcd", axes, strict=True):
+        draw_exchanges(axes[2], kinds)
+        for letter, ax in zip("abc", axes, strict=True):
             ax.set_title(letter, loc="left", fontweight="bold", fontsize=9)
         files = save_figure(figure, folder, "short_term_plasticity")
         plt.close(figure)
@@ -72,7 +72,7 @@ def draw_decoded(ax: Axes, memories: Memories, epochs: tuple[float, float, float
 
 def draw_exchanges(ax: Axes, memories: Mapping[str, Memories]) -> None:
     """The accuracy of choices by what was exchanged between trials at the end of the delay."""
-    for shift, marker, (kind, of_kind) in zip((-0.2, 0.0, 0.2), "os^", memories.items(), strict=True):
+    for shift, marker, (kind, of_kind) in zip((-0.12, 0.12), "os", memories.items(), strict=True):
         style = {"ls": "", "marker": marker, "ms": 3.5, "mfc": "none", "mew": 0.8}
         for place, (part, accuracies) in enumerate(of_kind.accuracies.items()):
             color = COLORS.get(part, "k")
