@@ -24,6 +24,7 @@ KEY = jax.random.key(0)
 
 WRONG_SHAPES = {
     "plants": lambda: popsim.plants.PointMass().rest_state(jnp.zeros((3, 2))),
+    "muscles": lambda: popsim.muscles.arm26_muscles().force_share(jnp.ones(6), jnp.ones(6), jnp.ones(5)),
     "networks": lambda: popsim.networks.GRUNetwork(2, 5, 3, key=KEY).init(key=jax.random.split(KEY)),
     "training": lambda: popsim.training.sgd(jnp.zeros((2, 2))),
     "analysis": lambda: popsim.analysis.dynamics.modes(np.zeros((2, 3))),

@@ -58,7 +58,7 @@ def test_a_unit_fluctuates_by_the_noise_of_its_inputs_at_any_dt(tau):
     network = LeakyRNN(2, 4, 1, dt=0.01, tau=jnp.array(tau), gain=0.0, input_noise_std=noise, key=KEY)
     stationary = np.sqrt(np.asarray(network.input_weights) ** 2 @ np.asarray(noise) ** 2)
     for each in (network, network.with_dt(0.02), network.with_dt(0.005)):
-        found = after(each, 1.2, jnp.zeros(4), 20_000)
+        found = after(each, 4 * np.max(tau), jnp.zeros(4), 20_000)
         np.testing.assert_allclose(found.std(axis=0), stationary, rtol=0.025)  # 5 standard errors
     covariance = np.asarray(network.input_weights * noise**2 @ network.input_weights.T)
     if np.ndim(tau) == 0:  # units share the noise

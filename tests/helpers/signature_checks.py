@@ -1,7 +1,7 @@
-"""Check calls of popsim against their signatures: by jaxtyping where these name shapes, else by beartype.
+"""Check calls of popsim against their signatures: by beartype, in a context of jaxtyping for shapes.
 
-jaxtyping's own decorator took a third of the time of the tests in memory, most of it to compile checks of
-functions that are never called, or anew at each call of the function that they stand in.
+jaxtyping's own decorator took a third of the time of the tests in memory: it compiles checks of functions
+that are never called, binds all arguments at each call, and checks them once more with what is returned.
 """
 
 import dataclasses
@@ -13,19 +13,19 @@ import typing
 import beartype
 import jaxtyping
 
-_CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"  # an int is a float
-_check_types = beartype.beartype(
+_check = beartype.beartype(  # an int is a float
     conf=beartype.BeartypeConf(is_pep484_tower=True, violation_type=jaxtyping.TypeCheckError)
 )
-_check_shapes = jaxtyping.jaxtyped
+_sizes_of_call = jaxtyping.jaxtyped("context")  # within it, equal names of axes are equal sizes
+_check_generator = functools.partial(jaxtyping.jaxtyped, typechecker=_check)
 # The globals of what is put around a function: popsim's warnings name the first frame that is not popsim's.
-_AS_POPSIM = {"jaxtyping": jaxtyping, "__name__": "popsim"}
+_AS_POPSIM = {"jaxtyping": jaxtyping, "_sizes_of_call": _sizes_of_call, "__name__": "popsim"}
 
 
 def check_signatures(package: str) -> None:
     """Check the calls of functions and dataclasses of modules that are imported from now on."""
     jaxtyping.jaxtyped = _decorator  # by which the hook decorates
-    jaxtyping.install_import_hook(package, _CHECKER)
+    jaxtyping.install_import_hook(package, "beartype.beartype")
 
 
 def _decorator(*, typechecker):
@@ -40,29 +40,39 @@ def _decorator(*, typechecker):
             # Only what `dataclass` has made: one that is written out in the class is checked already.
             made_here = inspect.isfunction(constructor) and constructor.__code__.co_filename == "<string>"
             if dataclasses.is_dataclass(target) and made_here:
-                target.__init__ = _checked(constructor, typechecker)
+                target.__init__ = _checked(constructor)
             return target
-        return target if "<locals>" in target.__qualname__ else _checked(target, typechecker)
+        return target if "<locals>" in target.__qualname__ else _checked(target)
 
     return decorate
 
 
-def _checked(function, typechecker):
+def _checked(function):
     """Return a function that makes its check when it is first called."""
     annotations = dict(function.__annotations__)  # which Equinox changes to those of converters
+    with_shapes = any(map(_names_shapes, annotations.values()))
+    # Beartype checks one when its first value is taken, which may be in the context of another call.
+    is_generator = with_shapes and inspect.isgeneratorfunction(function)
 
     @functools.cache
     def with_check():
         function.__annotations__ = annotations
-        if any(map(_names_shapes, function.__annotations__.values())):
-            return _check_shapes(function, typechecker=typechecker)
-        return _check_types(function)
+        return (_check_generator if is_generator else _check)(function)
 
     def call(*arguments, **options):
         __tracebackhide__ = True
-        run = function if jaxtyping.config.jaxtyping_disable else with_check()
-        return run(*arguments, **options)
+        if jaxtyping.config.jaxtyping_disable:
+            return function(*arguments, **options)
+        return with_check()(*arguments, **options)
 
+    def call_with_shapes(*arguments, **options):
+        __tracebackhide__ = True
+        if jaxtyping.config.jaxtyping_disable:
+            return function(*arguments, **options)
+        with _sizes_of_call:
+            return with_check()(*arguments, **options)
+
+    call = call_with_shapes if with_shapes and not is_generator else call
     return functools.wraps(function)(types.FunctionType(call.__code__, _AS_POPSIM, closure=call.__closure__))
 
 

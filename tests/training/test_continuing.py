@@ -1,4 +1,5 @@
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -25,9 +26,10 @@ def test_training_continues_from_an_optimizer_state_as_if_never_stopped():
 
 
 def test_without_the_optimizer_state_it_is_not_the_same():
-    half, first = train(5)
-    rest, _ = train(8, ensemble=half, start_batch=5)
-    kept, _ = train(8, ensemble=half, start_batch=5, opt_state=first.opt_state)
+    trainer = TaskTrainer(SCHEDULED)
+    half, first = train(5, trainer=trainer)
+    rest, _ = train(8, trainer=trainer, ensemble=half, start_batch=5)
+    kept, _ = train(8, trainer=trainer, ensemble=half, start_batch=5, opt_state=first.opt_state)
     assert not np.array_equal(rest.network.bias, kept.network.bias)
 
 
@@ -64,9 +66,11 @@ def test_bad_ways_to_continue_are_refused(name, options):
 
 
 def test_an_optimizer_state_of_other_members_is_refused():
-    _, first = train(2, n_members=3)
+    trainer = TaskTrainer(SCHEDULED)
+    ensemble, first = train(2, trainer=trainer)
+    of_three = jax.tree.map(lambda leaf: leaf[jnp.asarray([0, 1, 1])], first.opt_state)
     with pytest.raises(ValueError, match="opt_state.*shape"):
-        train(4, opt_state=first.opt_state, start_batch=2)
-    one = member_of(first.opt_state, 0)
-    model = popsim.member(train(2)[0], 0)
-    assert jax.tree.leaves(train(3, n_members=0, ensemble=model, opt_state=one, start_batch=2)[1].opt_state)
+        train(4, trainer=trainer, opt_state=of_three, start_batch=2)
+    one = {"opt_state": member_of(first.opt_state, 0), "start_batch": 2}
+    _, last = train(3, n_members=0, trainer=trainer, ensemble=popsim.member(ensemble, 0), **one)
+    assert jax.tree.leaves(last.opt_state)

@@ -91,7 +91,7 @@ def test_nothing_is_said_of_healthy_members(healthy):
 
 def test_raise_names_the_member_and_the_batch():
     with pytest.raises(NonfiniteError, match=f"member {BAD}.*batch {FROM}"):
-        train(6, n_members=3, task=task(np.nan), trainer=TaskTrainer(OPTIMIZER, nonfinite="raise"))
+        train_three(poisoned=task(np.nan), trainer=TaskTrainer(OPTIMIZER, nonfinite="raise"))
 
 
 def poisoned_gradients(member, leaf, value):

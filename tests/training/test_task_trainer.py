@@ -186,10 +186,11 @@ def test_losses_are_printed_at_log_points(capsys):
         assert row == [str(entry.batch), *(f"{np.mean(loss):.3g}" for loss in losses)]
 
 
-def test_callbacks_are_called_right_after_their_batch(module_setup):
+def test_callbacks_are_called_right_after_their_batch():
     seen = []
-    trainer = TaskTrainer(TRAINER.optimizer, log_fns=[lambda entry: seen.append(entry.batch)])
-    train(module_setup, 6, trainer=trainer, log_step=2, batch_callbacks={2: [lambda: seen.append("after 2")]})
+    trainer = TaskTrainer(small_training.OPTIMIZER, log_fns=[lambda entry: seen.append(entry.batch)])
+    callbacks = {2: [lambda: seen.append("after 2")]}
+    small_training.train(6, trainer=trainer, log_step=2, batch_callbacks=callbacks)
     assert seen == [1, "after 2", 3, 5]
 
 
