@@ -135,7 +135,7 @@ def go_log_odds(task: DelayedGoNoGo, inputs: Mapping[str, Array]) -> Float[Array
 
 
 class SignalDetection(AbstractGoTask):
-    """Noise in which half of the trials have a brief signal at an unknown time: report whether it was there.
+    """A brief signal at an unknown time in noise, in half of the trials: report whether it was there.
 
     The signal, the noise and the times of NeuroGym's `Detection`, there with a response at any time and an
     epoch "stimulus" that lasts 0.5 to 1.5 s. Here the response follows the go cue. (Trials without a signal

@@ -31,9 +31,9 @@ OFFERS = (
 class EconomicChoice(AbstractGoTask):
     """Two juices in different quantities: after the go cue, choose the offer of higher value.
 
-    The task of Padoa-Schioppa & Assad 2006, Nature 441:223. Offers, the value of juice A and times are those
-    of NeuroGym's `EconomicDecisionMaking`, the offers those of frsong/pyrl, too, which trains networks until
-    they take the better offer in 95 % of the trials (not compared with the paper).
+    The task of Padoa-Schioppa & Assad 2006, Nature, doi:10.1038/nature04676 (not compared with the paper).
+    Offers, the value of juice A and times are those of NeuroGym's `EconomicDecisionMaking`, the offers those
+    of frsong/pyrl, too, which trains networks until they take the better one in 95 % of the trials.
 
     - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (6), shown in the epoch "offer" with white noise:
         whether the first offer is A, and B, whether the second one is A, and B, and the quantities of the

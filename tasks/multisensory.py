@@ -33,10 +33,10 @@ def _event_rates() -> Choice:
 class MultisensoryIntegration(AbstractGoTask):
     """A rate that is seen, heard, or both: after the go cue, report whether it is low or high.
 
-    The task of Raposo, Kaufman & Churchland 2014, Nat Neurosci 17:1784. Rates, boundary, times and noise are
-    those of frsong/pyrl, which trains networks until they are right in 80 % of the trials (not compared with
-    the paper). NeuroGym's `MultiSensoryIntegration` divides one coherence between two streams that always
-    agree, so that their plain sum is best.
+    The task of Raposo, Kaufman & Churchland 2014, Nat Neurosci, doi:10.1038/nn.3865 (not compared with the
+    paper). Rates, boundary, times and the ratio of evidence to noise are those of frsong/pyrl, which trains
+    networks until they are right in 80 % of the trials. NeuroGym's `MultiSensoryIntegration` divides one
+    coherence between two streams that always agree, so that their plain sum is best.
 
     - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (2: visual, auditory), shown in the epoch
         "stimulus": rate / boundary - 1 plus white noise, or 0 without noise where the stream is absent.

@@ -69,10 +69,10 @@ class AbstractPulses(AbstractGoTask):
 class PulseDecision(AbstractPulses):
     """Bins of time with or without a pulse on each side: after the go cue, report where there were more.
 
-    The flashes of Scott, Constantinople, Erlich, Tank & Brody 2015, eLife 4:e11308, as NeuroGym's
-    `PulseDecisionMaking`: a pulse, if there is one, begins a bin of 0.25 s. The 0.5 s before the first bin
-    and after the last one are those of the same task in the legend of figure 2 of PMC9453285, where the side
-    with more flashes is rewarded.
+    The flashes of Scott et al. 2015, eLife 4:e11308, as NeuroGym's `PulseDecisionMaking`: a pulse, if there
+    is one, begins a bin of 0.25 s. The 0.5 s before the first bin and after the last one are those of the
+    same task in the legend of figure 2 of PMC9453285, where the side with more flashes is rewarded (not
+    compared with the text of either paper). NeuroGym has no delay after the last bin.
 
     - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (2: left, right), 1 in the first time step of a
         bin with a pulse, plus white noise.

@@ -133,9 +133,12 @@ def test_the_detection_of_a_signal_at_a_known_time_is_a_discrimination():
         known = tasks.detection_accuracy(d_prime, 1, 0.2)
         np.testing.assert_allclose(known, tasks.discrimination_accuracy(d_prime, 0.2), rtol=1e-6)
         assert 0.5 < tasks.detection_accuracy(d_prime, 8) < tasks.detection_accuracy(d_prime, 4) < known
-    for bad, name in (((0.0,), "d_prime"), ((1.0, 0), "n_onsets"), ((1.0, 1, 1.0), "probability")):
-        with pytest.raises(ValueError, match=f"`{name}`"):
-            tasks.detection_accuracy(*bad)
+
+
+@pytest.mark.parametrize("name, value", [("d_prime", 0.0), ("n_onsets", 0), ("probability", 1.0)])
+def test_bad_signals_are_refused_by_name(name, value, as_users_run):
+    with pytest.raises(ValueError, match=f"`{name}`"):
+        tasks.detection_accuracy(**{"d_prime": 1.0, name: value})
 
 
 def test_categories_are_halves_of_the_circle_and_match_as_often_as_both_are_known():
