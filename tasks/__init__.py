@@ -8,15 +8,21 @@ from popsim.tasks import (
     bandits,
     choice_parts,
     decisions,
+    detection,
+    dual_matching,
+    economic_choice,
     flip_flop,
     ideal_decisions,
     interactive_reaches,
     interception,
     library,
+    matching,
     memory,
     multi_task,
+    multisensory,
     obstacles,
     players,
+    pulses,
     reach_sequences,
     reaching,
     selected_environment,
@@ -34,15 +40,21 @@ from popsim.tasks.adaptation import *
 from popsim.tasks.bandits import *
 from popsim.tasks.choice_parts import *
 from popsim.tasks.decisions import *
+from popsim.tasks.detection import *
+from popsim.tasks.dual_matching import *
+from popsim.tasks.economic_choice import *
 from popsim.tasks.flip_flop import *
 from popsim.tasks.ideal_decisions import *
 from popsim.tasks.interactive_reaches import *
 from popsim.tasks.interception import *
 from popsim.tasks.library import *
+from popsim.tasks.matching import *
 from popsim.tasks.memory import *
 from popsim.tasks.multi_task import *
+from popsim.tasks.multisensory import *
 from popsim.tasks.obstacles import *
 from popsim.tasks.players import *
+from popsim.tasks.pulses import *
 from popsim.tasks.reach_sequences import *
 from popsim.tasks.reaching import *
 from popsim.tasks.selected_environment import *
@@ -61,15 +73,21 @@ __all__ += adaptation.__all__
 __all__ += bandits.__all__
 __all__ += choice_parts.__all__
 __all__ += decisions.__all__
+__all__ += detection.__all__
+__all__ += dual_matching.__all__
+__all__ += economic_choice.__all__
 __all__ += flip_flop.__all__
 __all__ += ideal_decisions.__all__
 __all__ += interactive_reaches.__all__
 __all__ += interception.__all__
 __all__ += library.__all__
+__all__ += matching.__all__
 __all__ += memory.__all__
 __all__ += multi_task.__all__
 __all__ += obstacles.__all__
+__all__ += multisensory.__all__
 __all__ += players.__all__
+__all__ += pulses.__all__
 __all__ += reach_sequences.__all__
 __all__ += reaching.__all__
 __all__ += session.__all__

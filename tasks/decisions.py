@@ -93,6 +93,7 @@ class AbstractGoTask(AbstractTask):
         *,
         n_choices: int = 2,
         inputs: Mapping[str, Array] = MappingProxyType({}),
+        noise: Float[Array, " channels"] | None = None,
         key: Key[Array, ""],
     ) -> Trial:
         """Return a trial whose correct choice is the output `choice` of `n_choices`.
@@ -102,9 +103,11 @@ class AbstractGoTask(AbstractTask):
         - `stimulus`: the stimulus without noise.
         - `shown`: the time steps in which it is shown.
         - `conditions`, `inputs`: those besides "choice" and "catch", "fixation" and "stimulus".
+        - `noise`: sigma of each channel; that of the task by default.
         - `key`: the key of the trial.
         """
-        noisy = with_noise(stimulus, self.noise, shown, dt=self.dt, key=key_stream(key, "noise"))
+        sigma = self.noise if noise is None else noise
+        noisy = with_noise(stimulus, sigma, shown, dt=self.dt, key=key_stream(key, "noise"))
         return Trial(
             init=(),
             inputs={"fixation": self.response.fixation(timeline), **inputs, "stimulus": noisy},

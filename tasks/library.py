@@ -14,12 +14,18 @@ from popsim.task import AbstractTask
 from popsim.tasks.adaptation import adaptation_plan, channel_trials, load_pulses, random_forces
 from popsim.tasks.bandits import BernoulliBandit, DriftingBandit, ReversalLearning
 from popsim.tasks.decisions import ContextIntegration, PerceptualDecision
+from popsim.tasks.detection import DelayedGoNoGo, SignalDetection
+from popsim.tasks.dual_matching import DualDelayedMatchToSample
+from popsim.tasks.economic_choice import EconomicChoice
 from popsim.tasks.flip_flop import FlipFlop
 from popsim.tasks.interactive_reaches import HeldReach
 from popsim.tasks.interception import GoBeforeYouKnow, Interception
+from popsim.tasks.matching import DelayedMatchToCategory, DelayedPairedAssociation
 from popsim.tasks.memory import DelayedComparison, DelayedMatchToSample, DelayedResponse
 from popsim.tasks.multi_task import MultiTask
+from popsim.tasks.multisensory import MultisensoryIntegration
 from popsim.tasks.obstacles import ObstacleAvoidance
+from popsim.tasks.pulses import PoissonClicks, PulseDecision
 from popsim.tasks.reach_sequences import SequentialReaches, TargetJump
 from popsim.tasks.reaching import CenterOutReaches, DelayedReaches, RandomReaches
 from popsim.tasks.timed_decisions import PostDecisionWager, ReactionTimeDecision
@@ -267,6 +273,15 @@ COGNITIVE_TASKS: dict[str, Callable[..., AbstractTask]] = {
     "delayed-match-to-sample": DelayedMatchToSample,
     "delayed-non-match-to-sample": _non_match,
     "delayed-response": DelayedResponse,
+    "delayed-match-to-category": DelayedMatchToCategory,
+    "delayed-paired-association": DelayedPairedAssociation,
+    "dual-delayed-match-to-sample": DualDelayedMatchToSample,
+    "delayed-go-no-go": DelayedGoNoGo,
+    "signal-detection": SignalDetection,
+    "multisensory-integration": MultisensoryIntegration,
+    "pulse-decision": PulseDecision,
+    "poisson-clicks": PoissonClicks,
+    "economic-choice": EconomicChoice,
     "ready-set-go": ReadySetGo,
     "sine-generation": SineGeneration,
     "multi-task": _four_tasks,

@@ -243,7 +243,7 @@ def _stack_trials(
 
 def with_noise(
     stimulus: Float[Array, "time channels"],
-    noise: Float[Array, ""],
+    noise: Float[Array, ""] | Float[Array, " channels"],
     shown: Bool[Array, " time"],
     *,
     dt: float,
@@ -257,7 +257,7 @@ def with_noise(
     **Arguments:**
 
     - `stimulus`: the stimulus without noise.
-    - `noise`: sigma, in units of the stimulus times s^0.5.
+    - `noise`: sigma, of all channels or of each, in units of the stimulus times s^0.5.
     - `shown`: the time steps in which the stimulus is shown.
     - `dt`: the time step in seconds.
     - `key`: the random key of the noise.

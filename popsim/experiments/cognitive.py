@@ -18,6 +18,15 @@ LEARNED: Mapping[str, tuple[str, Criterion]] = {
     "delayed-match-to-sample": ("tanh", Criterion("accuracy", 0.95)),
     "delayed-non-match-to-sample": ("tanh", Criterion("accuracy", 0.95)),
     "delayed-response": ("tanh", Criterion("accuracy", 0.9)),
+    "delayed-match-to-category": ("tanh", Criterion("accuracy", 0.95)),
+    "delayed-paired-association": ("tanh", Criterion("accuracy", 0.95)),
+    "dual-delayed-match-to-sample": ("tanh", Criterion("output error", 0.05)),
+    "delayed-go-no-go": ("tanh", Criterion("accuracy", 0.95)),
+    "signal-detection": ("gru", Criterion("accuracy", 0.95)),
+    "multisensory-integration": ("gru", Criterion("accuracy", 0.77)),
+    "pulse-decision": ("tanh", Criterion("accuracy", 0.92)),
+    "poisson-clicks": ("gru", Criterion("accuracy", 0.95)),
+    "economic-choice": ("gru", Criterion("accuracy", 0.95)),
     "ready-set-go": ("gru", Criterion("output error", 0.003)),
     "sine-generation": ("gru", Criterion("output error", 0.02)),
     "multi-task": ("tanh", Criterion("accuracy", 0.75)),
@@ -43,7 +52,8 @@ class Cognitive(AbstractNetworkExperiment):
     n_units: int = 64
     """units per network"""
     tau: float | None = None
-    """time constant of the units, s, of networks that have one; by default 0.1 for tanh"""
+    """time constant of the units, s, of networks that have one; by default 0.1 for tanh, and 0.5 in some
+    tasks with long delays"""
     hidden_noise: float = 0.0
     """noise on the units of the network"""
     learning_rate: float = 1e-2

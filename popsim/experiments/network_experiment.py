@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import equinox as eqx
@@ -36,6 +37,16 @@ Score = Literal["accuracy", "output error", "loss", "reward"]
 
 
 HIGH_IS_GOOD = ("accuracy", "reward")
+TIME_CONSTANTS: Mapping[str, float] = dict.fromkeys(
+    (
+        "delayed-match-to-category",
+        "delayed-paired-association",
+        "dual-delayed-match-to-sample",
+        "pulse-decision",
+    ),
+    0.5,
+)
+"""The time constants of units, in s, in long tasks that are hardly learned with the default of networks."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,7 +185,8 @@ class AbstractNetworkExperiment(AbstractExperiment):
         if name == "network":
             return self.chosen_network
         if name == "tau" and self.tau is None:
-            return options_of_network(self.chosen_network).get("tau")
+            default = options_of_network(self.chosen_network).get("tau")
+            return None if default is None else TIME_CONSTANTS.get(self.task_name, default)
         return getattr(self, name)
 
     def units(self) -> dict[str, tuple[str, ...]]:

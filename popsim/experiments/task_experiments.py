@@ -196,7 +196,8 @@ class AbstractNetworkTaskExperiment(AbstractNetworkExperiment):
     n_units: int = 64
     """units per network"""
     tau: float | None = None
-    """time constant of the units, s, of networks that have one; by default 0.1 for tanh"""
+    """time constant of the units, s, of networks that have one; by default 0.1 for tanh, and 0.5 in some
+    tasks with long delays"""
     hidden_noise: float = 0.0
     """noise on the units of the network"""
     learning_rate: float = 1e-2

@@ -54,7 +54,7 @@ NOT_PURE = {
         loss_along_line member_alignment mode_strengths participation_ratio_of_singular_values recorded_arrays
         recurrent_eigenvalues spectral_radius low_rank_approximation update_gradient_alignment with_arrays
         training: ancestors
-        tasks: optimal_decisions probability_of_right
+        tasks: click_accuracy detection_accuracy optimal_decisions probability_of_right pulse_accuracy
     """,
     "a table for people, from trials that are drawn": "describe_task",
     SETTINGS: """
@@ -272,6 +272,11 @@ def to_two_targets(x):
     return scaled(tasks.TwoTargetReaches(plants.PointMass().workspace, n_directions=4).validation_trials(), x)
 
 
+def known(log_odds, kind, x):
+    """What an ideal observer knows of one trial of a kind of task."""
+    return log_odds(kind(), scaled(kind().trial(batch=0, key=jax.random.key(0)).inputs, x))
+
+
 PURE = {
     "losses.returns": lambda x: popsim.losses.returns(jnp.stack([x, 2 * x]), 0.9),
     "tasks.play": lambda x: tasks.play(tasks.RandomPlayer(2), bandits(x), key=jax.random.key(0)).record,
@@ -379,6 +384,38 @@ PURE = {
         trials(x), "name", x * jnp.ones(2)
     ),
     "simulate": lambda x: popsim.simulate(model(x), trial(x), key=key(x)),
+    "tasks.association_log_odds": lambda x: known(
+        tasks.association_log_odds, tasks.DelayedPairedAssociation, x
+    ),
+    "tasks.category_accuracy": lambda x: tasks.category_accuracy(tasks.DelayedMatchToCategory(noise=x), 0.5),
+    "tasks.category_log_odds": lambda x: tasks.category_log_odds(
+        tasks.DelayedMatchToCategory(), x * jnp.ones(2)
+    ),
+    "tasks.category_match_log_odds": lambda x: known(
+        tasks.category_match_log_odds, tasks.DelayedMatchToCategory, x
+    ),
+    "tasks.discrimination_accuracy": lambda x: tasks.discrimination_accuracy(x, 0.3),
+    "tasks.dual_match_log_odds": lambda x: known(
+        tasks.dual_match_log_odds, tasks.DualDelayedMatchToSample, x
+    ),
+    "tasks.economic_choice_log_odds": lambda x: known(
+        tasks.economic_choice_log_odds, tasks.EconomicChoice, x
+    ),
+    "tasks.favourite_accuracy": lambda x: tasks.favourite_accuracy(scaled(tasks.EconomicChoice(), x)),
+    "tasks.go_log_odds": lambda x: known(tasks.go_log_odds, tasks.DelayedGoNoGo, x),
+    "tasks.multisensory_accuracy": lambda x: tasks.multisensory_accuracy(
+        scaled(tasks.MultisensoryIntegration(), x), jnp.array([12.0]), jnp.array([2]), 1.0
+    ),
+    "tasks.multisensory_log_odds": lambda x: known(
+        tasks.multisensory_log_odds, tasks.MultisensoryIntegration, x
+    ),
+    "tasks.pulse_difference": lambda x: tasks.pulse_difference({"stimulus": x * jnp.ones((4, 2))}),
+    "tasks.same_accuracy": lambda x: tasks.same_accuracy(x, 0.5),
+    "tasks.same_log_odds": lambda x: tasks.same_log_odds(x, 2 * x),
+    "tasks.signal_log_odds": lambda x: known(tasks.signal_log_odds, tasks.SignalDetection, x),
+    "tasks.targets_in_epoch": lambda x: tasks.targets_in_epoch(
+        scaled(tasks.DelayedGoNoGo().validation_trials(), x), "decision"
+    ),
     "tasks.adaptation_plan": lambda x: drawn(tasks.adaptation_plan("curl field", x), x),
     "tasks.center_out_trials": lambda x: tasks.center_out_trials(
         x * jnp.ones(2), distance=0.1, n_directions=2, n_steps=2, dt=DT

@@ -256,6 +256,7 @@ def test_a_member_that_has_diverged_is_reported(small_run):
         ),
         (CenterOut(plant="point-mass"), {"motor_noise": "0.05 of the command, 0.01 N"}),
         (Cognitive(task="context-integration", network="tanh"), {"network": "tanh", "tau": "0.1 s"}),
+        (Cognitive(task="delayed-paired-association"), {"network": "tanh", "tau": "0.5 s"}),
         (Cognitive(network="gru"), {"network": "gru", "tau": "not set"}),
     ],
 )

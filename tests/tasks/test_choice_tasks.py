@@ -1,0 +1,313 @@
+"""Matching, detection, several senses, pulses and offers: what is shown, what is right, and who knows best.
+
+Ideal observers see the inputs of the task's own trials, and are right as often as their formula has it.
+"""
+
+import functools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sample_trials import one_hot, share_error, validation_trials
+from scipy.stats import norm
+
+import popsim
+from popsim import tasks
+from popsim._compiled import jit_fast_compile
+
+N = 4000
+CATCH = tasks.GoResponse(catch_probability=0.1)
+
+
+def difference(task, inputs):
+    return tasks.pulse_difference(inputs)
+
+
+TASKS = {
+    "go": (tasks.DelayedGoNoGo(noise=0.5, go_probability=0.3, response=CATCH), tasks.go_log_odds),
+    "signal": (tasks.SignalDetection(response=CATCH), tasks.signal_log_odds),
+    "category": (tasks.DelayedMatchToCategory(noise=0.2), tasks.category_match_log_odds),
+    "association": (tasks.DelayedPairedAssociation(noise=0.6), tasks.association_log_odds),
+    "dual": (tasks.DualDelayedMatchToSample(noise=0.4), tasks.dual_match_log_odds),
+    "senses": (tasks.MultisensoryIntegration(noise=(0.3, 0.1)), tasks.multisensory_log_odds),
+    "pulses": (tasks.PulseDecision(), difference),
+    "clicks": (tasks.PoissonClicks(), difference),
+    "offers": (tasks.EconomicChoice(noise=0.3), tasks.economic_choice_log_odds),
+}
+
+
+@jit_fast_compile
+def played(task, log_odds, keys):
+    def of_trial(key):
+        trial = task.trial(batch=0, key=key)
+        return trial, log_odds(task, trial.inputs)
+
+    return jax.vmap(of_trial)(keys)
+
+
+def observed(task, log_odds, seed=0):
+    """Trials, and the log odds that an observer gives them."""
+    return jax.tree.map(np.asarray, played(task, log_odds, jax.random.split(jax.random.key(seed), N)))
+
+
+@functools.cache
+def trials_of(name):
+    return observed(*TASKS[name])
+
+
+def is_near(rights, expected):
+    """The mean is the expected one, of each trial or of all, within five standard errors."""
+    expected, n = float(np.mean(expected)), len(rights)
+    np.testing.assert_allclose(np.mean(rights), expected, atol=share_error(expected, n))
+
+
+def rights(odds, is_asked):
+    """How right an observer is in each trial, half where it guesses."""
+    return np.where(odds == 0, 0.5, (odds > 0) == is_asked)
+
+
+def in_epoch(trials, name):
+    steps, bounds = np.arange(trials.timeline.n_steps), trials.timeline.epochs[name]
+    return (steps >= bounds[:, :1]) & (steps < bounds[:, 1:])
+
+
+def mean_stimulus(trials, epoch, where):
+    """The mean of the stimulus over an epoch and the trials in which something holds."""
+    shown = in_epoch(trials, epoch) & where[:, None]
+    return trials.inputs["stimulus"][shown].mean(0)
+
+
+def two_signals(seconds, task):
+    return tasks.discrimination_accuracy((2 * seconds) ** 0.5 / task.noise)
+
+
+EPOCHS = {"category": ("sample", "test"), "association": ("first", "second"), "offers": ("offer",)}
+EPOCHS["dual"] = ("sample", "test 1", "test 2")
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_stimuli_are_there_in_their_epochs_and_targets_after_the_go_cue(name):
+    trials, _ = trials_of(name)
+    epochs = EPOCHS.get(name, ("stimulus",))
+    expected = np.any([in_epoch(trials, epoch) for epoch in epochs], axis=0)
+    is_shown = np.any(trials.inputs["stimulus"] != 0, axis=2)
+    assert np.all(expected[is_shown]) and (name in ("pulses", "clicks") or np.all(is_shown == expected))
+    if name == "dual":
+        return
+    goes = np.arange(trials.timeline.n_steps) >= trials.timeline.events["go cue"][:, None]
+    np.testing.assert_array_equal(trials.inputs["fixation"][..., 0], ~goes)
+    right = one_hot(trials.conditions["choice"], 2)[:, None]
+    np.testing.assert_array_equal(trials.targets.values, np.where(goes[..., None], right, 0))
+    np.testing.assert_array_equal(trials.conditions["catch"], ~goes.any(1))
+    is_near(trials.conditions["catch"], float(TASKS[name][0].response.catch_probability))
+
+
+def test_go_and_no_go_are_told_apart_as_two_signals_in_noise():
+    trials, odds = trials_of("go")
+    is_go = trials.conditions["go"]
+    is_near(is_go, 0.3)
+    np.testing.assert_array_equal(trials.conditions["choice"], np.where(is_go, 0, 1))
+    np.testing.assert_allclose(mean_stimulus(trials, "stimulus", is_go), [0, 1], atol=0.1)
+    is_near(rights(odds, is_go), tasks.discrimination_accuracy(1 / 0.5, 0.3))
+
+
+def test_a_signal_at_an_unknown_time_is_detected_as_often_as_computed():
+    trials, odds = trials_of("signal")
+    is_there, onset = trials.conditions["signal"], trials.conditions["onset"]
+    is_near(is_there, 0.5)
+    np.testing.assert_array_equal(is_there, onset >= 0)
+    sums = trials.inputs["stimulus"][:, 10:30, 0].reshape(N, 10, 2).mean(2)
+    np.testing.assert_allclose(sums[is_there, onset[is_there]].mean(), 0.5, atol=0.02)
+    np.testing.assert_allclose(sums[~is_there].mean(), 0, atol=0.01)
+    is_near(rights(odds, is_there), tasks.detection_accuracy(5.0, 10))
+    known = tasks.SignalDetection(n_onsets=1, signal_probability=0.3, noise=0.1)
+    trials, odds = observed(known, tasks.signal_log_odds)
+    is_near(rights(odds, trials.conditions["signal"]), tasks.detection_accuracy(0.5 * 0.1**0.5 / 0.1, 1, 0.3))
+
+
+def test_the_detection_of_a_signal_at_a_known_time_is_a_discrimination():
+    for d_prime in (0.5, 2.0, 5.0):
+        np.testing.assert_allclose(tasks.detection_accuracy(d_prime), norm.cdf(d_prime / 2), rtol=1e-6)
+        known = tasks.detection_accuracy(d_prime, 1, 0.2)
+        np.testing.assert_allclose(known, tasks.discrimination_accuracy(d_prime, 0.2), rtol=1e-6)
+        assert 0.5 < tasks.detection_accuracy(d_prime, 8) < tasks.detection_accuracy(d_prime, 4) < known
+
+
+@pytest.mark.parametrize("name, value", [("d_prime", 0.0), ("n_onsets", 0), ("probability", 1.0)])
+def test_bad_signals_are_refused_by_name(name, value, as_users_run):
+    with pytest.raises(ValueError, match=f"`{name}`"):
+        tasks.detection_accuracy(**{"d_prime": 1.0, name: value})
+
+
+def test_categories_are_halves_of_the_circle_and_match_as_often_as_both_are_known():
+    trials, odds = trials_of("category")
+    sample, test, match = (trials.conditions[name] for name in ("sample", "test", "match"))
+    np.testing.assert_array_equal(match, sample // 6 == test // 6)
+    np.testing.assert_array_equal(trials.conditions["sample category"], sample // 6)
+    np.testing.assert_array_equal(trials.conditions["test category"], test // 6)
+    np.testing.assert_array_equal(trials.conditions["choice"], ~match)
+    is_near(match, 0.5)
+    for epoch, direction in (("sample", sample), ("test", test)):
+        np.testing.assert_allclose(np.bincount(direction) / N, 1 / 12, atol=share_error(1 / 12, N))
+        for index in (0, 7):
+            angle = np.radians(15 + 30 * index)
+            shown = mean_stimulus(trials, epoch, direction == index)
+            np.testing.assert_allclose(shown, [np.cos(angle), np.sin(angle)], atol=0.08)
+    known = tasks.category_accuracy(TASKS["category"][0], 0.65)
+    sines = np.sin(np.radians([15, 45, 75]))
+    np.testing.assert_allclose(known, norm.cdf(sines * 0.65**0.5 / 0.2).mean(), rtol=1e-5)
+    is_near(rights(odds, match), tasks.same_accuracy(known, known))
+    assert len(validation_trials(tasks.DelayedMatchToCategory(n_directions=4)).conditions["match"]) == 16
+
+
+def test_pairs_are_known_as_often_as_both_of_them_are():
+    trials, odds = trials_of("association")
+    first, second = trials.conditions["first"], trials.conditions["second"]
+    np.testing.assert_array_equal(trials.conditions["go"], second - first == 2)
+    np.testing.assert_array_equal(trials.conditions["choice"], second - first != 2)
+    is_near(trials.conditions["go"], 0.5)
+    np.testing.assert_allclose(mean_stimulus(trials, "first", first == 1), [0, 1, 0, 0], atol=0.1)
+    np.testing.assert_allclose(mean_stimulus(trials, "second", second == 2), [0, 0, 1, 0], atol=0.1)
+    known = two_signals(1.0, TASKS["association"][0])
+    is_near(rights(odds, trials.conditions["go"]), tasks.same_accuracy(known, known))
+
+
+def test_the_cued_sample_is_tested_and_both_tests_are_answered_as_well():
+    trials, odds = trials_of("dual")
+    cued = trials.conditions["cued first"]
+    known = two_signals(0.5, TASKS["dual"][0])
+    for turn, item in enumerate((cued, 1 - cued)):
+        test, match = f"test {turn + 1}", trials.conditions[f"match {turn + 1}"]
+        cue = trials.inputs["cue"][in_epoch(trials, f"cue {turn + 1}")].reshape(N, 10, 2)
+        np.testing.assert_array_equal(cue, np.repeat(one_hot(item, 2)[:, None], 10, axis=1))
+        sample = np.where(item == 0, trials.conditions["sample 1"], trials.conditions["sample 2"])
+        shown = 2 * item + np.where(match, sample, 1 - sample)
+        np.testing.assert_allclose(mean_stimulus(trials, test, shown == 3), [0, 0, 0, 1], atol=0.1)
+        targets = tasks.targets_in_epoch(jax.tree.map(jnp.asarray, trials), test)
+        np.testing.assert_array_equal(popsim.correct_choice(targets), ~match)
+        np.testing.assert_array_equal(targets.counts.sum(1), 8)  # 0.5 s without 0.1 s of grace
+        is_near(match, 0.5)
+        is_near(rights(odds[:, turn], match), tasks.same_accuracy(known, known))
+    outside = ~np.any([in_epoch(trials, name) for name in ("test 1", "test 2")], axis=0)
+    assert np.all(trials.targets.values[outside] == 0) and np.all(trials.targets.counts[outside] == 0.2)
+
+
+def test_no_test_comes_in_a_catch_trial_of_two_samples():
+    task, odds = TASKS["dual"]
+    caught, _ = observed(eqx.tree_at(lambda task: task.catch_probability, task, jnp.ones(())), odds)
+    assert caught.conditions["catch"].all() and np.all(caught.targets.values == 0)
+    validation = validation_trials(tasks.DualDelayedMatchToSample())
+    assert len(np.unique(np.stack([*validation.conditions.values()]), axis=1).T) == 32
+
+
+def test_two_senses_are_combined_by_their_reliability():
+    trials, odds = trials_of("senses")
+    rate, modality = trials.conditions["rate"], trials.conditions["modality"]
+    np.testing.assert_array_equal(trials.conditions["choice"], rate > 12.5)
+    is_present = np.array([[1, 0], [0, 1], [1, 1]])[modality]
+    np.testing.assert_array_equal(np.any(trials.inputs["stimulus"] != 0, axis=1), is_present)
+    shown = mean_stimulus(trials, "stimulus", (rate == 16) & (modality == 2))
+    np.testing.assert_allclose(shown, [0.28, 0.28], atol=0.12)
+    task = TASKS["senses"][0]
+    best = np.asarray(tasks.multisensory_accuracy(task, jnp.asarray(rate), jnp.asarray(modality), 1.0))
+    d_primes = is_present * abs(rate[:, None] / 12.5 - 1) / (0.3, 0.1)
+    np.testing.assert_allclose(best, norm.cdf(np.sqrt((d_primes**2).sum(1))), rtol=1e-5)
+    for each in range(3):
+        here = modality == each
+        is_near(here, 1 / 3)
+        is_near(rights(odds, rate > 12.5)[here], best[here])
+    with pytest.raises(ValueError, match="`rate` of `task` must be a Choice"):
+        tasks.multisensory_log_odds(tasks.MultisensoryIntegration(rate=12.0), {})
+
+
+def test_pulses_begin_bins_as_often_as_asked():
+    trials, _ = trials_of("pulses")
+    in_bins = trials.inputs["stimulus"][:, 10:40].reshape(N, 6, 5, 2)
+    assert np.all(in_bins[:, :, 1:] == 0) and set(np.unique(in_bins)) == {0, 1}
+    is_right = trials.conditions["right is higher"]
+    is_near(is_right, 0.5)
+    is_near(in_bins[is_right, :, 0, 1].ravel(), 0.7)
+    is_near(in_bins[is_right, :, 0, 0].ravel(), 0.3)
+    for side, name in enumerate(("left pulses", "right pulses")):
+        np.testing.assert_array_equal(trials.conditions[name], in_bins[..., side].sum((1, 2)))
+
+
+def test_clicks_are_poisson_processes_of_their_rates():
+    trials, _ = trials_of("clicks")
+    ratio = trials.conditions["log ratio"]
+    shown = in_epoch(trials, "stimulus")
+    for value, right_rate in ((0.5, 24.9), (2.5, 37.0)):  # as in PulseInputDDM
+        clicks = trials.inputs["stimulus"][np.isclose(ratio, value)][shown[np.isclose(ratio, value)]]
+        for rate, counts in ((40 - right_rate, clicks[:, 0]), (right_rate, clicks[:, 1])):
+            error = 5 * (0.02 * rate / len(counts)) ** 0.5
+            np.testing.assert_allclose([counts.mean(), counts.var()], 0.02 * rate, atol=1.5 * error + 0.001)
+
+
+@pytest.mark.parametrize("correct_side", ["more pulses", "higher rate"])
+def test_who_counts_the_pulses_is_as_good_as_computed(correct_side):
+    is_default = correct_side == "more pulses"
+    flashes, clicks = (
+        trials_of(name) if is_default else observed(kind(correct_side=correct_side), difference)
+        for name, kind in (("pulses", tasks.PulseDecision), ("clicks", tasks.PoissonClicks))
+    )
+    trials, odds = flashes
+    best = tasks.pulse_accuracy(6, correct_side=correct_side)
+    is_near(rights(odds, trials.conditions["choice"] == 1), best)
+    trials, odds = clicks
+    seconds = 0.02 * np.diff(trials.timeline.epochs["stimulus"])[:, 0]
+    best = tasks.click_accuracy(trials.conditions["log ratio"], seconds, correct_side=correct_side)
+    is_near(rights(odds, trials.conditions["choice"] == 1), best)
+    if not is_default:
+        np.testing.assert_array_equal(trials.conditions["choice"], trials.conditions["log ratio"] > 0)
+
+
+def test_the_offer_of_higher_value_is_right_and_the_observer_knows_how_often_it_is():
+    trials, odds = trials_of("offers")
+    a, b, a_first = (trials.conditions[name] for name in ("quantity A", "quantity B", "A first"))
+    np.testing.assert_array_equal(trials.conditions["chooses A"], 2.2 * a > b)
+    np.testing.assert_array_equal(trials.conditions["choice"] == 0, (2.2 * a > b) == a_first)
+    shown = mean_stimulus(trials, "offer", (b == 3) & ~a_first)
+    np.testing.assert_allclose(shown, [0, 1, 1, 0, 3 / 6, 1 / 6], atol=0.05)
+    is_near(rights(odds, trials.conditions["choice"] == 1), 1 / (1 + np.exp(-abs(odds))))
+    np.testing.assert_allclose(tasks.favourite_accuracy(tasks.EconomicChoice()), 5 / 9, rtol=1e-6)
+    is_near(trials.conditions["chooses A"], 5 / 9)
+    trials, odds = observed(tasks.EconomicChoice(), tasks.economic_choice_log_odds)
+    assert np.all(rights(odds, trials.conditions["choice"] == 1) == 1)
+
+
+@pytest.mark.parametrize(
+    "task, options, name",
+    [
+        (tasks.DelayedGoNoGo, {"go_probability": 1.5}, "go_probability"),
+        (tasks.SignalDetection, {"amplitude": 0.0}, "amplitude"),
+        (tasks.SignalDetection, {"signal": 0.07}, "signal"),
+        (tasks.SignalDetection, {"n_onsets": 0}, "n_onsets"),
+        (tasks.SignalDetection, {"n_onsets": 14}, "duration"),
+        (tasks.SignalDetection, {"signal_probability": -0.1}, "signal_probability"),
+        (tasks.DelayedMatchToCategory, {"n_directions": 7}, "n_directions"),
+        (tasks.DelayedMatchToCategory, {"match_probability": 2.0}, "match_probability"),
+        (tasks.DelayedPairedAssociation, {"go_probability": -1.0}, "go_probability"),
+        (tasks.DelayedPairedAssociation, {"duration": 4.0}, "duration"),
+        (tasks.DualDelayedMatchToSample, {"match_probability": 2.0}, "match_probability"),
+        (tasks.DualDelayedMatchToSample, {"noise": -1.0}, "noise"),
+        (tasks.DualDelayedMatchToSample, {"grace": 0.5}, "grace"),
+        (tasks.DualDelayedMatchToSample, {"duration": 3.9}, "duration"),
+        (tasks.MultisensoryIntegration, {"noise": 0.1}, "noise"),
+        (tasks.MultisensoryIntegration, {"rate": -1.0}, "rate"),
+        (tasks.MultisensoryIntegration, {"boundary": 0.0}, "boundary"),
+        (tasks.PulseDecision, {"probabilities": (0.7, 0.3)}, "probabilities"),
+        (tasks.PulseDecision, {"n_bins": 0}, "n_bins"),
+        (tasks.PulseDecision, {"bin_duration": 0.12}, "bin_duration"),
+        (tasks.PulseDecision, {"correct_side": "left"}, "correct_side"),
+        (tasks.PoissonClicks, {"total_rate": 300.0}, "total_rate"),
+        (tasks.PoissonClicks, {"log_ratio": popsim.distributions.Choice([[1.0, 2.0]])}, "log_ratio"),
+        (tasks.EconomicChoice, {"offers": [[1.0, 2.2]]}, "offers"),
+        (tasks.EconomicChoice, {"offers": [1.0, 2.0]}, "offers"),
+        (tasks.EconomicChoice, {"relative_value": 0.0}, "relative_value"),
+    ],
+)
+def test_bad_settings_are_refused_by_name(task, options, name, as_users_run):
+    with pytest.raises(ValueError, match=f"`{name}`"):
+        task(**options)
