@@ -13,12 +13,19 @@ from popsim.plants import TwoLinkArm
 from popsim.task import AbstractTask
 from popsim.tasks.adaptation import adaptation_plan, channel_trials, load_pulses, random_forces
 from popsim.tasks.bandits import BernoulliBandit, DriftingBandit, ReversalLearning
+from popsim.tasks.block_priors import BlockDecisions
+from popsim.tasks.changing_environment import ChangingEnvironment
 from popsim.tasks.decisions import ContextIntegration, PerceptualDecision
+from popsim.tasks.directions import AngleReproduction, DirectionCategory
 from popsim.tasks.flip_flop import FlipFlop
+from popsim.tasks.hierarchical_reasoning import HierarchicalReasoning
 from popsim.tasks.interactive_reaches import HeldReach
 from popsim.tasks.interception import GoBeforeYouKnow, Interception
+from popsim.tasks.interval_production import CueSetGo, OneTwoThreeGo
+from popsim.tasks.intervals import IntervalDiscrimination
 from popsim.tasks.memory import DelayedComparison, DelayedMatchToSample, DelayedResponse
 from popsim.tasks.multi_task import MultiTask
+from popsim.tasks.probabilistic_reasoning import ProbabilisticReasoning
 from popsim.tasks.reach_sequences import SequentialReaches, TargetJump
 from popsim.tasks.reaching import CenterOutReaches, DelayedReaches, RandomReaches
 from popsim.tasks.timed_decisions import PostDecisionWager, ReactionTimeDecision
@@ -265,6 +272,14 @@ COGNITIVE_TASKS: dict[str, Callable[..., AbstractTask]] = {
     "delayed-response": DelayedResponse,
     "ready-set-go": ReadySetGo,
     "sine-generation": SineGeneration,
+    "interval-discrimination": IntervalDiscrimination,
+    "cue-set-go": CueSetGo,
+    "one-two-three-go": OneTwoThreeGo,
+    "probabilistic-reasoning": ProbabilisticReasoning,
+    "angle-reproduction": AngleReproduction,
+    "direction-category": DirectionCategory,
+    "block-decisions": BlockDecisions,
+    "hierarchical-reasoning": HierarchicalReasoning,
     "multi-task": _four_tasks,
 }
 """Tasks for networks without a body."""
@@ -274,6 +289,7 @@ REWARD_TASKS: dict[str, Callable[..., AbstractTask]] = {
     "drifting-bandit": DriftingBandit,
     "reversal-learning": ReversalLearning,
     "two-step": TwoStepTask,
+    "changing-environment": ChangingEnvironment,
     "reaction-time-decision": ReactionTimeDecision,
     "post-decision-wager": PostDecisionWager,
     "go-no-go": GoNoGo,
