@@ -7,7 +7,6 @@ from popsim.tasks import (
     adaptation,
     bandits,
     block_priors,
-    blocks,
     changing_environment,
     choice_parts,
     decisions,
@@ -19,7 +18,6 @@ from popsim.tasks import (
     ideal_intervals,
     interactive_reaches,
     interception,
-    interval_noise,
     interval_production,
     intervals,
     library,
@@ -42,7 +40,6 @@ from popsim.tasks import (
 from popsim.tasks.adaptation import *
 from popsim.tasks.bandits import *
 from popsim.tasks.block_priors import *
-from popsim.tasks.blocks import *
 from popsim.tasks.changing_environment import *
 from popsim.tasks.choice_parts import *
 from popsim.tasks.decisions import *
@@ -54,7 +51,6 @@ from popsim.tasks.ideal_decisions import *
 from popsim.tasks.ideal_intervals import *
 from popsim.tasks.interactive_reaches import *
 from popsim.tasks.interception import *
-from popsim.tasks.interval_noise import *
 from popsim.tasks.interval_production import *
 from popsim.tasks.intervals import *
 from popsim.tasks.library import *
@@ -78,7 +74,6 @@ __all__: list[str] = []
 __all__ += adaptation.__all__
 __all__ += bandits.__all__
 __all__ += block_priors.__all__
-__all__ += blocks.__all__
 __all__ += changing_environment.__all__
 __all__ += choice_parts.__all__
 __all__ += decisions.__all__
@@ -90,7 +85,6 @@ __all__ += ideal_decisions.__all__
 __all__ += ideal_intervals.__all__
 __all__ += interactive_reaches.__all__
 __all__ += interception.__all__
-__all__ += interval_noise.__all__
 __all__ += interval_production.__all__
 __all__ += intervals.__all__
 __all__ += library.__all__

@@ -11,7 +11,7 @@ from popsim.distributions import AbstractDistribution, Choice, TruncatedExponent
 from popsim.loss import Loss
 from popsim.losses import OutputError
 from popsim.randomness import key_stream
-from popsim.tasks.blocks import BEFORE, AbstractBlocks, feedback_input
+from popsim.tasks._blocks import BEFORE, AbstractBlocks, feedback_input
 from popsim.tasks.decisions import check_coherence
 from popsim.tasks.trial_parts import GO_CUE, GoResponse, check_drawn, with_noise
 from popsim.trial import Trial

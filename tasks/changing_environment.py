@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import as_float_array, check_fraction, check_instance, check_positive, kind_of
+from popsim._checks import as_float_array, check_fraction, check_instance, check_positive, is_traced, kind_of
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, as_distribution
 from popsim.environment import AbstractEnvironment, Discrete, Observation, Outcome
@@ -212,7 +212,7 @@ def _values_of(task: ChangingEnvironment) -> Float[Array, " value"]:
 
 def _hazard_of(task: ChangingEnvironment) -> Float[Array, ""]:
     low, high = task.hazard_rate.bounds()
-    if not isinstance(low, jax.core.Tracer) and float(low) != float(high):
+    if not is_traced(low) and float(low) != float(high):
         raise ValueError(f"`hazard_rate` of `task` must be one number, got from {low} to {high}.")
     return low
 

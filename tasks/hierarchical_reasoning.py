@@ -15,9 +15,9 @@ from popsim.losses import OutputError
 from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
 from popsim.session import separate_trials
-from popsim.tasks.blocks import BEFORE, AbstractBlocks, feedback_input
+from popsim.tasks._blocks import BEFORE, AbstractBlocks, feedback_input
+from popsim.tasks._interval_noise import probability_of_steps, steps_shown, widest_interval
 from popsim.tasks.ideal_blocks import second_kind_before
-from popsim.tasks.interval_noise import probability_of_steps, steps_shown, widest_interval
 from popsim.tasks.trial_parts import GO_CUE, GoResponse, check_drawn, sign_or_coin
 from popsim.trial import Trial, check_trials, n_trials
 from popsim.trial_plan import Epoch, TrialPlan

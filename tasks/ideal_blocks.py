@@ -8,8 +8,8 @@ from jaxtyping import Array, Float, Int
 from popsim._checks import check_fraction, check_instance, check_positive, kind_of
 from popsim.distributions import Choice, TruncatedExponential, Uniform
 from popsim.session import separate_trials
+from popsim.tasks._blocks import AbstractBlocks
 from popsim.tasks.block_priors import BlockDecisions
-from popsim.tasks.blocks import AbstractBlocks
 from popsim.tasks.ideal_decisions import probability_of_right
 from popsim.trial import Trial, check_trials, n_trials
 

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float, Int
 
 from popsim._checks import check_instance, kind_of
 from popsim.distributions import Choice
-from popsim.tasks.interval_noise import probability_of_steps, widest_interval
+from popsim.tasks._interval_noise import probability_of_steps, widest_interval
 from popsim.tasks.interval_production import OneTwoThreeGo
 
 __all__ = ["estimate_interval", "interval_error"]

@@ -30,7 +30,7 @@ from popsim.losses import OutputError
 from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
-from popsim.tasks.interval_noise import shortest_interval, steps_shown, widest_interval
+from popsim.tasks._interval_noise import shortest_interval, steps_shown, widest_interval
 from popsim.tasks.timing import ramp_from
 from popsim.tasks.trial_parts import (
     check_drawn,

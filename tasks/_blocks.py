@@ -27,8 +27,6 @@ from popsim.trial import OutputTarget, Trial
 from popsim.trial_plan import TrialPlan
 from popsim.windows import Timeline
 
-__all__: list[str] = []
-
 BEFORE = -1
 """The kind of the trials before the first block."""
 

@@ -7,8 +7,6 @@ from jaxtyping import Array, Float, Int, Key
 from popsim._time_steps import HALF, step_at
 from popsim.distributions import AbstractDistribution
 
-__all__: list[str] = []
-
 WIDEST = 3.0
 """Where the noise of shown intervals is truncated, in standard deviations."""
 
