@@ -18,7 +18,6 @@ from popsim.tasks.changing_environment import ChangingEnvironment
 from popsim.tasks.decisions import ContextIntegration, PerceptualDecision
 from popsim.tasks.directions import AngleReproduction, DirectionCategory
 from popsim.tasks.flip_flop import FlipFlop
-from popsim.tasks.hierarchical_reasoning import HierarchicalReasoning
 from popsim.tasks.interactive_reaches import HeldReach
 from popsim.tasks.interception import GoBeforeYouKnow, Interception
 from popsim.tasks.interval_production import CueSetGo, OneTwoThreeGo
@@ -279,7 +278,6 @@ COGNITIVE_TASKS: dict[str, Callable[..., AbstractTask]] = {
     "angle-reproduction": AngleReproduction,
     "direction-category": DirectionCategory,
     "block-decisions": BlockDecisions,
-    "hierarchical-reasoning": HierarchicalReasoning,
     "multi-task": _four_tasks,
 }
 """Tasks for networks without a body."""

@@ -96,7 +96,10 @@ N_TRIALS = 1000
 
 
 def fresh_trials(task: AbstractTask, n_trials: int, *, key: Key[Array, ""]) -> Trial:
-    """Draw trials as in the last batch of a training."""
+    """Draw trials as in the last batch of a training; if they are sessions, about as many trials in all."""
+    trial = eqx.filter_eval_shape(lambda: task.trial(batch=LAST_BATCH, key=seed_key(0)))
+    if trial.session is not None:
+        n_trials = -(-n_trials * trial.session.trials.timeline.n_steps // trial.timeline.n_steps)
     return _drawn_trials(task, jax.random.split(as_key(key), n_trials))
 
 

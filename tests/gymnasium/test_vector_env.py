@@ -132,7 +132,7 @@ def test_every_task_has_an_id():
 
 
 SHORT = ("center-out", "perceptual-decision")
-SESSIONS = ("block-decisions", "hierarchical-reasoning")
+SESSIONS = ("block-decisions",)
 
 
 @pytest.mark.slow

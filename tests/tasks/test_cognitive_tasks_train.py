@@ -26,7 +26,6 @@ N_BATCHES = {
     "angle-reproduction": 1500,
     "direction-category": 500,
     "block-decisions": 60,
-    "hierarchical-reasoning": 200,
     "multi-task": 400,
 }
 IN_SHORT = ("perceptual-decision",)
