@@ -31,7 +31,8 @@ class BlockDecisions(AbstractBlocks):
 
     The task of The International Brain Laboratory 2021, eLife 10:e63711: blocks of 80:20 and 20:80 whose
     lengths follow a truncated exponential distribution from 20 to 100 trials, on average 51, and contrasts
-    of which zero is half as frequent as the others (checked in int-brain-lab/iblrig; there 90 trials of 50:50
+    of which zero is half as frequent as the others (checked in int-brain-lab/iblrig, and the numbers of the
+    distribution, whose scale is 60, in fchampalimaud/CDC.SoundLateralizationTask; there 90 trials of 50:50
     come first). The times are not published ones, as mice respond when they want to. Each trial of this task
     is a session, as of `popsim.tasks.Session`: a network keeps its hidden state through it. After each choice
     the correct side is shown, so that what a network can know of the block does not depend on its choices.

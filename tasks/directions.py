@@ -166,8 +166,9 @@ def _check_n_units(n_units: int) -> None:
 def decode_angle(activity: Float[Array, "*axes time units"]) -> Float[Array, "*axes"]:
     """Return the most probable angle of an `AngleReproduction` from the activity it evoked, in (-pi, pi].
 
-    The population vector, which for cosines at evenly spaced angles with equal noise is the estimate of
-    maximum likelihood (Salinas & Abbott 1994, J Comput Neurosci 1:89, not compared with the paper).
+    The population vector (Salinas & Abbott 1994, J Comput Neurosci 1:89, compared with the abstract only). As
+    the squares of evenly spaced cosines add up to the same for all angles, the log likelihood of an angle is
+    the sum of the activity times the cosines, up to a constant, and it is largest in this direction.
 
     **Arguments:**
 
@@ -205,9 +206,10 @@ def mean_cosine_of_error(noise: float, seconds: float, n_units: int) -> float:
 class DirectionCategory(AbstractGoTask):
     """A direction to classify: after the go cue, report on which side of a boundary it was.
 
-    The twelve directions and the boundary through the middle are those of Freedman & Assad 2006, Nature
-    443:85 (not compared with the paper), the times those of NeuroGym's `DelayMatchCategory`. There a second
-    stimulus is to be matched; here the category is reported.
+    The directions, 30 degrees apart, and a boundary that divides them into two categories are those of
+    Freedman & Assad 2006, Nature 443:85 (compared with the abstract and a summary of the methods), the times
+    those of NeuroGym's `DelayMatchCategory`. There a second stimulus is to be matched; here the category is
+    reported.
 
     - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (`n_directions`), the activity of units on a ring
         plus white noise in the epoch "stimulus".

@@ -24,8 +24,8 @@ def block_prior(task: BlockDecisions, sides: Int[np.ndarray, "session trial"]) -
 
     An exact filter over the side of the block and its age, of the distribution of lengths of the task: a
     block of age a ends with the probability that its length is a, given that it is at least a. Blocks
-    alternate (Findling et al. 2023, bioRxiv 2023.07.04.547684, describes this observer for the task of the
-    International Brain Laboratory; not compared with the paper).
+    alternate. Mice estimate this prior, too (Findling et al. 2025, Nature 645:192, compared with the abstract
+    only).
 
     **Arguments:**
 

@@ -16,8 +16,9 @@ __all__ = ["estimate_interval", "interval_error"]
 def estimate_interval(task: OneTwoThreeGo, n_shown: Int[Array, "*axes 2"]) -> Float[Array, "*axes"]:
     """Return the mean of the interval of a `OneTwoThreeGo` given both shown ones, in s.
 
-    The estimate with the least squared error, by Bayes' rule from the prior and the noise of both (Jazayeri &
-    Shadlen 2010, Nat Neurosci 13:1020, the Bayes least-squares estimate, here for two measurements).
+    The estimate with the least squared error, by Bayes' rule from the prior and the noise of both: that of
+    Jazayeri & Shadlen 2010, Nat Neurosci 13:1020, for the two measurements of Egger & Jazayeri 2018, Sci Rep
+    8:12597 (compared with the abstracts only).
 
     **Arguments:**
 

@@ -166,6 +166,7 @@ class OneTwoThreeGo(AbstractTask):
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
 
     def __check_init__(self):
+        check_fields(self)
         check_fraction("weber_fraction", self.weber_fraction)
         if has_per_member((self.interval, self.weber_fraction)):
             return

@@ -9,6 +9,8 @@ import pytest
 import popsim
 from popsim import tasks
 from popsim.distributions import TruncatedExponential, Uniform
+from popsim.experiments import Cognitive
+from popsim.experiments.network_experiment import fresh_trials, scores
 from popsim.session import separate_trials
 from popsim.tasks import BlockDecisions, HierarchicalReasoning
 from popsim.tasks.ideal_blocks import second_kind_before
@@ -154,6 +156,20 @@ def test_the_correct_side_follows_interval_and_rule_and_the_ideal_observer_is_as
 def test_bad_settings_are_refused_by_name(task, options, name, as_users_run):
     with pytest.raises(ValueError, match=f"`({name})`"):
         task(**options)
+
+
+def test_choices_are_scored_by_trial_and_as_many_are_drawn_in_all():
+    key = jax.random.key(3)
+    experiment = Cognitive(task="block-decisions", n_members=2, n_units=4)
+    task = BlockDecisions(n_trials=4)
+    sessions = fresh_trials(task, 10, key=key)
+    assert sessions.conditions["choice"].shape == (3, 4)
+    ensemble = experiment.build_ensemble()
+    accuracy = scores(ensemble, task, sessions, "accuracy", key=key)
+    outputs = popsim.evaluate_ensemble(ensemble, task, trials=sessions, key=key).states.network.output
+    at_choice = np.asarray(outputs).reshape(2, 3, 4, 8, 2)[:, :, :, 5]  # the step after the grace
+    right = at_choice.argmax(-1) == np.asarray(sessions.conditions["choice"])
+    np.testing.assert_allclose(accuracy, right.mean((1, 2)), rtol=1e-6)
 
 
 def test_observers_refuse_what_they_cannot_know():
