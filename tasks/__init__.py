@@ -6,15 +6,23 @@ if __name__ != "popsim.tasks":
 from popsim.tasks import (
     adaptation,
     bandits,
+    block_priors,
+    changing_environment,
     choice_parts,
     decisions,
     detection,
+    directions,
     dual_matching,
     economic_choice,
     flip_flop,
+    hierarchical_reasoning,
+    ideal_blocks,
     ideal_decisions,
+    ideal_intervals,
     interactive_reaches,
     interception,
+    interval_production,
+    intervals,
     library,
     matching,
     memory,
@@ -22,6 +30,7 @@ from popsim.tasks import (
     multisensory,
     obstacles,
     players,
+    probabilistic_reasoning,
     pulses,
     reach_sequences,
     reaching,
@@ -38,15 +47,23 @@ from popsim.tasks import (
 )
 from popsim.tasks.adaptation import *
 from popsim.tasks.bandits import *
+from popsim.tasks.block_priors import *
+from popsim.tasks.changing_environment import *
 from popsim.tasks.choice_parts import *
 from popsim.tasks.decisions import *
 from popsim.tasks.detection import *
+from popsim.tasks.directions import *
 from popsim.tasks.dual_matching import *
 from popsim.tasks.economic_choice import *
 from popsim.tasks.flip_flop import *
+from popsim.tasks.hierarchical_reasoning import *
+from popsim.tasks.ideal_blocks import *
 from popsim.tasks.ideal_decisions import *
+from popsim.tasks.ideal_intervals import *
 from popsim.tasks.interactive_reaches import *
 from popsim.tasks.interception import *
+from popsim.tasks.interval_production import *
+from popsim.tasks.intervals import *
 from popsim.tasks.library import *
 from popsim.tasks.matching import *
 from popsim.tasks.memory import *
@@ -54,6 +71,7 @@ from popsim.tasks.multi_task import *
 from popsim.tasks.multisensory import *
 from popsim.tasks.obstacles import *
 from popsim.tasks.players import *
+from popsim.tasks.probabilistic_reasoning import *
 from popsim.tasks.pulses import *
 from popsim.tasks.reach_sequences import *
 from popsim.tasks.reaching import *
@@ -71,15 +89,23 @@ from popsim.tasks.wrappers import *
 __all__: list[str] = []
 __all__ += adaptation.__all__
 __all__ += bandits.__all__
+__all__ += block_priors.__all__
+__all__ += changing_environment.__all__
 __all__ += choice_parts.__all__
 __all__ += decisions.__all__
 __all__ += detection.__all__
 __all__ += dual_matching.__all__
 __all__ += economic_choice.__all__
+__all__ += directions.__all__
 __all__ += flip_flop.__all__
+__all__ += hierarchical_reasoning.__all__
+__all__ += ideal_blocks.__all__
 __all__ += ideal_decisions.__all__
+__all__ += ideal_intervals.__all__
 __all__ += interactive_reaches.__all__
 __all__ += interception.__all__
+__all__ += interval_production.__all__
+__all__ += intervals.__all__
 __all__ += library.__all__
 __all__ += matching.__all__
 __all__ += memory.__all__
@@ -88,10 +114,11 @@ __all__ += obstacles.__all__
 __all__ += multisensory.__all__
 __all__ += players.__all__
 __all__ += pulses.__all__
+__all__ += probabilistic_reasoning.__all__
 __all__ += reach_sequences.__all__
 __all__ += reaching.__all__
-__all__ += session.__all__
 __all__ += selected_environment.__all__
+__all__ += session.__all__
 __all__ += timed_decisions.__all__
 __all__ += timed_responses.__all__
 __all__ += timing.__all__

@@ -13,18 +13,24 @@ from popsim.plants import TwoLinkArm
 from popsim.task import AbstractTask
 from popsim.tasks.adaptation import adaptation_plan, channel_trials, load_pulses, random_forces
 from popsim.tasks.bandits import BernoulliBandit, DriftingBandit, ReversalLearning
+from popsim.tasks.block_priors import BlockDecisions
+from popsim.tasks.changing_environment import ChangingEnvironment
 from popsim.tasks.decisions import ContextIntegration, PerceptualDecision
 from popsim.tasks.detection import DelayedGoNoGo, SignalDetection
+from popsim.tasks.directions import AngleReproduction, DirectionCategory
 from popsim.tasks.dual_matching import DualDelayedMatchToSample
 from popsim.tasks.economic_choice import EconomicChoice
 from popsim.tasks.flip_flop import FlipFlop
 from popsim.tasks.interactive_reaches import HeldReach
 from popsim.tasks.interception import GoBeforeYouKnow, Interception
+from popsim.tasks.interval_production import CueSetGo, OneTwoThreeGo
+from popsim.tasks.intervals import IntervalDiscrimination
 from popsim.tasks.matching import DelayedMatchToCategory, DelayedPairedAssociation
 from popsim.tasks.memory import DelayedComparison, DelayedMatchToSample, DelayedResponse
 from popsim.tasks.multi_task import MultiTask
 from popsim.tasks.multisensory import MultisensoryIntegration
 from popsim.tasks.obstacles import ObstacleAvoidance
+from popsim.tasks.probabilistic_reasoning import ProbabilisticReasoning
 from popsim.tasks.pulses import PoissonClicks, PulseDecision
 from popsim.tasks.reach_sequences import SequentialReaches, TargetJump
 from popsim.tasks.reaching import CenterOutReaches, DelayedReaches, RandomReaches
@@ -284,6 +290,13 @@ COGNITIVE_TASKS: dict[str, Callable[..., AbstractTask]] = {
     "economic-choice": EconomicChoice,
     "ready-set-go": ReadySetGo,
     "sine-generation": SineGeneration,
+    "interval-discrimination": IntervalDiscrimination,
+    "cue-set-go": CueSetGo,
+    "one-two-three-go": OneTwoThreeGo,
+    "probabilistic-reasoning": ProbabilisticReasoning,
+    "angle-reproduction": AngleReproduction,
+    "direction-category": DirectionCategory,
+    "block-decisions": BlockDecisions,
     "multi-task": _four_tasks,
 }
 """Tasks for networks without a body."""
@@ -293,6 +306,7 @@ REWARD_TASKS: dict[str, Callable[..., AbstractTask]] = {
     "drifting-bandit": DriftingBandit,
     "reversal-learning": ReversalLearning,
     "two-step": TwoStepTask,
+    "changing-environment": ChangingEnvironment,
     "reaction-time-decision": ReactionTimeDecision,
     "post-decision-wager": PostDecisionWager,
     "go-no-go": GoNoGo,

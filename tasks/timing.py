@@ -218,3 +218,20 @@ class SineGeneration(AbstractFixedTimes):
             timeline=Timeline(self.dt, self.n_steps, epochs={"oscillation": jnp.array([0, self.n_steps])}),
             conditions={"frequency": frequency},
         )
+
+
+def ramp_from(timeline: Timeline, start: str, n_production: Int[Array, ""], overshoot: float) -> OutputTarget:
+    """Return a target that ramps from 0 at an event to 1 after `n_production` steps, and a bit further.
+
+    **Arguments:**
+
+    - `timeline`: of the trial.
+    - `start`: the event; without it the target is 0 throughout.
+    - `n_production`: the time steps from the event until 1.
+    - `overshoot`: the continuation, as a fraction of them. Later time steps do not count.
+    """
+    steps = jnp.arange(timeline.n_steps)
+    since = jnp.maximum(steps - timeline.events[start], 0).astype(float)
+    ramp = since / n_production.astype(float)
+    counts = (ramp <= 1 + overshoot + 1e-6).astype(float)
+    return OutputTarget(ramp[:, None], counts, is_choice=False)

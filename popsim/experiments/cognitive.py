@@ -29,6 +29,13 @@ LEARNED: Mapping[str, tuple[str, Criterion]] = {
     "economic-choice": ("gru", Criterion("accuracy", 0.95)),
     "ready-set-go": ("gru", Criterion("output error", 0.003)),
     "sine-generation": ("gru", Criterion("output error", 0.02)),
+    "interval-discrimination": ("gru", Criterion("accuracy", 0.9)),
+    "cue-set-go": ("gru", Criterion("output error", 0.005)),
+    "one-two-three-go": ("gru", Criterion("output error", 0.002)),
+    "probabilistic-reasoning": ("gru", Criterion("accuracy", 0.88)),
+    "angle-reproduction": ("gru", Criterion("output error", 0.02)),
+    "direction-category": ("tanh", Criterion("accuracy", 0.9)),
+    "block-decisions": ("gru", Criterion("accuracy", 0.8)),
     "multi-task": ("tanh", Criterion("accuracy", 0.75)),
 }
 """The network that learns each task sooner, as delays are hard for untrained gates, and the criterion, far

@@ -26,6 +26,7 @@ from popsim.policies import AbstractPolicy, Categorical, Gaussian
 from popsim.randomness import as_key, seed_key
 from popsim.schedules import LAST_BATCH
 from popsim.senses import n_network_inputs
+from popsim.session import separate_trials
 from popsim.store import as_json_numbers
 from popsim.task import AbstractTask
 from popsim.training import TaskTrainer
@@ -87,7 +88,12 @@ def scores(
     """
     evaluation = evaluate_ensemble(ensemble, task, trials=trials, member_ids=member_ids, key=key)
     if score == "accuracy":
-        return np.asarray(choice_accuracy(evaluation.states.network.output, trials.targets))
+        outputs = evaluation.states.network.output
+        if trials.session is not None:  # (member, session, time, output): of the single trials
+            single = separate_trials(trials)
+            outputs = outputs.reshape(len(outputs), -1, single.timeline.n_steps, outputs.shape[-1])
+            trials = single
+        return np.asarray(choice_accuracy(outputs, trials.targets))
     if score == "reward":
         return np.asarray(jnp.mean(jnp.sum(evaluation.states.interaction.reward, axis=-1), axis=1))
     if score == "loss":
@@ -101,7 +107,10 @@ N_TRIALS = 1000
 
 
 def fresh_trials(task: AbstractTask, n_trials: int, *, key: Key[Array, ""]) -> Trial:
-    """Draw trials as in the last batch of a training."""
+    """Draw trials as in the last batch of a training; if they are sessions, about as many trials in all."""
+    trial = eqx.filter_eval_shape(lambda: task.trial(batch=LAST_BATCH, key=seed_key(0)))
+    if trial.session is not None:
+        n_trials = -(-n_trials * trial.session.trials.timeline.n_steps // trial.timeline.n_steps)
     return _drawn_trials(task, jax.random.split(as_key(key), n_trials))
 
 
@@ -194,7 +203,7 @@ class AbstractNetworkExperiment(AbstractExperiment):
 
     def build_model(self, *, key: Key[Array, ""]) -> NetworkModel:
         task = self.build_task()
-        trials = eqx.filter_eval_shape(task.validation_trials)
+        trials = eqx.filter_eval_shape(lambda: separate_trials(task.validation_trials()))
         policy = _policy_for(trials)
         if policy is None and not isinstance(trials.targets, OutputTarget):
             raise ValueError(

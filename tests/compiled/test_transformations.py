@@ -55,6 +55,8 @@ NOT_PURE = {
         recurrent_eigenvalues spectral_radius low_rank_approximation update_gradient_alignment with_arrays
         training: ancestors
         tasks: click_accuracy detection_accuracy optimal_decisions probability_of_right pulse_accuracy
+        accuracy_from_one_interval interval_error mean_cosine_of_error reasoning_accuracy block_prior
+        block_choices accuracy_with_prior rule_choices accuracy_with_rule reward_in_changing_environment
     """,
     "a table for people, from trials that are drawn": "describe_task",
     SETTINGS: """
@@ -280,6 +282,15 @@ def known(log_odds, kind, x):
 PURE = {
     "losses.returns": lambda x: popsim.losses.returns(jnp.stack([x, 2 * x]), 0.9),
     "tasks.play": lambda x: tasks.play(tasks.RandomPlayer(2), bandits(x), key=jax.random.key(0)).record,
+    "tasks.longer_stimulus": lambda x: tasks.longer_stimulus(outputs(x)[0]),
+    "tasks.estimate_interval": lambda x: tasks.estimate_interval(
+        scaled(tasks.OneTwoThreeGo(), x), jnp.array([14, 15])
+    ),
+    "tasks.shape_log_odds": lambda x: tasks.shape_log_odds(outputs(x)[0], x * jnp.array([-1.0, 1.0])),
+    "tasks.decode_angle": lambda x: tasks.decode_angle(values(x)),
+    "tasks.direction_category_log_odds": lambda x: tasks.direction_category_log_odds(
+        scaled(tasks.DirectionCategory(n_directions=4), x), values(x)
+    ),
     "tasks.reward_loss": lambda x: scaled(tasks.reward_loss(), x),
     "tasks.tracking_reach_loss": lambda x: scaled(tasks.tracking_reach_loss(), x),
     "analysis.align_to_event": lambda x: popsim.analysis.align_to_event(

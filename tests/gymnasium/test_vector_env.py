@@ -132,18 +132,27 @@ def test_every_task_has_an_id():
 
 
 SHORT = ("center-out", "perceptual-decision")
+SESSIONS = ("block-decisions",)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*(infinity|normalized):UserWarning")
 @pytest.mark.parametrize(
     "name",
-    [name if name in SHORT else pytest.param(name, marks=pytest.mark.full) for name in sorted(TASKS)],
+    [
+        name if name in SHORT else pytest.param(name, marks=pytest.mark.full)
+        for name in sorted({*TASKS} - {*SESSIONS})
+    ],
 )
 def test_registered_environments_are_made_and_checked(name):
     check_env(gymnasium.make(environment_id(name)).unwrapped)
     envs = gymnasium.make_vec(environment_id(name), num_envs=2)
     assert isinstance(envs, TaskVectorEnv) and benchmark_vector_step(envs, target_duration=0, seed=0) > 0
+
+
+def test_tasks_whose_trials_are_sessions_are_refused():
+    with pytest.raises(ValueError, match="`task` must have single trials"):
+        gymnasium.make(environment_id(SESSIONS[0]), n_trials=2, n_validation=1)
 
 
 @pytest.mark.slow

@@ -1,0 +1,179 @@
+"""Sessions in blocks: their trials, and observers that know or infer the block."""
+
+import itertools
+
+import jax
+import numpy as np
+import pytest
+
+import popsim
+from popsim import tasks
+from popsim.distributions import TruncatedExponential, Uniform
+from popsim.experiments import Cognitive
+from popsim.experiments.network_experiment import fresh_trials, scores
+from popsim.session import separate_trials
+from popsim.tasks import BlockDecisions, HierarchicalReasoning
+from popsim.tasks.ideal_blocks import second_kind_before
+
+
+def sessions_of(task, n, key):
+    """Sessions, and their conditions as numpy arrays."""
+    sessions = popsim.sample_trials(task, n, batch=0, key=key)
+    return sessions, {name: np.asarray(label) for name, label in sessions.conditions.items()}
+
+
+def single_trials(sessions):
+    return jax.tree.map(np.asarray, separate_trials(sessions))
+
+
+def calibrated(right, confidence):
+    """Whether choices are right as often as their probabilities say, within four standard errors."""
+    difference = (right - confidence).mean(1)
+    return abs(difference.mean()) < 4 * difference.std() / len(right) ** 0.5
+
+
+@pytest.fixture(scope="module")
+def decisions():
+    task = BlockDecisions(n_trials=120, n_unbiased=10, response=tasks.GoResponse(catch_probability=0.1))
+    return task, *sessions_of(task, 100, jax.random.key(1))
+
+
+def test_blocks_have_their_lengths_and_alternate(decisions):
+    _, _, labels = decisions
+    right, position = labels["right probability"], labels["trial in block"]
+    np.testing.assert_array_equal(right[:, :10], 0.5)
+    np.testing.assert_allclose(np.unique(right[:, 10:]), [0.2, 0.8], rtol=1e-6)
+    starts = (position == 0)[:, 11:]
+    np.testing.assert_array_equal(starts, np.diff(right[:, 10:], axis=1) != 0)
+    ages = position[:, 11:][starts[:, 1:].nonzero()[0], starts[:, 1:].nonzero()[1]] + 1
+    first_lengths = np.array([np.flatnonzero(row)[0] + 1 for row in starts if row.any()])
+    assert ages.min() >= 20 and first_lengths.min() >= 20 and first_lengths.max() <= 100
+    np.testing.assert_allclose(first_lengths.mean(), 51, atol=5 * 22 / len(first_lengths) ** 0.5)
+    side = labels["choice"]
+    np.testing.assert_allclose((side - right).mean(), 0, atol=5 * 0.42 / side.size**0.5)
+    zero = (labels["contrast"] == 0).mean()
+    np.testing.assert_allclose(zero, 1 / 9, atol=5 * (8 / 81 / side.size) ** 0.5)
+
+
+def test_the_stimulus_is_on_its_side_and_feedback_shows_it_after_the_choice(decisions):
+    _, sessions, _ = decisions
+    trials = single_trials(sessions)
+    side, is_catch = trials.conditions["choice"], trials.conditions["catch"]
+    each = np.arange(side.size)
+    shown = trials.inputs["stimulus"][:, 1:4].mean(1)
+    difference = shown[each, side] - shown[each, 1 - side] - trials.conditions["contrast"]
+    np.testing.assert_allclose(difference.mean(), 0, atol=5 * (2 / 0.3 / side.size) ** 0.5 * 0.08)
+    np.testing.assert_allclose(difference.std(), 0.08 * (2 / 0.3) ** 0.5, rtol=0.05)
+    feedback = trials.inputs["feedback"]
+    assert not feedback[:, :6].any()
+    np.testing.assert_array_equal(feedback[each, 6, side], ~is_catch)
+    assert not feedback[each, :, 1 - side].any()
+    np.testing.assert_array_equal(popsim.correct_choice(trials.targets), np.where(is_catch, -1, side))
+    assert not trials.targets.counts[~is_catch][:, 6:].any()
+
+
+def test_an_observer_that_infers_the_block_is_between_one_that_knows_it_and_one_that_does_not(decisions):
+    task, sessions, labels = decisions
+    side, right_probability = labels["choice"], labels["right probability"]
+    accuracy = {}
+    for name, prior in (("known", right_probability), ("none", np.full(side.shape, 0.5)), ("inferred", None)):
+        choices, confidence = tasks.block_choices(task, sessions, prior)
+        accuracy[name] = (choices == side)[:, 10:].mean()
+        if name != "none":
+            assert calibrated(choices == side, confidence)
+    error = 4 * (0.25 / side[:, 10:].size) ** 0.5
+    assert accuracy["known"] == pytest.approx(tasks.accuracy_with_prior(task, 0.8, 0.3), abs=error)
+    assert accuracy["none"] == pytest.approx(tasks.accuracy_with_prior(task, 0.5, 0.3), abs=error)
+    assert accuracy["none"] + 0.03 < accuracy["inferred"] < accuracy["known"]
+    # Without contrast noise is taken for a stimulus: even who knows the block is right less often than it is.
+    assert 0.7 < tasks.accuracy_with_prior(task, 0.8, 0.3, contrast=0.0) < 0.8
+    assert tasks.accuracy_with_prior(task, 0.5, 0.3, contrast=0.0) == pytest.approx(0.5, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "lengths", [Uniform(2.0, 4.0), Uniform(3.0, 3.0), TruncatedExponential(1.0, 4.0, 2.0)]
+)
+def test_the_filter_of_blocks_is_the_sum_over_all_sequences_of_blocks(lengths):
+    task = BlockDecisions(block_length=lengths)
+    n, random = 6, np.random.default_rng(0)
+    likelihoods = random.uniform(0.2, 1.0, (1, n, 2))
+    low, high = float(lengths.low), float(lengths.high)
+    if low == high:
+        shares = {int(low): 1.0}
+    else:
+        within = (np.clip(np.arange(1.0, 7), low, high) - low) / (high - low)
+        if isinstance(lengths, TruncatedExponential):
+            within = np.expm1(-within * 3 / 2) / np.expm1(-3 / 2)
+        shares = dict(zip(range(1, 6), np.diff(within), strict=True))
+    weights = np.zeros((n, 2))
+    for first in (0, 1):
+        for sequence in itertools.product([length for length in shares if shares[length] > 0], repeat=n):
+            kinds = np.repeat((first + np.arange(n)) % 2, sequence)[:n]
+            probability = np.prod([shares[length] for length in sequence])
+            before = np.cumprod([1.0, *likelihoods[0, np.arange(n), kinds][:-1]])
+            weights[np.arange(n), kinds] += probability * before
+    expected = weights[:, 1] / weights.sum(axis=1)
+    np.testing.assert_allclose(second_kind_before(task, likelihoods)[0], expected, rtol=1e-6)
+
+
+def test_the_correct_side_follows_interval_and_rule_and_the_ideal_observer_is_as_right_as_it_thinks():
+    task = HierarchicalReasoning(n_trials=40)
+    sessions, labels = sessions_of(task, 150, jax.random.key(2))
+    side, rule, choice, is_long = (labels[name] for name in ("side", "rule", "choice", "is long"))
+    np.testing.assert_array_equal(choice == side, is_long == (rule == 1))
+    off = abs(labels["interval"] - 0.85) > 0.01
+    np.testing.assert_array_equal(is_long[off], labels["interval"][off] > 0.85)
+    np.testing.assert_allclose(is_long[~off].mean(), 0.5, atol=2.5 / (~off).sum() ** 0.5)
+    ratio = labels["shown interval"] / labels["interval"]
+    np.testing.assert_allclose(
+        ratio.std(), (0.0987**2 + 0.08**2 / 12 * np.mean(labels["interval"] ** -2.0)) ** 0.5, rtol=0.05
+    )
+    trials = single_trials(sessions)
+    np.testing.assert_array_equal(trials.inputs["flashes"].sum(1).argmax(1).reshape(side.shape), side)
+    np.testing.assert_array_equal(trials.inputs["flashes"].sum((1, 2)), 2)
+    inferred, confidence = tasks.rule_choices(task, sessions)
+    known, _ = tasks.rule_choices(task, sessions, rule)
+    assert calibrated(inferred == choice, confidence)
+    bound = tasks.accuracy_with_rule(task)
+    assert np.mean(known == choice) == pytest.approx(bound, abs=4 * (bound * (1 - bound) / side.size) ** 0.5)
+    assert 0.7 < np.mean(inferred == choice) < bound - 0.03
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "name"),
+    [
+        (BlockDecisions, {"n_trials": 0}, "n_trials"),
+        (BlockDecisions, {"probability": 1.2}, "probability"),
+        (BlockDecisions, {"block_length": 0.5}, "block_length"),
+        (BlockDecisions, {"contrast": -0.5}, "contrast"),
+        (BlockDecisions, {"decision": 0.1}, "decision"),
+        (BlockDecisions, {"duration": 0.6}, "duration"),
+        (BlockDecisions, {"n_unbiased": -1}, "n_unbiased"),
+        (HierarchicalReasoning, {"weber_fraction": 0.3}, "duration|epochs"),
+        (HierarchicalReasoning, {"boundary": 0.0}, "boundary"),
+    ],
+)
+def test_bad_settings_are_refused_by_name(task, options, name, as_users_run):
+    with pytest.raises(ValueError, match=f"`({name})`"):
+        task(**options)
+
+
+def test_choices_are_scored_by_trial_and_as_many_are_drawn_in_all():
+    key = jax.random.key(3)
+    experiment = Cognitive(task="block-decisions", n_members=2, n_units=4)
+    task = BlockDecisions(n_trials=4)
+    sessions = fresh_trials(task, 10, key=key)
+    assert sessions.conditions["choice"].shape == (3, 4)
+    ensemble = experiment.build_ensemble()
+    accuracy = scores(ensemble, task, sessions, "accuracy", key=key)
+    outputs = popsim.evaluate_ensemble(ensemble, task, trials=sessions, key=key).states.network.output
+    at_choice = np.asarray(outputs).reshape(2, 3, 4, 8, 2)[:, :, :, 5]  # the step after the grace
+    right = at_choice.argmax(-1) == np.asarray(sessions.conditions["choice"])
+    np.testing.assert_allclose(accuracy, right.mean((1, 2)), rtol=1e-6)
+
+
+def test_observers_refuse_what_they_cannot_know():
+    with pytest.raises(ValueError, match="`contrast` of `task` must be a Choice"):
+        tasks.accuracy_with_prior(BlockDecisions(contrast=0.5), 0.8, 0.3)
+    with pytest.raises(ValueError, match="`block_length` of `task`"):
+        tasks.block_prior(BlockDecisions(block_length=30.0), np.zeros((1, 3), int))

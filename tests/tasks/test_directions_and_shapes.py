@@ -1,0 +1,125 @@
+"""Reproduced angles, categories of directions, and shapes with weights: their trials and ideal observers."""
+
+import itertools
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sample_trials import many_trials, share_error, validation_trials
+
+import popsim
+from popsim import tasks
+from popsim.tasks import AngleReproduction, DirectionCategory, ProbabilisticReasoning
+
+
+def test_angles_are_reproduced_in_their_order(getkey):
+    response = popsim.tasks.GoResponse(catch_probability=0.2)
+    trials = many_trials(AngleReproduction(response=response, noise=0.0), getkey(), 500)
+    is_catch = trials.conditions["catch"]
+    np.testing.assert_allclose(is_catch.mean(), 0.2, atol=share_error(0.2, 500))
+    values = trials.targets.values
+    for which, (start, end) in {"first": (50, 60), "second": (60, 70)}.items():
+        angle = trials.conditions[f"{which} angle"]
+        expected = np.stack([np.cos(angle), np.sin(angle)], axis=1) * ~is_catch[:, None]
+        np.testing.assert_allclose(values[:, start:end], expected[:, None] + np.zeros((10, 1)), atol=1e-5)
+        begin = {"first": 10, "second": 30}[which]
+        shown = trials.inputs["stimulus"][:, begin]
+        preferred = 2 * np.pi * np.arange(16) / 16
+        np.testing.assert_allclose(shown, np.cos(preferred - angle[:, None]), atol=1e-5)
+        np.testing.assert_allclose(np.abs(np.mean(np.exp(1j * angle))), 0, atol=4 / 500**0.5)
+    assert not values[:, :50].any()
+    np.testing.assert_allclose(
+        trials.targets.counts[~is_catch][0, [0, 49, 50, 52, 60, 62, 69]], [0.2, 0.2, 0, 1, 0, 1, 1]
+    )
+    np.testing.assert_array_equal(trials.inputs["report"].sum((1, 2)), np.where(is_catch, 0, 20))
+    assert validation_trials(AngleReproduction()).conditions["first angle"].size == 64
+
+
+@pytest.mark.parametrize("noise", [0.1, 1.0])
+def test_the_population_vector_is_as_exact_as_its_noise_allows(noise, getkey):
+    n = 3000
+    trials = many_trials(AngleReproduction(noise=noise), getkey(), n)
+    decoded = np.asarray(tasks.decode_angle(jnp.asarray(trials.inputs["stimulus"][:, 10:20])))
+    cosine = np.cos(decoded - trials.conditions["first angle"])
+    bound = tasks.mean_cosine_of_error(noise, 0.5, 16)
+    np.testing.assert_allclose(1 - cosine.mean(), 1 - bound, atol=4 * cosine.std() / n**0.5)
+
+
+def test_the_formula_of_the_mean_cosine_is_the_integral():
+    random = np.random.default_rng(0).standard_normal((2, 400_000)) * (2 * 0.5**2 / (8 * 0.4)) ** 0.5
+    cosine = np.cos(np.arctan2(random[1], 1 + random[0]))
+    np.testing.assert_allclose(tasks.mean_cosine_of_error(0.5, 0.4, 8), cosine.mean(), atol=1e-3)
+
+
+def test_half_of_the_directions_are_in_each_category_and_an_ideal_observer_is_as_right_as_it_thinks(getkey):
+    task, n = DirectionCategory(boundary=3), 6000
+    trials = many_trials(task, getkey(), n)
+    direction, category = trials.conditions["direction"], trials.conditions["choice"]
+    np.testing.assert_array_equal(category, (direction < 3) | (direction > 8))
+    distances = np.array([2, 1, 0, 0, 1, 2, 2, 1, 0, 0, 1, 2])
+    np.testing.assert_array_equal(trials.conditions["distance"], distances[direction])
+    log_odds = np.asarray(
+        tasks.direction_category_log_odds(task, jnp.asarray(trials.inputs["stimulus"])), float
+    )
+    right = (log_odds > 0) == category
+    confidence = 1 / (1 + np.exp(-abs(log_odds)))
+    np.testing.assert_allclose(right.mean(), confidence.mean(), atol=4 * (right - confidence).std() / n**0.5)
+    assert 0.84 < right.mean() < 0.9
+    by_distance = [right[trials.conditions["distance"] == d].mean() for d in range(3)]
+    assert by_distance[0] + 0.05 < min(by_distance[1:])
+
+
+def test_shapes_stay_at_their_places_and_the_reward_follows_their_weights(getkey):
+    task, n = ProbabilisticReasoning(noise=0.0), 4000
+    trials = many_trials(task, getkey(), n)
+    shapes, places = trials.conditions["shapes"], trials.conditions["places"]
+    by_place = trials.inputs["stimulus"].reshape(n, -1, 4, 10)
+    each = np.arange(n)
+    for index in range(4):
+        shown = by_place[each, :, places[:, index], shapes[:, index]]
+        begin = 10 + 10 * index
+        assert not shown[:, :begin].any() and np.all(shown[:, begin:50] == 1) and not shown[:, 50:].any()
+    np.testing.assert_array_equal(trials.inputs["stimulus"].sum((1, 2)), 10 * (1 + 2 + 3 + 4))
+    log_odds = np.asarray(task.weights)[shapes].sum(1)
+    np.testing.assert_allclose(trials.conditions["log odds"], log_odds, atol=1e-5)
+    probability = 1 / (1 + 10.0**-log_odds)
+    rewarded = trials.conditions["choice"]
+    np.testing.assert_allclose((rewarded - probability).mean(), 0, atol=share_error(0.5, n))
+    slope = np.mean((rewarded - probability) * np.clip(log_odds, -2, 2))
+    np.testing.assert_allclose(slope, 0, atol=5 / n**0.5)
+    validation = validation_trials(task).conditions["shapes"]
+    assert {*zip(*np.nonzero(np.ones((4, 10))), strict=True)} <= {
+        (time, shape) for row in validation for time, shape in enumerate(row.tolist())
+    }
+
+
+def test_who_sums_the_weights_reaches_the_bound(getkey):
+    weights, n = [-1.0, -0.5, 0.3, 0.6], 6000
+    task = ProbabilisticReasoning(weights=weights, n_shapes=3, duration=3.05)
+    trials = many_trials(task, getkey(), n)
+    log_odds = np.asarray(tasks.shape_log_odds(jnp.asarray(trials.inputs["stimulus"]), task.weights))
+    np.testing.assert_allclose(log_odds, trials.conditions["log odds"], atol=1e-5)
+    sums = np.array([sum(three) for three in itertools.product(weights, repeat=3)])
+    bound = tasks.reasoning_accuracy(task.weights, 3)
+    assert bound == pytest.approx(np.mean(1 / (1 + 10.0 ** -abs(sums))), abs=1e-6)
+    right = np.mean((log_odds > 0) == trials.conditions["choice"])
+    np.testing.assert_allclose(right, bound, atol=4 / 5 * share_error(bound, n))
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "name"),
+    [
+        (AngleReproduction, {"n_units": 2}, "n_units"),
+        (AngleReproduction, {"noise": -1.0}, "noise"),
+        (AngleReproduction, {"duration": 3.1}, "duration"),
+        (DirectionCategory, {"n_directions": 7}, "n_directions"),
+        (DirectionCategory, {"boundary": 12}, "boundary"),
+        (DirectionCategory, {"duration": 2.2}, "duration"),
+        (ProbabilisticReasoning, {"weights": [1.0]}, "weights"),
+        (ProbabilisticReasoning, {"n_shapes": 0}, "n_shapes"),
+        (ProbabilisticReasoning, {"duration": 3.1}, "duration"),
+    ],
+)
+def test_bad_settings_are_refused_by_name(task, options, name, as_users_run):
+    with pytest.raises(ValueError, match=f"`{name}`"):
+        task(**options)
