@@ -8,8 +8,11 @@ from popsim.tasks import (
     bandits,
     choice_parts,
     decisions,
+    direction_codes,
+    driscoll_tasks,
     flip_flop,
     ideal_decisions,
+    ideal_rings,
     interactive_reaches,
     interception,
     library,
@@ -18,6 +21,8 @@ from popsim.tasks import (
     players,
     reach_sequences,
     reaching,
+    ring_rules,
+    ring_task,
     selected_environment,
     session,
     timed_decisions,
@@ -27,13 +32,17 @@ from popsim.tasks import (
     trial_parts,
     two_step,
     wrappers,
+    yang_tasks,
 )
 from popsim.tasks.adaptation import *
 from popsim.tasks.bandits import *
 from popsim.tasks.choice_parts import *
 from popsim.tasks.decisions import *
+from popsim.tasks.direction_codes import *
+from popsim.tasks.driscoll_tasks import *
 from popsim.tasks.flip_flop import *
 from popsim.tasks.ideal_decisions import *
+from popsim.tasks.ideal_rings import *
 from popsim.tasks.interactive_reaches import *
 from popsim.tasks.interception import *
 from popsim.tasks.library import *
@@ -42,6 +51,8 @@ from popsim.tasks.multi_task import *
 from popsim.tasks.players import *
 from popsim.tasks.reach_sequences import *
 from popsim.tasks.reaching import *
+from popsim.tasks.ring_rules import *
+from popsim.tasks.ring_task import *
 from popsim.tasks.selected_environment import *
 from popsim.tasks.session import *
 from popsim.tasks.timed_decisions import *
@@ -51,14 +62,18 @@ from popsim.tasks.tracking import *
 from popsim.tasks.trial_parts import *
 from popsim.tasks.two_step import *
 from popsim.tasks.wrappers import *
+from popsim.tasks.yang_tasks import *
 
 __all__: list[str] = []
 __all__ += adaptation.__all__
 __all__ += bandits.__all__
 __all__ += choice_parts.__all__
 __all__ += decisions.__all__
+__all__ += direction_codes.__all__
+__all__ += driscoll_tasks.__all__
 __all__ += flip_flop.__all__
 __all__ += ideal_decisions.__all__
+__all__ += ideal_rings.__all__
 __all__ += interactive_reaches.__all__
 __all__ += interception.__all__
 __all__ += library.__all__
@@ -67,6 +82,8 @@ __all__ += multi_task.__all__
 __all__ += players.__all__
 __all__ += reach_sequences.__all__
 __all__ += reaching.__all__
+__all__ += ring_rules.__all__
+__all__ += ring_task.__all__
 __all__ += session.__all__
 __all__ += selected_environment.__all__
 __all__ += timed_decisions.__all__
@@ -76,3 +93,4 @@ __all__ += tracking.__all__
 __all__ += trial_parts.__all__
 __all__ += two_step.__all__
 __all__ += wrappers.__all__
+__all__ += yang_tasks.__all__

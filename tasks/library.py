@@ -14,6 +14,7 @@ from popsim.task import AbstractTask
 from popsim.tasks.adaptation import adaptation_plan, channel_trials, load_pulses, random_forces
 from popsim.tasks.bandits import BernoulliBandit, DriftingBandit, ReversalLearning
 from popsim.tasks.decisions import ContextIntegration, PerceptualDecision
+from popsim.tasks.driscoll_tasks import driscoll2024
 from popsim.tasks.flip_flop import FlipFlop
 from popsim.tasks.interactive_reaches import HeldReach
 from popsim.tasks.interception import GoBeforeYouKnow, Interception
@@ -27,6 +28,7 @@ from popsim.tasks.timing import ReadySetGo, SineGeneration
 from popsim.tasks.tracking import PosturalHold, RandomWalk, Tracking
 from popsim.tasks.two_step import TwoStepTask
 from popsim.tasks.wrappers import WithInterventions
+from popsim.tasks.yang_tasks import yang2019
 
 __all__ = ["COGNITIVE_TASKS", "REWARD_TASKS", "TASKS", "MotorTask", "register_task"]
 
@@ -266,6 +268,8 @@ COGNITIVE_TASKS: dict[str, Callable[..., AbstractTask]] = {
     "ready-set-go": ReadySetGo,
     "sine-generation": SineGeneration,
     "multi-task": _four_tasks,
+    "yang2019": yang2019,
+    "driscoll2024": driscoll2024,
 }
 """Tasks for networks without a body."""
 

@@ -60,7 +60,7 @@ NOT_PURE = {
     SETTINGS: """
         member_grid
         networks: identity_weights per_gate register_network spectral_weights
-        tasks: phase_batches register_task
+        tasks: driscoll2024 phase_batches register_task yang2019
         training: every_nth_batch log_spaced_batches
         training.constraints: dale_signs
         training.rules: input_synapses readout_synapses recurrent_synapses
@@ -78,6 +78,7 @@ HOST_PACKAGES = {
 }
 NO_REVERSE_MODE = {"plants.simulate_plant_adaptively": "chooses its own number of steps; says so"}
 DT = 0.01
+SUITE = tasks.yang2019("dm-1")
 
 
 def names_in(text):
@@ -263,6 +264,7 @@ def bandits(x):
 
 PURE = {
     "losses.returns": lambda x: popsim.losses.returns(jnp.stack([x, 2 * x]), 0.9),
+    "tasks.decision_bound": lambda x: tasks.decision_bound(SUITE, scaled(SUITE.validation_trials(), x)),
     "tasks.play": lambda x: tasks.play(tasks.RandomPlayer(2), bandits(x), key=jax.random.key(0)).record,
     "tasks.reward_loss": lambda x: scaled(tasks.reward_loss(), x),
     "tasks.tracking_reach_loss": lambda x: scaled(tasks.tracking_reach_loss(), x),
