@@ -11,7 +11,9 @@ from popsim.tasks import (
     choice_parts,
     decisions,
     detection,
+    direction_codes,
     directions,
+    driscoll_tasks,
     dual_matching,
     economic_choice,
     flip_flop,
@@ -19,6 +21,7 @@ from popsim.tasks import (
     ideal_blocks,
     ideal_decisions,
     ideal_intervals,
+    ideal_rings,
     interactive_reaches,
     interception,
     interval_production,
@@ -34,6 +37,8 @@ from popsim.tasks import (
     pulses,
     reach_sequences,
     reaching,
+    ring_rules,
+    ring_task,
     selected_environment,
     session,
     timed_decisions,
@@ -44,6 +49,7 @@ from popsim.tasks import (
     two_step,
     two_targets,
     wrappers,
+    yang_tasks,
 )
 from popsim.tasks.adaptation import *
 from popsim.tasks.bandits import *
@@ -52,7 +58,9 @@ from popsim.tasks.changing_environment import *
 from popsim.tasks.choice_parts import *
 from popsim.tasks.decisions import *
 from popsim.tasks.detection import *
+from popsim.tasks.direction_codes import *
 from popsim.tasks.directions import *
+from popsim.tasks.driscoll_tasks import *
 from popsim.tasks.dual_matching import *
 from popsim.tasks.economic_choice import *
 from popsim.tasks.flip_flop import *
@@ -60,6 +68,7 @@ from popsim.tasks.hierarchical_reasoning import *
 from popsim.tasks.ideal_blocks import *
 from popsim.tasks.ideal_decisions import *
 from popsim.tasks.ideal_intervals import *
+from popsim.tasks.ideal_rings import *
 from popsim.tasks.interactive_reaches import *
 from popsim.tasks.interception import *
 from popsim.tasks.interval_production import *
@@ -75,6 +84,8 @@ from popsim.tasks.probabilistic_reasoning import *
 from popsim.tasks.pulses import *
 from popsim.tasks.reach_sequences import *
 from popsim.tasks.reaching import *
+from popsim.tasks.ring_rules import *
+from popsim.tasks.ring_task import *
 from popsim.tasks.selected_environment import *
 from popsim.tasks.session import *
 from popsim.tasks.timed_decisions import *
@@ -85,6 +96,7 @@ from popsim.tasks.trial_parts import *
 from popsim.tasks.two_step import *
 from popsim.tasks.two_targets import *
 from popsim.tasks.wrappers import *
+from popsim.tasks.yang_tasks import *
 
 __all__: list[str] = []
 __all__ += adaptation.__all__
@@ -94,14 +106,17 @@ __all__ += changing_environment.__all__
 __all__ += choice_parts.__all__
 __all__ += decisions.__all__
 __all__ += detection.__all__
+__all__ += direction_codes.__all__
+__all__ += directions.__all__
+__all__ += driscoll_tasks.__all__
 __all__ += dual_matching.__all__
 __all__ += economic_choice.__all__
-__all__ += directions.__all__
 __all__ += flip_flop.__all__
 __all__ += hierarchical_reasoning.__all__
 __all__ += ideal_blocks.__all__
 __all__ += ideal_decisions.__all__
 __all__ += ideal_intervals.__all__
+__all__ += ideal_rings.__all__
 __all__ += interactive_reaches.__all__
 __all__ += interception.__all__
 __all__ += interval_production.__all__
@@ -110,13 +125,15 @@ __all__ += library.__all__
 __all__ += matching.__all__
 __all__ += memory.__all__
 __all__ += multi_task.__all__
-__all__ += obstacles.__all__
 __all__ += multisensory.__all__
+__all__ += obstacles.__all__
 __all__ += players.__all__
-__all__ += pulses.__all__
 __all__ += probabilistic_reasoning.__all__
+__all__ += pulses.__all__
 __all__ += reach_sequences.__all__
 __all__ += reaching.__all__
+__all__ += ring_rules.__all__
+__all__ += ring_task.__all__
 __all__ += selected_environment.__all__
 __all__ += session.__all__
 __all__ += timed_decisions.__all__
@@ -127,3 +144,4 @@ __all__ += trial_parts.__all__
 __all__ += two_step.__all__
 __all__ += two_targets.__all__
 __all__ += wrappers.__all__
+__all__ += yang_tasks.__all__

@@ -219,8 +219,8 @@ class DirectionCategory(AbstractGoTask):
         those next to it), "choice" (the category, 0 or 1), "catch".
 
     An ideal observer sums the probabilities of the directions of each category
-    (`popsim.tasks.direction_category_log_odds`). Errors come next to the boundary. There is one validation trial for
-    each direction.
+    (`popsim.tasks.direction_category_log_odds`). Errors come next to the boundary. There is one validation
+    trial for each direction.
 
     **Arguments:**
 

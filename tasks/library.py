@@ -18,6 +18,7 @@ from popsim.tasks.changing_environment import ChangingEnvironment
 from popsim.tasks.decisions import ContextIntegration, PerceptualDecision
 from popsim.tasks.detection import DelayedGoNoGo, SignalDetection
 from popsim.tasks.directions import AngleReproduction, DirectionCategory
+from popsim.tasks.driscoll_tasks import driscoll2024
 from popsim.tasks.dual_matching import DualDelayedMatchToSample
 from popsim.tasks.economic_choice import EconomicChoice
 from popsim.tasks.flip_flop import FlipFlop
@@ -41,6 +42,7 @@ from popsim.tasks.tracking import PosturalHold, RandomWalk, Tracking
 from popsim.tasks.two_step import TwoStepTask
 from popsim.tasks.two_targets import TwoTargetReaches
 from popsim.tasks.wrappers import WithInterventions
+from popsim.tasks.yang_tasks import yang2019
 
 __all__ = ["COGNITIVE_TASKS", "REWARD_TASKS", "TASKS", "MotorTask", "register_task"]
 
@@ -298,6 +300,8 @@ COGNITIVE_TASKS: dict[str, Callable[..., AbstractTask]] = {
     "direction-category": DirectionCategory,
     "block-decisions": BlockDecisions,
     "multi-task": _four_tasks,
+    "yang2019": yang2019,
+    "driscoll2024": driscoll2024,
 }
 """Tasks for networks without a body."""
 

@@ -267,6 +267,17 @@ def with_noise(
 
 
 def ring_activity(index: Int[Array, "*axes"], n_directions: int) -> Float[Array, "*axes units"]:
+    """Return the `ring_tuning` of units on a ring to one of the directions that they prefer.
+
+    **Arguments:**
+
+    - `index`: the index of the direction among `n_directions` evenly spaced ones.
+    - `n_directions`: the number of directions and of units; each unit prefers one direction.
+    """
+    return ring_tuning(even_directions(n_directions)[index], n_directions)
+
+
+def ring_tuning(direction: Float[Array, "*axes"], n_units: int) -> Float[Array, "*axes units"]:
     """Return the activity exp(-(8 d / pi)² / 2) of units on a ring at distance d from their preference.
 
     The tuning is that of Yang et al. 2019, Nat Neurosci 22:297, as in NeuroGym's `yang19` collection and in
@@ -274,11 +285,10 @@ def ring_activity(index: Int[Array, "*axes"], n_directions: int) -> Float[Array,
 
     **Arguments:**
 
-    - `index`: the index of the direction among `n_directions` evenly spaced ones.
-    - `n_directions`: the number of directions and of units; each unit prefers one direction.
+    - `direction`: in rad.
+    - `n_units`: the number of units, whose preferred directions are evenly spaced.
     """
-    directions = even_directions(n_directions)
-    away = directions[index][..., None] - directions
+    away = direction[..., None] - even_directions(n_units)
     distance = jnp.abs(jnp.mod(away + jnp.pi, 2 * jnp.pi) - jnp.pi)
     return jnp.exp(-0.5 * (8 * distance / jnp.pi) ** 2)
 

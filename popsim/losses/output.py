@@ -8,14 +8,19 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from popsim._checks import kind_of
+from popsim._checks import as_float_array, check_non_negative, kind_of
 from popsim.interaction import active_steps
 from popsim.loss import AbstractLossTerm
 from popsim.losses.profiles import AbstractTimeProfile, InWindow, step_weights, with_time_axis
 from popsim.model import AbstractModel
+from popsim.per_member import is_per_member
 from popsim.trial import OutputTarget, Trial, TrialAtStep
 
 __all__ = ["OutputError", "CrossEntropy", "ChoiceError"]
+
+
+def _as_weights(value: Any) -> Any:
+    return None if value is None else as_float_array(value)
 
 
 def output_target(targets: Any, output: Float[Array, "time outputs"]) -> OutputTarget:
@@ -79,16 +84,41 @@ class AbstractOutputTerm(AbstractLossTerm):
 
 
 class OutputError(AbstractOutputTerm):
-    """Σ_t c_t mean_i (y_ti - y*_ti)² / Σ_t c_t: the mean squared error where the output counts.
+    """Σ_t c_t mean_i w_i (y_ti - y*_ti)² / Σ_t c_t: the mean squared error where the output counts.
 
     y is the output of the network, y* the values of the `OutputTarget` and c its counts. The loss is zero if
     no time step counts.
+
+    **Arguments:**
+
+    - `profile`: weights of the time steps that multiply c; uniform by default.
+    - `output_weights`: w, one number for each output, none below zero; None for 1.
     """
 
+    output_weights: Float[Array, " outputs"] | None = eqx.field(
+        default=None, kw_only=True, converter=_as_weights
+    )
     name: str = eqx.field(static=True, default="output error", kw_only=True)
 
+    def __check_init__(self):
+        if self.output_weights is None:
+            return
+        check_non_negative("output_weights", self.output_weights)
+        if not is_per_member(self.output_weights) and self.output_weights.ndim != 1:
+            raise ValueError(
+                f"`output_weights` must be one number for each output, got shape {self.output_weights.shape}."
+            )
+
     def cost(self, output, values):
-        return jnp.mean((output - values) ** 2, axis=-1)
+        squares = (output - values) ** 2
+        if self.output_weights is None:
+            return jnp.mean(squares, axis=-1)
+        if self.output_weights.shape != output.shape[-1:]:
+            raise ValueError(
+                f"`output_weights` must be one number for each of {output.shape[-1]} outputs, "
+                f"got shape {self.output_weights.shape}."
+            )
+        return jnp.mean(self.output_weights * squares, axis=-1)
 
 
 class CrossEntropy(AbstractOutputTerm):

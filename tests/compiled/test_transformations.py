@@ -62,7 +62,7 @@ NOT_PURE = {
     SETTINGS: """
         member_grid
         networks: identity_weights per_gate register_network spectral_weights
-        tasks: phase_batches register_task
+        tasks: driscoll2024 phase_batches register_task yang2019
         training: every_nth_batch log_spaced_batches
         training.constraints: dale_signs
         training.rules: input_synapses readout_synapses recurrent_synapses
@@ -80,6 +80,7 @@ HOST_PACKAGES = {
 }
 NO_REVERSE_MODE = {"plants.simulate_plant_adaptively": "chooses its own number of steps; says so"}
 DT = 0.01
+SUITE = tasks.yang2019("dm-1")
 
 
 def names_in(text):
@@ -281,6 +282,7 @@ def known(log_odds, kind, x):
 
 PURE = {
     "losses.returns": lambda x: popsim.losses.returns(jnp.stack([x, 2 * x]), 0.9),
+    "tasks.decision_bound": lambda x: tasks.decision_bound(SUITE, scaled(SUITE.validation_trials(), x)),
     "tasks.play": lambda x: tasks.play(tasks.RandomPlayer(2), bandits(x), key=jax.random.key(0)).record,
     "tasks.longer_stimulus": lambda x: tasks.longer_stimulus(outputs(x)[0]),
     "tasks.estimate_interval": lambda x: tasks.estimate_interval(

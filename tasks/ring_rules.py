@@ -1,0 +1,301 @@
+"""Rules of tasks on directions: what is shown when, and which direction is right, as rows of numbers."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from popsim._checks import as_float_array, as_parts, check_fraction, check_instance, kind_of
+from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform, as_distribution
+from popsim.randomness import key_stream
+
+__all__ = ["RingRule"]
+
+EPOCHS = ("fixation", "stimulus 1", "delay 1", "stimulus 2", "delay 2", "response")
+Response = Literal["pro", "anti", "stronger", "match", "non-match", "same category", "other category"]
+RESPONSES = get_args(Response)
+Rings = Literal["1", "2", "both", "either"]
+RINGS = get_args(Rings)
+RELEVANT = {"1": (1.0, 0.0), "2": (0.0, 1.0), "both": (1.0, 1.0)}
+
+
+def _as_epochs(names: str | Sequence[str]) -> tuple[str, ...]:
+    names = (names,) if isinstance(names, str) else as_parts("shown", names, str, "names of epochs")
+    if unknown := [name for name in names if name not in EPOCHS]:
+        raise ValueError(f"`shown` must be among the epochs {list(EPOCHS)}, got {unknown[0]!r}.")
+    return names
+
+
+def _as_durations(durations: Any) -> dict[str, AbstractDistribution]:
+    check_instance("durations", durations, Mapping, 'durations by epoch, such as {"fixation": 0.3}')
+    if unknown := [name for name in durations if name not in EPOCHS]:
+        raise ValueError(f"`durations` must be of the epochs {list(EPOCHS)}, got {unknown[0]!r}.")
+    return {name: as_distribution(value) for name, value in durations.items()}
+
+
+def _as_optional(value: Any) -> AbstractDistribution | None:
+    return None if value is None else as_distribution(value)
+
+
+class RingRule(eqx.Module):
+    """A rule of a `RingTask`: one or two stimuli in one or two rings, and the direction of the response.
+
+    Each stimulus s has a direction, and a strength k in each ring r. In each ring, a mean m and a coherence c
+    are drawn; the first stimulus then has strength m + c and the second m - c, or the reverse with equal
+    probability. Every distribution is a `Constant`, a `Uniform` or a `Choice` of numbers.
+
+    **Arguments:**
+
+    - `response`: the direction of the response: that of the first stimulus ("pro"), the opposite ("anti"),
+        that of the stimulus with the larger sum of strengths in the `relevant` rings ("stronger"), or that of
+        the second stimulus, in trials in which both directions are equal ("match"), differ ("non-match"), are
+        in the same half of the circle ("same category") or in different halves ("other category"), and in the
+        others no response.
+    - `durations`: durations by epoch, in seconds. The epochs are "fixation", "stimulus 1", "delay 1",
+        "stimulus 2", "delay 2" and "response", which begins with the go cue; those without are left out.
+    - `first_shown`, `second_shown`: the epochs in which the first and the second stimulus are shown.
+    - `fixation_ends`: whether the fixation input goes off at the go cue. If not, the stimulus is the cue.
+    - `rings`: the rings in which both stimuli are shown: "1", "2", "both", or "either": one of them, drawn
+        for each stimulus.
+    - `relevant`: the rings that count: "1", "2" or "both". With "both", the mean and the coherence are the
+        same in both.
+    - `direction`: of the first stimulus, in rad.
+    - `distance`: from the first stimulus to the second to either side, in rad; None if the direction of the
+        second is drawn as that of the first.
+    - `match_probability`: the probability that the second stimulus has the direction of the first.
+    - `mean`, `coherence`: see above.
+    - `difference`: the difference between the two rings in the strength of a stimulus, as a fraction of its
+        strength; either ring may be the stronger.
+    """
+
+    response: Response = eqx.field(static=True)
+    durations: dict[str, AbstractDistribution] = eqx.field(converter=_as_durations)
+    first_shown: tuple[str, ...] = eqx.field(static=True, kw_only=True, converter=_as_epochs)
+    second_shown: tuple[str, ...] = eqx.field(static=True, kw_only=True, converter=_as_epochs, default=())
+    fixation_ends: bool = eqx.field(static=True, kw_only=True, default=True)
+    rings: Rings = eqx.field(static=True, kw_only=True, default="either")
+    relevant: Literal["1", "2", "both"] = eqx.field(static=True, kw_only=True, default="both")
+    direction: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.0, 2 * math.pi)
+    )
+    distance: AbstractDistribution | None = eqx.field(kw_only=True, converter=_as_optional, default=None)
+    match_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
+    mean: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=1.0)
+    coherence: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.0)
+    difference: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.0)
+
+    def __check_init__(self):
+        for name, value, known in (
+            ("response", self.response, RESPONSES),
+            ("rings", self.rings, RINGS),
+            ("relevant", self.relevant, tuple(RELEVANT)),
+        ):
+            if value not in known:
+                raise ValueError(f"`{name}` of a rule must be one of {known}, got {value!r}.")
+        check_fraction("match_probability", self.match_probability)
+        if not self.first_shown:
+            raise ValueError("`first_shown` must be one epoch or more, got none.")
+        if self.response not in ("pro", "anti") and not self.second_shown:
+            raise ValueError(f"`second_shown` must be given for the response {self.response!r}, got none.")
+        if "response" not in self.durations:
+            raise ValueError(f"`durations` must have the epoch 'response', got {sorted(self.durations)}.")
+        missing = [name for name in self.first_shown + self.second_shown if name not in self.durations]
+        if missing:
+            raise ValueError(f"`durations` must have the epoch {missing[0]!r}, in which a stimulus is shown.")
+        if self.distance is None and self.response in ("match", "non-match"):
+            raise ValueError(f"`distance` must be given for the response {self.response!r}, got None.")
+
+    def quantities(self) -> list[AbstractDistribution]:
+        """Return the distributions that a trial draws from: the durations of `EPOCHS` and `OTHERS`."""
+        durations = [self.durations.get(name, Constant(0.0)) for name in EPOCHS]
+        distance = Constant(0.0) if self.distance is None else self.distance
+        return [*durations, self.direction, distance, self.mean, self.coherence, self.difference]
+
+
+OTHERS = ("direction", "distance", "mean", "coherence", "difference")
+
+
+class RingRows(eqx.Module):
+    """Rules as arrays with one row for each.
+
+    - `quantiles`: what gives a value of each quantity of `RingRule.quantities` for a uniform number u: n,
+        slope and n values. With j = floor(n u), the value is values[j] + (n u - j) slope.
+    - `is_shown`: whether each stimulus is shown in each epoch.
+    - `fixation_ends`, `is_independent`: of the fixation input; of the direction of the second stimulus.
+    - `rings`, `response`: the index in `RINGS` and in `RESPONSES`.
+    - `relevant`: the weight of each ring.
+    - `match_probability`: of the rule.
+    """
+
+    quantiles: Float[Array, "*rule quantity number"]
+    is_shown: Bool[Array, "*rule stimulus epoch"]
+    fixation_ends: Bool[Array, "*rule"]
+    is_independent: Bool[Array, "*rule"]
+    rings: Int[Array, "*rule"]
+    response: Int[Array, "*rule"]
+    relevant: Float[Array, "*rule ring"]
+    match_probability: Float[Array, "*rule"]
+
+
+def rows_of(rules: Mapping[str, RingRule]) -> RingRows:
+    """Return the rows of rules by name."""
+    quantities = {name: rule.quantities() for name, rule in rules.items()}
+    tables = [[_quantile_row(name, each) for each in drawn] for name, drawn in quantities.items()]
+    width = max(len(row) for rows in tables for row in rows)
+    padded = [[row + [row[-1]] * (width - len(row)) for row in rows] for rows in tables]
+    each = list(rules.values())
+    shown = [
+        [[epoch in names for epoch in EPOCHS] for names in (rule.first_shown, rule.second_shown)]
+        for rule in each
+    ]
+    return RingRows(
+        quantiles=as_float_array(padded),
+        is_shown=jnp.asarray(shown),
+        fixation_ends=jnp.asarray([rule.fixation_ends for rule in each]),
+        is_independent=jnp.asarray([rule.distance is None for rule in each]),
+        rings=jnp.asarray([RINGS.index(rule.rings) for rule in each]),
+        response=jnp.asarray([RESPONSES.index(rule.response) for rule in each]),
+        relevant=as_float_array([RELEVANT[rule.relevant] for rule in each]),
+        match_probability=jnp.stack([rule.match_probability for rule in each]),
+    )
+
+
+def _quantile_row(name: str, distribution: AbstractDistribution) -> list[float]:
+    """Return n, slope and values of `RingRows.quantiles`."""
+    match distribution:
+        case Constant(value=value):
+            row = [1.0, 0.0, value]
+        case Uniform(low=low, high=high):
+            row = [1.0, high - low, low]
+        case Choice(values=values):
+            row = [values.shape[0], 0.0, *values]
+        case _:
+            raise ValueError(
+                f"the rule {name!r} must draw from a Constant, a Uniform or a Choice, "
+                f"got {kind_of(distribution)}."
+            )
+    if any(np.ndim(number) for number in row):
+        raise ValueError(f"the rule {name!r} must draw single numbers, got {distribution}.")
+    return [float(number) for number in row]
+
+
+def longest_steps(rules: Mapping[str, RingRule], dt: float) -> int:
+    """Return the number of time steps of the longest trial of rules."""
+    bounds = [[d.bounds()[1] for d in rule.quantities()[: len(EPOCHS)]] for rule in rules.values()]
+    return int(np.max(np.sum(whole_steps(np.asarray(bounds, float), dt), axis=1)))
+
+
+def whole_steps(seconds: Any, dt: float) -> Any:
+    """Return the number of whole time steps in durations, as `int(t / dt)` in the published code."""
+    return (seconds / dt + 1e-3).astype(int)  # against rounding in single precision
+
+
+class RingDraw(eqx.Module):
+    """What is drawn for a trial of a rule.
+
+    - `steps`: the number of time steps of each epoch.
+    - `directions`: of both stimuli, in rad.
+    - `strengths`: of each stimulus in each ring, 0 where it is not shown.
+    - `is_match`: whether the second stimulus was made to match.
+    """
+
+    steps: Int[Array, "*trial epoch"]
+    directions: Float[Array, "*trial stimulus"]
+    strengths: Float[Array, "*trial stimulus ring"]
+    is_match: Bool[Array, "*trial"]
+
+
+class RingUniforms(eqx.Module):
+    """Uniform numbers between 0 and 1 that decide about a trial. For two: of stimuli, or of rings."""
+
+    durations: Float[Array, "*trial epoch"]
+    directions: Float[Array, "*trial 2"]
+    side: Float[Array, "*trial"]
+    match: Float[Array, "*trial"]
+    rings: Float[Array, "*trial 2"]
+    means: Float[Array, "*trial 2"]
+    coherences: Float[Array, "*trial 2"]
+    coherence_signs: Float[Array, "*trial 2"]
+    differences: Float[Array, "*trial 2"]
+    difference_signs: Float[Array, "*trial 2"]
+
+
+def draw_uniforms(*, key: Key[Array, ""]) -> RingUniforms:
+    """Draw the numbers of a trial."""
+    drawn = jax.random.uniform(key_stream(key, "conditions"), (22,))
+    durations, directions, side, match, *pairs = jnp.split(drawn, [6, 8, 9, 10, 12, 14, 16, 18, 20])
+    return RingUniforms(durations, directions, side[0], match[0], *pairs)
+
+
+def trial_draw(row: RingRows, uniforms: RingUniforms, dt: float) -> RingDraw:
+    """Return what a rule draws from uniform numbers.
+
+    **Arguments:**
+
+    - `row`: the row of the rule.
+    - `uniforms`: the numbers.
+    - `dt`: the time step in seconds.
+    """
+    durations = _values(row.quantiles[: len(EPOCHS)], uniforms.durations)
+    tables = dict(zip(OTHERS, row.quantiles[len(EPOCHS) :], strict=True))
+    is_match = uniforms.match < row.match_probability
+    first, independent = _values(tables["direction"], uniforms.directions)
+    distance = _values(tables["distance"], uniforms.directions[1]) * _sign(uniforms.side)
+    second = first + jnp.where(is_match, 0.0, distance)
+    directions = jnp.mod(jnp.stack([first, jnp.where(row.is_independent, independent, second)]), 2 * jnp.pi)
+
+    means = _values(tables["mean"], uniforms.means)
+    coherences = _values(tables["coherence"], uniforms.coherences) * _sign(uniforms.coherence_signs)
+    strengths = jnp.stack([means + coherences, means - coherences])
+    is_shared = jnp.all(row.relevant > 0)
+    strengths = jnp.where(is_shared, strengths[:, :1], strengths)
+    difference = _values(tables["difference"], uniforms.differences) * _sign(uniforms.difference_signs)
+    strengths = strengths * (1 + difference[:, None] / 2 * jnp.array([1.0, -1.0]))
+    return RingDraw(
+        steps=whole_steps(durations, dt),
+        directions=directions,
+        strengths=jnp.where(_in_ring(row, uniforms.rings), strengths, 0.0),
+        is_match=is_match,
+    )
+
+
+def _values(table: Float[Array, "*quantity number"], u: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
+    """Return the value of a quantity for uniform numbers; see `RingRows.quantiles`."""
+    n, slope, values = table[..., 0], table[..., 1], table[..., 2:]
+    scaled = n * u
+    index = jnp.minimum(jnp.floor(scaled), n - 1)
+    is_value = jnp.arange(values.shape[-1]) == index[..., None].astype(int)
+    return jnp.sum(jnp.where(is_value, values, 0.0), axis=-1) + (scaled - index) * slope
+
+
+def _sign(u: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
+    return jnp.where(u < 0.5, 1.0, -1.0)
+
+
+def _in_ring(row: RingRows, u: Float[Array, " stimulus"]) -> Bool[Array, "stimulus ring"]:
+    """Return whether each stimulus is shown in each ring."""
+    ring = jnp.arange(2)
+    drawn = (u[:, None] >= 0.5) == (ring == 1)
+    fixed = (row.rings == RINGS.index("both")) | (row.rings == ring)
+    return jnp.where(row.rings == RINGS.index("either"), drawn, fixed)
+
+
+def response_of(row: RingRows, draw: RingDraw) -> tuple[Float[Array, ""], Bool[Array, ""], Bool[Array, ""]]:
+    """Return the direction of the response in rad, whether there is one, and whether the stimuli match."""
+    first, second = draw.directions
+    kind = RESPONSES.index
+    by_category = row.response >= kind("same category")
+    same_half = (first < jnp.pi) == (second < jnp.pi)
+    is_match = jnp.where(by_category, same_half, draw.is_match)
+    wants_match = (row.response == kind("match")) | (row.response == kind("same category"))
+    responds = (row.response < kind("match")) | (is_match == wants_match)
+    totals = draw.strengths @ row.relevant
+    stronger = jnp.where(totals[0] > totals[1], first, second)
+    direction = jnp.where(row.response >= kind("match"), second, first)
+    direction = jnp.where(row.response == kind("anti"), first + jnp.pi, direction)
+    return jnp.where(row.response == kind("stronger"), stronger, direction), responds, is_match
