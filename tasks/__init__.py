@@ -15,6 +15,7 @@ from popsim.tasks import (
     library,
     memory,
     multi_task,
+    path_integration,
     players,
     reach_sequences,
     reaching,
@@ -39,6 +40,7 @@ from popsim.tasks.interception import *
 from popsim.tasks.library import *
 from popsim.tasks.memory import *
 from popsim.tasks.multi_task import *
+from popsim.tasks.path_integration import *
 from popsim.tasks.players import *
 from popsim.tasks.reach_sequences import *
 from popsim.tasks.reaching import *
@@ -64,6 +66,7 @@ __all__ += interception.__all__
 __all__ += library.__all__
 __all__ += memory.__all__
 __all__ += multi_task.__all__
+__all__ += path_integration.__all__
 __all__ += players.__all__
 __all__ += reach_sequences.__all__
 __all__ += reaching.__all__
