@@ -8,8 +8,10 @@ from popsim.tasks import (
     bandits,
     choice_parts,
     decisions,
+    degeneracy_suite,
     flip_flop,
     ideal_decisions,
+    ideal_timing,
     interactive_reaches,
     interception,
     library,
@@ -33,8 +35,10 @@ from popsim.tasks.adaptation import *
 from popsim.tasks.bandits import *
 from popsim.tasks.choice_parts import *
 from popsim.tasks.decisions import *
+from popsim.tasks.degeneracy_suite import *
 from popsim.tasks.flip_flop import *
 from popsim.tasks.ideal_decisions import *
+from popsim.tasks.ideal_timing import *
 from popsim.tasks.interactive_reaches import *
 from popsim.tasks.interception import *
 from popsim.tasks.library import *
@@ -59,8 +63,10 @@ __all__ += adaptation.__all__
 __all__ += bandits.__all__
 __all__ += choice_parts.__all__
 __all__ += decisions.__all__
+__all__ += degeneracy_suite.__all__
 __all__ += flip_flop.__all__
 __all__ += ideal_decisions.__all__
+__all__ += ideal_timing.__all__
 __all__ += interactive_reaches.__all__
 __all__ += interception.__all__
 __all__ += library.__all__

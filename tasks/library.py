@@ -19,6 +19,7 @@ from popsim.tasks.interactive_reaches import HeldReach
 from popsim.tasks.interception import GoBeforeYouKnow, Interception
 from popsim.tasks.memory import DelayedComparison, DelayedMatchToSample, DelayedResponse
 from popsim.tasks.multi_task import MultiTask
+from popsim.tasks.path_integration import PathIntegration
 from popsim.tasks.reach_sequences import SequentialReaches, TargetJump
 from popsim.tasks.reaching import CenterOutReaches, DelayedReaches, RandomReaches
 from popsim.tasks.timed_decisions import PostDecisionWager, ReactionTimeDecision
@@ -265,6 +266,7 @@ COGNITIVE_TASKS: dict[str, Callable[..., AbstractTask]] = {
     "delayed-response": DelayedResponse,
     "ready-set-go": ReadySetGo,
     "sine-generation": SineGeneration,
+    "path-integration": PathIntegration,
     "multi-task": _four_tasks,
 }
 """Tasks for networks without a body."""

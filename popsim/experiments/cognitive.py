@@ -20,6 +20,7 @@ LEARNED: Mapping[str, tuple[str, Criterion]] = {
     "delayed-response": ("tanh", Criterion("accuracy", 0.9)),
     "ready-set-go": ("gru", Criterion("output error", 0.003)),
     "sine-generation": ("gru", Criterion("output error", 0.02)),
+    "path-integration": ("gru", Criterion("output error", 0.02)),
     "multi-task": ("tanh", Criterion("accuracy", 0.75)),
 }
 """The network that learns each task sooner, as delays are hard for untrained gates, and the criterion, far

@@ -19,6 +19,7 @@ N_BATCHES = {
     "delayed-response": 600,
     "ready-set-go": 300,
     "sine-generation": 1500,  # 12 of 12 members learn it; with 300 and 800, 10
+    "path-integration": 400,
     "multi-task": 400,
 }
 IN_SHORT = ("perceptual-decision",)
