@@ -98,17 +98,14 @@ def draw_errors(ax: Axes, seconds: np.ndarray, results: Mapping[str, Tested], no
         ax.plot(seconds, tested.squares.T**0.5, color=COLORS[name], lw=0.8)
         ax.plot([], [], color=COLORS[name], lw=1, label=name)
     ax.plot(seconds, noise * seconds**0.5, color="k", lw=1, ls=(0, (3, 3)), label=r"$\sigma\sqrt{t}$")
-    ax.set(yscale="log", xlim=(0, seconds[-1]), ylim=(0.008, 4), xlabel="Time (s)", ylabel="Error (m)")
-    ax.legend(loc="upper right", fontsize=6, handlelength=1.2, labelspacing=0.15, ncols=2, columnspacing=0.8)
+    ax.set(yscale="log", xlim=(0, seconds[-1]), ylim=(0.008, 40), xlabel="Time (s)", ylabel="Error (m)")
+    ax.legend(loc="upper left", fontsize=6, handlelength=1.2, labelspacing=0.15)
 
 
 def draw_maps(place: SubplotSpec, tuning: Tuning) -> None:
-    """Maps of the units that depend most on the place, beyond a plane."""
-    units = np.argsort(tuning.position - tuning.plane)[::-1]
-    most = units[tuning.position[units] > 0.3][:N_MAPS]
-    grid = place.subgridspec(2, 3)
-    figure = plt.gcf()
-    for i, unit in enumerate(most):
+    """Maps of the units that depend most on the place."""
+    grid, figure = place.subgridspec(2, 3), plt.gcf()
+    for i, unit in enumerate(np.argsort(tuning.position)[::-1][:N_MAPS]):
         ax = figure.add_subplot(grid[i // 3, i % 3])
         ax.imshow(tuning.maps[unit], origin="lower", cmap="viridis")
         ax.set(xticks=[], yticks=[])
