@@ -27,7 +27,7 @@ from popsim.training import TaskTrainer, adam, cosine_decay
 
 NOISE = 0.05  # m / s^0.5: 7 cm after 2 s, in a box of 2.2 m
 N_UNITS, BATCH_SIZE, LEARNING_RATE, CLIP_NORM = 64, 64, 0.01, 1.0
-N_TESTED, N_DRAWN = 4000, 4  # trials
+N_TESTED, N_DRAWN = 2000, 4  # trials
 LATE = 1.0  # s after the start, from when errors are compared
 ERROR_GATE, GROWTH_GATE = (0.95, 1.05), (0.9, 1.05)
 N_BINS, N_HEADINGS, N_SPEEDS = 11, 12, 3  # along each axis of the box; of the velocity
@@ -42,7 +42,7 @@ class Size:
     n_blind_batches: int
 
 
-FULL, QUICK = Size(3, 1500, 300), Size(2, 600, 150)
+FULL, QUICK = Size(3, 1000, 200), Size(2, 600, 100)
 
 
 class WithoutVelocity(popsim.AbstractTask):
@@ -183,7 +183,7 @@ def main() -> int:
     began = time.perf_counter()
     untrained = build_ensemble(size.n_members, popsim.key_stream(key, "networks"))
     trained = train(task, untrained, size.n_batches, popsim.key_stream(key, "training"))
-    blind_task = WithoutVelocity(task, task.loss)
+    blind_task = WithoutVelocity(task=task, loss=task.loss)
     blind = train(blind_task, untrained, size.n_blind_batches, popsim.key_stream(key, "training"))
     seconds = time.perf_counter() - began
     print(f"{size.n_members} members, {size.n_batches} batches: {seconds:.0f} s", flush=True)

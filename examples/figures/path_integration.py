@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.gridspec import SubplotSpec
+from matplotlib.patches import Rectangle
 
 from popsim.analysis.figures import figure_style, save_figure
 
@@ -85,7 +86,7 @@ def draw_figure(
 
 def draw_paths(ax: Axes, results: Mapping[str, Tested], paths: np.ndarray) -> None:
     """Some paths, and what the first network and the perfect integrator take for them."""
-    ax.add_patch(plt.Rectangle((-1.1, -1.1), 2.2, 2.2, fill=False, ec="k", lw=0.8))
+    ax.add_patch(Rectangle((-1.1, -1.1), 2.2, 2.2, fill=False, ec="k", lw=0.8))
     ax.plot(*paths.transpose(2, 1, 0), color="k", lw=1.2)
     for name in ("perfect integrator", "trained"):
         ax.plot(*results[name].outputs[0].transpose(2, 1, 0), color=COLORS[name], lw=0.8)

@@ -56,6 +56,6 @@ def timed(means, squares):
     ],
 )
 def test_gates_pass_for_the_best_estimates_and_controls_for_measurements(means, factors, failed):
-    rows = interval_timing.prior_rows("long", timed(means, factors), 0, 1)
+    rows = interval_timing.prior_rows("long", timed(means, factors))
     checked = [row for row in rows if row.gate is not None and "error of" not in row.condition]
     assert sum(row.passed == row.must_fail for row in checked) == failed

@@ -45,7 +45,7 @@ def test_units_that_follow_place_plane_or_velocity_are_told_apart():
 
 def test_without_velocity_only_the_start_is_shown():
     task = path_integration.build_task()
-    blind = path_integration.WithoutVelocity(task, task.loss)
+    blind = path_integration.WithoutVelocity(task=task, loss=task.loss)
     trials, shown = blind.validation_trials(), task.validation_trials()
     assert not np.any(trials.inputs["velocity"])
     np.testing.assert_array_equal(trials.inputs["start"], shown.inputs["start"])
