@@ -26,8 +26,8 @@ from popsim.windows import Timeline
 
 __all__ = ["PathIntegration", "integrate_velocity", "integration_error"]
 
-SPEED = 0.13 * 2 * jnp.pi  # m/s
-TURNING = 2 * 5.76 * 0.02**0.5  # rad / s^0.5
+SPEED = 0.817  # m/s: 2 pi times 0.13
+TURNING = 1.63  # rad / s^0.5: 2 times 5.76 rad/s in time steps of 0.02 s
 SLOWER_AT_WALL = 0.25
 N_STARTS, N_HEADINGS = 3, 4  # of validation trials: along each axis of the box, and all around
 
