@@ -31,6 +31,8 @@ SCRIPTS = (
     "balanced_spectrum",
     "fast_weights",
     "short_term_plasticity",
+    "path_integration",
+    "interval_timing",
     "bandit_regret",
     "optimal_stopping",
     "reversal",

@@ -10,6 +10,7 @@ from popsim.tasks import (
     changing_environment,
     choice_parts,
     decisions,
+    degeneracy_suite,
     detection,
     direction_codes,
     directions,
@@ -22,6 +23,7 @@ from popsim.tasks import (
     ideal_decisions,
     ideal_intervals,
     ideal_rings,
+    ideal_timing,
     interactive_reaches,
     interception,
     interval_production,
@@ -32,6 +34,7 @@ from popsim.tasks import (
     multi_task,
     multisensory,
     obstacles,
+    path_integration,
     players,
     probabilistic_reasoning,
     pulses,
@@ -57,6 +60,7 @@ from popsim.tasks.block_priors import *
 from popsim.tasks.changing_environment import *
 from popsim.tasks.choice_parts import *
 from popsim.tasks.decisions import *
+from popsim.tasks.degeneracy_suite import *
 from popsim.tasks.detection import *
 from popsim.tasks.direction_codes import *
 from popsim.tasks.directions import *
@@ -69,6 +73,7 @@ from popsim.tasks.ideal_blocks import *
 from popsim.tasks.ideal_decisions import *
 from popsim.tasks.ideal_intervals import *
 from popsim.tasks.ideal_rings import *
+from popsim.tasks.ideal_timing import *
 from popsim.tasks.interactive_reaches import *
 from popsim.tasks.interception import *
 from popsim.tasks.interval_production import *
@@ -79,6 +84,7 @@ from popsim.tasks.memory import *
 from popsim.tasks.multi_task import *
 from popsim.tasks.multisensory import *
 from popsim.tasks.obstacles import *
+from popsim.tasks.path_integration import *
 from popsim.tasks.players import *
 from popsim.tasks.probabilistic_reasoning import *
 from popsim.tasks.pulses import *
@@ -105,6 +111,7 @@ __all__ += block_priors.__all__
 __all__ += changing_environment.__all__
 __all__ += choice_parts.__all__
 __all__ += decisions.__all__
+__all__ += degeneracy_suite.__all__
 __all__ += detection.__all__
 __all__ += direction_codes.__all__
 __all__ += directions.__all__
@@ -117,6 +124,7 @@ __all__ += ideal_blocks.__all__
 __all__ += ideal_decisions.__all__
 __all__ += ideal_intervals.__all__
 __all__ += ideal_rings.__all__
+__all__ += ideal_timing.__all__
 __all__ += interactive_reaches.__all__
 __all__ += interception.__all__
 __all__ += interval_production.__all__
@@ -127,6 +135,7 @@ __all__ += memory.__all__
 __all__ += multi_task.__all__
 __all__ += multisensory.__all__
 __all__ += obstacles.__all__
+__all__ += path_integration.__all__
 __all__ += players.__all__
 __all__ += probabilistic_reasoning.__all__
 __all__ += pulses.__all__

@@ -31,6 +31,7 @@ from popsim.tasks.memory import DelayedComparison, DelayedMatchToSample, Delayed
 from popsim.tasks.multi_task import MultiTask
 from popsim.tasks.multisensory import MultisensoryIntegration
 from popsim.tasks.obstacles import ObstacleAvoidance
+from popsim.tasks.path_integration import PathIntegration
 from popsim.tasks.probabilistic_reasoning import ProbabilisticReasoning
 from popsim.tasks.pulses import PoissonClicks, PulseDecision
 from popsim.tasks.reach_sequences import SequentialReaches, TargetJump
@@ -299,6 +300,7 @@ COGNITIVE_TASKS: dict[str, Callable[..., AbstractTask]] = {
     "angle-reproduction": AngleReproduction,
     "direction-category": DirectionCategory,
     "block-decisions": BlockDecisions,
+    "path-integration": PathIntegration,
     "multi-task": _four_tasks,
     "yang2019": yang2019,
     "driscoll2024": driscoll2024,

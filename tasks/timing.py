@@ -1,6 +1,7 @@
 """Timing tasks: intervals and rhythms."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
@@ -35,6 +36,9 @@ from popsim.windows import NEVER, FromEvent, Timeline
 
 __all__ = ["ReadySetGo", "SineGeneration"]
 
+LARGEST_ERROR = 3.5
+"""Of a measured interval, in standard deviations; larger ones are not drawn."""
+
 
 class ReadySetGo(AbstractTask):
     """Two pulses, ready and set, mark an interval; the output ramps to 1 after `gain` times that interval.
@@ -46,14 +50,20 @@ class ReadySetGo(AbstractTask):
     - Targets: one output, 0 until set, then a linear ramp that reaches 1 at go and continues for the
         fraction `overshoot` of the produced interval. Later time steps do not count.
     - Epochs "fixation", "interval", "production"; events "ready", "set", "go" (when the ramp reaches 1).
-    - Conditions: "interval" and "production" (s, NaN in a catch trial), "gain", "catch".
+    - Conditions: "interval", "measured" and "production" (s, NaN in a catch trial), "gain", "catch".
 
     A catch trial has no set. The validation trials are all combinations of intervals and gains.
+
+    With a `weber_fraction` w the interval shown is not the interval t itself but a measurement of it,
+    t (1 + w x) with normal x, as the observer of Jazayeri & Shadlen 2010, Nat Neurosci 13:1020, makes one.
+    The target is that of t, so that it pays to regress to the mean: `bayes_least_squares` is the best
+    estimate. Beyond 3.5 standard deviations x is not drawn. Validation trials show the intervals themselves.
 
     **Arguments:**
 
     - `interval`: the distribution of the time from ready to set, in seconds, rounded to time steps.
-    - `gain`: the distribution of the ratio of produced to shown interval.
+    - `gain`: the distribution of the ratio of produced interval to t.
+    - `weber_fraction`: w, below 1 / 3.5; 0 shows t itself.
     - `fixation`: the time until ready, in seconds.
     - `pulse`: the duration of a pulse, in seconds.
     - `overshoot`: the continuation of the ramp, as a fraction of the produced interval.
@@ -67,6 +77,7 @@ class ReadySetGo(AbstractTask):
         kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.4, 0.8)
     )
     gain: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=1.0)
+    weber_fraction: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
     fixation: AbstractDistribution = eqx.field(
         kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.1, 0.3)
     )
@@ -80,14 +91,22 @@ class ReadySetGo(AbstractTask):
         check_positive("pulse", self.pulse)
         check_non_negative("overshoot", self.overshoot)
         check_fraction("catch_probability", self.catch_probability)
+        check_non_negative("weber_fraction", self.weber_fraction)
         plan = self.plan
-        if has_per_member((self.gain, self.interval)):
+        if has_per_member((self.gain, self.interval, self.weber_fraction)):
             return
         check_drawn("gain", self.gain, check_positive)
         (_, fastest), (_, longest) = self.gain.bounds(), self.interval.bounds()
-        if not is_traced(fastest) and not is_traced(longest):
-            ramp = float(fastest) * float(longest) * (1 + self.overshoot)
-            check_time_left(plan, ramp + self.dt, "the longest ramp")
+        if is_traced(fastest) or is_traced(longest) or is_traced(self.weber_fraction):
+            return
+        if not LARGEST_ERROR * float(self.weber_fraction) < 1:
+            raise ValueError(
+                f"`weber_fraction` must be below 1 / {LARGEST_ERROR}, so that intervals are positive, "
+                f"got {short_repr(self.weber_fraction)}."
+            )
+        ramp = float(fastest) * float(longest) * (1 + self.overshoot)
+        error = LARGEST_ERROR * float(self.weber_fraction) * float(longest)
+        check_time_left(plan, error + ramp + self.dt, "the longest ramp")
 
     @property
     def plan(self) -> TrialPlan:
@@ -109,7 +128,12 @@ class ReadySetGo(AbstractTask):
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         gain = self.gain.sample(key=key_stream(key, "gain"))
-        return self._trial(self.plan.draw(key=key_stream(key, "timeline")), gain)
+        timeline_key = key_stream(key, "timeline")
+        interval = self.interval.sample(key=key_stream(timeline_key, "epoch interval"))  # as a plan draws it
+        within = (-LARGEST_ERROR, LARGEST_ERROR)
+        error = self.weber_fraction * jax.random.truncated_normal(key_stream(key, "measurement"), *within)
+        plan = self._plan(Constant(interval * (1 + error)))
+        return self._trial(plan.draw(key=timeline_key), gain, interval * error)
 
     def validation_trials(self) -> Trial:
         intervals, gains = nominal_values(self.interval), nominal_values(self.gain)
@@ -119,13 +143,15 @@ class ReadySetGo(AbstractTask):
     def _typical_trial(
         self, interval: Float[Array, ""], gain: Float[Array, ""], *, key: Key[Array, ""]
     ) -> Trial:
-        return self._trial(self._plan(Constant(interval)).nominal(), gain)
+        return self._trial(self._plan(Constant(interval)).nominal(), gain, jnp.zeros_like(interval))
 
-    def _trial(self, timeline: Timeline, gain: Float[Array, ""]) -> Trial:
+    def _trial(self, timeline: Timeline, gain: Float[Array, ""], error: Float[Array, ""]) -> Trial:
+        """Return the trial in which the interval is shown too long by `error`, in s."""
         ready, set_ = timeline.events["ready"], timeline.events["set"]
         is_catch = ~timeline.happens("set")
-        n_interval = jnp.where(is_catch, 1, set_ - ready)
-        n_production = step_at(gain * n_interval.astype(float) * self.dt, self.dt)
+        measured = self.dt * jnp.where(is_catch, 1, set_ - ready).astype(float)
+        interval = jnp.where(is_catch, measured, measured - error)
+        n_production = step_at(gain * interval, self.dt)
         go = jnp.where(is_catch, NEVER, set_ + n_production)
         timeline = Timeline(
             self.dt, timeline.n_steps, epochs=timeline.epochs, events=timeline.events | {"go": go}
@@ -140,7 +166,8 @@ class ReadySetGo(AbstractTask):
             targets=self._ramp(timeline, n_production),
             timeline=timeline,
             conditions={
-                "interval": jnp.where(is_catch, jnp.nan, self.dt * n_interval.astype(float)),
+                "interval": jnp.where(is_catch, jnp.nan, interval),
+                "measured": jnp.where(is_catch, jnp.nan, measured),
                 "production": jnp.where(is_catch, jnp.nan, self.dt * n_production.astype(float)),
                 "gain": gain,
                 "catch": is_catch,

@@ -36,6 +36,7 @@ LEARNED: Mapping[str, tuple[str, Criterion]] = {
     "angle-reproduction": ("gru", Criterion("output error", 0.02)),
     "direction-category": ("tanh", Criterion("accuracy", 0.9)),
     "block-decisions": ("gru", Criterion("accuracy", 0.8)),
+    "path-integration": ("gru", Criterion("output error", 0.02)),
     "multi-task": ("tanh", Criterion("accuracy", 0.75)),
 }
 """The network that learns each task sooner, as delays are hard for untrained gates, and the criterion, far

@@ -62,7 +62,7 @@ NOT_PURE = {
     SETTINGS: """
         member_grid
         networks: identity_weights per_gate register_network spectral_weights
-        tasks: driscoll2024 phase_batches register_task yang2019
+        tasks: driscoll2024 huang2025 phase_batches register_task yang2019
         training: every_nth_batch log_spaced_batches
         training.constraints: dale_signs
         training.rules: input_synapses readout_synapses recurrent_synapses
@@ -280,6 +280,11 @@ def known(log_odds, kind, x):
     return log_odds(kind(), scaled(kind().trial(batch=0, key=jax.random.key(0)).inputs, x))
 
 
+def walk(x):
+    """A trial of path integration in a box of x metres."""
+    return tasks.PathIntegration(width=x, duration=0.2).trial(batch=0, key=jax.random.key(0))
+
+
 PURE = {
     "losses.returns": lambda x: popsim.losses.returns(jnp.stack([x, 2 * x]), 0.9),
     "tasks.decision_bound": lambda x: tasks.decision_bound(SUITE, scaled(SUITE.validation_trials(), x)),
@@ -435,6 +440,11 @@ PURE = {
     ),
     "tasks.channel_trials": lambda x: drawn(tasks.channel_trials(0.5 * x), x),
     "tasks.delayed_reach_loss": lambda x: scaled(tasks.delayed_reach_loss(), x),
+    "tasks.bayes_least_squares": lambda x: tasks.bayes_least_squares(
+        values(x), popsim.distributions.Uniform(x, 2 * x), 0.1 * x
+    ),
+    "tasks.integrate_velocity": lambda x: tasks.integrate_velocity(walk(x)),
+    "tasks.integration_error": lambda x: tasks.integration_error(x, values(x)),
     "tasks.load_pulses": lambda x: tasks.load_pulses(x, n_directions=4),
     "tasks.random_curl_fields": lambda x: drawn(tasks.random_curl_fields(x), x),
     "tasks.random_forces": lambda x: drawn(tasks.random_forces(x), x),

@@ -71,6 +71,8 @@ def test_a_figure_passes_its_gates_and_its_controls_fail_theirs(name, n_gates, n
         ("low_rank_dynamics", 19, 20),
         ("context_integration", 12, 24),
         ("short_term_plasticity", 3, 4),
+        ("path_integration", 6, 8),
+        ("interval_timing", 3, 4),
         ("bandit_regret", 6, 6),
         ("optimal_stopping", 10, 5),
         ("reversal", 6, 5),

@@ -35,6 +35,7 @@ N_BATCHES = {
     "angle-reproduction": 1500,
     "direction-category": 500,
     "block-decisions": 60,
+    "path-integration": 400,
     "multi-task": 400,
 }
 IN_SHORT = ("perceptual-decision",)

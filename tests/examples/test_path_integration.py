@@ -1,0 +1,52 @@
+"""Errors of paths, and what is said to explain the activity of units."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import popsim
+from popsim.tasks import integration_error
+
+path_integration = pytest.importorskip("path_integration", reason="examples/ is not beside the tests")
+
+
+def test_networks_pass_that_are_off_by_the_noise_and_fail_if_by_more_or_if_it_grows_faster():
+    seconds = path_integration.times()
+    squares = np.asarray(integration_error(path_integration.NOISE, jnp.asarray(seconds))) ** 2
+    faster = 1.15 * squares**1.5 / squares[-1] ** 0.5
+    worse = np.stack([squares, 1.3 * squares, faster, 0.6 * squares])
+    rows = path_integration.error_rows("", path_integration.Tested(worse, np.zeros((4, 1, 1, 2))))
+    assert [row.passed for row in rows] == [True, True, False, False, True, False, False, False]
+
+
+def test_the_share_explained_is_that_between_bins():
+    rng = np.random.default_rng(0)
+    bins = rng.integers(0, 4, 5000)
+    activity = np.stack(
+        [bins.astype(float), rng.standard_normal(5000), bins + 2 * rng.standard_normal(5000)], 1
+    )
+    shares = path_integration.share_explained(activity, bins)
+    np.testing.assert_allclose(shares, [1, 0, 1.25 / 5.25], atol=0.02)
+
+
+def test_units_that_follow_place_plane_or_velocity_are_told_apart():
+    task = path_integration.build_task()
+    trials = popsim.sample_trials(task, 200, batch=0, key=jax.random.key(0))
+    positions = np.asarray(trials.targets.values)
+    velocity = np.diff(positions, axis=1, prepend=positions[:, :1])
+    units = np.stack([positions[..., 0], np.abs(positions[..., 1]) > 0.5, velocity[..., 0]], axis=-1)
+    tuning = path_integration.tune(units[:, task.n_pulse :], trials)
+    assert np.all(tuning.position[:2] > 0.9) and tuning.position[2] < 0.3
+    np.testing.assert_allclose(tuning.plane[0], 1, atol=1e-6)
+    assert tuning.plane[1] < 0.1 and tuning.velocity[2] > 0.7 and tuning.velocity[1] < 0.2
+    assert tuning.maps.shape == (3, 11, 11) and tuning.maps[0, 5, 0] < -0.9
+
+
+def test_without_velocity_only_the_start_is_shown():
+    task = path_integration.build_task()
+    blind = path_integration.WithoutVelocity(task=task, loss=task.loss)
+    trials, shown = blind.validation_trials(), task.validation_trials()
+    assert not np.any(trials.inputs["velocity"])
+    np.testing.assert_array_equal(trials.inputs["start"], shown.inputs["start"])
+    np.testing.assert_array_equal(trials.targets.values, shown.targets.values)
