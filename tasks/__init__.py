@@ -20,6 +20,7 @@ from popsim.tasks import (
     reaching,
     selected_environment,
     session,
+    stored_trials,
     timed_decisions,
     timed_responses,
     timing,
@@ -44,6 +45,7 @@ from popsim.tasks.reach_sequences import *
 from popsim.tasks.reaching import *
 from popsim.tasks.selected_environment import *
 from popsim.tasks.session import *
+from popsim.tasks.stored_trials import *
 from popsim.tasks.timed_decisions import *
 from popsim.tasks.timed_responses import *
 from popsim.tasks.timing import *
@@ -69,6 +71,7 @@ __all__ += reach_sequences.__all__
 __all__ += reaching.__all__
 __all__ += session.__all__
 __all__ += selected_environment.__all__
+__all__ += stored_trials.__all__
 __all__ += timed_decisions.__all__
 __all__ += timed_responses.__all__
 __all__ += timing.__all__
