@@ -3,6 +3,7 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import xarray
@@ -11,6 +12,7 @@ from small_training import assert_same
 
 import popsim
 from popsim import losses, tasks
+from popsim.analysis.figures import draw_task_trials, task_trial_rows
 from popsim.store import MismatchError
 from popsim.tasks import RecordedActivity, StoredTrials
 from popsim.training import TaskTrainer, adam
@@ -147,6 +149,7 @@ def test_a_mask_is_the_weight_in_the_loss_and_what_it_hides_may_be_nan(getkey):
         np.testing.assert_allclose(evaluation.losses.total, expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_recordings_go_with_their_trials_and_units_learn_them():
     """Units reach the recorded rates, some of which are missing; the networks have no targets."""
     phase = 2 * np.pi * DIRECTION[:, None, None] / 4 + np.arange(4) * np.pi / 2
@@ -168,6 +171,7 @@ def test_recordings_go_with_their_trials_and_units_learn_them():
     assert 1 - np.var(error) / np.var(expected) > 0.9
 
 
+@pytest.mark.slow
 def test_training_resumes_with_the_same_data_only_and_no_array_is_in_the_run(tmp_path, count_compilations):
     """Other data of the same shapes train by the same program: arrays are arguments of it."""
     many = RANDOM.normal(size=(N, N_STEPS, 20_000))  # 5 MB
@@ -185,6 +189,7 @@ def test_training_resumes_with_the_same_data_only_and_no_array_is_in_the_run(tmp
     assert sum(path.stat().st_size for path in tmp_path.rglob("*")) < 1e6
 
 
+@pytest.mark.slow
 def test_folds_may_differ_between_members():
     task = task_of(validation=[0, 1, 2])
     folds = (
@@ -224,6 +229,19 @@ def test_it_is_described_with_its_recordings():
     described = str(task.describe())
     assert "recordings" in described and "go cue" in described and "direction" in described
     assert "recording" in task.validation_trials()._repr_html_()
+
+
+def test_a_drawing_shows_recordings_and_which_outputs_count():
+    """What does not count is drawn faintly only: of the second output, all of it."""
+    mask = np.ones((N, N_STEPS, 3)) * [1.0, 0.0, 1.0]
+    trials = validation_trials(task_of(mask=mask, recordings={"rates": RATES}, loss=OF_RATES))
+    rows = task_trial_rows(trials)
+    assert rows == ["input\nstimulus", "target\noutput", "recording\nrates"]
+    figure, axes = plt.subplots(3, len(trials.inputs["stimulus"]))
+    draw_task_trials(axes, trials)
+    of_output = [line.get_ydata() for line in axes[1, 0].lines if not line.get_label().startswith("_")]
+    assert [bool(np.all(np.isnan(values))) for values in of_output] == [False, True, False]
+    plt.close(figure)
 
 
 @pytest.fixture(scope="module")
