@@ -21,6 +21,7 @@ def trial_html(
     active: Mapping[str, Any],
     conditions: Mapping[str, Any],
     environment: str = "",
+    recordings: Mapping[str, Any] | None = None,
 ) -> Html:
     """Describe a trial, or stacked trials, of which the timeline of the first one is drawn.
 
@@ -29,6 +30,7 @@ def trial_html(
     - `inputs`, `targets`, `timeline`, `conditions`: those of the trial.
     - `active`: by intervention, whether it acts at each time step.
     - `environment`: the name and the actions of the environment; empty without one.
+    - `recordings`: the recorded activity by name.
     """
     leading = _leading_shape(timeline, inputs, targets)
     many = " × ".join(map(str, leading))
@@ -37,7 +39,7 @@ def trial_html(
         f"{timeline.n_steps} steps of {timeline.dt:.3g} s, {timeline.n_steps * timeline.dt:.4g} s in all"
     )
     parts = [element("p", f"Environment: {environment}")] if environment else []
-    parts += [_signals(inputs, targets, len(leading))]
+    parts += [_signals({"input": inputs, "target": targets, "recording": recordings or {}}, len(leading))]
     if timeline.epochs or timeline.events or active:
         parts += [_drawing(timeline, active, len(leading))]
     if leading and (timeline.epochs or timeline.events):
@@ -62,10 +64,10 @@ def _leading_shape(timeline: Timeline, *trees: PyTree[Array]) -> tuple[int, ...]
     return shapes[0][: first_of_time[0]] if first_of_time else ()
 
 
-def _signals(inputs: PyTree[Array], targets: PyTree[Array], n_leading: int) -> Html:
-    """List inputs in the order in which a network receives them, then targets, each of one trial."""
+def _signals(signals: Mapping[str, PyTree[Array]], n_leading: int) -> Html:
+    """List the signals of each kind, of one trial; inputs in the order in which a network receives them."""
     rows = []
-    for kind, tree in (("input", inputs), ("target", targets)):
+    for kind, tree in signals.items():
         for path, leaf in jax.tree.leaves_with_path(tree):
             name = jax.tree_util.keystr(path, simple=True, separator=" ") or f"{kind}s"
             time, *features = np.shape(leaf)[n_leading:]

@@ -60,7 +60,7 @@ class Spread:
 
 @dataclasses.dataclass(frozen=True)
 class SignalDescription:
-    """An input or a target: its shape at one time step, and its lowest and highest drawn number."""
+    """An input, a target or a recording: its shape at a step, and its lowest and highest drawn number."""
 
     name: str
     shape: tuple[int, ...]
@@ -128,6 +128,7 @@ class TaskDescription:
     - `dt`, `n_steps`: the time step in seconds, and the number of time steps of a trial.
     - `n_drawn`, `n_validation_trials`: the number of drawn trials described, and of validation trials.
     - `environment`: the environment of the trials; None without one.
+    - `recordings`: the recorded activity that units should have.
     """
 
     name: str
@@ -143,6 +144,7 @@ class TaskDescription:
     conditions: tuple[ConditionDescription, ...]
     interventions: tuple[InterventionDescription, ...]
     environment: EnvironmentDescription | None = None
+    recordings: tuple[SignalDescription, ...] = ()
 
     def __str__(self) -> str:
         head = [f"{self.name}: {self.summary}" if self.summary else self.name]
@@ -159,7 +161,8 @@ class TaskDescription:
 
     def sections(self) -> Iterator[list[Row]]:
         """Yield the sections of the table; the first row holds its title and the column titles."""
-        for title, signals in (("inputs", self.inputs), ("targets", self.targets)):
+        kinds = {"inputs": self.inputs, "targets": self.targets, "recordings": self.recordings}
+        for title, signals in kinds.items():
             rows = [
                 (signal.name, _shape(signal.shape), _range(signal.low, signal.high)) for signal in signals
             ]
@@ -266,6 +269,7 @@ def describe_task(task: MakesTrials, *, batch: int = LAST_BATCH) -> TaskDescript
             _intervention(name, schedule, dt) for name, schedule in trials.interventions.items()
         ),
         environment=describe_environment(trials.environment),
+        recordings=_signals({name: each.values for name, each in trials.recordings.items()}, "recordings"),
     )
 
 

@@ -16,6 +16,7 @@ from popsim._html import show_or_print
 from popsim._trial_html import trial_html
 from popsim.environment import AbstractEnvironment, check_environment
 from popsim.hand import HandState
+from popsim.recorded_activity import RecordedActivity
 from popsim.windows import Timeline
 
 __all__ = [
@@ -36,7 +37,7 @@ class OutputTarget(eqx.Module):
 
     - `values`: the target outputs. For a choice among several, 1 for the correct one and 0 for the others,
         and 0 for all at time steps without a choice; for a choice between two with one output, 1 or 0.
-    - `counts`: the weight of each time step, at least 0.
+    - `counts`: the weight of each time step, or of each output at each time step, at least 0.
     - `is_choice`: whether the outputs represent choices; False where they should follow a time course, such
         as a ramp. Accuracy is defined for choices only.
 
@@ -44,7 +45,7 @@ class OutputTarget(eqx.Module):
     """
 
     values: Float[Array, "*axes time outputs"]
-    counts: Float[Array, "*axes time"]
+    counts: Float[Array, "*axes time"] | Float[Array, "*axes time outputs"]
     is_choice: bool = eqx.field(static=True, kw_only=True, default=True)
 
 
@@ -95,16 +96,21 @@ def _choice(
             "select the trials that do: OutputTarget(values[selected], counts[selected])."
         )
     check_instance("outputs", outputs, (jax.Array, np.ndarray), "an array of outputs")
-    counts = target.counts
+    counts = target.counts if has_counts_by_output(target) else target.counts[..., None]
     if target.values.shape[-1] > 1:
-        counts = jnp.where(jnp.any(target.values != 0, axis=-1), counts, 0.0)
-    total = jnp.sum(counts, axis=-1)
-    mean = jnp.sum(counts[..., None] * outputs, axis=-2) / jnp.where(total > 0, total, 1.0)[..., None]
+        counts = jnp.where(jnp.any(target.values != 0, axis=-1, keepdims=True), counts, 0.0)
+    total = jnp.sum(counts, axis=-2)
+    mean = jnp.sum(counts * outputs, axis=-2) / jnp.where(total > 0, total, 1.0)
     if target.values.shape[-1] > 1:
-        choice = jnp.argmax(mean, axis=-1)
+        choice = jnp.argmax(jnp.where(total > 0, mean, -jnp.inf), axis=-1)
     else:
         choice = (mean[..., 0] > threshold).astype(int)
-    return jnp.where(total > 0, choice, -1)
+    return jnp.where(jnp.any(total > 0, axis=-1), choice, -1)
+
+
+def has_counts_by_output(target: OutputTarget) -> bool:
+    """Return whether each output of a target has its own weight at each time step."""
+    return target.counts.ndim == target.values.ndim
 
 
 class InterventionSchedule(eqx.Module):
@@ -162,6 +168,7 @@ class Trial(eqx.Module):
     - `environment`: what answers to the network within the trial; None for most tasks. A trial with an
         environment may have no inputs and no targets, `()`; it then needs an epoch or an event.
     - `session`: the trials of which a session consists, see `popsim.session.join_trials`; None for one trial.
+    - `recordings`: by name, the activity that units of the network should have (`losses.RateError`).
     """
 
     init: PyTree[Array]
@@ -172,6 +179,7 @@ class Trial(eqx.Module):
     conditions: dict[str, Array] = eqx.field(default_factory=dict)
     environment: AbstractEnvironment | None = None
     session: SessionTrials | None = None
+    recordings: dict[str, RecordedActivity] = eqx.field(default_factory=dict)
 
     def __check_init__(self):
         if self.environment is not None:
@@ -184,6 +192,9 @@ class Trial(eqx.Module):
         check_instance("timeline", self.timeline, Timeline, "a Timeline(dt=0.01, n_steps=100)")
         for name in ("interventions", "conditions"):
             check_instance(name, getattr(self, name), Mapping, f"a mapping of {name} by name")
+        check_instance("recordings", self.recordings, Mapping, "a mapping of recordings by name")
+        for name, recorded in self.recordings.items():
+            check_instance(f"recordings[{name!r}]", recorded, RecordedActivity, "a RecordedActivity")
         for name, schedule in self.interventions.items():
             check_instance(f"interventions[{name!r}]", schedule, InterventionSchedule, "a schedule")
         for name, label in self.conditions.items():
@@ -192,7 +203,12 @@ class Trial(eqx.Module):
                     raise ValueError(f"`conditions[{name!r}]` of a trial must be a number, got {leaf!r}.")
         n_steps = self.timeline.n_steps
         active = {name: schedule.active for name, schedule in self.interventions.items()}
-        for name, tree in (("inputs", self.inputs), ("targets", self.targets), ("interventions", active)):
+        for name, tree in (
+            ("inputs", self.inputs),
+            ("targets", self.targets),
+            ("interventions", active),
+            ("recordings", self.recordings),
+        ):
             _check_leads_with_time(name, tree, n_steps)
         _check_has_features("inputs", self.inputs)
         if is_bare(self.targets):
@@ -227,6 +243,7 @@ class Trial(eqx.Module):
                 {name: schedule.active for name, schedule in self.interventions.items()},
                 self.conditions,
                 _environment_text(self.environment),
+                {name: recorded.values for name, recorded in self.recordings.items()},
             ),
             self,
         )

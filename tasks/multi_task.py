@@ -16,11 +16,12 @@ from popsim.loss import Loss
 from popsim.network_input import inputs_by_name
 from popsim.per_member import is_per_member
 from popsim.randomness import key_stream
+from popsim.recorded_activity import RecordedActivity
 from popsim.schedules import AbstractBatchSchedule, as_batch_schedule
 from popsim.task import AbstractTask
 from popsim.tasks.selected_environment import SelectedEnvironment, check_environments
 from popsim.tasks.wrappers import check_shares, common_loss
-from popsim.trial import OutputTarget, Trial
+from popsim.trial import OutputTarget, Trial, has_counts_by_output
 from popsim.windows import NEVER, Timeline
 
 __all__ = ["MultiTask"]
@@ -34,6 +35,8 @@ class TrialLayout:
     - `inputs`: the number of channels by input name; tasks share inputs of the same name.
     - `n_outputs`: the largest number of outputs of a task; None if trials have no targets.
     - `is_choice`: whether the targets of all tasks are choices.
+    - `has_counts_by_output`: whether each output has its own weight in the targets of a task.
+    - `recordings`: the number of recorded units by the name of the recording.
     - `epochs`, `events`: the names from all tasks.
     - `conditions`: shape and dtype by name; booleans become integers.
     - `environments`: the environment of one trial of each task by its name; empty if they have none.
@@ -44,6 +47,8 @@ class TrialLayout:
     inputs: Mapping[str, int]
     n_outputs: int | None
     is_choice: bool
+    has_counts_by_output: bool
+    recordings: Mapping[str, int]
     epochs: frozenset[str]
     events: frozenset[str]
     conditions: Mapping[str, tuple[tuple[int, ...], DTypeLike]]
@@ -55,6 +60,7 @@ class TrialLayout:
         trials = list(tasks.values())
         dt = trials[0].timeline.dt
         inputs: dict[str, int] = {}
+        recordings: dict[str, int] = {}
         conditions: dict[str, tuple[tuple[int, ...], DTypeLike]] = {}
         for trial in trials:
             _check_cognitive(trial)
@@ -68,6 +74,13 @@ class TrialLayout:
                         f"`conditions[{name!r}]` must be alike in all tasks, "
                         f"got {conditions[name]} and {kind}."
                     )
+            for name, recorded in trial.recordings.items():
+                n_units = recorded.values.shape[-1]
+                if recordings.setdefault(name, n_units) != n_units:
+                    raise ValueError(
+                        f"`recordings[{name!r}]` must be of as many units in all tasks, "
+                        f"got {recordings[name]} and {n_units}."
+                    )
         targets = [trial.targets for trial in trials if isinstance(trial.targets, OutputTarget)]
         if targets:
             _check_choices(tasks)
@@ -79,6 +92,8 @@ class TrialLayout:
             inputs=inputs,
             n_outputs=max((target.values.shape[-1] for target in targets), default=None),
             is_choice=all(target.is_choice for target in targets),
+            has_counts_by_output=any(map(has_counts_by_output, targets)),
+            recordings=recordings,
             epochs=frozenset(name for trial in trials for name in trial.timeline.epochs),
             events=frozenset(name for trial in trials for name in trial.timeline.events),
             conditions=conditions,
@@ -88,7 +103,8 @@ class TrialLayout:
     def fit(self, trial: Trial, name: str) -> Trial:
         """Return a trial of the task called `name` in this layout.
 
-        Missing inputs and target outputs are zero. Time steps after the end of the trial do not count.
+        Missing inputs and target outputs are zero. Missing recordings, and time steps after the end of the
+        trial, do not count.
         Missing epochs are empty, missing events never come, and missing conditions are NaN, or -1 for
         integers.
         """
@@ -103,13 +119,20 @@ class TrialLayout:
                 for name, (shape, dtype) in self.conditions.items()
             },
             environment=self._environment(trial, name),
+            recordings={name: self._recorded(trial, name) for name in self.recordings},
         )
 
     def _targets(self, trial: Trial) -> OutputTarget | tuple[()]:
         if self.n_outputs is None:
             return ()
         values = self._pad(trial.targets.values, self.n_outputs)
-        counts = jnp.pad(trial.targets.counts, (0, self.n_steps - trial.timeline.n_steps))
+        counts = trial.targets.counts
+        if self.has_counts_by_output and not has_counts_by_output(trial.targets):
+            counts = jnp.broadcast_to(counts[:, None], trial.targets.values.shape)
+        if self.has_counts_by_output:
+            counts = self._pad(counts, self.n_outputs)
+        else:
+            counts = jnp.pad(counts, (0, self.n_steps - trial.timeline.n_steps))
         return OutputTarget(values, counts, is_choice=self.is_choice)
 
     def _environment(self, trial: Trial, name: str) -> SelectedEnvironment | None:
@@ -119,6 +142,14 @@ class TrialLayout:
         names = tuple(environments)
         index, n_steps = jnp.array(names.index(name)), jnp.array(trial.timeline.n_steps)
         return SelectedEnvironment(tuple(environments.values()), index, n_steps, names)
+
+    def _recorded(self, trial: Trial, name: str) -> RecordedActivity:
+        shape = (self.n_steps, self.recordings[name])
+        if name not in trial.recordings:
+            return RecordedActivity(jnp.zeros(shape), jnp.zeros(shape))
+        recorded = trial.recordings[name]
+        counts = jnp.broadcast_to(recorded.counts, recorded.values.shape)
+        return RecordedActivity(self._pad(recorded.values, shape[1]), self._pad(counts, shape[1]))
 
     def _pad(self, channels: Float[Array, "time channels"] | None, width: int) -> Float[Array, "steps width"]:
         if channels is None:

@@ -41,6 +41,7 @@ from popsim.windows import Timeline
 __all__ = ["RingTask"]
 
 FIXATES = 0.8  # the target of the fixation output while it should fixate, in both published codes
+FIXATION_WEIGHT = 4.0  # of its squared error, in both
 N_DIRECTIONS = 8  # of validation trials
 
 
@@ -57,7 +58,8 @@ class RingTask(AbstractTask):
         response (units of `code`), `code.silence`, and in the response its code besides. In trials without a
         response, fixation is kept to the end.
     - Weights: 0 for `grace` at the start of a trial, 1 until the go cue, 0 for `grace` after it,
-        `response_counts` until the end, and 0 afterwards.
+        `response_counts` until the end, and 0 afterwards; those of the output for fixation are four times as
+        large.
     - Epochs "fixation", "stimulus 1", "delay 1", "stimulus 2", "delay 2", "response", some of them empty, by
         the rule; events "stimulus on", "go cue".
     - Conditions: "rule", the index in `names`; "direction 1", "direction 2" and "response", in rad, NaN for
@@ -82,7 +84,7 @@ class RingTask(AbstractTask):
     - `grace`, `response_counts`: see above; `grace` is in seconds.
     - `duration`: of a trial, in seconds; None for that of the longest. Shorter ones end before it.
     - `dt`: the time step in seconds. Durations are rounded down to time steps.
-    - `loss`: the loss to train with; by default `OutputError` in which the output for fixation has weight 4.
+    - `loss`: the loss to train with; by default `OutputError`.
     """
 
     loss: Loss
@@ -135,8 +137,7 @@ class RingTask(AbstractTask):
                 f"`duration` must be at least that of the longest trial, {n_steps * self.dt:.4g} s, "
                 f"got {self.duration} s."
             )
-        weights = jnp.concatenate([jnp.full(1, 4.0), jnp.ones(self.code.n_units)])
-        self.loss = 1.0 * OutputError(output_weights=weights) if loss is None else loss
+        self.loss = 1.0 * OutputError() if loss is None else loss
 
     def __check_init__(self):
         check_kinds(self)
@@ -262,7 +263,9 @@ class RingTask(AbstractTask):
         values = jnp.concatenate([fixation, self.code.silence + coded], axis=1)
         begins = jnp.arange(self.n_steps) >= n_steps_in("grace", self.grace, self.dt)
         counts = jnp.where(timeline.since("go cue", self.grace) & is_response, self.response_counts, 0.0)
-        return OutputTarget(values, jnp.where(~is_after & begins, 1.0, counts), is_choice=False)
+        counts = jnp.where(~is_after & begins, 1.0, counts)
+        weights = jnp.ones(values.shape[1]).at[0].set(FIXATION_WEIGHT)
+        return OutputTarget(values, counts[:, None] * weights, is_choice=False)
 
     def _conditions(
         self,

@@ -203,10 +203,15 @@ def _rows(trials: Trial) -> list[Row]:
             ("target\nvelocity (m/s)", _signal(targets.velocity, dt, labels=space)),
         ]
     elif isinstance(targets, OutputTarget):
-        rows += [("target\noutput", _signal(targets.values, dt, counts=np.asarray(targets.counts)))]
+        counts = np.asarray(targets.counts)
+        counts = np.broadcast_to(counts if counts.ndim == 3 else counts[..., None], targets.values.shape)
+        rows += [("target\noutput", _signal(targets.values, dt, counts=counts))]
     else:
         for path, values in jax.tree.leaves_with_path(targets):
             rows += [("target\n" + _name(path), _signal(values, dt))]
+    for name, recorded in trials.recordings.items():
+        counts = np.broadcast_to(recorded.counts, recorded.values.shape)
+        rows += [(f"recording\n{textwrap.fill(name, 16)}", _signal(recorded.values, dt, counts=counts))]
     for name, values in shown_signals(trials).items():
         rows += [(f"shown\n{textwrap.fill(name, 16)}", _signal(values, dt))]
     if trials.interventions:
@@ -219,7 +224,10 @@ def _name(path: Any) -> str:
 
 
 def _signal(values: Any, dt: float, *, labels: str = "", counts: Any = None) -> Callable[[Axes, int], None]:
-    """Return a function that draws one trial of a signal with leading axes (trial, time)."""
+    """Return a function that draws one trial of a signal with leading axes (trial, time).
+
+    `counts` has the shape of the signal; its mean over features is drawn at the bottom.
+    """
     flat = np.asarray(values, float).reshape(*values.shape[:2], -1)
     edges = dt * np.arange(flat.shape[1] + 1)
     draw = _lines(flat, edges, labels, counts) if flat.shape[-1] <= len(LINE_COLORS) else _image(flat, edges)
@@ -228,7 +236,7 @@ def _signal(values: Any, dt: float, *, labels: str = "", counts: Any = None) -> 
 
     def draw_with_counts(ax: Axes, trial: int) -> None:
         draw(ax, trial)
-        height = 0.07 * _repeat_last(counts[trial]) / (np.max(counts) or 1.0)
+        height = 0.07 * _repeat_last(counts[trial].mean(axis=-1)) / (np.max(counts) or 1.0)
         below: Any = {"transform": ax.get_xaxis_transform(), "color": "0.45", "linewidth": 0}
         ax.fill_between(edges, 0, height, step="post", zorder=2, **below)
 
@@ -244,10 +252,10 @@ def _lines(
     names = labels or [str(number) for number in range(1, values.shape[-1] + 1)]
 
     def draw(ax: Axes, trial: int) -> None:
-        counted = np.ones(values.shape[1]) if counts is None else counts[trial]
+        counted = np.ones(values.shape[1:]) if counts is None else counts[trial]
         for index, feature in enumerate(values[trial].T):
             look: Any = {"color": LINE_COLORS[index], "linewidth": 1.0 + 0.7 * (len(names) - 1 - index)}
-            counted_values = np.where(counted > 0, feature, np.nan)
+            counted_values = np.where(counted[:, index] > 0, feature, np.nan)
             ax.step(edges, _repeat_last(feature), where="post", alpha=0.25, **look)
             ax.step(edges, _repeat_last(counted_values), where="post", label=names[index], **look)
         ax.margins(y=0.12)

@@ -15,7 +15,7 @@ from popsim.experiments.reach_figures import draw_learning_figures
 from popsim.experiments.run_figure import RunFigure
 from popsim.interaction import Interaction
 from popsim.senses import inputs_by_name
-from popsim.trial import Trial, n_trials
+from popsim.trial import Trial, has_counts_by_output, n_trials
 
 __all__ = ["draw_cognitive_figures", "draw_trials", "n_examples"]
 
@@ -106,7 +106,8 @@ def draw_cognitive_figures(run: Any) -> dict[str, RunFigure]:
 
 def _draw_outputs(trials: Trial, outputs: np.ndarray) -> Figure:
     values, counts = np.asarray(trials.targets.values), np.asarray(trials.targets.counts)
-    targets = np.where(counts[..., None] > 0, values, np.nan)
+    counts = counts if has_counts_by_output(trials.targets) else counts[..., None]
+    targets = np.where(counts > 0, values, np.nan)
     return draw_trials(trials, outputs, targets, label="outputs")
 
 

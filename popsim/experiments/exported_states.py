@@ -93,10 +93,10 @@ def states_dataset(run: Run) -> Any:
 
     The variables are called as in `Evaluation.states`, with "_" between the parts of a name: `hand_position`,
     `plant_activation`, `command`; `activity` is that of the units. Of the trials there are `input`, `target`,
-    a `condition_NAME`, `epoch_NAME` (its first step, and the step after its last) and `event_NAME` for each,
-    and the `loss` of each. Axes are called member, trial, time, and what the last one is about, such as unit,
-    space (m), joint or muscle. The coordinate `time` is the time of the state after each step, in s, and
-    `area` is the area, or the layer, of each unit of a network that has some.
+    `recording`, a `condition_NAME`, `epoch_NAME` (its first step, and the step after its last) and
+    `event_NAME` for each, and the `loss` of each. Axes are called member, trial, time, and what the last one
+    is about, such as unit, space (m), joint or muscle. The coordinate `time` is the time of the state after
+    each step, in s, and `area` is the area, or the layer, of each unit of a network that has some.
 
     The attributes say the experiment, its settings, the seed, the task, the time step `dt` (s), the number of
     batches trained, and the identity of the run.
@@ -259,7 +259,8 @@ def named_states(ensemble: Any, states: PyTree) -> Iterator[tuple[str, Any]]:
 
 def named_parts(trials: Trial) -> Iterator[tuple[str, tuple[str, ...], Any]]:
     """Yield what trials consist of: names, the names of their first axes, and arrays."""
-    for name, part in (("input", trials.inputs), ("target", trials.targets)):
+    parts = {"input": trials.inputs, "target": trials.targets, "recording": trials.recordings}
+    for name, part in parts.items():
         for leaf_name, array in _named_leaves(part, name):
             yield leaf_name, ("trial", "time"), array
     for name, label in trials.conditions.items():

@@ -17,6 +17,8 @@
 | `OutputError` | the mean squared error of the output, where it counts | its own, squared |
 | `CrossEntropy` | the mean cross entropy with the right choice, where it counts | nats |
 | `ChoiceError` | the mean probability of a wrong choice, where it counts | 1 |
+| `RateError` | the mean squared error of units against recorded rates | that of rates, squared |
+| `SpikeCountLikelihood` | spike counts that the activity of units makes improbable | nats |
 | `WeightPenalty` | selected weights | 1 |
 | `RecurrentSensitivity` | the Jacobian of the recurrence along trajectories | 1 |
 | `VanishingGradient` | gradients of an error that grow or shrink from step to step | 1 |
@@ -32,12 +34,13 @@ steps: `InWindow(window)`, `PowerProfile(exponent, window=window)`, `LateInEpoch
 empty. `popsim.FunctionTerm(name, function)` makes a term of any function.
 """
 
-from popsim.losses import effort, jacobians, obstacles, output, profiles, reach, reinforcement
+from popsim.losses import effort, jacobians, obstacles, output, profiles, rates, reach, reinforcement
 from popsim.losses.effort import *
 from popsim.losses.jacobians import *
 from popsim.losses.obstacles import *
 from popsim.losses.output import *
 from popsim.losses.profiles import *
+from popsim.losses.rates import *
 from popsim.losses.reach import *
 from popsim.losses.reinforcement import *
 
@@ -47,5 +50,6 @@ __all__ += jacobians.__all__
 __all__ += obstacles.__all__
 __all__ += output.__all__
 __all__ += profiles.__all__
+__all__ += rates.__all__
 __all__ += reach.__all__
 __all__ += reinforcement.__all__

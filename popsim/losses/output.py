@@ -8,19 +8,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from popsim._checks import as_float_array, check_non_negative, kind_of
+from popsim._checks import kind_of
 from popsim.interaction import active_steps
 from popsim.loss import AbstractLossTerm
 from popsim.losses.profiles import AbstractTimeProfile, InWindow, step_weights, with_time_axis
 from popsim.model import AbstractModel
-from popsim.per_member import is_per_member
-from popsim.trial import OutputTarget, Trial, TrialAtStep
+from popsim.trial import OutputTarget, Trial, TrialAtStep, has_counts_by_output
 
 __all__ = ["OutputError", "CrossEntropy", "ChoiceError"]
-
-
-def _as_weights(value: Any) -> Any:
-    return None if value is None else as_float_array(value)
 
 
 def output_target(targets: Any, output: Float[Array, "time outputs"]) -> OutputTarget:
@@ -32,18 +27,33 @@ def output_target(targets: Any, output: Float[Array, "time outputs"]) -> OutputT
             f"`targets.values` of a trial must have the shape of the network's output, {output.shape}, "
             f"got {targets.values.shape}."
         )
-    if targets.counts.shape != output.shape[:1]:
+    if targets.counts.shape not in (output.shape[:1], output.shape):
         raise ValueError(
-            f"`targets.counts` of a trial must be one for each time step, {output.shape[:1]}, "
-            f"got {targets.counts.shape}."
+            f"`targets.counts` of a trial must be one for each time step, {output.shape[:1]}, or for each "
+            f"output at each of them, {output.shape}, got {targets.counts.shape}."
         )
     return targets
+
+
+def counts_of_choices(target: OutputTarget) -> Float[Array, " time"]:
+    """Return the weight of each time step for a choice: of several outputs, that of the right one."""
+    if not has_counts_by_output(target):
+        return target.counts
+    if target.values.shape[-1] == 1:
+        return target.counts[..., 0]
+    return jnp.sum(target.values * target.counts, axis=-1)
+
+
+def counts_of_steps(target: OutputTarget) -> Float[Array, " time"]:
+    """Return the weight of each time step: the mean of those of its outputs."""
+    return jnp.mean(target.counts, axis=-1) if has_counts_by_output(target) else target.counts
 
 
 class AbstractOutputTerm(AbstractLossTerm):
     """Σ_t c_t x_t / Σ_t c_t, of the cost x that a subclass returns; zero if no time step counts.
 
-    c are the counts of the `OutputTarget`, times the profile.
+    c are the counts of the `OutputTarget`, times the profile. Of a choice whose outputs have weights of their
+    own, c_t is the weight of the right one, as are the weights of classes in PyTorch's `CrossEntropyLoss`.
 
     **Arguments:**
 
@@ -53,14 +63,16 @@ class AbstractOutputTerm(AbstractLossTerm):
     profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
 
     @abc.abstractmethod
-    def cost(
-        self, output: Float[Array, "time outputs"], values: Float[Array, "time outputs"]
-    ) -> Float[Array, " time"]:
-        """Return x, given the output of the network and the values of the `OutputTarget`."""
+    def cost(self, output: Float[Array, "time outputs"], target: OutputTarget) -> Float[Array, " time"]:
+        """Return x, given the output of the network and the target."""
+
+    def counts(self, target: OutputTarget) -> Float[Array, " time"]:
+        """Return c without the profile."""
+        return counts_of_choices(target)
 
     def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         output = states.network.output
-        cost = self.cost(output, output_target(trial.targets, output).values)
+        cost = self.cost(output, output_target(trial.targets, output))
         weights, total = self._weights(trial, active_steps(states))
         return jnp.sum(weights * cost) / total
 
@@ -70,7 +82,7 @@ class AbstractOutputTerm(AbstractLossTerm):
         if active_steps(state) is not None:
             return None  # an environment may end the trial at any step, on which Σ c depends
         output = state.network.output[None]
-        (cost,) = self.cost(output, output_target(with_time_axis(trial_at_step.targets), output).values)
+        (cost,) = self.cost(output, output_target(with_time_axis(trial_at_step.targets), output))
         weights, total = self._weights(trial_at_step.trial, None)
         return weights[trial_at_step.step] * cost / total
 
@@ -78,47 +90,29 @@ class AbstractOutputTerm(AbstractLossTerm):
         self, trial: Trial, is_active: Bool[Array, " time"] | None
     ) -> tuple[Float[Array, " time"], Float[Array, ""]]:
         """Return c, and its sum, or 1 if no time step counts."""
-        weights = trial.targets.counts * step_weights(self.profile, trial.timeline, is_active)
+        weights = self.counts(trial.targets) * step_weights(self.profile, trial.timeline, is_active)
         total = jnp.sum(weights)
         return weights, jnp.where(total == 0, 1.0, total)
 
 
 class OutputError(AbstractOutputTerm):
-    """Σ_t c_t mean_i w_i (y_ti - y*_ti)² / Σ_t c_t: the mean squared error where the output counts.
+    """Σ_t c_t mean_i (y_ti - y*_ti)² / Σ_t c_t: the mean squared error where the output counts.
 
-    y is the output of the network, y* the values of the `OutputTarget` and c its counts. The loss is zero if
-    no time step counts.
-
-    **Arguments:**
-
-    - `profile`: weights of the time steps that multiply c; uniform by default.
-    - `output_weights`: w, one number for each output, none below zero; None for 1.
+    y is the output of the network, y* the values of the `OutputTarget` and c its counts. With counts c_ti for
+    each output, it is Σ_ti c_ti (y_ti - y*_ti)² / Σ_ti c_ti. The loss is zero if no time step counts.
     """
 
-    output_weights: Float[Array, " outputs"] | None = eqx.field(
-        default=None, kw_only=True, converter=_as_weights
-    )
     name: str = eqx.field(static=True, default="output error", kw_only=True)
 
-    def __check_init__(self):
-        if self.output_weights is None:
-            return
-        check_non_negative("output_weights", self.output_weights)
-        if not is_per_member(self.output_weights) and self.output_weights.ndim != 1:
-            raise ValueError(
-                f"`output_weights` must be one number for each output, got shape {self.output_weights.shape}."
-            )
+    def cost(self, output, target):
+        squared = (output - target.values) ** 2
+        if not has_counts_by_output(target):
+            return jnp.mean(squared, axis=-1)
+        total = jnp.sum(target.counts, axis=-1)
+        return jnp.sum(target.counts * squared, axis=-1) / jnp.where(total == 0, 1.0, total)
 
-    def cost(self, output, values):
-        squares = (output - values) ** 2
-        if self.output_weights is None:
-            return jnp.mean(squares, axis=-1)
-        if self.output_weights.shape != output.shape[-1:]:
-            raise ValueError(
-                f"`output_weights` must be one number for each of {output.shape[-1]} outputs, "
-                f"got shape {self.output_weights.shape}."
-            )
-        return jnp.mean(self.output_weights * squares, axis=-1)
+    def counts(self, target):
+        return counts_of_steps(target)
 
 
 class CrossEntropy(AbstractOutputTerm):
@@ -132,10 +126,10 @@ class CrossEntropy(AbstractOutputTerm):
 
     name: str = eqx.field(static=True, default="cross entropy", kw_only=True)
 
-    def cost(self, output, values):
+    def cost(self, output, target):
         if output.shape[-1] == 1:
-            return (jax.nn.softplus(output) - values * output)[:, 0]
-        return -jnp.sum(values * jax.nn.log_softmax(output), axis=-1)
+            return (jax.nn.softplus(output) - target.values * output)[:, 0]
+        return -jnp.sum(target.values * jax.nn.log_softmax(output), axis=-1)
 
 
 class ChoiceError(AbstractOutputTerm):
@@ -149,7 +143,8 @@ class ChoiceError(AbstractOutputTerm):
 
     name: str = eqx.field(static=True, default="choice error", kw_only=True)
 
-    def cost(self, output, values):
+    def cost(self, output, target):
+        values = target.values
         if output.shape[-1] == 1:
             chosen = jax.nn.sigmoid(output)
             return 1 - (values * chosen + (1 - values) * (1 - chosen))[:, 0]

@@ -12,7 +12,7 @@ from popsim._checks import as_float_array, check_fraction, is_traced, kind_of
 from popsim.environment import Discrete
 from popsim.interaction import Interaction
 from popsim.loss import AbstractLossTerm
-from popsim.losses.output import output_target
+from popsim.losses.output import counts_of_choices, counts_of_steps, output_target
 from popsim.model import AbstractModel
 from popsim.policies import AbstractPolicy
 from popsim.trial import Trial
@@ -173,6 +173,7 @@ class ChoiceLikelihood(AbstractLossTerm):
         is_choice = isinstance(policy.actions, Discrete)
         given = jnp.argmax(targets.values, axis=-1) if is_choice else targets.values
         log_probability = jax.vmap(policy.log_probability)(states.network.output, given)
-        counts = jnp.where(interaction.active, targets.counts, 0.0)
+        counts = counts_of_choices(targets) if is_choice else counts_of_steps(targets)
+        counts = jnp.where(interaction.active, counts, 0.0)
         total = jnp.sum(counts)
         return -jnp.sum(counts * log_probability) / jnp.where(total == 0, 1.0, total)

@@ -12,6 +12,7 @@ from small_environments import Counter, Follow, trial_with
 import popsim
 from popsim import losses
 from popsim.policies import Categorical
+from popsim.tasks import RecordedActivity
 
 N_STEPS, N_ACTIVE = 7, 4
 KEY = jax.random.key(0)
@@ -45,6 +46,8 @@ OF_NETWORK = [
     losses.ValueRegression(),
     losses.Entropy(),
     losses.ChoiceLikelihood(),
+    losses.RateError(),
+    losses.SpikeCountLikelihood(rates="rates"),
 ]
 
 
@@ -77,7 +80,8 @@ def without_body():
     values = jax.nn.one_hot(jnp.arange(N_STEPS) % 3, 3)
     targets = popsim.OutputTarget(values, jnp.ones(N_STEPS))
     environment = Counter(jnp.asarray(float(N_ACTIVE)))
-    trial = trial_with(environment, n_steps=N_STEPS, targets=targets)
+    recordings = {"rates": RecordedActivity(jnp.ones((N_STEPS, 5)), jnp.ones((N_STEPS, 1)))}
+    trial = trial_with(environment, n_steps=N_STEPS, targets=targets, recordings=recordings)
     network = popsim.networks.LeakyRNN(1, 5, 3, tau=0.05, key=KEY)
     model = popsim.NetworkModel(network, policy=Categorical(2, critic=True), dt=DT)
     return popsim.simulate(model, trial, key=KEY), trial, model

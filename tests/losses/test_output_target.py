@@ -17,6 +17,16 @@ def test_the_choice_among_several_is_the_largest_mean_where_one_is_asked_for():
     assert int(output_choice(outputs.at[4, 2].set(0.5), target)) == 1
 
 
+def test_an_output_that_counts_nowhere_is_never_chosen():
+    values = jnp.zeros((4, 3)).at[2:, 1].set(1.0)
+    counts = jnp.ones((4, 3)).at[:, 2].set(0.0).at[3, 0].set(0.0)
+    target = OutputTarget(values, counts)
+    outputs = jnp.array([[0.0, 0, 0], [0, 0, 0], [1, 2, 9], [9, 2, 9]])
+    assert int(correct_choice(target)) == 1 and int(output_choice(outputs, target)) == 1
+    assert int(output_choice(outputs, OutputTarget(values, jnp.ones((4, 3))))) == 2
+    assert int(output_choice(outputs, OutputTarget(values, jnp.zeros((4, 3))))) == -1
+
+
 def test_one_output_is_the_log_odds_of_choice_one():
     counts = jnp.array([0.0, 1.0, 1.0])
     for right in (0, 1):

@@ -82,6 +82,22 @@ def test_terms_of_the_output(run, kind, by_hand, n_outputs, getkey):
 
 
 @pytest.mark.parametrize("kind", TERMS)
+def test_each_output_may_have_its_own_weight(run, kind, getkey):
+    """Each squared error counts by itself; of a choice, a step has the weight of the right output."""
+    states, trial, model = run
+    counts = COUNTS[:, None] * np.asarray(jax.random.uniform(getkey(), (N_STEPS, 3)))
+    trial = eqx.tree_at(lambda trial: trial.targets.counts, trial, jnp.asarray(counts))
+    output, values = np.asarray(states.network.output), np.asarray(trial.targets.values)
+    if kind is OutputError:
+        expected = np.sum(counts * (output - values) ** 2) / np.sum(counts)
+    else:
+        of_right = counts[np.arange(N_STEPS), RIGHT]
+        expected = of_right @ TERMS[kind](output, values) / of_right.sum()
+    for value in (kind()(states, trial, model), sum_of_costs(kind(), states, trial, model)):
+        np.testing.assert_allclose(value, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", TERMS)
 @pytest.mark.parametrize("n_outputs", [1, 3])
 def test_where_nothing_counts_or_all_is_sure_they_are_finite(run, kind, n_outputs):
     """Outputs of 1000, for which exp overflows, right at some steps and wrong at others."""

@@ -42,7 +42,7 @@ COMING_FROM = [document for document in DOCUMENTS if document.startswith("docs/c
 LIBRARY_PAGES = ["README.md", "docs/start/ten_minutes.md", "docs/how_to/extending.md", "docs/how_to/tasks.md"]
 TRAINED = [*LIBRARY_PAGES, *COMING_FROM]
 TRACED_IN_SHORT = ["README.md"]
-EXPERIMENTS_FROM_TRAINING = ("force_field", "fixed_points", "learning_rule")
+EXPERIMENTS_FROM_TRAINING = ("force_field", "fixed_points", "learning_rule", "fit_a_recording")
 pytestmark = pytest.mark.skipif(
     not (ROOT / "README.md").exists(), reason="the documents are not part of the installed package"
 )
@@ -97,8 +97,9 @@ SMALLER = {
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", EXPERIMENTS_FROM_TRAINING)
-def test_an_experiment_runs_from_its_training_to_its_figure(name):
+def test_an_experiment_runs_from_its_training_to_its_figure(name, monkeypatch, tmp_path):
     """With few members, batches, trials and units."""
+    monkeypatch.chdir(tmp_path)
     code = "\n".join(code_blocks(f"docs/experiments/{name}.md"))
     for size, smaller in SMALLER.items():
         code = re.sub(size, smaller, code)

@@ -48,7 +48,7 @@ def test_all_lessons_are_in_the_navigation_and_the_index():
         if "Tutorials" in each
     )
     listed = [file for entry in section for file in entry.values()]
-    assert len(SCRIPTS) == 10 and listed[0] == "tutorials/index.md"
+    assert len(SCRIPTS) == 11 and listed[0] == "tutorials/index.md"
     assert sorted(listed[1:]) == [f"tutorials/{name}.md" for name in SCRIPTS]
     index = (TUTORIALS / "index.md").read_text()
     assert re.findall(r"\| \[.*?\]\((\w+)\.md\)", index) == [Path(file).stem for file in listed[1:]]

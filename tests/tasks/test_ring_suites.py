@@ -10,7 +10,6 @@ import pytest
 from sample_trials import many_trials, share_error, validation_trials
 
 from popsim.distributions import Choice, Normal, Uniform
-from popsim.losses import OutputError
 from popsim.tasks import (
     RingCode,
     RingObserver,
@@ -73,8 +72,7 @@ def test_noiseless_trials_are_those_of_the_published_code(suite):
         np.testing.assert_allclose(inputs[own, :n_steps], each["x"].swapaxes(0, 1), atol=2e-6, err_msg=rule)
         values, counts = trials.targets.values[own], trials.targets.counts[own]
         np.testing.assert_allclose(values[:, :n_steps], each["y"].swapaxes(0, 1), atol=2e-6, err_msg=rule)
-        weights = counts[:, :n_steps, None] * np.array([4.0] + [1.0] * task.code.n_units)
-        np.testing.assert_allclose(weights, each["c_mask"].swapaxes(0, 1) ** 2, err_msg=rule)
+        np.testing.assert_allclose(counts[:, :n_steps], each["c_mask"].swapaxes(0, 1) ** 2, err_msg=rule)
         assert np.all(inputs[own, n_steps:] == 0) and np.all(counts[:, n_steps:] == 0)
 
 
@@ -200,17 +198,6 @@ def test_a_code_is_read_out(code):
     assert code.encode(directions).shape == (20, code.n_units)
 
 
-def test_outputs_have_their_weights_in_the_error():
-    loss = OutputError(output_weights=[4.0, 0.0, 1.0])
-    output, values = jnp.array([[1.0, 5.0, 3.0]]), jnp.zeros((1, 3))
-    np.testing.assert_allclose(loss.cost(output, values), [(4 + 9) / 3])
-    with pytest.raises(ValueError, match="`output_weights` must be one number for each of 2"):
-        loss.cost(output[:, :2], values[:, :2])
-    for bad in ([-1.0, 1.0], 2.0):
-        with pytest.raises(ValueError, match="`output_weights`"):
-            OutputError(output_weights=bad)
-
-
 GO = {"fixation": 0.2, "stimulus 1": 0.2, "response": 0.2}
 
 
@@ -252,9 +239,3 @@ def go(**options):
 def test_bad_settings_are_refused_by_name(build, name, as_users_run):
     with pytest.raises(ValueError, match=f"`{name}" if name != "go" else "the rule 'go'"):
         build()
-
-
-def test_an_error_of_the_fixation_counts_four_times():
-    (term,) = TASK.loss.terms
-    output = jnp.zeros((3, 33)).at[1, 0].set(1.0).at[2, 5].set(1.0)
-    np.testing.assert_allclose(term.cost(output, jnp.zeros((3, 33))), [0, 4 / 33, 1 / 33], rtol=1e-6)

@@ -29,7 +29,7 @@ __all__ = ["supervised_batches", "train_step", "train_step_post", "eval_step"]
 TimeMajorBatch = tuple[
     Float[np.ndarray, "time batch features"],
     Float[np.ndarray, "time batch outputs"],
-    Float[np.ndarray, "time batch"],
+    Float[np.ndarray, "time batch"] | Float[np.ndarray, "time batch outputs"],
 ]
 
 
@@ -42,7 +42,8 @@ def supervised_batches(
       receives them;
     - `targets`: (time, batch, outputs), the values of an `OutputTarget`; for a reach position (m), then
       velocity (m/s) of the hand; else all targets in the order of their names;
-    - `mask`: (time, batch), how much each step counts: the counts of an `OutputTarget`, else ones.
+    - `mask`: (time, batch), how much each step counts: the counts of an `OutputTarget`, else ones;
+        (time, batch, output) if these are for each output.
 
     All are writable numpy arrays of the default floating-point type. The trials are those that `TaskTrainer`
     draws for one model with this `key` and `batch_size`. With PyTorch:

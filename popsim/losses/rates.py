@@ -1,0 +1,206 @@
+"""Losses on the activity of units, against recorded rates or spike counts."""
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import gammaln
+from jaxtyping import Array, Float, PyTree
+
+from popsim._argument_shapes import check_fields
+from popsim._checks import as_float_array, check_non_negative, check_positive, is_int, kind_of, short_repr
+from popsim._plain_values import plain_number
+from popsim.interaction import active_steps
+from popsim.loss import AbstractLossTerm
+from popsim.losses.profiles import AbstractTimeProfile, InWindow, step_weights, with_time_axis
+from popsim.model import AbstractModel
+from popsim.networks.activity import UnitSelector, selected_units
+from popsim.recorded_activity import RecordedActivity
+from popsim.trial import Trial, TrialAtStep
+
+__all__ = ["RateError", "SpikeCountLikelihood"]
+
+
+def _as_units(units: Any) -> Any:
+    """Return what selects units; numbers of units as a tuple of Python's."""
+    if units is None or isinstance(units, str) or callable(units):
+        return units
+    numbers = tuple(units.tolist() if hasattr(units, "tolist") else units) if _is_listed(units) else ()
+    if not numbers or not all(is_int(number) and number >= 0 for number in numbers):
+        raise ValueError(
+            "`units` must be numbers of units from 0 on, the name of a group of units, or a function such as "
+            f"`lambda hidden: hidden[:10]`, got {short_repr(units)}."
+        )
+    if len(set(numbers)) < len(numbers):
+        raise ValueError(f"`units` must name each unit once, got {short_repr(units)}.")
+    return tuple(int(number) for number in numbers)
+
+
+def _is_listed(units: Any) -> bool:
+    return isinstance(units, Sequence) or (isinstance(units, jax.Array | np.ndarray) and units.ndim == 1)
+
+
+class AbstractRateTerm(AbstractLossTerm):
+    """Σ_ti c_ti x_ti / Σ_ti c_ti, of the cost x that a subclass returns; zero if nothing counts.
+
+    t is a time step and i a unit. c are the counts of the `RecordedActivity`, times the profile and the
+    weights of the units.
+
+    **Arguments:**
+
+    - `units`: the units to which the recorded ones belong, in their order: numbers of units, such as
+        `range(30)`; the name of a group of the network, such as an area; or a function that selects a part of
+        the hidden state at one time step. By default all units.
+    - `rates`: the name of the recording in `Trial.recordings`.
+    - `rate_fn`: from the activity of units to rates, elementwise, such as `lambda activity: 20.0 * activity`.
+    - `unit_weights`: the weight of each unit, at least 0; uniform by default.
+    - `profile`: weights of the time steps; uniform by default.
+    """
+
+    units: UnitSelector | tuple[int, ...] | None = eqx.field(
+        static=True, converter=_as_units, default=None, kw_only=True
+    )
+    rates: str = eqx.field(static=True, default="rates", kw_only=True)
+    rate_fn: Callable[[Array], Array] | None = eqx.field(static=True, default=None, kw_only=True)
+    unit_weights: Float[Array, " unit"] | None = eqx.field(
+        converter=lambda weights: None if weights is None else as_float_array(weights),
+        default=None,
+        kw_only=True,
+    )
+    profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
+
+    def __check_init__(self):
+        check_fields(self)
+        if self.unit_weights is not None:
+            check_non_negative("unit_weights", self.unit_weights)
+
+    @abc.abstractmethod
+    def cost(
+        self, rates: Float[Array, "time units"], recorded: Float[Array, "time units"], dt: float
+    ) -> Float[Array, "time units"]:
+        """Return x, given the rates of the units, what was recorded, and the time step in seconds."""
+
+    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+        recorded = self._recorded(trial)
+        rates = self._rates(states, model, recorded)
+        weights, total = self._weights(trial, recorded, active_steps(states))
+        return jnp.sum(weights * self.cost(rates, recorded.values, trial.timeline.dt)) / total
+
+    def step_cost(
+        self, state: Any, trial_at_step: TrialAtStep, model: AbstractModel
+    ) -> Float[Array, ""] | None:
+        if active_steps(state) is not None:
+            return None  # an environment may end the trial at any step, on which Σ c depends
+        trial, step = trial_at_step.trial, trial_at_step.step
+        recorded = self._recorded(trial)
+        rates = self._rates(with_time_axis(state), model, recorded)
+        weights, total = self._weights(trial, recorded, None)
+        return (
+            jnp.sum(weights[step] * self.cost(rates, recorded.values[step][None], trial.timeline.dt)) / total
+        )
+
+    def _recorded(self, trial: Trial) -> RecordedActivity:
+        if self.rates not in trial.recordings:
+            raise ValueError(
+                f"`rates` of {self.name!r} must be one of the recordings of the trial, "
+                f"{sorted(trial.recordings)}, got {self.rates!r}."
+            )
+        recorded = trial.recordings[self.rates]
+        # What does not count may be NaN, which times zero is NaN.
+        known = jnp.where(recorded.counts > 0, recorded.values, 0.0)
+        return RecordedActivity(known, recorded.counts)
+
+    def _rates(
+        self, states: Any, model: AbstractModel, recorded: RecordedActivity
+    ) -> Float[Array, "time units"]:
+        def at_step(hidden: PyTree[Array]) -> Float[Array, " unit"]:
+            return _activity_of(self.name, model, hidden, self.units)
+
+        activity = jax.vmap(at_step)(states.network.hidden)
+        n_recorded = recorded.values.shape[-1]
+        if activity.ndim != 2 or activity.shape[1] != n_recorded:
+            raise ValueError(
+                f"`units` of {self.name!r} must be as many as were recorded, {n_recorded}, such as "
+                f"units=range({n_recorded}), got {activity.shape[1:]}."
+            )
+        if self.unit_weights is not None and self.unit_weights.shape != (n_recorded,):
+            raise ValueError(
+                f"`unit_weights` of {self.name!r} must be one for each of {n_recorded} units, "
+                f"got shape {self.unit_weights.shape}."
+            )
+        rates = activity if self.rate_fn is None else self.rate_fn(activity)
+        if jnp.shape(rates) != activity.shape:
+            raise ValueError(
+                f"`rate_fn` of {self.name!r} must return what is of the shape of the activity, "
+                f"{activity.shape}, got {kind_of(rates)}."
+            )
+        return rates
+
+    def _weights(
+        self, trial: Trial, recorded: RecordedActivity, is_active: Any
+    ) -> tuple[Float[Array, "time units"], Float[Array, ""]]:
+        """Return c, and its sum, or 1 if nothing counts."""
+        of_steps = step_weights(self.profile, trial.timeline, is_active)
+        of_units = jnp.ones(recorded.values.shape[-1]) if self.unit_weights is None else self.unit_weights
+        weights = recorded.counts * of_steps[:, None] * of_units
+        total = jnp.sum(weights)
+        return weights, jnp.where(total == 0, 1.0, total)
+
+
+def _activity_of(
+    user: str, model: AbstractModel, hidden: PyTree[Array], units: UnitSelector | tuple[int, ...] | None
+) -> Float[Array, " unit"]:
+    if not isinstance(units, tuple):
+        return selected_units(user, model, hidden, units)
+    activity = selected_units(user, model, hidden)
+    if max(units) >= activity.shape[0]:
+        raise ValueError(
+            f"`units` of {user!r} must be numbers from 0 to {activity.shape[0] - 1}, got {max(units)}."
+        )
+    return activity[np.array(units)]
+
+
+class RateError(AbstractRateTerm):
+    """Σ_ti c_ti (r_ti - r*_ti)² / Σ_ti c_ti: the mean squared error of the rates of units.
+
+    r is the activity of the units, or what `rate_fn` makes of it, r* the recorded rates in the same unit and
+    c their weights. So networks are made to reproduce recorded activity, as in Perich et al. 2020, bioRxiv
+    2020.12.18.423348 (compared with the abstract only). Rates of very different sizes deserve `unit_weights`,
+    such as one over their variance.
+    """
+
+    name: str = eqx.field(static=True, default="rate error", kw_only=True)
+
+    def cost(self, rates, recorded, dt):
+        return (rates - recorded) ** 2
+
+
+class SpikeCountLikelihood(AbstractRateTerm):
+    """Σ_ti c_ti (λ_ti - k_ti log λ_ti + log k_ti!) / Σ_ti c_ti, in nats: how improbable spike counts are.
+
+    This is minus the log likelihood of a Poisson distribution, λ^k exp(-λ) / k!, for each time step and unit;
+    up to log k! PyTorch's `PoissonNLLLoss(log_input=False)` (compared with `scipy.stats.poisson`). k are the
+    recorded spike counts, and c their weights; λ = dt (max(r, 0) + baseline) is the expected number
+    of spikes in a time step, for r, the activity of the units or what `rate_fn` makes of it, in spikes/s.
+
+    **Arguments:**
+
+    - `baseline`: the rate of a unit without activity, in spikes/s; above zero, as a unit that cannot fire
+        makes a spike impossible.
+    """
+
+    name: str = eqx.field(static=True, default="spike count likelihood", kw_only=True)
+    rates: str = eqx.field(static=True, default="spikes", kw_only=True)
+    baseline: float = eqx.field(static=True, converter=plain_number, default=0.1, kw_only=True)
+
+    def __check_init__(self):
+        check_fields(self)
+        check_positive("baseline", self.baseline)
+
+    def cost(self, rates, recorded, dt):
+        expected = dt * (jax.nn.relu(rates) + self.baseline)
+        return expected - recorded * jnp.log(expected) + gammaln(recorded + 1.0)

@@ -1,0 +1,271 @@
+"""The arrays of stored trials: padded to one length, and checked."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float, Int, Shaped
+
+from popsim._checks import check_instance, is_number, kind_of, short_repr
+from popsim._time_steps import HALF
+from popsim.recorded_activity import RecordedActivity
+from popsim.windows import NEVER
+
+Series = Float[np.ndarray, "trial time feature"]
+WITHIN = "within its trial"
+
+
+class SeriesShape:
+    """The number of trials, and how many time steps each has; of `inputs`, which decide.
+
+    - `lengths`: the number of time steps of each trial.
+    - `n_steps`: that of the longest, or of arrays.
+    """
+
+    def __init__(self, inputs: Mapping[str, Any]):
+        listed = {name: series for name, series in inputs.items() if is_list_of_trials(series)}
+        name, first = next(iter(listed.items() or inputs.items()))
+        if listed:
+            self.lengths = np.array([np.shape(trial)[0] if np.ndim(trial) else 0 for trial in first], int)
+            self.n_steps = int(self.lengths.max(initial=0))
+        else:
+            shape = np.shape(first)
+            if len(shape) != 3:
+                raise ValueError(
+                    f"`inputs[{name!r}]` must have the axes (trial, time, channel), got shape {shape}: "
+                    "for one channel, append [..., None]; for one trial, use [None]."
+                )
+            self.lengths, self.n_steps = np.full(shape[0], shape[1]), shape[1]
+        if not self.lengths.size or self.lengths.min() == 0:
+            raise ValueError(
+                f"`inputs[{name!r}]` must be trials of one time step or more, got {kind_of(first)}."
+            )
+
+    @property
+    def n_trials(self) -> int:
+        return self.lengths.size
+
+    @property
+    def is_within(self) -> Bool[np.ndarray, "trial time"]:
+        """Whether each time step is within its trial, not of its padding."""
+        return np.arange(self.n_steps) < self.lengths[:, None]
+
+    def padded(self, name: str, series: Any, feature: str = "channel") -> Series:
+        """Return trials with zeros after their end."""
+        if not is_list_of_trials(series):
+            array = _as_floats(name, series)
+            expected = (self.n_trials, self.n_steps)
+            if array.ndim != 3 or array.shape[:2] != expected or not array.shape[2]:
+                raise ValueError(
+                    f"`{name}` must have the axes (trial, time, {feature}), the first of them {expected} "
+                    f"as in the inputs, got shape {array.shape}."
+                )
+            return array
+        if len(series) != self.n_trials:
+            raise ValueError(f"`{name}` must be {self.n_trials} trials as the inputs, got {len(series)}.")
+        trials = [_as_floats(f"{name}[{index}]", trial) for index, trial in enumerate(series)]
+        for index, (trial, length) in enumerate(zip(trials, self.lengths, strict=True)):
+            if trial.ndim != 2 or trial.shape != (length, trials[0].shape[-1]):
+                raise ValueError(
+                    f"`{name}[{index}]` must have the axes (time, {feature}), "
+                    f"{(int(length), *trials[0].shape[-1:])} as the inputs and trial 0, got {trial.shape}."
+                )
+        padded = np.zeros((self.n_trials, self.n_steps, trials[0].shape[1]), trials[0].dtype)
+        for place, trial in zip(padded, trials, strict=True):
+            place[: len(trial)] = trial
+        return padded
+
+    def counts(self, name: str, mask: Any, n_features: int) -> Float[np.ndarray, "trial time *features"]:
+        """Return weights of time steps, or of features at each of them; zero after the end of a trial."""
+        within = self.is_within.astype(jnp.result_type(float))
+        if mask is None:
+            return within
+        if is_list_of_trials(mask):
+            wide = [np.asarray(trial)[..., None] if np.ndim(trial) == 1 else trial for trial in mask]
+            counts = self.padded(name, wide)
+            counts = counts[..., 0] if np.ndim(mask[0]) == 1 else counts
+        else:
+            counts = _as_floats(name, mask)
+        shape = (self.n_trials, self.n_steps)
+        if counts.shape not in (shape, (*shape, n_features)):
+            raise ValueError(
+                f"`{name}` must be of shape {shape}, or {(*shape, n_features)}, got {counts.shape}."
+            )
+        if not np.all(np.isfinite(counts) & (counts >= 0)):
+            raise ValueError(f"`{name}` must be bools, or weights of at least zero, got {counts.min()}.")
+        return counts * (within if counts.ndim == 2 else within[..., None])
+
+
+def is_list_of_trials(series: Any) -> bool:
+    """Return whether a series is a list with an array for each trial."""
+    return isinstance(series, list | tuple) or getattr(getattr(series, "dtype", None), "hasobject", False)
+
+
+def _as_floats(name: str, values: Any) -> Float[np.ndarray, "..."]:
+    """Return an array of the default floating-point type; NaN is left where it is."""
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"`{name}` must be an array of numbers, got {short_repr(values)}.") from error
+    if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool) or np.iscomplexobj(array):
+        raise ValueError(f"`{name}` must be an array of numbers, got {array.dtype}.")
+    with np.errstate(over="ignore"):
+        return array.astype(jnp.result_type(float))
+
+
+def finite_where(name: str, values: Series, counts: Shaped[np.ndarray, "..."], place: str) -> Series:
+    """Return a series with zero where nothing counts; raise `ValueError` if it is not finite elsewhere.
+
+    **Arguments:**
+
+    - `counts`: (trial, time), or (trial, time, feature).
+    - `place`: where it must be finite, for the error message.
+    """
+    counted = np.broadcast_to((counts if counts.ndim == 3 else counts[..., None]) > 0, values.shape)
+    bad = np.argwhere(counted & ~np.isfinite(values))
+    if bad.size:
+        trial, step, feature = bad[0].tolist()
+        raise ValueError(
+            f"`{name}` must be finite {place}, got {values[trial, step, feature]} in trial {trial} at step "
+            f"{step}, number {feature} of the last axis."
+        )
+    return np.where(np.isfinite(values), values, 0.0).astype(values.dtype)
+
+
+def as_conditions(conditions: Mapping[str, Any], n_trials: int) -> dict[str, np.ndarray]:
+    """Return the labels of trials as arrays of numbers of the default types."""
+    check_instance("conditions", conditions, Mapping, 'labels by name, such as {"direction": directions}')
+    arrays = {}
+    for name, labels in conditions.items():
+        array = np.asarray(labels)
+        if array.ndim == 0 or array.shape[0] != n_trials:
+            raise ValueError(
+                f"`conditions[{name!r}]` must be one for each of {n_trials} trials, got shape {array.shape}."
+            )
+        if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool) or np.iscomplexobj(array):
+            raise ValueError(
+                f"`conditions[{name!r}]` must be numbers, got {short_repr(array[0])}: number the labels by "
+                "numpy.unique(labels, return_inverse=True)[1]."
+            )
+        kind = float if np.issubdtype(array.dtype, np.floating) else int
+        arrays[name] = array if array.dtype == bool else array.astype(jnp.result_type(kind))
+    return arrays
+
+
+def as_recordings(recordings: Mapping[str, Any], shape: SeriesShape) -> dict[str, RecordedActivity]:
+    """Return recordings of checked arrays: of arrays, or of `RecordedActivity`."""
+    check_instance("recordings", recordings, Mapping, 'recordings by name, such as {"rates": rates}')
+    checked = {}
+    for name, recording in recordings.items():
+        has_counts = isinstance(recording, RecordedActivity)
+        label = f"recordings[{name!r}]" + (".values" if has_counts else "")
+        values = shape.padded(label, recording.values if has_counts else recording, "unit")
+        given = recording.counts if has_counts else None
+        if given is not None and np.ndim(given) == 3 and np.shape(given)[-1] == 1:
+            given = np.asarray(given)[..., 0]
+        counts = shape.counts(f"recordings[{name!r}].counts", given, values.shape[2])
+        place = "where it counts; give RecordedActivity(values, counts) with zero where nothing was recorded"
+        values = finite_where(label, values, counts, place if has_counts else f"{WITHIN}, or {place[16:]}")
+        counts = counts if counts.ndim == 3 else counts[..., None]
+        checked[name] = RecordedActivity(jnp.asarray(values), jnp.asarray(counts))
+    return checked
+
+
+def steps_of_times(
+    name: str, times: Mapping[str, Any], shape: SeriesShape, dt: float, *, n_bounds: int
+) -> dict[str, Int[np.ndarray, " trial *bound"]]:
+    """Return the time steps nearest to recorded times in seconds; for NaN, `NEVER` or an empty epoch.
+
+    **Arguments:**
+
+    - `n_bounds`: 2 for epochs, 0 for events.
+    """
+    check_instance(name, times, Mapping, "times in seconds by name")
+    expected = (shape.n_trials, 2) if n_bounds else (shape.n_trials,)
+    steps = {}
+    for key, values in times.items():
+        seconds = _as_floats(f"{name}[{key!r}]", values).astype(float)
+        if seconds.shape != expected:
+            raise ValueError(
+                f"`{name}[{key!r}]` must be of shape {expected}, in seconds, got {seconds.shape}."
+            )
+        missing = np.isnan(seconds) if not n_bounds else np.isnan(seconds).any(axis=1, keepdims=True)
+        known = np.where(missing, 0.0, seconds)
+        ends = (shape.lengths * dt)[:, None] if n_bounds else shape.lengths * dt
+        is_bad = (known < 0) | (known > ends + 0.5 * dt)
+        if n_bounds:
+            is_bad |= (known[:, 1] < known[:, 0])[:, None]
+        if is_bad.any():
+            trial = int(np.argwhere(is_bad)[0][0])
+            raise ValueError(
+                f"`{name}[{key!r}]` must be times within the trial in seconds, in order, or NaN, got "
+                f"{seconds[trial]} in trial {trial} of {shape.lengths[trial] * dt:.6g} s."
+            )
+        found = np.floor(known / dt + HALF).astype(int)
+        steps[key] = np.where(missing, shape.n_steps if n_bounds else NEVER, found).astype(
+            jnp.result_type(int)
+        )
+    return steps
+
+
+def selected_trials(
+    name: str, selection: Any, conditions: Mapping[str, np.ndarray], n_trials: int
+) -> Int[np.ndarray, " selected"]:
+    """Return the numbers of the trials that an argument called `name` selects.
+
+    **Arguments:**
+
+    - `selection`: numbers of trials, a bool for each, values of conditions by name, or a fraction.
+    - `conditions`: the conditions of all trials.
+    - `n_trials`: the number of trials.
+    """
+    if isinstance(selection, Mapping):
+        return _of_conditions(name, selection, conditions, n_trials)
+    if is_number(selection):
+        n_selected = round(float(selection) * n_trials)
+        if not 0 < selection < 1 or not 0 < n_selected < n_trials:
+            raise ValueError(
+                f"`{name}` as a fraction must leave some of {n_trials} trials on both sides, got {selection}."
+            )
+        with jax.ensure_compile_time_eval():
+            order = np.asarray(jax.random.permutation(jax.random.key(0, impl="threefry2x32"), n_trials))
+        return np.sort(order[:n_selected])
+    numbers = np.asarray(selection)
+    if numbers.dtype == bool and numbers.shape == (n_trials,):
+        numbers = np.flatnonzero(numbers)
+    if numbers.ndim != 1 or not (np.issubdtype(numbers.dtype, np.integer) and numbers.size):
+        raise ValueError(
+            f"`{name}` must be numbers of trials, {n_trials} bools of which one is True, values of "
+            f'conditions such as {{"direction": [0, 3]}}, or a fraction, got {short_repr(selection)}.'
+        )
+    if numbers.min() < 0 or numbers.max() >= n_trials or np.unique(numbers).size < numbers.size:
+        raise ValueError(
+            f"`{name}` must be numbers of trials, 0 to {n_trials - 1}, each once, "
+            f"got {short_repr(selection)}."
+        )
+    return numbers
+
+
+def _of_conditions(
+    name: str, selection: Mapping[str, Any], conditions: Mapping[str, np.ndarray], n_trials: int
+) -> Int[np.ndarray, " selected"]:
+    is_selected = np.ones(n_trials, bool)
+    for key, values in selection.items():
+        if key not in conditions or conditions[key].ndim != 1:
+            raise ValueError(
+                f"`{name}` must be of conditions that are one number, "
+                f"{[each for each, labels in conditions.items() if labels.ndim == 1]}, got {key!r}."
+            )
+        labels, wanted = conditions[key], np.atleast_1d(np.asarray(values)).astype(conditions[key].dtype)
+        absent = wanted[~np.isin(wanted, labels)]
+        if absent.size or not wanted.size:
+            raise ValueError(
+                f"`{name}[{key!r}]` must be values that occur, such as {np.unique(labels)[:8].tolist()}, got "
+                f"{short_repr(values)}."
+            )
+        is_selected &= np.isin(labels, wanted)
+    if not selection or not is_selected.any():
+        raise ValueError(f"`{name}` must select at least one trial, got none by {short_repr(selection)}.")
+    return np.flatnonzero(is_selected)

@@ -1,0 +1,142 @@
+"""Terms on the activity of units against numpy and SciPy, on numbers drawn at random."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from central_differences import assert_gradients_agree
+from loss_references import sum_of_costs
+from scipy.stats import poisson
+
+import popsim
+from popsim.losses import InWindow, RateError, SpikeCountLikelihood
+from popsim.tasks import RecordedActivity
+
+N_STEPS, DT = 6, 0.02
+EARLY = InWindow(popsim.windows.Between(0.0, 3 * DT))
+IS_EARLY = (np.arange(N_STEPS) < 3)[:, None]
+UNITS = [4, 0, 2]
+
+
+@pytest.fixture
+def run(float64, getkey):
+    """States, a trial with recordings of three units and a model; the activity drawn at random."""
+    network = popsim.networks.LeakyRNN(1, 6, 1, tau=0.05, dt=DT, key=getkey())
+    model = popsim.NetworkModel(network, dt=DT)
+    counts = jax.random.uniform(getkey(), (N_STEPS, 3)).at[1, 2].set(0.0)
+    rates = jax.random.normal(getkey(), (N_STEPS, 3)).at[1, 2].set(jnp.nan)
+    spikes = jax.random.poisson(getkey(), 0.7, (N_STEPS, 3)).astype(float)
+    recordings = {
+        "rates": RecordedActivity(rates, counts),
+        "spikes": RecordedActivity(spikes, jnp.ones((N_STEPS, 1)).at[0].set(0.0)),
+    }
+    trial = popsim.Trial((), jnp.zeros((N_STEPS, 1)), (), popsim.Timeline(DT, N_STEPS), recordings=recordings)
+    states = popsim.simulate(model, trial, key=getkey())
+    return with_activity(states, jax.random.normal(getkey(), (N_STEPS, 6))), trial, model
+
+
+def with_activity(states, hidden):
+    return dataclasses.replace(states, network=dataclasses.replace(states.network, hidden=hidden))
+
+
+def activity_of(states, units=UNITS):
+    return np.asarray(states.network.hidden)[:, units]
+
+
+def assert_value(term, run, weights, cost):
+    """The weighted mean of the cost, by the whole trial and by the sum over its steps."""
+    expected = np.sum(weights * np.where(weights > 0, cost, 0.0)) / np.sum(weights)
+    for value in (term(*run), sum_of_costs(term, *run)):
+        np.testing.assert_allclose(value, expected, rtol=1e-10)
+
+
+def test_the_error_of_rates_is_the_weighted_mean_square(run, getkey):
+    states, trial, model = run
+    rates, counts = (np.asarray(x) for x in jax.tree.leaves(trial.recordings["rates"]))
+    squared = (activity_of(states) - rates) ** 2
+    assert_value(RateError(units=UNITS), run, counts, squared)
+    weights = np.array([0.0, 2.0, 1.0])
+    assert_value(
+        RateError(units=np.array(UNITS), unit_weights=weights, profile=EARLY),
+        run,
+        counts * IS_EARLY * weights,
+        squared,
+    )
+    shrunk = RateError(units=UNITS, rate_fn=lambda activity: activity / 2)
+    assert_value(shrunk, run, counts, (activity_of(states) / 2 - rates) ** 2)
+
+    def value(hidden):
+        return RateError(units=UNITS)(with_activity(states, hidden), trial, model)
+
+    assert_gradients_agree(value, states.network.hidden, getkey())
+
+
+def test_units_are_numbers_a_function_or_a_group(run, getkey):
+    states, trial, model = run
+    by_function = RateError(units=lambda hidden: hidden[jnp.array(UNITS)])
+    np.testing.assert_allclose(by_function(*run), RateError(units=UNITS)(*run), rtol=1e-12)
+    areas = popsim.networks.Areas({"front": 3, "back": 3})
+    network = popsim.networks.AreaRNN(areas, {"input": 1}, 1, tau=0.05, dt=DT, key=getkey())
+    in_areas = popsim.NetworkModel(network, dt=DT)
+    back = RateError(units=range(3, 6))(states, trial, in_areas)
+    np.testing.assert_allclose(RateError(units="back")(states, trial, in_areas), back, rtol=1e-12)
+
+
+def test_the_likelihood_of_spike_counts_is_that_of_poisson(run, getkey):
+    states, trial, model = run
+    spikes = np.asarray(trial.recordings["spikes"].values)
+    weights = np.broadcast_to(np.arange(N_STEPS)[:, None] > 0, spikes.shape).astype(float)
+    expected = DT * (20 * np.maximum(activity_of(states), 0) + 0.5)
+    term = SpikeCountLikelihood(units=UNITS, rate_fn=lambda activity: 20 * activity, baseline=0.5)
+    assert_value(term, run, weights, -poisson.logpmf(spikes, expected))
+
+    def value(hidden):
+        return term(with_activity(states, hidden), trial, model)
+
+    assert_gradients_agree(value, states.network.hidden, getkey())
+
+
+def test_where_nothing_counts_the_error_is_zero_with_zero_gradient(run):
+    states, trial, model = run
+    nothing = RecordedActivity(jnp.full((N_STEPS, 3), jnp.nan), jnp.zeros((N_STEPS, 1)))
+    trial = dataclasses.replace(trial, recordings={"rates": nothing, "spikes": nothing})
+    for term in (RateError(units=UNITS), SpikeCountLikelihood(units=UNITS)):
+        value, gradient = jax.value_and_grad(
+            lambda hidden, term=term: term(with_activity(states, hidden), trial, model)
+        )(states.network.hidden)
+        assert value == 0 and not np.any(gradient)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"units": [0, 0, 1]}, "`units` must name each unit once"),
+        ({"units": [0, -1, 1]}, "`units` must be numbers of units from 0 on"),
+        ({"units": []}, "`units` must be numbers of units from 0 on"),
+        ({"units": 3}, "`units` must be numbers of units from 0 on.*got 3"),
+        ({"unit_weights": [1.0, -1.0, 1.0]}, "`unit_weights` must be finite and at least zero"),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(as_users_run, options, message):
+    with pytest.raises(ValueError, match=message):
+        RateError(**options)
+    with pytest.raises(ValueError, match="`baseline` must be finite and above zero"):
+        SpikeCountLikelihood(baseline=0.0)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({}, r"`units` of 'rate error' must be as many as were recorded, 3, .*got \(6,\)"),
+        ({"units": [0, 1, 6]}, "`units` of 'rate error' must be numbers from 0 to 5, got 6"),
+        ({"units": "M1"}, "`units` of 'rate error' must be the name of a group"),
+        ({"units": UNITS, "rates": "M1"}, r"`rates` .* \['rates', 'spikes'\], got 'M1'"),
+        ({"units": UNITS, "unit_weights": [1.0]}, r"`unit_weights` .* 3 units, got shape \(1,\)"),
+        ({"units": UNITS, "rate_fn": jnp.sum}, "`rate_fn` .* must return what is of the shape"),
+    ],
+)
+def test_what_does_not_fit_the_trial_is_refused(as_users_run, run, options, message):
+    with pytest.raises(ValueError, match=message):
+        RateError(**options)(*run)

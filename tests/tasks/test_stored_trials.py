@@ -1,0 +1,375 @@
+"""Trials that were made elsewhere are those of the arrays, and arrays that do not fit are refused."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import xarray
+from sample_trials import many_trials, validation_trials
+from small_training import assert_same
+
+import popsim
+from popsim import losses, tasks
+from popsim.analysis.figures import draw_task_trials, task_trial_rows
+from popsim.store import MismatchError
+from popsim.tasks import RecordedActivity, StoredTrials
+from popsim.training import TaskTrainer, adam
+
+N, N_STEPS, DT = 12, 5, 0.02
+RANDOM = np.random.default_rng(0)
+STIMULUS = RANDOM.normal(size=(N, N_STEPS, 2))
+TARGETS = RANDOM.normal(size=(N, N_STEPS, 3))
+RATES = RANDOM.normal(size=(N, N_STEPS, 4))
+DIRECTION = np.arange(N) % 4
+OF_RATES = 1.0 * losses.RateError(units=range(4))
+OPTIMIZER = adam(1e-2)
+
+
+def task_of(inputs=None, targets=TARGETS, mask=None, conditions=None, **options):
+    """A task of the arrays above."""
+    inputs = {"stimulus": STIMULUS} if inputs is None else inputs
+    conditions = {"direction": DIRECTION} if conditions is None else conditions
+    return StoredTrials(inputs, targets, mask, conditions, **{"dt": DT, **options})
+
+
+def changed(array, places, value):
+    array = np.array(array, float)
+    array[places] = value
+    return array
+
+
+def build(key):
+    network = popsim.networks.LeakyRNN(2, 5, 3, tau=0.05, dt=DT, key=key)
+    return popsim.NetworkModel(network, dt=DT)
+
+
+def train(task, n_batches=4, *, folder=None, **options):
+    """Train two networks on a task, from the checkpoint in a folder if it has one."""
+    ensemble = popsim.make_ensemble(build, 2, key=jax.random.key(0))
+    options = {"ensembled": True, "disable_tqdm": True, "key": jax.random.key(1), **options}
+    trainer = TaskTrainer(OPTIMIZER, chkpt_dir=folder)
+    options = {"restore_checkpoint": folder is not None, **options}
+    return trainer(task, ensemble, n_batches, 4, lambda model: model.network, **options)
+
+
+def test_drawn_trials_are_those_that_train_each_as_often_and_the_others_validate(getkey):
+    task = task_of(validation={"direction": [1, 3]})
+    trials = many_trials(task, getkey(), 600)
+    number = trials.conditions["stored trial"]
+    train = np.flatnonzero(np.isin(DIRECTION, [0, 2]))
+    assert set(number) == set(train)
+    np.testing.assert_allclose(np.bincount(number)[train], 100, atol=50)
+    np.testing.assert_allclose(trials.inputs["stimulus"], STIMULUS[number], rtol=1e-6)
+    np.testing.assert_allclose(trials.targets.values, TARGETS[number], rtol=1e-6)
+    np.testing.assert_array_equal(trials.conditions["direction"], DIRECTION[number])
+    assert np.all(trials.targets.counts == 1) and not trials.targets.is_choice
+    validation = validation_trials(task)
+    np.testing.assert_array_equal(
+        validation.conditions["stored trial"], np.flatnonzero(np.isin(DIRECTION, [1, 3]))
+    )
+    np.testing.assert_allclose(
+        validation.inputs["stimulus"], STIMULUS[np.asarray(task.validation)], rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    "validation, expected",
+    [
+        ([7, 2], [7, 2]),
+        (np.arange(N) > 9, [10, 11]),
+        ({"direction": 2}, [2, 6, 10]),
+        ({"direction": [1, 2], "side": [True]}, [5, 6, 9, 10]),
+    ],
+)
+def test_trials_validate_by_number_or_by_condition(validation, expected):
+    conditions = {"direction": DIRECTION, "side": np.arange(N) > 4}
+    task = task_of(conditions=conditions, validation=validation)
+    np.testing.assert_array_equal(task.validation, expected)
+    np.testing.assert_array_equal(task.train, np.setdiff1d(np.arange(N), expected))
+    both = task_of(conditions=conditions, validation=validation, train=np.arange(N))
+    np.testing.assert_array_equal(both.train, np.arange(N))
+
+
+def test_a_fraction_validates_the_same_trials_each_time():
+    first, again, half = (task_of(validation=f) for f in (0.25, 0.25, 0.5))
+    assert len(first.validation) == 3 and len(half.validation) == 6
+    np.testing.assert_array_equal(first.validation, again.validation)
+    assert not set(np.asarray(half.validation)) & set(np.asarray(half.train))
+
+
+def test_trials_of_unequal_length_end_where_they_end():
+    lengths = [3, 5, 2, 4]
+    stimulus = [STIMULUS[i, :n] for i, n in enumerate(lengths)]
+    task = StoredTrials(
+        {"stimulus": stimulus},
+        [TARGETS[i, :n] for i, n in enumerate(lengths)],
+        [np.arange(n) > 0 for n in lengths],
+        recordings={"rates": [RATES[i, :n] for i, n in enumerate(lengths)]},
+        dt=DT,
+        validation=range(4),
+        train=[0],
+        loss=OF_RATES,
+    )
+    trials = validation_trials(task)
+    within = np.arange(5) < np.array(lengths)[:, None]
+    np.testing.assert_array_equal(trials.timeline.epochs["trial"], [[0, n] for n in lengths])
+    np.testing.assert_array_equal(trials.targets.counts, within & (np.arange(5) > 0))
+    np.testing.assert_array_equal(trials.recordings["rates"].counts[..., 0], within)
+    for series, array in (
+        (trials.inputs["stimulus"], STIMULUS[:4]),
+        (trials.targets.values, TARGETS[:4]),
+        (trials.recordings["rates"].values, RATES[:4]),
+    ):
+        np.testing.assert_allclose(series, np.where(within[..., None], array, 0.0), rtol=1e-6)
+
+
+def test_times_in_seconds_are_those_of_the_nearest_step():
+    go = changed(np.linspace(0.0, 0.1, N), 3, np.nan)
+    delay = np.stack([np.full(N, 0.021), np.full(N, 0.059)], axis=1)
+    delay = changed(delay, 2, np.nan)
+    timeline = task_of(events={"go cue": go}, epochs={"delay": delay}).timeline
+    expected = np.floor(np.nan_to_num(go) / DT + 0.5001).astype(int)
+    np.testing.assert_array_equal(timeline.events["go cue"], changed(expected, 3, popsim.NEVER))
+    np.testing.assert_array_equal(timeline.epochs["delay"], changed(np.tile([1, 3], (N, 1)), 2, N_STEPS))
+
+
+def test_a_mask_is_the_weight_in_the_loss_and_what_it_hides_may_be_nan(getkey):
+    """The loss of each trial is that of numpy, for a weight of each step and of each output."""
+    model = build(getkey())
+    for mask in (RANDOM.uniform(size=(N, N_STEPS)), RANDOM.uniform(size=(N, N_STEPS, 3)) * (TARGETS > -1)):
+        mask = changed(mask, (slice(None), 2), 0.0)
+        task = task_of(targets=changed(TARGETS, (slice(None), 2), np.nan), mask=mask)
+        evaluation = popsim.evaluate(model, task, key=getkey())
+        number = np.asarray(task.validation)
+        weights = mask[number] if mask.ndim == 3 else np.repeat(mask[number][..., None], 3, axis=2)
+        squared = (np.asarray(evaluation.states.network.output) - TARGETS[number]) ** 2
+        expected = np.sum(weights * squared, axis=(1, 2)) / np.sum(weights, axis=(1, 2))
+        np.testing.assert_allclose(evaluation.losses.total, expected, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_recordings_go_with_their_trials_and_units_learn_them():
+    """Units reach the recorded rates, some of which are missing; the networks have no targets."""
+    phase = 2 * np.pi * DIRECTION[:, None, None] / 4 + np.arange(4) * np.pi / 2
+    rates = 0.5 * np.cos(phase) * (np.arange(1, N_STEPS + 1) / N_STEPS)[:, None]
+    seen = np.cos([phase[:, 0, :1], phase[:, 0, 1:2]])[..., 0].transpose(1, 0)
+    missing = changed(rates, (slice(None), 1, 2), np.nan)
+    task = StoredTrials(
+        {"stimulus": np.repeat(seen[:, None], N_STEPS, axis=1)},
+        dt=DT,
+        recordings={"rates": RecordedActivity(missing, ~np.isnan(missing))},
+        loss=OF_RATES,
+    )
+    trained, history = train(task, 300)
+    assert np.all(history.loss.total[-1] < 0.05 * history.loss.total[0])
+    trials = validation_trials(task)
+    hidden = popsim.evaluate_ensemble(trained, task, key=jax.random.key(2)).states.network.hidden
+    expected = rates[trials.conditions["stored trial"]]
+    error = np.asarray(hidden)[..., :4] - expected
+    assert 1 - np.var(error) / np.var(expected) > 0.9
+
+
+@pytest.mark.slow
+def test_training_resumes_with_the_same_data_only_and_no_array_is_in_the_run(tmp_path, count_compilations):
+    """Other data of the same shapes train by the same program: arrays are arguments of it."""
+    many = RANDOM.normal(size=(N, N_STEPS, 20_000))  # 5 MB
+    options = {"recordings": {"many": many}, "loss": 1.0 * losses.OutputError()}
+    task, other = task_of(**options), task_of(targets=TARGETS + 1, **options)
+    whole, _ = train(task, 4)
+    with count_compilations() as compiled:
+        train(other, 4)
+    assert not compiled
+    train(task, 2, folder=tmp_path)
+    with pytest.raises(MismatchError, match="targets.values"):
+        train(other, 4, folder=tmp_path)
+    resumed, _ = train(task_of(**options), 4, folder=tmp_path)
+    assert_same(whole, resumed)
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*")) < 1e6
+
+
+@pytest.mark.slow
+def test_folds_may_differ_between_members():
+    task = task_of(validation=[0, 1, 2])
+    folds = (
+        popsim.PerMember(np.arange(6).reshape(2, 3)),
+        popsim.PerMember([range(3, 12), [*range(3), *range(6, 12)]]),
+    )
+    task = eqx.tree_at(lambda task: (task.validation, task.train), task, folds)
+    _, history = train(task)
+    ensemble = popsim.make_ensemble(build, 2, key=jax.random.key(0))
+    losses_of_folds = popsim.evaluate_ensemble(ensemble, task, key=jax.random.key(2)).losses.total
+    alone = task_of(validation=[3, 4, 5])
+    model = popsim.member(ensemble, 1)
+    expected = popsim.evaluate(model, alone, member_id=1, key=jax.random.key(2)).losses.total
+    np.testing.assert_allclose(losses_of_folds[1], expected, rtol=1e-5)
+    assert history.loss.total.shape == (4, 2)
+
+
+def test_wrappers_and_mixtures_take_stored_trials(getkey):
+    """In a mixture, the mask of each output and the recordings go with the trials of their task."""
+    mask = RANDOM.uniform(size=(N, N_STEPS, 3))
+    stored = task_of(mask=mask, recordings={"rates": RATES}, loss=1.0 * losses.OutputError())
+    held_out = tasks.HeldOutConditions(stored, lambda conditions: conditions["direction"] == 0)
+    assert not np.any(many_trials(held_out, getkey(), 50).conditions["direction"] == 0)
+    both = tasks.MultiTask({"stored": stored, "bits": tasks.FlipFlop(n_bits=2, dt=DT)})
+    trials = many_trials(both, getkey(), 40)
+    of_stored = trials.conditions["task"] == 0
+    number = trials.conditions["stored trial"]
+    counts, recorded = trials.targets.counts, trials.recordings["rates"]
+    np.testing.assert_allclose(counts[of_stored, :N_STEPS], mask[number[of_stored]], rtol=1e-6)
+    assert np.all(counts[~of_stored][..., :2] == 1) and not np.any(counts[of_stored, N_STEPS:])
+    np.testing.assert_allclose(recorded.values[of_stored, :N_STEPS], RATES[number[of_stored]], rtol=1e-6)
+    assert np.all(recorded.counts[of_stored, :N_STEPS] == 1) and not np.any(recorded.counts[~of_stored])
+
+
+def test_it_is_described_with_its_recordings():
+    task = task_of(recordings={"rates": RATES}, events={"go cue": np.full(N, 0.04)}, loss=OF_RATES)
+    described = str(task.describe())
+    assert "recordings" in described and "go cue" in described and "direction" in described
+    assert "recording" in task.validation_trials()._repr_html_()
+
+
+def test_a_drawing_shows_recordings_and_which_outputs_count():
+    """What does not count is drawn faintly only: of the second output, all of it."""
+    mask = np.ones((N, N_STEPS, 3)) * [1.0, 0.0, 1.0]
+    trials = validation_trials(task_of(mask=mask, recordings={"rates": RATES}, loss=OF_RATES))
+    rows = task_trial_rows(trials)
+    assert rows == ["input\nstimulus", "target\noutput", "recording\nrates"]
+    figure, axes = plt.subplots(3, len(trials.inputs["stimulus"]))
+    draw_task_trials(axes, trials)
+    of_output = [line.get_ydata() for line in axes[1, 0].lines if not line.get_label().startswith("_")]
+    assert [bool(np.all(np.isnan(values))) for values in of_output] == [False, True, False]
+    plt.close(figure)
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    """Arrays with named axes, in another order, and one that nobody asks for."""
+    axes = ("time", "trial", "channel")
+    return xarray.Dataset(
+        {
+            "stimulus": (axes, STIMULUS.transpose(1, 0, 2)),
+            "speed": (("trial", "time"), TARGETS[..., 0]),
+            "good": (("trial", "time"), TARGETS[..., 1] > -2),
+            "rates": (("trial", "unit", "time"), RATES.transpose(0, 2, 1)),
+            "not read": (("trial", "time"), np.full((N, N_STEPS), np.nan)),
+        },
+        {"time": np.arange(N_STEPS) * DT, "direction": ("trial", DIRECTION)},
+    )
+
+
+def test_a_dataset_or_its_file_gives_the_same_task(dataset, tmp_path):
+    dataset.to_netcdf(tmp_path / "recording.nc", engine="h5netcdf")
+    for source in (dataset, tmp_path / "recording.nc"):
+        task = StoredTrials.from_dataset(
+            source,
+            ["stimulus"],
+            "speed",
+            "good",
+            ["direction"],
+            recordings=["rates"],
+            trials=slice(2, None),
+            validation={"direction": [1]},
+            loss=OF_RATES,
+        )
+        assert task.dt == DT and len(task.train) + len(task.validation) == N - 2
+        np.testing.assert_allclose(task.inputs["stimulus"], STIMULUS[2:], rtol=1e-6)
+        np.testing.assert_allclose(task.targets.values, TARGETS[2:, :, :1], rtol=1e-6)
+        np.testing.assert_array_equal(task.targets.counts, TARGETS[2:, :, 1] > -2)
+        np.testing.assert_allclose(task.recordings["rates"].values, RATES[2:], rtol=1e-6)
+        np.testing.assert_array_equal(task.conditions["direction"], DIRECTION[2:])
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"inputs": ["stimuli"]}, r"`inputs` .*'stimulus'.*got 'stimuli'.*mean"),
+        ({"axes": ("trial", "second")}, "`axes` must be axes of the dataset.*got 'second'"),
+        ({"conditions": ["time"]}, "`conditions` must have the axis 'trial'"),
+        ({"conditions": "direction"}, "`conditions` must be names of variables"),
+        ({"trials": slice(0, 0)}, "`inputs.*one time step or more"),
+    ],
+)
+def test_names_that_a_dataset_lacks_are_refused(as_users_run, dataset, options, message):
+    with pytest.raises(ValueError, match=message):
+        StoredTrials.from_dataset(dataset, **{"inputs": ["stimulus"], "targets": "speed", **options})
+    uneven = dataset.assign_coords(time=np.arange(N_STEPS) ** 2)
+    with pytest.raises(ValueError, match="`dt` must be that of even time steps"):
+        StoredTrials.from_dataset(uneven, ["stimulus"], "speed")
+
+
+NAN_INSIDE = changed(TARGETS, (4, 3, 1), np.nan)
+NOTHING_OF_TWO = changed(np.ones((N, N_STEPS)), ([2, 5],), 0.0)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"inputs": {}}, "`inputs` must be at least one array"),
+        ({"inputs": {"x": STIMULUS[0]}}, r"`inputs\['x'\]` must have the axes \(trial, time, channel\)"),
+        (
+            {"inputs": {"x": changed(STIMULUS, (1, 2, 0), np.inf)}},
+            r"`inputs\['x'\]` .*inf in trial 1 at step 2",
+        ),
+        ({"inputs": {"x": ["a", "b"]}}, r"`inputs\['x'\]` must be trials of one time step or more"),
+        ({"inputs": {"x": STIMULUS, "y": STIMULUS[1:]}}, r"`inputs\['y'\]` .*\(12, 5\).*\(11, 5, 2\)"),
+        ({"inputs": {"x": list(STIMULUS), "y": list(STIMULUS[1:])}}, r"`inputs\['y'\]` must be 12 trials"),
+        ({"targets": TARGETS[:, 1:]}, r"`targets` .*\(12, 5\) as in the inputs, got shape \(12, 4, 3\)"),
+        ({"targets": TARGETS[..., 0]}, r"`targets` must have the axes \(trial, time, output\)"),
+        ({"targets": TARGETS.astype(str)}, "`targets` must be an array of numbers, got <U"),
+        ({"targets": [*TARGETS[:5], TARGETS[5, 1:], *TARGETS[6:]]}, r"`targets\[5\]` .*\(5, 3\).*\(4, 3\)"),
+        ({"targets": NAN_INSIDE}, "`targets` must be finite within its trial, got nan in trial 4 at step 3"),
+        (
+            {"targets": NAN_INSIDE, "mask": np.ones((N, N_STEPS))},
+            "`targets` must be finite where `mask` is not zero, got nan in trial 4 at step 3",
+        ),
+        ({"mask": np.ones((N, 4))}, r"`mask` must be of shape \(12, 5\), or \(12, 5, 3\), got \(12, 4\)"),
+        ({"mask": -np.ones((N, N_STEPS))}, "`mask` must be bools, or weights of at least zero, got -1"),
+        ({"mask": NOTHING_OF_TWO}, r"`mask` must leave something of each trial.*\[2, 5\]"),
+        ({"targets": None, "mask": np.ones((N, N_STEPS))}, "`mask` must be given with `targets`"),
+        ({"targets": None}, "`loss` must be given where there are recordings or no targets"),
+        ({"recordings": {"rates": RATES}}, "`loss` must be given where there are recordings"),
+        ({"recordings": {"rates": RATES[1:]}}, r"`recordings\['rates'\]` must have the axes .*unit"),
+        (
+            {"recordings": {"rates": changed(RATES, (0, 0, 0), np.nan)}},
+            r"`recordings\['rates'\]` .*give RecordedActivity.*got nan in trial 0",
+        ),
+        (
+            {"conditions": {"side": DIRECTION[1:]}},
+            r"`conditions\['side'\]` must be one for each of 12 trials",
+        ),
+        (
+            {"conditions": {"side": np.array(["l", "r"] * 6)}},
+            r"`conditions\['side'\]` must be numbers.*unique",
+        ),
+        (
+            {"conditions": {"stored trial": DIRECTION}},
+            "`conditions` must have other names than 'stored trial'",
+        ),
+        ({"epochs": {"trial": np.zeros((N, 2))}}, "`epochs` must have other names than 'trial'"),
+        ({"epochs": {"delay": np.zeros(N)}}, r"`epochs\['delay'\]` must be of shape \(12, 2\), in seconds"),
+        ({"epochs": {"delay": np.tile([0.06, 0.02], (N, 1))}}, r"`epochs\['delay'\]` must be times within"),
+        ({"events": {"go": changed(np.zeros(N), 7, 30.0)}}, r"`events\['go'\]` .*30.0 in trial 7 of 0.1 s"),
+        (
+            {"validation": {"direction": [0, 9]}},
+            r"`validation\['direction'\]` must be values that occur, such as \[0",
+        ),
+        (
+            {"validation": {"speed": [0]}},
+            r"`validation` must be of conditions .*\['direction'\], got 'speed'",
+        ),
+        ({"validation": {}}, "`validation` must select at least one trial"),
+        ({"validation": [3, 12]}, "`validation` must be numbers of trials, 0 to 11"),
+        ({"validation": [3, 3]}, "`validation` must be numbers of trials, 0 to 11, each once"),
+        ({"validation": 1.5}, "`validation` as a fraction must leave some of 12 trials"),
+        ({"validation": range(N)}, "`train` must be at least one trial"),
+        ({"train": "all"}, "`train` must be numbers of trials"),
+        ({"dt": 0.0}, "`dt` must be finite and above zero"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(as_users_run, options, message):
+    with pytest.raises(ValueError, match=message):
+        task_of(**options)
+    assert jnp.all(task_of(targets=NAN_INSIDE, mask=~np.isnan(NAN_INSIDE)).targets.values[4, 3, 1] == 0)
