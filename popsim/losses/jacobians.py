@@ -32,27 +32,39 @@ class _Steps(eqx.Module):
     unit_input: Float[Array, "step unit"] | None
 
     @classmethod
-    def of_trial(cls, states: Any, trial: Trial, model: Any) -> "_Steps":
+    def of_trial(cls, hidden: Float[Array, "time unit"], states: Any, trial: Trial, model: Any) -> "_Steps":
         current = getattr(states, "unit_input", None)
         received = model.network_inputs(states, trial)[1:]
-        return cls(states.network.hidden[:-1], received, None if current is None else current[1:])
+        return cls(hidden[:-1], received, None if current is None else current[1:])
 
 
-def _network_of(term: str, states: Any, model: Any) -> AbstractNetwork:
-    """Return the network of a model, without noise, whose hidden state must be one array."""
+def _network_of(term: str, model: Any) -> AbstractNetwork:
+    """Return the network of a model, without noise."""
     network = getattr(model, "network", None)
     if not isinstance(network, AbstractNetwork) or not hasattr(model, "network_inputs"):
         raise ValueError(
             f"`model` must have a network, as a NetworkModel or a SensorimotorLoop, for the term {term!r}, "
             f"got {kind_of(model)}."
         )
+    return without_noise(network)
+
+
+def _hidden_of(term: str, states: Any, network: AbstractNetwork) -> Float[Array, "time unit"]:
+    """Return the hidden state of the network, which must be one array."""
     hidden = states.network.hidden
     if not isinstance(hidden, jax.Array | np.ndarray):
         raise ValueError(
             f"`model` must have a network whose hidden state is one array for the term {term!r}, "
             f"got {jax.tree.structure(hidden)} of {type(network).__name__}."
         )
-    return without_noise(network)
+    return jnp.asarray(hidden)
+
+
+def _leaky_within(network: AbstractNetwork) -> AbstractLeakyNetwork | None:
+    """Return the leaky network that a network is, or wraps; None if there is none."""
+    while isinstance(network, AbstractNetworkWrapper):
+        network = network.network
+    return network if isinstance(network, AbstractLeakyNetwork) else None
 
 
 def _advance(network: AbstractNetwork, step: _Steps, hidden: Float[Array, " unit"]) -> Float[Array, " unit"]:
@@ -65,8 +77,9 @@ class RecurrentSensitivity(AbstractSumOfSquares):
 
     It favours smooth dynamics, in which nearby states stay near. For a leaky network, such as a `LeakyRNN`,
     J_t = W diag(f'(x_t)) is the Jacobian of what units receive from one another, by their activations: the
-    leak is not penalised, nor is a plasticity of the synapses. For other networks J_t is that of a time step,
-    dh_{t+1} / dh_t. It is evaluated at the states that the network visits, from the second step on.
+    leak is not penalised, nor are delays or a plasticity of the synapses. For other networks J_t is that of a
+    time step, dh_{t+1} / dh_t. It is evaluated at the states that the network visits, from the second step
+    on.
 
     After Sussillo, Churchland, Kaufman & Shenoy 2015, Nat Neurosci 18:1025-1033, but a sum and no mean over
     times and conditions; W diag(f') is as in packages that follow them, muSim and (in TensorFlow) MotorNet.
@@ -87,8 +100,13 @@ class RecurrentSensitivity(AbstractSumOfSquares):
             check_positive_int("n_directions", self.n_directions)
 
     def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
-        network = _network_of(self.name, states, model)
-        steps = _Steps.of_trial(states, trial, model)
+        network = _network_of(self.name, model)
+        leaky = _leaky_within(network)
+        if leaky is None:
+            hidden = _hidden_of(self.name, states, network)
+        else:
+            hidden = jax.vmap(leaky.activity)(states.network.hidden)
+        steps = _Steps.of_trial(hidden, states, trial, model)
         n_steps, n_units = steps.before.shape
         directions = self._directions(n_steps, n_units, steps.before.dtype)
 
@@ -111,11 +129,8 @@ class RecurrentSensitivity(AbstractSumOfSquares):
 
 def _recurrence(network: AbstractNetwork, step: _Steps) -> Callable[[Array], Array]:
     """Return the function of the hidden state whose Jacobian is penalised."""
-    inner = network
-    while isinstance(inner, AbstractNetworkWrapper):
-        inner = inner.network
-    if isinstance(inner, AbstractLeakyNetwork):
-        leaky = inner
+    leaky = _leaky_within(network)
+    if leaky is not None:
         return lambda activation: leaky.recurrent_input(leaky.nonlinearity(activation))
     return lambda hidden: _advance(network, step, hidden)
 
@@ -150,14 +165,15 @@ class VanishingGradient(AbstractLossTerm):
         check_positive("bound", self.bound)
 
     def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        network = _network_of(self.name, states, model)
+        network = _network_of(self.name, model)
         if getattr(model, "plant", None) is not None:
             raise ValueError(
                 f"`model` must have no body for the term {self.name!r}, because errors also flow through it, "
                 f"got {kind_of(model)}."
             )
         states = jax.lax.stop_gradient(states)
-        steps = jax.lax.stop_gradient(_Steps.of_trial(states, trial, model))
+        hidden = _hidden_of(self.name, states, network)
+        steps = jax.lax.stop_gradient(_Steps.of_trial(hidden, states, trial, model))
         later = jax.lax.stop_gradient(self._gradients(states, trial, model, steps)[1:])
         earlier = jax.vmap(lambda step, gradient: _pull(network, step, gradient))(steps, later)
         before, after = (jnp.sum(gradient**2, axis=1) for gradient in (earlier, later))
