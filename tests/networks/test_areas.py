@@ -98,6 +98,14 @@ def test_what_an_area_sends_arrives_after_its_delay(float64):
             drive[units[target]] += weights[units[target], units[source]] @ sent[units[source]]
         activations.append(activations[t] + DT / 0.05 * drive)
         np.testing.assert_allclose(network.activity(hidden), activations[-1], rtol=1e-12, atol=1e-14)
+    assert [*network.projections()] == ["input", "readout"]
+    assert "recurrent" in build(plan(connections={FORWARD: Sparse()}, excitatory=None)).projections()
+    assert (
+        "recurrent"
+        not in build(
+            plan(connections={FORWARD: Sparse()}, delays={FORWARD: 0.01}, excitatory=None)
+        ).projections()
+    )
     moved = network.with_dt(0.005)
     assert moved.init(key=KEY).synapses.values.shape == (6, 18)
     with pytest.raises(ValueError, match="must be a whole number of time steps of 0.004 s, got 0.03 s"):
