@@ -165,13 +165,24 @@ class AbstractSynapticRule(AbstractModelUpdate):
 def network_steps(activity: TrialActivity) -> NetworkStep:
     """Return the steps of the network of a `NetworkModel` or a `SensorimotorLoop` in a trial.
 
+    In a session that does not carry the hidden state, each trial starts from that before the first.
+
     **Returns:** its inputs, and its hidden state before and after each step; the first axis is time.
     """
     model: Any = activity.model
     # What is not recorded of the states must not be in the first of them either.
     first = model.record(activity.initial_state).network.hidden
     hidden = activity.states.network.hidden
-    before = jax.tree.map(lambda start, row: jnp.concatenate([start[None], row[:-1]]), first, hidden)
+    session = activity.trial.session
+    n_steps = activity.trial.timeline.n_steps
+    n_between = n_steps if session is None or "hidden" in session.carry else session.trials.timeline.n_steps
+    is_start = jnp.arange(n_steps) % n_between == 0  # of what does not follow from the step before
+
+    def shifted(start: Array, rows: Array) -> Array:
+        of_row = is_start.reshape(-1, *[1] * start.ndim)
+        return jnp.where(of_row, start, jnp.roll(rows, 1, axis=0))
+
+    before = jax.tree.map(shifted, first, hidden)
     unit_input = getattr(activity.states, "unit_input", None)
     return NetworkStep(model.network_inputs(activity.states, activity.trial), before, hidden, unit_input)
 
