@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Complex, Float, Inexact, Int, PRNGKeyArray, Shaped
@@ -43,6 +44,11 @@ def as_numbers(name: str, values: AnyArray, dtype: type) -> Inexact[np.ndarray, 
             f"`{name}` must be one array, got a tuple of {n_arrays}: of a hidden state take the activity, "
             "popsim.networks.unit_activity(ensemble, states), or join its arrays by np.concatenate(hidden, "
             "axis=-1)."
+        )
+    if isinstance(values, eqx.Module):
+        raise ValueError(
+            f"`{name}` must be an array of numbers, got {kind_of(values)}: of a hidden state take the "
+            "activity, popsim.networks.unit_activity(ensemble, states)."
         )
     if values is None or isinstance(values, str | bytes | Mapping):
         raise ValueError(f"`{name}` must be an array of numbers, got {kind_of(values)}.")

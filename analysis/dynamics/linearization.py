@@ -10,7 +10,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Complex, Float, Inexact
 
-from popsim._checks import check_positive
+from popsim._checks import check_positive, check_same_dt
 from popsim._compiled import jit
 from popsim.analysis._arrays import AnyArray, as_numbers, finite_float64
 from popsim.analysis._signs import sign_factors
@@ -67,9 +67,11 @@ def network_dynamics(
             f"got {type(model).__name__}."
         )
     start = jax.eval_shape(network.init, key=seed_key(0))
+    shapes = [leaf.shape for leaf in jax.tree.leaves(start)]
     size = sum(leaf.size for leaf in jax.tree.leaves(start))
     if hidden.shape != (size,):
-        raise ValueError(f"`hidden` must be {size} units, got shape {hidden.shape}.")
+        parts = "" if len(shapes) == 1 else f", all numbers of the shapes {shapes} in one vector"
+        raise ValueError(f"`hidden` must be {size} units{parts}, got shape {hidden.shape}.")
     received = jnp.zeros(network.n_inputs, hidden.dtype) if inputs is None else composed_inputs(model, inputs)
     if received.shape != (network.n_inputs,):
         raise ValueError(f"`inputs` must be {network.n_inputs} numbers, got {sizes_text(inputs)}.")
@@ -78,6 +80,17 @@ def network_dynamics(
         return quiet.step(received, hidden, key=seed_key(0))
     _, unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, hidden.dtype), start))
     return ravel_pytree(quiet.step(received, unravel(hidden), key=seed_key(0)))[0]
+
+
+def check_dt_of(ensemble: Any, dynamics: Dynamics, dt: float) -> None:
+    """Raise `ValueError` unless `dt` is above zero and, where the dynamics are a network's, its time step."""
+    check_positive("dt", dt)
+    if dynamics is not network_dynamics:
+        return
+    if isinstance(ensemble, AbstractNetwork):
+        ensemble.check_dt(dt)
+    elif (of_model := getattr(ensemble, "dt", None)) is not None:
+        check_same_dt(dt, of_model, "model")
 
 
 def one_step(dynamics: Dynamics, model: Any, state: Array, inputs: Any) -> Array:

@@ -8,13 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from popsim._checks import WholeNumber, check_non_negative_int, check_positive, check_positive_int
+from popsim._checks import WholeNumber, check_non_negative_int, check_positive_int
 from popsim._compiled import jit
-from popsim.analysis._arrays import AnyArray, finite_float64
+from popsim.analysis._arrays import AnyArray, as_float64, finite_float64
 from popsim.analysis.dynamics.inputs import Constants, Inputs
 from popsim.analysis.dynamics.linearization import (
     Dynamics,
     States,
+    check_dt_of,
     map_members,
     network_dynamics,
     one_step,
@@ -30,9 +31,10 @@ class LyapunovSpectrum(NamedTuple):
     """The Lyapunov exponents of a trajectory, the largest first.
 
     - `exponent`: in 1/s. Two states that are near move apart by e in the time 1 / exponent. A network is
-        chaotic if the largest is above 0.
+        chaotic if the largest is above 0. -inf, or a number near it by rounding, for deviations that vanish
+        within a time step, as of units that stay silent in a `LeakyRNN` with dt = tau.
     - `standard_error`: of the exponent, from its values in ten equal parts of the trajectory. It is too small
-        where these parts depend on one another.
+        where these parts depend on one another, and NaN where the exponent is -inf.
     """
 
     exponent: Float[np.ndarray, "member point exponent"]
@@ -61,28 +63,33 @@ def lyapunov_spectrum(
 
     - `ensemble`, `inputs`, `dynamics`: as for `find_fixed_points`.
     - `states`: initial states, the same number per member.
-    - `n_steps`: the number of time steps over which the exponents are means, at least ten.
-    - `dt`: the time step, in s.
+    - `n_steps`: the number of time steps over which the exponents are means, at least ten. Those that ten
+        equal parts leave over are added to `n_transient`.
+    - `dt`: the time step, in s: that of the model.
     - `n_exponents`: how many are computed, from the largest on; by default all.
     - `n_transient`: the number of time steps before these, for the state and the deviations to settle.
     """
     check_positive_int("n_steps", n_steps)
-    check_positive("dt", dt)
+    check_dt_of(ensemble, dynamics, dt)
     check_non_negative_int("n_transient", n_transient)
     if n_steps < N_BLOCKS:
         raise ValueError(f"`n_steps` must be at least {N_BLOCKS}, got {n_steps}.")
-    size = finite_float64("states", states).shape[-1]
+    size = np.atleast_1d(finite_float64("states", states)).shape[-1]
     count = size if n_exponents is None else n_exponents
     check_positive_int("n_exponents", count)
     if count > size:
         raise ValueError(f"`n_exponents` must be at most the size of a state, {size}, got {count}.")
     with jax.enable_x64(True):
         arguments = to_double_precision(dynamics, ensemble, "states", states, inputs)
-        growth = _growth(dynamics, *arguments, int(n_steps), int(n_transient), int(count))
+        unblocked = int(n_steps) % N_BLOCKS
+        growth = _growth(dynamics, *arguments, int(n_steps), int(n_transient) + unblocked, int(count))
     in_blocks = np.asarray(growth) / dt
-    return LyapunovSpectrum(
-        in_blocks.mean(axis=2), in_blocks.std(axis=2, ddof=1) / np.sqrt(in_blocks.shape[2])
-    )
+    with np.errstate(invalid="ignore"):  # -inf less -inf
+        error = in_blocks.std(axis=2, ddof=1) / np.sqrt(N_BLOCKS)
+    # Means over a finite time of exponents that are near may be in another order.
+    exponent = in_blocks.mean(axis=2)
+    order = np.argsort(-exponent, axis=-1, kind="stable")
+    return LyapunovSpectrum(*(np.take_along_axis(values, order, axis=-1) for values in (exponent, error)))
 
 
 @jit
@@ -131,10 +138,14 @@ def kaplan_yorke_dimension(exponent: Float[AnyArray, "*axes exponent"]) -> Float
 
     **Arguments:**
 
-    - `exponent`: the exponents, the largest first.
+    - `exponent`: the exponents, the largest first, such as those of `lyapunov_spectrum`; -inf is one of them.
     """
-    values = finite_float64("exponent", exponent)
-    if np.any(np.diff(values, axis=-1) > 0):
+    values = as_float64("exponent", exponent)
+    if values.ndim < 1 or not np.all(values < np.inf):
+        raise ValueError(
+            "`exponent` must have axes (..., exponent) of numbers below infinity, none of them NaN."
+        )
+    if np.any(values[..., 1:] > values[..., :-1]):
         raise ValueError("`exponent` must be in order, the largest first.")
     sums = np.cumsum(values, axis=-1)
     j = np.sum(np.logical_and.accumulate(sums >= 0, axis=-1), axis=-1)

@@ -6,11 +6,10 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from popsim._checks import check_positive
 from popsim.analysis._arrays import AnyArray, finite_float64
 from popsim.analysis.dynamics.attractors import rollout
 from popsim.analysis.dynamics.inputs import Inputs
-from popsim.analysis.dynamics.linearization import Dynamics, network_dynamics
+from popsim.analysis.dynamics.linearization import Dynamics, check_dt_of, network_dynamics
 from popsim.ensemble import n_members
 
 __all__ = ["PhasePlane", "phase_plane"]
@@ -75,11 +74,11 @@ def phase_plane(
     - `directions`: two directions in the space of states, for all members or for each, such as
         `principal_components(hidden).components[:, :2]`, or a readout and an input direction.
     - `x`, `y`: coordinates of the grid, in units of the state.
-    - `dt`: time step in s.
+    - `dt`: time step in s, that of the model.
     - `origin`: state at (0, 0), for all members or for each, such as `principal_components(hidden).mean`. The
         default is zero.
     """
-    check_positive("dt", dt)
+    check_dt_of(ensemble, dynamics, dt)
     columns, rows = _coordinates("x", x), _coordinates("y", y)
     count = n_members(ensemble)
     axes = _orthonormal(_of_members("directions", directions, count, ("2", "state")))

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int, Key
 
-from popsim._checks import check_non_negative
+from popsim._checks import check_non_negative, check_non_negative_int, check_positive_int
 from popsim.analysis._arrays import AnyArray, finite_float64, numpy_generator
 from popsim.analysis._signs import sign_factors
 
@@ -37,7 +37,12 @@ class ReducedRankRegression(NamedTuple):
 
     def predict(self, source: Source) -> Float[np.ndarray, "trial *time other"]:
         """Predict the activity of the target from that of the source."""
-        return finite_float64("source", source) @ self.weights + self.offset
+        values = finite_float64("source", source)
+        if values.ndim < 1 or values.shape[-1] != len(self.weights):
+            raise ValueError(
+                f"`source` must have axes (..., unit) of {len(self.weights)} units, got shape {values.shape}."
+            )
+        return values @ self.weights + self.offset
 
 
 def reduced_rank_regression(
@@ -60,7 +65,8 @@ def reduced_rank_regression(
     """
     predictors, responses = _paired(source, target)
     largest = min(predictors.shape[-1], responses.shape[-1])
-    if not 0 <= rank <= largest:
+    check_non_negative_int("rank", rank)
+    if rank > largest:
         raise ValueError(f"`rank` must be from 0 to {largest}, the smaller number of units, got {rank}.")
     check_non_negative("ridge", ridge)
     x, y = (values.reshape(-1, values.shape[-1]) for values in (predictors, responses))
@@ -116,11 +122,15 @@ def communication_subspace(
     n_trials = len(predictors)
     smaller = min(predictors.shape[-1], responses.shape[-1])
     largest = smaller if max_rank is None else max_rank
-    if not 1 <= largest <= smaller:
+    check_positive_int("max_rank", largest)
+    if largest > smaller:
         raise ValueError(
             f"`max_rank` must be from 1 to {smaller}, the smaller number of units, got {max_rank}."
         )
     check_non_negative("ridge", ridge)
+    check_positive_int("n_folds", n_folds)
+    if n_trials < 4:
+        raise ValueError(f"`source` must have four trials or more, got shape {predictors.shape}.")
     if not 2 <= n_folds <= n_trials // 2:
         raise ValueError(f"`n_folds` must be from 2 to {n_trials // 2}, half the trials, got {n_folds}.")
     ranks = np.arange(largest + 1)

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int, Key
 
-from popsim._checks import check_non_negative
+from popsim._checks import check_non_negative, check_positive_int
 from popsim.analysis._arrays import Activity, AnyArray, finite_float64, import_optional, numpy_generator
 from popsim.analysis.neural_activity.preprocessing import as_activity
 
@@ -94,6 +94,7 @@ def cluster_units(
     if values.ndim != 2 or values.min() < 0:
         raise ValueError(f"`variance` must have axes (unit, task), none below 0, got shape {values.shape}.")
     check_non_negative("least_variance", least_variance)
+    check_positive_int("max_clusters", max_clusters)
     if max_clusters < 2:
         raise ValueError(f"`max_clusters` must be 2 or more, got {max_clusters}.")
     units = np.flatnonzero(values.sum(axis=1) > least_variance)

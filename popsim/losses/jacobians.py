@@ -72,9 +72,9 @@ class RecurrentSensitivity(AbstractSumOfSquares):
 
     It favours smooth dynamics, in which nearby states stay near. For a leaky network, such as a `LeakyRNN`,
     J_t = W diag(f'(x_t)) is the Jacobian of what units receive from one another, by their activations: the
-    leak is not penalised, nor is a plasticity of the synapses. For other networks J_t is that of a time step,
-    dh_{t+1} / dh_t, of all arrays of the hidden state as one vector. It is evaluated at the states that the
-    network visits, from the second step on.
+    leak is not penalised, nor are delays or a plasticity of the synapses. For other networks J_t is that of a
+    time step, dh_{t+1} / dh_t, of all arrays of the hidden state as one vector. It is evaluated at the states
+    that the network visits, from the second step on.
 
     After Sussillo, Churchland, Kaufman & Shenoy 2015, Nat Neurosci 18:1025-1033, but a sum and no mean over
     times and conditions; W diag(f') is as in packages that follow them, muSim and (in TensorFlow) MotorNet.

@@ -190,9 +190,9 @@ class AreaRNN(AbstractLeakyNetwork):
         return groups
 
     def projections(self) -> dict[str, Projection]:
-        """Return the input weights and the readout, and the recurrent weights where units have no signs."""
+        """Return the input weights and the readout, and the recurrent weights without signs and delays."""
         projections = super().projections()
-        if self.signs is not None:
+        if self.signs is not None or self.delays:
             return projections
         recurrent = recurrent_projection(lambda network: network.strengths)
         return {"recurrent": recurrent, **projections}

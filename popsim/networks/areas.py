@@ -10,10 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key, ScalarLike
 
-from popsim._argument_shapes import check_number
+from popsim._argument_shapes import check_number, check_one_or_each
 from popsim._checks import (
     as_parts,
     check_fraction,
+    check_instance,
     check_non_negative,
     check_positive_int,
     is_traced,
@@ -22,7 +23,7 @@ from popsim._checks import (
     warn_caller,
 )
 from popsim._text_checks import suggestion
-from popsim.networks.initial_weights import FEWEST_BALANCED, balance, smallest_of_row
+from popsim.networks.initial_weights import FEWEST_BALANCED, balance, scale_to_radius, smallest_of_row
 from popsim.randomness import key_stream
 
 __all__ = ["Areas", "Sparse"]
@@ -49,6 +50,7 @@ class Sparse:
     from_excitatory: bool = False
 
     def __post_init__(self) -> None:
+        check_one_or_each("density", self.density)
         check_fraction("density", self.density)
 
 
@@ -66,9 +68,9 @@ class Areas:
     )
     ```
 
-    Units of an area are connected to all others of it unless `connections` says otherwise, and areas that
-    `connections` does not name are not connected. The units are numbered area by area in the order of
-    `sizes`; in each, the excitatory ones come first.
+    Units of an area are connected to all units of it, also to themselves, unless `connections` says
+    otherwise, and areas that `connections` does not name are not connected. The units are numbered area by
+    area in the order of `sizes`; in each, the excitatory ones come first.
 
     **Arguments:**
 
@@ -96,8 +98,9 @@ class Areas:
         if not isinstance(sizes, Mapping) or not sizes:
             raise ValueError(f"`sizes` must be a number of units by area, got {short_repr(sizes)}.")
         for area, size in sizes.items():
+            check_instance("sizes", area, str, "by the names of areas")
             check_positive_int(f"sizes[{area!r}]", size)
-        self.sizes = {str(area): int(size) for area, size in sizes.items()}
+        self.sizes = {area: int(size) for area, size in sizes.items()}
         self.connections = self._by_pair("connections", connections)
         self.delays = self._by_pair("delays", delays)
         for pair, delay in self.delays.items():
@@ -112,6 +115,7 @@ class Areas:
             raise ValueError("`excitatory` must be given for connections with `from_excitatory`, got None.")
         self.inputs = None
         if inputs is not None:
+            check_instance("inputs", inputs, Mapping, "names of inputs by area")
             self._check_names("inputs", inputs)
             self.inputs = {
                 area: as_parts(f"inputs[{area!r}]", names, str, "names of inputs")
@@ -119,7 +123,10 @@ class Areas:
             }
         if outputs is None:
             outputs = tuple(self.sizes)
-        self.outputs = (outputs,) if isinstance(outputs, str) else tuple(outputs)
+        named = (outputs,) if isinstance(outputs, str) else outputs
+        self.outputs = as_parts("outputs", named, str, "names of areas")
+        if not self.outputs:
+            raise ValueError("`outputs` must name at least one area, got none.")
         self._check_names("outputs", self.outputs)
 
     @property
@@ -180,8 +187,10 @@ class Areas:
         """Draw initial recurrent weights where there are connections.
 
         Without `excitatory` they are Gaussian, and the variance of those onto a unit is `gain`² over their
-        number. With it they are drawn as by `dale_weights`: each row is balanced, so that it sums to zero,
-        and the spectral radius is `gain`.
+        number. With it they are drawn as by `dale_weights`: each row with connections of both signs is
+        balanced, so that it sums to zero, and the spectral radius is `gain`. Where no connections form a loop
+        the spectral radius is zero, and the magnitudes onto a unit have a mean square of `gain`² over their
+        number instead, before rows are balanced.
 
         **Arguments:**
 
@@ -191,11 +200,18 @@ class Areas:
         """
         weights = jnp.where(present, jax.random.normal(key, present.shape), 0)
         signs = self.signs
+        n_inputs = jnp.maximum(1, jnp.sum(present, axis=1, keepdims=True))
+        scaled = jnp.asarray(gain * weights / jnp.sqrt(n_inputs))
         if signs is None:
-            n_inputs = jnp.maximum(1, jnp.sum(present, axis=1, keepdims=True))
-            return jnp.asarray(gain * weights / jnp.sqrt(n_inputs))
-        sizes = jnp.abs(weights)
-        return balance(jnp.where(signs > 0, sizes, 0), jnp.where(signs < 0, sizes, 0), gain)
+            return scaled
+        balanced, unlooped = (
+            balance(jnp.where(signs > 0, sizes, 0), jnp.where(signs < 0, sizes, 0))
+            for sizes in (jnp.abs(weights), jnp.abs(scaled))
+        )
+        # Without a loop the computed spectral radius is rounding error.
+        has_loop = _has_loop(present)
+        with_loop = scale_to_radius(jnp.where(has_loop, balanced, jnp.eye(len(present))), gain)
+        return jnp.where(has_loop, with_loop, unlooped)
 
     def receives(self, input_sizes: Mapping[str, int]) -> Bool[np.ndarray, "unit input"]:
         """Return which units receive which numbers of the input.
@@ -231,7 +247,10 @@ class Areas:
         return is_read
 
     def _by_pair(self, argument: str, values: Mapping[Pair, Any] | None) -> dict[Pair, Any]:
-        values = {} if values is None else dict(values)
+        if values is None:
+            return {}
+        check_instance(argument, values, Mapping, "a dictionary by (from, to)")
+        values = dict(values)
         for pair in values:
             if not isinstance(pair, tuple) or len(pair) != 2:
                 raise ValueError(f"`{argument}` must be given by (from, to), got {short_repr(pair)}.")
@@ -270,6 +289,15 @@ class Areas:
                 f"{short_repr(excitatory)} of {self.n_units} units."
             )
         return counts
+
+
+def _has_loop(present: Bool[Array, "post pre"]) -> Bool[Array, ""]:
+    """Return whether some unit is reached again along the connections from it."""
+    # Walks of n steps or more exist only with a loop. Each squaring doubles their length.
+    walks = present.astype(float)
+    for _ in range(int(np.ceil(np.log2(max(2, len(present)))))):
+        walks = jnp.asarray(walks @ walks > 0, walks.dtype)
+    return jnp.any(walks > 0)
 
 
 def _from_excitatory(connection: Any) -> bool:

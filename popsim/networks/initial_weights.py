@@ -58,6 +58,11 @@ def draw_weights(
             f"`initializer` must return an array of the shape {weights.shape} that it is given, "
             f"got {kind_of(drawn)}."
         )
+    if not any(weights is leaf for leaf in jax.tree.leaves(network)):
+        raise ValueError(
+            f"`where` must select an array that is stored in the {type(network).__name__}, got "
+            f"{kind_of(weights)} that is computed from others, such as `recurrent_weights` of low rank."
+        )
     return eqx.tree_at(where, network, jnp.asarray(drawn, weights.dtype))
 
 
@@ -73,9 +78,9 @@ def per_gate(initializer: Initializer) -> Initializer:
     """
 
     def draw(key: Key[Array, ""], shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+        if len(shape) != 2 or shape[0] % shape[1]:
+            raise ValueError(f"`where` must select square blocks stacked in the rows, got shape {shape}.")
         n_rows, n_units = shape
-        if n_rows % n_units:
-            raise ValueError(f"the weights must be square blocks stacked in the rows, got shape {shape}.")
         keys = jax.random.split(key, n_rows // n_units)
         return jnp.concatenate([initializer(key, (n_units, n_units), dtype) for key in keys])
 
@@ -107,8 +112,9 @@ def spectral_weights(radius: ScalarLike = 0.9) -> Initializer:
     check_non_negative("radius", radius)
 
     def draw(key: Key[Array, ""], shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-        weights = jax.random.normal(key, shape, dtype)
-        return jnp.asarray(weights * radius / _spectral_radius(weights))
+        if len(shape) != 2 or shape[0] != shape[1]:
+            raise ValueError(f"`where` must select square weights for a spectral radius, got shape {shape}.")
+        return scale_to_radius(jax.random.normal(key, shape, dtype), radius)
 
     return draw
 
@@ -165,17 +171,15 @@ def dale_weights(
     sizes = jnp.abs(jax.random.normal(key_stream(key, "sizes"), (n_units, n_units)))
     order = jax.random.uniform(key_stream(key, "connections"), (n_units, n_units))
     excitatory, inhibitory = (_choose_connections(sizes, order, values == sign, density) for sign in (1, -1))
-    return balance(excitatory, inhibitory, spectral_radius)
+    return scale_to_radius(balance(excitatory, inhibitory), spectral_radius)
 
 
 def balance(
-    excitatory: Float[Array, "units units"],
-    inhibitory: Float[Array, "units units"],
-    spectral_radius: ScalarLike,
+    excitatory: Float[Array, "units units"], inhibitory: Float[Array, "units units"]
 ) -> Float[Array, "units units"]:
-    """Return excitatory minus inhibitory weights whose rows sum to zero, with this spectral radius.
+    """Return excitatory minus inhibitory weights, these scaled so that rows sum to zero.
 
-    A row without inhibitory weights is left as it is.
+    A row without weights of one of the signs is left as it is.
 
     **Arguments:**
 
@@ -183,9 +187,21 @@ def balance(
     """
     # Scaled by row: a mean that is not zero in each row adds an eigenvalue far outside of the others.
     excited, inhibited = (jnp.sum(part, axis=1, keepdims=True) for part in (excitatory, inhibitory))
-    is_inhibited = inhibited > 0
-    weights = excitatory - inhibitory * (excited / jnp.where(is_inhibited, inhibited, 1))
-    return weights * spectral_radius / _spectral_radius(weights)
+    has_both = (excited > 0) & (inhibited > 0)
+    return excitatory - inhibitory * jnp.where(has_both, excited / jnp.where(has_both, inhibited, 1), 1)
+
+
+def scale_to_radius(
+    weights: Float[Array, "units units"], spectral_radius: ScalarLike
+) -> Float[Array, "units units"]:
+    """Return weights scaled to a spectral radius.
+
+    **Arguments:**
+
+    - `weights`: whose spectral radius must not be zero.
+    - `spectral_radius`: the largest |eigenvalue| of what is returned.
+    """
+    return jnp.asarray(weights * spectral_radius / _spectral_radius(weights))
 
 
 def _choose_connections(

@@ -1,5 +1,6 @@
 """Networks in layers, and what stands before and after a network: an encoder and a readout."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from popsim._checks import WholeNumber, check_positive_int, kind_of
+from popsim._checks import WholeNumber, as_parts, check_positive_int, kind_of
 from popsim._plain_values import plain_number
-from popsim.networks.base import AbstractNetwork, check_function, check_network
+from popsim.networks.base import AbstractNetwork, NetworkStep, check_function, check_network
 from popsim.networks.wrapper import AbstractNetworkWrapper
 from popsim.randomness import key_stream, seed_key
 
@@ -41,11 +42,9 @@ class StackedNetwork(AbstractNetwork):
     n_units: tuple[int, ...] = eqx.field(static=True)
 
     def __init__(self, layers: Sequence[AbstractNetwork]):
-        layers = tuple(layers)
+        layers = as_parts("layers", layers, AbstractNetwork, "networks such as GRUNetwork")
         if not layers:
             raise ValueError("`layers` must hold at least one network, got none.")
-        for layer in layers:
-            check_network(layer)
         for i, (before, after) in enumerate(zip(layers, layers[1:], strict=False)):
             if before.n_outputs != after.n_inputs:
                 raise ValueError(
@@ -95,7 +94,10 @@ class StackedNetwork(AbstractNetwork):
 
     def with_dt(self, dt: float) -> "StackedNetwork":
         """Return the network for another time step (s), if all layers have one in their equations."""
-        return StackedNetwork([layer.with_dt(dt) for layer in self.layers])
+        # Not through __init__, which counts the units of one member.
+        return eqx.tree_at(
+            lambda stack: stack.layers, self, tuple(layer.with_dt(dt) for layer in self.layers)
+        )
 
     def check_dt(self, dt: float) -> None:
         for layer in self.layers:
@@ -166,8 +168,14 @@ class EncodedNetwork(AbstractNetworkWrapper):
     def step(
         self, inputs: Float[Array, " inputs"], hidden: PyTree[Array], *, key: Key[Array, ""]
     ) -> PyTree[Array]:
-        encoded = inputs if self.encoder is None else self.encoder(inputs)
-        return self.network.step(encoded, hidden, key=key)
+        return self.network.step(self._encoded(inputs), hidden, key=key)
+
+    def _encoded(self, inputs: Float[Array, " inputs"]) -> Float[Array, " encoded"]:
+        return inputs if self.encoder is None else self.encoder(inputs)
+
+    def step_within(self, step: NetworkStep) -> NetworkStep:
+        """Return a step as the network within has it, whose inputs are what the encoder returns."""
+        return dataclasses.replace(step, received=self._encoded(step.received))
 
     def read_out(self, hidden: PyTree[Array]) -> Float[Array, " output"]:
         output = self.network.read_out(hidden)

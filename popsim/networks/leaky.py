@@ -191,6 +191,11 @@ class AbstractLeakyNetwork(AbstractNetwork):
             raise ValueError(
                 f"`tau` must be at least dt = {self.dt} s to be moved, got {short_repr(self.tau)} s."
             )
+        if self.plasticity is not None and not self.plasticity.has_dt:
+            raise ValueError(
+                f"`plasticity` must have a time step in its equation to be moved to dt = {dt} s, got "
+                f"{kind_of(self.plasticity)}: what it learned holds for the dt at which it was trained."
+            )
         if self.bias.ndim > 1:
             return eqx.filter_vmap(lambda network: network.with_dt(dt))(self)
         if type(self.noise) not in (GaussianNoise, NoNoise):

@@ -37,6 +37,9 @@ class AbstractPlasticity(eqx.Module):
     - `trains_through`: whether gradients flow through its state. If not, the state is a given input of each
         step, and what training changes is only how the network uses it.
 
+    One whose `step` does not depend on `dt` sets the class variable `has_dt` to False: `with_dt` of its
+    network is then refused.
+
     !!! example
 
         ```python
@@ -58,6 +61,7 @@ class AbstractPlasticity(eqx.Module):
         ```
     """
 
+    has_dt: ClassVar[bool] = True
     is_recorded: eqx.AbstractVar[bool]
     trains_through: eqx.AbstractVar[bool]
 
@@ -130,6 +134,7 @@ class ShortTermPlasticity(AbstractPlasticity):
         check_fraction("release", self.release)
         check_positive("tau_facilitation", self.tau_facilitation)
         check_positive("tau_depression", self.tau_depression)
+        check_one_or_each("rate_scale", self.rate_scale)
         check_positive("rate_scale", self.rate_scale)
 
     @classmethod
@@ -259,7 +264,7 @@ class DifferentiablePlasticity(AbstractPlasticity):
         and c.
 
     Both were checked against the code that the authors published. Their equations have no dt: a step is a
-    step of theirs. A trial starts with H = 0.
+    step of theirs, and `with_dt` of the network is refused. A trial starts with H = 0.
 
     **Arguments:**
 
@@ -271,6 +276,7 @@ class DifferentiablePlasticity(AbstractPlasticity):
     - `key`: for the initial values.
     """
 
+    has_dt: ClassVar[bool] = False
     strength: Float[Array, "*members unit unit"]
     rate: Float[Array, "*members"] | None
     modulator: eqx.nn.Linear | None

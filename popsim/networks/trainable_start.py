@@ -57,6 +57,26 @@ class TrainableStart(AbstractNetworkWrapper):
     def init(self, *, key: Key[Array, ""]) -> PyTree[Array]:
         return self.initial_hidden
 
+    def with_dt(self, dt: float) -> "TrainableStart":
+        """Return the network for another time step (s), with the same start.
+
+        A network with delays is refused: what is on its way at the start has a number for each time step.
+        """
+        moved = super().with_dt(dt)
+        before, after = (_start_shapes(each.network) for each in (self, moved))
+        if before != after:
+            raise ValueError(
+                f"`network` must have no delays for its learned start to be moved to dt = {dt} s, got a "
+                f"{type(self.network).__name__} whose hidden state would change its shapes from {before} to "
+                f"{after}."
+            )
+        return moved
+
 
 def _shapes(hidden: PyTree[Any]) -> PyTree[Any]:
     return jax.tree.map(jnp.shape, hidden)
+
+
+def _start_shapes(network: AbstractNetwork) -> list[tuple[int, ...]]:
+    start = eqx.filter_eval_shape(lambda network: network.init(key=seed_key(0)), network)
+    return [leaf.shape for leaf in jax.tree.leaves(start)]

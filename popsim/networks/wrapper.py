@@ -43,6 +43,15 @@ class AbstractNetworkWrapper(AbstractNetwork):
     def unit_groups(self) -> dict[str, Int[np.ndarray, " unit"]]:
         return self.network.unit_groups()
 
+    def step_within(self, step: NetworkStep) -> NetworkStep:
+        """Return a step of this network as the network within has it; by default the same.
+
+        **Arguments:**
+
+        - `step`: the step, without time axis.
+        """
+        return step
+
     def projections(self) -> dict[str, Projection]:
         """Return the projections of the network within."""
         return {name: of_inner(projection) for name, projection in self.network.projections().items()}
@@ -59,7 +68,7 @@ def of_inner(projection: Projection) -> Projection:
     """Return the projection of a network for one that holds it as `network`."""
 
     def within(read: Callable) -> Callable[[AbstractNetworkWrapper, NetworkStep], Array]:
-        return lambda outer, step: read(outer.network, step)
+        return lambda outer, step: read(outer.network, outer.step_within(step))
 
     where, where_bias = projection.where, projection.where_bias
     return dataclasses.replace(

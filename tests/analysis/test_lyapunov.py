@@ -97,6 +97,21 @@ def test_a_network_with_two_states_has_an_exponent_for_each_of_their_numbers():
     assert np.all(found.exponent[0, 0, :3] < 0)
 
 
+def test_they_are_in_order_and_a_deviation_that_vanishes_has_minus_infinity():
+    def by_turns(model, state):  # the second number grows by 3 in two of three steps, the first in the other
+        turn = state[3] % 3 > 0.5
+        grow = jnp.where(turn, jnp.array([1.0, 3.0, 0.0]), jnp.array([3.0, 1.0, 0.0]))
+        return jnp.concatenate([grow * state[:3], state[3:] + 1.0])
+
+    states = np.array([[[0.0, 0.0, 0.0, 1.0]]])
+    found = dynamics.lyapunov_spectrum(Rate(jnp.zeros(1)), states, 11, dt=1.0, dynamics=by_turns)
+    expected = [0.7 * np.log(3), 0.3 * np.log(3), 0.0, -np.inf]  # of the ten steps after the first
+    np.testing.assert_allclose(found.exponent[0, 0], expected, atol=1e-12)
+    assert np.isnan(found.standard_error[0, 0, -1])
+    assert np.isnan(dynamics.kaplan_yorke_dimension(found.exponent[..., :2]))
+    assert dynamics.kaplan_yorke_dimension(found.exponent) == 3  # all but the one that vanishes
+
+
 @pytest.mark.parametrize(
     ("exponents", "dimension"),
     [([-1.0, -2.0], 0), ([0.0, -1.0], 1), ([0.5, -0.25, -1.0], 2.25), ([0.5, 0.1], np.nan)],
@@ -125,3 +140,6 @@ def test_what_does_not_fit_is_refused(options, message):
 def test_exponents_that_are_not_in_order_are_refused():
     with pytest.raises(ValueError, match="`exponent` must be in order"):
         dynamics.kaplan_yorke_dimension(np.array([-1.0, 2.0]))
+    for bad in ([np.nan, -1.0], [np.inf, -1.0]):
+        with pytest.raises(ValueError, match="`exponent` must have axes .* of numbers below infinity"):
+            dynamics.kaplan_yorke_dimension(np.array(bad))

@@ -82,6 +82,7 @@ def test_one_plane_for_all_members_has_its_origin_at_zero(ensemble):
         ({"x": np.zeros(3)}, "`x` must be two coordinates or more that ascend"),
         ({"y": np.ones(1)}, "`y` must be two coordinates or more that ascend"),
         ({"dt": 0.0}, "`dt`"),
+        ({"dt": 10.0}, "`dt` must be that of the network, 0.01 s, got 10.0 s"),
         ({"inputs": {"target": np.zeros(2)}}, "`inputs` must be 3 numbers"),
     ],
 )

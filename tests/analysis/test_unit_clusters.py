@@ -72,9 +72,10 @@ def test_there_are_no_more_clusters_than_different_units():
         ({"variance": np.zeros((4, 2))}, "`variance` must have three units or more .* got 0 of 4"),
         ({"least_variance": -1.0}, "`least_variance`"),
         ({"max_clusters": 1}, "`max_clusters` must be 2 or more, got 1"),
+        ({"max_clusters": 2.5}, "`max_clusters` must be a positive whole number, got 2.5"),
     ],
 )
-def test_what_cannot_be_clustered_is_refused(variance, options, message):
+def test_what_cannot_be_clustered_is_refused(as_users_run, variance, options, message):
     with pytest.raises(ValueError, match=message):
         cluster_units(**{"variance": variance} | options, key=KEY)
 

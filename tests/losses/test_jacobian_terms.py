@@ -12,7 +12,17 @@ from small_training import OPTIMIZER
 
 import popsim
 from popsim import losses
-from popsim.networks import GRUNetwork, LeakyRNN, LSTMNetwork, ShortTermPlasticity, TrainableStart, VanillaRNN
+from popsim.networks import (
+    AreaRNN,
+    Areas,
+    GRUNetwork,
+    LeakyRNN,
+    LSTMNetwork,
+    ShortTermPlasticity,
+    Sparse,
+    TrainableStart,
+    VanillaRNN,
+)
 from popsim.training import TaskTrainer
 
 DT, TAU, N_STEPS, N_UNITS = 0.01, 0.04, 6, 4
@@ -59,6 +69,14 @@ def test_sensitivity_of_a_leaky_network_is_that_of_its_recurrent_input(leaky_run
     early = losses.RecurrentSensitivity(profile=EARLY)
     np.testing.assert_allclose(early(*leaky_run), squares[:2].sum(), rtol=1e-12)
     assert sum_of_costs(early, *leaky_run) is None
+
+
+def test_sensitivity_leaves_delays_aside(float64, getkey):
+    areas = Areas({"a": 3, "b": 1}, connections={("a", "b"): Sparse()}, delays={("a", "b"): 2 * DT})
+    delayed = AreaRNN(areas, {"inputs": 2}, 2, tau=TAU, dt=DT, key=getkey())
+    states, trial, model = run = simulated(TrainableStart(delayed), getkey())
+    jacobians = leaky_recurrences(delayed.recurrent_weights, states.network.hidden.activation)
+    np.testing.assert_allclose(losses.RecurrentSensitivity()(*run), jnp.sum(jacobians**2), rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", [VanillaRNN, GRUNetwork])

@@ -11,7 +11,7 @@ from relay import DT
 
 import popsim
 from popsim import interventions, losses, training
-from popsim.networks import AreaRNN, Areas, FastWeights, LeakyRNN, Sparse
+from popsim.networks import AreaRNN, Areas, FastWeights, LeakyRNN, Sparse, TrainableStart
 
 KEY = jax.random.key(3)
 SIZES = {"PMd": 10, "M1": 8}
@@ -53,6 +53,23 @@ def test_connections_are_those_of_the_plan():
     assert [*groups] == [f"{area}{kind}" for area in SIZES for kind in ("", " excitatory", " inhibitory")]
 
 
+def test_weights_without_a_loop_or_of_one_sign_are_drawn_too():
+    ring = np.roll(np.eye(10, dtype=bool), 1, axis=0)
+    chain = ring & (np.arange(10) != 9)  # the last unit sends to none
+    forward = {FORWARD: Sparse(), ("M1", "M1"): np.zeros((8, 8), bool)}
+    with pytest.warns(UserWarning, match="without any input"):
+        weights = np.asarray(build(plan(connections={**forward, ("PMd", "PMd"): chain})).recurrent_weights)
+    assert np.all(weights[M1, PMD] != 0) and np.all((weights[PMD, PMD] != 0) == chain)
+    np.testing.assert_allclose(weights[M1].sum(axis=1), 0, atol=1e-5)
+    assert 0.5 < np.mean(np.sum(np.where(weights[M1] > 0, weights[M1], 0) ** 2, axis=1)) < 0.9
+    with pytest.warns(UserWarning, match="without any input"):
+        weights = np.asarray(build(plan(connections={**forward, ("PMd", "PMd"): ring})).recurrent_weights)
+    assert np.max(np.abs(np.linalg.eigvals(weights))) == pytest.approx(0.9, rel=1e-4)
+    # An area of inhibitory units that receives from itself alone.
+    inhibitory = plan(connections={BACK: Sparse()}, excitatory={"PMd": 0.8, "M1": 0.0})
+    assert np.all(np.asarray(build(inhibitory).recurrent_weights)[M1, M1] < 0)
+
+
 def test_a_step_is_that_of_a_leaky_network_with_the_weights_of_the_areas(float64):
     network = build(plan(), noise_std=0.1)
     leaky = LeakyRNN(5, 18, 2, tau=0.05, dt=DT, noise_std=0.1, key=KEY)
@@ -81,10 +98,22 @@ def test_what_an_area_sends_arrives_after_its_delay(float64):
             drive[units[target]] += weights[units[target], units[source]] @ sent[units[source]]
         activations.append(activations[t] + DT / 0.05 * drive)
         np.testing.assert_allclose(network.activity(hidden), activations[-1], rtol=1e-12, atol=1e-14)
+    assert [*network.projections()] == ["input", "readout"]
+    assert "recurrent" in build(plan(connections={FORWARD: Sparse()}, excitatory=None)).projections()
+    assert (
+        "recurrent"
+        not in build(
+            plan(connections={FORWARD: Sparse()}, delays={FORWARD: 0.01}, excitatory=None)
+        ).projections()
+    )
     moved = network.with_dt(0.005)
     assert moved.init(key=KEY).synapses.values.shape == (6, 18)
     with pytest.raises(ValueError, match="must be a whole number of time steps of 0.004 s, got 0.03 s"):
         network.with_dt(0.004)
+    with pytest.raises(
+        ValueError, match="must have no delays for its learned start to be moved to dt = 0.005"
+    ):
+        TrainableStart(network).with_dt(0.005)
 
 
 def test_an_ensemble_trains_keeps_its_areas_and_names_its_units():
@@ -158,15 +187,22 @@ def test_names_select_units_of_losses_and_interventions():
         ({"excitatory": None}, "`excitatory` must be given for connections with `from_excitatory`"),
         ({"outputs": "V1"}, "`outputs` must name areas, PMd, M1, got 'V1'"),
         ({"inputs": {"PMd": "target"}}, r"`inputs\['PMd'\]` must be a list of names of inputs"),
+        ({"inputs": ["target"]}, r"`inputs` must be names of inputs by area, got \['target'\]"),
+        ({"sizes": {1: 10}, "connections": None}, "`sizes` must be by the names of areas, got 1"),
+        ({"outputs": []}, "`outputs` must name at least one area"),
+        ({"outputs": 5}, "`outputs` must be a list of names of areas, got 5"),
+        ({"delays": 0.02}, r"`delays` must be a dictionary by \(from, to\), got 0.02"),
     ],
 )
-def test_bad_plans(arguments, message):
+def test_bad_plans(as_users_run, arguments, message):
     options = {"sizes": SIZES, "connections": CONNECTIONS, "excitatory": 0.8} | arguments
     with pytest.raises(ValueError, match=message):
         Areas(options.pop("sizes"), **options)
 
 
-def test_bad_networks():
+def test_bad_networks(as_users_run):
+    with pytest.raises(ValueError, match="`density` must be that of one model, got a PerMember"):
+        Sparse(popsim.PerMember([0.1, 0.2]))
     with pytest.raises(ValueError, match="whole number of time steps of 0.01 s, got 0.025 s"):
         build(plan(delays={FORWARD: 0.025}))
     with pytest.raises(ValueError, match=r"`inputs\['PMd'\]` must name inputs of the network.*meant target"):

@@ -129,11 +129,16 @@ def test_it_trains_through_or_is_left_alone_and_is_recorded_if_asked(kind):
     assert np.max(np.abs(through - around)) > 1e-4
 
 
-def test_bad_arguments():
+def test_bad_arguments(as_users_run):
     with pytest.raises(ValueError, match="`release` must be from zero to one, got 1.5"):
         ShortTermPlasticity(1.5, 0.2, 0.2)
     with pytest.raises(ValueError, match="`tau_facilitation` must be finite and above zero"):
         ShortTermPlasticity(0.5, 0.0, 0.2)
+    with pytest.raises(ValueError, match="`rate_scale` must be one number"):
+        ShortTermPlasticity(0.5, 0.2, 0.2, rate_scale=np.ones(N))
+    with pytest.raises(ValueError, match="`plasticity` must have a time step.*0.005 s.*DifferentiablePlast"):
+        network_of(KINDS["plain"]()).with_dt(0.005)
+    assert network_of(KINDS["fast weights"]()).with_dt(0.005).dt == 0.005
     with pytest.raises(ValueError, match="`release` must be one number, or one for each of 6 units"):
         network_of(ShortTermPlasticity.alternating(4))
     with pytest.raises(

@@ -12,7 +12,9 @@ from popsim.networks import (
     EncodedNetwork,
     GRUNetwork,
     LeakyRNN,
+    LowRankRNN,
     LSTMNetwork,
+    NetworkStep,
     StackedNetwork,
     TrainableStart,
     VanillaRNN,
@@ -49,6 +51,9 @@ def test_layers_receive_the_output_of_the_layer_before(float64):
     assert [layer.dt for layer in leaky.with_dt(0.005).layers] == [0.005, 0.005]
     with pytest.raises(ValueError, match="To move the network there"):
         leaky.check_dt(0.005)
+    ensemble = popsim.make_ensemble(lambda key: popsim.NetworkModel(leaky, dt=DT), 2, key=KEY)
+    moved = ensemble.with_dt(0.005).network
+    assert moved.n_units == (5, 5) and moved.unit_groups()["layer 1"].tolist() == [*range(5, 10)]
 
 
 def test_an_encoder_comes_before_and_a_readout_after_a_network(float64):
@@ -67,9 +72,36 @@ def test_an_encoder_comes_before_and_a_readout_after_a_network(float64):
     assert is_learned.encoder.layers[0].weight and is_learned.readout.layers[0].weight
 
 
+@pytest.mark.parametrize("kind", [GRUNetwork, LeakyRNN])
+def test_projections_see_what_the_encoder_returns(float64, kind):
+    within = kind(3, 6, 2, key=KEY)
+    network = TrainableStart(EncodedNetwork(within, jnp.sin, n_inputs=3))
+    x, before = jax.random.normal(KEY, (3,)), jax.random.normal(KEY, (6,))
+    after = network.step(x, before, key=KEY)
+    encoded = NetworkStep(jnp.sin(x), before, after)
+    for name, projection in network.projections().items():
+        inner = within.projections()[name]
+        for read in ("pre", "post"):
+            found = getattr(projection, read)(network, NetworkStep(x, before, after))
+            np.testing.assert_array_equal(found, getattr(inner, read)(within, encoded))
+
+
 @pytest.mark.parametrize(
     "make, message",
     [
+        (lambda: StackedNetwork(GRUNetwork(3, 5, 4, key=KEY)), "`layers` must be a list of networks.*GRUNet"),
+        (
+            lambda: draw_weights(
+                LowRankRNN(3, 5, 4, key=KEY), lambda n: n.recurrent_weights, spectral_weights(), key=KEY
+            ),
+            "`where` must select an array that is stored in the LowRankRNN",
+        ),
+        (
+            lambda: draw_weights(
+                VanillaRNN(3, 5, 4, key=KEY), lambda n: n.input_weights, spectral_weights(), key=KEY
+            ),
+            r"`where` must select square weights for a spectral radius, got shape \(5, 3\)",
+        ),
         (lambda: StackedNetwork([]), "`layers` must hold at least one network"),
         (
             lambda: StackedNetwork([GRUNetwork(3, 5, 4, key=KEY), GRUNetwork(3, 5, 4, key=KEY)]),
@@ -92,7 +124,7 @@ def test_an_encoder_comes_before_and_a_readout_after_a_network(float64):
         ),
     ],
 )
-def test_bad_arguments(make, message):
+def test_bad_arguments(as_users_run, make, message):
     with pytest.raises(ValueError, match=message):
         make()
 

@@ -17,7 +17,9 @@ from trained_batch import (
 )
 
 import popsim
-from popsim.networks import GRUNetwork, LeakyRNN
+from popsim.model import initial_state
+from popsim.networks import GRUNetwork, LeakyRNN, TrainableStart
+from popsim.session import join_trials
 from popsim.training.rules import (
     Hebb,
     Synapses,
@@ -211,3 +213,19 @@ def test_synapses_that_do_not_fit_are_refused_by_name(as_users_run, getkey):
         Synapses(lambda m: m.weights).with_input(bare, jnp.zeros(2))
     with pytest.raises(ValueError, match=r"`pre` of Synapses.*\(7, 3\).*\(7, 2\)"):
         Synapses(lambda m: m.weights, pre=lambda activity: activity.states).pre_activity(batch)
+
+
+@pytest.mark.parametrize("carry", [(), ("hidden",)], ids=["nothing", "hidden"])
+def test_each_trial_of_a_session_starts_from_what_it_carries(carry):
+    key = jax.random.key(0)
+    network = TrainableStart(LeakyRNN(1, 4, 1, key=key), jnp.full(4, 0.5))
+    model = popsim.NetworkModel(network, dt=0.01)
+    inputs = jax.random.normal(key, (3, 5, 1))
+    trials = jax.vmap(lambda x: popsim.Trial((), x, (), popsim.Timeline(0.01, 5)))(inputs)
+    session = join_trials(trials, carry=carry)
+    states = popsim.simulate(model, session, key=key)
+    start = initial_state(model, session, key=key)
+    steps = network_steps(TrialActivity(model, session, start, states))
+    after = jax.vmap(lambda received, before: network.step(received, before, key=key))
+    np.testing.assert_allclose(after(steps.received, steps.before), states.network.hidden, atol=1e-6)
+    assert np.all(steps.before[5] == (steps.after[4] if carry else 0.5))
