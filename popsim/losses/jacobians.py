@@ -101,7 +101,8 @@ class RecurrentSensitivity(AbstractSumOfSquares):
         steps = _Steps.of_trial(states, trial, model)
         visited = steps.before if leaky is None else activation_of(steps.before)
         vectors = jax.vmap(lambda hidden: ravel_pytree(hidden)[0])(visited)
-        directions = self._directions(*vectors.shape, vectors.dtype)
+        n_steps, size = vectors.shape
+        directions = self._directions(n_steps, size, vectors.dtype)
 
         def at_step(step: _Steps, of_step: Float[Array, "direction size"]) -> Float[Array, " features"]:
             recurrence, start = _recurrence(network, leaky, step)
