@@ -189,22 +189,19 @@ def test_training_resumes_with_the_same_data_only_and_no_array_is_in_the_run(tmp
     assert sum(path.stat().st_size for path in tmp_path.rglob("*")) < 1e6
 
 
-@pytest.mark.slow
-def test_folds_may_differ_between_members():
-    task = task_of(validation=[0, 1, 2])
+def test_folds_may_differ_between_members(getkey):
+    """As in a cross-validation: each member draws its trials, and is evaluated on those that it holds out."""
     folds = (
-        popsim.PerMember(np.arange(6).reshape(2, 3)),
-        popsim.PerMember([range(3, 12), [*range(3), *range(6, 12)]]),
+        popsim.PerMember([range(3, N), [*range(3), *range(6, N)]]),
+        popsim.PerMember([[0, 1, 2], [3, 4, 5]]),
     )
-    task = eqx.tree_at(lambda task: (task.validation, task.train), task, folds)
-    _, history = train(task)
-    ensemble = popsim.make_ensemble(build, 2, key=jax.random.key(0))
-    losses_of_folds = popsim.evaluate_ensemble(ensemble, task, key=jax.random.key(2)).losses.total
-    alone = task_of(validation=[3, 4, 5])
-    model = popsim.member(ensemble, 1)
-    expected = popsim.evaluate(model, alone, member_id=1, key=jax.random.key(2)).losses.total
-    np.testing.assert_allclose(losses_of_folds[1], expected, rtol=1e-5)
-    assert history.loss.total.shape == (4, 2)
+    task = eqx.tree_at(lambda task: (task.train, task.validation), task_of(validation=[0, 1, 2]), folds)
+    drawn = many_trials(popsim.select_member(task, 1), getkey(), 200).conditions["stored trial"]
+    assert set(drawn) == {*range(N)} - {3, 4, 5}
+    ensemble, key = popsim.make_ensemble(build, 2, key=getkey()), getkey()
+    of_folds = popsim.evaluate_ensemble(ensemble, task, key=key).losses.total
+    alone = popsim.evaluate(popsim.member(ensemble, 1), task_of(validation=[3, 4, 5]), member_id=1, key=key)
+    np.testing.assert_allclose(of_folds[1], alone.losses.total, rtol=1e-5)
 
 
 def test_wrappers_and_mixtures_take_stored_trials(getkey):
