@@ -19,13 +19,13 @@ N_BATCHES = {
     "delayed-response": 600,
     "ready-set-go": 300,
     "sine-generation": 1500,  # 12 of 12 members learn it; with 300 and 800, 10
-    "interval-discrimination": 1500,
+    "interval-discrimination": 800,
     "cue-set-go": 200,
     "one-two-three-go": 300,
     "probabilistic-reasoning": 600,
-    "angle-reproduction": 1500,
+    "angle-reproduction": 2500,
     "direction-category": 500,
-    "block-decisions": 60,
+    "block-decisions": 100,
     "multi-task": 400,
 }
 IN_SHORT = ("perceptual-decision",)
