@@ -11,7 +11,7 @@ from popsim._checks import as_float_array, check_non_negative, check_positive, c
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, as_distribution
 from popsim.loss import Loss
-from popsim.losses import OutputError
+from popsim.losses import CrossEntropy, OutputError
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
 from popsim.tasks.decisions import AbstractGoTask
@@ -233,6 +233,7 @@ class DirectionCategory(AbstractGoTask):
     - `loss`: the loss to train with.
     """
 
+    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * CrossEntropy())
     n_directions: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=12)
     boundary: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=0)
     noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.4)

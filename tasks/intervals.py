@@ -46,8 +46,8 @@ class IntervalDiscrimination(AbstractTask):
     """Two stimuli in sequence, one red and one blue: after the go cue, report which lasted longer.
 
     The task of Genovesio, Tsujimoto & Wise 2009, Neuron 63:254 (compared with the abstract only), with the
-    times of NeuroGym's `IntervalDiscrimination`, where the first and the second stimulus have the two
-    channels.
+    stimuli of NeuroGym's `IntervalDiscrimination` in shorter delays: there `delay=Uniform(0.8, 1.5)` and
+    `wait=0.5`, and the first and the second stimulus have the two channels.
 
     - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (2: red, blue), 1 while the stimulus is shown,
         plus white noise in both channels in the epochs of the stimuli.
@@ -79,11 +79,11 @@ class IntervalDiscrimination(AbstractTask):
     noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.01)
     fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.3)
     delay: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.8, 1.5)
+        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.2, 0.6)
     )
-    wait: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
+    wait: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
     response: GoResponse = eqx.field(kw_only=True, default_factory=GoResponse)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=3.8)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.5)
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
 
     def __check_init__(self):

@@ -28,13 +28,13 @@ N_BATCHES = {
     "economic-choice": 200,
     "ready-set-go": 300,
     "sine-generation": 1500,  # 12 of 12 members learn it; with 300 and 800, 10
-    "interval-discrimination": 1500,
+    "interval-discrimination": 800,
     "cue-set-go": 200,
     "one-two-three-go": 300,
     "probabilistic-reasoning": 600,
-    "angle-reproduction": 1500,
+    "angle-reproduction": 2500,
     "direction-category": 500,
-    "block-decisions": 60,
+    "block-decisions": 100,
     "path-integration": 400,
     "multi-task": 400,
 }

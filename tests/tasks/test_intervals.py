@@ -97,7 +97,7 @@ def test_the_best_estimate_of_a_shown_interval_has_the_error_that_is_computed(ge
         (IntervalDiscrimination, {"durations": [0.3, 0.3, 0.4]}, "durations"),
         (IntervalDiscrimination, {"durations": [0.3, 0.42]}, "durations"),
         (IntervalDiscrimination, {"noise": -1.0}, "noise"),
-        (IntervalDiscrimination, {"duration": 3.5}, "duration"),
+        (IntervalDiscrimination, {"duration": 2.3}, "duration"),
         (CueSetGo, {"interval": 0.0}, "interval"),
         (CueSetGo, {"interval": 2.0}, "duration"),
         (CueSetGo, {"pulse": 0.0}, "pulse"),
