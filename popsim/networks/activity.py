@@ -63,7 +63,8 @@ def selected_units(
     """
     network: Any = getattr(model, "network", None)
     if isinstance(units, str):
-        return network.activity(hidden)[unit_numbers(user, network, units)]
+        numbers = unit_numbers(user, network, units)
+        return network.activity(hidden)[numbers]
     if units is None:
         if isinstance(network, AbstractNetwork):
             return network.activity(hidden)

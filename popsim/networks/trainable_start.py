@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
+from popsim._checks import check_finite
 from popsim._plain_values import plain_number
 from popsim.networks.base import AbstractNetwork, check_network
 from popsim.networks.wrapper import AbstractNetworkWrapper
@@ -47,6 +48,8 @@ class TrainableStart(AbstractNetworkWrapper):
                 "`initial_hidden` must be of the structure of the hidden state of the network, "
                 f"{_shapes(start)}, got {_shapes(initial_hidden)}."
             )
+        for leaf in jax.tree.leaves(initial_hidden):
+            check_finite("initial_hidden", leaf)
         self.network = network
         self.initial_hidden = jax.tree.map(
             lambda value, like: jnp.asarray(value, like.dtype), initial_hidden, start

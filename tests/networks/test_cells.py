@@ -136,6 +136,10 @@ class Odd(eqx.Module):
             r"`initial_hidden` must be of the structure .* \(\(5,\), \(5,\)\), got \(5,\)",
         ),
         (lambda: TrainableStart(jnp.zeros(5)), "`network` must be a network"),
+        (
+            lambda: TrainableStart(VanillaRNN(*SIZES, key=KEY), jnp.full(5, jnp.nan)),
+            "`initial_hidden` must be finite, got nan",
+        ),
     ],
 )
 def test_what_cannot_be_built_is_refused(build, message, as_users_run):
