@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import jax
+
 from popsim.distributions import Uniform
 from popsim.tasks.direction_codes import SineCode
 from popsim.tasks.ring_rules import Response, RingRule
@@ -47,8 +49,10 @@ def driscoll2024(
         it.
     - `dt`: the time step in seconds.
     """
+    with jax.ensure_compile_time_eval():  # the task may be built within a program
+        selected = select_rules(_rules(), rules)
     return RingTask(
-        select_rules(_rules(), rules),
+        selected,
         shares=shares,
         one_rule_per_batch=one_rule_per_batch,
         noise=noise,

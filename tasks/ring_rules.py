@@ -169,11 +169,11 @@ def _quantile_row(name: str, distribution: AbstractDistribution) -> list[float]:
     """Return n, slope and values of `RingRows.quantiles`."""
     match distribution:
         case Constant(value=value):
-            row = [1.0, 0.0, value]
+            row = [1.0, 0.0, np.asarray(value)]
         case Uniform(low=low, high=high):
-            row = [1.0, high - low, low]
+            row = [1.0, np.asarray(high) - np.asarray(low), np.asarray(low)]
         case Choice(values=values):
-            row = [values.shape[0], 0.0, *values]
+            row = [values.shape[0], 0.0, *np.asarray(values)]
         case _:
             raise ValueError(
                 f"the rule {name!r} must draw from a Constant, a Uniform or a Choice, "
@@ -186,8 +186,10 @@ def _quantile_row(name: str, distribution: AbstractDistribution) -> list[float]:
 
 def longest_steps(rules: Mapping[str, RingRule], dt: float) -> int:
     """Return the number of time steps of the longest trial of rules."""
-    bounds = [[d.bounds()[1] for d in rule.quantities()[: len(EPOCHS)]] for rule in rules.values()]
-    return int(np.max(np.sum(whole_steps(np.asarray(bounds, float), dt), axis=1)))
+    # By numpy, as a task may be built while JAX traces what builds it.
+    leaves = [[jax.tree.leaves(each) for each in rule.quantities()[: len(EPOCHS)]] for rule in rules.values()]
+    longest = [[max(np.max(np.asarray(leaf)) for leaf in each) for each in of_rule] for of_rule in leaves]
+    return int(np.max(np.sum(whole_steps(np.asarray(longest, float), dt), axis=1)))
 
 
 def whole_steps(seconds: Any, dt: float) -> Any:

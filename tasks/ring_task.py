@@ -121,16 +121,17 @@ class RingTask(AbstractTask):
         for rule in rules.values():
             check_instance("rules", rule, RingRule, "rules by name")
         self.names = tuple(rules)
-        self.rows = rows_of(rules)
+        check_positive("dt", dt)
+        with jax.ensure_compile_time_eval():  # the task may be built within a program
+            self.rows = rows_of(rules)
+            _check_whole_steps(rules, dt)
+            n_steps = longest_steps(rules, dt)
         self.shares = _as_shares(shares, self.names)
         self.one_rule_per_batch = one_rule_per_batch
         self.noise = as_float_array(noise)
         self.response_counts = as_float_array(response_counts)
         self.code = RingCode() if code is None else code
         self.tolerance, self.grace, self.dt = plain_number(tolerance), plain_number(grace), plain_number(dt)
-        check_positive("dt", self.dt)
-        _check_whole_steps(rules, self.dt)
-        n_steps = longest_steps(rules, self.dt)
         self.duration = round(n_steps * self.dt, 9) if duration is None else plain_number(duration)
         if n_steps_in("duration", self.duration, self.dt) < n_steps:
             raise ValueError(
@@ -351,6 +352,6 @@ def _check_whole_steps(rules: Mapping[str, RingRule], dt: float) -> None:
     for rule_name, rule in rules.items():
         for epoch, duration in rule.durations.items():
             if isinstance(duration, Constant | Choice):
-                numbers = duration.values if isinstance(duration, Choice) else duration.value[None]
-                for seconds in np.asarray(numbers, float):
+                numbers = duration.values if isinstance(duration, Choice) else duration.value
+                for seconds in np.ravel(np.asarray(numbers, float)):
                     n_steps_in(f"durations[{epoch!r}] of the rule {rule_name!r}", round(seconds, 6), dt)

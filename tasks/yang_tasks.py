@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
+
 from popsim._checks import as_parts
 from popsim.distributions import AbstractDistribution, Choice, Uniform
 from popsim.tasks.ring_rules import Response, RingRule, Rings
@@ -58,8 +60,10 @@ def yang2019(
         it.
     - `dt`: the time step in seconds.
     """
+    with jax.ensure_compile_time_eval():  # the task may be built within a program
+        selected = select_rules(_rules(), rules)
     return RingTask(
-        select_rules(_rules(), rules),
+        selected,
         shares=shares,
         one_rule_per_batch=one_rule_per_batch,
         noise=noise,

@@ -239,3 +239,8 @@ def go(**options):
 def test_bad_settings_are_refused_by_name(build, name, as_users_run):
     with pytest.raises(ValueError, match=f"`{name}" if name != "go" else "the rule 'go'"):
         build()
+
+
+def test_a_suite_may_be_built_within_a_program():
+    trial = jax.eval_shape(lambda: driscoll2024("dms").trial_of(0, key=jax.random.key(0)))
+    assert trial.inputs["ring 2"].shape == (driscoll2024("dms").n_steps, 2)
