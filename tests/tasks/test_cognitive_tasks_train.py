@@ -29,8 +29,8 @@ N_BATCHES = {
     "ready-set-go": 300,
     "sine-generation": 1500,  # 12 of 12 members learn it; with 300 and 800, 10
     "interval-discrimination": 800,
-    "cue-set-go": 200,
-    "one-two-three-go": 300,
+    "cue-set-go": 400,
+    "one-two-three-go": 400,
     "probabilistic-reasoning": 600,
     "angle-reproduction": 2500,
     "direction-category": 500,
