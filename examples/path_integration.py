@@ -29,7 +29,7 @@ NOISE = 0.05  # m / s^0.5: 7 cm after 2 s, in a box of 2.2 m
 N_UNITS, BATCH_SIZE, LEARNING_RATE, CLIP_NORM = 64, 64, 0.01, 1.0
 N_TESTED, N_DRAWN = 2000, 4  # trials
 LATE = 1.0  # s after the start, from when errors are compared
-ERROR_GATE, GROWTH_GATE = (0.95, 1.05), (0.9, 1.05)
+ERROR_GATE, GROWTH_GATE = (0.95, 1.05), (0.85, 1.05)
 N_BINS, N_HEADINGS, N_SPEEDS = 11, 12, 3  # along each axis of the box; of the velocity
 
 
