@@ -67,8 +67,9 @@ def test_every_cognitive_task_runs_with_every_network(name, network, body):
     experiment = EXPERIMENTS[name](network=network, n_units=5)
     total, _ = losses_of_a_trial(experiment)
     assert total.shape == ()
-    assert experiment.criterion == LEARNED[name][1] and experiment.chosen_network == network
-    assert EXPERIMENTS[name]().chosen_network == LEARNED[name][0]
+    default, criterion = LEARNED.get(name, ("gru", None))
+    assert experiment.criterion == criterion and experiment.chosen_network == network
+    assert EXPERIMENTS[name]().chosen_network == default
 
 
 @pytest.mark.parametrize(("name", "network", "body"), combinations(REWARD_TASKS, [None]))
