@@ -163,7 +163,7 @@ class ReadySetGo(AbstractTask):
                 "pulses": pulses[:, None].astype(float),
                 "gain": jnp.broadcast_to(gain, (timeline.n_steps, 1)),
             },
-            targets=self._ramp(timeline, n_production),
+            targets=ramp_from(timeline, "set", n_production, self.overshoot),
             timeline=timeline,
             conditions={
                 "interval": jnp.where(is_catch, jnp.nan, interval),
@@ -176,14 +176,6 @@ class ReadySetGo(AbstractTask):
 
     def _pulse(self, timeline: Timeline, event: str) -> Bool[Array, " time"]:
         return FromEvent(event, duration=self.pulse)(timeline)
-
-    def _ramp(self, timeline: Timeline, n_production: Int[Array, ""]) -> OutputTarget:
-        """Return a linear ramp from 0 at set through 1 at go."""
-        steps = jnp.arange(timeline.n_steps)
-        since = jnp.maximum(steps - timeline.events["set"], 0).astype(float)
-        ramp = since / jnp.maximum(n_production, 1).astype(float)
-        counts = (ramp <= 1 + self.overshoot + 1e-6).astype(float)
-        return OutputTarget(ramp[:, None], counts, is_choice=False)
 
 
 class SineGeneration(AbstractFixedTimes):
@@ -259,6 +251,6 @@ def ramp_from(timeline: Timeline, start: str, n_production: Int[Array, ""], over
     """
     steps = jnp.arange(timeline.n_steps)
     since = jnp.maximum(steps - timeline.events[start], 0).astype(float)
-    ramp = since / n_production.astype(float)
+    ramp = since / jnp.maximum(n_production, 1).astype(float)
     counts = (ramp <= 1 + overshoot + 1e-6).astype(float)
     return OutputTarget(ramp[:, None], counts, is_choice=False)
