@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from popsim._checks import check_instance, is_number, kind_of, short_repr
 from popsim._time_steps import HALF
+from popsim.randomness import seed_key
 from popsim.recorded_activity import RecordedActivity
 from popsim.windows import NEVER
 
@@ -230,7 +231,7 @@ def selected_trials(
                 f"`{name}` as a fraction must leave some of {n_trials} trials on both sides, got {selection}."
             )
         with jax.ensure_compile_time_eval():
-            order = np.asarray(jax.random.permutation(jax.random.key(0, impl="threefry2x32"), n_trials))
+            order = np.asarray(jax.random.permutation(seed_key(0), n_trials))
         return np.sort(order[:n_selected])
     numbers = np.asarray(selection)
     if numbers.dtype == bool and numbers.shape == (n_trials,):

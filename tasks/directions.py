@@ -48,8 +48,8 @@ class AngleReproduction(AbstractTask):
     `AngleReproduction` (not compared with the paper). There the network turns a hand step by step; here it
     gives cosine and sine of the angle.
 
-    - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (`n_units`), cos(θ - angle) for evenly spaced θ
-        plus white noise in the epochs of the stimuli; "report" (2), 1 in the epoch of each report.
+    - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (`n_channels`), cos(θ - angle) for evenly spaced
+        θ plus white noise in the epochs of the stimuli; "report" (2), 1 in the epoch of each report.
     - Targets: two outputs, zero until the go cue, then cosine and sine of the first angle, and of the second
         from the second go cue on.
     - Epochs "fixation", "first", "first delay", "second", "second delay", "first report", "second report";
@@ -62,7 +62,7 @@ class AngleReproduction(AbstractTask):
 
     **Arguments:**
 
-    - `n_units`: the number of channels of the stimulus, at least three.
+    - `n_channels`: the number of channels of the stimulus, at least three.
     - `noise`: sigma of each channel, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
     - `fixation`, `stimulus`, `delay`, `report`: durations of these epochs, in seconds; the second report
         takes the rest.
@@ -72,7 +72,7 @@ class AngleReproduction(AbstractTask):
     """
 
     loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
-    n_units: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=16)
+    n_channels: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=16)
     noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
     fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
     stimulus: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
@@ -84,7 +84,7 @@ class AngleReproduction(AbstractTask):
 
     def __check_init__(self):
         check_kinds(self)
-        _check_n_units(self.n_units)
+        _check_n_channels(self.n_channels)
         check_non_negative("noise", self.noise)
         n_steps_in("grace", self.response.grace, self.dt)
         check_time_left(self.plan, self.response.grace + self.dt, "the grace of the second report and a step")
@@ -119,7 +119,7 @@ class AngleReproduction(AbstractTask):
     def _trial(self, timeline: Timeline, angles: Float[Array, "2"], *, key: Key[Array, ""]) -> Trial:
         is_first, is_second = timeline.in_epoch("first"), timeline.in_epoch("second")
         angle = jnp.where(is_first, angles[0], angles[1])
-        activity = jnp.cos(_preferred(self.n_units) - angle[:, None])
+        activity = jnp.cos(_preferred(self.n_channels) - angle[:, None])
         shown, noise_key = is_first | is_second, key_stream(key, "noise")
         reports = jnp.stack([timeline.in_epoch(f"{which} report") for which in ("first", "second")], axis=-1)
         return Trial(
@@ -153,14 +153,16 @@ class AngleReproduction(AbstractTask):
         return OutputTarget(values, counts, is_choice=False)
 
 
-def _preferred(n_units: int) -> Float[Array, " units"]:
-    return jnp.linspace(0.0, 2 * jnp.pi, n_units, endpoint=False)
+def _preferred(n_channels: int) -> Float[Array, " units"]:
+    return jnp.linspace(0.0, 2 * jnp.pi, n_channels, endpoint=False)
 
 
-def _check_n_units(n_units: int) -> None:
-    check_positive_int("n_units", n_units)
-    if n_units < 3:
-        raise ValueError(f"`n_units` must be at least 3, fewer do not tell all angles apart, got {n_units}.")
+def _check_n_channels(n_channels: int) -> None:
+    check_positive_int("n_channels", n_channels)
+    if n_channels < 3:
+        raise ValueError(
+            f"`n_channels` must be at least 3, fewer do not tell all angles apart, got {n_channels}."
+        )
 
 
 def decode_angle(activity: Float[Array, "*axes time units"]) -> Float[Array, "*axes"]:
@@ -179,7 +181,7 @@ def decode_angle(activity: Float[Array, "*axes time units"]) -> Float[Array, "*a
     return wrap_angle(jnp.arctan2(total @ jnp.sin(preferred), total @ jnp.cos(preferred)))
 
 
-def mean_cosine_of_error(noise: float, seconds: float, n_units: int) -> float:
+def mean_cosine_of_error(noise: float, seconds: float, n_channels: int) -> float:
     """Return the mean cosine of the error of `decode_angle`.
 
     The population vector is the unit vector of the angle plus normal noise of variance v = 2 sigma² / (n s)
@@ -191,13 +193,13 @@ def mean_cosine_of_error(noise: float, seconds: float, n_units: int) -> float:
 
     - `noise`: sigma of each channel, in s^0.5.
     - `seconds`: s, the duration of the stimulus.
-    - `n_units`: n, the number of channels.
+    - `n_channels`: n, the number of channels.
     """
     check_positive("noise", noise)
     check_positive("seconds", seconds)
-    _check_n_units(n_units)
+    _check_n_channels(n_channels)
     with jax.enable_x64(True):
-        variance = 2 * float(noise) ** 2 / (n_units * float(seconds))
+        variance = 2 * float(noise) ** 2 / (n_channels * float(seconds))
         x = jnp.asarray(1 / (4 * variance))
         bessel = jax.scipy.special.i0e(x) + jax.scipy.special.i1e(x)  # times exp(-x)
         return float(np.sqrt(np.pi / (8 * variance)) * bessel)

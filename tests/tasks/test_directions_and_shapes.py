@@ -109,7 +109,7 @@ def test_who_sums_the_weights_reaches_the_bound(getkey):
 @pytest.mark.parametrize(
     ("task", "options", "name"),
     [
-        (AngleReproduction, {"n_units": 2}, "n_units"),
+        (AngleReproduction, {"n_channels": 2}, "n_channels"),
         (AngleReproduction, {"noise": -1.0}, "noise"),
         (AngleReproduction, {"duration": 3.1}, "duration"),
         (DirectionCategory, {"n_directions": 7}, "n_directions"),
