@@ -22,6 +22,7 @@ from popsim.tasks.driscoll_tasks import driscoll2024
 from popsim.tasks.dual_matching import DualDelayedMatchToSample
 from popsim.tasks.economic_choice import EconomicChoice
 from popsim.tasks.flip_flop import FlipFlop
+from popsim.tasks.hierarchical_reasoning import HierarchicalReasoning
 from popsim.tasks.interactive_reaches import HeldReach
 from popsim.tasks.interception import GoBeforeYouKnow, Interception
 from popsim.tasks.interval_production import CueSetGo, OneTwoThreeGo
@@ -300,6 +301,7 @@ COGNITIVE_TASKS: dict[str, Callable[..., AbstractTask]] = {
     "angle-reproduction": AngleReproduction,
     "direction-category": DirectionCategory,
     "block-decisions": BlockDecisions,
+    "hierarchical-reasoning": HierarchicalReasoning,
     "path-integration": PathIntegration,
     "multi-task": _four_tasks,
     "yang2019": yang2019,

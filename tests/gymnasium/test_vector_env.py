@@ -132,7 +132,7 @@ def test_every_task_has_an_id():
 
 
 SHORT = ("center-out", "perceptual-decision")
-SESSIONS = ("block-decisions",)
+SESSIONS = ("block-decisions", "hierarchical-reasoning")
 
 
 @pytest.mark.slow
