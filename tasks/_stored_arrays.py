@@ -3,14 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from popsim._checks import check_instance, is_number, kind_of, short_repr
+from popsim._checks import check_instance, kind_of, short_repr
 from popsim._time_steps import HALF
-from popsim.randomness import seed_key
 from popsim.recorded_activity import RecordedActivity
 from popsim.windows import NEVER
 
@@ -94,8 +92,9 @@ class SeriesShape:
             raise ValueError(
                 f"`{name}` must be of shape {shape}, or {(*shape, n_features)}, got {counts.shape}."
             )
-        if not np.all(np.isfinite(counts) & (counts >= 0)):
-            raise ValueError(f"`{name}` must be bools, or weights of at least zero, got {counts.min()}.")
+        is_bad = ~(np.isfinite(counts) & (counts >= 0))
+        if is_bad.any():
+            raise ValueError(f"`{name}` must be bools, or weights of at least zero, got {counts[is_bad][0]}.")
         return counts * (within if counts.ndim == 2 else within[..., None])
 
 
@@ -105,9 +104,11 @@ def is_list_of_trials(series: Any) -> bool:
 
 
 def _as_floats(name: str, values: Any) -> Float[np.ndarray, "..."]:
-    """Return an array of the default floating-point type; NaN is left where it is."""
+    """Return an array of the default floating-point type; NaN is left where it is, and is what is masked."""
     try:
         array = np.asarray(values)
+        if np.ma.is_masked(values):
+            array = values.astype(float).filled(np.nan)
     except (TypeError, ValueError) as error:
         raise ValueError(f"`{name}` must be an array of numbers, got {short_repr(values)}.") from error
     if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool) or np.iscomplexobj(array):
@@ -124,8 +125,7 @@ def finite_where(name: str, values: Series, counts: Shaped[np.ndarray, "..."], p
     - `counts`: (trial, time), or (trial, time, feature).
     - `place`: where it must be finite, for the error message.
     """
-    counted = np.broadcast_to((counts if counts.ndim == 3 else counts[..., None]) > 0, values.shape)
-    bad = np.argwhere(counted & ~np.isfinite(values))
+    bad = np.argwhere(_is_counted(values, counts) & ~np.isfinite(values))
     if bad.size:
         trial, step, feature = bad[0].tolist()
         raise ValueError(
@@ -135,12 +135,26 @@ def finite_where(name: str, values: Series, counts: Shaped[np.ndarray, "..."], p
     return np.where(np.isfinite(values), values, 0.0).astype(values.dtype)
 
 
+def check_choices(name: str, values: Series, counts: Shaped[np.ndarray, "..."]) -> None:
+    """Raise `ValueError` if targets are no choices, such as numbers of classes, or -1 and 1."""
+    bad = values[_is_counted(values, counts) & ((values < 0) | (values > 1))]
+    if bad.size:
+        raise ValueError(
+            f"`{name}` of choices must be 1 for the right one and 0 for others, such as "
+            f"numpy.eye(n_choices)[labels], got {bad[0]}."
+        )
+
+
+def _is_counted(values: Series, counts: Shaped[np.ndarray, "..."]) -> Bool[np.ndarray, "trial time feature"]:
+    return np.broadcast_to((counts if counts.ndim == 3 else counts[..., None]) > 0, values.shape)
+
+
 def as_conditions(conditions: Mapping[str, Any], n_trials: int) -> dict[str, np.ndarray]:
     """Return the labels of trials as arrays of numbers of the default types."""
     check_instance("conditions", conditions, Mapping, 'labels by name, such as {"direction": directions}')
     arrays = {}
     for name, labels in conditions.items():
-        array = np.asarray(labels)
+        array = _as_labels(name, labels)
         if array.ndim == 0 or array.shape[0] != n_trials:
             raise ValueError(
                 f"`conditions[{name!r}]` must be one for each of {n_trials} trials, got shape {array.shape}."
@@ -152,7 +166,21 @@ def as_conditions(conditions: Mapping[str, Any], n_trials: int) -> dict[str, np.
             )
         kind = float if np.issubdtype(array.dtype, np.floating) else int
         arrays[name] = array if array.dtype == bool else array.astype(jnp.result_type(kind))
+        if kind is int and np.any(arrays[name] != array):
+            raise ValueError(
+                f"`conditions[{name!r}]` must be whole numbers of {arrays[name].dtype}, got up to "
+                f"{array.max()}: number the labels by numpy.unique(labels, return_inverse=True)[1]."
+            )
     return arrays
+
+
+def _as_labels(name: str, labels: Any) -> np.ndarray:
+    try:
+        return np.asarray(labels)
+    except ValueError as error:
+        raise ValueError(
+            f"`conditions[{name!r}]` must be an array of numbers, got {short_repr(labels)}."
+        ) from error
 
 
 def as_recordings(recordings: Mapping[str, Any], shape: SeriesShape) -> dict[str, RecordedActivity]:
@@ -160,18 +188,29 @@ def as_recordings(recordings: Mapping[str, Any], shape: SeriesShape) -> dict[str
     check_instance("recordings", recordings, Mapping, 'recordings by name, such as {"rates": rates}')
     checked = {}
     for name, recording in recordings.items():
-        has_counts = isinstance(recording, RecordedActivity)
+        series, given = _series_and_counts(recording)
+        has_counts = given is not None
         label = f"recordings[{name!r}]" + (".values" if has_counts else "")
-        values = shape.padded(label, recording.values if has_counts else recording, "unit")
-        given = recording.counts if has_counts else None
-        if given is not None and np.ndim(given) == 3 and np.shape(given)[-1] == 1:
-            given = np.asarray(given)[..., 0]
+        values = shape.padded(label, series, "unit")
         counts = shape.counts(f"recordings[{name!r}].counts", given, values.shape[2])
-        place = "where it counts; give RecordedActivity(values, counts) with zero where nothing was recorded"
-        values = finite_where(label, values, counts, place if has_counts else f"{WITHIN}, or {place[16:]}")
+        hint = "give RecordedActivity(values, counts) with zero where nothing was recorded"
+        place = f"where it counts; {hint}" if has_counts else f"{WITHIN}, or {hint}"
+        values = finite_where(label, values, counts, place)
         counts = counts if counts.ndim == 3 else counts[..., None]
         checked[name] = RecordedActivity(jnp.asarray(values), jnp.asarray(counts))
     return checked
+
+
+def _series_and_counts(recording: Any) -> tuple[Any, Any]:
+    """Return the values and the counts of a recording; None for counts that are not given."""
+    if is_list_of_trials(recording) and all(isinstance(trial, RecordedActivity) for trial in recording):
+        of_trials = [_series_and_counts(trial) for trial in recording]
+        return [values for values, _ in of_trials], [counts for _, counts in of_trials]
+    if not isinstance(recording, RecordedActivity):
+        return recording, None
+    values, counts = recording.values, recording.counts
+    is_of_steps = np.ndim(counts) == np.ndim(values) and np.shape(counts)[-1] == 1
+    return values, np.asarray(counts)[..., 0] if is_of_steps else counts
 
 
 def steps_of_times(
@@ -205,68 +244,8 @@ def steps_of_times(
                 f"{seconds[trial]} in trial {trial} of {shape.lengths[trial] * dt:.6g} s."
             )
         found = np.floor(known / dt + HALF).astype(int)
+        found = np.minimum(found, shape.lengths[:, None] if n_bounds else shape.lengths)
         steps[key] = np.where(missing, shape.n_steps if n_bounds else NEVER, found).astype(
             jnp.result_type(int)
         )
     return steps
-
-
-def selected_trials(
-    name: str, selection: Any, conditions: Mapping[str, np.ndarray], n_trials: int
-) -> Int[np.ndarray, " selected"]:
-    """Return the numbers of the trials that an argument called `name` selects.
-
-    **Arguments:**
-
-    - `selection`: numbers of trials, a bool for each, values of conditions by name, or a fraction.
-    - `conditions`: the conditions of all trials.
-    - `n_trials`: the number of trials.
-    """
-    if isinstance(selection, Mapping):
-        return _of_conditions(name, selection, conditions, n_trials)
-    if is_number(selection):
-        n_selected = round(float(selection) * n_trials)
-        if not 0 < selection < 1 or not 0 < n_selected < n_trials:
-            raise ValueError(
-                f"`{name}` as a fraction must leave some of {n_trials} trials on both sides, got {selection}."
-            )
-        with jax.ensure_compile_time_eval():
-            order = np.asarray(jax.random.permutation(seed_key(0), n_trials))
-        return np.sort(order[:n_selected])
-    numbers = np.asarray(selection)
-    if numbers.dtype == bool and numbers.shape == (n_trials,):
-        numbers = np.flatnonzero(numbers)
-    if numbers.ndim != 1 or not (np.issubdtype(numbers.dtype, np.integer) and numbers.size):
-        raise ValueError(
-            f"`{name}` must be numbers of trials, {n_trials} bools of which one is True, values of "
-            f'conditions such as {{"direction": [0, 3]}}, or a fraction, got {short_repr(selection)}.'
-        )
-    if numbers.min() < 0 or numbers.max() >= n_trials or np.unique(numbers).size < numbers.size:
-        raise ValueError(
-            f"`{name}` must be numbers of trials, 0 to {n_trials - 1}, each once, "
-            f"got {short_repr(selection)}."
-        )
-    return numbers
-
-
-def _of_conditions(
-    name: str, selection: Mapping[str, Any], conditions: Mapping[str, np.ndarray], n_trials: int
-) -> Int[np.ndarray, " selected"]:
-    is_selected = np.ones(n_trials, bool)
-    for key, values in selection.items():
-        if key not in conditions or conditions[key].ndim != 1:
-            raise ValueError(
-                f"`{name}` must be of conditions that are one number, "
-                f"{[each for each, labels in conditions.items() if labels.ndim == 1]}, got {key!r}."
-            )
-        labels, wanted = conditions[key], np.atleast_1d(np.asarray(values)).astype(conditions[key].dtype)
-        absent = wanted[~np.isin(wanted, labels)]
-        if absent.size or not wanted.size:
-            raise ValueError(
-                f"`{name}[{key!r}]` must be values that occur, such as {np.unique(labels)[:8].tolist()}, got "
-                f"{short_repr(values)}."
-            )
-        is_selected &= np.isin(labels, wanted)
-    if not selection or not is_selected.any():
-        raise ValueError(f"`{name}` must select at least one trial, got none by {short_repr(selection)}.")
-    return np.flatnonzero(is_selected)

@@ -21,11 +21,12 @@ from popsim.tasks._stored_arrays import (
     SeriesShape,
     as_conditions,
     as_recordings,
+    check_choices,
     finite_where,
-    selected_trials,
     steps_of_times,
 )
 from popsim.tasks._trial_datasets import read_variables
+from popsim.tasks._trial_selection import training_and_validation
 from popsim.trial import OutputTarget, Trial
 from popsim.windows import Timeline
 
@@ -60,12 +61,14 @@ class StoredTrials(AbstractTask):
     - `conditions`: labels by name, for each trial a number.
     - `dt`: the time step in seconds.
     - `recordings`: activity of units by name, (trial, time, unit) or a list as for inputs; where some of it
-        is missing, a `RecordedActivity` with counts of shape (trial, time) or (trial, time, unit).
+        is missing, a `RecordedActivity` with counts of shape (trial, time) or (trial, time, unit), or a list
+        with one for each trial.
     - `epochs`, `events`: times in seconds since the start of the trial by name, (trial, 2) for epochs and
         (trial,) for events, rounded to time steps; NaN in trials that have none.
     - `validation`: the trials that validate: their numbers, a bool for each, values of conditions, such as
         `{"direction": [0, 3]}`, or the fraction of all, which are then drawn at random, always the same.
-    - `train`: the trials that train, as for `validation`; by default all others.
+    - `train`: the trials that train, as for `validation`; by default all others. A fraction is drawn from the
+        trials that the other argument does not select.
     - `is_choice`: whether the targets represent choices, see `OutputTarget`.
     - `loss`: the loss to train with; by default `OutputError`, if there are targets and no recordings.
     """
@@ -96,19 +99,16 @@ class StoredTrials(AbstractTask):
         loss: Loss | None = None,
     ):
         check_positive("dt", dt)
+        check_instance("is_choice", is_choice, (bool, np.bool_), "True or False")
         check_instance("inputs", inputs, Mapping, 'arrays by name, such as {"stimulus": stimulus}')
         if not inputs:
             raise ValueError("`inputs` must be at least one array, got none.")
         shape = SeriesShape(inputs)
         labels = as_conditions(conditions or {}, shape.n_trials)
-        validating = selected_trials("validation", validation, labels, shape.n_trials)
-        others = np.setdiff1d(np.arange(shape.n_trials), validating)
-        training = others if train is None else selected_trials("train", train, labels, shape.n_trials)
-        if not training.size:
-            raise ValueError("`train` must be at least one trial, got none: `validation` has all of them.")
-        target = _target(targets, mask, shape, is_choice)
+        training, validating = training_and_validation(train, validation, labels, shape.n_trials)
+        target = _target(targets, mask, shape, bool(is_choice))
         recorded = as_recordings(recordings or {}, shape)
-        _check_something_counts(target, recorded, training)
+        _check_something_counts(target, recorded)
         bounds = np.stack([np.zeros_like(shape.lengths), shape.lengths], axis=1)
         of_epochs = steps_of_times("epochs", epochs or {}, shape, dt, n_bounds=2)
         of_events = steps_of_times("events", events or {}, shape, dt, n_bounds=0)
@@ -187,16 +187,20 @@ def _target(targets: Any, mask: Any, shape: SeriesShape, is_choice: bool) -> Out
     if targets is None:
         if mask is not None:
             raise ValueError("`mask` must be given with `targets`, got one without: recordings have counts.")
+        if is_choice:
+            raise ValueError("`is_choice` must be given with `targets`, got True without.")
         return ()
     values = shape.padded("targets", targets, "output")
     counts = shape.counts("mask", mask, values.shape[2])
     place = WITHIN if mask is None else "where `mask` is not zero"
     values = finite_where("targets", values, counts, place)
+    if is_choice:
+        check_choices("targets", values, counts)
     return OutputTarget(jnp.asarray(values), jnp.asarray(counts), is_choice=is_choice)
 
 
 def _check_something_counts(
-    target: OutputTarget | tuple[()], recorded: Mapping[str, RecordedActivity], training: Any
+    target: OutputTarget | tuple[()], recorded: Mapping[str, RecordedActivity]
 ) -> None:
     """Raise `ValueError` if targets and recordings count nowhere in a trial."""
     counts = [each.counts for each in recorded.values()]

@@ -99,6 +99,39 @@ def test_a_fraction_validates_the_same_trials_each_time():
     assert not set(np.asarray(half.validation)) & set(np.asarray(half.train))
 
 
+def test_what_a_fraction_draws_the_other_argument_does_not_select():
+    for options, n_train, n_validation in (
+        ({"validation": 0.25, "train": 0.5}, 6, 3),
+        ({"validation": 0.25, "train": {"direction": [0, 1]}}, 6, 3),
+        ({"validation": {"direction": 2}, "train": 0.5}, 6, 3),
+    ):
+        task = task_of(**options)
+        train, validation = set(np.asarray(task.train)), set(np.asarray(task.validation))
+        assert (len(train), len(validation)) == (n_train, n_validation) and not train & validation
+    thirds = StoredTrials({"stimulus": STIMULUS[:3]}, TARGETS[:3], dt=DT, validation=0.5, train=0.5)
+    assert len(thirds.validation) == 2 and len(thirds.train) == 1
+
+
+def test_what_is_masked_is_missing():
+    """As in arrays of netCDF4, whose masked places hold a fill value."""
+    masked = np.ma.masked_less(TARGETS, 0)
+    targets = task_of(targets=masked, mask=~masked.mask).targets
+    np.testing.assert_allclose(targets.values, masked.filled(0.0), rtol=1e-6)
+
+
+def test_recordings_of_unequal_length_may_miss_something():
+    lengths = [3, 5, 2]
+    rates = [changed(RATES[i, :n], (1, 2), np.nan) for i, n in enumerate(lengths)]
+    for counts in ([~np.isnan(each) for each in rates], [np.arange(n)[:, None] != 1 for n in lengths]):
+        recorded = {"rates": list(map(RecordedActivity, rates, counts))}
+        inputs = {"stimulus": [STIMULUS[i, :n] for i, n in enumerate(lengths)]}
+        task = StoredTrials(inputs, dt=DT, recordings=recorded, loss=OF_RATES, validation=[0])
+        stored = task.recordings["rates"].counts
+        assert stored.shape == (3, 5, counts[0].shape[1])
+        np.testing.assert_array_equal(stored[0, :3], counts[0])
+        assert not np.any(stored[0, 3:]) and np.all(np.isfinite(task.recordings["rates"].values))
+
+
 def test_trials_of_unequal_length_end_where_they_end():
     lengths = [3, 5, 2, 4]
     stimulus = [STIMULUS[i, :n] for i, n in enumerate(lengths)]
@@ -132,6 +165,8 @@ def test_times_in_seconds_are_those_of_the_nearest_step():
     timeline = task_of(events={"go cue": go}, epochs={"delay": delay}).timeline
     expected = np.floor(np.nan_to_num(go) / DT + 0.5001).astype(int)
     np.testing.assert_array_equal(timeline.events["go cue"], changed(expected, 3, popsim.NEVER))
+    last = task_of(epochs={"delay": np.tile([0.0, 0.11], (N, 1))}).timeline.epochs["delay"]
+    np.testing.assert_array_equal(last, np.tile([0, N_STEPS], (N, 1)))
     np.testing.assert_array_equal(timeline.epochs["delay"], changed(np.tile([1, 3], (N, 1)), 2, N_STEPS))
 
 
@@ -363,6 +398,16 @@ NOTHING_OF_TWO = changed(np.ones((N, N_STEPS)), ([2, 5],), 0.0)
         ({"validation": 1.5}, "`validation` as a fraction must leave some of 12 trials"),
         ({"validation": range(N)}, "`train` must be at least one trial"),
         ({"train": "all"}, "`train` must be numbers of trials"),
+        ({"validation": np.nan}, "`validation` as a fraction must leave some of 12 trials"),
+        ({"validation": {"direction": [1.5]}}, r"`validation\['direction'\]` must be values that occur"),
+        ({"validation": {"direction": "left"}}, r"`validation\['direction'\]` must be .*got 'left'"),
+        ({"validation": [0, 1, 2], "train": 0.9}, "`train` as a fraction must .*at most 9 that .*got 0.9"),
+        ({"conditions": {"day": 2**40 + DIRECTION}}, r"`conditions\['day'\]` must be whole numbers of int32"),
+        ({"conditions": {"day": [[1], [1, 2]] * 6}}, r"`conditions\['day'\]` must be an array of numbers"),
+        ({"is_choice": True, "targets": np.full((N, N_STEPS, 1), 3)}, "`targets` of choices .*got 3.0"),
+        ({"is_choice": True, "targets": None}, "`is_choice` must be given with `targets`"),
+        ({"is_choice": "no"}, "`is_choice` must be True or False"),
+        ({"targets": np.ma.masked_less(TARGETS, 0)}, "`targets` must be finite within its trial, got nan"),
         ({"dt": 0.0}, "`dt` must be finite and above zero"),
     ],
 )
