@@ -35,8 +35,10 @@ __all__ = [
 class OutputTarget(eqx.Module):
     """The target outputs of a cognitive task, and the weight of each time step.
 
-    - `values`: the target outputs. For a choice among several, 1 for the correct one and 0 for the others,
-        and 0 for all at time steps without a choice; for a choice between two with one output, 1 or 0.
+    - `values`: the target outputs, finite also where they do not count, as losses multiply by the counts
+        (`tasks.StoredTrials` takes NaN there). For a choice among several, 1 for the correct one and 0 for
+        the others, and 0 for all at time steps without a choice; for a choice between two with one output, 1
+        or 0.
     - `counts`: the weight of each time step, or of each output at each time step, at least 0.
     - `is_choice`: whether the outputs represent choices; False where they should follow a time course, such
         as a ramp. Accuracy is defined for choices only.
@@ -80,6 +82,8 @@ def choice_accuracy(
     Arguments as for `output_choice`. **Returns** one fraction per member, if the outputs have a member axis.
     """
     right = correct_choice(target)
+    if not right.ndim:
+        raise ValueError("`target` must be that of stacked trials, got that of one: use `output_choice`.")
     is_asked = right >= 0
     is_right = is_asked & (output_choice(outputs, target) == right)
     n_right, n_asked = (jnp.sum(each, axis=-1).astype(float) for each in (is_right, is_asked))
@@ -96,11 +100,18 @@ def _choice(
             "select the trials that do: OutputTarget(values[selected], counts[selected])."
         )
     check_instance("outputs", outputs, (jax.Array, np.ndarray), "an array of outputs")
+    if outputs.shape[-target.values.ndim :] != target.values.shape:
+        raise ValueError(
+            f"`outputs` must be those of the trials of the target, {target.values.shape}, with more leading "
+            f"axes or none, got shape {outputs.shape}."
+        )
     counts = target.counts if has_counts_by_output(target) else target.counts[..., None]
     if target.values.shape[-1] > 1:
-        counts = jnp.where(jnp.any(target.values != 0, axis=-1, keepdims=True), counts, 0.0)
+        is_asked = (target.values != 0) & ~jnp.isnan(target.values)
+        counts = jnp.where(jnp.any(is_asked, axis=-1, keepdims=True), counts, 0.0)
     total = jnp.sum(counts, axis=-2)
-    mean = jnp.sum(counts * outputs, axis=-2) / jnp.where(total > 0, total, 1.0)
+    counted = jnp.where(counts > 0, outputs, 0.0)  # what does not count may be NaN
+    mean = jnp.sum(counts * counted, axis=-2) / jnp.where(total > 0, total, 1.0)
     if target.values.shape[-1] > 1:
         choice = jnp.argmax(jnp.where(total > 0, mean, -jnp.inf), axis=-1)
     else:

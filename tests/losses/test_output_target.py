@@ -27,6 +27,25 @@ def test_an_output_that_counts_nowhere_is_never_chosen():
     assert int(output_choice(outputs, OutputTarget(values, jnp.zeros((4, 3))))) == -1
 
 
+def test_what_does_not_count_may_be_nan():
+    values = jnp.full((4, 3), jnp.nan).at[3].set(jnp.array([0.0, 0, 1]))
+    outputs = jnp.full((4, 3), jnp.nan).at[3].set(jnp.array([0.0, 2, 1]))
+    counts = jnp.array([0.0, 0, 0, 1])
+    for each in (counts, counts[:, None] * jnp.ones(3)):
+        target = OutputTarget(values, each)
+        assert int(correct_choice(target)) == 2 and int(output_choice(outputs, target)) == 1
+
+
+def test_outputs_of_other_trials_are_refused(as_users_run):
+    values = jnp.zeros((4, 2, 3)).at[:, 1, 0].set(1.0)
+    target = OutputTarget(values, jnp.ones((4, 2)))
+    for outputs in (values[:3], values[..., :1], values[:, :1]):
+        with pytest.raises(ValueError, match=r"`outputs` must be those of the trials .*\(4, 2, 3\)"):
+            choice_accuracy(outputs, target)
+    with pytest.raises(ValueError, match="`target` must be that of stacked trials"):
+        choice_accuracy(values[0], OutputTarget(values[0], jnp.ones(2)))
+
+
 def test_one_output_is_the_log_odds_of_choice_one():
     counts = jnp.array([0.0, 1.0, 1.0])
     for right in (0, 1):
