@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from popsim._argument_shapes import check_fields
-from popsim._checks import as_float_array, check_positive, check_positive_int
+from popsim._checks import as_float_array, check_finite, check_positive, check_positive_int
 from popsim._plain_values import plain_number
 from popsim.tasks.trial_parts import even_directions, ring_tuning, wrap_angle
 
@@ -74,6 +74,7 @@ class RingCode(AbstractDirectionCode):
         check_fields(self)
         check_positive_int("n_units", self.n_units)
         check_positive("peak", self.peak)
+        check_finite("silence", self.silence)
         if self.n_units < 3:
             raise ValueError(f"`n_units` must be at least 3, for a population vector, got {self.n_units}.")
 
@@ -102,6 +103,7 @@ class SineCode(AbstractDirectionCode):
 
     def __check_init__(self):
         check_fields(self)
+        check_finite("silence", self.silence)
         if self.n_units != 2:
             raise ValueError(
                 f"`n_units` must be 2, one for the sine and one for the cosine, got {self.n_units}."

@@ -5,7 +5,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from popsim._checks import check_instance
 from popsim._compiled import jit
+from popsim.tasks._ring_checks import check_ring_trials
 from popsim.tasks.ring_rules import EPOCHS, RESPONSES, RingRows
 from popsim.tasks.ring_task import FIXATES, RingTask
 from popsim.trial import Trial
@@ -32,6 +34,8 @@ def decision_bound(task: RingTask, trials: Trial) -> Float[Array, " trial"]:
     - `task`: the task.
     - `trials`: stacked trials of it.
     """
+    check_instance("task", task, RingTask, "a RingTask, such as yang2019()")
+    check_ring_trials(trials)
     return _bounds(task, trials)
 
 
@@ -71,8 +75,12 @@ class RingObserver(eqx.Module):
 
     task: RingTask
 
+    def __check_init__(self):
+        check_instance("task", self.task, RingTask, "a RingTask, such as yang2019()")
+
     def __call__(self, trials: Trial) -> Float[Array, "trial time output"]:
         """Return its outputs in stacked trials, of which it reads only the inputs."""
+        check_ring_trials(trials)
         return _observe(self, trials.inputs)
 
     def _outputs(self, inputs: dict[str, Float[Array, "time channels"]]) -> Float[Array, "time output"]:

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from popsim._checks import as_float_array, as_parts, check_fraction, check_instance, kind_of
+from popsim._compiled import is_traced
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform, as_distribution
 from popsim.randomness import key_stream
 
@@ -52,7 +53,8 @@ class RingRule(eqx.Module):
     **Arguments:**
 
     - `response`: the direction of the response: that of the first stimulus ("pro"), the opposite ("anti"),
-        that of the stimulus with the larger sum of strengths in the `relevant` rings ("stronger"), or that of
+        that of the stimulus with the larger sum of strengths in the `relevant` rings ("stronger"; of equal
+        ones, the second), or that of
         the second stimulus, in trials in which both directions are equal ("match"), differ ("non-match"), are
         in the same half of the circle ("same category") or in different halves ("other category"), and in the
         others no response.
@@ -109,6 +111,22 @@ class RingRule(eqx.Module):
             raise ValueError(f"`durations` must have the epoch {missing[0]!r}, in which a stimulus is shown.")
         if self.distance is None and self.response in ("match", "non-match"):
             raise ValueError(f"`distance` must be given for the response {self.response!r}, got None.")
+        if self.distance is None and _is_known(self.match_probability) and self.match_probability > 0:
+            raise ValueError("`match_probability` must be given with `distance`, got it without.")
+        check_instance("fixation_ends", self.fixation_ends, bool, "True or False")
+        if self.response == "stronger":
+            self._check_strengths()
+
+    def _check_strengths(self) -> None:
+        """Raise `ValueError` if no stimulus can be the stronger."""
+        bounds = [bound for bound in self.coherence.bounds() if _is_known(bound)]
+        if len(bounds) == 2 and not np.any(np.asarray(bounds)):
+            raise ValueError("`coherence` must be given for the response 'stronger', got 0.")
+        if self.rings in ("1", "2") and self.relevant not in (self.rings, "both"):
+            raise ValueError(
+                f"`relevant` must be the ring in which stimuli are shown, {self.rings!r}, "
+                f"got {self.relevant!r}."
+            )
 
     def quantities(self) -> list[AbstractDistribution]:
         """Return the distributions that a trial draws from: the durations of `EPOCHS` and `OTHERS`."""
@@ -118,6 +136,10 @@ class RingRule(eqx.Module):
 
 
 OTHERS = ("direction", "distance", "mean", "coherence", "difference")
+
+
+def _is_known(value: Any) -> bool:
+    return not is_traced(value)
 
 
 class RingRows(eqx.Module):
@@ -190,6 +212,11 @@ def longest_steps(rules: Mapping[str, RingRule], dt: float) -> int:
     leaves = [[jax.tree.leaves(each) for each in rule.quantities()[: len(EPOCHS)]] for rule in rules.values()]
     longest = [[max(np.max(np.asarray(leaf)) for leaf in each) for each in of_rule] for of_rule in leaves]
     return int(np.max(np.sum(whole_steps(np.asarray(longest, float), dt), axis=1)))
+
+
+def shortest_response(rules: Mapping[str, RingRule]) -> float:
+    """Return the duration of the shortest response of rules, in seconds."""
+    return min(float(np.min(np.asarray(rule.durations["response"].bounds()[0]))) for rule in rules.values())
 
 
 def whole_steps(seconds: Any, dt: float) -> Any:

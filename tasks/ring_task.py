@@ -13,12 +13,12 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from popsim._argument_shapes import check_kinds
 from popsim._checks import as_float_array, check_instance, check_non_negative, check_positive, n_steps_in
 from popsim._plain_values import plain_number
-from popsim.distributions import Choice, Constant
 from popsim.loss import Loss
 from popsim.losses import OutputError
 from popsim.randomness import key_stream, seed_key
 from popsim.schedules import AbstractBatchSchedule, as_batch_schedule
 from popsim.task import AbstractTask
+from popsim.tasks._ring_checks import check_ring_outputs, check_rule_index, check_whole_steps
 from popsim.tasks.direction_codes import AbstractDirectionCode, RingCode
 from popsim.tasks.ring_rules import (
     EPOCHS,
@@ -31,7 +31,9 @@ from popsim.tasks.ring_rules import (
     longest_steps,
     response_of,
     rows_of,
+    shortest_response,
     trial_draw,
+    whole_steps,
 )
 from popsim.tasks.trial_parts import all_combinations, trials_of_conditions, wrap_angle
 from popsim.tasks.wrappers import check_shares
@@ -124,8 +126,9 @@ class RingTask(AbstractTask):
         check_positive("dt", dt)
         with jax.ensure_compile_time_eval():  # the task may be built within a program
             self.rows = rows_of(rules)
-            _check_whole_steps(rules, dt)
+            check_whole_steps(rules, dt)
             n_steps = longest_steps(rules, dt)
+            response = shortest_response(rules)
         self.shares = _as_shares(shares, self.names)
         self.one_rule_per_batch = one_rule_per_batch
         self.noise = as_float_array(noise)
@@ -138,10 +141,15 @@ class RingTask(AbstractTask):
                 f"`duration` must be at least that of the longest trial, {n_steps * self.dt:.4g} s, "
                 f"got {self.duration} s."
             )
+        if whole_steps(np.float64(response), self.dt) <= n_steps_in("grace", self.grace, self.dt):
+            raise ValueError(
+                f"`grace` must be shorter than the shortest response, {response:.4g} s, got {self.grace} s."
+            )
         self.loss = 1.0 * OutputError() if loss is None else loss
 
     def __check_init__(self):
         check_kinds(self)
+        check_instance("one_rule_per_batch", self.one_rule_per_batch, bool, "True or False")
         check_shares(self.shares, len(self.names))
         check_non_negative("noise", self.noise)
         check_non_negative("response_counts", self.response_counts)
@@ -166,6 +174,7 @@ class RingTask(AbstractTask):
         - `rule`: the index of the rule in `names`.
         - `key`: the random key of the trial.
         """
+        check_rule_index(rule, self.names)
         return self._trial(jnp.asarray(rule), draw_uniforms(key=key), key=key)
 
     def validation_trials(self) -> Trial:
@@ -311,10 +320,10 @@ class RingTask(AbstractTask):
         - `outputs`: the outputs of networks; they may have more leading axes (member) than the trials.
         - `trials`: stacked trials of this task.
         """
+        outputs = jnp.asarray(outputs)
+        check_ring_outputs(outputs, trials, 1 + self.code.n_units)
         last = jnp.asarray(trials.timeline.epochs["response"])[..., 1] - 1
-        final = jnp.take_along_axis(jnp.asarray(outputs), _over_axes(last, np.ndim(outputs)), axis=-2)[
-            ..., 0, :
-        ]
+        final = jnp.take_along_axis(outputs, _over_axes(last, outputs.ndim), axis=-2)[..., 0, :]
         fixates = final[..., 0] > 0.5
         right = trials.conditions["response"]
         error = jnp.abs(wrap_angle(self.code.decode(final[..., 1:]) - right))
@@ -345,13 +354,3 @@ def _as_shares(shares: Any, names: tuple[str, ...]) -> AbstractBatchSchedule:
             raise ValueError(f"`shares` must be of the rules {list(names)}, got {unknown[0]!r}.")
         shares = [shares.get(name, 1.0) for name in names]
     return as_batch_schedule(jnp.ones(len(names)) if shares is None else shares)
-
-
-def _check_whole_steps(rules: Mapping[str, RingRule], dt: float) -> None:
-    """Raise `ValueError` if a duration that is given as a number is no whole number of time steps."""
-    for rule_name, rule in rules.items():
-        for epoch, duration in rule.durations.items():
-            if isinstance(duration, Constant | Choice):
-                numbers = duration.values if isinstance(duration, Choice) else duration.value
-                for seconds in np.ravel(np.asarray(numbers, float)):
-                    n_steps_in(f"durations[{epoch!r}] of the rule {rule_name!r}", round(seconds, 6), dt)

@@ -11,6 +11,7 @@ from sample_trials import many_trials, share_error, validation_trials
 
 from popsim.distributions import Choice, Normal, Uniform
 from popsim.tasks import (
+    FlipFlop,
     RingCode,
     RingObserver,
     RingRule,
@@ -205,6 +206,20 @@ def go(**options):
     return RingRule("pro", GO, first_shown="stimulus 1", **options)
 
 
+def timed(**durations):
+    return RingRule("pro", GO | durations, first_shown="stimulus 1")
+
+
+def stronger(**options):
+    shown = {"first_shown": "stimulus 1", "second_shown": "stimulus 1"}
+    return RingRule("stronger", GO, **shown, distance=math.pi, **options)
+
+
+def performance_of(n_outputs, n_trials=32):
+    task = yang2019("go")
+    return task.performance(jnp.zeros((n_trials, task.n_steps, n_outputs)), task.validation_trials())
+
+
 @pytest.mark.parametrize(
     "build, name",
     [
@@ -234,6 +249,22 @@ def go(**options):
         (lambda: RingTask({"go": RingRule("pro", GO, first_shown="stimulus 1")}, grace=0.03), "grace"),
         (lambda: RingCode(2), "n_units"),
         (lambda: SineCode(3), "n_units"),
+        (lambda: SineCode(silence=math.nan), "silence"),
+        (lambda: RingCode(silence="none"), "silence"),
+        (lambda: go(fixation_ends="no"), "fixation_ends"),
+        (lambda: go(match_probability=0.5), "match_probability"),
+        (lambda: stronger(), "coherence"),
+        (lambda: stronger(coherence=0.2, rings="1", relevant="2"), "relevant"),
+        (lambda: RingTask({"go": go()}, grace=0.2), "grace"),
+        (lambda: RingTask({"go": go()}, one_rule_per_batch="no"), "one_rule_per_batch"),
+        (lambda: RingTask({"go": timed(fixation=Uniform(-0.2, 0.2))}), "durations"),
+        (lambda: RingTask({"go": timed(response=Uniform(0.0, 0.3))}), "grace"),
+        (lambda: RingTask({"go": go()}).trial_of("go", key=jax.random.key(0)), "rule"),
+        (lambda: RingTask({"go": go()}).trial_of(1, key=jax.random.key(0)), "rule"),
+        (lambda: RingObserver(FlipFlop()), "task"),
+        (lambda: decision_bound(yang2019("go"), FlipFlop().validation_trials()), "trials"),
+        (lambda: performance_of(33, n_trials=5), "outputs"),
+        (lambda: performance_of(5), "outputs"),
     ],
 )
 def test_bad_settings_are_refused_by_name(build, name, as_users_run):
