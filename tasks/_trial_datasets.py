@@ -10,6 +10,8 @@ import numpy as np
 from popsim._checks import check_instance, kind_of, short_repr
 from popsim._text_checks import suggestion
 
+IN_SECONDS = {"ms": 1e-3, "msec": 1e-3, "millisecond": 1e-3, "us": 1e-6, "µs": 1e-6, "microsecond": 1e-6}
+
 
 def read_variables(
     dataset: Any,
@@ -85,4 +87,6 @@ def _time_step(dataset: Any, axis: str) -> float:
             f"`dt` must be that of even time steps, got {axis!r} with steps of {steps.min():.6g} to "
             f"{steps.max():.6g} s."
         )
+    unit = str(dataset[axis].attrs.get("units", "s"))
+    step = step * IN_SECONDS.get(unit if unit in IN_SECONDS else unit.removesuffix("s"), 1.0)
     return float(f"{step:.9g}")

@@ -151,7 +151,8 @@ class StoredTrials(AbstractTask):
         - `inputs`, `targets`, `mask`, `conditions`, `recordings`: names of variables, or of coordinates.
         - `trials`: the trials to read: a slice, or numbers of trials; by default all.
         - `axes`: the names of the axes of trials and of time.
-        - `dt`: the time step in seconds; by default the step of the coordinate of time.
+        - `dt`: the time step in seconds; by default the step of the coordinate of time, in seconds
+            unless its attribute `units` says "ms" or "us".
         - `options`: other arguments of the class; `epochs` and `events` are given as arrays.
         """
         names = {"inputs": inputs, "conditions": conditions, "recordings": recordings}

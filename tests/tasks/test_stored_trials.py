@@ -314,6 +314,13 @@ def test_a_dataset_or_its_file_gives_the_same_task(dataset, tmp_path):
         np.testing.assert_array_equal(task.conditions["direction"], DIRECTION[2:])
 
 
+def test_the_time_of_a_dataset_may_have_another_unit(dataset):
+    for units, per_second in (("ms", 1e3), ("milliseconds", 1e3), ("us", 1e6), ("s", 1)):
+        time = ("time", np.arange(N_STEPS) * DT * per_second, {"units": units})
+        changed_unit = dataset.assign_coords(time=time)
+        assert StoredTrials.from_dataset(changed_unit, ["stimulus"], "speed").dt == DT
+
+
 @pytest.mark.parametrize(
     "options, message",
     [
