@@ -94,8 +94,8 @@ def split_time(series: PyTree[Array], n_steps: int, axis: int = 0) -> PyTree[Arr
     for leaf in jax.tree.leaves(series):
         if leaf.ndim <= axis or leaf.shape[axis] % n_steps:
             raise ValueError(
-                f"`axis` must be that of time, with a multiple of {n_steps} steps (`n_steps`), got axis {axis} "
-                f"of an array of shape {leaf.shape}: it is 2 in states of (member, session, time)."
+                f"`axis` must be that of time, whose length is a multiple of `n_steps` = {n_steps}, "
+                f"got axis {axis} of an array of shape {leaf.shape}: it is 2 with members and sessions."
             )
     return jax.tree.map(
         lambda leaf: leaf.reshape(*leaf.shape[:axis], -1, n_steps, *leaf.shape[axis + 1 :]), series
