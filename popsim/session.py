@@ -80,7 +80,23 @@ def separate_trials(trials: Trial) -> Trial:
 
 
 def split_time(series: PyTree[Array], n_steps: int, axis: int = 0) -> PyTree[Array]:
-    """Return arrays with the axis of time divided into trials of `n_steps` and their time steps."""
+    """Return arrays with the axis of time divided into trials and the time steps of a trial.
+
+    `split_time(states, session.session.trials.timeline.n_steps, axis=2)` divides states of an ensemble, with
+    the axes (member, session, time), into (member, session, trial, time).
+
+    **Arguments:**
+
+    - `series`: arrays with an axis of time, such as states.
+    - `n_steps`: the number of time steps of a single trial.
+    - `axis`: the axis of time: 0 in states of one session, 1 in those of several, 2 with members before them.
+    """
+    for leaf in jax.tree.leaves(series):
+        if leaf.ndim <= axis or leaf.shape[axis] % n_steps:
+            raise ValueError(
+                f"`axis` must be that of time, whose length is a multiple of `n_steps` = {n_steps}, "
+                f"got axis {axis} of an array of shape {leaf.shape}: it is 2 with members and sessions."
+            )
     return jax.tree.map(
         lambda leaf: leaf.reshape(*leaf.shape[:axis], -1, n_steps, *leaf.shape[axis + 1 :]), series
     )

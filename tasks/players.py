@@ -92,6 +92,16 @@ def play(player: AbstractPlayer, trials: Trial, *, key: Key[Array, ""]) -> Inter
     return _play(player, trials, as_key(key))
 
 
+def _last_choice(player: AbstractPlayer, received: Received) -> tuple[Array, Array]:
+    """Return the last action, one-hot, and the last reward, as the bandits of the library show them."""
+    if not {"last action", "last reward"} <= received.keys():
+        raise ValueError(
+            f"`trials` must show 'last action', one-hot, and 'last reward' to {type(player).__name__}, "
+            f"as the bandits of popsim.tasks do, got {sorted(received)}."
+        )
+    return received["last action"], received["last reward"]
+
+
 @jit
 def _play(player: AbstractPlayer, trials: Trial, key: Key[Array, ""]) -> Interaction:
     keys = jax.vmap(lambda index: folded_key(key, index))(jnp.arange(n_trials(trials)))
@@ -156,7 +166,7 @@ class AbstractCountingPlayer(AbstractPlayer):
     def choose(
         self, received: Received, state: Counts, *, key: Key[Array, ""]
     ) -> tuple[Int[Array, ""], Counts]:
-        chosen, reward = received["last action"], received["last reward"]
+        chosen, reward = _last_choice(self, received)
         rewards, failures = state[0] + chosen * reward, state[1] + chosen * (1 - reward)
         return jnp.argmax(self.appeal(rewards, failures, key=key)), (rewards, failures)
 
@@ -207,6 +217,12 @@ class KalmanBandit(AbstractPlayer):
     task: Any
     explores: bool = eqx.field(static=True, default=True, kw_only=True)
 
+    def __check_init__(self):
+        if not hasattr(self.task, "stationary_std"):
+            raise ValueError(
+                f"`task` must be a DriftingBandit, whose random walk is known, got {kind_of(self.task)}."
+            )
+
     def init(self) -> Counts:
         n_arms = self.task.n_arms
         variance = self.task.stationary_std**2
@@ -215,10 +231,10 @@ class KalmanBandit(AbstractPlayer):
     def choose(
         self, received: Received, state: Counts, *, key: Key[Array, ""]
     ) -> tuple[Int[Array, ""], Counts]:
-        task, chosen = self.task, received["last action"]
-        means, variances = state
+        task, (means, variances) = self.task, state
+        chosen, reward = _last_choice(self, received)
         gain = chosen * variances / (variances + task.noise_std**2)
-        means = means + gain * (received["last reward"] - means)
+        means = means + gain * (reward - means)
         variances = (1 - gain) * variances
         # Before the first choice nothing has drifted.
         has_drifted = jnp.sum(chosen)

@@ -29,7 +29,7 @@ class Session(AbstractTask):
     state continues. The loss is the mean of that of the trials. A body starts anew in each trial.
 
     States have the axes (session, time of all trials, ...); `popsim.session.split_time` divides their time
-    into trials. Conditions have the axes (session, trial).
+    into trials; `axis=2` is time where members come first. Conditions have the axes (session, trial).
 
     - Inputs, targets and conditions: those of the task.
 

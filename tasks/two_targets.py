@@ -74,8 +74,10 @@ class TwoTargetReaches(AbstractTask):
     - `distance`: the distance of the targets from the centre, in m; a number or a distribution.
     - `separation`: the angle from target 1 to target 2, in rad, by default opposite; as `distance`.
     - `n_directions`: the number of directions of target 1; None for the whole circle.
-    - `hold`, `targets`, `memory`, `cue`: the durations before the targets, of the targets, of the memory of
-        them, and between colour and go cue, in seconds; as `distance`.
+    - `hold`: the duration before the targets, in seconds; as `distance`.
+    - `targets`: how long the targets are shown, in seconds; as `distance`.
+    - `memory`: the duration between the targets and the next cue, in seconds; as `distance`.
+    - `cue`: the duration between colour and go cue, in either order, in seconds; as `distance`.
     - `catch_probability`: the fraction of trials without a go cue.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """

@@ -181,3 +181,10 @@ def test_a_force_field_comes_and_goes_within_a_session():
     model.check(separate_trials(session))
     force = split_time(popsim.simulate(model, session, key=KEY).external_force, 5)
     assert (np.abs(force).sum(axis=(1, 2)) > 0).tolist() == [False, True, True, False]
+
+
+def test_a_wrong_axis_of_time_is_refused():
+    states = jnp.zeros((2, 4, 15, 3))  # (member, session, time, feature)
+    assert split_time(states, 5, axis=2).shape == (2, 4, 3, 5, 3)
+    with pytest.raises(ValueError, match="`axis` must be that of time"):
+        split_time(states, 5)

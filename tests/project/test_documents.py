@@ -171,11 +171,11 @@ def test_the_setting_of_cores_exists():
     "page", every_nth(sorted((ROOT / "docs" / "concepts").glob("*.md")), 6, name_of=lambda page: page.stem)
 )
 def test_the_code_of_a_concept_prints_what_its_comments_say(page, capsys):
-    (block,) = code_blocks(str(page.relative_to(ROOT)))
+    code = "\n".join(code_blocks(str(page.relative_to(ROOT))))
     with jax.numpy_dtype_promotion("standard"):  # as users have it
-        exec(compile(block, page.name, "exec"), {})
+        exec(compile(code, page.name, "exec"), {})
     printed = capsys.readouterr().out.splitlines()
-    for expected in re.findall(r"print\(.*\)  # ([(\[][^a-z]*?[)\]])", block):
+    for expected in re.findall(r"print\(.*\)  # ([(\[][^a-z]*?[)\]])", code):
         assert expected in printed, expected
 
 

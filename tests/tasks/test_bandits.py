@@ -153,6 +153,14 @@ def test_only_discrete_actions_are_played():
         tasks.play(tasks.RandomPlayer(2), trials, key=KEY)
 
 
+def test_players_of_bandits_say_what_they_need():
+    trials = tasks.ReactionTimeDecision().validation_trials()
+    with pytest.raises(ValueError, match="must show 'last action'.* to ThompsonSampling"):
+        tasks.play(tasks.ThompsonSampling(2), trials, key=KEY)
+    with pytest.raises(ValueError, match="`task` must be a DriftingBandit.* got a BernoulliBandit"):
+        tasks.KalmanBandit(tasks.BernoulliBandit())
+
+
 @pytest.mark.parametrize(
     ("task", "n_steps"),
     [
