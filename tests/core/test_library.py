@@ -8,7 +8,7 @@ from short_form import every_nth
 from popsim.tasks.library import TASKS
 
 
-@pytest.mark.parametrize("name", every_nth(TASKS, 6))
+@pytest.mark.parametrize("name", every_nth(TASKS, 12))
 def test_validation_trials_are_those_of_training_in_kind(name):
     """Of the same structure, shapes and types, finite, with conditions that label them."""
     task = TASKS[name]()

@@ -349,7 +349,7 @@ OF_EVALUATE = (
 )
 
 
-@pytest.mark.parametrize("mistake", every_nth(TASKS, 2))
+@pytest.mark.parametrize("mistake", every_nth(TASKS, 4))
 def test_a_mistake_in_a_task_is_named(mistake, as_users_run):
     task, said = TASKS[mistake]
     with pytest.raises(ValueError, match=said):

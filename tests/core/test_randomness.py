@@ -172,7 +172,7 @@ def test_from_legacy_keys_the_same_is_drawn_as_from_typed_ones():
         small_training.assert_same(legacy, typed)
 
 
-@pytest.mark.parametrize("name", every_nth(TASKS, 4))
+@pytest.mark.parametrize("name", every_nth(TASKS, 8))
 def test_every_task_takes_legacy_keys(as_users_run, name):
     task = TASKS[name]()
     typed, legacy = (
@@ -206,7 +206,7 @@ def test_every_place_takes_sound_keys():
 
 
 @pytest.mark.parametrize("implementation", every_nth(UNSOUND, 2))
-@pytest.mark.parametrize("name", every_nth(TASKS, 2))
+@pytest.mark.parametrize("name", every_nth(TASKS, 4))
 def test_every_task_refuses_keys_of_unsound_generators(name, implementation):
     task = TASKS[name]()
     with pytest.raises(ValueError, match=f"got one of {implementation}"):

@@ -80,7 +80,7 @@ def test_every_task_with_rewards_runs_with_every_network(name, network, body):
     assert score_of(experiment.build_task()) == "reward" and experiment.build_model(key=KEY).policy.critic
 
 
-@pytest.mark.parametrize("name", every_nth(TASKS, 4))
+@pytest.mark.parametrize("name", every_nth(TASKS, 8))
 def test_its_settings_are_written_down_and_read_in_another_process(name, tmp_path):
     experiment = task_experiment(name)(n_members=3, seed=4)
     described = json.loads(json.dumps(describe_experiment(experiment)))

@@ -44,7 +44,7 @@ def test_validation_trials_are_like_those_of_training_always_the_same_and_finite
         assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(own.inputs))
 
 
-@pytest.mark.parametrize("name", every_nth(COGNITIVE_TASKS, 6))
+@pytest.mark.parametrize("name", every_nth(COGNITIVE_TASKS, 12))
 def test_the_networks_take_the_tasks(name):
     """Of each task one network, which is traced and not compiled."""
     network = ("gru", "tanh")[list(COGNITIVE_TASKS).index(name) % 2]
