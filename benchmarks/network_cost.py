@@ -9,11 +9,9 @@ medians of turns, in CPU time, on one core.
 """
 
 import argparse
+import functools
 import os
 import statistics
-import time
-from collections.abc import Callable
-from typing import Any
 
 if __name__ == "__main__":  # before JAX starts
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
@@ -21,15 +19,15 @@ if __name__ == "__main__":  # before JAX starts
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jax import Array
+from plain_training import KEY, N_TRIALS, Training, time_in_turns, time_popsim
+from plain_training import plain_training as train_plainly
 
 import popsim
-from popsim import networks, training
+from popsim import networks
 from popsim.networks import NETWORKS, build_network
 
-N_INPUTS, N_UNITS, N_OUTPUTS, N_TRIALS, N_STEPS, DT = 10, 64, 2, 64, 100, 0.01
-KEY = jax.random.key(0)
+N_INPUTS, N_UNITS, N_OUTPUTS, N_STEPS, DT = 10, 64, 2, 100, 0.01
 ALL_NETWORKS = (*NETWORKS, "fast weights")
 
 
@@ -72,70 +70,21 @@ def build_ensemble(name: str, n_members: int) -> popsim.NetworkModel:
     )
 
 
-def with_popsim(ensemble: popsim.NetworkModel, n_batches: int) -> float:
-    """CPU seconds of a training after it has been compiled."""
-    began = {}
-    training.TaskTrainer(training.adam(1e-3))(
-        Noise(),
-        ensemble,
-        n_batches,
-        N_TRIALS,
-        lambda model: model.network,
-        ensembled=True,
-        log_step=10**6,
-        disable_tqdm=True,
-        on_begin=lambda _: began.update(at=time.process_time()),
-        key=KEY,
-    )
-    return time.process_time() - began["at"]
+def plain_training(ensemble: popsim.NetworkModel, n_batches: int) -> Training:
+    """The training with plain JAX: a function, and its arguments for this number of batches."""
+    n_members = popsim.n_members(ensemble)
 
+    def draw(key: Array) -> Array:
+        return jax.random.normal(key, (n_members, N_TRIALS, N_STEPS, N_INPUTS))
 
-def plain_training(
-    ensemble: popsim.NetworkModel, n_batches: int
-) -> tuple[Callable[[Any, Array], Any], tuple[Any, Array]]:
-    """A training with plain JAX: a function, and its arguments for this number of batches."""
-    network = ensemble.network
-    learned, rest = eqx.partition(network, popsim.is_parameter(network))
-    optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(1e-3))
+    def loss_of_trial(network: networks.AbstractNetwork, inputs: Array) -> Array:
+        def step(hidden, row):
+            hidden = network.step(row, hidden, key=KEY)
+            return hidden, network.read_out(hidden)
 
-    def loss_of(learned, rest, inputs):
-        network = eqx.combine(learned, rest)
+        return jnp.mean(jax.lax.scan(step, network.init(key=KEY), inputs)[1] ** 2)
 
-        def of_trial(inputs):
-            def step(hidden, row):
-                hidden = network.step(row, hidden, key=KEY)
-                return hidden, network.read_out(hidden)
-
-            return jnp.mean(jax.lax.scan(step, network.init(key=KEY), inputs)[1] ** 2)
-
-        return jnp.mean(jax.vmap(of_trial)(inputs))
-
-    def batch(carry, key):
-        learned, slots = carry
-        n_members = popsim.n_members(ensemble)
-        inputs = jax.random.normal(key, (n_members, N_TRIALS, N_STEPS, N_INPUTS))
-        gradients = eqx.filter_vmap(eqx.filter_grad(loss_of))(learned, rest, inputs)
-        updates, slots = eqx.filter_vmap(optimizer.update)(gradients, slots, learned)
-        return (eqx.apply_updates(learned, updates), slots), None
-
-    def train(carry, keys):
-        return jax.lax.scan(batch, carry, keys)[0][0]
-
-    slots = eqx.filter_vmap(optimizer.init)(learned)
-    return train, ((learned, slots), jax.random.split(KEY, n_batches))
-
-
-def plain_program(ensemble: popsim.NetworkModel) -> Callable[[int], float]:
-    """A function that trains for some batches with plain JAX and returns the CPU seconds."""
-    loop = eqx.filter_jit(plain_training(ensemble, 1)[0])
-
-    def train(n_batches: int) -> float:
-        _, arguments = plain_training(ensemble, n_batches)
-        began = time.process_time()
-        jax.block_until_ready(eqx.filter(loop(*arguments), eqx.is_array))
-        return time.process_time() - began
-
-    return train
+    return train_plainly(ensemble, n_batches, draw, loss_of_trial)
 
 
 def main() -> None:
@@ -145,19 +94,14 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--networks", nargs="+", default=ALL_NETWORKS)
     arguments = parser.parse_args()
-    short, long = 2, 22
     print(f"{'network':14}{'popsim ms':>11}{'plain ms':>11}{'ratio':>8}   least to most")
     for name in arguments.networks:
         ensemble = build_ensemble(name, arguments.members)
-        plain = plain_program(ensemble)
-        for n_batches in (short, long):  # compiled for each number of batches
-            plain(n_batches)
-        pairs = []
-        for turn in range(arguments.turns + 1):
-            of_popsim = with_popsim(ensemble, long) - with_popsim(ensemble, short)
-            of_plain = plain(long) - plain(short)
-            if turn:
-                pairs.append((of_popsim / (long - short), of_plain / (long - short)))
+        pairs = time_in_turns(
+            functools.partial(time_popsim, Noise(), ensemble),
+            functools.partial(plain_training, ensemble),
+            arguments.turns,
+        )
         ratios = sorted(ours / theirs for ours, theirs in pairs)
         ours, theirs = (1e3 * statistics.median(times) for times in zip(*pairs, strict=True))
         print(
