@@ -5,7 +5,7 @@ import abc
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Int, Key
 
 from popsim._argument_shapes import check_kinds
 from popsim._checks import (
@@ -22,9 +22,9 @@ from popsim.randomness import key_of_seed, key_stream
 from popsim.schedules import LAST_BATCH
 from popsim.session import join_trials
 from popsim.task import AbstractTask
-from popsim.tasks.trial_parts import GoResponse, check_drawn, check_time_left
+from popsim.tasks.trial_parts import GO_CUE, GoResponse, check_drawn, check_time_left
 from popsim.trial import OutputTarget, Trial
-from popsim.trial_plan import TrialPlan
+from popsim.trial_plan import Epoch, TrialPlan
 from popsim.windows import Timeline
 
 BEFORE = -1
@@ -96,17 +96,46 @@ class AbstractBlocks(AbstractTask):
         first = jax.random.bernoulli(key_stream(key, "first kind")).astype(int)
         return jnp.where(block == 0, BEFORE, (first + block) % 2), trial - starts[block]
 
-    def target_before_feedback(self, timeline: Timeline, correct: Float[Array, "2"]) -> OutputTarget:
-        """Return the target of a response, which ends with the feedback."""
+    def plan_with_feedback(self, *epochs: Epoch) -> TrialPlan:
+        """Return the plan of one trial: `epochs`, then "decision" from the go cue, then "feedback"."""
+        return TrialPlan(
+            (*epochs, Epoch("decision", self.decision, event=GO_CUE), Epoch("feedback", event="feedback")),
+            duration=self.duration,
+            dt=self.dt,
+            catch_event=GO_CUE,
+            catch_probability=self.response.catch_probability,
+        )
+
+    def trial_with_feedback(
+        self,
+        timeline: Timeline,
+        inputs: dict[str, Array],
+        choice: Int[Array, ""],
+        conditions: dict[str, Array],
+    ) -> Trial:
+        """Return a trial whose correct choice, of two, is shown in the epoch "feedback".
+
+        That epoch does not count.
+
+        **Arguments:**
+
+        - `inputs`, `conditions`: those besides "fixation" and "feedback", "choice" and "catch".
+        """
+        correct, is_over = jax.nn.one_hot(choice, 2), timeline.in_epoch("feedback")
         target = self.response.target(timeline, correct)
-        is_over = timeline.in_epoch("feedback")
-        values = jnp.where(is_over[:, None], 0.0, target.values)
-        return OutputTarget(values, jnp.where(is_over, 0.0, target.counts))
-
-
-def feedback_input(timeline: Timeline, correct: Float[Array, "2"]) -> Float[Array, "time 2"]:
-    """Return an input that shows the correct choice, one-hot, in the epoch "feedback"."""
-    return jnp.where(timeline.in_epoch("feedback")[:, None], correct, 0.0)
+        return Trial(
+            init=(),
+            inputs={
+                "fixation": self.response.fixation(timeline),
+                "feedback": jnp.where(is_over[:, None], correct, 0.0),
+                **inputs,
+            },
+            targets=OutputTarget(
+                jnp.where(is_over[:, None], 0.0, target.values), jnp.where(is_over, 0.0, target.counts)
+            ),
+            timeline=timeline,
+            conditions=conditions | {"choice": choice, "catch": self.response.is_catch(timeline)},
+        )
 
 
 def _check_block_length(block_length: AbstractDistribution) -> None:

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from popsim._time_steps import HALF, step_at
@@ -56,3 +57,13 @@ def probability_of_steps(
 
     start = (n.astype(float) - HALF) * dt
     return (below(start + dt) - below(start)) / (1 - 2 * jax.scipy.stats.norm.cdf(-WIDEST))
+
+
+def table_of_steps(
+    intervals: Float[np.ndarray, " value"], weber_fraction: float, dt: float
+) -> Float[np.ndarray, "steps value"]:
+    """Return the probability of each number of time steps, from 0 to the largest, for each interval."""
+    last = int(np.ceil((1 + WIDEST * weber_fraction) * np.max(intervals) / dt)) + 1
+    with jax.enable_x64(True):
+        steps, values = jnp.arange(last + 1)[:, None], jnp.asarray(intervals)
+        return np.asarray(probability_of_steps(steps, values, weber_fraction, dt))

@@ -11,9 +11,9 @@ from popsim.distributions import AbstractDistribution, Choice, TruncatedExponent
 from popsim.loss import Loss
 from popsim.losses import OutputError
 from popsim.randomness import key_stream
-from popsim.tasks._blocks import BEFORE, AbstractBlocks, feedback_input
+from popsim.tasks._blocks import BEFORE, AbstractBlocks
 from popsim.tasks.decisions import check_coherence
-from popsim.tasks.trial_parts import GO_CUE, GoResponse, check_drawn, with_noise
+from popsim.tasks.trial_parts import GoResponse, check_drawn, stimulus_and_delay, with_noise
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch, TrialPlan
 
@@ -97,19 +97,8 @@ class BlockDecisions(AbstractBlocks):
     @property
     def plan(self) -> TrialPlan:
         """The plan of one trial of a session."""
-        return TrialPlan(
-            (
-                Epoch("fixation", self.fixation),
-                Epoch("stimulus", self.stimulus, event="stimulus on"),
-                Epoch("delay", self.delay, event="stimulus off"),
-                Epoch("decision", self.decision, event=GO_CUE),
-                Epoch("feedback", event="feedback"),
-            ),
-            duration=self.duration,
-            dt=self.dt,
-            catch_event=GO_CUE,
-            catch_probability=self.response.catch_probability,
-        )
+        shown = stimulus_and_delay(self.stimulus, self.delay)
+        return self.plan_with_feedback(Epoch("fixation", self.fixation), *shown)
 
     def draw_trial(self, kind: Int[Array, ""], position: Int[Array, ""], *, key: Key[Array, ""]) -> Trial:
         timeline = self.plan.draw(key=key_stream(key, "timeline"))
@@ -117,23 +106,8 @@ class BlockDecisions(AbstractBlocks):
         right_probability = jnp.where(kind == BEFORE, 0.5, of_block)
         side = jax.random.bernoulli(key_stream(key, "side"), right_probability).astype(int)
         contrast = self.contrast.sample(key=key_stream(key, "contrast"))
-        correct = jax.nn.one_hot(side, 2)
-        stimulus = jnp.broadcast_to(contrast * correct, (timeline.n_steps, 2))
+        stimulus = jnp.broadcast_to(contrast * jax.nn.one_hot(side, 2), (timeline.n_steps, 2))
         shown, noise_key = timeline.in_epoch("stimulus"), key_stream(key, "noise")
-        return Trial(
-            init=(),
-            inputs={
-                "fixation": self.response.fixation(timeline),
-                "stimulus": with_noise(stimulus, self.noise, shown, dt=self.dt, key=noise_key),
-                "feedback": feedback_input(timeline, correct),
-            },
-            targets=self.target_before_feedback(timeline, correct),
-            timeline=timeline,
-            conditions={
-                "contrast": contrast,
-                "choice": side,
-                "right probability": right_probability,
-                "trial in block": position,
-                "catch": self.response.is_catch(timeline),
-            },
-        )
+        inputs = {"stimulus": with_noise(stimulus, self.noise, shown, dt=self.dt, key=noise_key)}
+        conditions = {"contrast": contrast, "right probability": right_probability}
+        return self.trial_with_feedback(timeline, inputs, side, conditions | {"trial in block": position})

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import as_float_array, check_fraction, check_instance, check_positive, is_traced, kind_of
+from popsim._checks import as_float_array, check_fraction, check_instance, check_positive, is_traced
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, as_distribution
 from popsim.environment import AbstractEnvironment, Discrete, Observation, Outcome
@@ -17,7 +17,7 @@ from popsim.randomness import key_stream
 from popsim.tasks.choice_parts import AbstractChoices, last_choice, reward_loss
 from popsim.tasks.decisions import check_coherence
 from popsim.tasks.players import AbstractPlayer, Received, choice_of
-from popsim.tasks.trial_parts import check_drawn, sign_or_coin
+from popsim.tasks.trial_parts import check_drawn, sign_or_coin, values_of_choice
 
 __all__ = [
     "ChangingEnvironment",
@@ -203,11 +203,7 @@ def _right_of_evidence(evidence: Float[Array, " value"], task: ChangingEnvironme
 
 def _values_of(task: ChangingEnvironment) -> Float[Array, " value"]:
     check_instance("task", task, ChangingEnvironment, "a ChangingEnvironment")
-    if not isinstance(task.coherence, Choice):
-        raise ValueError(
-            f"`coherence` of `task` must be a Choice, whose values are known, got {kind_of(task.coherence)}."
-        )
-    return task.coherence.values
+    return values_of_choice(task, "coherence")
 
 
 def _hazard_of(task: ChangingEnvironment) -> Float[Array, ""]:

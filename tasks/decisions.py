@@ -25,6 +25,7 @@ from popsim.tasks.trial_parts import (
     check_time_left,
     nominal_values,
     sign_or_coin,
+    stimulus_and_delay,
     trials_of_conditions,
     with_noise,
 )
@@ -171,8 +172,7 @@ class PerceptualDecision(AbstractGoTask):
             raise ValueError(f"`n_streams` must be 1 or 2, got {self.n_streams}.")
 
     def epochs(self) -> tuple[Epoch, ...]:
-        shown = Epoch("stimulus", self.stimulus, event="stimulus on")
-        return shown, Epoch("delay", self.delay, event="stimulus off")
+        return stimulus_and_delay(self.stimulus, self.delay)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         return (self.coherence.sample(key=key_stream(key, "coherence")),)

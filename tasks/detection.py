@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import logsumexp
+from jax.scipy.special import logit, logsumexp
 from jax.scipy.stats import norm
 from jaxtyping import Array, Float, Key
 
@@ -21,7 +21,7 @@ from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, as_distribution
 from popsim.randomness import key_stream
 from popsim.tasks.decisions import AbstractGoTask
-from popsim.tasks.trial_parts import all_combinations
+from popsim.tasks.trial_parts import NO, YES, all_combinations, stimulus_and_delay
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch
 from popsim.windows import Timeline
@@ -34,8 +34,6 @@ __all__ = [
     "go_log_odds",
     "signal_log_odds",
 ]
-
-YES, NO = 0, 1
 
 
 def discrimination_accuracy(
@@ -54,13 +52,8 @@ def discrimination_accuracy(
     - `probability`: p, between 0 and 1.
     """
     d_prime, p = jnp.asarray(d_prime, float), jnp.asarray(probability, float)
-    shift = log_odds(p) / d_prime
+    shift = logit(p) / d_prime
     return p * norm.cdf(d_prime / 2 + shift) + (1 - p) * norm.cdf(d_prime / 2 - shift)
-
-
-def log_odds(probability: Float[Array, ""]) -> Float[Array, ""]:
-    """Return log(p / (1 - p))."""
-    return jnp.log(probability) - jnp.log1p(-probability)
 
 
 class DelayedGoNoGo(AbstractGoTask):
@@ -101,8 +94,7 @@ class DelayedGoNoGo(AbstractGoTask):
         check_fraction("go_probability", self.go_probability)
 
     def epochs(self) -> tuple[Epoch, ...]:
-        shown = Epoch("stimulus", self.stimulus, event="stimulus on")
-        return shown, Epoch("delay", self.delay, event="stimulus off")
+        return stimulus_and_delay(self.stimulus, self.delay)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         return (jax.random.bernoulli(key_stream(key, "go"), self.go_probability),)
@@ -131,7 +123,7 @@ def go_log_odds(task: DelayedGoNoGo, inputs: Mapping[str, Array]) -> Float[Array
     - `inputs`: the inputs of the trial.
     """
     no_go, go = task.dt * jnp.sum(inputs["stimulus"], axis=0)
-    return (go - no_go) / task.noise**2 + log_odds(task.go_probability)
+    return (go - no_go) / task.noise**2 + logit(task.go_probability)
 
 
 class SignalDetection(AbstractGoTask):
@@ -188,8 +180,7 @@ class SignalDetection(AbstractGoTask):
         return n_steps_in("signal", self.signal, self.dt)
 
     def epochs(self) -> tuple[Epoch, ...]:
-        shown = Epoch("stimulus", self.n_onsets * self.signal, event="stimulus on")
-        return shown, Epoch("delay", self.delay, event="stimulus off")
+        return stimulus_and_delay(self.n_onsets * self.signal, self.delay)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         is_there = jax.random.bernoulli(key_stream(key, "signal"), self.signal_probability)
@@ -231,7 +222,7 @@ def signal_log_odds(task: SignalDetection, inputs: Mapping[str, Array]) -> Float
     is_during = since_start // task.n_signal_steps == jnp.arange(task.n_onsets)[:, None]
     sums = task.dt * jnp.sum(jnp.where(is_during, stimulus, 0.0), axis=1)
     log_ratios = (task.amplitude * sums - task.amplitude**2 * task.signal / 2) / task.noise**2
-    return logsumexp(log_ratios) - jnp.log(task.n_onsets) + log_odds(task.signal_probability)
+    return logsumexp(log_ratios) - jnp.log(task.n_onsets) + logit(task.signal_probability)
 
 
 N_GRID = 2**14

@@ -22,6 +22,7 @@ from popsim.tasks.trial_parts import (
     check_time_left,
     even_directions,
     ring_activity,
+    stimulus_and_delay,
     trials_of_conditions,
     with_noise,
     wrap_angle,
@@ -257,8 +258,7 @@ class DirectionCategory(AbstractGoTask):
             )
 
     def epochs(self) -> tuple[Epoch, ...]:
-        shown = Epoch("stimulus", self.stimulus, event="stimulus on")
-        return shown, Epoch("delay", self.delay, event="stimulus off")
+        return stimulus_and_delay(self.stimulus, self.delay)
 
     def categories(self) -> Int[Array, " direction"]:
         """Return the category of each direction."""

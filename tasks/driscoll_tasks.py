@@ -8,9 +8,17 @@ import jax
 
 from popsim.distributions import Uniform
 from popsim.tasks.direction_codes import SineCode
-from popsim.tasks.ring_rules import Response, RingRule
+from popsim.tasks.ring_rules import RingRule
 from popsim.tasks.ring_task import RingTask
-from popsim.tasks.yang_tasks import compare, match_category, match_sample, select_rules
+from popsim.tasks.yang_tasks import (
+    compare,
+    go,
+    go_later,
+    match_category,
+    match_sample,
+    react,
+    select_rules,
+)
 
 __all__ = ["driscoll2024"]
 
@@ -66,12 +74,12 @@ def driscoll2024(
 def _rules() -> dict[str, RingRule]:
     """Return the rules in the order of the published code."""
     return {
-        "go": _go("pro"),
-        "rt-go": _reaction("pro"),
-        "delay-go": _delayed("pro"),
-        "anti": _go("anti"),
-        "rt-anti": _reaction("anti"),
-        "delay-anti": _delayed("anti"),
+        "go": go("pro", _go_durations()),
+        "rt-go": react("pro", _reaction_durations()),
+        "delay-go": go_later("pro", _delayed_durations()),
+        "anti": go("anti", _go_durations()),
+        "rt-anti": react("anti", _reaction_durations()),
+        "delay-anti": go_later("anti", _delayed_durations()),
         "delay-dm-1": _delayed_decision("1", "1"),
         "delay-dm-2": _delayed_decision("2", "2"),
         "context-delay-dm-1": _delayed_decision("both", "1"),
@@ -96,24 +104,21 @@ def _long() -> Uniform:
     return Uniform(0.2, 1.6)
 
 
-def _go(response: Response) -> RingRule:
-    durations = {"fixation": Uniform(0.3, 0.7), "stimulus 1": Uniform(0.2, 1.5), "response": _response()}
-    return RingRule(response, durations, first_shown=("stimulus 1", "response"))
+def _go_durations() -> dict[str, Any]:
+    return {"fixation": Uniform(0.3, 0.7), "stimulus 1": Uniform(0.2, 1.5), "response": _response()}
 
 
-def _reaction(response: Response) -> RingRule:
-    durations = {"fixation": Uniform(0.5, 2.5), "response": Uniform(0.3, 1.7)}
-    return RingRule(response, durations, first_shown="response", fixation_ends=False)
+def _reaction_durations() -> dict[str, Any]:
+    return {"fixation": Uniform(0.5, 2.5), "response": Uniform(0.3, 1.7)}
 
 
-def _delayed(response: Response) -> RingRule:
-    durations = {
+def _delayed_durations() -> dict[str, Any]:
+    return {
         "fixation": Uniform(0.3, 0.7),
         "stimulus 1": _long(),
         "delay 1": _long(),
         "response": _response(),
     }
-    return RingRule(response, durations, first_shown="stimulus 1")
 
 
 def _delayed_decision(rings: Any, relevant: Any) -> RingRule:

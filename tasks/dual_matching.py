@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.scipy.special import logit
 from jaxtyping import Array, Float, Int, Key
 
 from popsim._argument_shapes import check_kinds
@@ -15,9 +16,10 @@ from popsim.loss import Loss
 from popsim.losses import OutputError
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
-from popsim.tasks.detection import NO, YES, log_odds
 from popsim.tasks.matching import same_log_odds, shown_in_turn
 from popsim.tasks.trial_parts import (
+    NO,
+    YES,
     all_combinations,
     check_time_left,
     trials_of_conditions,
@@ -190,7 +192,7 @@ def dual_match_log_odds(task: DualDelayedMatchToSample, inputs: Mapping[str, Arr
     first = cue[jnp.argmax(jnp.any(cue != 0, axis=1))]
     cued = jnp.stack([first, 1 - first])
     of_samples, of_tests = cued @ evidence[0], jnp.sum(cued * evidence[1:], axis=1)
-    return same_log_odds(of_samples, of_tests) + log_odds(task.match_probability)
+    return same_log_odds(of_samples, of_tests) + logit(task.match_probability)
 
 
 def targets_in_epoch(trials: Trial, epoch: str) -> OutputTarget:

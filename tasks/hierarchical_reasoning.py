@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import as_float_array, check_fraction, check_instance, check_positive, is_traced, kind_of
+from popsim._checks import as_float_array, check_fraction, check_instance, check_positive, is_traced
 from popsim._plain_values import plain_number
 from popsim._time_steps import step_at
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform, as_distribution
@@ -15,13 +15,13 @@ from popsim.losses import OutputError
 from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
 from popsim.session import separate_trials
-from popsim.tasks._blocks import BEFORE, AbstractBlocks, feedback_input
-from popsim.tasks._interval_noise import probability_of_steps, steps_shown, widest_interval
+from popsim.tasks._blocks import BEFORE, AbstractBlocks
+from popsim.tasks._interval_noise import steps_shown, table_of_steps, widest_interval
+from popsim.tasks._production import pulses_at
 from popsim.tasks.ideal_blocks import second_kind_before
-from popsim.tasks.trial_parts import GO_CUE, GoResponse, check_drawn, sign_or_coin
+from popsim.tasks.trial_parts import GoResponse, check_drawn, sign_or_coin, values_of_choice
 from popsim.trial import Trial, check_trials, n_trials
 from popsim.trial_plan import Epoch, TrialPlan
-from popsim.windows import FromEvent
 
 __all__ = ["HierarchicalReasoning", "accuracy_with_rule", "rule_choices"]
 
@@ -111,18 +111,10 @@ class HierarchicalReasoning(AbstractBlocks):
         return self._plan(Constant(widest_interval(self.interval, self.weber_fraction)))
 
     def _plan(self, interval: AbstractDistribution) -> TrialPlan:
-        return TrialPlan(
-            (
-                Epoch("fixation", self.fixation),
-                Epoch("interval", interval, event="first flash"),
-                Epoch("wait", self.wait, event="second flash"),
-                Epoch("decision", self.decision, event=GO_CUE),
-                Epoch("feedback", event="feedback"),
-            ),
-            duration=self.duration,
-            dt=self.dt,
-            catch_event=GO_CUE,
-            catch_probability=self.response.catch_probability,
+        return self.plan_with_feedback(
+            Epoch("fixation", self.fixation),
+            Epoch("interval", interval, event="first flash"),
+            Epoch("wait", self.wait, event="second flash"),
         )
 
     def draw_trial(self, kind: Int[Array, ""], position: Int[Array, ""], *, key: Key[Array, ""]) -> Trial:
@@ -135,30 +127,11 @@ class HierarchicalReasoning(AbstractBlocks):
         side = jax.random.randint(key_stream(key, "side"), (), 0, 2)
         any_rule = jax.random.randint(key_stream(key, "rule"), (), 0, 2)
         choice = side ^ is_long ^ jnp.where(kind == BEFORE, any_rule, kind)
-        flashing = jnp.stack(
-            [FromEvent(f"{which} flash", duration=self.flash)(timeline) for which in ("first", "second")]
-        )
-        correct = jax.nn.one_hot(choice, 2)
-        return Trial(
-            init=(),
-            inputs={
-                "fixation": self.response.fixation(timeline),
-                "flashes": jnp.where(jnp.any(flashing, axis=0)[:, None], jax.nn.one_hot(side, 2), 0.0),
-                "feedback": feedback_input(timeline, correct),
-            },
-            targets=self.target_before_feedback(timeline, correct),
-            timeline=timeline,
-            conditions={
-                "interval": interval,
-                "shown interval": shown,
-                "is long": is_long.astype(bool),
-                "side": side,
-                "choice": choice,
-                "rule": kind,
-                "trial in block": position,
-                "catch": self.response.is_catch(timeline),
-            },
-        )
+        flashes = pulses_at(timeline, ("first flash", "second flash"), self.flash)
+        conditions = {"interval": interval, "shown interval": shown, "is long": is_long.astype(bool)}
+        conditions |= {"side": side, "rule": kind, "trial in block": position}
+        inputs = {"flashes": flashes * jax.nn.one_hot(side, 2)}
+        return self.trial_with_feedback(timeline, inputs, choice, conditions)
 
 
 def rule_choices(
@@ -218,17 +191,9 @@ def _probability_of_long(task: HierarchicalReasoning) -> Float[np.ndarray, " ste
 
 def _steps(task: HierarchicalReasoning) -> Float[np.ndarray, "steps value"]:
     """Return the probability of each number of time steps, from 0, for each interval."""
-    last = int(np.ceil(float(widest_interval(task.interval, task.weber_fraction)) / task.dt)) + 1
-    with jax.enable_x64(True):
-        values = jnp.asarray(np.asarray(_values_of(task), float))
-        steps = jnp.arange(last + 1)[:, None]
-        return np.asarray(probability_of_steps(steps, values, float(task.weber_fraction), task.dt))
+    return table_of_steps(np.asarray(_values_of(task), float), float(task.weber_fraction), task.dt)
 
 
 def _values_of(task: HierarchicalReasoning) -> Float[Array, " value"]:
     check_instance("task", task, HierarchicalReasoning, "a HierarchicalReasoning")
-    if not isinstance(task.interval, Choice):
-        raise ValueError(
-            f"`interval` of `task` must be a Choice, whose values are known, got {kind_of(task.interval)}."
-        )
-    return task.interval.values
+    return values_of_choice(task, "interval")

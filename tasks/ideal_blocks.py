@@ -6,11 +6,12 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from popsim._checks import check_fraction, check_instance, check_positive, kind_of
-from popsim.distributions import Choice, TruncatedExponential, Uniform
+from popsim.distributions import TruncatedExponential, Uniform
 from popsim.session import separate_trials
 from popsim.tasks._blocks import AbstractBlocks
 from popsim.tasks.block_priors import BlockDecisions
 from popsim.tasks.ideal_decisions import probability_of_right
+from popsim.tasks.trial_parts import values_of_choice
 from popsim.trial import Trial, check_trials, n_trials
 
 __all__ = ["accuracy_with_prior", "block_choices", "block_prior"]
@@ -139,11 +140,7 @@ def _right_by_stimulus(
 
 def _contrasts_of(task: BlockDecisions) -> Float[Array, " value"]:
     check_positive("noise", task.noise)
-    if not isinstance(task.contrast, Choice):
-        raise ValueError(
-            f"`contrast` of `task` must be a Choice, whose values are known, got {kind_of(task.contrast)}."
-        )
-    return task.contrast.values
+    return values_of_choice(task, "contrast")
 
 
 def accuracy_with_prior(

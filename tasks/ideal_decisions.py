@@ -1,17 +1,15 @@
 """The best players of decisions about noisy evidence."""
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import as_float_array, check_instance, kind_of
-from popsim.distributions import Choice
+from popsim._checks import as_float_array, check_instance
 from popsim.tasks.players import AbstractPlayer, Received, choice_of
 from popsim.tasks.timed_decisions import PostDecisionWager, ReactionTimeDecision
+from popsim.tasks.trial_parts import values_of_choice
 
 __all__ = [
     "DecisionBounds",
@@ -57,14 +55,6 @@ def _weights(
 ) -> Float[Array, "*axes value"]:
     log_odds = coherences * evidence[..., None] - coherences**2 * seconds[..., None] / 2
     return jax.nn.softmax(log_odds / noise**2, axis=-1)
-
-
-def _values_of(task: Any) -> Float[Array, " value"]:
-    if not isinstance(task.coherence, Choice):
-        raise ValueError(
-            f"`coherence` of `task` must be a Choice, whose values are known, got {kind_of(task.coherence)}."
-        )
-    return task.coherence.values
 
 
 class DecisionBounds(AbstractPlayer):
@@ -127,7 +117,7 @@ def optimal_decisions(task: ReactionTimeDecision) -> OptimalDecisions:
 
 
 def _bounds_and_reward(task: ReactionTimeDecision) -> tuple[Float[np.ndarray, " step"], float]:
-    values = np.asarray(_values_of(task), float)
+    values = np.asarray(values_of_choice(task, "coherence"), float)
     if not np.allclose(np.sort(values), np.sort(-values)):
         raise ValueError(f"`coherence` of `task` must be the same to both sides, got {values.tolist()}.")
     low, high = (float(bound) for bound in task.fixation.bounds())
@@ -179,7 +169,7 @@ class WagerObserver(AbstractPlayer):
     task: PostDecisionWager
 
     def __check_init__(self):
-        _values_of(self.task)
+        values_of_choice(self.task, "coherence")
 
     def init(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
         return jnp.zeros(()), jnp.zeros(())
@@ -190,7 +180,7 @@ class WagerObserver(AbstractPlayer):
         task, (evidence,) = self.task, received["evidence"]
         total = state[0] + task.dt * evidence
         seconds = state[1] + jnp.where(evidence != 0, task.dt, 0.0)  # noise is never zero
-        right = probability_of_right(total, seconds, _values_of(task), task.noise)
+        right = probability_of_right(total, seconds, values_of_choice(task, "coherence"), task.noise)
         side = LEFT + choice_of(right - 0.5, key=key)
         is_unsure = jnp.maximum(right, 1 - right) < task.sure_payoff
         action = jnp.where(is_unsure & (received["sure offer"][0] > 0), SURE, side)

@@ -1,14 +1,13 @@
 """The best estimate of an interval that was shown with noise, and how good it is."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from popsim._checks import check_instance, kind_of
-from popsim.distributions import Choice
-from popsim.tasks._interval_noise import probability_of_steps, widest_interval
+from popsim._checks import check_instance
+from popsim.tasks._interval_noise import probability_of_steps, table_of_steps
 from popsim.tasks.interval_production import OneTwoThreeGo
+from popsim.tasks.trial_parts import values_of_choice
 
 __all__ = ["estimate_interval", "interval_error"]
 
@@ -45,10 +44,7 @@ def interval_error(task: OneTwoThreeGo, *, n_intervals: int = 2) -> float:
     if n_intervals not in (0, 1, 2):
         raise ValueError(f"`n_intervals` must be 0, 1 or 2, got {n_intervals!r}.")
     values = np.asarray(_intervals_of(task), float)
-    last = int(np.ceil(float(widest_interval(task.interval, task.weber_fraction)) / task.dt)) + 1
-    with jax.enable_x64(True):
-        known = (jnp.asarray(values), float(task.weber_fraction), task.dt)
-        single = np.asarray(probability_of_steps(jnp.arange(last + 1)[:, None], *known))
+    single = table_of_steps(values, float(task.weber_fraction), task.dt)
     joint = np.ones((1, len(values))) / len(values)
     for _ in range(n_intervals):
         joint = (joint[:, None] * single[None]).reshape(-1, len(values))
@@ -59,8 +55,4 @@ def interval_error(task: OneTwoThreeGo, *, n_intervals: int = 2) -> float:
 
 def _intervals_of(task: OneTwoThreeGo) -> Float[Array, " value"]:
     check_instance("task", task, OneTwoThreeGo, "a OneTwoThreeGo")
-    if not isinstance(task.interval, Choice):
-        raise ValueError(
-            f"`interval` of `task` must be a Choice, whose values are known, got {kind_of(task.interval)}."
-        )
-    return task.interval.values
+    return values_of_choice(task, "interval")

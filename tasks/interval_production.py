@@ -31,7 +31,7 @@ from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
 from popsim.tasks._interval_noise import shortest_interval, steps_shown, widest_interval
-from popsim.tasks.timing import ramp_from
+from popsim.tasks._production import production_of, pulses_at
 from popsim.tasks.trial_parts import (
     check_drawn,
     check_time_left,
@@ -40,7 +40,7 @@ from popsim.tasks.trial_parts import (
 )
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch, TrialPlan
-from popsim.windows import NEVER, FromEvent, Timeline
+from popsim.windows import Timeline
 
 __all__ = ["CueSetGo", "OneTwoThreeGo"]
 
@@ -115,7 +115,7 @@ class CueSetGo(AbstractTask):
 
     def _trial(self, timeline: Timeline, interval: Float[Array, ""], *, key: Key[Array, ""]) -> Trial:
         cue = jnp.where(timeline.since("cue on"), interval, 0.0)
-        inputs = {"cue": cue[:, None], "set": _pulses(timeline, ("set",), self.pulse)}
+        inputs = {"cue": cue[:, None], "set": pulses_at(timeline, ("set",), self.pulse)}
         return _production_trial(timeline, "set", interval, self.overshoot, inputs)
 
 
@@ -219,15 +219,9 @@ class OneTwoThreeGo(AbstractTask):
         first: Float[Array, ""],
         second: Float[Array, ""],
     ) -> Trial:
-        inputs = {"pulses": _pulses(timeline, ("one", "two", "three"), self.pulse)}
+        inputs = {"pulses": pulses_at(timeline, ("one", "two", "three"), self.pulse)}
         shown = {"first shown": first, "second shown": second}
         return _production_trial(timeline, "three", interval, self.overshoot, inputs, shown)
-
-
-def _pulses(timeline: Timeline, events: tuple[str, ...], pulse: float) -> Float[Array, "time 1"]:
-    """Return an input that is 1 for `pulse` seconds after each of the events."""
-    during = [FromEvent(event, duration=pulse)(timeline) for event in events]
-    return jnp.any(jnp.stack(during), axis=0)[:, None].astype(float)
 
 
 def _check_production(task: Any, plan: TrialPlan, interval: AbstractDistribution) -> None:
@@ -252,16 +246,11 @@ def _production_trial(
     conditions: dict[str, Array] | None = None,
 ) -> Trial:
     """Return a trial in which the output ramps to 1 from the event `start` on, over the interval in s."""
-    n_production = step_at(interval, timeline.dt)
-    happens = timeline.happens(start)
-    go = jnp.where(happens, timeline.events[start] + n_production, NEVER)
-    timeline = Timeline(
-        timeline.dt, timeline.n_steps, epochs=timeline.epochs, events=timeline.events | {"go": go}
-    )
+    timeline, ramp = production_of(timeline, start, step_at(interval, timeline.dt), overshoot)
     return Trial(
         init=(),
         inputs=inputs,
-        targets=ramp_from(timeline, start, n_production, overshoot),
+        targets=ramp,
         timeline=timeline,
-        conditions={"interval": interval, **(conditions or {}), "catch": ~happens},
+        conditions={"interval": interval, **(conditions or {}), "catch": ~timeline.happens(start)},
     )

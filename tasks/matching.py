@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import logsumexp
+from jax.scipy.special import logit, logsumexp
 from jax.scipy.stats import norm
 from jaxtyping import Array, Bool, Float, Key
 
@@ -14,8 +14,8 @@ from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, as_distribution
 from popsim.randomness import key_stream
 from popsim.tasks.decisions import AbstractGoTask
-from popsim.tasks.detection import NO, YES, log_odds
-from popsim.tasks.trial_parts import all_combinations
+from popsim.tasks.memory import sample_and_test
+from popsim.tasks.trial_parts import NO, YES, all_combinations
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch
 from popsim.windows import Timeline
@@ -123,11 +123,7 @@ class DelayedMatchToCategory(AbstractGoTask):
         check_fraction("match_probability", self.match_probability)
 
     def epochs(self) -> tuple[Epoch, ...]:
-        return (
-            Epoch("sample", self.sample, event="sample on"),
-            Epoch("delay", self.delay, event="sample off"),
-            Epoch("test", self.test, event="test on"),
-        )
+        return sample_and_test(self.sample, self.delay, self.test)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         n_each = self.n_directions // 2
@@ -199,7 +195,7 @@ def category_match_log_odds(task: DelayedMatchToCategory, inputs: Mapping[str, A
     """
     stimulus = inputs["stimulus"]
     totals = task.dt * (shown_in_turn(stimulus, 2).astype(stimulus.dtype) @ stimulus)
-    return same_log_odds(*category_log_odds(task, totals)) + log_odds(task.match_probability)
+    return same_log_odds(*category_log_odds(task, totals)) + logit(task.match_probability)
 
 
 class DelayedPairedAssociation(AbstractGoTask):
@@ -284,4 +280,4 @@ def association_log_odds(task: DelayedPairedAssociation, inputs: Mapping[str, Ar
     stimulus = inputs["stimulus"]
     first, second = task.dt * (shown_in_turn(stimulus, 2).astype(stimulus.dtype) @ stimulus)
     evidence = (first[0] - first[1]) / task.noise**2, (second[2] - second[3]) / task.noise**2
-    return same_log_odds(*evidence) + log_odds(task.go_probability)
+    return same_log_odds(*evidence) + logit(task.go_probability)

@@ -22,7 +22,7 @@ from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.per_member import is_per_member
 from popsim.randomness import key_stream
 from popsim.tasks.decisions import AbstractGoTask
-from popsim.tasks.trial_parts import all_combinations, ring_activity
+from popsim.tasks.trial_parts import NO, YES, all_combinations, ring_activity, stimulus_and_delay
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch
 from popsim.windows import Timeline
@@ -75,8 +75,7 @@ class DelayedResponse(AbstractGoTask):
         check_fraction("anti_probability", self.anti_probability)
 
     def epochs(self) -> tuple[Epoch, ...]:
-        shown = Epoch("stimulus", self.stimulus, event="stimulus on")
-        return shown, Epoch("delay", self.delay, event="stimulus off")
+        return stimulus_and_delay(self.stimulus, self.delay)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         is_anti = jax.random.bernoulli(key_stream(key, "rule"), self.anti_probability)
@@ -102,7 +101,15 @@ class DelayedResponse(AbstractGoTask):
         )
 
 
-YES, NO = 0, 1
+def sample_and_test(
+    sample: AbstractDistribution, delay: AbstractDistribution, test: AbstractDistribution
+) -> tuple[Epoch, ...]:
+    """Return the epochs "sample", "delay" and "test" of these durations, in seconds."""
+    return (
+        Epoch("sample", sample, event="sample on"),
+        Epoch("delay", delay, event="sample off"),
+        Epoch("test", test, event="test on"),
+    )
 
 
 class DelayedMatchToSample(AbstractGoTask):
@@ -163,11 +170,7 @@ class DelayedMatchToSample(AbstractGoTask):
         check_fraction("match_probability", self.match_probability)
 
     def epochs(self) -> tuple[Epoch, ...]:
-        return (
-            Epoch("sample", self.sample, event="sample on"),
-            Epoch("delay", self.delay, event="sample off"),
-            Epoch("test", self.test, event="test on"),
-        )
+        return sample_and_test(self.sample, self.delay, self.test)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         sample = jax.random.randint(key_stream(key, "sample"), (), 0, self.n_directions)

@@ -9,13 +9,20 @@ from jax.scipy.special import logsumexp
 from jax.scipy.stats import norm
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import as_float_array, check_positive, is_traced, kind_of, short_repr
+from popsim._checks import as_float_array, check_positive, is_traced, short_repr
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, as_distribution
 from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
 from popsim.tasks.decisions import AbstractGoTask
-from popsim.tasks.trial_parts import all_combinations, check_drawn, nominal_values, sign_or_coin
+from popsim.tasks.trial_parts import (
+    all_combinations,
+    check_drawn,
+    nominal_values,
+    sign_or_coin,
+    stimulus_and_delay,
+    values_of_choice,
+)
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch
 from popsim.windows import Timeline
@@ -81,8 +88,7 @@ class MultisensoryIntegration(AbstractGoTask):
             )
 
     def epochs(self) -> tuple[Epoch, ...]:
-        shown = Epoch("stimulus", self.stimulus, event="stimulus on")
-        return shown, Epoch("delay", self.delay, event="stimulus off")
+        return stimulus_and_delay(self.stimulus, self.delay)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         modality = jax.random.randint(key_stream(key, "modality"), (), 0, len(IS_SHOWN))
@@ -121,11 +127,8 @@ def multisensory_log_odds(task: MultisensoryIntegration, inputs: Mapping[str, Ar
     - `task`: the task, with noise in both streams, whose rate is a `Choice`.
     - `inputs`: the inputs of the trial.
     """
-    if not isinstance(task.rate, Choice):
-        raise ValueError(
-            f"`rate` of `task` must be a Choice, whose values are known, got {kind_of(task.rate)}."
-        )
-    stimulus, values = inputs["stimulus"], task.rate.values / task.boundary - 1
+    values = values_of_choice(task, "rate") / task.boundary - 1
+    stimulus = inputs["stimulus"]
     reliability = 1 / task.noise**2
     total = task.dt * jnp.sum(jnp.sum(stimulus, axis=0) * reliability)
     is_shown = (stimulus != 0).astype(stimulus.dtype)  # noise is never zero

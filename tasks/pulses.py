@@ -23,7 +23,7 @@ from popsim.distributions import AbstractDistribution, Choice, Uniform, as_distr
 from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
 from popsim.tasks.decisions import AbstractGoTask
-from popsim.tasks.trial_parts import check_drawn, nominal_values, sign_or_coin
+from popsim.tasks.trial_parts import check_drawn, nominal_values, sign_or_coin, stimulus_and_delay
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch
 from popsim.windows import Timeline
@@ -120,8 +120,7 @@ class PulseDecision(AbstractPulses):
             )
 
     def epochs(self) -> tuple[Epoch, ...]:
-        shown = Epoch("stimulus", self.n_bins * self.bin_duration, event="stimulus on")
-        return shown, Epoch("delay", self.delay, event="stimulus off")
+        return stimulus_and_delay(self.n_bins * self.bin_duration, self.delay)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         return (jax.random.bernoulli(key_stream(key, "side")),)
@@ -202,8 +201,7 @@ class PoissonClicks(AbstractPulses):
             )
 
     def epochs(self) -> tuple[Epoch, ...]:
-        shown = Epoch("stimulus", self.stimulus, event="stimulus on")
-        return shown, Epoch("delay", self.delay, event="stimulus off")
+        return stimulus_and_delay(self.stimulus, self.delay)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         return (self.log_ratio.sample(key=key_stream(key, "log ratio")),)

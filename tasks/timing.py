@@ -3,7 +3,7 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Float, Int, Key
 
 from popsim._argument_shapes import check_fields
 from popsim._checks import (
@@ -22,6 +22,7 @@ from popsim.losses import OutputError
 from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
+from popsim.tasks._production import production_of, pulses_at
 from popsim.tasks.trial_parts import (
     AbstractFixedTimes,
     all_combinations,
@@ -32,7 +33,7 @@ from popsim.tasks.trial_parts import (
 )
 from popsim.trial import OutputTarget, Trial
 from popsim.trial_plan import Epoch, TrialPlan
-from popsim.windows import NEVER, FromEvent, Timeline
+from popsim.windows import Timeline
 
 __all__ = ["ReadySetGo", "SineGeneration"]
 
@@ -152,18 +153,14 @@ class ReadySetGo(AbstractTask):
         measured = self.dt * jnp.where(is_catch, 1, set_ - ready).astype(float)
         interval = jnp.where(is_catch, measured, measured - error)
         n_production = step_at(gain * interval, self.dt)
-        go = jnp.where(is_catch, NEVER, set_ + n_production)
-        timeline = Timeline(
-            self.dt, timeline.n_steps, epochs=timeline.epochs, events=timeline.events | {"go": go}
-        )
-        pulses = self._pulse(timeline, "ready") | self._pulse(timeline, "set")
+        timeline, ramp = production_of(timeline, "set", n_production, self.overshoot)
         return Trial(
             init=(),
             inputs={
-                "pulses": pulses[:, None].astype(float),
+                "pulses": pulses_at(timeline, ("ready", "set"), self.pulse),
                 "gain": jnp.broadcast_to(gain, (timeline.n_steps, 1)),
             },
-            targets=ramp_from(timeline, "set", n_production, self.overshoot),
+            targets=ramp,
             timeline=timeline,
             conditions={
                 "interval": jnp.where(is_catch, jnp.nan, interval),
@@ -173,9 +170,6 @@ class ReadySetGo(AbstractTask):
                 "catch": is_catch,
             },
         )
-
-    def _pulse(self, timeline: Timeline, event: str) -> Bool[Array, " time"]:
-        return FromEvent(event, duration=self.pulse)(timeline)
 
 
 class SineGeneration(AbstractFixedTimes):
@@ -237,20 +231,3 @@ class SineGeneration(AbstractFixedTimes):
             timeline=Timeline(self.dt, self.n_steps, epochs={"oscillation": jnp.array([0, self.n_steps])}),
             conditions={"frequency": frequency},
         )
-
-
-def ramp_from(timeline: Timeline, start: str, n_production: Int[Array, ""], overshoot: float) -> OutputTarget:
-    """Return a target that ramps from 0 at an event to 1 after `n_production` steps, and a bit further.
-
-    **Arguments:**
-
-    - `timeline`: of the trial.
-    - `start`: the event; without it the target is 0 throughout.
-    - `n_production`: the time steps from the event until 1.
-    - `overshoot`: the continuation, as a fraction of them. Later time steps do not count.
-    """
-    steps = jnp.arange(timeline.n_steps)
-    since = jnp.maximum(steps - timeline.events[start], 0).astype(float)
-    ramp = since / jnp.maximum(n_production, 1).astype(float)
-    counts = (ramp <= 1 + overshoot + 1e-6).astype(float)
-    return OutputTarget(ramp[:, None], counts, is_choice=False)

@@ -16,6 +16,7 @@ from popsim._checks import (
     check_non_negative,
     check_positive,
     check_positive_int,
+    kind_of,
     n_steps_in,
 )
 from popsim._compiled import jit, jit_fast_compile
@@ -214,6 +215,15 @@ def nominal_values(distribution: AbstractDistribution, n: int = 5) -> Float[Arra
     return jax.vmap(lambda key: distribution.sample(key=key))(keys)
 
 
+def values_of_choice(task: Any, name: str) -> Float[Array, "value ..."]:
+    """Return the values of a distribution of a task; raise `ValueError` unless it is a `Choice`."""
+    if not isinstance(drawn := getattr(task, name), Choice):
+        raise ValueError(
+            f"`{name}` of `task` must be a Choice, whose values are known, got {kind_of(drawn)}."
+        )
+    return drawn.values
+
+
 def all_combinations(*sizes: int) -> tuple[Int[Array, " combination"], ...]:
     """Return one index array per size, covering all combinations; the last index varies fastest."""
     return tuple(jnp.asarray(index.ravel()) for index in np.indices(sizes))
@@ -299,7 +309,17 @@ def sign_or_coin(evidence: Float[Array, ""], *, key: Key[Array, ""]) -> Int[Arra
     return jnp.where(evidence == 0, coin, evidence > 0).astype(int)
 
 
+def stimulus_and_delay(
+    stimulus: AbstractDistribution | float, delay: AbstractDistribution
+) -> tuple[Epoch, Epoch]:
+    """Return the epochs "stimulus" and "delay" of these durations, in seconds."""
+    return Epoch("stimulus", stimulus, event="stimulus on"), Epoch("delay", delay, event="stimulus off")
+
+
 GO_CUE = "go cue"
+
+YES, NO = 0, 1
+"""The outputs of tasks that ask whether something is so."""
 
 
 class GoResponse(eqx.Module):

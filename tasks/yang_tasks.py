@@ -93,12 +93,12 @@ def _rules() -> dict[str, RingRule]:
     """Return the rules in the order of the published code."""
     weak, strong = Choice([0.01, 0.02, 0.04, 0.08]), Choice([0.08, 0.16, 0.32])
     return {
-        "go": _go("pro"),
-        "rt-go": _reaction("pro"),
-        "delay-go": _delayed("pro"),
-        "anti": _go("anti"),
-        "rt-anti": _reaction("anti"),
-        "delay-anti": _delayed("anti"),
+        "go": go("pro", _go_durations()),
+        "rt-go": react("pro", _reaction_durations()),
+        "delay-go": go_later("pro", _delayed_durations()),
+        "anti": go("anti", _go_durations()),
+        "rt-anti": react("anti", _reaction_durations()),
+        "delay-anti": go_later("anti", _delayed_durations()),
         **{name: _decision(rings, relevant, weak) for name, rings, relevant in _decisions("dm")},
         **{
             name: _delayed_decision(rings, relevant, strong)
@@ -122,24 +122,36 @@ def _decisions(kind: str) -> list[tuple[str, Rings, Any]]:
     ]
 
 
-def _go(response: Response) -> RingRule:
-    durations = {"fixation": Uniform(0.3, 0.7), "stimulus 1": Uniform(0.5, 1.5), "response": RESPONSE}
-    return RingRule(response, durations, first_shown=("stimulus 1", "response"))
+def go(response: Response, durations: Mapping[str, Any]) -> RingRule:
+    """Return a rule to respond by a stimulus that stays, when the fixation input ends."""
+    return RingRule(response, dict(durations), first_shown=("stimulus 1", "response"))
 
 
-def _reaction(response: Response) -> RingRule:
-    durations = {"fixation": Uniform(0.5, 2.5), "response": RESPONSE}
-    return RingRule(response, durations, first_shown="response", fixation_ends=False)
+def react(response: Response, durations: Mapping[str, Any]) -> RingRule:
+    """Return a rule to respond by a stimulus as soon as it is shown."""
+    return RingRule(response, dict(durations), first_shown="response", fixation_ends=False)
 
 
-def _delayed(response: Response) -> RingRule:
-    durations = {
+def go_later(response: Response, durations: Mapping[str, Any]) -> RingRule:
+    """Return a rule to respond by a stimulus that is gone when the fixation input ends."""
+    return RingRule(response, dict(durations), first_shown="stimulus 1")
+
+
+def _go_durations() -> dict[str, Any]:
+    return {"fixation": Uniform(0.3, 0.7), "stimulus 1": Uniform(0.5, 1.5), "response": RESPONSE}
+
+
+def _reaction_durations() -> dict[str, Any]:
+    return {"fixation": Uniform(0.5, 2.5), "response": RESPONSE}
+
+
+def _delayed_durations() -> dict[str, Any]:
+    return {
         "fixation": Choice([0.3, 0.5, 0.7]),
         "stimulus 1": Choice(SHORT),
         "delay 1": Choice(DELAYS),
         "response": RESPONSE,
     }
-    return RingRule(response, durations, first_shown="stimulus 1")
 
 
 def _decision(rings: Rings, relevant: Any, coherence: AbstractDistribution) -> RingRule:
