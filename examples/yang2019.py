@@ -26,6 +26,7 @@ from command_line import parse_options
 from figures.yang2019 import NetworkAnalysis, draw_figure
 from gates import Row, at_least_row, exit_code, negative_controls, print_table
 from popsim.analysis.neural_activity import UnitClusters, cluster_units, task_variance
+from popsim.networks import LeakyRNN
 from popsim.tasks import RingTask, yang2019
 from yang2019_networks import build_ensemble, has_weights, load_trained
 
@@ -98,6 +99,7 @@ def rates_by_rule(ensemble: popsim.NetworkModel) -> dict[str, Rates]:
     trials = task.validation_trials()
     quiet = popsim.without_noise(ensemble)
     states = popsim.evaluate_ensemble(quiet, task, trials=trials, key=jax.random.key(0)).states
+    assert isinstance(ensemble.network, LeakyRNN)
     rates = np.asarray(ensemble.network.nonlinearity(states.network.hidden))
     ends = {name: np.asarray(bounds)[:, 1] for name, bounds in trials.timeline.epochs.items()}
     rule, found = np.asarray(trials.conditions["rule"]), {}
@@ -302,7 +304,7 @@ def main() -> int:
     found = {kind: analysis.clusters for kind, analysis in analyses.items()}
     permuted = permuted_clusters(analyses["softplus"].variance, popsim.key_stream(key, "permuted"))
     clusters = found["softplus"]
-    groups = units_by_cluster(clusters, softplus.network.bias.shape[-1])
+    groups = units_by_cluster(clusters, len(analyses["softplus"].variance))
     of_lesions = popsim.key_stream(key, "lesions")
     harm = harm_of_lesions(softplus, task, groups, of_lesions)
     random_harms = [

@@ -56,7 +56,7 @@ def draw_figure(
     softplus = analyses["softplus"]
     with figure_style():
         figure = plt.figure(figsize=(7.4, 5.4), layout="constrained")
-        top, bottom = figure.subfigures(2, 1, height_ratios=[1.25, 1])
+        (top,), (bottom,) = figure.subfigures(2, 1, squeeze=False, height_ratios=[1.25, 1])
         by_rule = top.subplots(1, 3, sharey=True, width_ratios=[0.8, 1.3, 1.1])
         draw_performance(by_rule[0], analyses, rules)
         draw_units(by_rule[1], softplus.clusters)
