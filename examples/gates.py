@@ -72,6 +72,11 @@ def upper_bound_row(condition: str, member: str, value: float, bound: float) -> 
     return Row(condition, member, value, bound, gate=(0.0, 1.0))
 
 
+def at_least_row(condition: str, member: int | str, value: float, least: float) -> Row:
+    """A number that has to be at least as large as another."""
+    return Row(condition, str(member), value, least, gate=(1.0, np.inf))
+
+
 def cost_rows(
     condition: str, costs: np.ndarray, optimum: float, highest: float, gate_members: bool
 ) -> list[Row]:

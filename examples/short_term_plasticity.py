@@ -23,7 +23,7 @@ from jaxtyping import Array, Float, Key, PyTree
 import popsim
 from command_line import parse_options
 from figures.short_term_plasticity import Memories, draw_figure
-from gates import Row, exit_code, negative_controls, print_table
+from gates import Row, at_least_row, exit_code, negative_controls, print_table
 from popsim.analysis.neural_activity import decode_condition
 from popsim.losses import CrossEntropy
 from popsim.networks import AbstractNetwork, LeakyRNN, LeakyState, ShortTermPlasticity
@@ -193,11 +193,6 @@ def remember(ensemble: popsim.NetworkModel, seed: int) -> Memories:
         end=test_on // 2 - 1,
         accuracies=exchanged_accuracies(ensemble, states.hidden, trials, test_on, seed),
     )
-
-
-def at_least_row(condition: str, member: int | str, value: float, least: float) -> Row:
-    """A number that has to be at least as large as another."""
-    return Row(condition, str(member), value, least, gate=(1.0, np.inf))
 
 
 def accuracy_rows(kind: str, memories: Memories) -> list[Row]:

@@ -20,7 +20,7 @@ from jaxtyping import Array, Key
 import popsim
 from command_line import parse_options
 from figures.two_step import draw_figure
-from gates import Row, exit_code, negative_controls, print_table
+from gates import Row, at_least_row, exit_code, negative_controls, print_table
 from popsim.losses import Entropy, PolicyGradient, ValueRegression
 from popsim.policies import Categorical
 from popsim.randomness import key_stream
@@ -102,11 +102,6 @@ def choose(ensemble: popsim.NetworkModel, key: Key[Array, ""]) -> list[Sessions]
         Sessions(*values)
         for values in zip(actions[..., ::2], stages[..., ::2], rewards[..., 1::2], strict=True)
     ]
-
-
-def at_least_row(condition: str, member: int | str, value: float, least: float) -> Row:
-    """A number that has to be at least as large as another."""
-    return Row(condition, str(member), value, least, gate=(1.0, np.inf))
 
 
 def interaction_row(name: str, member: int | str, sessions: Sessions) -> Row:

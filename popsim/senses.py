@@ -198,7 +198,7 @@ def network_input_names(
     - `channels`: the senses of the body, by name.
     """
     check_trials("trials", trials)
-    trials = separate_trials(trials)
+    trials = eqx.filter_eval_shape(separate_trials, trials)  # only shapes are needed
     if (plant is None) != (channels is None):
         raise ValueError("`plant` and `channels` must be given together, or none of them.")
     if plant is not None and not isinstance(trials.init, HandState):

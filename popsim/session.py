@@ -12,7 +12,7 @@ from popsim._modules import replace_fields
 from popsim.trial import SessionTrials, Trial, check_trials, is_stacked, n_trials
 from popsim.windows import Timeline
 
-__all__ = ["join_trials", "separate_trials"]
+__all__ = ["join_trials", "separate_trials", "split_time"]
 
 CARRIED = ("environment", "hidden")
 

@@ -38,8 +38,18 @@ DOCUMENTS = [
     "CONTRIBUTING.md",
     *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md"))),
 ]
-COMING_FROM = [document for document in DOCUMENTS if document.startswith("docs/coming_from/")]
-LIBRARY_PAGES = ["README.md", "docs/start/ten_minutes.md", "docs/how_to/extending.md", "docs/how_to/tasks.md"]
+COMING_FROM = [
+    document
+    for document in DOCUMENTS
+    if document.startswith("docs/coming_from/") and "```python" in (ROOT / document).read_text()
+]
+LIBRARY_PAGES = [
+    "README.md",
+    "docs/start/ten_minutes.md",
+    "docs/how_to/extending.md",
+    "docs/how_to/reinforcement_learning.md",
+    "docs/how_to/tasks.md",
+]
 TRAINED = [*LIBRARY_PAGES, *COMING_FROM]
 TRACED_IN_SHORT = ["README.md"]
 EXPERIMENTS_FROM_TRAINING = ("force_field", "fixed_points", "learning_rule", "fit_a_recording")
@@ -50,6 +60,15 @@ pytestmark = pytest.mark.skipif(
 
 def code_blocks(document: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
+
+
+def test_the_code_of_every_page_is_run_by_a_test():
+    """But of those that show a few lines of a longer program."""
+    folders = ("concepts", "coming_from", "analysis", "tutorials", "experiments", "how_to/recipes")
+    listed = Path(__file__).read_text()
+    pages = [page for page in DOCUMENTS if code_blocks(page) and f'"{page}"' not in listed]
+    alone = [page for page in pages if not page.startswith(tuple(f"docs/{folder}/" for folder in folders))]
+    assert sorted(Path(page).stem for page in alone) == ["engine", "performance", "scale"]
 
 
 def test_the_code_about_bodies_runs():
@@ -177,6 +196,24 @@ def test_the_code_of_a_concept_prints_what_its_comments_say(page, capsys):
     printed = capsys.readouterr().out.splitlines()
     for expected in re.findall(r"print\(.*\)  # ([(\[][^a-z]*?[)\]])", code):
         assert expected in printed, expected
+
+
+@pytest.mark.slow
+@pytest.mark.full  # in short: the same code, traced
+def test_an_arm_learns_from_reward_alone():
+    """The page as it stands; without learning the hand ends about as far away as the targets, 10 cm."""
+    scope = {}
+    code = "\n".join(code_blocks("docs/how_to/reinforcement_learning.md"))
+    with jax.numpy_dtype_promotion("standard"):  # as users have it
+        exec(compile(code, "reinforcement_learning.md", "exec"), scope)
+        start = popsim.make_ensemble(scope["build_arm"], 2, key=jax.random.key(0))
+        untrained = popsim.evaluate_ensemble(start, scope["paid_reaches"], key=jax.random.key(2))
+    assert np.all(scope["misses"] < 0.005)
+    costs = {
+        name: of.losses.terms["minus reward"].mean(1)
+        for name, of in (("start", untrained), ("end", scope["evaluation"]))
+    }
+    assert np.all(costs["start"] > 3 * costs["end"])
 
 
 def run_code(document):

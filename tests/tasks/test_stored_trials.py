@@ -422,3 +422,12 @@ def test_arrays_that_do_not_fit_are_refused(as_users_run, options, message):
     with pytest.raises(ValueError, match=message):
         task_of(**options)
     assert jnp.all(task_of(targets=NAN_INSIDE, mask=~np.isnan(NAN_INSIDE)).targets.values[4, 3, 1] == 0)
+
+
+def test_numbers_below_zero_are_no_spike_counts():
+    likelihood = 1.0 * losses.SpikeCountLikelihood(units=range(4))
+    counts = changed(np.abs(np.round(RATES)), (2, 3, 1), -1.0)
+    with pytest.raises(ValueError, match=r"`recordings\['spikes'\]` must be spike counts .*, got -1"):
+        task_of(recordings={"spikes": counts}, loss=likelihood)
+    ignored = RecordedActivity(counts, counts.min(axis=2, keepdims=True) >= 0)
+    assert validation_trials(task_of(recordings={"spikes": ignored}, loss=likelihood)).recordings
