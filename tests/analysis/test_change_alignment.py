@@ -71,6 +71,7 @@ class SameTrials(small_training.RunningSum):
         return jax.vmap(lambda key: self.trial(batch=0, key=key))(jax.random.split(jax.random.key(0), 4))
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_training_by_gradient_descent_on_all_trials_is_aligned():
     ensemble = popsim.without_noise(popsim.make_ensemble(small_training.build, 2, key=jax.random.key(1)))

@@ -6,6 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sample_trials import few_trials
+from short_form import every_nth
 from small_tasks import Choose
 
 from popsim.analysis import figures
@@ -179,7 +180,7 @@ def test_every_figure_is_here():
 
 
 @pytest.mark.parametrize("order", [1, -1], ids=["larger", "smaller"])
-@pytest.mark.parametrize("name", GIVEN)
+@pytest.mark.parametrize("name", every_nth(GIVEN, 4))
 def test_what_is_drawn_later_and_before_is_in_view(name, order):
     figure, ax = plt.subplots()
     for size, n_points in ((1, 4), (3, 8))[::order]:

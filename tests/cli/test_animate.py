@@ -75,6 +75,7 @@ def test_what_the_run_does_not_have_is_refused(words, named, run, tmp_path, caps
     assert named in said and not any(tmp_path.iterdir())
 
 
+@pytest.mark.full
 def test_a_run_without_a_body_is_refused(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(EXPERIMENTS, "sum", Sum)
     run_experiment(

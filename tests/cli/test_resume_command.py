@@ -85,6 +85,7 @@ def test_another_run_is_refused_by_the_name_of_what_differs(tmp_path, capsys):
     assert {path for path, at in modified(tmp_path).items() if at != before[path]} == {tmp_path / "run.json"}
 
 
+@pytest.mark.full
 def test_an_experiment_that_is_not_registered_is_resumed_too(tmp_path, monkeypatch):
     stop_early(tmp_path)
     monkeypatch.delitem(EXPERIMENTS, "sum")

@@ -35,6 +35,7 @@ def texts(ax):
     return [text.get_text() for text in ax.texts]
 
 
+@pytest.mark.full
 def test_a_choice_has_its_signals_epochs_and_events(draw):
     trials = few_trials(Choose())
     axes = draw(trials)
@@ -60,6 +61,7 @@ def test_an_event_is_a_line_where_it_comes(draw):
         np.testing.assert_allclose(upright, 0.02 * steps[steps < 20], atol=1e-6)
 
 
+@pytest.mark.full
 def test_reaches_are_drawn_with_units_and_interventions_as_bars(draw):
     trials = few_trials(pushed_reaches(popsim.plants.PointMass()))
     axes = draw(trials)
@@ -73,6 +75,7 @@ def test_reaches_are_drawn_with_units_and_interventions_as_bars(draw):
             np.testing.assert_allclose(bars[0].get_extents().intervalx, [0.1, 0.15], atol=1e-6)
 
 
+@pytest.mark.full
 def test_the_conditions_of_the_library_have_units(draw):
     (ax, *_), *_ = draw(few_trials(TASKS["tracking"]()))
     assert re.fullmatch(r"mean speed 0\.\d+ m/s", ax.get_title().replace("\xa0", " "))
@@ -135,6 +138,7 @@ def test_tasks_are_found_by_their_name_or_by_that_of_an_experiment(monkeypatch):
     assert isinstance(find_task("center-out"), popsim.tasks.RandomReaches)
 
 
+@pytest.mark.full
 def test_every_task_by_name_gives_trials():
     for build in TASKS.values():
         task = build()

@@ -118,6 +118,7 @@ def test_list_prints_json(capsys):
     assert listed["experiments"]["sum"] == "Networks learn to sum up. [from small_experiment]"
 
 
+@pytest.mark.full
 def test_a_shell_can_read_the_script_that_completes_commands():
     script = completion_script("bash", COMMANDS)
     for word in (*COMMANDS, "center-out", "--n-batches", "--grid"):

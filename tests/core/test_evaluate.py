@@ -121,6 +121,7 @@ def test_trials_without_inputs_can_be_evaluated():
     assert evaluation.losses.total.shape == (2,)
 
 
+@pytest.mark.full
 def test_a_member_alone_gets_the_noise_that_it_has_in_the_ensemble(reach_setup, getkey):
     task, build = reach_setup
     ensemble, key = popsim.make_ensemble(build, 3, key=getkey()), getkey()
@@ -138,6 +139,7 @@ def with_tasks_of_their_own(task):
     return eqx.tree_at(lambda t: t.loss.weights["effort"], task, popsim.PerMember([1.0, 2.0, 3.0]))
 
 
+@pytest.mark.full
 def test_members_with_tasks_of_their_own_are_evaluated_as_one_by_one(setup):
     task, ensemble = setup
     task, key = with_tasks_of_their_own(task), jax.random.key(5)
@@ -152,6 +154,7 @@ def test_members_with_tasks_of_their_own_are_evaluated_as_one_by_one(setup):
     np.testing.assert_allclose(starts, [[0.0, 0.0], [0.05, 0.1], [0.1, 0.05]], atol=0.01)
 
 
+@pytest.mark.full
 def test_given_trials_are_those_of_all_members(setup):
     task, ensemble = setup
     trials, key = first(task.validation_trials(), 2), jax.random.key(5)

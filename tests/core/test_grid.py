@@ -56,6 +56,7 @@ def grid():
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("setting", mostly_in_full(range(3), short=[2]))
 def test_every_member_of_a_grid_is_what_it_is_alone(setting):
     """The same setting trained by itself, by plain numbers: four seeds in an ensemble of their own."""

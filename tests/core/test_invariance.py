@@ -45,6 +45,7 @@ def run_in_calls(counts, capacity=128):
     return state.model, np.concatenate(losses)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("length", mostly_in_full([1, 7, 64], short=[7]))
 def test_the_length_of_calls_changes_no_bit(length):
     whole, losses = run_in_calls([N_BATCHES])
@@ -54,6 +55,7 @@ def test_the_length_of_calls_changes_no_bit(length):
     np.testing.assert_array_equal(own, losses)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "options",
     [
@@ -101,6 +103,7 @@ def test_in_double_precision_a_member_is_the_same_within_1e12(float64):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("n_minibatches", mostly_in_full([2, 4], short=[2]))
 def test_minibatches_change_only_rounding(n_minibatches):
     whole, history = train(3)
@@ -121,6 +124,7 @@ def test_a_batch_that_does_not_divide_is_refused():
         train(1, batch_size=4, trainer=TaskTrainer(OPTIMIZER, n_minibatches=3))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("member_batch_size", mostly_in_full([1, 3, 5, 8, 9], short=[3]))
 def test_blocks_of_members_change_only_rounding(member_batch_size):
     options = {"n_members": 8, "save_trial_specs": [9]}  # as above, where the program is compiled
@@ -163,6 +167,7 @@ class Counting(popsim.networks.LeakyRNN):
         return rates, hidden[1]
 
 
+@pytest.mark.full
 def test_a_number_in_the_state_is_no_array_of_it(as_users_run):
     def build_counting(key):
         return popsim.NetworkModel(Counting(1, 3, 1, key=key), dt=0.01)

@@ -75,6 +75,7 @@ def test_all_flags_are_tried_and_exist():
     assert set(OTHERS) == set(NUMERIC_FLAGS) == set(numeric_flags())
 
 
+@pytest.mark.full
 @flags
 def test_a_script_that_loads_its_ensemble_does_not_continue_under_other_flags(flag, folder):
     untrained = popsim.make_ensemble(build, 2, key=jax.random.key(0))

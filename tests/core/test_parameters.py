@@ -290,6 +290,7 @@ def gru(key):
     return popsim.NetworkModel(GRUNetwork(1, 4, 1, noise_std=0.1, key=key), dt=0.01)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("build", [small_training.build, gru], ids=["LeakyRNN", "GRU"])
 def test_weight_decay_leaves_noise_and_time_constants_at_their_bits(build):
     model = build(jax.random.key(0))
@@ -305,6 +306,7 @@ def test_a_time_constant_and_a_noise_are_trained_where_their_arrays_are_picked()
     assert changed(model, after) == {f"network.{name}" for name in LEAKY_WEIGHTS | {"tau"}}
 
 
+@pytest.mark.full
 def test_training_a_whole_loop_changes_its_network_alone():
     """No mass, joint limit, noise or scaling, though the optimizer makes all that it is given smaller."""
     model = eqx.filter_jit(muscled_loop)(key=jax.random.key(0))

@@ -81,6 +81,7 @@ def test_a_model_and_an_ensemble_become_greedy():
         assert not model.policy.is_greedy and greedy(model).policy.is_greedy
 
 
+@pytest.mark.full
 def test_validation_is_greedy_if_asked():
     """The loss of validation is minus the number of steps at which the better action was taken."""
     bias = jnp.array([0.0, 1.0])

@@ -199,6 +199,7 @@ def test_keys_whose_draws_depend_on_how_they_are_mapped_are_refused_everywhere(i
         assert "\n" not in str(refusal.value)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_every_place_takes_sound_keys():
     for function in takes_typed_keys().values():
@@ -219,6 +220,7 @@ def generator(name, **changed):
     return define_prng_impl(key_shape=(2,), name=name, tag=name, **parts | changed)
 
 
+@pytest.mark.full
 def test_implementations_are_judged_by_their_draws():
     commuting = generator("commuting", fold_in=lambda key, data: key + data.astype(np.uint32))
     with pytest.raises(
@@ -272,6 +274,7 @@ def test_a_seed_names_the_same_key_whatever_the_default_is(implementation):
             as_key(jax.random.PRNGKey(0))
 
 
+@pytest.mark.full
 def test_all_keys_that_the_library_makes_name_their_implementation():
     folder = pathlib.Path(popsim.__file__).parent
     paths = [path for part in (".", "tasks", "analysis") for path in (folder / part).rglob("*.py")]

@@ -94,6 +94,7 @@ class CommandCounter(Counter):
         return super().step(state, action[0], key=key)
 
 
+@pytest.mark.full
 def test_a_body_starts_anew_in_each_trial():
     model = relay_loop({"vision": popsim.SensoryChannel(popsim.vision)})
     task = popsim.tasks.RandomReaches(model.plant.workspace, duration=0.05)
@@ -166,6 +167,7 @@ def test_what_makes_no_session_is_refused(as_users_run):
         popsim.simulate(Memoryless(), join_trials(drawn()), key=KEY)
 
 
+@pytest.mark.full
 def test_a_force_field_comes_and_goes_within_a_session():
     model = relay_loop(
         {"vision": popsim.SensoryChannel(popsim.vision)}, interventions=(popsim.interventions.CurlField(),)

@@ -79,6 +79,7 @@ def reacher():
     return popsim.SensorimotorLoop(network, plant, channels, MotorNoise(0.1, 0.1), dt=DT), reach()
 
 
+@pytest.mark.full
 def test_remat_changes_neither_states_nor_gradients(reacher):
     model, trial = reacher
 

@@ -53,6 +53,7 @@ def test_interventions_have_their_share_their_time_and_their_parameters():
     assert named(said.conditions)["constant force"].values == (False, True)
 
 
+@pytest.mark.full
 def test_a_wrapped_task_is_named_by_what_is_in_it_and_what_wraps_it():
     reach = popsim.tasks.CenterOutReaches(popsim.plants.PointMass().workspace, duration=0.1)
     plans = [popsim.interventions.InterventionPlan(name, 1.0) for name in ("force channel", "curl field")]
@@ -99,6 +100,7 @@ def test_the_table_is_the_same_every_time_and_names_everything():
     assert len({line.index("at a step") for line in table.splitlines() if "at a step" in line}) == 1
 
 
+@pytest.mark.full
 def test_the_batch_decides_what_a_curriculum_shows():
     plan = popsim.interventions.InterventionPlan(
         "constant force", [1.0, 0.0], probability=popsim.schedules.PiecewiseSchedule((0, 10), [0.0, 1.0])

@@ -131,6 +131,7 @@ def test_epochs_may_end_before_the_trial_or_last_no_time(getkey):
     assert whole.epochs["b"].tolist() == [100, 100] and not whole.happens("b")
 
 
+@pytest.mark.full
 def test_the_key_decides_the_timeline_whatever_is_drawn_beside_it(getkey):
     key = getkey()
     keys = jax.random.split(key, 3)

@@ -91,6 +91,7 @@ def test_a_build_that_ignores_its_key_is_warned_of():
         popsim.build_members(lambda *, key, tau: leaky(key=jax.random.key(0), tau=tau), members, key=KEY)
 
 
+@pytest.mark.full
 def test_equal_members_that_are_meant_to_be_equal_are_not_warned_of():
     trained = leaky(key=KEY)
 

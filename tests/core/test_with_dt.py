@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from short_form import mostly_in_full
 
 import popsim
 from popsim.networks import GRUNetwork, LeakyRNN, LowRankRNN
@@ -43,6 +44,7 @@ def test_an_uncoupled_unit_decays_exactly_as_before(float64, dt):
     np.testing.assert_allclose(moved.with_dt(0.01).tau, network.tau, rtol=1e-9)
 
 
+@pytest.mark.full
 def test_an_uncoupled_unit_fluctuates_as_before():
     network = uncoupled(0.01, tau=0.03, noise_std=jnp.array([0.1, 0.2, 0.3, 0.4]))
     spread = [
@@ -52,7 +54,7 @@ def test_an_uncoupled_unit_fluctuates_as_before():
     np.testing.assert_allclose(spread, [stationary] * 2, rtol=0.025)  # 5 standard errors
 
 
-@pytest.mark.parametrize("tau", [0.03, [0.02, 0.03, 0.06, 0.3]])
+@pytest.mark.parametrize("tau", mostly_in_full([0.03, [0.02, 0.03, 0.06, 0.3]], [0.03]))
 def test_a_unit_fluctuates_by_the_noise_of_its_inputs_at_any_dt(tau):
     noise = jnp.array([0.3, 0.1])
     network = LeakyRNN(2, 4, 1, dt=0.01, tau=jnp.array(tau), gain=0.0, input_noise_std=noise, key=KEY)

@@ -107,6 +107,7 @@ def tiny_flip_flop(tmp_path, monkeypatch):
         yield flip_flop, argparse.Namespace(out=tmp_path, seed=0), size
 
 
+@pytest.mark.full
 def test_hardly_trained_networks_fail_the_gates_of_a_figure(tiny_flip_flop, capsys):
     flip_flop, options, size = tiny_flip_flop
     flip_flop.train(options.out, "GRU", size, seed=0)

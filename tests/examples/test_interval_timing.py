@@ -19,6 +19,7 @@ def test_the_estimates_of_popsim_are_those_of_the_reference(prior):
         np.testing.assert_allclose(found, reference.estimate(SHOWN, *prior, fraction), rtol=1e-5)
 
 
+@pytest.mark.full
 def test_the_reference_regresses_to_the_mean_and_has_the_error_of_drawn_intervals():
     prior = interval_timing.PRIORS["long"]
     estimates = reference.estimate(np.linspace(0.75, 1.4, 21), *prior, 0.1)

@@ -19,6 +19,7 @@ exit_code = pytest.importorskip("gates").exit_code
 RULES = yang2019().names
 
 
+@pytest.mark.full
 def test_weights_of_another_recipe_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(networks, "FOLDER", tmp_path)
     monkeypatch.setattr(networks, "N_UNITS", 4)
@@ -62,6 +63,7 @@ def test_groups_have_the_units_of_clusters_or_as_many(grouped):
     assert not np.array_equal(drawn, groups)
 
 
+@pytest.mark.full
 def test_lesions_and_states_are_those_of_the_units_and_times_meant():
     small = popsim.n_network_inputs(yang2019().validation_trials())
 

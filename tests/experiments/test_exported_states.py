@@ -83,6 +83,7 @@ def test_the_history_has_settings_and_names_of_axes(exported):
     assert read.attrs["dt"] == 0.01
 
 
+@pytest.mark.full
 def test_units_have_the_names_of_their_areas(tmp_path):
     sizes = {"n_members": 1, "n_units": 5, "n_batches": 2, "batch_size": 4}
     options = {"quiet": True, "draws_figures": False}

@@ -56,6 +56,7 @@ def interrupted(killed):
     return killed[1]
 
 
+@pytest.mark.full
 def test_a_killed_run_is_finished_bit_for_bit(server, whole, killed):
     verdicts = judge(server, "run", killed[0], whole[1]["digests"])
     assert len(verdicts) >= 6 and set(verdicts) == {"equal"}

@@ -70,6 +70,7 @@ def wrong_ends(sound, tmp_path, capfd, cases, wanted) -> list[str]:
     return wrong
 
 
+@pytest.mark.full
 def test_forged_json_gives_one_line_and_the_right_code(sound, tmp_path, capfd):
     cases = [*forgeries()]
     short = [cases[len(cases) * number // N_SHORT] for number in range(N_SHORT)]

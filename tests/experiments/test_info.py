@@ -106,6 +106,7 @@ def files(folder):
     return {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")}
 
 
+@pytest.mark.full
 def test_a_notebook_shows_the_state_the_settings_and_the_command(finished, stopped, tmp_path):
     """With text escaped, also where a path has marks of HTML."""
     moved = tmp_path / "a<b>"
@@ -209,6 +210,7 @@ def test_what_goes_while_it_is_looked_at_is_left_out(run, monkeypatch):
     assert not any(own.damage for own in [*info.checkpoints, *info.arrays])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("n_rounds", mostly_in_full([2, 300], [2]))
 def test_a_run_is_read_while_it_is_written(tmp_path, n_rounds):
     """A checkpoint after every call; the run goes on until it was read often enough."""

@@ -60,7 +60,7 @@ def finished(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("end", [_kill, _fill_disk], ids=["killed", "full disk"])
-@pytest.mark.parametrize("overwrites", [False, True], ids=["new", "overwrites"])
+@pytest.mark.parametrize("overwrites", mostly_in_full([False, True], [True]), ids=["new", "overwrites"])
 @pytest.mark.parametrize("step", mostly_in_full(STEPS, [*STEPS][4:5]))
 def test_a_run_can_begin_where_another_start_ended(step, overwrites, end, finished, tmp_path, monkeypatch):
     path = tmp_path / "run"

@@ -174,6 +174,7 @@ def test_an_edited_or_lost_file_is_noticed_and_never_read(finished, tmp_path):
         open_run(run)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_what_a_kill_kept_from_being_written_is_written_on_resuming(tmp_path):
     run = tmp_path / "run"

@@ -192,6 +192,7 @@ def test_seeds_of_a_sweep_are_whole_numbers(seeds):
         Sweep(Swept(), {}, seeds)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_the_trainer_takes_scalars(tmp_path):
     """In memory and on disk, with a learning rate that the history has."""

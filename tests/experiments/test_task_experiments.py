@@ -142,6 +142,7 @@ def test_an_argument_with_the_name_of_a_setting_is_refused(monkeypatch):
 TINY = {"n_members": 2, "n_batches": 2, "batch_size": 2, "n_units": 4, "log_step": 1}
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "settings", "figures"),

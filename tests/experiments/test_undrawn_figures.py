@@ -73,6 +73,7 @@ def test_a_run_is_finished_and_says_in_one_line_what_is_not_drawn(drawing, capsy
     assert "the run was finished before" in capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_a_page_says_what_is_not_drawn(drawing, tmp_path, as_users_run):
     path, how, _ = drawing
     opened = plt.get_fignums()

@@ -91,6 +91,7 @@ def _killed_at_a_log_point(entry):
     os.kill(os.getpid(), signal.SIGTERM)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("form", mostly_in_full(ACCEPTED, IN_SHORT))
 def test_a_run_lives_at_any_path(form, place, monkeypatch, capsys, tmp_path):

@@ -66,6 +66,7 @@ def test_gymnasium_finds_nothing_wrong(build):
     assert (build is muscle_env) == (not any("normalized" in str(one.message) for one in said))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("build", mostly_in_full([reach_env, muscle_env, choice_env], [reach_env]))
 def test_rewards_add_up_to_minus_the_loss(build):
     env = build()

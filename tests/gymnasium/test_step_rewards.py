@@ -81,6 +81,7 @@ def test_costs_of_steps_that_do_not_add_up_are_refused(getkey):
         check_loss(1.0 * Far(2.0), LOOP, drawn(REACH, getkey(), 4), (-10.0, 10.0), key=getkey())
 
 
+@pytest.mark.full
 def test_the_reward_of_a_reach_is_minus_the_cost_of_each_step(getkey):
     loss = losses.PositionError() + 0.1 * losses.FinalVelocity() + 1e-3 * losses.Effort()
     rewards, states, trial, _ = rewards_of(REACH, LOOP, loss, getkey())
@@ -93,6 +94,7 @@ def test_the_reward_of_a_reach_is_minus_the_cost_of_each_step(getkey):
     np.testing.assert_allclose(rewards.sum(), -loss(states, trial, LOOP).total, rtol=1e-5)
 
 
+@pytest.mark.full
 def test_the_reward_of_outputs_counts_where_they_count(getkey):
     model = agent_network_model(Choose())
     rewards, states, trial, each = rewards_of(Choose(), model, choice_loss(), getkey())

@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 from answering_tasks import AnsweringTask, Lottery, Steering
+from short_form import every_nth
 from small_reaches import small_reach_setup
 from small_tasks import Choose
 
@@ -46,7 +47,7 @@ def check_equal(ours, theirs):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ARGUMENTS)
+@pytest.mark.parametrize("name", every_nth(ARGUMENTS, 2))
 def test_copies_do_what_a_loop_over_environments_does(name):
     """Also over the ends of trials, which in choices come at different times."""
     arguments = ARGUMENTS[name]()
@@ -131,7 +132,7 @@ def test_every_task_has_an_id():
     assert {environment_id(name) for name in TASKS} <= registered
 
 
-SHORT = ("center-out", "perceptual-decision")
+SHORT = ("perceptual-decision",)
 SESSIONS = ("block-decisions", "hierarchical-reasoning")
 WITHOUT_CONDITIONS = ("multi-task",)  # NaN, where a trial lacks a condition, is not equal for the checks
 
@@ -151,11 +152,13 @@ def test_registered_environments_are_made_and_checked(name):
     assert isinstance(envs, TaskVectorEnv) and benchmark_vector_step(envs, target_duration=0, seed=0) > 0
 
 
+@pytest.mark.full
 def test_tasks_whose_trials_are_sessions_are_refused():
     with pytest.raises(ValueError, match="`task` must have single trials"):
         gymnasium.make(environment_id(SESSIONS[0]), n_trials=2, n_validation=1)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_settings_are_those_of_the_experiment_or_the_task():
     env = gymnasium.make("popsim/CenterOut-v0", plant="point-mass", limits=(-2.0, 2.0)).unwrapped

@@ -8,6 +8,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 from loss_references import sum_of_costs
 from relay import relay_loop
+from short_form import mostly_in_full
 from small_training import OPTIMIZER
 
 import popsim
@@ -61,6 +62,7 @@ def leaky_recurrences(weights, hidden):
     return weights * (1 - jnp.tanh(hidden[:-1]) ** 2)[:, None, :]
 
 
+@pytest.mark.full
 def test_sensitivity_of_a_leaky_network_is_that_of_its_recurrent_input(leaky_run):
     states, trial, model = leaky_run
     jacobians = leaky_recurrences(inner(model).recurrent_weights, states.network.hidden)
@@ -71,6 +73,7 @@ def test_sensitivity_of_a_leaky_network_is_that_of_its_recurrent_input(leaky_run
     assert sum_of_costs(early, *leaky_run) is None
 
 
+@pytest.mark.full
 def test_sensitivity_leaves_delays_aside(float64, getkey):
     areas = Areas({"a": 3, "b": 1}, connections={("a", "b"): Sparse()}, delays={("a", "b"): 2 * DT})
     delayed = AreaRNN(areas, {"inputs": 2}, 2, tau=TAU, dt=DT, key=getkey())
@@ -79,7 +82,8 @@ def test_sensitivity_leaves_delays_aside(float64, getkey):
     np.testing.assert_allclose(losses.RecurrentSensitivity()(*run), jnp.sum(jacobians**2), rtol=1e-12)
 
 
-@pytest.mark.parametrize("kind", [VanillaRNN, GRUNetwork])
+@pytest.mark.full
+@pytest.mark.parametrize("kind", mostly_in_full([VanillaRNN, GRUNetwork], [GRUNetwork]))
 def test_terms_of_other_networks_are_those_of_a_time_step(float64, getkey, kind):
     states, trial, model = run = simulated(kind(2, N_UNITS, 2, key=getkey()), getkey())
 
@@ -137,6 +141,7 @@ def leaky_steps(weights, hidden):
     return (1 - LEAK) * jnp.eye(N_UNITS) + LEAK * leaky_recurrences(weights, hidden)
 
 
+@pytest.mark.full
 def test_the_vanishing_gradient_is_that_of_explicit_jacobians(leaky_run):
     states, trial, model = leaky_run
     gradients, hidden = error_gradients(*leaky_run), states.network.hidden
@@ -174,6 +179,7 @@ def test_steps_without_a_gradient_do_not_count(leaky_run):
         assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(gradient))
 
 
+@pytest.mark.full
 def test_hidden_states_of_several_arrays_count_as_one_vector(float64, getkey):
     states, trial, model = run = simulated(LSTMNetwork(2, N_UNITS, 2, key=getkey()), getkey())
     as_vector, as_hidden = (

@@ -23,6 +23,7 @@ def keep_by_gradient(loss, values, gradients):
     )
 
 
+@pytest.mark.full
 def test_the_loss_of_the_next_batch_is_what_the_update_returned():
     trainer = TaskTrainer(OPTIMIZER, loss_update_func=grow_activity)
     _, history = train(4, trainer=trainer)

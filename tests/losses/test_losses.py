@@ -183,7 +183,7 @@ def assert_gradient_by_states(term, states, trial, model, key, **tolerance):
     return assert_gradients_agree(value, (term, states), key, **tolerance)
 
 
-@pytest.mark.parametrize("name", every_nth(TERMS, 2))
+@pytest.mark.parametrize("name", every_nth(TERMS, 5))
 def test_terms_of_the_hand(run, name, getkey):
     (term, by_hand), (states, trial, _) = TERMS[name], run
     term = jax.tree.map(lambda leaf: leaf.astype(float), term)
@@ -200,7 +200,7 @@ def test_terms_of_the_network(run, bare_run, has_body, term, by_hand, getkey):
     assert_gradient_by_states(term, states, trial, model, getkey())
 
 
-@pytest.mark.parametrize("name", every_nth(OF_MUSCLES, 2))
+@pytest.mark.parametrize("name", every_nth(OF_MUSCLES, 4))
 def test_terms_of_muscles(muscled_run, name, getkey):
     (term, by_hand), (states, _, model) = OF_MUSCLES[name], muscled_run
     body = model.plant

@@ -69,6 +69,7 @@ def test_what_is_no_choice_has_no_accuracy(as_users_run):
         assert not task.validation_trials().targets.is_choice
 
 
+@pytest.mark.full
 def test_the_accuracy_of_each_member_leaves_out_trials_that_ask_for_no_choice():
     values = jnp.zeros((4, 2, 2)).at[jnp.arange(3), 1, jnp.array([0, 1, 1])].set(1.0)  # the last is silent
     target = OutputTarget(values, jnp.ones((4, 2)))

@@ -72,6 +72,7 @@ def test_the_gradient_is_that_of_the_surrogate(counted, gae_lambda, discount):
     assert not np.any(critic(seen.value))
 
 
+@pytest.mark.full
 def test_its_mean_is_the_gradient_of_the_expected_reward():
     """A network whose output is its bias: the expected reward is T p, with p = softmax(bias)[1]."""
     network = popsim.networks.LeakyRNN(1, 2, 2, tau=0.05, key=KEY)

@@ -147,6 +147,7 @@ def test_at_its_drive_the_slope_is_that_of_falling(dynamics):
     np.testing.assert_allclose(here, above, rtol=1e-6)
 
 
+@pytest.mark.full
 def test_second_derivatives_are_right_too(dynamics):
     def risen(u):
         return dynamics.advance(0.01, jnp.array([0.2]), u[None])[0]
@@ -169,6 +170,7 @@ def test_gradients_are_finite_everywhere(float64, kind, dtype, t):
     assert all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(gradients))
 
 
+@pytest.mark.full
 def test_excitation_is_held_in_bounds(float64, kind):
     dynamics = kind(lowest=0.1)
     drive = jnp.array([-1.0, 0.05, 0.1, 1.0, 1.5])

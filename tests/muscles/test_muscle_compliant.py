@@ -60,6 +60,7 @@ def test_a_slack_muscle_has_no_length_and_no_force(muscle):
     np.testing.assert_array_equal(muscle.force(state, drive, whole, still), 0.0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("argument", ["activation", "length", "tendon_length", "optimal_length"])
 def test_the_gradient_of_the_start_is_that_of_the_equilibrium(float64, argument):
     values = {

@@ -93,6 +93,7 @@ def finely(body, state):
     return plants.simulate_plant(body, commands, initial_state=state, dt=1e-4)
 
 
+@pytest.mark.full
 def test_velocities_are_what_lengths_do(body, getkey):
     """Of musculotendons and of fibres, by central differences along a movement."""
     course = finely(body, moving(body, getkey())).muscles
@@ -164,6 +165,7 @@ ORDERED += [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("law", "solver"), ORDERED)
 def test_error_falls_with_the_order_of_the_solver(float64, law, solver):
     """In fast movement, within which no fibre turns round."""
@@ -240,6 +242,7 @@ def test_random_trials_stay_finite(build, n_trials, getkey):
     assert all(jnp.all(leaf) for leaf in jax.tree.leaves(end(keys)))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("build", [plants.arm26, pytest.param(plants.li_todorov_arm, marks=pytest.mark.full)])
 def test_gradients_are_finite_at_the_ends_of_the_range(float64, build):
     body = build()

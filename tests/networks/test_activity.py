@@ -64,6 +64,7 @@ def test_every_default_loss_takes_a_network_with_several_states(name):
     assert [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(gradients)] == shapes
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "task",
@@ -84,6 +85,7 @@ def test_it_trains_for_a_batch(task):
     assert np.all(trained.network.cell.weight_hh != ensemble.network.cell.weight_hh)
 
 
+@pytest.mark.full
 def test_the_library_has_tasks_with_and_without_activity_in_their_loss():
     assert len(MOTOR_TASKS) + len(COGNITIVE_TASKS) + len(REWARD_TASKS) == len(TASKS)
     named = [name for name in TASKS if "hidden activity" in TASKS[name]().loss.weights]

@@ -36,6 +36,7 @@ def build(areas, inputs=INPUTS, **options):
     return AreaRNN(areas, inputs, 2, tau=0.05, dt=DT, key=KEY, **options)
 
 
+@pytest.mark.full
 def test_connections_are_those_of_the_plan():
     network = build(plan())
     weights = np.asarray(network.recurrent_weights)
@@ -117,6 +118,7 @@ def test_what_an_area_sends_arrives_after_its_delay(float64):
         TrainableStart(network).with_dt(0.005)
 
 
+@pytest.mark.full
 def test_an_ensemble_trains_keeps_its_areas_and_names_its_units():
     task = popsim.tasks.PerceptualDecision(dt=0.02)
     inputs = popsim.senses.network_input_names(task.validation_trials())

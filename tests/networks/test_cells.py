@@ -147,7 +147,7 @@ def test_what_cannot_be_built_is_refused(build, message, as_users_run):
         build()
 
 
-@pytest.mark.parametrize("name", every_nth(NETWORKS, 2))
+@pytest.mark.parametrize("name", every_nth(NETWORKS, 4))
 def test_a_start_is_learned_and_all_else_is_that_of_the_network(name):
     inner = build_network(name, 2, 5, 2, dt=DT, key=KEY)
     started = jax.tree.map(lambda leaf: 0.7 * leaf + 0.2, inner.init(key=KEY))
@@ -174,6 +174,7 @@ def test_a_start_is_learned_and_all_else_is_that_of_the_network(name):
     assert all(jax.tree.leaves(popsim.is_parameter(network).initial_hidden))
 
 
+@pytest.mark.full
 def test_a_network_with_a_start_moves_to_another_time_step():
     inner = LeakyRNN(*SIZES, tau=0.05, dt=DT, key=KEY)
     moved = TrainableStart(inner, jnp.full(5, 0.2)).with_dt(DT / 2)

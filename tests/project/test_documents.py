@@ -71,6 +71,7 @@ def test_the_code_of_every_page_is_run_by_a_test():
     assert sorted(Path(page).stem for page in alone) == ["engine", "performance", "scale"]
 
 
+@pytest.mark.full
 def test_the_code_about_bodies_runs():
     scope = {}
     with jax.numpy_dtype_promotion("standard"):  # as users have it
@@ -437,7 +438,7 @@ def recipes_begin(tmp_path_factory):
         yield folder, scope
 
 
-@pytest.mark.parametrize("recipe", mostly_in_full(RECIPES, sorted({*RECIPES} - LONG_RECIPES)[::6]))
+@pytest.mark.parametrize("recipe", mostly_in_full(RECIPES, sorted({*RECIPES} - LONG_RECIPES)[::12]))
 @pytest.mark.usefixtures("as_users_run")
 def test_the_recipe_runs(recipe, recipes_begin, monkeypatch):
     """Its code, then its commands; packages that are not installed, and several devices, have stand-ins."""

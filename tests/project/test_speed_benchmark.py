@@ -7,6 +7,7 @@ import sys
 import jax
 import pytest
 from repository import ROOT
+from short_form import mostly_in_full
 
 BENCHMARKS = ROOT / "benchmarks"
 CONTESTANT = """
@@ -80,6 +81,7 @@ def test_command_is_measured(tmp_path):
     assert cost["CPU s"] > 0.0
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_operations_of_the_compiled_training_step():
     import compiled_operations
@@ -105,7 +107,7 @@ def operations_of_a_step(compiled):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["gru", "tanh"])
+@pytest.mark.parametrize("name", mostly_in_full(["gru", "tanh"], ["gru"]))
 def test_a_network_takes_no_more_operations_than_a_plain_scan(name):
     import compiled_operations
 

@@ -44,6 +44,7 @@ def test_every_missing_file_is_named(stored):
     assert found["named"] == len(stored_faults.files_of(path)) > 20
 
 
+@pytest.mark.full
 def test_every_file_that_was_cut_off_is_named(stored):
     path, expected, attributes = stored
     found = stored_faults.outcomes(path, stored_faults.cuts(path, 100, 0), expected, attributes)

@@ -17,7 +17,7 @@ from popsim.sweeps import open_sweep
 pytestmark = pytest.mark.slow
 
 ALL = forgeries()
-SHORT = [*ALL][::96]
+SHORT = [*ALL][::192]
 WITH_COMMANDS = [name for name in [*ALL][5::60] if name not in REFUSED]
 
 
@@ -92,7 +92,7 @@ def test_the_log_of_another_cell_is_said_before_anything_of_it_is_shown(sound, t
 
 
 @pytest.mark.usefixtures("as_users_run")
-@pytest.mark.parametrize("forgery", mostly_in_full(WITH_COMMANDS, short=WITH_COMMANDS[::4]))
+@pytest.mark.parametrize("forgery", mostly_in_full(WITH_COMMANDS, short=WITH_COMMANDS[::8]))
 def test_commands_end_as_on_a_sound_sweep(forgery, sound, tmp_path, capfd):
     path = shutil.copytree(sound[0], tmp_path / "sw")
     commands = {

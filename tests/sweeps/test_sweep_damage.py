@@ -245,6 +245,7 @@ def test_failures_and_selections_are_verified(tmp_path):
     assert set(verify_sweep(path)) == names and SWEEP.selects_across_cells
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("make", mostly_in_full([flip_bit, cut_short, None], (flip_bit,)))
 def test_no_damage_of_a_sweep_is_read_silently(make, copied):
     """The short form of `benchmarks/reliability/bit_flips.py`."""

@@ -119,6 +119,7 @@ def test_a_cell_fails_alone_and_what_is_stopped_goes_on(tmp_path, cluster):
     assert all(lock_holder(opened.folder.cell(number).path) is None for number in range(SWEEP.n_cells))
 
 
+@pytest.mark.full
 def test_what_cannot_be_reached_is_named(tmp_path, monkeypatch, cluster):
     opened = make_sweep(SWEEP, tmp_path / "sw")
     monkeypatch.setattr(_dask_cluster, "SECONDS_TO_CONNECT", 1)

@@ -54,6 +54,7 @@ def test_a_division_is_read_as_it_was_written(most, n_seeds, tmp_path):
     assert np.array_equal(again.first_members(), sweep.first_members())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "settings",
     every_nth([{"cost": "task", "rate": "trainer", "n_units": "model"}, {"n_units": "task"}, {}], 2),
@@ -155,6 +156,7 @@ def stored(tmp_path):
     return shutil.copytree(STORED, tmp_path / "sw")
 
 
+@pytest.mark.full
 def test_a_sweep_of_format_1_is_read(stored, capsys, tmp_path):
     opened = open_sweep(stored)
     assert opened.counts["finished"] == opened.counts["not started"] == 1 and not opened.is_trainable

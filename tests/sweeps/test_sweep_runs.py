@@ -257,6 +257,7 @@ with lock_folder(pathlib.Path(sys.argv[1])):
 """
 
 
+@pytest.mark.full
 def test_of_two_processes_that_take_a_cell_one_stops(copied):
     """As two machines that see one folder."""
     shutil.rmtree(copied / "cells" / "000003")

@@ -72,6 +72,7 @@ def regret_of_players(task, n, *players):
     return [(regret.sum(1).mean(), regret.sum(1).std() / n**0.5) for regret in regrets]
 
 
+@pytest.mark.full
 def test_players_of_the_bandit_have_their_known_regret():
     """Of 40,000 bandits in NumPy: Thompson sampling 2.784 ± .011, greedy 2.697 ± .032; chance 100 / 6."""
     players = (tasks.ThompsonSampling(2), tasks.GreedyBandit(2), tasks.RandomPlayer(2))
@@ -161,6 +162,7 @@ def test_players_of_bandits_say_what_they_need():
         tasks.KalmanBandit(tasks.BernoulliBandit())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("task", "n_steps"),
     [
@@ -197,6 +199,7 @@ def test_in_a_session_a_reversal_lasts_into_the_next_trial(task):
     assert goods == [first ^ flip for flip in expected]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", [tasks.DriftingBandit, tasks.ReversalLearning, tasks.TwoStepTask])
 def test_in_a_session_a_network_receives_its_last_choice_at_the_first_step_too(kind):
     options = {"n_arms": 2} if kind is tasks.DriftingBandit else {}

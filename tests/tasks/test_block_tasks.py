@@ -116,6 +116,7 @@ def test_the_filter_of_blocks_is_the_sum_over_all_sequences_of_blocks(lengths):
     np.testing.assert_allclose(second_kind_before(task, likelihoods)[0], expected, rtol=1e-6)
 
 
+@pytest.mark.full
 def test_the_correct_side_follows_interval_and_rule_and_the_ideal_observer_is_as_right_as_it_thinks():
     task = HierarchicalReasoning(n_trials=40)
     sessions, labels = sessions_of(task, 150, jax.random.key(2))
@@ -158,6 +159,7 @@ def test_bad_settings_are_refused_by_name(task, options, name, as_users_run):
         task(**options)
 
 
+@pytest.mark.full
 def test_choices_are_scored_by_trial_and_as_many_are_drawn_in_all():
     key = jax.random.key(3)
     experiment = Cognitive(task="block-decisions", n_members=2, n_units=4)

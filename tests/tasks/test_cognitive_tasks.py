@@ -10,7 +10,7 @@ from popsim.experiments import Cognitive
 from popsim.tasks import COGNITIVE_TASKS
 
 
-@pytest.fixture(params=every_nth(COGNITIVE_TASKS, 6), scope="module")
+@pytest.fixture(params=every_nth(COGNITIVE_TASKS, 12), scope="module")
 def drawn(request):
     """A task, what draws its trials from keys and a number of the batch, 50 keys and their trials."""
     task = COGNITIVE_TASKS[request.param]()

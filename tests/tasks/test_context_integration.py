@@ -45,6 +45,7 @@ def test_what_is_shown_when_and_that_only_the_last_step_counts(getkey):
     np.testing.assert_array_equal(trials.targets.counts, np.tile([0.0] * 27 + [1.0], (20, 1)))
 
 
+@pytest.mark.full
 def test_two_outputs_ask_for_the_same_choice(getkey):
     key = getkey()
     one, two = (many_trials(ContextIntegration(n_outputs=n), key, 50) for n in (1, 2))

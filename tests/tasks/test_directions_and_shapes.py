@@ -51,6 +51,7 @@ def test_the_formula_of_the_mean_cosine_is_the_integral():
     np.testing.assert_allclose(tasks.mean_cosine_of_error(0.5, 0.4, 8), cosine.mean(), atol=1e-3)
 
 
+@pytest.mark.full
 def test_half_of_the_directions_are_in_each_category_and_an_ideal_observer_is_as_right_as_it_thinks(getkey):
     task, n = DirectionCategory(boundary=3), 6000
     trials = many_trials(task, getkey(), n)
@@ -69,6 +70,7 @@ def test_half_of_the_directions_are_in_each_category_and_an_ideal_observer_is_as
     assert by_distance[0] + 0.05 < min(by_distance[1:])
 
 
+@pytest.mark.full
 def test_shapes_stay_at_their_places_and_the_reward_follows_their_weights(getkey):
     task, n = ProbabilisticReasoning(noise=0.0), 4000
     trials = many_trials(task, getkey(), n)
@@ -93,6 +95,7 @@ def test_shapes_stay_at_their_places_and_the_reward_follows_their_weights(getkey
     }
 
 
+@pytest.mark.full
 def test_who_sums_the_weights_reaches_the_bound(getkey):
     weights, n = [-1.0, -0.5, 0.3, 0.6], 6000
     task = ProbabilisticReasoning(weights=weights, n_shapes=3, duration=3.05)

@@ -92,6 +92,7 @@ def test_a_caught_target_ends_the_trial():
     assert not missed.reward.any() and missed.active.all()
 
 
+@pytest.mark.full
 def test_the_right_target_is_shown_when_the_hand_has_left():
     trials = tasks.GoBeforeYouKnow(WORKSPACE).validation_trials()
     trial = jax.tree.map(lambda leaf: leaf[1], trials)
@@ -110,6 +111,7 @@ def test_the_right_target_is_shown_when_the_hand_has_left():
     assert np.flatnonzero(interaction.reward).tolist() == [90]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["held-reach", "interception", "go-before-you-know"])
 def test_losses_of_reaches_take_them(name):
     """Traced and not compiled: the loss of a trial, and its gradient through the body."""

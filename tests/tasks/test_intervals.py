@@ -14,6 +14,7 @@ from popsim.tasks import CueSetGo, IntervalDiscrimination, OneTwoThreeGo
 DT = 0.05
 
 
+@pytest.mark.full
 def test_the_longer_stimulus_is_right_and_counting_time_steps_finds_it(getkey):
     response = popsim.tasks.GoResponse(catch_probability=0.2)
     trials = many_trials(IntervalDiscrimination(response=response), getkey())
@@ -73,6 +74,7 @@ def test_the_cue_names_the_interval_until_the_end(getkey):
     np.testing.assert_allclose(validation_trials(task).conditions["interval"], [0.8, 1.5])
 
 
+@pytest.mark.full
 def test_the_best_estimate_of_a_shown_interval_has_the_error_that_is_computed(getkey):
     task, n = OneTwoThreeGo(), 8000
     trials = many_trials(task, getkey(), n)

@@ -147,6 +147,7 @@ def test_wrappers_keep_the_environment():
     assert set(fixating.inputs) == {"fixation", "stimulus"} and fixating.environment is not None
 
 
+@pytest.mark.full
 def test_a_description_names_the_environment():
     text = str(tasks.BernoulliBandit(n_arms=3).describe())
     assert "BanditEnvironment" in text and "Discrete(n=3)" in text and "last action" in text

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from motor_trials import many_trials, validation
-from short_form import every_nth
+from short_form import every_nth, every_nth_row
 
 import popsim
 from popsim import PerMember
@@ -43,7 +43,7 @@ BODIES = [
 PLANE = popsim.Workspace.around(jnp.zeros(2), 0.2)
 
 
-@pytest.fixture(params=every_nth(TASKS, 2))
+@pytest.fixture(params=every_nth(TASKS, 4))
 def build_task(request):
     return TASKS[request.param]
 
@@ -71,6 +71,7 @@ def test_every_body_can_do_it(build_task, build_body, getkey):
     assert jax.eval_shape(loss_of_one, one, getkey()).shape == ()
 
 
+@pytest.mark.full
 def test_the_key_decides_the_trial_whatever_is_drawn_beside_it(build_task, getkey):
     task = build_task(PLANE)
     keys = jax.random.split(getkey(), 7)
@@ -83,16 +84,19 @@ def test_the_key_decides_the_trial_whatever_is_drawn_beside_it(build_task, getke
 
 @pytest.mark.parametrize(
     "build, where",
-    [
-        (DelayedReaches, {"catch_probability": PerMember([0.0, 1.0])}),
-        (DelayedReaches, {"distance": PerMember([0.05, 0.1])}),
-        (SequentialReaches, {"reach": PerMember([0.3, 0.6])}),
-        (TargetJump, {"jump_probability": PerMember([0.0, 1.0])}),
-        (ObstacleAvoidance, {"radius": PerMember([0.02, 0.03]), "obstacle_probability": 1.0}),
-        (TwoTargetReaches, {"separation": PerMember([1.0, 2.0])}),
-        (Tracking, {"ramp": PerMember([0.1, 1.0])}),
-        (PosturalHold, {"hold": Uniform(PerMember([0.1, 0.5]), PerMember([0.2, 0.6]))}),
-    ],
+    every_nth_row(
+        [
+            (DelayedReaches, {"catch_probability": PerMember([0.0, 1.0])}),
+            (DelayedReaches, {"distance": PerMember([0.05, 0.1])}),
+            (SequentialReaches, {"reach": PerMember([0.3, 0.6])}),
+            (TargetJump, {"jump_probability": PerMember([0.0, 1.0])}),
+            (ObstacleAvoidance, {"radius": PerMember([0.02, 0.03]), "obstacle_probability": 1.0}),
+            (TwoTargetReaches, {"separation": PerMember([1.0, 2.0])}),
+            (Tracking, {"ramp": PerMember([0.1, 1.0])}),
+            (PosturalHold, {"hold": Uniform(PerMember([0.1, 0.5]), PerMember([0.2, 0.6]))}),
+        ],
+        3,
+    ),
 )
 def test_members_may_do_it_with_numbers_of_their_own(build, where, getkey):
     task, key = build(PLANE, **where), getkey()

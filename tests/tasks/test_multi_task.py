@@ -42,6 +42,7 @@ def drawn():
     return many_trials(MultiTask(TASKS), key), alone
 
 
+@pytest.mark.full
 def test_each_task_comes_as_often_and_is_told(drawn):
     trials, _ = drawn
     task = trials.conditions["task"]
@@ -116,6 +117,7 @@ def test_shares_may_be_given_by_name():
     assert by_name.shares(0).tolist() == in_order.shares(0).tolist() == [1.0, 2.0, 3.0]
 
 
+@pytest.mark.full
 def test_shares_may_follow_a_schedule_and_leave_tasks_out(getkey):
     shares = popsim.schedules.PiecewiseSchedule((0, 10), [[1.0, 0.0, 0.0], [0.0, 1.0, 3.0]])
     task = MultiTask(TASKS, shares=shares)
@@ -141,6 +143,7 @@ def test_the_loss_is_the_one_that_all_tasks_have(as_users_run):
     assert MultiTask(differ, loss=1.0 * OutputError()).loss.weights == {"output error": 1.0}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("draw", ["trial", "validation_trials"])
 def test_a_choice_with_one_output_is_refused_beside_tasks_with_several(draw, getkey, as_users_run):
     one, two = ContextIntegration(), ContextIntegration(n_outputs=2)
@@ -154,6 +157,7 @@ def test_a_choice_with_one_output_is_refused_beside_tasks_with_several(draw, get
     np.testing.assert_array_equal(choice, mixed.conditions["choice"])
 
 
+@pytest.mark.full
 def test_the_accuracy_of_a_mixture_with_what_is_no_choice_is_refused(getkey):
     mixture = MultiTask({"context": ContextIntegration(), "go": ReadySetGo()}, loss=1.0 * OutputError())
     trials = many_trials(mixture, getkey(), 20)

@@ -55,6 +55,7 @@ def test_the_shortest_path_is_that_of_a_string_around_the_obstacle(drawn):
     np.testing.assert_allclose(shortest[~there], 0.16, rtol=1e-4)
 
 
+@pytest.mark.full
 def test_an_obstacle_that_does_not_reach_the_line_lengthens_no_path(trials):
     thin = eqx.tree_at(lambda t: t.inputs["obstacle radius"], trials, replace_fn=lambda radius: radius * 0.49)
     aside = np.asarray(trials.conditions["obstacle left"]) != 0

@@ -105,6 +105,7 @@ def test_validation_has_starts_all_over_the_box_with_headings_all_around():
     np.testing.assert_allclose(np.unique(conditions["heading"].round(4)), [-1.5708, 0, 1.5708, 3.1416])
 
 
+@pytest.mark.full
 def test_the_suite_of_four_tasks_can_be_mixed():
     suite = huang2025()
     names = ["flip-flop", "sine-generation", "delayed-discrimination", "path-integration"]

@@ -47,6 +47,7 @@ def drawn():
     return many_trials(TASK, jax.random.key(3), N)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("suite", SUITES)
 def test_noiseless_trials_are_those_of_the_published_code(suite):
     task, reference = SUITES[suite](noise=0.0), published(suite)
@@ -142,6 +143,7 @@ def test_inputs_have_the_published_noise_until_a_trial_ends(drawn):
     assert all(np.all(channels[~lasts] == 0) for channels in drawn.inputs.values())
 
 
+@pytest.mark.full
 def test_an_observer_of_the_inputs_does_all_that_the_rules_ask(drawn):
     task = TASK
     outputs = RingObserver(task)(drawn)
@@ -158,6 +160,7 @@ def test_an_observer_of_the_inputs_does_all_that_the_rules_ask(drawn):
     assert np.sum(coherence > 0) == np.sum(coherence < 0) == 160
 
 
+@pytest.mark.full
 def test_at_low_coherence_an_observer_is_as_often_right_as_the_bound_says():
     """Stimuli shown together in both rings, of which one counts, or one after the other in one ring."""
     durations = {"fixation": 0.1, "stimulus 1": 0.4, "delay 1": 0.2, "stimulus 2": 0.6, "response": 0.2}

@@ -184,6 +184,7 @@ def test_a_mask_is_the_weight_in_the_loss_and_what_it_hides_may_be_nan(getkey):
         np.testing.assert_allclose(evaluation.losses.total, expected, rtol=1e-5)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_recordings_go_with_their_trials_and_units_learn_them():
     """Units reach the recorded rates, some of which are missing; the networks have no targets."""
@@ -206,6 +207,7 @@ def test_recordings_go_with_their_trials_and_units_learn_them():
     assert 1 - np.var(error) / np.var(expected) > 0.9
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_training_resumes_with_the_same_data_only_and_no_array_is_in_the_run(tmp_path, count_compilations):
     """Other data of the same shapes train by the same program: arrays are arguments of it."""
@@ -224,6 +226,7 @@ def test_training_resumes_with_the_same_data_only_and_no_array_is_in_the_run(tmp
     assert sum(path.stat().st_size for path in tmp_path.rglob("*")) < 1e6
 
 
+@pytest.mark.full
 def test_folds_may_differ_between_members(getkey):
     """As in a cross-validation: each member draws its trials, and is evaluated on those that it holds out."""
     folds = (
@@ -239,6 +242,7 @@ def test_folds_may_differ_between_members(getkey):
     np.testing.assert_allclose(of_folds[1], alone.losses.total, rtol=1e-5)
 
 
+@pytest.mark.full
 def test_wrappers_and_mixtures_take_stored_trials(getkey):
     """In a mixture, the mask of each output and the recordings go with the trials of their task."""
     mask = RANDOM.uniform(size=(N, N_STEPS, 3))

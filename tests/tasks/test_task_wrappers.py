@@ -165,6 +165,7 @@ def test_a_parameter_may_come_from_the_trial():
     np.testing.assert_allclose(distance, 0.1, rtol=1e-5)
 
 
+@pytest.mark.full
 def test_validation_is_without_any_intervention_then_under_each_alone():
     push = InterventionPlan("push", jnp.zeros(2))
     trials = WithInterventions(TASK, [CURL, push]).validation_trials()
@@ -205,6 +206,7 @@ def test_a_mixture_has_its_shares():
     assert bool(later.conditions["task"].all())
 
 
+@pytest.mark.full
 def test_phases_follow_one_another():
     task = TaskCurriculum([TASK, FAR], [0, 3])
     for batch, distance in ((0, 0.1), (2, 0.1), (3, 0.2), (99, 0.2)):

@@ -128,6 +128,7 @@ def test_a_probability_of_right_is_how_often_it_is_right():
         assert abs((drawn[inside] > 0).mean() - p) < 5 * (p * (1 - p) / inside.sum()) ** 0.5 + 1e-3
 
 
+@pytest.mark.full
 def test_the_observer_of_the_wager_takes_what_pays_more():
     task = tasks.PostDecisionWager(offer_probability=1.0)
     trials = popsim.sample_trials(task, 3000, batch=0, key=KEY)
@@ -174,6 +175,7 @@ def trained():
     return trials, popsim.evaluate_ensemble(greedy(ensemble), task, trials=trials, key=KEY), history
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_networks_learn_to_go_and_not_to_go(trained):
     trials, evaluation, history = trained

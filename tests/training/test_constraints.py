@@ -243,6 +243,7 @@ def supervised(getkey):
     return step
 
 
+@pytest.mark.full
 def test_they_follow_a_train_step(supervised):
     weights = [lambda model: [layer.weight for layer in model.layers], lambda model: model.layers[0]]
     after = supervised([NonNegativity(weights[0]), Range(weights[1], -0.2, 0.2)])

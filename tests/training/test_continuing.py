@@ -65,6 +65,7 @@ def test_bad_ways_to_continue_are_refused(name, options):
         train(6, **options)
 
 
+@pytest.mark.full
 def test_an_optimizer_state_of_other_members_is_refused():
     trainer = TaskTrainer(SCHEDULED)
     ensemble, first = train(2, trainer=trainer)

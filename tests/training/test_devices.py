@@ -69,6 +69,7 @@ assert_same(many, train(2, n_members=8)[0], rtol=0, atol=1e-6)
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("code", "count"),
     [

@@ -66,6 +66,7 @@ def test_a_batch_is_the_equations_written_out(as_users_run):
     assert gradients["fixed"] is None and float(batch.mean_loss) == 9.0
 
 
+@pytest.mark.full
 def test_an_ensemble_with_phases_and_minibatches_resumes_bit_for_bit(tmp_path):
     phases = {0: lambda model: model.network.readout, 2: network}
 

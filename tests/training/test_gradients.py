@@ -84,6 +84,7 @@ def test_a_carry_resumes_bit_for_bit_and_its_key_differs_by_batch_and_member(tmp
         train(6, trainer=TaskTrainer(adam(1e-2), chkpt_dir=tmp_path / "parts"), restore_checkpoint=True)
 
 
+@pytest.mark.full
 def test_a_carry_that_is_not_finite_freezes_its_member():
     gradient = Counted(PerMember(jnp.array([1.0, 1e30])))
     with pytest.warns(UserWarning, match="member 1 were not finite in batch 1"):
@@ -91,6 +92,7 @@ def test_a_carry_that_is_not_finite_freezes_its_member():
     assert history.frozen_from.tolist() == [-1, 1]
 
 
+@pytest.mark.full
 def test_a_gradient_is_a_hyperparameter_that_selection_changes():
     gradient = Counted(PerMember(jnp.array([1.0, 1.1, 1.2])))
     selection = PopulationBasedTraining(2, Truncation(0.4), hyperparameters=("gradient.factor",))
@@ -134,5 +136,6 @@ def test_optimizers_that_call_the_loss_are_refused_by_name():
         train(trainer=TaskTrainer(optax.lbfgs(), gradient=ForwardMode()))
 
 
+@pytest.mark.full
 def test_the_default_is_back_propagation_through_time():
     assert TaskTrainer(small_training.OPTIMIZER).gradient == BackpropThroughTime()

@@ -102,7 +102,7 @@ def batch(request):
         return train_batch(model, trials, key=jax.random.key(4))
 
 
-@pytest.mark.parametrize("rule", every_nth(RULES, 2))
+@pytest.mark.parametrize("rule", every_nth(RULES, 5))
 def test_an_update_is_the_mean_over_trials_and_time_of_the_rule(batch, float64, rule):
     """By loops, for W[post, pre] of several shapes, square and not."""
     build, by_hand = RULES[rule]

@@ -84,6 +84,7 @@ def test_a_learning_rule_sees_trials_losses_a_key_and_what_it_carried():
         np.testing.assert_allclose(rows[0, index, 4], np.sum(evaluation.states.network.output), rtol=1e-4)
 
 
+@pytest.mark.full
 def test_an_optimizer_that_sets_gradients_to_zero_has_no_rate_to_warn_about():
     """Warnings are errors here."""
     ensemble, history = train(1, trainer=trainer(add_mean_activity, optimizer=optax.set_to_zero()))
@@ -114,6 +115,7 @@ def test_what_updates_change_is_recorded_whether_trained_or_not():
     assert np.all(rows.bias[1] != rows.bias[0]) and np.all(rows.readout.bias[1] != rows.readout.bias[0])
 
 
+@pytest.mark.full
 def test_toggles_choose_the_batches_of_each_update():
     toggles = (np.array([1, 2]), np.array([2]))
     _, history = train(
@@ -140,6 +142,7 @@ def test_updates_in_a_mapping_are_toggled_by_a_mapping():
             train(1, trainer=by_name, toggle_model_update_funcs=bad)
 
 
+@pytest.mark.full
 def test_members_do_not_leak_into_each_other():
     both, _ = train(3, trainer=trainer(add_mean_activity, optimizer=OPTIMIZER))
     start = popsim.make_ensemble(build, 2, key=jax.random.key(0))
@@ -151,12 +154,14 @@ def test_members_do_not_leak_into_each_other():
     assert not np.array_equal(changed.network.bias[1], both.network.bias[1])
 
 
+@pytest.mark.full
 def test_minibatches_give_the_rules_the_whole_batch():
     whole, _ = train(3, trainer=trainer(Recorded()), save_model_trainables=True)  # compiled above
     parts, _ = train(3, trainer=trainer(Recorded(), n_minibatches=2))
     np.testing.assert_allclose(parts.network.bias, whole.network.bias, rtol=1e-5)
 
 
+@pytest.mark.full
 def test_post_step_functions_come_last():
     def clip(model):
         return eqx.tree_at(lambda m: m.network.bias, model, jnp.clip(model.network.bias, -1e-3, 1e-3))
@@ -201,6 +206,7 @@ class Scaled(eqx.Module):
         return bias_update(model, self.factor * jnp.mean(states.network.hidden, axis=(0, 1)))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "function",
     [AddMeanActivity(), Scaled(jnp.asarray(1.0)), jax.tree_util.Partial(add_mean_activity)],
@@ -235,6 +241,7 @@ class Counting(Recorded):
         return bias_update(model, state - model.network.bias), state + 0.5
 
 
+@pytest.mark.full
 def test_a_number_that_a_rule_carries_is_not_dropped():
     _, history = train(4, trainer=trainer(Counting()), save_model_trainables=True)
     np.testing.assert_array_equal(history.model_trainables.network.bias[:, 0, 0], [0, 0.5, 1, 1.5])

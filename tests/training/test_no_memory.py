@@ -40,6 +40,7 @@ def test_parts_of_a_batch_and_small_trainings_are_not_refused(monkeypatch):
         memory.check_size(experiment, experiment.build_trainer(member_batch_size=40))
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "error",

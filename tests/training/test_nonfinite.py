@@ -120,6 +120,7 @@ def keep_mark(model):
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("leaf", "value"), every_nth_row([(0, np.nan), (3, -np.inf)], 2))
 def test_a_bad_gradient_freezes_its_member(leaf, value):
     optimizer = optax.chain(poisoned_gradients(BAD, leaf, value), optax.inject_hyperparams(optax.adam)(1e-2))
@@ -133,6 +134,7 @@ def test_a_bad_gradient_freezes_its_member(leaf, value):
     assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_array)))
 
 
+@pytest.mark.full
 def test_an_overflow_in_the_optimizer_state_alone_is_seen():
     """A squared gradient of infinity makes every later step of Adam zero: the member would stand still."""
     _, first = train_three(2)
@@ -154,6 +156,7 @@ def test_a_member_that_is_bad_from_the_start_is_kept_as_it_came():
     assert np.all(np.isnan(model.network.bias[BAD])) and np.all(np.isfinite(model.network.bias[0]))
 
 
+@pytest.mark.full
 def test_one_model_freezes_too():
     task = eqx.tree_at(lambda t: t.poison, Poisoned(), jnp.asarray(np.nan))
     with pytest.warns(UserWarning, match="the model.*batch 2.*training ends, as every member is frozen"):
@@ -162,6 +165,7 @@ def test_one_model_freezes_too():
     assert np.all(np.isfinite(model.network.bias)) and history.batch.tolist() == [0, 1, 2]
 
 
+@pytest.mark.full
 def test_training_ends_after_the_batch_in_which_the_last_member_froze(tmp_path, monkeypatch):
     """However many batches are made at a time; a resumed one has nothing to do."""
     monkeypatch.setattr(CallDivision, "next_count", lambda schedule: 5)
@@ -201,6 +205,7 @@ def test_a_run_whose_members_are_all_frozen_is_finished(tmp_path):
     assert "finished: all members frozen after 1 of 6 batches\n" in said
 
 
+@pytest.mark.full
 def test_an_optimizer_may_start_from_infinity():
     optimizer = optax.chain(OPTIMIZER, optax.contrib.reduce_on_plateau(accumulation_size=4))
     _, history = train(2, trainer=TaskTrainer(optimizer))

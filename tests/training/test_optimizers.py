@@ -147,7 +147,7 @@ def train_alone(weights, name):
     return weights
 
 
-@pytest.mark.parametrize("name", mostly_in_full(sorted(set(OPTIMIZERS) - set(REFUSED)), WITH_FUNCTIONS))
+@pytest.mark.parametrize("name", mostly_in_full(sorted(set(OPTIMIZERS) - set(REFUSED)), WITH_FUNCTIONS[::2]))
 def test_every_optimizer_trains_each_member_as_alone(ensemble, name):
     trained = train(ensemble, OPTIMIZERS[name]())
     for own, start in zip(trained, ensemble.weights, strict=True):
@@ -200,6 +200,7 @@ def idle_offset():
     return of
 
 
+@pytest.mark.full
 def test_the_loss_as_a_function_holds_what_is_idle(idle_offset):
     step, state, trained = idle_offset(OPTIMIZERS["sam, opaque"]())
     check_changes(step, state, [None, trained])

@@ -3,6 +3,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from short_form import every_nth
 from trained_batch import (
     LINEAR_SYNAPSES,
     MODEL_NAMES,
@@ -60,7 +61,7 @@ def test_in_one_step_of_linear_units_it_is_the_rule_of_werfel(float64, getkey, n
 
 
 @pytest.mark.parametrize("name", RULES)
-@pytest.mark.parametrize("model", MODEL_NAMES)
+@pytest.mark.parametrize("model", every_nth(MODEL_NAMES, 2))
 def test_an_update_equals_a_loop_over_trials(float64, getkey, name, model):
     """Each trial run again by itself, with its own key: step by step with another bias, or other weights."""
     build, network = MODELS[model]
@@ -151,6 +152,7 @@ def test_the_expectation_is_minus_rate_times_the_gradient(float64, getkey, name,
     assert np.linalg.norm(error) < 0.1 * np.linalg.norm(expected)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", RULES)
 def test_what_a_trial_draws_does_not_depend_on_the_others(float64, getkey, name):
     """The update is a mean over trials: what each adds to it is the same in a batch of any size."""

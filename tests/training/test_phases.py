@@ -51,6 +51,7 @@ def test_a_time_constant_is_trained_in_the_phase_that_picks_it():
     assert set(first) == set(leaf_names(eqx.filter(model, popsim.is_parameter(model))))
 
 
+@pytest.mark.full
 def test_a_phase_of_everything_is_training_without_phases():
     both = lambda model: (recurrent(model), readout(model))  # noqa: E731
     phased = train(6, where_train={0: both, 4: both})
@@ -59,6 +60,7 @@ def test_a_phase_of_everything_is_training_without_phases():
     np.testing.assert_array_equal(phased[1].loss.total, plain[1].loss.total)
 
 
+@pytest.mark.full
 def test_the_optimizer_keeps_what_it_holds_of_parts_that_pause():
     first = train(3, where_train={0: lambda m: (recurrent(m), readout(m)), 1: readout})[1]
     then = train(6, where_train={0: lambda m: (recurrent(m), readout(m)), 1: readout, 5: recurrent})[1]
@@ -68,6 +70,7 @@ def test_the_optimizer_keeps_what_it_holds_of_parts_that_pause():
     assert np.all(recurrent(moments(alone)) != 0)
 
 
+@pytest.mark.full
 def test_clipping_sees_the_phase_alone():
     """The step of plain descent with a small clip norm has that norm, over the phase's leaves."""
     trainer = TaskTrainer(sgd(1.0, clip_norm=1e-3))
@@ -98,6 +101,7 @@ def test_weight_decay_leaves_what_is_not_trained_alone():
     assert not np.array_equal(recurrent(both), recurrent(start))
 
 
+@pytest.mark.full
 def test_a_member_in_phases_is_what_it_is_alone():
     phases = {0: readout, 2: lambda m: (recurrent(m), readout(m))}
     ensemble, _ = train(4, where_train=phases, trainer=TaskTrainer(OPTIMIZER))

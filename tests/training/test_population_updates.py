@@ -138,6 +138,7 @@ def advanced():
     return advancing(save_trial_specs=[0, 15])
 
 
+@pytest.mark.full
 def test_a_curriculum_advances_each_member_by_its_own_figure(advanced):
     _, history = advanced
     stage, figures = history.updates["control"]["control.Curriculum.stage"], history.metrics["error"]
@@ -349,6 +350,7 @@ class StopBelow(AbstractPopulationUpdate):
         return dataclasses.replace(population, stopped=stopped), state, {}
 
 
+@pytest.mark.full
 def test_a_member_that_advances_is_not_stopped_and_what_is_stopped_stays(advanced):
     half = float(np.median(advanced[1].metrics["error"][0]))
     control = (Curriculum("task.scale", STAGES, "error", half, mode="min"), StopBelow("error", np.inf))
@@ -484,6 +486,7 @@ class CopyBest(AbstractPopulationUpdate):
         return population.take(parents), state, {"from": best}
 
 
+@pytest.mark.full
 def test_what_replaces_members_is_a_class_of_ten_lines(tmp_path):
     """It acts after all others of a log point, and not after the last batch."""
 
@@ -504,6 +507,7 @@ def test_what_replaces_members_is_a_class_of_ten_lines(tmp_path):
     np.testing.assert_array_equal(own.updates["CopyBest"]["CopyBest.from"][:, 0], best)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("update", "said"),
     [
@@ -526,6 +530,7 @@ class StopOthers(AbstractPopulationUpdate):
         return dataclasses.replace(population, stopped=np.arange(population.n_members) < 3), state, {}
 
 
+@pytest.mark.full
 def test_training_ends_where_a_selection_leaves_only_stopped_members():
     """With a batch in which nobody trains, and its log point."""
     updates = [StopOthers(every=2), CopyBest(parents=[0, 1, 2, 0])]
@@ -536,11 +541,13 @@ def test_training_ends_where_a_selection_leaves_only_stopped_members():
     assert history.validation_batch.tolist() == [3, 4] and history.stopped_from.tolist() == [2, 2, 2, 4]
 
 
+@pytest.mark.full
 def test_training_that_ends_between_log_points_has_a_last_one():
     _, history = stepping([EarlyStopping(2, min_gain=1e3, every=3)], n_batches=17)
     assert history.batch.size == 9 and history.validation_batch.tolist() == [1, 3, 5, 7, 8]
 
 
+@pytest.mark.full
 def test_numbers_that_are_not_finite_freeze_their_member():
     """It keeps what it had. The readout has no bias, which is no leaf of the model."""
 

@@ -269,6 +269,7 @@ def test_checkpoints_by_wall_time(tmp_path, monkeypatch):
     assert Checkpoints(tmp_path / "patient" / "checkpoints").steps() == [9]
 
 
+@pytest.mark.full
 def test_the_log_and_the_history_end_where_the_checkpoint_is(tmp_path):
     trainer = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path, stop=stopping_after(2))
     _, history = train(12, trainer=trainer, log_step=2, save_model_trainables=True)
@@ -328,6 +329,7 @@ def test_a_training_that_began_later_from_a_given_optimizer_state(tmp_path, memb
     assert_same(model, whole[0], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.full
 def test_blocks_of_members_stay_those_of_the_beginning(tmp_path, monkeypatch):
     asked = []
     loops = TrainingPlan.loops
@@ -362,6 +364,7 @@ def build_rectified(key):
     return popsim.NetworkModel(popsim.networks.LeakyRNN(1, 5, 1, **options, key=key), dt=0.01)
 
 
+@pytest.mark.full
 def test_the_training_of_a_script_is_opened_with_its_task_and_model(tmp_path, as_users_run):
     trained, history = train(
         6, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), save_model_trainables=True

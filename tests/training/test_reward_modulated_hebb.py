@@ -90,6 +90,7 @@ def distance(states, trial, model):
     return jnp.mean((states.network.output - 0.5) ** 2)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("baseline", every_nth(BASELINES, 2))
 def test_updates_go_down_the_gradient(getkey, baseline):
     """The mean of 200 has a cosine above 0.7 with it: by chance, of 10 weights, it is 0 ± 0.3."""

@@ -129,6 +129,7 @@ def test_what_cannot_be_saved_or_opened_is_refused(trained, ensemble, tmp_path):
         open_history(tmp_path / "other")
 
 
+@pytest.mark.full
 def test_settings_and_seeds_label_the_members(tmp_path):
     members = popsim.member_grid(2, strength=[0.5, 2.0], name=["low", "high"])
     _, history = small_training.train(2, n_members=8, members=members)

@@ -73,6 +73,7 @@ def best_of_constant_rates():
     return np.min(left * START**2 + rates**2 * (1 - left) / (1 - decay))
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", mostly_in_full(range(5), short=[0]))
 def test_selection_beats_the_best_constant_rate_on_a_noisy_quadratic(seed):
@@ -135,6 +136,7 @@ def trained():
     return selecting()
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_the_genealogy_says_who_took_what_from_whom(trained):
     _, history = trained

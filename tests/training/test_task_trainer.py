@@ -94,6 +94,7 @@ def test_the_length_of_calls_changes_no_bit(trained, module_setup):
     np.testing.assert_array_equal(last.network.cell.weight_hh, model.network.cell.weight_hh)
 
 
+@pytest.mark.full
 def test_recorded_trials_are_those_of_the_compiled_step(trained, module_setup):
     task, _ = module_setup
     batch_key = jax.random.fold_in(KEY, 5)
@@ -103,6 +104,7 @@ def test_recorded_trials_are_those_of_the_compiled_step(trained, module_setup):
         assert_same_arrays(recorded, drawn, rtol=1e-6)
 
 
+@pytest.mark.full
 def test_the_recorded_loss_is_that_of_the_recorded_trials(module_setup):
     """Batch 0 by hand: without noise, the mean loss of the untrained model over the recorded trials."""
     task, build = module_setup
@@ -147,6 +149,7 @@ def test_one_model_is_trained_as_member_0_of_an_ensemble(trained, module_setup):
     assert_same_arrays(history.trial_specs[5], own, rtol=1e-6)
 
 
+@pytest.mark.full
 def test_members_can_share_their_trials_but_not_their_noise():
     def shared(noise_std):
         model = small_training.build(jax.random.key(0), noise_std=noise_std)
@@ -219,6 +222,7 @@ def test_the_given_model_can_be_used_afterwards(module_setup):
     assert np.all(np.isfinite(popsim.evaluate_ensemble(ensemble, task, key=KEY).losses.total))
 
 
+@pytest.mark.full
 def test_an_optimizer_that_hides_its_rate_is_said_once_and_recorded_as_nan():
     with pytest.warns(UserWarning, match="learning rate"):
         _, history = small_training.train(2, trainer=TaskTrainer(optax.adam(1e-3)))
