@@ -44,7 +44,9 @@ from popsim.tasks import (
     ring_task,
     selected_environment,
     session,
+    staircase,
     stored_trials,
+    timed_clicks,
     timed_decisions,
     timed_responses,
     timing,
@@ -95,7 +97,9 @@ from popsim.tasks.ring_rules import *
 from popsim.tasks.ring_task import *
 from popsim.tasks.selected_environment import *
 from popsim.tasks.session import *
+from popsim.tasks.staircase import *
 from popsim.tasks.stored_trials import *
+from popsim.tasks.timed_clicks import *
 from popsim.tasks.timed_decisions import *
 from popsim.tasks.timed_responses import *
 from popsim.tasks.timing import *
@@ -147,7 +151,9 @@ __all__ += ring_rules.__all__
 __all__ += ring_task.__all__
 __all__ += selected_environment.__all__
 __all__ += session.__all__
+__all__ += staircase.__all__
 __all__ += stored_trials.__all__
+__all__ += timed_clicks.__all__
 __all__ += timed_decisions.__all__
 __all__ += timed_responses.__all__
 __all__ += timing.__all__

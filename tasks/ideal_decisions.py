@@ -8,7 +8,12 @@ from jaxtyping import Array, Float, Int, Key
 
 from popsim._checks import as_float_array, check_instance
 from popsim.tasks.players import AbstractPlayer, Received, choice_of
-from popsim.tasks.timed_decisions import PostDecisionWager, ReactionTimeDecision
+from popsim.tasks.timed_decisions import (
+    AbstractReactionTimeDecision,
+    PostDecisionWager,
+    ReactionTimeDecision,
+)
+from popsim.tasks.timed_responses import STIMULUS_ON
 from popsim.tasks.trial_parts import values_of_choice
 
 __all__ = [
@@ -117,16 +122,7 @@ def optimal_decisions(task: ReactionTimeDecision) -> OptimalDecisions:
 
 
 def _bounds_and_reward(task: ReactionTimeDecision) -> tuple[Float[np.ndarray, " step"], float]:
-    values = np.asarray(values_of_choice(task, "coherence"), float)
-    if not np.allclose(np.sort(values), np.sort(-values)):
-        raise ValueError(f"`coherence` of `task` must be the same to both sides, got {values.tolist()}.")
-    low, high = (float(bound) for bound in task.fixation.bounds())
-    if low != high:
-        raise ValueError(
-            f"`fixation` of `task` must be the same in all trials, got durations from {low:g} to {high:g} s."
-        )
-    timeline = task.plan.nominal()
-    n_steps = timeline.n_steps - int(timeline.events["stimulus on"])
+    values, n_steps = symmetric_values(task, "coherence"), n_steps_of_stimulus(task)
     noise, dt, error = float(task.noise), task.dt, float(task.error_payoff)
     cost = float(task.waiting_cost) * dt
     widest = np.abs(values).max() * n_steps * dt + 4 * noise * (n_steps * dt) ** 0.5
@@ -148,6 +144,25 @@ def _bounds_and_reward(task: ReactionTimeDecision) -> tuple[Float[np.ndarray, " 
         waiting = np.sum(weights * to_come, axis=-1) - cost
     at_start = float(waiting[N_GRID // 2]) + cost  # nothing is waited for before the first evidence
     return np.asarray(bounds[::-1]), at_start
+
+
+def symmetric_values(task: AbstractReactionTimeDecision, name: str) -> Float[np.ndarray, " value"]:
+    """Return the values of a `Choice` of a task; raise `ValueError` unless both sides have the same."""
+    values = np.asarray(values_of_choice(task, name), float)
+    if not np.allclose(np.sort(values), np.sort(-values)):
+        raise ValueError(f"`{name}` of `task` must be the same to both sides, got {values.tolist()}.")
+    return values
+
+
+def n_steps_of_stimulus(task: AbstractReactionTimeDecision) -> int:
+    """Return the number of time steps of the stimulus; raise `ValueError` unless it is that of all trials."""
+    low, high = (float(bound) for bound in task.fixation.bounds())
+    if low != high:
+        raise ValueError(
+            f"`fixation` of `task` must be the same in all trials, got durations from {low:g} to {high:g} s."
+        )
+    timeline = task.plan.nominal()
+    return timeline.n_steps - int(timeline.events[STIMULUS_ON])
 
 
 def _kernel(grid: np.ndarray, mean: float, std: float) -> np.ndarray:

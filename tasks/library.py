@@ -37,6 +37,8 @@ from popsim.tasks.probabilistic_reasoning import ProbabilisticReasoning
 from popsim.tasks.pulses import PoissonClicks, PulseDecision
 from popsim.tasks.reach_sequences import SequentialReaches, TargetJump
 from popsim.tasks.reaching import CenterOutReaches, DelayedReaches, RandomReaches
+from popsim.tasks.staircase import StaircaseDecision
+from popsim.tasks.timed_clicks import ReactionTimeClicks
 from popsim.tasks.timed_decisions import PostDecisionWager, ReactionTimeDecision
 from popsim.tasks.timed_responses import AntiResponse, GoNoGo
 from popsim.tasks.timing import ReadySetGo, SineGeneration
@@ -315,7 +317,9 @@ REWARD_TASKS: dict[str, Callable[..., AbstractTask]] = {
     "reversal-learning": ReversalLearning,
     "two-step": TwoStepTask,
     "changing-environment": ChangingEnvironment,
+    "staircase": StaircaseDecision,
     "reaction-time-decision": ReactionTimeDecision,
+    "reaction-time-clicks": ReactionTimeClicks,
     "post-decision-wager": PostDecisionWager,
     "go-no-go": GoNoGo,
     "anti-response": AntiResponse,

@@ -139,7 +139,8 @@ class PulseDecision(AbstractPulses):
         return self.pulse_trial(timeline, pulses, is_right, {"right is higher": is_right}, key=key)
 
 
-def _log_ratios() -> Choice:
+def click_log_ratios() -> Choice:
+    """Return the log ratios of rates of Brody-Lab/PulseInputDDM.jl."""
     return Choice([-3.5, -2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5])
 
 
@@ -177,7 +178,7 @@ class PoissonClicks(AbstractPulses):
     """
 
     log_ratio: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=_log_ratios
+        kw_only=True, converter=as_distribution, default_factory=click_log_ratios
     )
     total_rate: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=40.0)
     correct_side: CorrectSide = eqx.field(static=True, kw_only=True, default="more pulses")
@@ -191,14 +192,7 @@ class PoissonClicks(AbstractPulses):
 
     def __check_init__(self):
         check_drawn("log_ratio", self.log_ratio, lambda name, bound: None)  # its shape
-        check_positive("total_rate", self.total_rate)
-        if has_per_member(self.total_rate) or is_traced(self.total_rate):
-            return
-        if self.total_rate * self.dt > MOST_CLICKS:
-            raise ValueError(
-                f"`total_rate` must be at most {MOST_CLICKS / self.dt:.4g} Hz, {MOST_CLICKS:g} clicks in a "
-                f"time step, got {float(self.total_rate):g} Hz."
-            )
+        check_click_rate("total_rate", self.total_rate, self.dt)
 
     def epochs(self) -> tuple[Epoch, ...]:
         return stimulus_and_delay(self.stimulus, self.delay)
@@ -211,14 +205,36 @@ class PoissonClicks(AbstractPulses):
 
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         (log_ratio,) = draws
-        rates = self.total_rate * jax.nn.sigmoid(jnp.stack([-log_ratio, log_ratio]))
-        clicks = _poisson(self.dt * rates, timeline.n_steps, key=key_stream(key, "clicks"))
+        rates = click_rates(log_ratio, self.total_rate)
+        clicks = draw_clicks(self.dt * rates, timeline.n_steps, key=key_stream(key, "clicks"))
         is_right = sign_or_coin(log_ratio, key=key_stream(key, "side coin")).astype(bool)
         return self.pulse_trial(timeline, clicks, is_right, {"log ratio": log_ratio}, key=key)
 
 
-def _poisson(means: Float[Array, " side"], n_steps: int, *, key: Key[Array, ""]) -> Float[Array, "time side"]:
-    """Draw Poisson numbers by inversion: `jax.random.poisson` has a loop of unknown length."""
+def check_click_rate(name: str, total_rate: Float[Array, "*members"], dt: float) -> None:
+    """Raise `ValueError` unless a rate is positive, and its clicks in a time step can be drawn."""
+    check_positive(name, total_rate)
+    if has_per_member(total_rate) or is_traced(total_rate):
+        return
+    if total_rate * dt > MOST_CLICKS:
+        raise ValueError(
+            f"`{name}` must be at most {MOST_CLICKS / dt:.4g} Hz, {MOST_CLICKS:g} clicks in a time step, got "
+            f"{float(total_rate):g} Hz."
+        )
+
+
+def click_rates(log_ratio: Float[Array, ""], total_rate: Float[Array, ""]) -> Float[Array, "2"]:
+    """Return the rates of the left and the right side."""
+    return total_rate * jax.nn.sigmoid(jnp.stack([-log_ratio, log_ratio]))
+
+
+def draw_clicks(
+    means: Float[Array, " side"], n_steps: int, *, key: Key[Array, ""]
+) -> Float[Array, "time side"]:
+    """Draw the numbers of clicks in each time step, given their means.
+
+    They are Poisson numbers, drawn by inversion: `jax.random.poisson` has a loop of unknown length.
+    """
     counts = jnp.arange(float(N_COUNTS))
     log_p = counts * jnp.log(means)[:, None] - means[:, None] - gammaln(counts + 1)
     u = jax.random.uniform(key, (n_steps, *means.shape))

@@ -27,7 +27,30 @@ from popsim.windows import Timeline
 __all__ = ["PostDecisionWager", "ReactionTimeDecision"]
 
 
-class ReactionTimeDecision(AbstractTimedResponse):
+class AbstractReactionTimeDecision(AbstractTimedResponse):
+    """A decision between left and right that a response ends, at any time after the stimulus has begun.
+
+    A subclass supplies the stimulus and the conditions.
+    """
+
+    loss: Loss = eqx.field(kw_only=True, default_factory=timed_loss)
+    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
+    waiting_cost: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.2)
+    early_payoff: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=-0.1)
+    error_payoff: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.0)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
+
+    def __check_init__(self):
+        check_finite("error_payoff", self.error_payoff)
+
+    @property
+    def plan(self) -> TrialPlan:
+        epochs = (Epoch("fixation", self.fixation), Epoch("stimulus", event=STIMULUS_ON))
+        return TrialPlan(epochs, duration=self.duration, dt=self.dt)
+
+
+class ReactionTimeDecision(AbstractReactionTimeDecision):
     """Random dots by reaction time: watch for as long as it pays, then choose a direction.
 
     The coherences are those of Roitman & Shadlen 2002, J Neurosci 22:9475, as in `PerceptualDecision`. A
@@ -53,27 +76,14 @@ class ReactionTimeDecision(AbstractTimedResponse):
     - `loss`: the loss to train with.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=timed_loss)
     coherence: AbstractDistribution = eqx.field(
         kw_only=True, converter=as_distribution, default_factory=motion_coherences
     )
     noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.2)
-    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
-    waiting_cost: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.2)
-    early_payoff: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=-0.1)
-    error_payoff: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.0)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
 
     def __check_init__(self):
         check_drawn("coherence", self.coherence, check_coherence)
         check_non_negative("noise", self.noise)
-        check_finite("error_payoff", self.error_payoff)
-
-    @property
-    def plan(self) -> TrialPlan:
-        epochs = (Epoch("fixation", self.fixation), Epoch("stimulus", event=STIMULUS_ON))
-        return TrialPlan(epochs, duration=self.duration, dt=self.dt)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         return (self.coherence.sample(key=key_stream(key, "coherence")),)

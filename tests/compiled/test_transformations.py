@@ -54,9 +54,10 @@ NOT_PURE = {
         loss_along_line member_alignment mode_strengths participation_ratio_of_singular_values recorded_arrays
         recurrent_eigenvalues spectral_radius low_rank_approximation update_gradient_alignment with_arrays
         training: ancestors
-        tasks: click_accuracy detection_accuracy optimal_decisions probability_of_right pulse_accuracy
-        accuracy_from_one_interval interval_error mean_cosine_of_error reasoning_accuracy block_prior
-        block_choices accuracy_with_prior rule_choices accuracy_with_rule reward_in_changing_environment
+        tasks: click_accuracy detection_accuracy optimal_clicks optimal_decisions probability_of_right
+        pulse_accuracy accuracy_from_one_interval interval_error mean_cosine_of_error reasoning_accuracy
+        block_prior block_choices accuracy_with_prior rule_choices accuracy_with_rule
+        reward_in_changing_environment reward_in_staircase
     """,
     "a table for people, from trials that are drawn": "describe_task",
     SETTINGS: """

@@ -1,0 +1,110 @@
+"""The staircase: its rule, the level at which it stays, its best player, and bad numbers."""
+
+import collections
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import popsim
+from popsim import tasks
+
+KEY = jax.random.key(0)
+
+
+def played(task, player, n):
+    trials = popsim.sample_trials(task, n, batch=0, key=jax.random.key(3))
+    return jax.tree.map(np.asarray, tasks.play(player, trials, key=KEY))
+
+
+@pytest.mark.parametrize("n_correct", [1, 2, 3])
+def test_evidence_is_weaker_after_correct_choices_in_a_row_and_stronger_after_an_error(n_correct):
+    task = tasks.StaircaseDecision(n_correct=n_correct)
+    interaction = played(task, tasks.StaircaseObserver(), 40)
+    record, is_right = interaction.record, interaction.action == interaction.record["direction"]
+    np.testing.assert_array_equal(interaction.reward, is_right)
+    np.testing.assert_array_equal(record["coherence"], np.asarray(task.coherences)[record["level"]])
+    for levels, right in zip(record["level"], is_right, strict=True):
+        level, in_a_row = 5, 0
+        for shown, correct in zip(levels, right, strict=True):
+            assert shown == level
+            in_a_row = in_a_row + 1 if correct else 0
+            if in_a_row == n_correct:
+                level, in_a_row = max(level - 1, 0), 0
+            elif not correct:
+                level = min(level + 1, 5)
+    signs = 2 * record["direction"] - 1
+    noise = interaction.received["evidence"][..., 0] - signs * record["coherence"]
+    np.testing.assert_allclose([noise.mean(), noise.std()], [0, 0.1], atol=0.01)
+    assert abs(record["direction"].mean() - 0.5) < 2.5 / noise.size**0.5
+
+
+@pytest.mark.parametrize(("n_correct", "percent_correct"), [(2, 70.7), (3, 79.4)])
+def test_it_stays_where_a_choice_is_correct_as_often_as_published(n_correct, percent_correct):
+    # Levitt 1971; fine levels, far from the ends, from where the first 100 choices have led.
+    levels = 0.005 * jnp.arange(1.0, 41.0)
+    task = tasks.StaircaseDecision(coherences=levels, n_correct=n_correct, n_choices=500)
+    record = played(task, tasks.StaircaseObserver(), 60).record
+    threshold = norm.cdf(record["coherence"][:, 100:].mean() / 0.1)
+    assert threshold == pytest.approx(percent_correct / 100, abs=0.01)
+
+
+@pytest.mark.parametrize("options", [{}, {"n_correct": 3}, {"noise_std": 0.5, "n_choices": 20}], ids=str)
+def test_the_observer_is_paid_what_is_computed(options):
+    task, n = tasks.StaircaseDecision(**options), 2000
+    reward = played(task, tasks.StaircaseObserver(), n).reward.mean(1).astype(float)
+    assert reward.mean() == pytest.approx(tasks.reward_in_staircase(task), abs=4 * reward.std() / n**0.5)
+    assert played(task, tasks.RandomPlayer(2), n).reward.mean() < reward.mean() - 0.05
+
+
+def test_the_best_player_is_the_best_of_all_that_report_or_err_by_time_level_and_row():
+    task = tasks.StaircaseDecision(coherences=(0.01, 0.3), n_choices=4)
+    right = norm.cdf(np.array([0.01, 0.3]) / 0.1)
+    best, reporting = 0.0, 0.0
+    for contradicts in itertools.product([False, True], repeat=12):  # choices 2 to 4; at first one reports
+        at = np.array([[[False, False]] * 2, *np.reshape(contradicts, (3, 2, 2))])
+        share, reward = {(1, 0): 1.0}, 0.0
+        for policy in at:
+            after = collections.defaultdict(float)
+            for (level, in_a_row), weight in share.items():
+                p = 1 - right[level] if policy[level, in_a_row] else right[level]
+                reward += weight * p
+                after[(max(level - 1, 0), 0) if in_a_row else (level, 1)] += weight * p
+                after[1, 0] += weight * (1 - p)
+            share = after
+        best, reporting = max(best, reward / 4), reporting if any(contradicts) else reward / 4
+    assert tasks.reward_in_staircase(task) == pytest.approx(reporting)
+    assert tasks.reward_in_staircase(task, can_err=True) == pytest.approx(best)
+    longer = tasks.StaircaseDecision(n_choices=200)
+    assert tasks.reward_in_staircase(longer, can_err=True) > tasks.reward_in_staircase(longer) + 0.01
+
+
+def test_in_a_session_the_staircase_continues():
+    environment = jax.tree.map(
+        lambda leaf: leaf[0], tasks.StaircaseDecision().validation_trials()
+    ).environment
+    state, _ = environment.init(key=KEY)
+    state, outcome = environment.step(state, state["direction"], key=KEY)
+    resumed, shown = environment.resume(state, key=KEY)
+    assert resumed["in a row"] == 1
+    np.testing.assert_array_equal(shown["evidence"], outcome.observation["evidence"])
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"coherences": (0.1,)}, "coherences"),
+        ({"coherences": (0.2, 0.1)}, "coherences"),
+        ({"coherences": (-0.1, 0.1)}, "coherences"),
+        ({"noise_std": 0.0}, "noise_std"),
+        ({"n_correct": 0}, "n_correct"),
+        ({"n_choices": 0}, "n_choices"),
+    ],
+    ids=str,
+)
+def test_bad_numbers_are_refused_by_name(options, name):
+    with pytest.raises(ValueError, match=f"`{name}`"):
+        tasks.StaircaseDecision(**options)
