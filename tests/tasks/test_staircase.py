@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.stats import norm
+from short_form import every_nth, every_nth_row, mostly_in_full
 
 import popsim
 from popsim import tasks
@@ -20,7 +21,7 @@ def played(task, player, n):
     return jax.tree.map(np.asarray, tasks.play(player, trials, key=KEY))
 
 
-@pytest.mark.parametrize("n_correct", [1, 2, 3])
+@pytest.mark.parametrize("n_correct", mostly_in_full([1, 2, 3], [2]))
 def test_evidence_is_weaker_after_correct_choices_in_a_row_and_stronger_after_an_error(n_correct):
     task = tasks.StaircaseDecision(n_correct=n_correct)
     interaction = played(task, tasks.StaircaseObserver(), 40)
@@ -42,7 +43,7 @@ def test_evidence_is_weaker_after_correct_choices_in_a_row_and_stronger_after_an
     assert abs(record["direction"].mean() - 0.5) < 2.5 / noise.size**0.5
 
 
-@pytest.mark.parametrize(("n_correct", "percent_correct"), [(2, 70.7), (3, 79.4)])
+@pytest.mark.parametrize(("n_correct", "percent_correct"), every_nth_row([(2, 70.7), (3, 79.4)], 2))
 def test_it_stays_where_a_choice_is_correct_as_often_as_published(n_correct, percent_correct):
     # Levitt 1971; fine levels, far from the ends, from where the first 100 choices have led.
     levels = 0.005 * jnp.arange(1.0, 41.0)
@@ -52,7 +53,7 @@ def test_it_stays_where_a_choice_is_correct_as_often_as_published(n_correct, per
     assert threshold == pytest.approx(percent_correct / 100, abs=0.01)
 
 
-@pytest.mark.parametrize("options", [{}, {"n_correct": 3}, {"noise_std": 0.5, "n_choices": 20}], ids=str)
+@pytest.mark.parametrize("options", every_nth([{}, {"n_correct": 3}, {"noise_std": 0.5, "n_choices": 20}], 3))
 def test_the_observer_is_paid_what_is_computed(options):
     task, n = tasks.StaircaseDecision(**options), 2000
     reward = played(task, tasks.StaircaseObserver(), n).reward.mean(1).astype(float)
