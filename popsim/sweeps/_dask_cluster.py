@@ -46,20 +46,22 @@ def _clients(
             distributed.LocalCluster(
                 n_workers=count, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
             ) as cluster,
-            distributed.Client(cluster) as client,
+            distributed.Client(cluster, set_as_default=False) as client,
+            client.as_current(),
         ):
             yield client, count
         return
     if n_workers is not None:
         raise ValueError(f"`workers` must not be given with --scheduler, which has its own, got {n_workers}.")
     try:
-        client = distributed.Client(_address(scheduler), timeout=SECONDS_TO_CONNECT)
+        # A client that is the default, and fails to connect, leaves a Dask that computes nothing.
+        client = distributed.Client(_address(scheduler), timeout=SECONDS_TO_CONNECT, set_as_default=False)
     except Exception as error:  # of any kind, such as TypeError without the keys that tls:// needs
         cause = one_line(error) or type(error).__name__
         raise ValueError(
             f"`scheduler` must be a Dask scheduler that answers, got {scheduler}: {cause:.300}"
         ) from None
-    with client:
+    with client, client.as_current():
         try:
             client.wait_for_workers(1, timeout=SECONDS_FOR_WORKERS)
         except Exception as error:  # also of a scheduler that is lost meanwhile

@@ -173,6 +173,7 @@ def test_what_is_no_scheduler_is_refused_in_one_line(scheduler, message, tmp_pat
         scheduler = tmp_path
     with pytest.raises(SystemExit) as end:
         main(["sweep", "run", str(tmp_path / "sw"), "--on", "dask", "--scheduler", str(scheduler)])
+    assert dask.config.get("scheduler", None) is None  # computations of the process go on
     said = capsys.readouterr().err
     assert end.value.code == 2 and said.count("\n") == 1
     assert said.startswith("popsim: error: --scheduler must be a Dask scheduler that answers, got")
