@@ -3,7 +3,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from short_form import every_nth
 from trained_batch import (
     LINEAR_SYNAPSES,
     MODEL_NAMES,
@@ -61,7 +60,7 @@ def test_in_one_step_of_linear_units_it_is_the_rule_of_werfel(float64, getkey, n
 
 
 @pytest.mark.parametrize("name", RULES)
-@pytest.mark.parametrize("model", every_nth(MODEL_NAMES, 2))
+@pytest.mark.parametrize("model", MODEL_NAMES)
 def test_an_update_equals_a_loop_over_trials(float64, getkey, name, model):
     """Each trial run again by itself, with its own key: step by step with another bias, or other weights."""
     build, network = MODELS[model]
