@@ -38,6 +38,7 @@ SCRIPTS = (
     "reversal",
     "two_step",
     "policy_gradient_lqr",
+    "yang2019",
 )
 
 

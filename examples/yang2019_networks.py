@@ -1,67 +1,49 @@
 """Train a network on the twenty tasks of Yang et al. 2019, and store its weights for `yang2019.py`.
 
 As in their code (gyyang/multitask): 256 leaky units with a time constant of 0.1 s, softplus or as a control
-tanh, and noise; orthogonal initial weights; squared errors of sigmoid outputs; Adam; one rule a batch, and
-the two decisions by context five times as often as other rules. Other than there, the leak acts on the
-input of the nonlinearity and not on its output, batches have 32 trials and not 64, the norm of the gradient
-is clipped and not each of its elements, and the learning rate begins at twice theirs and falls to zero.
-Softplus networks have a second phase, in which the delayed decisions by context are as frequent as the
-others. A training that was stopped goes on where it was.
+tanh, and noise; recurrent weights that begin as a multiple of the identity for softplus units, and of an
+orthogonal matrix for tanh; squared errors of sigmoid outputs; Adam with batches of 64 trials; and the two
+decisions by context five times as often as other rules.
+
+Other than there, each trial of a batch draws its rule, and a first phase has the two decisions by context
+alone. With one rule a batch, or without the first phase, networks had not learned which ring counts after
+as many trials. The leak acts on the input of the nonlinearity and not on its output, the delayed decisions by
+context are three times as frequent, the norm of the gradient is clipped and not each of its elements, and the
+learning rate of the second phase falls to zero. The second phase goes on where it was stopped.
 """
 
 import argparse
-import dataclasses
 import sys
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
+import numpy as np
 from jaxtyping import Array, Key
 
 import popsim
 from command_line import OUT
-from popsim.networks import LeakyRNN, draw_weights
+from popsim.networks import LeakyRNN, draw_weights, identity_weights
 from popsim.store import load_model, read_model_details, save_model
 from popsim.tasks import RingTask, yang2019
 from popsim.training import TaskTrainer, adam, cosine_decay
 
 NONLINEARITIES = {"softplus": jax.nn.softplus, "tanh": jax.numpy.tanh}
-GAINS = {"softplus": 0.5, "tanh": 1.0}  # of the orthogonal initial weights, as in their `network.py`
+INITIAL = {"softplus": identity_weights(0.5), "tanh": jax.nn.initializers.orthogonal(1.0)}
+"""Of the recurrent weights, with the gains of their `network.py`."""
 N_UNITS, TAU, NOISE = 256, 0.1, 0.05
-BATCH_SIZE, CLIP_NORM = 32, 1.0
+BATCH_SIZE, CLIP_NORM = 64, 1.0
+CONTEXTS = ("context-dm-1", "context-dm-2")
+SHARES = {**dict.fromkeys(CONTEXTS, 5.0), "context-delay-dm-1": 3.0, "context-delay-dm-2": 3.0}
+LEARNING_RATES = {"softplus": 2e-3, "tanh": 1e-3}
+N_BATCHES = {"softplus": (4_000, 11_000), "tanh": (1_500, 5_500)}  # of the two phases
 FOLDER = Path(__file__).parent / "weights"
 
 
-@dataclasses.dataclass(frozen=True)
-class Phase:
-    """A part of a training.
-
-    - `name`: of its random stream and its folder.
-    - `n_batches`, `learning_rate`: the rate falls from this to zero.
-    - `frequent`: the rules that are five times as frequent as others.
-    """
-
-    name: str
-    n_batches: int
-    learning_rate: float
-    frequent: tuple[str, ...]
-
-    def task(self) -> RingTask:
-        """The twenty tasks, one rule a batch."""
-        return yang2019(shares=dict.fromkeys(self.frequent, 5.0), one_rule_per_batch=True)
-
-
-FIRST = ("context-dm-1", "context-dm-2")
-LAST = (*FIRST, "context-delay-dm-1", "context-delay-dm-2")
-PHASES = {
-    "softplus": (Phase("training", 20_000, 2e-3, FIRST), Phase("phase 2", 8_000, 1e-3, LAST)),
-    "tanh": (Phase("training", 12_000, 2e-3, FIRST),),
-}
-
-
-def build_ensemble(kind: str, seed: int) -> popsim.NetworkModel:
-    """An ensemble of one untrained network of a kind, "softplus" or "tanh"."""
-    task = yang2019()
+def build_ensemble(kind: str, seed: int, rules: tuple[str, ...] | None = None) -> popsim.NetworkModel:
+    """An ensemble of one untrained network of a kind, "softplus" or "tanh", for some rules or all."""
+    task = yang2019(rules)
     n_inputs = popsim.n_network_inputs(task.validation_trials())
 
     def build(key):
@@ -76,9 +58,8 @@ def build_ensemble(kind: str, seed: int) -> popsim.NetworkModel:
             output_fn=jax.nn.sigmoid,
             key=key,
         )
-        orthogonal = jax.nn.initializers.orthogonal(GAINS[kind])
         key = popsim.key_stream(key, "orthogonal")
-        network = draw_weights(network, lambda network: network.recurrent_weights, orthogonal, key=key)
+        network = draw_weights(network, lambda network: network.recurrent_weights, INITIAL[kind], key=key)
         return popsim.NetworkModel(network, dt=task.dt)
 
     return popsim.make_ensemble(build, 1, key=popsim.key_stream(jax.random.key(seed), "networks"))
@@ -91,10 +72,11 @@ def recipe(kind: str, seed: int) -> dict[str, Any]:
         "seed": seed,
         "tau": TAU,
         "noise": NOISE,
-        "gain": GAINS[kind],
         "batch size": BATCH_SIZE,
         "clip norm": CLIP_NORM,
-        "phases": [dataclasses.asdict(phase) | {"frequent": list(phase.frequent)} for phase in PHASES[kind]],
+        "learning rate": LEARNING_RATES[kind],
+        "batches": list(N_BATCHES[kind]),
+        "shares": SHARES,
     }
 
 
@@ -117,32 +99,56 @@ def load_trained(kind: str, seed: int) -> popsim.NetworkModel:
 
 
 def train(kind: str, seed: int, folder: Path) -> popsim.NetworkModel:
-    """The trained ensemble; each phase of the training is kept in a folder."""
-    ensemble, key = build_ensemble(kind, seed), jax.random.key(seed)
-    for phase in PHASES[kind]:
-        ensemble = train_phase(ensemble, phase, folder / phase.name, popsim.key_stream(key, phase.name))
-    return ensemble
+    """The trained ensemble. The second phase is kept in a folder."""
+    rate, key = LEARNING_RATES[kind], jax.random.key(seed)
+    first, second = N_BATCHES[kind]
+    few = build_ensemble(kind, seed, CONTEXTS)
+    few = train_phase(few, yang2019(CONTEXTS), first, rate, None, popsim.key_stream(key, "contexts"))
+    ensemble = with_rules(few, build_ensemble(kind, seed))
+    schedule = cosine_decay(rate, second)
+    return train_phase(
+        ensemble, yang2019(shares=SHARES), second, schedule, folder, popsim.key_stream(key, "training")
+    )
+
+
+def with_rules(few: popsim.NetworkModel, ensemble: popsim.NetworkModel) -> popsim.NetworkModel:
+    """The ensemble of networks for all rules, with the weights of those for the decisions by context."""
+
+    def shared(model):
+        return model.network.recurrent_weights, model.network.bias, model.network.readout
+
+    def inputs(model):
+        return model.network.input_weights
+
+    names, n_others = yang2019().names, inputs(few).shape[-1] - len(CONTEXTS)
+    columns = np.array([*range(n_others), *(n_others + names.index(rule) for rule in CONTEXTS)])
+    trained = inputs(ensemble).at[..., columns].set(inputs(few))
+    return eqx.tree_at(inputs, eqx.tree_at(shared, ensemble, shared(few)), trained)
 
 
 def train_phase(
-    ensemble: popsim.NetworkModel, phase: Phase, folder: Path, key: Key[Array, ""]
+    ensemble: popsim.NetworkModel,
+    task: RingTask,
+    n_batches: int,
+    learning_rate: Any,
+    folder: Path | None,
+    key: Key[Array, ""],
 ) -> popsim.NetworkModel:
-    """The ensemble after a phase."""
-    task = phase.task()
+    """The ensemble after a phase, which a folder keeps if it is given."""
     trainer = TaskTrainer(
-        adam(cosine_decay(phase.learning_rate, phase.n_batches), clip_norm=CLIP_NORM),
+        adam(learning_rate, clip_norm=CLIP_NORM),
         chkpt_dir=folder,
         validation_metrics=lambda states, trials: task.performance(states.network.output, trials),
     )
     return trainer(
         task,
         ensemble,
-        phase.n_batches,
+        n_batches,
         BATCH_SIZE,
         where_train=lambda model: model.network,
         ensembled=True,
         log_step=500,
-        restore_checkpoint=True,
+        restore_checkpoint=folder is not None,
         disable_tqdm=not sys.stderr.isatty(),
         key=key,
     )[0]

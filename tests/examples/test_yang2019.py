@@ -17,6 +17,7 @@ exit_code = pytest.importorskip("gates").exit_code
 
 
 RULES = yang2019().names
+FEW = networks.CONTEXTS
 
 
 @pytest.mark.full
@@ -32,6 +33,22 @@ def test_weights_of_another_recipe_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(networks, "TAU", 0.2)
     with pytest.raises(ValueError, match="was trained by another recipe"):
         networks.load_trained("tanh", 0)
+
+
+def test_what_was_learned_by_context_goes_into_the_network_for_all_rules(monkeypatch):
+    monkeypatch.setattr(networks, "N_UNITS", 3)
+    few, ensemble = (networks.build_ensemble("tanh", seed, rules) for seed, rules in ((1, FEW), (2, None)))
+    assert few.network.input_weights.shape == (1, 3, 67)
+    joined = networks.with_rules(few, ensemble).network
+    weights, untrained = joined.input_weights, ensemble.network.input_weights
+    own = [RULES.index(rule) for rule in FEW]
+    np.testing.assert_array_equal(weights[..., :65], few.network.input_weights[..., :65])
+    for column, rule in enumerate(own):
+        np.testing.assert_array_equal(weights[..., 65 + rule], few.network.input_weights[..., 65 + column])
+    others = [65 + i for i in range(20) if i not in own]
+    np.testing.assert_array_equal(weights[..., others], untrained[..., others])
+    assert_same(joined.readout, few.network.readout)
+    np.testing.assert_array_equal(joined.recurrent_weights, few.network.recurrent_weights)
 
 
 def test_harm_where_units_vary_is_specific():
