@@ -38,7 +38,6 @@ SCRIPTS = (
     "reversal",
     "two_step",
     "policy_gradient_lqr",
-    "yang2019",
 )
 
 

@@ -114,7 +114,7 @@ figure, ax = plt.subplots(figsize=(4.6, 2.6), layout="constrained")
 for name, each in regret.items():
     ax.plot(np.arange(n_choices) + 1, each.mean(axis=0), label=name)
 ax.set(xlabel="choice", ylabel="regret", ylim=(0, None))
-ax.legend(frameon=False)
+_ = ax.legend(frameon=False)
 
 # %% [markdown]
 # The networks explore in the first choices, and then keep to the better arm. Nothing in their weights changes
@@ -163,7 +163,7 @@ for name, color in (("trained", "C0"), ("untrained", "0.6")):
     ax.plot(np.arange(2, n_choices + 1), quality[name].T, color=color, alpha=0.7)
     ax.plot([], [], color=color, label=name)
 ax.set(xlabel="choice", ylabel="R²", ylim=(0, 1))
-ax.legend(frameon=False)
+_ = ax.legend(frameon=False)
 
 # %% [markdown]
 # ## One bandit in the plane of two components
