@@ -69,6 +69,7 @@ def test_noise_of_a_trial_does_not_depend_on_the_number_of_trials(setup):
     np.testing.assert_allclose(few.losses.total, all_of_them.losses.total[:3], rtol=1e-5)
 
 
+@pytest.mark.full
 def test_noise_of_a_member_does_not_depend_on_the_number_of_members(setup):
     task, ensemble = setup
     key = jax.random.key(5)

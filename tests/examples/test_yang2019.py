@@ -35,6 +35,7 @@ def test_weights_of_another_recipe_are_refused(tmp_path, monkeypatch):
         networks.load_trained("tanh", 0)
 
 
+@pytest.mark.full
 def test_what_was_learned_by_context_goes_into_the_network_for_all_rules(monkeypatch):
     monkeypatch.setattr(networks, "N_UNITS", 3)
     few, ensemble = (networks.build_ensemble("tanh", seed, rules) for seed, rules in ((1, FEW), (2, None)))

@@ -230,7 +230,7 @@ def _below(folder):
     return sorted(str(path) for path in folder.rglob("*"))
 
 
-@pytest.mark.parametrize("form", every_nth(REFUSED, 7))
+@pytest.mark.parametrize("form", every_nth(REFUSED, 12))
 def test_a_path_that_cannot_work_is_refused_before_anything_is_made(
     form, run_and_sweep, place, tmp_path, as_users_run, monkeypatch
 ):

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from short_form import every_nth_row
 
 import popsim
 from popsim import tasks
@@ -35,7 +36,7 @@ def test_a_target_is_paid_if_direction_and_context_are_right_and_contexts_change
     np.testing.assert_array_equal(shown[:, 1:], np.eye(4)[action[:, :-1]])
 
 
-@pytest.mark.parametrize(("hazard", "noise"), [(0.1, 0.1), (0.02, 0.3)])
+@pytest.mark.parametrize(("hazard", "noise"), every_nth_row([(0.1, 0.1), (0.02, 0.3)], 2))
 def test_the_observer_reaches_the_reward_of_the_best_player(hazard, noise):
     task, n = ChangingEnvironment(hazard_rate=hazard, noise_std=noise, n_choices=60), 1500
     reward = played(task, ChangingEnvironmentObserver(task), n).reward.mean(1).astype(float)

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from sample_trials import many_trials, share_error, validation_trials
+from short_form import every_nth_row
 
 import popsim
 from popsim import tasks
@@ -42,7 +43,7 @@ def test_validation_compares_all_pairs_in_both_orders():
 
 @pytest.mark.parametrize(
     ("task", "start", "n_pulses"),
-    [(CueSetGo(catch_probability=0.2), "set", 1), (OneTwoThreeGo(), "three", 3)],
+    every_nth_row([(CueSetGo(catch_probability=0.2), "set", 1), (OneTwoThreeGo(), "three", 3)], 2),
 )
 def test_the_ramp_reaches_one_after_the_interval(task, start, n_pulses, getkey):
     trials = many_trials(task, getkey(), 500)

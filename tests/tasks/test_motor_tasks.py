@@ -95,7 +95,7 @@ def test_the_key_decides_the_trial_whatever_is_drawn_beside_it(build_task, getke
             (Tracking, {"ramp": PerMember([0.1, 1.0])}),
             (PosturalHold, {"hold": Uniform(PerMember([0.1, 0.5]), PerMember([0.2, 0.6]))}),
         ],
-        3,
+        8,
     ),
 )
 def test_members_may_do_it_with_numbers_of_their_own(build, where, getkey):
