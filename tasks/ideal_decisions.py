@@ -1,5 +1,7 @@
 """The best players of decisions about noisy evidence."""
 
+from typing import Generic, TypeVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -23,6 +25,8 @@ __all__ = [
     "optimal_decisions",
     "probability_of_right",
 ]
+
+PlayerType = TypeVar("PlayerType", bound=AbstractPlayer)
 
 WAIT, LEFT, SURE = 0, 1, 3
 N_GRID = 601
@@ -92,18 +96,18 @@ class DecisionBounds(AbstractPlayer):
         return jnp.where(responds, side, WAIT), (total, n_seen)
 
 
-class OptimalDecisions(eqx.Module):
-    """The best player of a `ReactionTimeDecision`, made by `optimal_decisions`.
+class OptimalDecisions(eqx.Module, Generic[PlayerType]):
+    """The best player that waits for the stimulus, made by `optimal_decisions` or `optimal_clicks`.
 
     - `player`: it responds at the best bounds.
     - `mean_reward`: its mean reward in a trial.
     """
 
-    player: DecisionBounds
+    player: PlayerType
     mean_reward: float = eqx.field(static=True)
 
 
-def optimal_decisions(task: ReactionTimeDecision) -> OptimalDecisions:
+def optimal_decisions(task: ReactionTimeDecision) -> OptimalDecisions[DecisionBounds]:
     """Compute the best player of a `ReactionTimeDecision` by dynamic programming.
 
     From the last time step backward, the value of waiting is that of the next step, averaged over the

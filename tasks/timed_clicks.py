@@ -8,7 +8,13 @@ from jaxtyping import Array, Float, Int, Key
 from popsim._checks import as_float_array, check_instance
 from popsim.distributions import AbstractDistribution, as_distribution
 from popsim.randomness import key_stream
-from popsim.tasks.ideal_decisions import LEFT, WAIT, n_steps_of_stimulus, symmetric_values
+from popsim.tasks.ideal_decisions import (
+    LEFT,
+    WAIT,
+    OptimalDecisions,
+    n_steps_of_stimulus,
+    symmetric_values,
+)
 from popsim.tasks.players import AbstractPlayer, Received, choice_of
 from popsim.tasks.pulses import N_COUNTS, check_click_rate, click_log_ratios, click_rates, draw_clicks
 from popsim.tasks.timed_decisions import AbstractReactionTimeDecision
@@ -17,7 +23,7 @@ from popsim.tasks.trial_parts import check_drawn, nominal_values, sign_or_coin
 from popsim.trial import Trial
 from popsim.windows import Timeline
 
-__all__ = ["ClickBounds", "OptimalClicks", "ReactionTimeClicks", "optimal_clicks"]
+__all__ = ["ClickBounds", "ReactionTimeClicks", "optimal_clicks"]
 
 
 class ReactionTimeClicks(AbstractReactionTimeDecision):
@@ -100,18 +106,7 @@ class ClickBounds(AbstractPlayer):
         return jnp.where(responds, LEFT + choice_of(difference, key=key), WAIT), (counts, n_heard)
 
 
-class OptimalClicks(eqx.Module):
-    """The best player of a `ReactionTimeClicks`, made by `optimal_clicks`.
-
-    - `player`: it responds at the best bounds.
-    - `mean_reward`: its mean reward in a trial.
-    """
-
-    player: ClickBounds
-    mean_reward: float = eqx.field(static=True)
-
-
-def optimal_clicks(task: ReactionTimeClicks) -> OptimalClicks:
+def optimal_clicks(task: ReactionTimeClicks) -> OptimalDecisions[ClickBounds]:
     """Compute the best player of a `ReactionTimeClicks` by dynamic programming.
 
     The numbers of clicks on the two sides, l and r, are all that one can know: the odds of the log ratio γ
@@ -142,7 +137,7 @@ def optimal_clicks(task: ReactionTimeClicks) -> OptimalClicks:
         later = np.stack([left @ value @ right.T for left, right in to_come])
         waiting = np.sum(weights * later, axis=0) - cost
     # Nothing is waited for before the first clicks.
-    return OptimalClicks(ClickBounds(np.stack(bounds[::-1])), float(waiting[0, 0]) + cost)
+    return OptimalDecisions(ClickBounds(np.stack(bounds[::-1])), float(waiting[0, 0]) + cost)
 
 
 def _posterior(
