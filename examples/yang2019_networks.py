@@ -1,15 +1,16 @@
 """Train a network on the twenty tasks of Yang et al. 2019, and store its weights for `yang2019.py`.
 
-As in their code (gyyang/multitask): 256 leaky units with a time constant of 0.1 s, softplus or as a control
-tanh, and noise; recurrent weights that begin as a multiple of the identity for softplus units, and of an
-orthogonal matrix for tanh; squared errors of sigmoid outputs; Adam with batches of 64 trials; and the two
-decisions by context five times as often as other rules.
+As in the main training of their code (gyyang/multitask): 256 leaky units with a time constant of 0.1 s,
+softplus or as a control tanh, and noise; recurrent weights that begin as a multiple of the identity for
+softplus units, and of an orthogonal matrix for tanh; squared errors of sigmoid outputs; Adam with batches of
+64 trials; and the two decisions by context five times as often as other rules.
 
-Other than there, each trial of a batch draws its rule, and a first phase has the two decisions by context
+Unlike there, each trial of a batch draws its rule, and a first phase has the two decisions by context
 alone. With one rule a batch, or without the first phase, networks had not learned which ring counts after
 as many trials. The leak acts on the input of the nonlinearity and not on its output, the delayed decisions by
 context are three times as frequent, the norm of the gradient is clipped and not each of its elements, and the
-learning rate of the second phase falls to zero. The second phase goes on where it was stopped.
+learning rate, for softplus units twice theirs, falls to zero in the second phase. A second phase that was
+stopped goes on where it was; the first starts over.
 """
 
 import argparse

@@ -24,8 +24,8 @@ class Staircase(AbstractEnvironment):
     """Noisy evidence before each choice, weaker after correct choices and stronger after an error.
 
     Action 0 is left, action 1 right; a correct choice pays 1. After `n_correct` correct choices in a row the
-    next coherence is one level weaker, after an error one level stronger. The weakest and the strongest level
-    are not left.
+    next coherence is one level weaker, after an error one level stronger, but never below the weakest level
+    or above the strongest.
 
     It shows "evidence" (1) of the choice to come, "last action" (2, one-hot) and "last reward". It records
     "direction" (0 or 1, the correct one), "coherence", without its sign, and "level". In a session the
@@ -33,7 +33,7 @@ class Staircase(AbstractEnvironment):
 
     **Arguments:**
 
-    - `coherences`: the level of the evidence, from the weakest to the strongest.
+    - `coherences`: the levels of the evidence, from the weakest to the strongest.
     - `noise_std`: the standard deviation of the evidence.
     - `first_level`: the level of the first choice, counted from the weakest one, 0.
     - `n_correct`: the number of correct choices in a row after which the evidence is weaker.
@@ -92,15 +92,17 @@ class StaircaseDecision(AbstractChoices):
 
     The transformed up-down method of Levitt 1971, J Acoust Soc Am 49:467: after `n_correct` correct choices
     in a row the evidence is weaker, after an error stronger, so that it stays about the level at which a
-    choice is correct with probability 0.5^(1 / n_correct), 0.707 for two and 0.794 for three. The mean
-    coherence of a session thus measures the threshold of a network. The environment is a `Staircase`.
+    choice is correct with probability 0.5^(1 / n_correct), .707 for two and .794 for three. With fine, evenly
+    spaced levels, and without the first choices, which start from the strongest, the mean coherence thus
+    estimates the threshold of a network. The environment is a `Staircase`.
 
     - Inputs and targets: none. The environment shows "evidence" (1), "last action" (2), one-hot, and "last
         reward". Actions: left, right.
     - Epoch "choices". Conditions: "first coherence".
 
     `popsim.tasks.StaircaseObserver` reports the sign of the evidence. `popsim.tasks.reward_in_staircase`
-    computes its mean reward, and that of a player who errs on purpose where it pays; chance is .5.
+    computes its mean reward, .769 of a choice with these numbers, and that of a player that errs on purpose
+    where it pays, .782; chance is .5.
 
     **Arguments:**
 
@@ -154,19 +156,18 @@ class StaircaseObserver(AbstractPlayer):
 
 
 def reward_in_staircase(task: StaircaseDecision, *, can_err: bool = False) -> float:
-    """Return the mean reward of a choice in a `StaircaseDecision`, of a player who knows its numbers.
+    """Return the mean reward of a choice in a `StaircaseDecision`, of a player that knows its numbers.
 
     By dynamic programming over the choices from the last one back, over the level and the number of correct
     choices in a row. At a level of coherence c the sign of the evidence is right with probability Φ(c / σ).
 
-    To err on purpose makes the choices that follow easier. Over many choices this may pay: one who reports
-    what he saw is right in 0.707 of them with two correct choices in a row, and the best player in more.
+    To err on purpose makes the choices that follow easier, which may pay.
 
     **Arguments:**
 
     - `task`: the task.
-    - `can_err`: whether the player may contradict the evidence, which he does where a correct choice, with
-        all that follows it, is worth less than an error. Otherwise he reports it, as `StaircaseObserver`.
+    - `can_err`: whether the player may contradict the evidence, which it does where a correct choice, with
+        all that follows it, is worth less than an error. Otherwise it reports it, as `StaircaseObserver`.
     """
     from scipy.stats import norm
 

@@ -112,8 +112,8 @@ def optimal_clicks(task: ReactionTimeClicks) -> OptimalDecisions[ClickBounds]:
     The numbers of clicks on the two sides, l and r, are all that one can know: the odds of the log ratio γ
     are s(γ)^r s(-γ)^l, with the logistic function s, since the total rate does not depend on γ. From the last
     time step backward, the value of waiting is that of the next step, averaged over the clicks to come, minus
-    the cost of time, as in `optimal_decisions`. Clicks that are more on a side than the mean of the highest
-    rate and six standard deviations are not distinguished.
+    the cost of time, as in `optimal_decisions`. Numbers of clicks on a side above the mean of the highest
+    rate plus six standard deviations are treated as one.
 
     **Arguments:**
 

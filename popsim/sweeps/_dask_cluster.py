@@ -54,7 +54,7 @@ def _clients(
     if n_workers is not None:
         raise ValueError(f"`workers` must not be given with --scheduler, which has its own, got {n_workers}.")
     try:
-        # A client that is the default, and fails to connect, leaves a Dask that computes nothing.
+        # A default client that fails to connect stays the default, and later computations fail.
         client = distributed.Client(_address(scheduler), timeout=SECONDS_TO_CONNECT, set_as_default=False)
     except Exception as error:  # of any kind, such as TypeError without the keys that tls:// needs
         cause = one_line(error) or type(error).__name__

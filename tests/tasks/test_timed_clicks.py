@@ -83,5 +83,5 @@ def test_what_the_dynamic_programme_cannot_know_is_refused(as_users_run):
     ids=str,
 )
 def test_bad_numbers_are_refused_by_name(options, name):
-    with pytest.raises(ValueError, match=name):
+    with pytest.raises(ValueError, match=f"`{name}`"):
         tasks.ReactionTimeClicks(**options)
