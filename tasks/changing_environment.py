@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import as_float_array, check_fraction, check_instance, check_positive, is_traced
+from popsim._checks import as_float_array, check_fraction, check_positive, is_traced
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, as_distribution
 from popsim.environment import AbstractEnvironment, Discrete, Observation, Outcome
@@ -17,7 +17,7 @@ from popsim.randomness import key_stream
 from popsim.tasks.choice_parts import AbstractChoices, last_choice, reward_loss
 from popsim.tasks.decisions import check_coherence
 from popsim.tasks.players import AbstractPlayer, Received, choice_of
-from popsim.tasks.trial_parts import check_drawn, sign_or_coin, values_of_choice
+from popsim.tasks.trial_parts import check_drawn, check_known_task, sign_or_coin, values_of_choice
 
 __all__ = [
     "ChangingEnvironment",
@@ -202,7 +202,7 @@ def _right_of_evidence(evidence: Float[Array, " value"], task: ChangingEnvironme
 
 
 def _values_of(task: ChangingEnvironment) -> Float[Array, " value"]:
-    check_instance("task", task, ChangingEnvironment, "a ChangingEnvironment")
+    check_known_task(task, ChangingEnvironment)
     return values_of_choice(task, "coherence")
 
 
@@ -224,8 +224,8 @@ def reward_in_changing_environment(task: ChangingEnvironment) -> float:
 
     - `task`: the task, whose coherence is a `Choice` and whose hazard rate is a number.
     """
-    hazard = float(_hazard_of(task))
     sureness, shares = _distribution_of_sureness(task)
+    hazard = float(_hazard_of(task))
     grid = np.linspace(0.0, 1.0, N_BELIEFS)
     value = np.zeros(N_BELIEFS)
 

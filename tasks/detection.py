@@ -21,7 +21,7 @@ from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, as_distribution
 from popsim.randomness import key_stream
 from popsim.tasks.decisions import AbstractGoTask
-from popsim.tasks.trial_parts import NO, YES, all_combinations, stimulus_and_delay
+from popsim.tasks.trial_parts import NO, YES, all_combinations, check_known_task, stimulus_and_delay
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch
 from popsim.windows import Timeline
@@ -122,6 +122,7 @@ def go_log_odds(task: DelayedGoNoGo, inputs: Mapping[str, Array]) -> Float[Array
     - `task`: the task, with noise.
     - `inputs`: the inputs of the trial.
     """
+    check_known_task(task, DelayedGoNoGo, noise="noise")
     no_go, go = task.dt * jnp.sum(inputs["stimulus"], axis=0)
     return (go - no_go) / task.noise**2 + logit(task.go_probability)
 
@@ -217,6 +218,7 @@ def signal_log_odds(task: SignalDetection, inputs: Mapping[str, Array]) -> Float
     - `task`: the task, with noise.
     - `inputs`: the inputs of the trial.
     """
+    check_known_task(task, SignalDetection, noise="noise")
     stimulus = inputs["stimulus"][:, 0]
     since_start = jnp.cumsum(stimulus != 0) - 1  # noise is never zero
     is_during = since_start // task.n_signal_steps == jnp.arange(task.n_onsets)[:, None]

@@ -21,6 +21,7 @@ from popsim.tasks.trial_parts import (
     NO,
     YES,
     all_combinations,
+    check_known_task,
     check_time_left,
     trials_of_conditions,
     with_noise,
@@ -186,6 +187,7 @@ def dual_match_log_odds(task: DualDelayedMatchToSample, inputs: Mapping[str, Arr
     - `task`: the task, with noise, and delays and cues of at least one time step together.
     - `inputs`: the inputs of the trial.
     """
+    check_known_task(task, DualDelayedMatchToSample, noise="noise")
     stimulus, cue = inputs["stimulus"], inputs["cue"]
     totals = task.dt * (shown_in_turn(stimulus, 3).astype(stimulus.dtype) @ stimulus)
     evidence = (totals[:, ::2] - totals[:, 1::2]) / task.noise**2  # of each item, in sample and tests

@@ -15,7 +15,7 @@ from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
 from popsim.tasks.decisions import AbstractGoTask
-from popsim.tasks.trial_parts import all_combinations
+from popsim.tasks.trial_parts import all_combinations, check_known_task
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch
 from popsim.windows import Timeline
@@ -132,6 +132,7 @@ def economic_choice_log_odds(task: EconomicChoice, inputs: Mapping[str, Array]) 
     - `task`: the task, with noise.
     - `inputs`: the inputs of the trial.
     """
+    check_known_task(task, EconomicChoice, noise="noise")
     stimulus = inputs["stimulus"]
     total = task.dt * jnp.sum(stimulus, axis=0)
     is_shown = jnp.any(stimulus != 0, axis=1).astype(stimulus.dtype)  # noise is never zero
@@ -148,5 +149,6 @@ def favourite_accuracy(task: EconomicChoice) -> Float[Array, ""]:
 
     It is the chance level of who knows the juices and disregards their quantities.
     """
+    check_known_task(task, EconomicChoice)
     fraction = jnp.mean(task.is_a_better().astype(float))
     return jnp.maximum(fraction, 1 - fraction)

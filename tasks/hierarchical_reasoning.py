@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import as_float_array, check_fraction, check_instance, check_positive, is_traced
+from popsim._checks import as_float_array, check_fraction, check_positive, is_traced
 from popsim._plain_values import plain_number
 from popsim._time_steps import step_at
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform, as_distribution
@@ -19,7 +19,13 @@ from popsim.tasks._blocks import BEFORE, AbstractBlocks
 from popsim.tasks._interval_noise import steps_shown, table_of_steps, widest_interval
 from popsim.tasks._production import pulses_at
 from popsim.tasks.ideal_blocks import second_kind_before
-from popsim.tasks.trial_parts import GoResponse, check_drawn, sign_or_coin, values_of_choice
+from popsim.tasks.trial_parts import (
+    GoResponse,
+    check_drawn,
+    check_known_task,
+    sign_or_coin,
+    values_of_choice,
+)
 from popsim.trial import Trial, check_trials, n_trials
 from popsim.trial_plan import Epoch, TrialPlan
 
@@ -195,5 +201,5 @@ def _steps(task: HierarchicalReasoning) -> Float[np.ndarray, "steps value"]:
 
 
 def _values_of(task: HierarchicalReasoning) -> Float[Array, " value"]:
-    check_instance("task", task, HierarchicalReasoning, "a HierarchicalReasoning")
+    check_known_task(task, HierarchicalReasoning)
     return values_of_choice(task, "interval")

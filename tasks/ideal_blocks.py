@@ -5,13 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from popsim._checks import check_fraction, check_instance, check_positive, kind_of
+from popsim._checks import check_fraction, check_positive, kind_of
 from popsim.distributions import TruncatedExponential, Uniform
 from popsim.session import separate_trials
 from popsim.tasks._blocks import AbstractBlocks
 from popsim.tasks.block_priors import BlockDecisions
 from popsim.tasks.ideal_decisions import probability_of_right
-from popsim.tasks.trial_parts import values_of_choice
+from popsim.tasks.trial_parts import check_known_task, values_of_choice
 from popsim.trial import Trial, check_trials, n_trials
 
 __all__ = ["accuracy_with_prior", "block_choices", "block_prior"]
@@ -35,7 +35,7 @@ def block_prior(task: BlockDecisions, sides: Int[np.ndarray, "session trial"]) -
 
     **Returns** probabilities with the axes of `sides`.
     """
-    check_instance("task", task, BlockDecisions, "a BlockDecisions")
+    check_known_task(task, BlockDecisions)
     sides = np.asarray(sides)
     probability = float(task.probability)
     right = np.array([1 - probability, probability])  # of blocks with more left, more right

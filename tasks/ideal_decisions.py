@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import as_float_array, check_instance
+from popsim._checks import as_float_array
 from popsim.tasks.players import AbstractPlayer, Received, choice_of
 from popsim.tasks.timed_decisions import (
     AbstractReactionTimeDecision,
@@ -16,7 +16,7 @@ from popsim.tasks.timed_decisions import (
     ReactionTimeDecision,
 )
 from popsim.tasks.timed_responses import STIMULUS_ON
-from popsim.tasks.trial_parts import values_of_choice
+from popsim.tasks.trial_parts import check_known_task, values_of_choice
 
 __all__ = [
     "DecisionBounds",
@@ -97,7 +97,7 @@ class DecisionBounds(AbstractPlayer):
 
 
 class OptimalDecisions(eqx.Module, Generic[PlayerType]):
-    """The best player that waits for the stimulus, made by `optimal_decisions` or `optimal_clicks`.
+    """The best player, made by `optimal_decisions` or `optimal_clicks`.
 
     - `player`: it responds at the best bounds.
     - `mean_reward`: its mean reward in a trial.
@@ -117,11 +117,13 @@ def optimal_decisions(task: ReactionTimeDecision) -> OptimalDecisions[DecisionBo
     **Arguments:**
 
     - `task`: with as many positive as negative coherences, each a `Choice` of the same sizes, noise, and the
-        same time before the stimulus in all trials.
+        same time before the stimulus in all trials. A response before the stimulus must not pay more than the
+        best player that waits for it.
     """
-    check_instance("task", task, ReactionTimeDecision, "a ReactionTimeDecision")
+    check_known_task(task, ReactionTimeDecision, noise="noise")
     with jax.enable_x64(True):
         bounds, mean_reward = _bounds_and_reward(task)
+    check_waiting_pays(task, mean_reward)
     return OptimalDecisions(DecisionBounds(bounds, dt=task.dt), mean_reward)
 
 
@@ -169,6 +171,16 @@ def n_steps_of_stimulus(task: AbstractReactionTimeDecision) -> int:
     return timeline.n_steps - int(timeline.events[STIMULUS_ON])
 
 
+def check_waiting_pays(task: AbstractReactionTimeDecision, mean_reward: float) -> None:
+    """Raise `ValueError` if a response before the stimulus pays more than the best player that waits."""
+    can_respond_early = int(task.plan.nominal().events[STIMULUS_ON]) > 0
+    if can_respond_early and float(task.early_payoff) > mean_reward:
+        raise ValueError(
+            "`early_payoff` of `task` must be at most the mean reward of the best player that waits for the "
+            f"stimulus, {mean_reward:.4g}, got {float(task.early_payoff):.4g}: to respond at once is best."
+        )
+
+
 def _kernel(grid: np.ndarray, mean: float, std: float) -> np.ndarray:
     """Return the probability of moving from each value of the grid to each, by a normal increment."""
     density = np.exp(-(((grid - grid[:, None] - mean) / std) ** 2) / 2)
@@ -188,6 +200,7 @@ class WagerObserver(AbstractPlayer):
     task: PostDecisionWager
 
     def __check_init__(self):
+        check_known_task(self.task, PostDecisionWager, noise="noise")
         values_of_choice(self.task, "coherence")
 
     def init(self) -> tuple[Float[Array, ""], Float[Array, ""]]:

@@ -4,10 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from popsim._checks import check_instance
 from popsim.tasks._interval_noise import probability_of_steps, table_of_steps
 from popsim.tasks.interval_production import OneTwoThreeGo
-from popsim.tasks.trial_parts import values_of_choice
+from popsim.tasks.trial_parts import check_known_task, values_of_choice
 
 __all__ = ["estimate_interval", "interval_error"]
 
@@ -54,5 +53,5 @@ def interval_error(task: OneTwoThreeGo, *, n_intervals: int = 2) -> float:
 
 
 def _intervals_of(task: OneTwoThreeGo) -> Float[Array, " value"]:
-    check_instance("task", task, OneTwoThreeGo, "a OneTwoThreeGo")
+    check_known_task(task, OneTwoThreeGo)
     return values_of_choice(task, "interval")

@@ -5,11 +5,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from popsim._checks import check_instance
 from popsim._compiled import jit
 from popsim.tasks._ring_checks import check_ring_trials
 from popsim.tasks.ring_rules import EPOCHS, RESPONSES, RingRows
 from popsim.tasks.ring_task import FIXATES, RingTask
+from popsim.tasks.trial_parts import check_known_task
 from popsim.trial import Trial
 
 __all__ = ["RingObserver", "decision_bound"]
@@ -34,7 +34,7 @@ def decision_bound(task: RingTask, trials: Trial) -> Float[Array, " trial"]:
     - `task`: the task.
     - `trials`: stacked trials of it.
     """
-    check_instance("task", task, RingTask, "a RingTask, such as yang2019()")
+    check_known_task(task, RingTask)
     check_ring_trials(trials)
     return _bounds(task, trials)
 
@@ -76,7 +76,7 @@ class RingObserver(eqx.Module):
     task: RingTask
 
     def __check_init__(self):
-        check_instance("task", self.task, RingTask, "a RingTask, such as yang2019()")
+        check_known_task(self.task, RingTask)
 
     def __call__(self, trials: Trial) -> Float[Array, "trial time output"]:
         """Return its outputs in stacked trials, of which it reads only the inputs."""

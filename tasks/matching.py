@@ -15,7 +15,7 @@ from popsim.distributions import AbstractDistribution, as_distribution
 from popsim.randomness import key_stream
 from popsim.tasks.decisions import AbstractGoTask
 from popsim.tasks.memory import sample_and_test
-from popsim.tasks.trial_parts import NO, YES, all_combinations
+from popsim.tasks.trial_parts import NO, YES, all_combinations, check_known_task
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch
 from popsim.windows import Timeline
@@ -161,6 +161,7 @@ def category_log_odds(task: DelayedMatchToCategory, total: Float[Array, "*axes 2
     - `task`: the task, with noise.
     - `total`: x, cosine and sine, in s.
     """
+    check_known_task(task, DelayedMatchToCategory, noise="noise")
     likelihoods = total @ direction_vectors(task.n_directions).T / task.noise**2
     above, below = jnp.split(likelihoods, 2, axis=-1)
     return logsumexp(above, axis=-1) - logsumexp(below, axis=-1)
@@ -178,6 +179,7 @@ def category_accuracy(
     - `task`: the task, with noise.
     - `seconds`: s, how long the direction is shown.
     """
+    check_known_task(task, DelayedMatchToCategory, noise="noise")
     sines = direction_vectors(task.n_directions)[: task.n_directions // 2, 1]
     distances = sines * jnp.sqrt(jnp.asarray(seconds, float))[..., None] / task.noise
     return jnp.mean(norm.cdf(distances), axis=-1)
@@ -193,6 +195,7 @@ def category_match_log_odds(task: DelayedMatchToCategory, inputs: Mapping[str, A
     - `task`: the task, with noise, and a delay of at least one time step.
     - `inputs`: the inputs of the trial.
     """
+    check_known_task(task, DelayedMatchToCategory, noise="noise")
     stimulus = inputs["stimulus"]
     totals = task.dt * (shown_in_turn(stimulus, 2).astype(stimulus.dtype) @ stimulus)
     return same_log_odds(*category_log_odds(task, totals)) + logit(task.match_probability)
@@ -277,6 +280,7 @@ def association_log_odds(task: DelayedPairedAssociation, inputs: Mapping[str, Ar
     - `task`: the task, with noise, and a delay of at least one time step.
     - `inputs`: the inputs of the trial.
     """
+    check_known_task(task, DelayedPairedAssociation, noise="noise")
     stimulus = inputs["stimulus"]
     first, second = task.dt * (shown_in_turn(stimulus, 2).astype(stimulus.dtype) @ stimulus)
     evidence = (first[0] - first[1]) / task.noise**2, (second[2] - second[3]) / task.noise**2

@@ -18,6 +18,7 @@ from popsim.tasks.decisions import AbstractGoTask
 from popsim.tasks.trial_parts import (
     all_combinations,
     check_drawn,
+    check_known_task,
     nominal_values,
     sign_or_coin,
     stimulus_and_delay,
@@ -127,6 +128,7 @@ def multisensory_log_odds(task: MultisensoryIntegration, inputs: Mapping[str, Ar
     - `task`: the task, with noise in both streams, whose rate is a `Choice`.
     - `inputs`: the inputs of the trial.
     """
+    check_known_task(task, MultisensoryIntegration, noise="noise")
     values = values_of_choice(task, "rate") / task.boundary - 1
     stimulus = inputs["stimulus"]
     reliability = 1 / task.noise**2
@@ -156,5 +158,6 @@ def multisensory_accuracy(
     - `rate`, `modality`: as in the conditions of trials.
     - `seconds`: s, how long the stimulus is shown.
     """
+    check_known_task(task, MultisensoryIntegration, noise="noise")
     reliability = jnp.asarray(IS_SHOWN, float)[modality] @ (1 / task.noise**2)
     return norm.cdf(jnp.abs(rate / task.boundary - 1) * jnp.sqrt(seconds * reliability))

@@ -16,6 +16,8 @@ from popsim.environment import Discrete
 from popsim.interaction import Interaction, observation_to_come, respond, start_interaction
 from popsim.network_input import inputs_by_name
 from popsim.randomness import as_key, folded_key, key_stream
+from popsim.tasks.bandits import DriftingBandit
+from popsim.tasks.trial_parts import check_known_task
 from popsim.trial import Trial, check_trials, n_trials
 
 __all__ = [
@@ -214,14 +216,11 @@ class KalmanBandit(AbstractPlayer):
     - `explores`: whether it draws the means.
     """
 
-    task: Any
+    task: DriftingBandit
     explores: bool = eqx.field(static=True, default=True, kw_only=True)
 
     def __check_init__(self):
-        if not hasattr(self.task, "stationary_std"):
-            raise ValueError(
-                f"`task` must be a DriftingBandit, whose random walk is known, got {kind_of(self.task)}."
-            )
+        check_known_task(self.task, DriftingBandit)
 
     def init(self) -> Counts:
         n_arms = self.task.n_arms

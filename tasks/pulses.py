@@ -1,13 +1,13 @@
 """Decisions about the number of pulses on two sides: flashes in bins, and clicks at random times."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import gammaln
+from jax.scipy.special import gammaln, xlogy
 from jaxtyping import Array, Bool, Float, Key
 
 from popsim._checks import (
@@ -211,7 +211,7 @@ class PoissonClicks(AbstractPulses):
         return self.pulse_trial(timeline, clicks, is_right, {"log ratio": log_ratio}, key=key)
 
 
-def check_click_rate(name: str, total_rate: Float[Array, "*members"], dt: float) -> None:
+def check_click_rate(name: str, total_rate: Any, dt: float) -> None:
     """Raise `ValueError` unless a rate is positive, and its clicks in a time step can be drawn."""
     check_positive(name, total_rate)
     if has_per_member(total_rate) or is_traced(total_rate):
@@ -236,7 +236,7 @@ def draw_clicks(
     They are Poisson numbers, drawn by inversion: `jax.random.poisson` has a loop of unknown length.
     """
     counts = jnp.arange(float(N_COUNTS))
-    log_p = counts * jnp.log(means)[:, None] - means[:, None] - gammaln(counts + 1)
+    log_p = xlogy(counts, means[:, None]) - means[:, None] - gammaln(counts + 1)
     u = jax.random.uniform(key, (n_steps, *means.shape))
     return jnp.sum(u[..., None] > jnp.cumsum(jnp.exp(log_p), axis=1), axis=-1).astype(float)
 

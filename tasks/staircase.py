@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import as_float_array, check_instance, check_positive, check_positive_int, is_traced
+from popsim._checks import as_float_array, check_positive, check_positive_int, is_traced
 from popsim._plain_values import plain_number
 from popsim.environment import AbstractEnvironment, Discrete, Observation, Outcome
 from popsim.loss import Loss
@@ -16,6 +16,7 @@ from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
 from popsim.tasks.choice_parts import AbstractChoices, last_choice, pick, reward_loss
 from popsim.tasks.players import AbstractPlayer, Received, choice_of
+from popsim.tasks.trial_parts import check_known_task
 
 __all__ = ["Staircase", "StaircaseDecision", "StaircaseObserver", "reward_in_staircase"]
 
@@ -171,11 +172,11 @@ def reward_in_staircase(task: StaircaseDecision, *, can_err: bool = False) -> fl
     """
     from scipy.stats import norm
 
-    check_instance("task", task, StaircaseDecision, "a StaircaseDecision")
+    check_known_task(task, StaircaseDecision)
     right = norm.cdf(np.asarray(task.coherences, float) / float(task.noise_std))[:, None]
     levels = np.arange(right.size)
     weaker, stronger = np.maximum(levels - 1, 0), np.minimum(levels + 1, right.size - 1)
-    value = np.zeros((right.size, task.n_correct))
+    value = np.zeros((right.size, min(task.n_correct, task.n_choices)))
     for _ in range(task.n_choices):
         after_correct = 1 + np.concatenate([value[:, 1:], value[weaker, :1]], axis=1)
         after_error = value[stronger, :1]

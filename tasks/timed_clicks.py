@@ -5,13 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import as_float_array, check_instance
+from popsim._checks import as_float_array
 from popsim.distributions import AbstractDistribution, as_distribution
 from popsim.randomness import key_stream
 from popsim.tasks.ideal_decisions import (
     LEFT,
     WAIT,
     OptimalDecisions,
+    check_waiting_pays,
     n_steps_of_stimulus,
     symmetric_values,
 )
@@ -19,11 +20,14 @@ from popsim.tasks.players import AbstractPlayer, Received, choice_of
 from popsim.tasks.pulses import N_COUNTS, check_click_rate, click_log_ratios, click_rates, draw_clicks
 from popsim.tasks.timed_decisions import AbstractReactionTimeDecision
 from popsim.tasks.timed_responses import STIMULUS_ON, payoffs_of
-from popsim.tasks.trial_parts import check_drawn, nominal_values, sign_or_coin
+from popsim.tasks.trial_parts import check_drawn, check_known_task, nominal_values, sign_or_coin
 from popsim.trial import Trial
 from popsim.windows import Timeline
 
 __all__ = ["ClickBounds", "ReactionTimeClicks", "optimal_clicks"]
+
+MOST_COUNTS = 1000
+"""The number of numbers of clicks on a side that `optimal_clicks` distinguishes at most."""
 
 
 class ReactionTimeClicks(AbstractReactionTimeDecision):
@@ -118,14 +122,22 @@ def optimal_clicks(task: ReactionTimeClicks) -> OptimalDecisions[ClickBounds]:
     **Arguments:**
 
     - `task`: whose log ratio is a `Choice` of the same sizes to both sides, with the same time before the
-        clicks in all trials.
+        clicks in all trials, and fewer than 1,000 clicks on a side. A response before the clicks must not pay
+        more than the best player that waits for them.
     """
-    check_instance("task", task, ReactionTimeClicks, "a ReactionTimeClicks")
+    from scipy.special import expit
+
+    check_known_task(task, ReactionTimeClicks)
     log_ratios, n_steps = symmetric_values(task, "log_ratio"), n_steps_of_stimulus(task)
     error, cost = float(task.error_payoff), float(task.waiting_cost) * task.dt
-    means = task.dt * float(task.total_rate) / (1 + np.exp(log_ratios[:, None] * [1.0, -1.0]))
+    means = task.dt * float(task.total_rate) * expit(log_ratios[:, None] * [-1.0, 1.0])
     most = means.max() * n_steps
     counts = np.arange(int(np.ceil(most + 6 * most**0.5)) + 1)
+    if counts.size > MOST_COUNTS:
+        raise ValueError(
+            f"`task` must have fewer than {MOST_COUNTS} clicks on a side, as it visits all pairs of them, "
+            f"got {counts.size - 1}: take a shorter `duration` or a lower `total_rate`."
+        )
     weights = _posterior(counts, log_ratios)
     right = np.tensordot((np.sign(log_ratios) + 1) / 2, weights, 1)
     responding = error + (1 - error) * np.maximum(right, 1 - right)
@@ -136,16 +148,17 @@ def optimal_clicks(task: ReactionTimeClicks) -> OptimalDecisions[ClickBounds]:
         value = np.maximum(responding, waiting)  # in the step before, of the clicks to come
         later = np.stack([left @ value @ right.T for left, right in to_come])
         waiting = np.sum(weights * later, axis=0) - cost
-    # Nothing is waited for before the first clicks.
-    return OptimalDecisions(ClickBounds(np.stack(bounds[::-1])), float(waiting[0, 0]) + cost)
+    mean_reward = float(waiting[0, 0]) + cost  # nothing is waited for before the first clicks
+    check_waiting_pays(task, mean_reward)
+    return OptimalDecisions(ClickBounds(np.stack(bounds[::-1])), mean_reward)
 
 
 def _posterior(
     counts: Int[np.ndarray, " count"], log_ratios: Float[np.ndarray, " value"]
 ) -> Float[np.ndarray, "value count count"]:
     """Return the probabilities of the log ratios, given the numbers of clicks on the left and the right."""
-    log_right = -np.log1p(np.exp(-log_ratios))[:, None, None] * counts
-    log_left = -np.log1p(np.exp(log_ratios))[:, None, None] * counts[:, None]
+    log_right = -np.logaddexp(0, -log_ratios)[:, None, None] * counts
+    log_left = -np.logaddexp(0, log_ratios)[:, None, None] * counts[:, None]
     log_odds = log_left + log_right
     odds = np.exp(log_odds - log_odds.max(axis=0))
     return odds / odds.sum(axis=0)

@@ -5,7 +5,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from popsim._checks import as_float_array, check_finite, check_fraction, check_non_negative, check_positive
+from popsim._checks import (
+    as_float_array,
+    check_finite,
+    check_fraction,
+    check_non_negative,
+    check_positive,
+    short_repr,
+    violates,
+)
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, TruncatedExponential, Uniform, as_distribution
 from popsim.loss import Loss
@@ -43,6 +51,11 @@ class AbstractReactionTimeDecision(AbstractTimedResponse):
 
     def __check_init__(self):
         check_finite("error_payoff", self.error_payoff)
+        if violates(lambda payoff: payoff <= 1, *jax.tree.leaves(self.error_payoff)):
+            raise ValueError(
+                "`error_payoff` must be at most 1, what a correct choice pays, "
+                f"got {short_repr(self.error_payoff)}."
+            )
 
     @property
     def plan(self) -> TrialPlan:

@@ -13,6 +13,7 @@ from popsim._argument_shapes import check_fields
 from popsim._checks import (
     as_float_array,
     check_fraction,
+    check_instance,
     check_non_negative,
     check_positive,
     check_positive_int,
@@ -25,7 +26,7 @@ from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform
 from popsim.hand import HandState
 from popsim.loss import Loss
 from popsim.losses import Effort, FinalVelocity, HiddenActivity, PositionError
-from popsim.per_member import PerMember, has_per_member
+from popsim.per_member import PerMember, check_of_one_member, has_per_member
 from popsim.randomness import as_key, seed_key
 from popsim.task import AbstractTask
 from popsim.trial import OutputTarget, Trial
@@ -54,6 +55,21 @@ def check_drawn(
             expected = f"an array of shape {shape}" if shape else "one number"
             raise ValueError(f"`{name}` must be {expected} in each trial, got shape {np.shape(bound)}.")
         check(name, bound)
+
+
+def check_known_task(task: Any, kind: type[AbstractTask], *, noise: str | None = None) -> None:
+    """Check the argument `task` of a function that computes what a best player or observer does.
+
+    It must be of a class, and its numbers must be those of one member.
+
+    **Arguments:**
+
+    - `noise`: the field that holds its noise, if the function divides by it.
+    """
+    check_instance("task", task, kind, f"a task of the class {kind.__name__}")
+    check_of_one_member("task", task)
+    if noise is not None:
+        check_positive(noise, getattr(task, noise))
 
 
 def middle_of(distribution: AbstractDistribution) -> Float[Array, "*shape"]:

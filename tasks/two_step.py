@@ -15,6 +15,7 @@ from popsim.loss import Loss
 from popsim.randomness import key_stream
 from popsim.tasks.choice_parts import AbstractChoices, last_choice, reward_loss
 from popsim.tasks.players import AbstractPlayer, Received, belief_after, choice_of
+from popsim.tasks.trial_parts import check_known_task
 
 __all__ = ["ModelBasedAgent", "ModelFreeAgent", "TwoStepEnvironment", "TwoStepObserver", "TwoStepTask"]
 
@@ -156,7 +157,10 @@ class TwoStepObserver(AbstractPlayer):
     - `task`: the `TwoStepTask`.
     """
 
-    task: Any
+    task: TwoStepTask
+
+    def __check_init__(self):
+        check_known_task(self.task, TwoStepTask)
 
     def init(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
         return jnp.zeros(()), jnp.zeros(())

@@ -158,8 +158,6 @@ def test_players_of_bandits_say_what_they_need():
     trials = tasks.ReactionTimeDecision().validation_trials()
     with pytest.raises(ValueError, match="must show 'last action'.* to ThompsonSampling"):
         tasks.play(tasks.ThompsonSampling(2), trials, key=KEY)
-    with pytest.raises(ValueError, match="`task` must be a DriftingBandit.* got a BernoulliBandit"):
-        tasks.KalmanBandit(tasks.BernoulliBandit())
 
 
 @pytest.mark.full

@@ -99,6 +99,7 @@ def test_in_a_session_the_staircase_continues():
     [
         ({"coherences": (0.1,)}, "coherences"),
         ({"coherences": (0.2, 0.1)}, "coherences"),
+        ({"coherences": popsim.PerMember([[0.1, 0.2], [0.2, 0.1]])}, "coherences"),
         ({"coherences": (-0.1, 0.1)}, "coherences"),
         ({"noise_std": 0.0}, "noise_std"),
         ({"n_correct": 0}, "n_correct"),

@@ -55,10 +55,22 @@ def test_with_one_ratio_the_difference_is_all_that_counts():
     task = tasks.ReactionTimeClicks(log_ratio=Choice([-0.7, 0.7]))
     bounds = np.asarray(tasks.optimal_clicks(task).player.bounds)[:-1, :40]
     for parity in (0, 1):  # of the number of clicks, which is that of the difference
-        of_parity = bounds[:, parity::2]
-        reached = np.isfinite(of_parity)
-        assert np.all((of_parity == of_parity.min(1, keepdims=True)) | ~reached)
-        assert np.all(np.diff(of_parity.min(1)) <= 0)
+        n_clicks, of_parity = np.arange(40)[parity::2], bounds[:, parity::2]
+        bound = of_parity.min(1, keepdims=True)
+        np.testing.assert_array_equal(of_parity, np.where(n_clicks >= bound, bound, np.inf))
+        assert np.all(np.diff(bound[:, 0]) <= 0) and np.all(np.isfinite(bound))
+
+
+def test_extreme_log_ratios_are_sure_after_one_click():
+    # One click on a side tells everything; without any, after the first step, both sides are as probable.
+    best = tasks.optimal_clicks(tasks.ReactionTimeClicks(log_ratio=Choice([-800.0, 800.0])))
+    bounds = np.asarray(best.player.bounds)
+    np.testing.assert_array_equal(bounds[:-1, 1], 1.0)
+    mean_clicks = 0.05 * 40.0  # in a time step, on one side
+    # The value of waiting is that of the first step in which there is a click, for 0.2 / s.
+    steps = np.arange(38)
+    expected = np.sum(np.exp(-mean_clicks * steps) * (1 - np.exp(-mean_clicks)) * (1 - 0.01 * steps))
+    assert best.mean_reward == pytest.approx(expected, abs=1e-6)
 
 
 def test_what_the_dynamic_programme_cannot_know_is_refused(as_users_run):
@@ -66,11 +78,14 @@ def test_what_the_dynamic_programme_cannot_know_is_refused(as_users_run):
         ({"fixation": Uniform(0.1, 0.3)}, "fixation"),
         ({"log_ratio": Uniform(-0.5, 0.5)}, "log_ratio"),
         ({"log_ratio": Choice([-0.1, 0.2])}, "log_ratio"),
+        ({"early_payoff": 0.97}, "early_payoff"),
     ):
         with pytest.raises(ValueError, match=f"`{name}` of `task`"):
             tasks.optimal_clicks(tasks.ReactionTimeClicks(**options))
-    with pytest.raises(ValueError, match="`task` must be a ReactionTimeClicks"):
+    with pytest.raises(ValueError, match="`task` must be a task of the class ReactionTimeClicks"):
         tasks.optimal_clicks(tasks.ReactionTimeDecision())
+    with pytest.raises(ValueError, match="fewer than 1000 clicks on a side"):
+        tasks.optimal_clicks(tasks.ReactionTimeClicks(total_rate=100.0, duration=20.0))
 
 
 @pytest.mark.parametrize(
@@ -78,6 +93,9 @@ def test_what_the_dynamic_programme_cannot_know_is_refused(as_users_run):
     [
         ({"total_rate": 0.0}, "total_rate"),
         ({"total_rate": 101.0}, "total_rate"),
+        ({"total_rate": popsim.PerMember([40.0, 101.0])}, "total_rate"),
+        ({"error_payoff": 1.5}, "error_payoff"),
+        ({"error_payoff": popsim.PerMember([0.0, 1.5])}, "error_payoff"),
         ({"duration": 0.1}, "duration"),
     ],
     ids=str,
