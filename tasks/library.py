@@ -11,42 +11,42 @@ from popsim.distributions import Uniform
 from popsim.hand import Workspace
 from popsim.plants import TwoLinkArm
 from popsim.task import AbstractTask
-from popsim.tasks.adaptation import adaptation_plan, channel_trials, load_pulses, random_forces
-from popsim.tasks.bandits import BernoulliBandit, DriftingBandit, ReversalLearning
-from popsim.tasks.block_priors import BlockDecisions
-from popsim.tasks.changing_environment import ChangingEnvironment
-from popsim.tasks.decisions import ContextIntegration, PerceptualDecision
-from popsim.tasks.detection import DelayedGoNoGo, SignalDetection
-from popsim.tasks.directions import AngleReproduction, DirectionCategory
-from popsim.tasks.driscoll_tasks import driscoll2024
-from popsim.tasks.dual_matching import DualDelayedMatchToSample
-from popsim.tasks.economic_choice import EconomicChoice
-from popsim.tasks.flip_flop import FlipFlop
-from popsim.tasks.hierarchical_reasoning import HierarchicalReasoning
-from popsim.tasks.interactive_reaches import HeldReach
-from popsim.tasks.interception import GoBeforeYouKnow, Interception
-from popsim.tasks.interval_production import CueSetGo, OneTwoThreeGo
-from popsim.tasks.intervals import IntervalDiscrimination
-from popsim.tasks.matching import DelayedMatchToCategory, DelayedPairedAssociation
-from popsim.tasks.memory import DelayedComparison, DelayedMatchToSample, DelayedResponse
+from popsim.tasks.blocks.block_priors import BlockDecisions
+from popsim.tasks.blocks.hierarchical_reasoning import HierarchicalReasoning
+from popsim.tasks.choices.decisions import ContextIntegration, PerceptualDecision
+from popsim.tasks.choices.detection import DelayedGoNoGo, SignalDetection
+from popsim.tasks.choices.directions import AngleReproduction, DirectionCategory
+from popsim.tasks.choices.dual_matching import DualDelayedMatchToSample
+from popsim.tasks.choices.economic_choice import EconomicChoice
+from popsim.tasks.choices.matching import DelayedMatchToCategory, DelayedPairedAssociation
+from popsim.tasks.choices.memory import DelayedComparison, DelayedMatchToSample, DelayedResponse
+from popsim.tasks.choices.multisensory import MultisensoryIntegration
+from popsim.tasks.choices.probabilistic_reasoning import ProbabilisticReasoning
+from popsim.tasks.choices.pulses import PoissonClicks, PulseDecision
+from popsim.tasks.dynamics.flip_flop import FlipFlop
+from popsim.tasks.dynamics.path_integration import PathIntegration
+from popsim.tasks.motor.adaptation import adaptation_plan, channel_trials, load_pulses, random_forces
+from popsim.tasks.motor.interactive_reaches import HeldReach
+from popsim.tasks.motor.interception import GoBeforeYouKnow, Interception
+from popsim.tasks.motor.obstacles import ObstacleAvoidance
+from popsim.tasks.motor.reach_sequences import SequentialReaches, TargetJump
+from popsim.tasks.motor.reaching import CenterOutReaches, DelayedReaches, RandomReaches
+from popsim.tasks.motor.tracking import PosturalHold, RandomWalk, Tracking
+from popsim.tasks.motor.two_targets import TwoTargetReaches
 from popsim.tasks.multi_task import MultiTask
-from popsim.tasks.multisensory import MultisensoryIntegration
-from popsim.tasks.obstacles import ObstacleAvoidance
-from popsim.tasks.path_integration import PathIntegration
-from popsim.tasks.probabilistic_reasoning import ProbabilisticReasoning
-from popsim.tasks.pulses import PoissonClicks, PulseDecision
-from popsim.tasks.reach_sequences import SequentialReaches, TargetJump
-from popsim.tasks.reaching import CenterOutReaches, DelayedReaches, RandomReaches
-from popsim.tasks.staircase import StaircaseDecision
-from popsim.tasks.timed_clicks import ReactionTimeClicks
-from popsim.tasks.timed_decisions import PostDecisionWager, ReactionTimeDecision
-from popsim.tasks.timed_responses import AntiResponse, GoNoGo
-from popsim.tasks.timing import ReadySetGo, SineGeneration
-from popsim.tasks.tracking import PosturalHold, RandomWalk, Tracking
-from popsim.tasks.two_step import TwoStepTask
-from popsim.tasks.two_targets import TwoTargetReaches
+from popsim.tasks.rewards.bandits import BernoulliBandit, DriftingBandit, ReversalLearning
+from popsim.tasks.rewards.changing_environment import ChangingEnvironment
+from popsim.tasks.rewards.staircase import StaircaseDecision
+from popsim.tasks.rewards.timed_clicks import ReactionTimeClicks
+from popsim.tasks.rewards.timed_decisions import PostDecisionWager, ReactionTimeDecision
+from popsim.tasks.rewards.timed_responses import AntiResponse, GoNoGo
+from popsim.tasks.rewards.two_step import TwoStepTask
+from popsim.tasks.rings.driscoll_tasks import driscoll2024
+from popsim.tasks.rings.yang_tasks import yang2019
+from popsim.tasks.timing.interval_production import CueSetGo, OneTwoThreeGo
+from popsim.tasks.timing.intervals import IntervalDiscrimination
+from popsim.tasks.timing.timing import ReadySetGo, SineGeneration
 from popsim.tasks.wrappers import WithInterventions
-from popsim.tasks.yang_tasks import yang2019
 
 __all__ = ["COGNITIVE_TASKS", "REWARD_TASKS", "TASKS", "MotorTask", "register_task"]
 

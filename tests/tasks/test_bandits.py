@@ -8,7 +8,7 @@ from small_environments import build
 
 import popsim
 from popsim import tasks
-from popsim.tasks.bandits import BanditEnvironment, DriftingEnvironment, ReversalEnvironment
+from popsim.tasks.rewards.bandits import BanditEnvironment, DriftingEnvironment, ReversalEnvironment
 
 KEY = jax.random.key(0)
 

@@ -13,7 +13,7 @@ from popsim.experiments import Cognitive
 from popsim.experiments.network_experiment import fresh_trials, scores
 from popsim.session import separate_trials
 from popsim.tasks import BlockDecisions, HierarchicalReasoning
-from popsim.tasks.ideal_blocks import second_kind_before
+from popsim.tasks.blocks.ideal_blocks import second_kind_before
 
 
 def sessions_of(task, n, key):

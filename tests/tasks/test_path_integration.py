@@ -7,7 +7,7 @@ import pytest
 from sample_trials import many_trials, validation_trials
 
 from popsim.tasks import MultiTask, PathIntegration, SineGeneration, huang2025, integrate_velocity
-from popsim.tasks.path_integration import SLOWER_AT_WALL, SPEED, integration_error
+from popsim.tasks.dynamics.path_integration import SLOWER_AT_WALL, SPEED, integration_error
 
 DT, N_PULSE = 0.05, 2
 estimates = jax.jit(jax.vmap(integrate_velocity))

@@ -21,7 +21,7 @@ from popsim.tasks import (
     driscoll2024,
     yang2019,
 )
-from popsim.tasks.ring_rules import RingDraw
+from popsim.tasks.rings.ring_rules import RingDraw
 
 PUBLISHED = np.load(Path(__file__).parent / "references" / "ring_trials.npz")
 SUITES = {"yang": yang2019, "driscoll": driscoll2024}

@@ -10,7 +10,7 @@ from popsim import tasks
 from popsim.analysis.behaviour import environment_responses
 from popsim.networks import GRUNetwork
 from popsim.policies import Categorical, greedy
-from popsim.tasks.timed_responses import ResponseEnvironment
+from popsim.tasks.rewards.timed_responses import ResponseEnvironment
 from popsim.training import TaskTrainer, adam
 
 KEY = jax.random.key(0)

@@ -1,0 +1,205 @@
+"""Hierarchical reasoning: intervals to judge, under a rule that changes without notice."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from popsim._checks import as_float_array, check_fraction, check_positive, is_traced
+from popsim._plain_values import plain_number
+from popsim._time_steps import step_at
+from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform, as_distribution
+from popsim.loss import Loss
+from popsim.losses import OutputError
+from popsim.per_member import has_per_member
+from popsim.randomness import key_stream
+from popsim.session import separate_trials
+from popsim.tasks.blocks._blocks import BEFORE, AbstractBlocks
+from popsim.tasks.blocks.ideal_blocks import second_kind_before
+from popsim.tasks.timing.interval_noise import steps_shown, table_of_steps, widest_interval
+from popsim.tasks.timing.ramps import pulses_at
+from popsim.tasks.trial_parts import (
+    GoResponse,
+    check_drawn,
+    check_known_task,
+    sign_or_coin,
+    values_of_choice,
+)
+from popsim.trial import Trial, check_trials, n_trials
+from popsim.trial_plan import Epoch, TrialPlan
+
+__all__ = ["HierarchicalReasoning", "accuracy_with_rule", "rule_choices"]
+
+
+def _intervals() -> Choice:
+    return Choice(jnp.arange(530.0, 1171.0, 80.0) / 1000)
+
+
+class HierarchicalReasoning(AbstractBlocks):
+    """Is an interval short or long? Respond toward the flashes or away, by a rule that is not shown.
+
+    The task of Sarafyazd & Jazayeri 2019, Science 364:eaav8911, with the intervals and blocks of NeuroGym's
+    `HierarchicalReasoning` (not compared with the paper), in shorter times before and after the interval, and
+    without a separate report of the rule. Two flashes on one side mark an interval. Under the first rule one
+    responds toward them after a short interval, and away after a long one; under the second rule the
+    opposite. The rules alternate in blocks, without notice. As intervals are shown with noise, an error may
+    come from the interval or from the rule.
+
+    Each trial of this task is a session, as of `popsim.tasks.Session`: a network keeps its hidden state
+    through it. After each choice the correct side is shown, which of two sides tells as much as a reward for
+    one of them, so that what a network can know of the rule does not depend on its choices.
+
+    - Inputs: "fixation" (1), 1 until the go cue; "flashes" (2: left, right), 1 on one side for `flash`
+        seconds from "first flash" and "second flash" on; "feedback" (2), one-hot in the epoch "feedback", the
+        correct side.
+    - Targets: two outputs, zero until the go cue, then 1 for the correct side. The epoch "feedback" does not
+        count.
+    - Epochs of the trials of a session: "fixation", "interval", "wait", "decision", "feedback"; events "first
+        flash", "second flash", "go cue", "feedback".
+    - Conditions of each trial: "interval" and "shown interval" (s), "is long", "side" of the flashes and
+        "choice" (0 left, 1 right), "rule" (0 or 1; -1 before the first block), "trial in block" (from 0),
+        "catch".
+
+    An ideal observer infers the rule from what was shown, and the choice from rule and interval
+    (`popsim.tasks.rule_choices`). How often it would be right if it knew the rule is
+    `popsim.tasks.accuracy_with_rule`. An interval at `boundary` is long by a coin flip. A catch trial has no
+    go cue and no feedback.
+
+    **Arguments:**
+
+    - `n_trials`: the number of trials in a session.
+    - `block_length`: the distribution of the number of trials in a block, rounded down.
+    - `n_unbiased`: the number of trials before the first block, in which the rule is drawn in each trial.
+    - `interval`: the distribution of the time from the first flash to the second, in seconds.
+    - `boundary`: the interval above which it is long, in seconds.
+    - `weber_fraction`: the standard deviation of the shown interval as a fraction of the interval, as in
+        `OneTwoThreeGo`.
+    - `flash`: the duration of a flash, in seconds.
+    - `fixation`, `wait`, `decision`: durations of these epochs, in seconds; feedback takes the rest.
+    - `response`: the weights before and after the go cue, and the fraction of catch trials.
+    - `n_validation`: the number of sessions that validate, which are drawn as in training.
+    - `duration`, `dt`: the duration of one trial and the time step of the model, in seconds.
+    - `loss`: the loss to train with.
+    """
+
+    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
+    n_trials: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=30)
+    block_length: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(10.0, 21.0)
+    )
+    n_unbiased: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=0)
+    interval: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=_intervals
+    )
+    boundary: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.85)
+    weber_fraction: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
+    flash: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.08)
+    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.16)
+    wait: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.08)
+    decision: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.16)
+    response: GoResponse = eqx.field(kw_only=True, default_factory=lambda: GoResponse(grace=0.08))
+    n_validation: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=16)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.08)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.08)
+
+    def __check_init__(self):
+        check_fraction("weber_fraction", self.weber_fraction)
+        check_positive("boundary", self.boundary)
+        check_positive("flash", self.flash)
+        check_drawn("interval", self.interval, check_positive)
+
+    @property
+    def plan(self) -> TrialPlan:
+        """The plan of one trial of a session, with the longest interval."""
+        if has_per_member((self.interval, self.weber_fraction)) or is_traced(self.weber_fraction):
+            return self._plan(self.interval)
+        return self._plan(Constant(widest_interval(self.interval, self.weber_fraction)))
+
+    def _plan(self, interval: AbstractDistribution) -> TrialPlan:
+        return self.plan_with_feedback(
+            Epoch("fixation", self.fixation),
+            Epoch("interval", interval, event="first flash"),
+            Epoch("wait", self.wait, event="second flash"),
+        )
+
+    def draw_trial(self, kind: Int[Array, ""], position: Int[Array, ""], *, key: Key[Array, ""]) -> Trial:
+        interval = self.interval.sample(key=key_stream(key, "interval"))
+        n_shown = steps_shown(interval, self.weber_fraction, self.dt, key=key_stream(key, "noise"))
+        shown = n_shown.astype(float) * self.dt
+        timeline = self._plan(Constant(shown)).draw(key=key_stream(key, "timeline"))
+        steps_over = step_at(interval, 1e-4) - step_at(self.boundary, 1e-4)  # equal in spite of rounding
+        is_long = sign_or_coin(steps_over.astype(float), key=key_stream(key, "coin"))
+        side = jax.random.randint(key_stream(key, "side"), (), 0, 2)
+        any_rule = jax.random.randint(key_stream(key, "rule"), (), 0, 2)
+        choice = side ^ is_long ^ jnp.where(kind == BEFORE, any_rule, kind)
+        flashes = pulses_at(timeline, ("first flash", "second flash"), self.flash)
+        conditions = {"interval": interval, "shown interval": shown, "is long": is_long.astype(bool)}
+        conditions |= {"side": side, "rule": kind, "trial in block": position}
+        inputs = {"flashes": flashes * jax.nn.one_hot(side, 2)}
+        return self.trial_with_feedback(timeline, inputs, choice, conditions)
+
+
+def rule_choices(
+    task: HierarchicalReasoning, sessions: Trial, rules: Int[np.ndarray, "session trial"] | None = None
+) -> tuple[Int[np.ndarray, "session trial"], Float[np.ndarray, "session trial"]]:
+    """Return the choices of an ideal observer of `HierarchicalReasoning`, and how probably each is right.
+
+    It gets the inputs of a network, counts the time steps between the flashes, and knows the noise of the
+    interval and the distribution of block lengths. The exact filter over the rule and the age of its block is
+    that of `popsim.tasks.block_prior`: under either rule the correct side is as probable as the interval that
+    it belongs to.
+
+    **Arguments:**
+
+    - `task`: the task, whose interval is a `Choice`.
+    - `sessions`: stacked trials of it.
+    - `rules`: the rule of each trial, for an observer that knows it.
+    """
+    check_trials("sessions", sessions)
+    trials, shape = separate_trials(sessions), (n_trials(sessions), task.n_trials)
+    flashes = np.asarray(trials.inputs["flashes"])
+    feedback = np.asarray(trials.inputs["feedback"]).sum(axis=1)
+    side = flashes.sum(axis=1).argmax(axis=1)
+    flashing = np.pad(flashes.any(axis=2).astype(int), ((0, 0), (1, 0)))
+    onsets = np.argwhere(np.diff(flashing, axis=1) == 1)[:, 1].reshape(-1, 2)
+    long = _probability_of_long(task)[np.diff(onsets, axis=1)[:, 0]]
+    # Under the first rule, whether the right side is correct; under the second rule the opposite.
+    right = np.where(side == 1, 1 - long, long)
+    likely = np.stack([right, 1 - right], axis=-1).reshape(*shape, 2)
+    was_right = feedback.argmax(axis=1).reshape(shape)[..., None] == 1
+    is_shown = feedback.any(axis=1).reshape(shape)[..., None]
+    likelihoods = np.where(is_shown, np.where(was_right, likely, 1 - likely), 1.0)
+    second = second_kind_before(task, likelihoods) if rules is None else np.asarray(rules, float)
+    probability = second * likely[..., 1] + (1 - second) * likely[..., 0]
+    return (probability > 0.5).astype(int), np.maximum(probability, 1 - probability)
+
+
+def accuracy_with_rule(task: HierarchicalReasoning) -> float:
+    """Return how often an ideal observer of `HierarchicalReasoning` is right that knows the rule.
+
+    The mean of the probability of the more probable of short and long, over the intervals that are shown.
+
+    **Arguments:**
+
+    - `task`: the task, whose interval is a `Choice`.
+    """
+    long, shares = _probability_of_long(task), _steps(task).mean(axis=1)
+    return float(np.sum(shares * np.maximum(long, 1 - long)))
+
+
+def _probability_of_long(task: HierarchicalReasoning) -> Float[np.ndarray, " steps"]:
+    """Return the probability that an interval is long, for each number of time steps it may be shown as."""
+    by_interval, values = _steps(task), np.asarray(_values_of(task), float)
+    is_long = (np.sign(np.round(values - float(task.boundary), 4)) + 1) / 2
+    return by_interval @ is_long / np.maximum(by_interval.sum(axis=1), 1e-300)
+
+
+def _steps(task: HierarchicalReasoning) -> Float[np.ndarray, "steps value"]:
+    """Return the probability of each number of time steps, from 0, for each interval."""
+    return table_of_steps(np.asarray(_values_of(task), float), float(task.weber_fraction), task.dt)
+
+
+def _values_of(task: HierarchicalReasoning) -> Float[Array, " value"]:
+    check_known_task(task, HierarchicalReasoning)
+    return values_of_choice(task, "interval")

@@ -1,0 +1,287 @@
+"""Two stimuli with a delay between them: whether they belong together."""
+
+from collections.abc import Mapping
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import logit, logsumexp
+from jax.scipy.stats import norm
+from jaxtyping import Array, Bool, Float, Key
+
+from popsim._checks import as_float_array, check_fraction, check_positive_int
+from popsim._plain_values import plain_number
+from popsim.distributions import AbstractDistribution, as_distribution
+from popsim.randomness import key_stream
+from popsim.tasks.choices.decisions import AbstractGoTask
+from popsim.tasks.choices.memory import sample_and_test
+from popsim.tasks.trial_parts import NO, YES, all_combinations, check_known_task
+from popsim.trial import Trial
+from popsim.trial_plan import Epoch
+from popsim.windows import Timeline
+
+__all__ = [
+    "DelayedMatchToCategory",
+    "DelayedPairedAssociation",
+    "association_log_odds",
+    "category_accuracy",
+    "category_log_odds",
+    "category_match_log_odds",
+    "same_accuracy",
+    "same_log_odds",
+]
+
+
+def same_log_odds(first: Float[Array, "*axes"], second: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
+    """Return the log odds that two things, each of one of two kinds, are of the same kind.
+
+    **Arguments:**
+
+    - `first`, `second`: the log odds that the thing is of the first kind, which are independent.
+    """
+    return jnp.logaddexp(first + second, 0.0) - jnp.logaddexp(first, second)
+
+
+def same_accuracy(
+    first: Float[Array, "*axes"] | float, second: Float[Array, "*axes"] | float
+) -> Float[Array, "*axes"]:
+    """Return p q + (1 - p) (1 - q): how often one is right whether two things are of the same kind.
+
+    An ideal observer to whom both answers are equally probable is right where both kinds, or none, are
+    recognised correctly.
+
+    **Arguments:**
+
+    - `first`, `second`: p and q, how often the kind of the thing is recognised.
+    """
+    p, q = jnp.asarray(first, float), jnp.asarray(second, float)
+    return p * q + (1 - p) * (1 - q)
+
+
+def shown_in_turn(stimulus: Float[Array, "time channels"], n: int) -> Bool[Array, "turn time"]:
+    """Return the time steps of the first `n` stimuli of a trial, which zeros separate."""
+    is_shown = jnp.any(stimulus != 0, axis=1)  # noise is never zero
+    begins = is_shown & ~jnp.concatenate([jnp.zeros(1, bool), is_shown[:-1]])
+    return is_shown & (jnp.cumsum(begins) == jnp.arange(1, n + 1)[:, None])
+
+
+def direction_vectors(n_directions: int) -> Float[Array, "direction 2"]:
+    """Return unit vectors of evenly spaced directions, of which the first half has a positive sine."""
+    angles = 2 * jnp.pi / n_directions * (jnp.arange(float(n_directions)) + 0.5)
+    return jnp.stack([jnp.cos(angles), jnp.sin(angles)], axis=1)
+
+
+class DelayedMatchToCategory(AbstractGoTask):
+    """Two directions with a delay between them: after the go cue, report whether their category is the same.
+
+    The task of Freedman & Assad 2006, Nature 443:85: 12 directions of motion in two categories, 15, 45 and 75
+    degrees from the boundary (checked in the legend of figure 1). The times are those of NeuroGym's
+    `DelayMatchCategory`. There, and in the paper, the response comes during the test, and in the paper a test
+    that does not match is followed by one that does; here the response follows the test. (The two cosines of
+    NeuroGym's default stimulus are the same for both categories.)
+
+    - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (2), the cosine and the sine of the direction
+        plus white noise during sample and test.
+    - Targets: two outputs, zero until the go cue, then 1 for the correct one: the first, "yes", if both
+        directions are of one category, the second, "no", if not.
+    - Epochs "fixation", "sample", "delay", "test", "decision"; events "sample on", "sample off", "test on",
+        "go cue".
+    - Conditions: "sample" and "test" (the index of the direction), "sample category" and "test category" (0
+        above the boundary, which is the first axis, 1 below), "match", "choice" (0 or 1), "catch".
+
+    With as many matches as non-matches the accuracy of an ideal observer, see `category_match_log_odds`, is
+    `same_accuracy(p, q)`, with p and q the `category_accuracy` of sample and test. The validation trials are
+    all combinations of directions.
+
+    **Arguments:**
+
+    - `n_directions`: the number of evenly spaced directions, an even number, half of them in each category.
+    - `match_probability`: the fraction of trials in which both are of one category.
+    - `noise`: sigma of each channel, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
+    - `fixation`, `sample`, `delay`, `test`: durations of these epochs, in seconds; the decision takes the
+        rest.
+    - `response`: the weights before and after the go cue, and the fraction of catch trials.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
+    - `loss`: the loss to train with.
+    """
+
+    n_directions: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=12)
+    match_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
+    noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
+    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
+    sample: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.65)
+    delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=1.0)
+    test: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.65)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=3.3)
+
+    def __check_init__(self):
+        check_positive_int("n_directions", self.n_directions)
+        if self.n_directions % 2:
+            raise ValueError(
+                f"`n_directions` must be even, half of them in each category, got {self.n_directions}."
+            )
+        check_fraction("match_probability", self.match_probability)
+
+    def epochs(self) -> tuple[Epoch, ...]:
+        return sample_and_test(self.sample, self.delay, self.test)
+
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        n_each = self.n_directions // 2
+        sample = jax.random.randint(key_stream(key, "sample"), (), 0, self.n_directions)
+        match = jax.random.bernoulli(key_stream(key, "match"), self.match_probability)
+        within = jax.random.randint(key_stream(key, "test"), (), 0, n_each)
+        category = jnp.where(match, sample // n_each, 1 - sample // n_each)
+        return sample, category * n_each + within
+
+    def nominal(self) -> tuple[Array, ...]:
+        return all_combinations(self.n_directions, self.n_directions)
+
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        sample, test = draws
+        of_sample, of_test = (index // (self.n_directions // 2) for index in draws)
+        is_sample, is_test = timeline.in_epoch("sample"), timeline.in_epoch("test")
+        vectors = direction_vectors(self.n_directions)
+        stimulus = jnp.where(is_sample[:, None], vectors[sample], vectors[test])
+        match = of_sample == of_test
+        conditions = {"sample": sample, "test": test, "match": match}
+        conditions |= {"sample category": of_sample, "test category": of_test}
+        choice = jnp.where(match, YES, NO)
+        return self.go_trial(timeline, stimulus, is_sample | is_test, choice, conditions, key=key)
+
+
+def category_log_odds(task: DelayedMatchToCategory, total: Float[Array, "*axes 2"]) -> Float[Array, "*axes"]:
+    """Return the log odds of category 0, given the sum over time of the stimulus of one direction times dt.
+
+    Given a direction with unit vector v, the sum x over s seconds is normal with mean v s and variance σ² s
+    of each channel, so that its likelihood is in proportion to exp(v x / σ²). The log odds have the sign of
+    the sine.
+
+    **Arguments:**
+
+    - `task`: the task, with noise.
+    - `total`: x, cosine and sine, in s.
+    """
+    check_known_task(task, DelayedMatchToCategory, noise="noise")
+    likelihoods = total @ direction_vectors(task.n_directions).T / task.noise**2
+    above, below = jnp.split(likelihoods, 2, axis=-1)
+    return logsumexp(above, axis=-1) - logsumexp(below, axis=-1)
+
+
+def category_accuracy(
+    task: DelayedMatchToCategory, seconds: Float[Array, "*axes"] | float
+) -> Float[Array, "*axes"]:
+    """Return how often an ideal observer knows the category of a direction.
+
+    It is the mean over the directions of one category of Phi(sin(θ) s^0.5 / σ).
+
+    **Arguments:**
+
+    - `task`: the task, with noise.
+    - `seconds`: s, how long the direction is shown.
+    """
+    check_known_task(task, DelayedMatchToCategory, noise="noise")
+    sines = direction_vectors(task.n_directions)[: task.n_directions // 2, 1]
+    distances = sines * jnp.sqrt(jnp.asarray(seconds, float))[..., None] / task.noise
+    return jnp.mean(norm.cdf(distances), axis=-1)
+
+
+def category_match_log_odds(task: DelayedMatchToCategory, inputs: Mapping[str, Array]) -> Float[Array, ""]:
+    """Return the log odds that sample and test of one trial are of the same category.
+
+    An ideal observer says yes where they are positive.
+
+    **Arguments:**
+
+    - `task`: the task, with noise, and a delay of at least one time step.
+    - `inputs`: the inputs of the trial.
+    """
+    check_known_task(task, DelayedMatchToCategory, noise="noise")
+    stimulus = inputs["stimulus"]
+    totals = task.dt * (shown_in_turn(stimulus, 2).astype(stimulus.dtype) @ stimulus)
+    return same_log_odds(*category_log_odds(task, totals)) + logit(task.match_probability)
+
+
+class DelayedPairedAssociation(AbstractGoTask):
+    """Two stimuli with a delay between them: respond after the go cue if they are a pair.
+
+    The stimuli, pairs and times of NeuroGym's `DelayPairedAssociation`, which cites Zhang et al. 2019, eLife
+    8:e43191 (not compared with the paper).
+
+    - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (4), one-hot plus white noise in the epochs
+        "first" and "second".
+    - Targets: two outputs, zero until the go cue, then 1 for the correct one: the first to respond ("go"),
+        the second to withhold the response.
+    - Epochs "fixation", "first", "delay", "second", "second delay", "decision"; events "first on",
+        "first off", "second on", "second off", "go cue".
+    - Conditions: "first" (0 or 1) and "second" (2 or 3), the channel of the stimulus, "go", "choice" (0 go, 1
+        no-go), "catch".
+
+    The pairs are 0 with 2 and 1 with 3. With as many pairs as others the accuracy of an ideal observer, see
+    `association_log_odds`, is `same_accuracy(p, q)`, where p and q are
+    `discrimination_accuracy((2 s)**0.5 / sigma)` of the stimuli, with s their durations. There are four
+    validation trials, of all combinations.
+
+    **Arguments:**
+
+    - `go_probability`: the fraction of trials with a pair.
+    - `noise`: sigma of each channel, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
+    - `fixation`, `first`, `delay`, `second`, `second_delay`: durations of these epochs, in seconds; the
+        decision takes the rest.
+    - `response`: the weights before and after the go cue, and the fraction of catch trials.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
+    - `loss`: the loss to train with.
+    """
+
+    go_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
+    noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
+    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.0)
+    first: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=1.0)
+    delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=1.0)
+    second: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=1.0)
+    second_delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=1.0)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=4.5)
+
+    def __check_init__(self):
+        check_fraction("go_probability", self.go_probability)
+
+    def epochs(self) -> tuple[Epoch, ...]:
+        return (
+            Epoch("first", self.first, event="first on"),
+            Epoch("delay", self.delay, event="first off"),
+            Epoch("second", self.second, event="second on"),
+            Epoch("second delay", self.second_delay, event="second off"),
+        )
+
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        first = jax.random.randint(key_stream(key, "first"), (), 0, 2)
+        is_go = jax.random.bernoulli(key_stream(key, "go"), self.go_probability)
+        return first, jnp.where(is_go, first, 1 - first)
+
+    def nominal(self) -> tuple[Array, ...]:
+        return all_combinations(2, 2)
+
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        first, second = draws
+        is_first, is_second = timeline.in_epoch("first"), timeline.in_epoch("second")
+        stimulus = jax.nn.one_hot(jnp.where(is_first, first, 2 + second), 4)
+        is_go = first == second
+        conditions = {"first": first, "second": 2 + second, "go": is_go}
+        choice = jnp.where(is_go, YES, NO)
+        return self.go_trial(timeline, stimulus, is_first | is_second, choice, conditions, key=key)
+
+
+def association_log_odds(task: DelayedPairedAssociation, inputs: Mapping[str, Array]) -> Float[Array, ""]:
+    """Return the log odds that the stimuli of one trial of `DelayedPairedAssociation` are a pair.
+
+    An ideal observer responds where they are positive.
+
+    **Arguments:**
+
+    - `task`: the task, with noise, and a delay of at least one time step.
+    - `inputs`: the inputs of the trial.
+    """
+    check_known_task(task, DelayedPairedAssociation, noise="noise")
+    stimulus = inputs["stimulus"]
+    first, second = task.dt * (shown_in_turn(stimulus, 2).astype(stimulus.dtype) @ stimulus)
+    evidence = (first[0] - first[1]) / task.noise**2, (second[2] - second[3]) / task.noise**2
+    return same_log_odds(*evidence) + logit(task.go_probability)

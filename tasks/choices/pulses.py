@@ -1,0 +1,304 @@
+"""Decisions about the number of pulses on two sides: flashes in bins, and clicks at random times."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import gammaln, xlogy
+from jaxtyping import Array, Bool, Float, Key
+
+from popsim._checks import (
+    as_float_array,
+    check_fraction,
+    check_positive,
+    check_positive_int,
+    is_traced,
+    n_steps_in,
+)
+from popsim._plain_values import plain_number
+from popsim.distributions import AbstractDistribution, Choice, Uniform, as_distribution
+from popsim.per_member import has_per_member
+from popsim.randomness import key_stream
+from popsim.tasks.choices.decisions import AbstractGoTask
+from popsim.tasks.trial_parts import check_drawn, nominal_values, sign_or_coin, stimulus_and_delay
+from popsim.trial import Trial
+from popsim.trial_plan import Epoch
+from popsim.windows import Timeline
+
+__all__ = ["PoissonClicks", "PulseDecision", "click_accuracy", "pulse_accuracy", "pulse_difference"]
+
+CorrectSide = Literal["more pulses", "higher rate"]
+
+
+class AbstractPulses(AbstractGoTask):
+    """Pulses to the left and to the right: after the go cue, report on which side there were more.
+
+    A subclass supplies the fields, `epochs`, `draw_conditions`, `nominal` and `pulses`.
+    """
+
+    correct_side: eqx.AbstractVar[CorrectSide]
+
+    def __check_init__(self):
+        if self.correct_side not in ("more pulses", "higher rate"):
+            raise ValueError(
+                f"`correct_side` must be 'more pulses' or 'higher rate', got {self.correct_side!r}."
+            )
+
+    def pulse_trial(
+        self,
+        timeline: Timeline,
+        pulses: Float[Array, "time 2"],
+        is_right: Bool[Array, ""],
+        conditions: dict[str, Array],
+        *,
+        key: Key[Array, ""],
+    ) -> Trial:
+        """Return the trial with these pulses, of which the right side has the higher rate, or not."""
+        shown = timeline.in_epoch("stimulus")
+        pulses = jnp.where(shown[:, None], pulses, 0.0)
+        left, right = jnp.sum(pulses, axis=0)
+        more = sign_or_coin(right - left, key=key_stream(key, "coin"))
+        choice = more if self.correct_side == "more pulses" else is_right.astype(int)
+        conditions = conditions | {"left pulses": left, "right pulses": right}
+        return self.go_trial(timeline, pulses, shown, choice, conditions, key=key)
+
+
+class PulseDecision(AbstractPulses):
+    """Bins of time with or without a pulse on each side: after the go cue, report where there were more.
+
+    The flashes of Scott et al. 2015, eLife 4:e11308, as NeuroGym's `PulseDecisionMaking`: a pulse, if there
+    is one, begins a bin of 0.25 s. The 0.5 s before the first bin and after the last one are those of the
+    same task in the legend of figure 2 of PMC9453285, where the side with more flashes is rewarded (not
+    compared with the text of either paper). NeuroGym has no delay after the last bin.
+
+    - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (2: left, right), 1 in the first time step of a
+        bin with a pulse, plus white noise.
+    - Targets: two outputs, zero until the go cue, then 1 for the correct one: left, right.
+    - Epochs "fixation", "stimulus", "delay", "decision"; events "stimulus on", "stimulus off", "go cue".
+    - Conditions: "left pulses" and "right pulses" (their number), "right is higher" (whether the right side
+        has the higher probability), "choice" (0 left, 1 right), "catch".
+
+    Without noise an ideal observer counts, see `pulse_difference`, and `pulse_accuracy` is its accuracy.
+    There are eight validation trials for each side, with pulses from a fixed seed.
+
+    **Arguments:**
+
+    - `n_bins`: the number of bins.
+    - `probabilities`: of a pulse in a bin, on the side with fewer and on that with more of them.
+    - `correct_side`: "more pulses", by a coin flip if there are as many on both sides; or "higher rate", the
+        side with the higher probability.
+    - `noise`: sigma of each channel, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
+    - `bin_duration`: of one bin, in seconds.
+    - `fixation`, `delay`: durations of these epochs, in seconds; the decision takes the rest.
+    - `response`: the weights before and after the go cue, and the fraction of catch trials.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
+    - `loss`: the loss to train with.
+    """
+
+    n_bins: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=6)
+    probabilities: Float[Array, "2"] = eqx.field(kw_only=True, converter=as_float_array, default=(0.3, 0.7))
+    correct_side: CorrectSide = eqx.field(static=True, kw_only=True, default="more pulses")
+    noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
+    bin_duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.25)
+    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
+    delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=3.0)
+
+    def __check_init__(self):
+        check_positive_int("n_bins", self.n_bins)
+        check_positive("bin_duration", self.bin_duration)
+        n_steps_in("bin_duration", self.bin_duration, self.dt)
+        check_fraction("probabilities", self.probabilities)
+        if has_per_member(self.probabilities) or is_traced(self.probabilities):
+            return
+        if self.probabilities.shape != (2,) or not self.probabilities[0] <= self.probabilities[1]:
+            raise ValueError(
+                f"`probabilities` must be two, the lower one first, got {self.probabilities.tolist()}."
+            )
+
+    def epochs(self) -> tuple[Epoch, ...]:
+        return stimulus_and_delay(self.n_bins * self.bin_duration, self.delay)
+
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        return (jax.random.bernoulli(key_stream(key, "side")),)
+
+    def nominal(self) -> tuple[Array, ...]:
+        return (jnp.repeat(jnp.array([False, True]), 8),)
+
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        (is_right,) = draws
+        of_sides = jnp.where(is_right, self.probabilities, self.probabilities[::-1])
+        is_pulse = jax.random.bernoulli(key_stream(key, "pulses"), of_sides, (self.n_bins, 2))
+        n_steps = n_steps_in("bin_duration", self.bin_duration, self.dt)
+        since_start = jnp.arange(timeline.n_steps) - timeline.epochs["stimulus"][0]
+        begins = since_start == n_steps * jnp.arange(self.n_bins)[:, None]
+        pulses = begins.T.astype(float) @ is_pulse.astype(float)
+        return self.pulse_trial(timeline, pulses, is_right, {"right is higher": is_right}, key=key)
+
+
+def click_log_ratios() -> Choice:
+    """Return the log ratios of rates of Brody-Lab/PulseInputDDM.jl."""
+    return Choice([-3.5, -2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5])
+
+
+MOST_CLICKS, N_COUNTS = 5.0, 24
+"""The largest mean number of clicks in a time step, and the numbers of clicks in it that are drawn; more have
+a probability of 1e-9."""
+
+
+class PoissonClicks(AbstractPulses):
+    """Clicks at random times on two sides: after the go cue, report on which side there were more.
+
+    The task of Brunton, Botvinick & Brody 2013, Science 340:95 (compared with the abstract only). Rates,
+    ratios and durations of the stimulus are those of Brody-Lab/PulseInputDDM.jl.
+
+    - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (2: left, right), the number of clicks in each
+        time step, which are Poisson processes in the epoch "stimulus", plus white noise.
+    - Targets: two outputs, zero until the go cue, then 1 for the correct one: left, right.
+    - Epochs "fixation", "stimulus", "delay", "decision"; events "stimulus on", "stimulus off", "go cue".
+    - Conditions: "log ratio", "left pulses" and "right pulses" (their number), "choice" (0 left, 1 right),
+        "catch".
+
+    Without noise an ideal observer counts, see `pulse_difference`, and `click_accuracy` is its accuracy.
+    There is one validation trial for each ratio.
+
+    **Arguments:**
+
+    - `log_ratio`: the distribution of γ = log(right rate / left rate). At zero no side has the higher rate.
+    - `total_rate`: of both sides, in Hz.
+    - `correct_side`: "more pulses", by a coin flip if there are as many on both sides; or "higher rate".
+    - `noise`: sigma of each channel, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
+    - `fixation`, `stimulus`, `delay`: durations of these epochs, in seconds; the decision takes the rest.
+    - `response`: the weights before and after the go cue, and the fraction of catch trials.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
+    - `loss`: the loss to train with.
+    """
+
+    log_ratio: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=click_log_ratios
+    )
+    total_rate: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=40.0)
+    correct_side: CorrectSide = eqx.field(static=True, kw_only=True, default="more pulses")
+    noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
+    stimulus: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.2, 1.0)
+    )
+    delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.0)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.5)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.02)
+
+    def __check_init__(self):
+        check_drawn("log_ratio", self.log_ratio, lambda name, bound: None)  # its shape
+        check_click_rate("total_rate", self.total_rate, self.dt)
+
+    def epochs(self) -> tuple[Epoch, ...]:
+        return stimulus_and_delay(self.stimulus, self.delay)
+
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        return (self.log_ratio.sample(key=key_stream(key, "log ratio")),)
+
+    def nominal(self) -> tuple[Array, ...]:
+        return (nominal_values(self.log_ratio),)
+
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        (log_ratio,) = draws
+        rates = click_rates(log_ratio, self.total_rate)
+        clicks = draw_clicks(self.dt * rates, timeline.n_steps, key=key_stream(key, "clicks"))
+        is_right = sign_or_coin(log_ratio, key=key_stream(key, "side coin")).astype(bool)
+        return self.pulse_trial(timeline, clicks, is_right, {"log ratio": log_ratio}, key=key)
+
+
+def check_click_rate(name: str, total_rate: Any, dt: float) -> None:
+    """Raise `ValueError` unless a rate is positive, and its clicks in a time step can be drawn."""
+    check_positive(name, total_rate)
+    if has_per_member(total_rate) or is_traced(total_rate):
+        return
+    if total_rate * dt > MOST_CLICKS:
+        raise ValueError(
+            f"`{name}` must be at most {MOST_CLICKS / dt:.4g} Hz, {MOST_CLICKS:g} clicks in a time step, got "
+            f"{float(total_rate):g} Hz."
+        )
+
+
+def click_rates(log_ratio: Float[Array, ""], total_rate: Float[Array, ""]) -> Float[Array, "2"]:
+    """Return the rates of the left and the right side."""
+    return total_rate * jax.nn.sigmoid(jnp.stack([-log_ratio, log_ratio]))
+
+
+def draw_clicks(
+    means: Float[Array, " side"], n_steps: int, *, key: Key[Array, ""]
+) -> Float[Array, "time side"]:
+    """Draw the numbers of clicks in each time step, given their means.
+
+    They are Poisson numbers, drawn by inversion: `jax.random.poisson` has a loop of unknown length.
+    """
+    counts = jnp.arange(float(N_COUNTS))
+    log_p = xlogy(counts, means[:, None]) - means[:, None] - gammaln(counts + 1)
+    u = jax.random.uniform(key, (n_steps, *means.shape))
+    return jnp.sum(u[..., None] > jnp.cumsum(jnp.exp(log_p), axis=1), axis=-1).astype(float)
+
+
+def pulse_difference(inputs: Mapping[str, Array]) -> Float[Array, ""]:
+    """Return how many more pulses there were on the right than on the left in one trial.
+
+    Pulses are the more probable on the side with the higher rate, so that an ideal observer reports the sign
+    of the difference whether the side with more pulses or that with the higher rate is correct.
+
+    **Arguments:**
+
+    - `inputs`: the inputs of a trial of `PulseDecision` or `PoissonClicks`, without noise.
+    """
+    left, right = jnp.sum(inputs["stimulus"], axis=0)
+    return right - left
+
+
+def pulse_accuracy(
+    n_bins: int,
+    probabilities: tuple[float, float] = (0.3, 0.7),
+    correct_side: CorrectSide = "more pulses",
+) -> float:
+    """Compute the accuracy of an observer who counts the pulses of `PulseDecision`, and guesses at ties.
+
+    The numbers of pulses are binomial. If the side with more pulses is correct, only ties are missed, half of
+    them.
+
+    **Arguments:**
+
+    - `n_bins`, `probabilities`, `correct_side`: as in the task.
+    """
+    from scipy.stats import binom
+
+    few, many = (binom.pmf(np.arange(n_bins + 1), n_bins, p) for p in probabilities)
+    difference = np.convolve(many, few[::-1])  # from -n_bins to n_bins
+    tie = float(difference[n_bins])
+    right = 1 - tie if correct_side == "more pulses" else float(difference[n_bins + 1 :].sum())
+    return right + tie / 2
+
+
+def click_accuracy(
+    log_ratio: Float[np.ndarray | Array, "*trial"] | float,
+    seconds: Float[np.ndarray | Array, "*trial"] | float,
+    total_rate: float = 40.0,
+    correct_side: CorrectSide = "more pulses",
+) -> Float[np.ndarray, "*trial"]:
+    """Compute the accuracy of an observer who counts the clicks of `PoissonClicks`, and guesses at ties.
+
+    The difference between two Poisson numbers has a Skellam distribution. If the side with more clicks is
+    correct, only ties are missed, half of them.
+
+    **Arguments:**
+
+    - `log_ratio`: γ, not zero if the side with the higher rate is correct.
+    - `seconds`: the duration of the stimulus.
+    - `total_rate`, `correct_side`: as in the task; the rate in Hz.
+    """
+    from scipy.stats import skellam
+
+    ratio = np.exp(np.abs(np.asarray(log_ratio, float)))
+    few = total_rate * np.asarray(seconds, float) / (1 + ratio)
+    tie = skellam.pmf(0, few * ratio, few)
+    right = 1 - tie if correct_side == "more pulses" else skellam.sf(0, few * ratio, few)
+    return np.asarray(right + tie / 2)

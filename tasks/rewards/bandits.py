@@ -1,0 +1,296 @@
+"""Bandits: repeated choices among arms with unknown rewards, which may drift or reverse."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from popsim._checks import (
+    as_float_array,
+    check_finite,
+    check_fraction,
+    check_non_negative,
+    check_positive_int,
+    violates,
+)
+from popsim._plain_values import plain_number
+from popsim.distributions import AbstractDistribution, Uniform, as_distribution
+from popsim.environment import AbstractEnvironment, Discrete, Observation, Outcome
+from popsim.loss import Loss
+from popsim.randomness import key_stream
+from popsim.tasks.rewards.choice_parts import AbstractChoices, last_choice, pick, reward_loss
+from popsim.tasks.trial_parts import check_drawn
+
+__all__ = [
+    "BanditEnvironment",
+    "BernoulliBandit",
+    "DriftingBandit",
+    "DriftingEnvironment",
+    "ReversalEnvironment",
+    "ReversalLearning",
+]
+
+
+class BanditEnvironment(AbstractEnvironment):
+    """Arms of which each pays 1 with a probability of its own, else 0.
+
+    It shows "last action" (one-hot) and "last reward". It records "regret", by how much the best arm has a
+    higher probability than the chosen one.
+
+    **Arguments:**
+
+    - `probabilities`: the probability of each arm.
+    """
+
+    probabilities: Float[Array, "*axes arms"]
+
+    @property
+    def actions(self) -> Discrete:
+        return Discrete(self.probabilities.shape[-1])
+
+    def init(self, *, key: Key[Array, ""]) -> tuple[tuple[()], Observation]:
+        return (), last_choice(self.actions.n)
+
+    def step(
+        self, state: tuple[()], action: Int[Array, ""], *, key: Key[Array, ""]
+    ) -> tuple[tuple[()], Outcome]:
+        probability = pick(self.probabilities, action)
+        reward = jax.random.bernoulli(key, probability).astype(probability.dtype)
+        shown = last_choice(self.actions.n, action, reward)
+        regret = jnp.max(self.probabilities) - probability
+        return state, Outcome(shown, reward, jnp.array(False), {"regret": regret})
+
+
+class DriftingEnvironment(AbstractEnvironment):
+    """Arms whose mean rewards follow independent decaying random walks.
+
+    After each choice the mean of every arm becomes λ μ + (1 - λ) θ + ν, with ν normal with mean zero and
+    standard deviation σ_d. An arm pays its mean plus normal noise of standard deviation σ_o. It shows "last
+    action" (one-hot) and "last reward". It records "regret", the highest mean minus that of the chosen arm,
+    and "means". In a session the walks, and what is shown, continue from one trial to the next.
+
+    **Arguments:**
+
+    - `means`: μ of each arm at the first choice.
+    - `decay`, `center`: λ and θ.
+    - `drift_std`, `noise_std`: σ_d and σ_o.
+    """
+
+    means: Float[Array, "*axes arms"]
+    decay: Float[Array, "*axes"]
+    center: Float[Array, "*axes"]
+    drift_std: Float[Array, "*axes"]
+    noise_std: Float[Array, "*axes"]
+
+    @property
+    def actions(self) -> Discrete:
+        return Discrete(self.means.shape[-1])
+
+    def init(self, *, key: Key[Array, ""]) -> tuple[dict[str, Any], Observation]:
+        shown = last_choice(self.actions.n)
+        return {"means": self.means, "shown": shown}, shown
+
+    def resume(self, state: dict[str, Any], *, key: Key[Array, ""]) -> tuple[dict[str, Any], Observation]:
+        return state, state["shown"]
+
+    def step(
+        self, state: dict[str, Any], action: Int[Array, ""], *, key: Key[Array, ""]
+    ) -> tuple[dict[str, Any], Outcome]:
+        means = state["means"]
+        mean = pick(means, action)
+        noise = jax.random.normal(key_stream(key, "reward"), (), means.dtype)
+        reward = mean + self.noise_std * noise
+        drift = self.drift_std * jax.random.normal(key_stream(key, "drift"), means.shape, means.dtype)
+        later = self.decay * means + (1 - self.decay) * self.center + drift
+        record = {"regret": jnp.max(means) - mean, "means": means}
+        shown = last_choice(self.actions.n, action, reward)
+        return {"means": later, "shown": shown}, Outcome(shown, reward, jnp.array(False), record)
+
+
+class ReversalEnvironment(AbstractEnvironment):
+    """Two arms, a good one and a bad one, which are exchanged at a constant rate.
+
+    The good arm pays 1 with probability p, the bad one with probability 1 - p, else 0. It shows "last
+    action" (one-hot) and "last reward". It records "good arm", and "regret", 2 p - 1 for the bad arm. In a
+    session the good arm, and what is shown, continue from one trial to the next.
+
+    **Arguments:**
+
+    - `second_is_good`: whether the second arm is good at the first choice.
+    - `reward_probability`: p.
+    - `hazard_rate`: the probability of a reversal after each choice.
+    """
+
+    second_is_good: Bool[Array, "*axes"]
+    reward_probability: Float[Array, "*axes"]
+    hazard_rate: Float[Array, "*axes"]
+
+    @property
+    def actions(self) -> Discrete:
+        return Discrete(2)
+
+    def init(self, *, key: Key[Array, ""]) -> tuple[dict[str, Any], Observation]:
+        shown = last_choice(2)
+        return {"second is good": self.second_is_good, "shown": shown}, shown
+
+    def resume(self, state: dict[str, Any], *, key: Key[Array, ""]) -> tuple[dict[str, Any], Observation]:
+        return state, state["shown"]
+
+    def step(
+        self, state: dict[str, Any], action: Int[Array, ""], *, key: Key[Array, ""]
+    ) -> tuple[dict[str, Any], Outcome]:
+        good_arm = state["second is good"].astype(int)
+        better, worse = self.reward_probability, 1 - self.reward_probability
+        probability = jnp.where(action == good_arm, better, worse)
+        reward = jax.random.bernoulli(key_stream(key, "reward"), probability).astype(better.dtype)
+        reverses = jax.random.bernoulli(key_stream(key, "reversal"), self.hazard_rate)
+        record = {"regret": better - probability, "good arm": good_arm}
+        shown = last_choice(2, action, reward)
+        after = {"second is good": state["second is good"] ^ reverses, "shown": shown}
+        return after, Outcome(shown, reward, jnp.array(False), record)
+
+
+class BernoulliBandit(AbstractChoices):
+    """A bandit: choose the arm that pays most often, without knowing which.
+
+    Each trial draws the probability of reward of each arm, independently, and consists of `n_choices`
+    choices, so that a network learns within the trial (as in Wang et al. 2018, Nat Neurosci 21:860). The
+    environment is a `BanditEnvironment`.
+
+    - Inputs and targets: none. The environment shows "last action" (`n_arms`), one-hot, and "last reward".
+    - Epoch "choices". Conditions: "probabilities" of the arms; "best arm", from 0.
+
+    With two arms and uniform probabilities the regret of 100 choices is 2.78 for
+    `popsim.tasks.ThompsonSampling`, 2.70 for `popsim.tasks.GreedyBandit` and 1/6 per choice, 16.7, for a
+    `popsim.tasks.RandomPlayer` (means of 40,000 bandits).
+
+    **Arguments:**
+
+    - `n_arms`: the number of arms.
+    - `n_choices`: the number of choices in a trial.
+    - `probability`: the probability of reward of an arm; a number or a distribution.
+    - `n_validation_trials`: the number of validation trials.
+    - `dt`: the time step, of one choice, in seconds.
+    - `loss`: the loss to train with.
+    """
+
+    loss: Loss = eqx.field(kw_only=True, default_factory=reward_loss)
+    n_arms: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=2)
+    n_choices: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=100)
+    probability: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.0, 1.0)
+    )
+    n_validation_trials: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=100)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
+
+    def __check_init__(self):
+        check_positive_int("n_arms", self.n_arms)
+        check_drawn("probability", self.probability, check_fraction)
+
+    def draw(self, *, key: Key[Array, ""]) -> tuple[BanditEnvironment, dict[str, Array]]:
+        keys = jax.random.split(key_stream(key, "arms"), self.n_arms)
+        probabilities = jax.vmap(lambda key: self.probability.sample(key=key))(keys)
+        conditions = {"probabilities": probabilities, "best arm": jnp.argmax(probabilities)}
+        return BanditEnvironment(probabilities), conditions
+
+
+class DriftingBandit(AbstractChoices):
+    """A bandit whose arms slowly become better and worse, so that exploring never ends.
+
+    The task of Daw, O'Doherty, Dayan, Seymour & Dolan 2006, Nature 441:876, with its numbers as stated in
+    the supplementary methods, in units of 100 points: λ = .9836, θ = 50, σ_d = 2.8, σ_o = 4 points, four
+    arms. There rewards are rounded to whole points from 1 to 100; here they are not. Means begin where a
+    long walk would be, with standard deviation σ_d / (1 - λ²)^0.5. The environment is a
+    `DriftingEnvironment`.
+
+    - Inputs and targets: none. The environment shows "last action" (`n_arms`), one-hot, and "last reward".
+    - Epoch "choices". Conditions: "first best arm", from 0: the best at the first choice.
+
+    `popsim.tasks.KalmanBandit` is the observer that knows the walk.
+
+    **Arguments:**
+
+    - `n_arms`: the number of arms.
+    - `n_choices`: the number of choices in a trial.
+    - `decay`: λ, from 0 to below 1.
+    - `center`: θ.
+    - `drift_std`, `noise_std`: σ_d and σ_o.
+    - `n_validation_trials`: the number of validation trials.
+    - `dt`: the time step, of one choice, in seconds.
+    - `loss`: the loss to train with.
+    """
+
+    loss: Loss = eqx.field(kw_only=True, default_factory=reward_loss)
+    n_arms: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=4)
+    n_choices: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=150)
+    decay: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.9836)
+    center: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
+    drift_std: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.028)
+    noise_std: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.04)
+    n_validation_trials: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=100)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
+
+    def __check_init__(self):
+        check_positive_int("n_arms", self.n_arms)
+        _check_decay(self.decay)
+        check_finite("center", self.center)
+        check_non_negative("drift_std", self.drift_std)
+        check_non_negative("noise_std", self.noise_std)
+
+    @property
+    def stationary_std(self) -> Float[Array, ""]:
+        """The standard deviation of the means of arms after a long walk."""
+        return self.drift_std / jnp.sqrt(1 - self.decay**2)
+
+    def draw(self, *, key: Key[Array, ""]) -> tuple[DriftingEnvironment, dict[str, Array]]:
+        away = jax.random.normal(key_stream(key, "arms"), (self.n_arms,), self.center.dtype)
+        means = self.center + self.stationary_std * away
+        environment = DriftingEnvironment(means, self.decay, self.center, self.drift_std, self.noise_std)
+        return environment, {"first best arm": jnp.argmax(means)}
+
+
+def _check_decay(decay: Any) -> None:
+    check_fraction("decay", decay)
+    if violates(lambda value: value < 1, *jax.tree.leaves(decay)):
+        raise ValueError("`decay` must be below 1, as a walk without decay has no bound, got 1.")
+
+
+class ReversalLearning(AbstractChoices):
+    """Reversal learning: of two arms one is good, until they are exchanged without notice.
+
+    A reversal may follow any choice, with a probability that does not depend on the past, the hazard rate.
+    The environment is a `ReversalEnvironment`. As its two probabilities add up to 1, either arm tells
+    equally much about which one is good, so that `popsim.tasks.ReversalObserver`, which chooses the arm that
+    is more probably good, is the best player.
+
+    - Inputs and targets: none. The environment shows "last action" (2), one-hot, and "last reward".
+    - Epoch "choices". Conditions: "hazard rate"; "first good arm", 0 or 1.
+
+    **Arguments:**
+
+    - `n_choices`: the number of choices in a trial.
+    - `reward_probability`: the probability of reward of the good arm; the bad one has 1 minus it.
+    - `hazard_rate`: the probability of a reversal after a choice; a number or a distribution.
+    - `n_validation_trials`: the number of validation trials.
+    - `dt`: the time step, of one choice, in seconds.
+    - `loss`: the loss to train with.
+    """
+
+    loss: Loss = eqx.field(kw_only=True, default_factory=reward_loss)
+    n_choices: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=100)
+    reward_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.8)
+    hazard_rate: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.05)
+    n_validation_trials: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=100)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
+
+    def __check_init__(self):
+        check_fraction("reward_probability", self.reward_probability)
+        check_drawn("hazard_rate", self.hazard_rate, check_fraction)
+
+    def draw(self, *, key: Key[Array, ""]) -> tuple[ReversalEnvironment, dict[str, Array]]:
+        hazard_rate = self.hazard_rate.sample(key=key_stream(key, "hazard rate"))
+        second_is_good = jax.random.bernoulli(key_stream(key, "good arm"))
+        environment = ReversalEnvironment(second_is_good, self.reward_probability, hazard_rate)
+        return environment, {"hazard rate": hazard_rate, "first good arm": second_is_good.astype(int)}

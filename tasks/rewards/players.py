@@ -1,0 +1,309 @@
+"""Players: what tasks with an environment are compared with, such as ideal observers and chance."""
+
+import abc
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from popsim._checks import as_float_array, check_fraction, check_positive_int, kind_of
+from popsim._compiled import jit
+from popsim._plain_values import plain_number
+from popsim.environment import Discrete
+from popsim.interaction import Interaction, observation_to_come, respond, start_interaction
+from popsim.network_input import inputs_by_name
+from popsim.randomness import as_key, folded_key, key_stream
+from popsim.tasks.rewards.bandits import DriftingBandit
+from popsim.tasks.trial_parts import check_known_task
+from popsim.trial import Trial, check_trials, n_trials
+
+__all__ = [
+    "AbstractPlayer",
+    "GreedyBandit",
+    "KalmanBandit",
+    "RandomPlayer",
+    "ReversalObserver",
+    "ThompsonSampling",
+    "play",
+]
+
+Received = dict[str, PyTree[Array]]
+
+
+class AbstractPlayer(eqx.Module):
+    """Base class of players, which know the rules of a task and choose without learning them.
+
+    A player sees what a network sees: the inputs of the trial and what its environment shows, by name.
+    Subclasses implement `init` and `choose`; `play` plays.
+
+    !!! example
+
+        ```python
+        >>> import jax, jax.numpy as jnp
+        >>> from popsim import tasks
+        >>> class StaysWithReward(tasks.AbstractPlayer):
+        ...     def init(self):
+        ...         return jnp.array(0)
+        ...     def choose(self, received, state, *, key):
+        ...         action = jnp.where(received["last reward"][0] > 0, state, 1 - state)
+        ...         return action, action
+        >>> trials = tasks.BernoulliBandit(n_choices=20).validation_trials()
+        >>> interaction = tasks.play(StaysWithReward(), trials, key=jax.random.key(0))
+        >>> interaction.reward.shape
+        (100, 20)
+
+        ```
+    """
+
+    @abc.abstractmethod
+    def init(self) -> PyTree[Array]:
+        """Return what the player knows at the start of a trial."""
+
+    @abc.abstractmethod
+    def choose(
+        self, received: Received, state: PyTree[Array], *, key: Key[Array, ""]
+    ) -> tuple[Int[Array, ""], PyTree[Array]]:
+        """Return the action at a time step, and what the player knows then, of the same structure.
+
+        **Arguments:**
+
+        - `received`: the inputs of the trial at this step, and what the environment shows.
+        - `state`: what the player knew before.
+        - `key`: for random choices.
+        """
+
+
+def play(player: AbstractPlayer, trials: Trial, *, key: Key[Array, ""]) -> Interaction:
+    """Let a player play stacked trials, and return the interaction, as in the states of a model.
+
+    **Arguments:**
+
+    - `player`: the player.
+    - `trials`: stacked trials whose environment takes discrete actions.
+    - `key`: the key of the environments and of the player; trial i depends only on `key` and i.
+    """
+    check_trials("trials", trials)
+    if trials.environment is None or not isinstance(trials.environment.actions, Discrete):
+        raise ValueError(
+            "`trials` must have an environment with discrete actions, "
+            f"got one of {kind_of(trials.environment)}."
+        )
+    return _play(player, trials, as_key(key))
+
+
+def _last_choice(player: AbstractPlayer, received: Received) -> tuple[Array, Array]:
+    """Return the last action, one-hot, and the last reward, as the bandits of the library show them."""
+    if not {"last action", "last reward"} <= received.keys():
+        raise ValueError(
+            f"`trials` must show 'last action', one-hot, and 'last reward' to {type(player).__name__}, "
+            f"as the bandits of popsim.tasks do, got {sorted(received)}."
+        )
+    return received["last action"], received["last reward"]
+
+
+@jit
+def _play(player: AbstractPlayer, trials: Trial, key: Key[Array, ""]) -> Interaction:
+    keys = jax.vmap(lambda index: folded_key(key, index))(jnp.arange(n_trials(trials)))
+    return jax.vmap(lambda trial, key: _play_trial(player, trial, key))(trials, keys)
+
+
+def _play_trial(player: AbstractPlayer, trial: Trial, key: Key[Array, ""]) -> Interaction:
+    environment = trial.environment
+    assert environment is not None
+    start = start_interaction(environment, jnp.array(0), None, key=key)
+
+    def step(before: tuple[Interaction, Any], at_step: tuple[Any, Int[Array, ""]]):
+        interaction, state = before
+        inputs, index = at_step
+        step_key = folded_key(key, index)
+        received = inputs_by_name(inputs) | observation_to_come(interaction)
+        action, state = player.choose(received, state, key=key_stream(step_key, "policy"))
+        interaction = respond(environment, interaction, action, key=step_key)
+        return (interaction, state), dataclasses.replace(interaction, upcoming=None)
+
+    steps = (trial.inputs, jnp.arange(trial.timeline.n_steps))
+    return jax.lax.scan(step, (start, player.init()), steps)[1]
+
+
+class RandomPlayer(AbstractPlayer):
+    """Takes each of `n_actions` actions equally often: chance."""
+
+    n_actions: int = eqx.field(static=True, converter=plain_number)
+
+    def __check_init__(self):
+        check_positive_int("n_actions", self.n_actions)
+
+    def init(self) -> tuple[()]:
+        return ()
+
+    def choose(
+        self, received: Received, state: tuple[()], *, key: Key[Array, ""]
+    ) -> tuple[Int[Array, ""], tuple[()]]:
+        return jax.random.randint(key, (), 0, self.n_actions), state
+
+
+Counts = tuple[Float[Array, " arms"], Float[Array, " arms"]]
+
+
+class AbstractCountingPlayer(AbstractPlayer):
+    """A player of a `BernoulliBandit` that counts the rewards, and the choices without one, of each arm."""
+
+    n_arms: eqx.AbstractVar[int]
+
+    def __check_init__(self):
+        check_positive_int("n_arms", self.n_arms)
+
+    @abc.abstractmethod
+    def appeal(
+        self, rewards: Float[Array, " arms"], failures: Float[Array, " arms"], *, key: Key[Array, ""]
+    ) -> Float[Array, " arms"]:
+        """Return a number for each arm, of which the highest is chosen."""
+
+    def init(self) -> Counts:
+        return jnp.zeros(self.n_arms), jnp.zeros(self.n_arms)
+
+    def choose(
+        self, received: Received, state: Counts, *, key: Key[Array, ""]
+    ) -> tuple[Int[Array, ""], Counts]:
+        chosen, reward = _last_choice(self, received)
+        rewards, failures = state[0] + chosen * reward, state[1] + chosen * (1 - reward)
+        return jnp.argmax(self.appeal(rewards, failures, key=key)), (rewards, failures)
+
+
+class ThompsonSampling(AbstractCountingPlayer):
+    """Chooses each arm of a `BernoulliBandit` with the probability that it is the best.
+
+    Thompson 1933, Biometrika 25:285: it draws the probability of each arm from its posterior distribution,
+    Beta(1 + rewards, 1 + failures) if all probabilities were equally likely, and takes the highest.
+    """
+
+    n_arms: int = eqx.field(static=True, converter=plain_number)
+
+    def appeal(
+        self, rewards: Float[Array, " arms"], failures: Float[Array, " arms"], *, key: Key[Array, ""]
+    ) -> Float[Array, " arms"]:
+        return jax.random.beta(key, 1 + rewards, 1 + failures)
+
+
+class GreedyBandit(AbstractCountingPlayer):
+    """Chooses the arm of a `BernoulliBandit` with the highest expected reward, so that it never explores.
+
+    The expected reward is (1 + rewards) / (2 + choices). Between equal arms it draws one.
+    """
+
+    n_arms: int = eqx.field(static=True, converter=plain_number)
+
+    def appeal(
+        self, rewards: Float[Array, " arms"], failures: Float[Array, " arms"], *, key: Key[Array, ""]
+    ) -> Float[Array, " arms"]:
+        expected = (1 + rewards) / (2 + rewards + failures)
+        equal = expected >= jnp.max(expected) - 1e-6
+        return jnp.where(equal, jax.random.uniform(key, expected.shape, expected.dtype), -1.0)
+
+
+class KalmanBandit(AbstractPlayer):
+    """Knows the random walk of a `DriftingBandit`, and tracks the means of its arms by a Kalman filter.
+
+    The mean and variance of each arm are the posterior ones (Daw et al. 2006, Nature 441:876). It draws a
+    mean from each posterior and takes the highest, or takes the arm with the highest posterior mean.
+
+    **Arguments:**
+
+    - `task`: the `DriftingBandit`.
+    - `explores`: whether it draws the means.
+    """
+
+    task: DriftingBandit
+    explores: bool = eqx.field(static=True, default=True, kw_only=True)
+
+    def __check_init__(self):
+        check_known_task(self.task, DriftingBandit)
+
+    def init(self) -> Counts:
+        n_arms = self.task.n_arms
+        variance = self.task.stationary_std**2
+        return jnp.full(n_arms, self.task.center), jnp.full(n_arms, variance)
+
+    def choose(
+        self, received: Received, state: Counts, *, key: Key[Array, ""]
+    ) -> tuple[Int[Array, ""], Counts]:
+        task, (means, variances) = self.task, state
+        chosen, reward = _last_choice(self, received)
+        gain = chosen * variances / (variances + task.noise_std**2)
+        means = means + gain * (reward - means)
+        variances = (1 - gain) * variances
+        # Before the first choice nothing has drifted.
+        has_drifted = jnp.sum(chosen)
+        decay = jnp.where(has_drifted > 0, task.decay, 1.0)
+        means = decay * means + (1 - decay) * task.center
+        variances = decay**2 * variances + has_drifted * task.drift_std**2
+        draw = jax.random.normal(key, means.shape, means.dtype)
+        drawn = means + jnp.sqrt(variances) * draw if self.explores else means
+        return jnp.argmax(drawn), (means, variances)
+
+
+class ReversalObserver(AbstractPlayer):
+    """Knows the hazard rate and the probabilities of `ReversalLearning`, and chooses what is probably good.
+
+    Its state is L, the log odds that the second arm is good. A reward of the second arm, or its absence from
+    the first, adds log(p / (1 - p)), and the opposite subtracts it. Then a reversal may happen, with
+    probability h: the probability P of L becomes (1 - h) P + h (1 - P). It is the best player.
+
+    **Arguments:**
+
+    - `reward_probability`: p.
+    - `hazard_rate`: h.
+    """
+
+    reward_probability: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True)
+    hazard_rate: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True)
+
+    def __check_init__(self):
+        check_fraction("reward_probability", self.reward_probability)
+        check_fraction("hazard_rate", self.hazard_rate)
+
+    def init(self) -> Float[Array, ""]:
+        return jnp.zeros(())
+
+    def choose(
+        self, received: Received, state: Float[Array, ""], *, key: Key[Array, ""]
+    ) -> tuple[Int[Array, ""], Float[Array, ""]]:
+        first, second = received["last action"]
+        log_odds = belief_after(
+            state, second - first, received["last reward"][0], self.reward_probability, self.hazard_rate
+        )
+        return choice_of(log_odds, key=key), log_odds
+
+
+def belief_after(
+    log_odds: Float[Array, ""],
+    sign: Float[Array, ""],
+    reward: Float[Array, ""],
+    reward_probability: Float[Array, ""],
+    hazard_rate: Float[Array, ""],
+) -> Float[Array, ""]:
+    """Return the log odds that the second of two is good, after a reward and a possible reversal.
+
+    **Arguments:**
+
+    - `log_odds`: the log odds before.
+    - `sign`: 1 if the reward was that of the second, -1 of the first, 0 if nothing was chosen.
+    - `reward`: 1 or 0.
+    - `reward_probability`: that of the good one; the other has 1 minus it.
+    - `hazard_rate`: the probability that they are exchanged.
+    """
+    evidence = jnp.log(reward_probability) - jnp.log1p(-reward_probability)
+    after = log_odds + sign * jnp.where(reward > 0, evidence, -evidence)
+    good = jax.nn.sigmoid(after)
+    good = (1 - hazard_rate) * good + hazard_rate * (1 - good)
+    reversed_odds = jnp.log(good) - jnp.log1p(-good)
+    return jnp.where(sign == 0, log_odds, reversed_odds)
+
+
+def choice_of(log_odds: Float[Array, ""], *, key: Key[Array, ""]) -> Int[Array, ""]:
+    """Return 1 for positive log odds, 0 for negative, and a coin flip for zero."""
+    coin = jax.random.bernoulli(key)
+    return jnp.where(log_odds == 0, coin, log_odds > 0).astype(int)

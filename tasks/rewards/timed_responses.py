@@ -1,0 +1,277 @@
+"""Responses that end the trial: go/no-go, and responses toward or away from a stimulus."""
+
+import abc
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from popsim._checks import as_float_array, check_finite, check_fraction, check_non_negative, check_positive
+from popsim._plain_values import plain_number
+from popsim.distributions import AbstractDistribution, Uniform, as_distribution
+from popsim.environment import AbstractEnvironment, Discrete, Observation, Outcome
+from popsim.loss import Loss
+from popsim.randomness import key_stream
+from popsim.task import AbstractTask
+from popsim.tasks.rewards.choice_parts import pick, reward_loss
+from popsim.tasks.trial_parts import all_combinations, check_drawn, check_time_left, trials_of_conditions
+from popsim.trial import Trial
+from popsim.trial_plan import Epoch, TrialPlan
+from popsim.windows import Timeline
+
+__all__ = ["AntiResponse", "GoNoGo", "ResponseEnvironment"]
+
+STIMULUS_ON = "stimulus on"
+
+
+class ResponseEnvironment(AbstractEnvironment):
+    """Waits for a response, which ends the trial.
+
+    Action 0 is to wait; each other action is a response, which is paid and ends the trial. A response before
+    `opens` is early. Without a response the trial ends with its last time step. It shows nothing: what the
+    network needs is in the inputs of the trial. It records "response", whether this step was one.
+
+    **Arguments:**
+
+    - `payoffs`: what each action pays as a response, from `opens` on; that of action 0 is for not responding
+        until the end.
+    - `early_payoff`: what a response before `opens` pays.
+    - `waiting_cost`: what each time step of waiting costs, from `opens` on.
+    - `opens`: the first time step in which a response is not early.
+    - `last_step`: the last time step of the trial.
+    """
+
+    payoffs: Float[Array, "*axes actions"]
+    early_payoff: Float[Array, "*axes"]
+    waiting_cost: Float[Array, "*axes"]
+    opens: Int[Array, "*axes"]
+    last_step: Int[Array, "*axes"]
+
+    @property
+    def actions(self) -> Discrete:
+        return Discrete(self.payoffs.shape[-1])
+
+    def init(self, *, key: Key[Array, ""]) -> tuple[Int[Array, ""], Observation]:
+        return jnp.array(0), {}
+
+    def step(
+        self, state: Int[Array, ""], action: Int[Array, ""], *, key: Key[Array, ""]
+    ) -> tuple[Int[Array, ""], Outcome]:
+        responds, is_open = action != 0, state >= self.opens
+        is_last = state == self.last_step
+        paid = jnp.where(is_open, pick(self.payoffs, action), self.early_payoff)
+        waited = jnp.where(is_open, -self.waiting_cost, 0.0)
+        waited = waited + jnp.where(is_last, self.payoffs[0], 0.0)
+        reward = jnp.where(responds, paid, waited)
+        return state + 1, Outcome({}, reward, responds | is_last, {"response": responds})
+
+
+def timed_loss() -> Loss:
+    """Return the loss of tasks with one response: rewards are hardly discounted."""
+    return reward_loss(discount=0.98, value=0.5, entropy=0.1, last_batch=1000)
+
+
+class AbstractTimedResponse(AbstractTask):
+    """A task in which a response ends the trial. A subclass supplies the fields, `plan`, and the conditions.
+
+    Its trials hold a `ResponseEnvironment`.
+    """
+
+    loss: eqx.AbstractVar[Loss]
+    early_payoff: eqx.AbstractVar[Float[Array, ""]]
+    waiting_cost: eqx.AbstractVar[Float[Array, ""]]
+    duration: eqx.AbstractVar[float]
+    dt: eqx.AbstractVar[float]
+
+    def __check_init__(self):
+        check_non_negative("waiting_cost", self.waiting_cost)
+        check_finite("early_payoff", self.early_payoff)
+        check_time_left(self.plan, self.dt, "a time step to respond")
+
+    @property
+    @abc.abstractmethod
+    def plan(self) -> TrialPlan:
+        """The plan of a trial."""
+
+    @abc.abstractmethod
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        """Draw the conditions of a training trial."""
+
+    @abc.abstractmethod
+    def nominal(self) -> tuple[Array, ...]:
+        """Return the conditions of the validation trials, arrays with axis (trial,)."""
+
+    @abc.abstractmethod
+    def trial_of(self, timeline: Timeline, *conditions: Array, key: Key[Array, ""]) -> Trial:
+        """Return the trial of a timeline and of conditions."""
+
+    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+        timeline = self.plan.draw(key=key_stream(key, "timeline"))
+        return self.trial_of(timeline, *self.draw_conditions(key=key), key=key)
+
+    def validation_trials(self) -> Trial:
+        return trials_of_conditions(self.trial_of, *self.nominal(), shared=(self.plan.nominal(),))
+
+    def timed(
+        self,
+        timeline: Timeline,
+        payoffs: Float[Array, " actions"],
+        inputs: dict[str, Array],
+        conditions: dict[str, Array],
+        *,
+        opens: str,
+        costs_time: Bool[Array, ""] | bool = True,
+    ) -> Trial:
+        """Return a trial in which a response pays `payoffs` from the event `opens` on.
+
+        **Arguments:**
+
+        - `costs_time`: whether waiting has its cost in this trial.
+        """
+        environment = ResponseEnvironment(
+            payoffs,
+            self.early_payoff,
+            jnp.where(costs_time, self.waiting_cost * self.dt, 0.0),
+            timeline.events[opens],
+            jnp.array(timeline.n_steps - 1),
+        )
+        return Trial((), inputs, (), timeline, conditions=conditions, environment=environment)
+
+
+class AbstractCuedResponse(AbstractTimedResponse):
+    """A response to a stimulus that comes after a random foreperiod. A subclass supplies conditions."""
+
+    loss: Loss = eqx.field(kw_only=True, default_factory=timed_loss)
+    foreperiod: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.2, 0.6)
+    )
+    waiting_cost: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
+    early_payoff: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=-0.5)
+    error_payoff: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=-0.5)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.2)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
+
+    def __check_init__(self):
+        check_drawn("foreperiod", self.foreperiod, check_positive)
+        check_finite("error_payoff", self.error_payoff)
+
+    @property
+    def plan(self) -> TrialPlan:
+        epochs = (Epoch("foreperiod", self.foreperiod), Epoch("response", event=STIMULUS_ON))
+        return TrialPlan(epochs, duration=self.duration, dt=self.dt)
+
+    def shown(self, timeline: Timeline, stimulus: Float[Array, " channels"]) -> Float[Array, "time channels"]:
+        """Return a stimulus that is shown from "stimulus on" on."""
+        return jnp.where(timeline.since(STIMULUS_ON)[:, None], stimulus, 0.0)
+
+
+class GoNoGo(AbstractCuedResponse):
+    """Go or no-go: respond fast to one stimulus, and not at all to the other.
+
+    A response ends the trial, so that its time is the reaction time. Rewards and penalties are those of
+    NeuroGym's `GoNogo` (checked there), where responses wait for a decision epoch. The environment is a
+    `ResponseEnvironment`.
+
+    - Input: "stimulus" (2), one-hot from "stimulus on" on, first go and then no-go.
+    - Actions: wait, respond. Targets: none.
+    - Rewards: 1 for a response to go, and for none to no-go; less the cost of the time from the stimulus to a
+        response to go; `error_payoff` for a response to no-go, and for none to go.
+    - Epochs "foreperiod", "response"; event "stimulus on". Condition: "is go".
+
+    The best player responds to go in the time step in which it begins, and never to no-go: all rewards are
+    1.
+
+    **Arguments:**
+
+    - `foreperiod`: the time before the stimulus, in seconds; a number or a distribution.
+    - `go_probability`: the fraction of trials with the go stimulus.
+    - `waiting_cost`: what a second without a response to go costs.
+    - `early_payoff`: what a response before the stimulus pays.
+    - `error_payoff`: what a wrong response, or a missing one, pays.
+    - `duration`, `dt`: the longest duration of a trial and the time step of the model, in seconds.
+    - `loss`: the loss to train with.
+    """
+
+    go_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
+
+    def __check_init__(self):
+        check_fraction("go_probability", self.go_probability)
+
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        return (jax.random.bernoulli(key_stream(key, "go"), self.go_probability),)
+
+    def nominal(self) -> tuple[Array, ...]:
+        return (jnp.array([True, False]),)
+
+    def trial_of(self, timeline: Timeline, *conditions: Array, key: Key[Array, ""]) -> Trial:
+        (is_go,) = conditions
+        payoffs = jnp.where(is_go, jnp.array([0.0, 1.0]), jnp.array([1.0, 0.0]))
+        payoffs = jnp.where(payoffs > 0, payoffs, self.error_payoff)
+        stimulus = jnp.stack([is_go, ~is_go]).astype(float)
+        return self.timed(
+            timeline,
+            payoffs,
+            {"stimulus": self.shown(timeline, stimulus)},
+            {"is go": is_go},
+            opens=STIMULUS_ON,
+            costs_time=is_go,
+        )
+
+
+class AntiResponse(AbstractCuedResponse):
+    """Respond fast toward a stimulus, or away from it, as a rule says: pro and anti.
+
+    The rule is shown from the start of the trial, as in studies of pro- and antisaccades. A response ends
+    the trial, so that its time is the reaction time. The environment is a `ResponseEnvironment`.
+
+    - Inputs: "rule" (2), one-hot throughout, pro and anti; "stimulus" (2), one-hot from "stimulus on" on,
+        left and right.
+    - Actions: wait, left, right. Targets: none.
+    - Epochs "foreperiod", "response"; event "stimulus on".
+    - Conditions: "is anti", "side" of the stimulus and "choice", the correct one (0 left, 1 right).
+
+    The best player responds correctly in the time step in which the stimulus begins: all rewards are 1.
+
+    **Arguments:**
+
+    - `foreperiod`: the time before the stimulus, in seconds; a number or a distribution.
+    - `anti_probability`: the fraction of trials in which the rule is anti.
+    - `waiting_cost`: what a second of the stimulus without a response costs.
+    - `early_payoff`: what a response before the stimulus pays.
+    - `error_payoff`: what a wrong response, or none, pays.
+    - `duration`, `dt`: the longest duration of a trial and the time step of the model, in seconds.
+    - `loss`: the loss to train with.
+    """
+
+    anti_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
+
+    def __check_init__(self):
+        check_fraction("anti_probability", self.anti_probability)
+
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        is_anti = jax.random.bernoulli(key_stream(key, "rule"), self.anti_probability)
+        return is_anti, jax.random.randint(key_stream(key, "side"), (), 0, 2)
+
+    def nominal(self) -> tuple[Array, ...]:
+        is_anti, side = all_combinations(2, 2)
+        return is_anti.astype(bool), side
+
+    def trial_of(self, timeline: Timeline, *conditions: Array, key: Key[Array, ""]) -> Trial:
+        is_anti, side = conditions
+        choice = jnp.where(is_anti, 1 - side, side)
+        rule = jnp.stack([~is_anti, is_anti]).astype(float)
+        inputs = {
+            "rule": jnp.broadcast_to(rule, (timeline.n_steps, 2)),
+            "stimulus": self.shown(timeline, jax.nn.one_hot(side, 2)),
+        }
+        labels = {"is anti": is_anti, "side": side, "choice": choice}
+        return self.timed(timeline, payoffs_of(choice, self.error_payoff), inputs, labels, opens=STIMULUS_ON)
+
+
+def payoffs_of(
+    choice: Int[Array, ""], error_payoff: Float[Array, ""], *further: Float[Array, ""]
+) -> Float[Array, " actions"]:
+    """Return what waiting to the end, left, right and further actions pay, of which `choice` is correct."""
+    sides = jnp.where(jnp.arange(2) == choice, 1.0, error_payoff)
+    return jnp.concatenate([error_payoff[None], sides, *(payoff[None] for payoff in further)])

@@ -1,0 +1,262 @@
+"""The two-step task, and agents that play it with and without a model of its transitions."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from popsim._checks import as_float_array, check_fraction, check_non_negative
+from popsim._plain_values import plain_number
+from popsim.environment import AbstractEnvironment, Discrete, Observation, Outcome
+from popsim.loss import Loss
+from popsim.randomness import key_stream
+from popsim.tasks.rewards.choice_parts import AbstractChoices, last_choice, reward_loss
+from popsim.tasks.rewards.players import AbstractPlayer, Received, belief_after, choice_of
+from popsim.tasks.trial_parts import check_known_task
+
+__all__ = ["ModelBasedAgent", "ModelFreeAgent", "TwoStepEnvironment", "TwoStepObserver", "TwoStepTask"]
+
+FIRST_STAGE, N_STAGES = 0, 3
+"""The place of the first stage in the observation "stage", and the number of places."""
+
+
+class TwoStepEnvironment(AbstractEnvironment):
+    """Two actions that lead to two second stages, one of which pays more often.
+
+    Choices take two time steps each. At the first stage, action i leads to second stage i with probability
+    p, else to the other one. At the second stage any action is paid 1 or 0, and leads back to the first
+    stage. Then the second stages may exchange their probabilities of reward.
+
+    It shows "stage" (3, one-hot: the first stage, and the two second stages), "last action" (one-hot) and
+    "last reward". It records "second stage" and "good stage" (0 or 1), "is common" (whether the last
+    transition was the more frequent one), and "is choice" (whether this step was one of the first stage). In
+    a session the stages, and what is shown, continue from one trial to the next.
+
+    **Arguments:**
+
+    - `second_is_good`: whether the second of the second stages pays more often at first.
+    - `common_probability`: p.
+    - `reward_probability`: the probability of reward at the better second stage; the other has 1 minus it.
+    - `hazard_rate`: the probability that they are exchanged, after each reward.
+    """
+
+    second_is_good: Bool[Array, "*axes"]
+    common_probability: Float[Array, "*axes"]
+    reward_probability: Float[Array, "*axes"]
+    hazard_rate: Float[Array, "*axes"]
+
+    @property
+    def actions(self) -> Discrete:
+        return Discrete(2)
+
+    def init(self, *, key: Key[Array, ""]) -> tuple[dict[str, Any], Observation]:
+        zero = jnp.array(0)
+        shown = {"stage": _shown_stage(jnp.array(False), zero), **last_choice(2)}
+        state = {
+            "is second": jnp.array(False),
+            "stage": zero,
+            "is common": jnp.array(False),
+            "good stage": self.second_is_good.astype(int),
+            "shown": shown,
+        }
+        return state, shown
+
+    def resume(self, state: dict[str, Any], *, key: Key[Array, ""]) -> tuple[dict[str, Any], Observation]:
+        return state, state["shown"]
+
+    def step(
+        self, state: dict[str, Any], action: Int[Array, ""], *, key: Key[Array, ""]
+    ) -> tuple[dict[str, Any], Outcome]:
+        was_second, good = state["is second"], state["good stage"]
+        is_common = jax.random.bernoulli(key_stream(key, "transition"), self.common_probability)
+        is_common = jnp.where(was_second, state["is common"], is_common)
+        stage = jnp.where(was_second, state["stage"], jnp.where(is_common, action, 1 - action))
+        better = self.reward_probability
+        probability = jnp.where(stage == good, better, 1 - better)
+        is_paid = was_second & jax.random.bernoulli(key_stream(key, "reward"), probability)
+        reverses = was_second & jax.random.bernoulli(key_stream(key, "reversal"), self.hazard_rate)
+        reward = is_paid.astype(better.dtype)
+        shown = {"stage": _shown_stage(~was_second, stage), **last_choice(2, action, reward)}
+        after = {
+            "is second": ~was_second,
+            "stage": stage,
+            "is common": is_common,
+            "good stage": jnp.where(reverses, 1 - good, good),
+            "shown": shown,
+        }
+        record = {"second stage": stage, "good stage": good, "is common": is_common, "is choice": ~was_second}
+        return after, Outcome(shown, reward, jnp.array(False), record)
+
+
+def _shown_stage(is_second: Bool[Array, ""], stage: Int[Array, ""]) -> Float[Array, "3"]:
+    return jax.nn.one_hot(jnp.where(is_second, 1 + stage, FIRST_STAGE), N_STAGES)
+
+
+class TwoStepTask(AbstractChoices):
+    """The two-step task: an action leads to one of two stages, and only the stage decides the reward.
+
+    The task of Daw, Gershman, Seymour, Dayan & Dolan 2011, Neuron 69:1204, in the form of Wang et al. 2018,
+    Nat Neurosci 21:860, without actions at the second stage: transitions are common with probability .8, the
+    better stage pays with .9 and the other with .1, and they are exchanged with .025 (compared with
+    NeuroGym's `DawTwoStep`). After a reward that followed a rare transition, an agent with a model of the
+    transitions takes the other action, and one without repeats it. The environment is a
+    `TwoStepEnvironment`.
+
+    - Inputs and targets: none. The environment shows "stage" (3), one-hot, "last action" (2), one-hot, and
+        "last reward".
+    - Epoch "choices". Conditions: "first good stage", 0 or 1.
+
+    `popsim.tasks.TwoStepObserver` is the best player; `ModelBasedAgent` and `ModelFreeAgent` learn values.
+
+    **Arguments:**
+
+    - `n_choices`: the number of choices in a trial, of two time steps each.
+    - `common_probability`: the probability of the common transition.
+    - `reward_probability`: the probability of reward at the better stage; the other has 1 minus it.
+    - `hazard_rate`: the probability that the stages are exchanged after a choice.
+    - `n_validation_trials`: the number of validation trials.
+    - `dt`: the time step, half of a choice, in seconds.
+    - `loss`: the loss to train with.
+    """
+
+    loss: Loss = eqx.field(kw_only=True, default_factory=reward_loss)
+    n_choices: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=100)
+    common_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.8)
+    reward_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.9)
+    hazard_rate: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.025)
+    n_validation_trials: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=100)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
+
+    def __check_init__(self):
+        for name in ("common_probability", "reward_probability", "hazard_rate"):
+            check_fraction(name, getattr(self, name))
+
+    @property
+    def n_steps(self) -> int:
+        return 2 * self.n_choices
+
+    def draw(self, *, key: Key[Array, ""]) -> tuple[TwoStepEnvironment, dict[str, Array]]:
+        second_is_good = jax.random.bernoulli(key_stream(key, "good stage"))
+        environment = TwoStepEnvironment(
+            second_is_good, self.common_probability, self.reward_probability, self.hazard_rate
+        )
+        return environment, {"first good stage": second_is_good.astype(int)}
+
+
+class TwoStepObserver(AbstractPlayer):
+    """Knows all numbers of the `TwoStepTask`, and takes the action to the stage that is probably better.
+
+    It updates the log odds of the stages as a `ReversalObserver` does. As either stage tells equally much
+    about which one is better, it is the best player.
+
+    **Arguments:**
+
+    - `task`: the `TwoStepTask`.
+    """
+
+    task: TwoStepTask
+
+    def __check_init__(self):
+        check_known_task(self.task, TwoStepTask)
+
+    def init(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        return jnp.zeros(()), jnp.zeros(())
+
+    def choose(
+        self, received: Received, state: tuple[Array, Array], *, key: Key[Array, ""]
+    ) -> tuple[Int[Array, ""], tuple[Array, Array]]:
+        log_odds, sign = state
+        reward, task = received["last reward"][0], self.task
+        log_odds = belief_after(log_odds, sign, reward, task.reward_probability, task.hazard_rate)
+        # Where a rare transition is the common one, the other action leads to the better stage.
+        toward = jnp.where(task.common_probability >= 0.5, log_odds, -log_odds)
+        _, first, second = received["stage"]
+        return choice_of(toward, key=key), (log_odds, second - first)
+
+
+class AbstractValueAgent(AbstractPlayer):
+    """An agent that learns the values of two options by a delta rule, and chooses by a softmax.
+
+    Its state holds the values, the action of the first stage and the second stage of the choice before; a
+    reward moves the value of what `learned` returns by `learning_rate` times the difference.
+    """
+
+    learning_rate: eqx.AbstractVar[Float[Array, ""]]
+    inverse_temperature: eqx.AbstractVar[Float[Array, ""]]
+
+    def __check_init__(self):
+        check_fraction("learning_rate", self.learning_rate)
+        check_non_negative("inverse_temperature", self.inverse_temperature)
+
+    @abc.abstractmethod
+    def learned(self, action: Float[Array, "2"], stage: Float[Array, "2"]) -> Float[Array, "2"]:
+        """Return which value learns from a reward, one-hot."""
+
+    @abc.abstractmethod
+    def action_values(self, values: Float[Array, "2"]) -> Float[Array, "2"]:
+        """Return the values of the actions of the first stage."""
+
+    def init(self) -> tuple[Array, Array, Array]:
+        return jnp.full(2, 0.5), jnp.zeros(2), jnp.zeros(2)
+
+    def choose(
+        self, received: Received, state: tuple[Array, Array, Array], *, key: Key[Array, ""]
+    ) -> tuple[Int[Array, ""], tuple[Array, Array, Array]]:
+        values, action, stage = state
+        is_first = received["stage"][FIRST_STAGE] > 0
+        learned = self.learned(action, stage)  # zeros before the first reward
+        taught = values + self.learning_rate * learned * (received["last reward"] - values)
+        values = jnp.where(is_first, taught, values)
+        # At the second stage the last action is the choice, whose reward comes at the next step.
+        action = jnp.where(is_first, jnp.zeros(2), received["last action"])
+        stage = received["stage"][1:]
+        preferences = self.inverse_temperature * self.action_values(values)
+        return jax.random.categorical(key, preferences), (values, action, stage)
+
+
+class ModelFreeAgent(AbstractValueAgent):
+    """Learns the values of the actions of a `TwoStepTask` from the rewards that follow them.
+
+    The learner SARSA(1) of Daw et al. 2011, Neuron 69:1204, for a second stage without actions: the value
+    of the chosen action moves toward the reward, whatever the stage between them.
+
+    **Arguments:**
+
+    - `learning_rate`: the fraction of the difference that is learned from one reward.
+    - `inverse_temperature`: beta of the softmax.
+    """
+
+    learning_rate: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=0.5)
+    inverse_temperature: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=5.0)
+
+    def learned(self, action: Float[Array, "2"], stage: Float[Array, "2"]) -> Float[Array, "2"]:
+        return action
+
+    def action_values(self, values: Float[Array, "2"]) -> Float[Array, "2"]:
+        return values
+
+
+class ModelBasedAgent(AbstractValueAgent):
+    """Learns the values of the stages of a `TwoStepTask`, and plans by the probabilities of transitions.
+
+    The planner of Daw et al. 2011, Neuron 69:1204: the value of an action is the mean value of the stages to
+    which it leads.
+
+    **Arguments:**
+
+    - `common_probability`: the probability of the common transition.
+    - `learning_rate`, `inverse_temperature`: as for `ModelFreeAgent`.
+    """
+
+    common_probability: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=0.8)
+    learning_rate: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=0.5)
+    inverse_temperature: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=5.0)
+
+    def learned(self, action: Float[Array, "2"], stage: Float[Array, "2"]) -> Float[Array, "2"]:
+        return stage
+
+    def action_values(self, values: Float[Array, "2"]) -> Float[Array, "2"]:
+        return self.common_probability * values + (1 - self.common_probability) * values[::-1]

@@ -1,0 +1,7 @@
+"""Trials made elsewhere."""
+
+from popsim.tasks.stored import stored_trials
+from popsim.tasks.stored.stored_trials import *
+
+__all__: list[str] = []
+__all__ += stored_trials.__all__

@@ -1,0 +1,246 @@
+"""Trials that were made elsewhere: by another program, or recorded from an animal."""
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key, Shaped
+
+from popsim._argument_shapes import check_fields
+from popsim._checks import check_instance, check_positive
+from popsim.loss import Loss
+from popsim.losses import OutputError, SpikeCountLikelihood
+from popsim.randomness import key_stream
+from popsim.recorded_activity import RecordedActivity
+from popsim.task import AbstractTask
+from popsim.tasks.stored._stored_arrays import (
+    WITHIN,
+    SeriesShape,
+    as_conditions,
+    as_recordings,
+    check_choices,
+    finite_where,
+    steps_of_times,
+)
+from popsim.tasks.stored._trial_datasets import read_variables
+from popsim.tasks.stored._trial_selection import training_and_validation
+from popsim.trial import OutputTarget, Trial
+from popsim.windows import Timeline
+
+__all__ = ["RecordedActivity", "StoredTrials"]
+
+TRIAL, STORED = "trial", "stored trial"
+
+
+class StoredTrials(AbstractTask):
+    """Trials made elsewhere, as arrays: by another program, or recorded from an animal.
+
+    A training trial is one of those in `train`, drawn with equal probability by the key; the validation
+    trials are all of those in `validation`. Trials of unequal length are padded with zeros, which do not
+    count.
+
+    - Inputs: those given.
+    - Targets: an `OutputTarget`; none without `targets`.
+    - Epochs: "trial", from the start to the end of the trial without padding, and those given.
+    - Conditions: "stored trial", the number of the trial in the arrays, and those given.
+    - Recordings: those given, for `losses.RateError` and `losses.SpikeCountLikelihood`.
+
+    The arrays are in memory once, for all members, and are arguments of compiled programs, not constants in
+    them. A run holds their fingerprint, not the arrays: it is resumed with the same data only.
+
+    **Arguments:**
+
+    - `inputs`: arrays of shape (trial, time, channel) by name; or for each name a list with an array of
+        shape (time, channel) for each trial.
+    - `targets`: (trial, time, output), or a list as for inputs; may be NaN where the mask is zero.
+    - `mask`: which time steps of the targets count: (trial, time), or (trial, time, output), of bools or
+        weights; by default all.
+    - `conditions`: labels by name, for each trial a number.
+    - `dt`: the time step in seconds.
+    - `recordings`: activity of units by name, (trial, time, unit) or a list as for inputs; where some of it
+        is missing, a `RecordedActivity` with counts of shape (trial, time) or (trial, time, unit), or a list
+        with one for each trial.
+    - `epochs`, `events`: times in seconds since the start of the trial by name, (trial, 2) for epochs and
+        (trial,) for events, rounded to time steps; NaN in trials that have none.
+    - `validation`: the trials that validate: their numbers, a bool for each, values of conditions, such as
+        `{"direction": [0, 3]}`, or the fraction of all, which are then drawn at random, always the same.
+    - `train`: the trials that train, as for `validation`; by default all others. A fraction is drawn from the
+        trials that the other argument does not select.
+    - `is_choice`: whether the targets represent choices, see `OutputTarget`.
+    - `loss`: the loss to train with; by default `OutputError`, if there are targets and no recordings.
+    """
+
+    inputs: dict[str, Float[Array, "trial time channel"]]
+    targets: OutputTarget | tuple[()]
+    conditions: dict[str, Shaped[Array, "trial ..."]]
+    recordings: dict[str, RecordedActivity]
+    timeline: Timeline
+    train: Int[Array, " train"]
+    validation: Int[Array, " validation"]
+    loss: Loss
+
+    def __init__(
+        self,
+        inputs: Mapping[str, Any],
+        targets: Any = None,
+        mask: Any = None,
+        conditions: Mapping[str, Any] | None = None,
+        *,
+        dt: float,
+        recordings: Mapping[str, Any] | None = None,
+        epochs: Mapping[str, Any] | None = None,
+        events: Mapping[str, Any] | None = None,
+        validation: Any = 0.2,
+        train: Any = None,
+        is_choice: bool = False,
+        loss: Loss | None = None,
+    ):
+        check_positive("dt", dt)
+        check_instance("is_choice", is_choice, (bool, np.bool_), "True or False")
+        check_instance("inputs", inputs, Mapping, 'arrays by name, such as {"stimulus": stimulus}')
+        if not inputs:
+            raise ValueError("`inputs` must be at least one array, got none.")
+        shape = SeriesShape(inputs)
+        labels = as_conditions(conditions or {}, shape.n_trials)
+        training, validating = training_and_validation(train, validation, labels, shape.n_trials)
+        target = _target(targets, mask, shape, bool(is_choice))
+        recorded = as_recordings(recordings or {}, shape)
+        _check_something_counts(target, recorded)
+        bounds = np.stack([np.zeros_like(shape.lengths), shape.lengths], axis=1)
+        of_epochs = steps_of_times("epochs", epochs or {}, shape, dt, n_bounds=2)
+        of_events = steps_of_times("events", events or {}, shape, dt, n_bounds=0)
+        as_arrays = functools.partial(jax.tree.map, jnp.asarray)
+        self.inputs = as_arrays({name: _input(name, series, shape) for name, series in inputs.items()})
+        self.targets, self.recordings = target, recorded
+        numbers = np.arange(shape.n_trials)
+        self.conditions = as_arrays(_with_name("conditions", labels, STORED, numbers))
+        named = as_arrays((_with_name("epochs", of_epochs, TRIAL, bounds), of_events))
+        self.timeline = Timeline(dt, shape.n_steps, *named)
+        self.train, self.validation = jnp.asarray(training), jnp.asarray(validating)
+        self.loss = _default_loss(targets, recordings) if loss is None else loss
+        _check_spike_counts(self.loss, recorded)
+
+    def __check_init__(self):
+        check_fields(self)
+
+    @classmethod
+    def from_dataset(
+        cls,
+        dataset: Any,
+        inputs: Sequence[str],
+        targets: str | None = None,
+        mask: str | None = None,
+        conditions: Sequence[str] = (),
+        *,
+        recordings: Sequence[str] = (),
+        trials: Any = None,
+        axes: tuple[str, str] = ("trial", "time"),
+        dt: float | None = None,
+        **options: Any,
+    ) -> "StoredTrials":
+        """Make a task of an `xarray.Dataset`, or of a NetCDF or HDF5 file that xarray opens.
+
+        Only the variables and the trials that are asked for are read, so that a file may be larger than the
+        memory. What is read stays in memory: batches are drawn from it within the compiled loop.
+
+        **Arguments:**
+
+        - `dataset`: the dataset, or the path of a file, for which the extra `netcdf` is needed.
+        - `inputs`, `targets`, `mask`, `conditions`, `recordings`: names of variables, or of coordinates.
+        - `trials`: the trials to read: a slice, or numbers of trials; by default all.
+        - `axes`: the names of the axes of trials and of time.
+        - `dt`: the time step in seconds; by default the step of the coordinate of time, in seconds
+            unless its attribute `units` says "ms" or "us".
+        - `options`: other arguments of the class; `epochs` and `events` are given as arrays.
+        """
+        names = {"inputs": inputs, "conditions": conditions, "recordings": recordings}
+        single = {"targets": targets, "mask": mask}
+        arrays, step = read_variables(dataset, names, single, trials=trials, axes=axes, dt=dt)
+        return cls(**arrays, dt=step, **options)
+
+    @property
+    def dt(self) -> float:
+        """The time step in seconds."""
+        return self.timeline.dt
+
+    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+        place = jax.random.randint(key_stream(key, "which trial"), (), 0, self.train.shape[0])
+        return self._stored(self.train[place])
+
+    def validation_trials(self) -> Trial:
+        return jax.vmap(self._stored)(self.validation)
+
+    def _stored(self, number: Int[Array, ""]) -> Trial:
+        """Return the trial of a number in the arrays."""
+        parts = (self.inputs, self.targets, self.conditions, self.recordings, self.timeline)
+        inputs, targets, conditions, recordings, timeline = jax.tree.map(lambda leaf: leaf[number], parts)
+        return Trial((), inputs, targets, timeline, conditions=conditions, recordings=recordings)
+
+
+def _input(name: str, series: Any, shape: SeriesShape) -> Any:
+    label = f"inputs[{name!r}]"
+    return finite_where(label, shape.padded(label, series), shape.is_within, WITHIN)
+
+
+def _target(targets: Any, mask: Any, shape: SeriesShape, is_choice: bool) -> OutputTarget | tuple[()]:
+    if targets is None:
+        if mask is not None:
+            raise ValueError("`mask` must be given with `targets`, got one without: recordings have counts.")
+        if is_choice:
+            raise ValueError("`is_choice` must be given with `targets`, got True without.")
+        return ()
+    values = shape.padded("targets", targets, "output")
+    counts = shape.counts("mask", mask, values.shape[2])
+    place = WITHIN if mask is None else "where `mask` is not zero"
+    values = finite_where("targets", values, counts, place)
+    if is_choice:
+        check_choices("targets", values, counts)
+    return OutputTarget(jnp.asarray(values), jnp.asarray(counts), is_choice=is_choice)
+
+
+def _check_something_counts(
+    target: OutputTarget | tuple[()], recorded: Mapping[str, RecordedActivity]
+) -> None:
+    """Raise `ValueError` if targets and recordings count nowhere in a trial."""
+    counts = [each.counts for each in recorded.values()]
+    counts += [] if isinstance(target, tuple) else [target.counts]
+    if not counts:
+        return
+    totals = sum(each.reshape(each.shape[0], -1).sum(axis=1) for each in counts)
+    empty = np.flatnonzero(np.asarray(totals) == 0)
+    if empty.size:
+        raise ValueError(
+            "`mask` must leave something of each trial, in targets or recordings, got nothing in trials "
+            f"{empty[:8].tolist()}{' and others' if empty.size > 8 else ''}: leave these out."
+        )
+
+
+def _check_spike_counts(loss: Loss, recorded: Mapping[str, RecordedActivity]) -> None:
+    """Raise `ValueError` if a loss takes numbers below zero for spike counts."""
+    for term in loss.terms:
+        if isinstance(term, SpikeCountLikelihood) and term.rates in recorded:
+            activity = recorded[term.rates]
+            lowest = float(jnp.min(activity.values, where=activity.counts > 0, initial=0.0))
+            if lowest < 0:
+                raise ValueError(
+                    f"`recordings[{term.rates!r}]` must be spike counts for the term {term.name!r}, none "
+                    f"below 0, got {lowest:.4g}."
+                )
+
+
+def _with_name(argument: str, named: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:
+    if name in named:
+        raise ValueError(f"`{argument}` must have other names than {name!r}, which StoredTrials adds.")
+    return {name: value, **named}
+
+
+def _default_loss(targets: Any, recordings: Any) -> Loss:
+    if targets is None or recordings:
+        raise ValueError(
+            "`loss` must be given where there are recordings or no targets, such as "
+            "1.0 * losses.RateError(units=range(30)), got None."
+        )
+    return 1.0 * OutputError()
