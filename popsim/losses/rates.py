@@ -84,6 +84,16 @@ class AbstractRateTerm(AbstractLossTerm):
     ) -> Float[Array, "time units"]:
         """Return x, given the rates of the units, what was recorded, and the time step in seconds."""
 
+    def check_recording(self, name: str, recorded: RecordedActivity) -> None:
+        """Raise `ValueError` unless x is defined for what was recorded, by default always.
+
+        **Arguments:**
+
+        - `name`: of the argument that holds it, for the error message.
+        - `recorded`: the activity in stacked trials.
+        """
+        return
+
     def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         recorded = self._recorded(trial)
         rates = self._rates(states, model, recorded)
@@ -200,6 +210,15 @@ class SpikeCountLikelihood(AbstractRateTerm):
     def __check_init__(self):
         check_fields(self)
         check_positive("baseline", self.baseline)
+
+    def check_recording(self, name, recorded):
+        counted = np.asarray(recorded.values)[np.broadcast_to(recorded.counts > 0, recorded.values.shape)]
+        wrong = counted[(counted < 0) | (counted != np.round(counted))]
+        if wrong.size:
+            raise ValueError(
+                f"`{name}` must be spike counts for the term {self.name!r}, whole numbers from 0 on, "
+                f"got {wrong[0]:.4g}."
+            )
 
     def cost(self, rates, recorded, dt):
         expected = dt * (jax.nn.relu(rates) + self.baseline)

@@ -12,7 +12,8 @@ from jaxtyping import Array, Float, Int, Key, Shaped
 from popsim._argument_shapes import check_fields
 from popsim._checks import check_instance, check_positive
 from popsim.loss import Loss
-from popsim.losses import OutputError, SpikeCountLikelihood
+from popsim.losses import OutputError
+from popsim.losses.rates import AbstractRateTerm
 from popsim.randomness import key_stream
 from popsim.recorded_activity import RecordedActivity
 from popsim.task import AbstractTask
@@ -121,7 +122,7 @@ class StoredTrials(AbstractTask):
         self.timeline = Timeline(dt, shape.n_steps, *named)
         self.train, self.validation = jnp.asarray(training), jnp.asarray(validating)
         self.loss = _default_loss(targets, recordings) if loss is None else loss
-        _check_spike_counts(self.loss, recorded)
+        _check_recordings(self.loss, recorded)
 
     def __check_init__(self):
         check_fields(self)
@@ -218,17 +219,11 @@ def _check_something_counts(
         )
 
 
-def _check_spike_counts(loss: Loss, recorded: Mapping[str, RecordedActivity]) -> None:
-    """Raise `ValueError` if a loss takes numbers below zero for spike counts."""
+def _check_recordings(loss: Loss, recorded: Mapping[str, RecordedActivity]) -> None:
+    """Raise `ValueError` unless the terms of a loss are defined for the recordings that they read."""
     for term in loss.terms:
-        if isinstance(term, SpikeCountLikelihood) and term.rates in recorded:
-            activity = recorded[term.rates]
-            lowest = float(jnp.min(activity.values, where=activity.counts > 0, initial=0.0))
-            if lowest < 0:
-                raise ValueError(
-                    f"`recordings[{term.rates!r}]` must be spike counts for the term {term.name!r}, none "
-                    f"below 0, got {lowest:.4g}."
-                )
+        if isinstance(term, AbstractRateTerm) and term.rates in recorded:
+            term.check_recording(f"recordings[{term.rates!r}]", recorded[term.rates])
 
 
 def _with_name(argument: str, named: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:

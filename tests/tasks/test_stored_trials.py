@@ -428,10 +428,11 @@ def test_arrays_that_do_not_fit_are_refused(as_users_run, options, message):
     assert jnp.all(task_of(targets=NAN_INSIDE, mask=~np.isnan(NAN_INSIDE)).targets.values[4, 3, 1] == 0)
 
 
-def test_numbers_below_zero_are_no_spike_counts():
+@pytest.mark.parametrize("wrong", [-1.0, 0.5])
+def test_numbers_below_zero_and_fractions_are_no_spike_counts(wrong):
     likelihood = 1.0 * losses.SpikeCountLikelihood(units=range(4))
-    counts = changed(np.abs(np.round(RATES)), (2, 3, 1), -1.0)
-    with pytest.raises(ValueError, match=r"`recordings\['spikes'\]` must be spike counts .*, got -1"):
+    counts = changed(np.abs(np.round(RATES)), (2, 3, 1), wrong)
+    with pytest.raises(ValueError, match=rf"`recordings\['spikes'\]` must be spike counts .*, got {wrong:g}"):
         task_of(recordings={"spikes": counts}, loss=likelihood)
-    ignored = RecordedActivity(counts, counts.min(axis=2, keepdims=True) >= 0)
+    ignored = RecordedActivity(counts, np.all(counts != wrong, axis=2, keepdims=True))
     assert validation_trials(task_of(recordings={"spikes": ignored}, loss=likelihood)).recordings
