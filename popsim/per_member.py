@@ -126,7 +126,7 @@ def check_of_one_member(name: str, tree: PyTree) -> None:
     for path in per_member_nodes(tree):
         raise ValueError(
             f"`{name}` must be that of one member here, but `{name}{path}` differs between members: "
-            f"give `popsim.select_member({name}, index)`, or an ensemble."
+            f"give that of one, `popsim.select_member({name}, index)`."
         )
 
 

@@ -25,6 +25,7 @@ from popsim.tasks.choices.probabilistic_reasoning import ProbabilisticReasoning
 from popsim.tasks.choices.pulses import PoissonClicks, PulseDecision
 from popsim.tasks.dynamics.flip_flop import FlipFlop
 from popsim.tasks.dynamics.path_integration import PathIntegration
+from popsim.tasks.dynamics.sine_generation import SineGeneration
 from popsim.tasks.motor.adaptation import adaptation_plan, channel_trials, load_pulses, random_forces
 from popsim.tasks.motor.interactive_reaches import HeldReach
 from popsim.tasks.motor.interception import GoBeforeYouKnow, Interception
@@ -45,7 +46,7 @@ from popsim.tasks.rings.driscoll_tasks import driscoll2024
 from popsim.tasks.rings.yang_tasks import yang2019
 from popsim.tasks.timing.interval_production import CueSetGo, OneTwoThreeGo
 from popsim.tasks.timing.intervals import IntervalDiscrimination
-from popsim.tasks.timing.timing import ReadySetGo, SineGeneration
+from popsim.tasks.timing.ready_set_go import ReadySetGo
 from popsim.tasks.wrappers import WithInterventions
 
 __all__ = ["COGNITIVE_TASKS", "REWARD_TASKS", "TASKS", "MotorTask", "register_task"]

@@ -1,6 +1,6 @@
 """Parts of trials shared by several tasks: reaches, stimuli and responses."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -13,11 +13,9 @@ from popsim._argument_shapes import check_fields
 from popsim._checks import (
     as_float_array,
     check_fraction,
-    check_instance,
     check_non_negative,
     check_positive,
     check_positive_int,
-    kind_of,
     n_steps_in,
 )
 from popsim._compiled import jit, jit_fast_compile
@@ -26,12 +24,12 @@ from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform
 from popsim.hand import HandState
 from popsim.loss import Loss
 from popsim.losses import Effort, FinalVelocity, HiddenActivity, PositionError
-from popsim.per_member import PerMember, check_of_one_member, has_per_member
+from popsim.per_member import PerMember, has_per_member
 from popsim.randomness import as_key, seed_key
 from popsim.task import AbstractTask
 from popsim.trial import OutputTarget, Trial
 from popsim.trial_plan import Epoch, TrialPlan, longest_time
-from popsim.windows import Timeline
+from popsim.windows import FromEvent, Timeline
 
 __all__ = ["reach_loss", "reach_trial", "center_out_trials", "GoResponse"]
 
@@ -55,21 +53,6 @@ def check_drawn(
             expected = f"an array of shape {shape}" if shape else "one number"
             raise ValueError(f"`{name}` must be {expected} in each trial, got shape {np.shape(bound)}.")
         check(name, bound)
-
-
-def check_known_task(task: Any, kind: type[AbstractTask], *, noise: str | None = None) -> None:
-    """Check the argument `task` of a function that computes what a best player or observer does.
-
-    It must be of a class, and its numbers must be those of one member.
-
-    **Arguments:**
-
-    - `noise`: the field that holds its noise, if the function divides by it.
-    """
-    check_instance("task", task, kind, f"a task of the class {kind.__name__}")
-    check_of_one_member("task", task)
-    if noise is not None:
-        check_positive(noise, getattr(task, noise))
 
 
 def middle_of(distribution: AbstractDistribution) -> Float[Array, "*shape"]:
@@ -231,13 +214,10 @@ def nominal_values(distribution: AbstractDistribution, n: int = 5) -> Float[Arra
     return jax.vmap(lambda key: distribution.sample(key=key))(keys)
 
 
-def values_of_choice(task: Any, name: str) -> Float[Array, "value ..."]:
-    """Return the values of a distribution of a task; raise `ValueError` unless it is a `Choice`."""
-    if not isinstance(drawn := getattr(task, name), Choice):
-        raise ValueError(
-            f"`{name}` of `task` must be a Choice, whose values are known, got {kind_of(drawn)}."
-        )
-    return drawn.values
+def pulses_at(timeline: Timeline, events: Sequence[str], pulse: float) -> Float[Array, "time 1"]:
+    """Return an input that is 1 for `pulse` seconds after each of the events."""
+    during = [FromEvent(event, duration=pulse)(timeline) for event in events]
+    return jnp.any(jnp.stack(during), axis=0)[:, None].astype(float)
 
 
 def all_combinations(*sizes: int) -> tuple[Int[Array, " combination"], ...]:

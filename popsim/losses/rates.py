@@ -85,7 +85,7 @@ class AbstractRateTerm(AbstractLossTerm):
         """Return x, given the rates of the units, what was recorded, and the time step in seconds."""
 
     def check_recording(self, name: str, recorded: RecordedActivity) -> None:
-        """Raise `ValueError` unless x is defined for what was recorded, by default always.
+        """Raise `ValueError` for recordings that the term is not meant for. By default all are accepted.
 
         **Arguments:**
 
@@ -194,8 +194,9 @@ class SpikeCountLikelihood(AbstractRateTerm):
 
     This is minus the log likelihood of a Poisson distribution, λ^k exp(-λ) / k!, for each time step and unit;
     up to log k! PyTorch's `PoissonNLLLoss(log_input=False)` (compared with `scipy.stats.poisson`). k are the
-    recorded spike counts, and c their weights; λ = dt (max(r, 0) + baseline) is the expected number
-    of spikes in a time step, for r, the activity of the units or what `rate_fn` makes of it, in spikes/s.
+    recorded spike counts, whole numbers, and c their weights; λ = dt (max(r, 0) + baseline) is the expected
+    number of spikes in a time step, for r, the activity of the units or what `rate_fn` makes of it, in
+    spikes/s.
 
     **Arguments:**
 
@@ -213,11 +214,11 @@ class SpikeCountLikelihood(AbstractRateTerm):
 
     def check_recording(self, name, recorded):
         counted = np.asarray(recorded.values)[np.broadcast_to(recorded.counts > 0, recorded.values.shape)]
-        wrong = counted[(counted < 0) | (counted != np.round(counted))]
+        wrong = counted[(counted < 0) | (np.abs(counted - np.round(counted)) > 1e-3)]  # or of float32
         if wrong.size:
             raise ValueError(
                 f"`{name}` must be spike counts for the term {self.name!r}, whole numbers from 0 on, "
-                f"got {wrong[0]:.4g}."
+                f"got {short_repr(wrong[0])}."
             )
 
     def cost(self, rates, recorded, dt):

@@ -15,17 +15,11 @@ from popsim.losses import OutputError
 from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
 from popsim.session import separate_trials
+from popsim.tasks._interval_noise import steps_shown, table_of_steps, widest_interval
+from popsim.tasks._known_tasks import check_known_task, values_of_choice
 from popsim.tasks.blocks._blocks import BEFORE, AbstractBlocks
 from popsim.tasks.blocks.ideal_blocks import second_kind_before
-from popsim.tasks.timing.interval_noise import steps_shown, table_of_steps, widest_interval
-from popsim.tasks.timing.ramps import pulses_at
-from popsim.tasks.trial_parts import (
-    GoResponse,
-    check_drawn,
-    check_known_task,
-    sign_or_coin,
-    values_of_choice,
-)
+from popsim.tasks.trial_parts import GoResponse, check_drawn, pulses_at, sign_or_coin
 from popsim.trial import Trial, check_trials, n_trials
 from popsim.trial_plan import Epoch, TrialPlan
 
@@ -156,6 +150,7 @@ def rule_choices(
     - `sessions`: stacked trials of it.
     - `rules`: the rule of each trial, for an observer that knows it.
     """
+    check_known_task(task, HierarchicalReasoning)
     check_trials("sessions", sessions)
     trials, shape = separate_trials(sessions), (n_trials(sessions), task.n_trials)
     flashes = np.asarray(trials.inputs["flashes"])

@@ -8,10 +8,10 @@ from jaxtyping import Array, Float, Int
 from popsim._checks import check_fraction, check_positive, kind_of
 from popsim.distributions import TruncatedExponential, Uniform
 from popsim.session import separate_trials
+from popsim.tasks._known_tasks import check_known_task, values_of_choice
 from popsim.tasks.blocks._blocks import AbstractBlocks
 from popsim.tasks.blocks.block_priors import BlockDecisions
 from popsim.tasks.rewards.ideal_decisions import probability_of_right
-from popsim.tasks.trial_parts import check_known_task, values_of_choice
 from popsim.trial import Trial, check_trials, n_trials
 
 __all__ = ["accuracy_with_prior", "block_choices", "block_prior"]
@@ -110,6 +110,7 @@ def block_choices(
     - `prior`: the probability of the right side before each trial; by default what `block_prior` infers from
         the feedback.
     """
+    check_known_task(task, BlockDecisions, noise="noise")
     check_trials("sessions", sessions)
     trials, shape = separate_trials(sessions), (n_trials(sessions), task.n_trials)
     if prior is None:
@@ -139,7 +140,6 @@ def _right_by_stimulus(
 
 
 def _contrasts_of(task: BlockDecisions) -> Float[Array, " value"]:
-    check_positive("noise", task.noise)
     return values_of_choice(task, "contrast")
 
 
@@ -159,6 +159,7 @@ def accuracy_with_prior(
     - `seconds`: s.
     - `contrast`: of the trials that are counted; by default all. The observer never knows it.
     """
+    check_known_task(task, BlockDecisions, noise="noise")
     check_fraction("prior", prior)
     check_positive("seconds", seconds)
     contrasts, std = np.asarray(_contrasts_of(task), float), float(task.noise) * (2 * seconds) ** 0.5

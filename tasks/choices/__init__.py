@@ -1,4 +1,4 @@
-"""Choices about stimuli, of which one is right."""
+"""Choices and other reports about stimuli."""
 
 from popsim.tasks.choices import (
     decisions,

@@ -20,8 +20,9 @@ from popsim._checks import (
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, as_distribution
 from popsim.randomness import key_stream
+from popsim.tasks._known_tasks import check_known_task
 from popsim.tasks.choices.decisions import AbstractGoTask
-from popsim.tasks.trial_parts import NO, YES, all_combinations, check_known_task, stimulus_and_delay
+from popsim.tasks.trial_parts import NO, YES, all_combinations, stimulus_and_delay
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch
 from popsim.windows import Timeline

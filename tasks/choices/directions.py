@@ -14,6 +14,7 @@ from popsim.loss import Loss
 from popsim.losses import CrossEntropy, OutputError
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
+from popsim.tasks._known_tasks import check_known_task
 from popsim.tasks.choices.decisions import AbstractGoTask
 from popsim.tasks.trial_parts import (
     GO_CUE,
@@ -301,7 +302,7 @@ def direction_category_log_odds(
     - `task`: the task, whose noise is not zero.
     - `stimulus`: the input of this name.
     """
-    check_positive("noise", task.noise)
+    check_known_task(task, DirectionCategory, noise="noise")
     templates = ring_activity(jnp.arange(task.n_directions), task.n_directions)
     log_likelihood = jnp.sum(stimulus, axis=-2) @ templates.T * task.dt / task.noise**2
     is_second = task.categories() == 1

@@ -16,12 +16,12 @@ from popsim.loss import Loss
 from popsim.losses import OutputError
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
+from popsim.tasks._known_tasks import check_known_task
 from popsim.tasks.choices.matching import same_log_odds, shown_in_turn
 from popsim.tasks.trial_parts import (
     NO,
     YES,
     all_combinations,
-    check_known_task,
     check_time_left,
     trials_of_conditions,
     with_noise,

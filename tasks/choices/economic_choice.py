@@ -14,8 +14,9 @@ from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
+from popsim.tasks._known_tasks import check_known_task
 from popsim.tasks.choices.decisions import AbstractGoTask
-from popsim.tasks.trial_parts import all_combinations, check_known_task
+from popsim.tasks.trial_parts import all_combinations
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch
 from popsim.windows import Timeline

@@ -14,15 +14,14 @@ from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, as_distribution
 from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
+from popsim.tasks._known_tasks import check_known_task, values_of_choice
 from popsim.tasks.choices.decisions import AbstractGoTask
 from popsim.tasks.trial_parts import (
     all_combinations,
     check_drawn,
-    check_known_task,
     nominal_values,
     sign_or_coin,
     stimulus_and_delay,
-    values_of_choice,
 )
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch

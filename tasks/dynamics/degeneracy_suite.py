@@ -10,7 +10,7 @@ from popsim.task import AbstractTask
 from popsim.tasks.choices.memory import DelayedComparison
 from popsim.tasks.dynamics.flip_flop import FlipFlop
 from popsim.tasks.dynamics.path_integration import PathIntegration
-from popsim.tasks.timing.timing import SineGeneration
+from popsim.tasks.dynamics.sine_generation import SineGeneration
 
 __all__ = ["huang2025"]
 

@@ -14,10 +14,11 @@ from popsim.distributions import AbstractDistribution, Choice, as_distribution
 from popsim.environment import AbstractEnvironment, Discrete, Observation, Outcome
 from popsim.loss import Loss
 from popsim.randomness import key_stream
+from popsim.tasks._known_tasks import check_known_task, values_of_choice
 from popsim.tasks.choices.decisions import check_coherence
 from popsim.tasks.rewards.choice_parts import AbstractChoices, last_choice, reward_loss
 from popsim.tasks.rewards.players import AbstractPlayer, Received, choice_of
-from popsim.tasks.trial_parts import check_drawn, check_known_task, sign_or_coin, values_of_choice
+from popsim.tasks.trial_parts import check_drawn, sign_or_coin
 
 __all__ = [
     "ChangingEnvironment",

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from popsim._checks import as_float_array
+from popsim.tasks._known_tasks import check_known_task, values_of_choice
 from popsim.tasks.rewards.players import AbstractPlayer, Received, choice_of
 from popsim.tasks.rewards.timed_decisions import (
     AbstractReactionTimeDecision,
@@ -16,7 +17,6 @@ from popsim.tasks.rewards.timed_decisions import (
     ReactionTimeDecision,
 )
 from popsim.tasks.rewards.timed_responses import STIMULUS_ON
-from popsim.tasks.trial_parts import check_known_task, values_of_choice
 
 __all__ = [
     "DecisionBounds",
@@ -190,11 +190,11 @@ def _kernel(grid: np.ndarray, mean: float, std: float) -> np.ndarray:
 class WagerObserver(AbstractPlayer):
     """Knows how probable its choice is in a `PostDecisionWager`, and takes the sure reward if it pays more.
 
-    It is the best player.
+    It is the best of the players that wait for the go cue.
 
     **Arguments:**
 
-    - `task`: the `PostDecisionWager`, whose coherence is a `Choice`.
+    - `task`: the `PostDecisionWager`, with noise, whose coherence is a `Choice`.
     """
 
     task: PostDecisionWager

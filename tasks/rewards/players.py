@@ -16,8 +16,8 @@ from popsim.environment import Discrete
 from popsim.interaction import Interaction, observation_to_come, respond, start_interaction
 from popsim.network_input import inputs_by_name
 from popsim.randomness import as_key, folded_key, key_stream
+from popsim.tasks._known_tasks import check_known_task
 from popsim.tasks.rewards.bandits import DriftingBandit
-from popsim.tasks.trial_parts import check_known_task
 from popsim.trial import Trial, check_trials, n_trials
 
 __all__ = [
@@ -232,7 +232,8 @@ class KalmanBandit(AbstractPlayer):
     ) -> tuple[Int[Array, ""], Counts]:
         task, (means, variances) = self.task, state
         chosen, reward = _last_choice(self, received)
-        gain = chosen * variances / (variances + task.noise_std**2)
+        total = variances + task.noise_std**2
+        gain = chosen * jnp.where(total > 0, variances / jnp.where(total > 0, total, 1.0), 0.0)
         means = means + gain * (reward - means)
         variances = (1 - gain) * variances
         # Before the first choice nothing has drifted.

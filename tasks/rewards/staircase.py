@@ -14,9 +14,9 @@ from popsim.environment import AbstractEnvironment, Discrete, Observation, Outco
 from popsim.loss import Loss
 from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
+from popsim.tasks._known_tasks import check_known_task
 from popsim.tasks.rewards.choice_parts import AbstractChoices, last_choice, pick, reward_loss
 from popsim.tasks.rewards.players import AbstractPlayer, Received, choice_of
-from popsim.tasks.trial_parts import check_known_task
 
 __all__ = ["Staircase", "StaircaseDecision", "StaircaseObserver", "reward_in_staircase"]
 

@@ -8,6 +8,7 @@ from jaxtyping import Array, Float, Int, Key
 from popsim._checks import as_float_array
 from popsim.distributions import AbstractDistribution, as_distribution
 from popsim.randomness import key_stream
+from popsim.tasks._known_tasks import check_known_task
 from popsim.tasks.choices.pulses import N_COUNTS, check_click_rate, click_log_ratios, click_rates, draw_clicks
 from popsim.tasks.rewards.ideal_decisions import (
     LEFT,
@@ -20,14 +21,14 @@ from popsim.tasks.rewards.ideal_decisions import (
 from popsim.tasks.rewards.players import AbstractPlayer, Received, choice_of
 from popsim.tasks.rewards.timed_decisions import AbstractReactionTimeDecision
 from popsim.tasks.rewards.timed_responses import STIMULUS_ON, payoffs_of
-from popsim.tasks.trial_parts import check_drawn, check_known_task, nominal_values, sign_or_coin
+from popsim.tasks.trial_parts import check_drawn, nominal_values, sign_or_coin
 from popsim.trial import Trial
 from popsim.windows import Timeline
 
 __all__ = ["ClickBounds", "ReactionTimeClicks", "optimal_clicks"]
 
 MOST_COUNTS = 1000
-"""The number of numbers of clicks on a side that `optimal_clicks` distinguishes at most."""
+"""How many numbers of clicks on a side `optimal_clicks` distinguishes at most."""
 
 
 class ReactionTimeClicks(AbstractReactionTimeDecision):
@@ -53,7 +54,7 @@ class ReactionTimeClicks(AbstractReactionTimeDecision):
     - `fixation`: the time before the clicks, in seconds; a number or a distribution.
     - `waiting_cost`: what a second of the clicks costs, in units of the reward for a correct choice.
     - `early_payoff`: what a response before the clicks pays.
-    - `error_payoff`: what a wrong choice, or none, pays; a correct one pays 1.
+    - `error_payoff`: what a wrong choice, or none, pays, at most 1; a correct one pays 1.
     - `duration`, `dt`: the longest duration of a trial and the time step of the model, in seconds.
     - `loss`: the loss to train with.
     """
@@ -122,7 +123,8 @@ def optimal_clicks(task: ReactionTimeClicks) -> OptimalDecisions[ClickBounds]:
     **Arguments:**
 
     - `task`: whose log ratio is a `Choice` of the same sizes to both sides, with the same time before the
-        clicks in all trials, and fewer than 1,000 clicks on a side. A response before the clicks must not pay
+        clicks in all trials, and a mean number of clicks on a side that is, with six standard deviations,
+        below 1,000. A response before the clicks must not pay
         more than the best player that waits for them.
     """
     from scipy.special import expit
@@ -135,8 +137,9 @@ def optimal_clicks(task: ReactionTimeClicks) -> OptimalDecisions[ClickBounds]:
     counts = np.arange(int(np.ceil(most + 6 * most**0.5)) + 1)
     if counts.size > MOST_COUNTS:
         raise ValueError(
-            f"`task` must have fewer than {MOST_COUNTS} clicks on a side, as it visits all pairs of them, "
-            f"got {counts.size - 1}: take a shorter `duration` or a lower `total_rate`."
+            "`task` must have a mean number of clicks on a side that is, with six standard deviations, below "
+            f"{MOST_COUNTS}, as all pairs of numbers are visited, got {counts.size - 1}: take a shorter "
+            "`duration` or a lower `total_rate`."
         )
     weights = _posterior(counts, log_ratios)
     right = np.tensordot((np.sign(log_ratios) + 1) / 2, weights, 1)

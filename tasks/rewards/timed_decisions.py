@@ -5,21 +5,19 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from popsim._checks import (
-    as_float_array,
-    check_finite,
-    check_fraction,
-    check_non_negative,
-    check_positive,
-    short_repr,
-    violates,
-)
+from popsim._checks import as_float_array, check_finite, check_fraction, check_non_negative, check_positive
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, TruncatedExponential, Uniform, as_distribution
 from popsim.loss import Loss
 from popsim.randomness import key_stream
 from popsim.tasks.choices.decisions import check_coherence, motion_coherences
-from popsim.tasks.rewards.timed_responses import STIMULUS_ON, AbstractTimedResponse, payoffs_of, timed_loss
+from popsim.tasks.rewards.timed_responses import (
+    STIMULUS_ON,
+    AbstractTimedResponse,
+    check_error_payoff,
+    payoffs_of,
+    timed_loss,
+)
 from popsim.tasks.trial_parts import (
     GO_CUE,
     all_combinations,
@@ -50,12 +48,7 @@ class AbstractReactionTimeDecision(AbstractTimedResponse):
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
 
     def __check_init__(self):
-        check_finite("error_payoff", self.error_payoff)
-        if violates(lambda payoff: payoff <= 1, *jax.tree.leaves(self.error_payoff)):
-            raise ValueError(
-                "`error_payoff` must be at most 1, what a correct choice pays, "
-                f"got {short_repr(self.error_payoff)}."
-            )
+        check_error_payoff(self.error_payoff)
 
     @property
     def plan(self) -> TrialPlan:
@@ -84,7 +77,7 @@ class ReactionTimeDecision(AbstractReactionTimeDecision):
     - `fixation`: the time before the stimulus, in seconds; a number or a distribution.
     - `waiting_cost`: what a second of the stimulus costs, in units of the reward for a correct choice.
     - `early_payoff`: what a response before the stimulus pays.
-    - `error_payoff`: what a wrong choice, or none, pays; a correct one pays 1.
+    - `error_payoff`: what a wrong choice, or none, pays, at most 1; a correct one pays 1.
     - `duration`, `dt`: the longest duration of a trial and the time step of the model, in seconds.
     - `loss`: the loss to train with.
     """
@@ -130,8 +123,9 @@ class PostDecisionWager(AbstractTimedResponse):
         "offer", "go cue".
     - Conditions: "coherence", "choice" (0 or 1, the correct one), "has offer".
 
-    `popsim.tasks.WagerObserver` is the best player: it takes the sure reward where its choice would be right
-    less often than the sure reward pays, given all the evidence (`popsim.tasks.probability_of_right`).
+    `popsim.tasks.WagerObserver` is the best player that waits for the go cue: it takes the sure reward where
+    its choice would be right less often than the sure reward pays, given all the evidence
+    (`popsim.tasks.probability_of_right`).
 
     **Arguments:**
 

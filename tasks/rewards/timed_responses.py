@@ -1,13 +1,22 @@
 """Responses that end the trial: go/no-go, and responses toward or away from a stimulus."""
 
 import abc
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._checks import as_float_array, check_finite, check_fraction, check_non_negative, check_positive
+from popsim._checks import (
+    as_float_array,
+    check_finite,
+    check_fraction,
+    check_non_negative,
+    check_positive,
+    short_repr,
+    violates,
+)
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.environment import AbstractEnvironment, Discrete, Observation, Outcome
@@ -139,6 +148,16 @@ class AbstractTimedResponse(AbstractTask):
         return Trial((), inputs, (), timeline, conditions=conditions, environment=environment)
 
 
+def check_error_payoff(error_payoff: Any) -> None:
+    """Raise `ValueError` if an error pays more than the correct response, which pays 1."""
+    check_finite("error_payoff", error_payoff)
+    if violates(lambda payoff: payoff <= 1, *jax.tree.leaves(error_payoff)):
+        raise ValueError(
+            "`error_payoff` must be at most 1, what the correct response pays, "
+            f"got {short_repr(error_payoff)}."
+        )
+
+
 class AbstractCuedResponse(AbstractTimedResponse):
     """A response to a stimulus that comes after a random foreperiod. A subclass supplies conditions."""
 
@@ -154,7 +173,7 @@ class AbstractCuedResponse(AbstractTimedResponse):
 
     def __check_init__(self):
         check_drawn("foreperiod", self.foreperiod, check_positive)
-        check_finite("error_payoff", self.error_payoff)
+        check_error_payoff(self.error_payoff)
 
     @property
     def plan(self) -> TrialPlan:
@@ -188,7 +207,7 @@ class GoNoGo(AbstractCuedResponse):
     - `go_probability`: the fraction of trials with the go stimulus.
     - `waiting_cost`: what a second without a response to go costs.
     - `early_payoff`: what a response before the stimulus pays.
-    - `error_payoff`: what a wrong response, or a missing one, pays.
+    - `error_payoff`: what a wrong response, or a missing one, pays, at most 1.
     - `duration`, `dt`: the longest duration of a trial and the time step of the model, in seconds.
     - `loss`: the loss to train with.
     """
@@ -239,7 +258,7 @@ class AntiResponse(AbstractCuedResponse):
     - `anti_probability`: the fraction of trials in which the rule is anti.
     - `waiting_cost`: what a second of the stimulus without a response costs.
     - `early_payoff`: what a response before the stimulus pays.
-    - `error_payoff`: what a wrong response, or none, pays.
+    - `error_payoff`: what a wrong response, or none, pays, at most 1.
     - `duration`, `dt`: the longest duration of a trial and the time step of the model, in seconds.
     - `loss`: the loss to train with.
     """

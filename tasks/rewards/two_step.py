@@ -13,9 +13,9 @@ from popsim._plain_values import plain_number
 from popsim.environment import AbstractEnvironment, Discrete, Observation, Outcome
 from popsim.loss import Loss
 from popsim.randomness import key_stream
+from popsim.tasks._known_tasks import check_known_task
 from popsim.tasks.rewards.choice_parts import AbstractChoices, last_choice, reward_loss
 from popsim.tasks.rewards.players import AbstractPlayer, Received, belief_after, choice_of
-from popsim.tasks.trial_parts import check_known_task
 
 __all__ = ["ModelBasedAgent", "ModelFreeAgent", "TwoStepEnvironment", "TwoStepObserver", "TwoStepTask"]
 

@@ -1,4 +1,4 @@
-"""Many rules on rings of units, and suites of them."""
+"""Many rules of response on rings of units, and suites of them."""
 
 from popsim.tasks.rings import direction_codes, driscoll_tasks, ideal_rings, ring_rules, ring_task, yang_tasks
 from popsim.tasks.rings.direction_codes import *

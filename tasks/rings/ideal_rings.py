@@ -6,10 +6,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from popsim._compiled import jit
+from popsim.tasks._known_tasks import check_known_task
 from popsim.tasks.rings._ring_checks import check_ring_trials
 from popsim.tasks.rings.ring_rules import EPOCHS, RESPONSES, RingRows
 from popsim.tasks.rings.ring_task import FIXATES, RingTask
-from popsim.tasks.trial_parts import check_known_task
 from popsim.trial import Trial
 
 __all__ = ["RingObserver", "decision_bound"]

@@ -221,8 +221,12 @@ def _check_something_counts(
 
 def _check_recordings(loss: Loss, recorded: Mapping[str, RecordedActivity]) -> None:
     """Raise `ValueError` unless the terms of a loss are defined for the recordings that they read."""
-    for term in loss.terms:
-        if isinstance(term, AbstractRateTerm) and term.rates in recorded:
+
+    def is_rate_term(node: Any) -> bool:
+        return isinstance(node, AbstractRateTerm)
+
+    for term in filter(is_rate_term, jax.tree.leaves(loss, is_leaf=is_rate_term)):
+        if term.rates in recorded:
             term.check_recording(f"recordings[{term.rates!r}]", recorded[term.rates])
 
 

@@ -4,9 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from popsim.tasks.timing.interval_noise import probability_of_steps, table_of_steps
+from popsim.tasks._interval_noise import probability_of_steps, table_of_steps
+from popsim.tasks._known_tasks import check_known_task, values_of_choice
 from popsim.tasks.timing.interval_production import OneTwoThreeGo
-from popsim.tasks.trial_parts import check_known_task, values_of_choice
 
 __all__ = ["estimate_interval", "interval_error"]
 

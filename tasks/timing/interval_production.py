@@ -30,12 +30,13 @@ from popsim.losses import OutputError
 from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
-from popsim.tasks.timing.interval_noise import shortest_interval, steps_shown, widest_interval
-from popsim.tasks.timing.ramps import production_of, pulses_at
+from popsim.tasks._interval_noise import shortest_interval, steps_shown, widest_interval
+from popsim.tasks.timing._ramps import production_of
 from popsim.tasks.trial_parts import (
     check_drawn,
     check_time_left,
     nominal_values,
+    pulses_at,
     trials_of_conditions,
 )
 from popsim.trial import Trial

@@ -1,5 +1,6 @@
 """The site of documentation is built without a warning, is whole, and works in a browser, offline."""
 
+import collections
 import dataclasses
 import html
 import importlib
@@ -182,11 +183,11 @@ def driver(request, tmp_path_factory):
         yield opened
 
 
-@pytest.mark.parametrize("n_of_a_folder", [1, pytest.param(None, marks=pytest.mark.full)])
-def test_every_entry_of_the_navigation_opens_at_every_width(n_of_a_folder, driver, site, documents):
+@pytest.mark.parametrize("n_of_a_section", [1, pytest.param(None, marks=pytest.mark.full)])
+def test_every_entry_of_the_navigation_opens_at_every_width(n_of_a_section, driver, site, documents):
     """Without a message of the browser, a request to another machine, or a page wider than the window.
 
-    In short the largest page of each folder.
+    In short the largest page of each section.
     """
     driver.get((site / "index.html").as_uri())
     selector = "nav.md-nav--primary a.md-nav__link[href]"
@@ -194,7 +195,7 @@ def test_every_entry_of_the_navigation_opens_at_every_width(n_of_a_folder, drive
     pages = {Path(unquote(urlsplit(entry).path)) for entry in entries if "#" not in entry}
     assert pages == documents.keys()
     driver.get_log("performance")
-    for page in largest_pages(pages, n_of_a_folder):
+    for page in largest_pages(pages, site, n_of_a_section):
         driver.get(page.as_uri())
         for width in WIDTHS:
             set_width(driver, width)
@@ -207,11 +208,12 @@ def test_every_entry_of_the_navigation_opens_at_every_width(n_of_a_folder, drive
             assert not message["params"]["request"]["url"].startswith("http"), message
 
 
-def largest_pages(pages: set[Path], n_of_a_folder: int | None) -> list[Path]:
-    """The largest pages of each folder, by their sizes in bytes; all for None."""
-    by_size = sorted(pages, key=lambda page: -page.stat().st_size)
-    folders = [[page for page in by_size if page.parent == folder] for folder in {p.parent for p in pages}]
-    return [page for folder in folders for page in folder[:n_of_a_folder]]
+def largest_pages(pages: set[Path], site: Path, n_of_a_section: int | None) -> list[Path]:
+    """The largest pages of each folder at the top, by their sizes in bytes; all for None."""
+    sections = collections.defaultdict(list)
+    for page in sorted(pages, key=lambda page: -page.stat().st_size):
+        sections[page.relative_to(site).parent.parts[:1]].append(page)
+    return [page for section in sections.values() for page in section[:n_of_a_section]]
 
 
 def set_width(driver, width: int) -> None:

@@ -92,6 +92,13 @@ def test_the_observer_of_a_drifting_bandit_tracks_its_means():
     np.testing.assert_allclose(chance[0] / 60, 1.029 * float(task.stationary_std), atol=5 * chance[1] / 60)
 
 
+def test_arms_without_noise_or_drift_are_known_after_one_choice():
+    task = tasks.DriftingBandit(n_arms=2, n_choices=4, drift_std=0.0, noise_std=0.0)
+    trials = popsim.sample_trials(task, 3, batch=0, key=KEY)
+    played = tasks.play(tasks.KalmanBandit(task), trials, key=KEY)
+    assert np.isfinite(played.reward).all() and not np.asarray(played.record["regret"]).any()
+
+
 def test_the_observer_of_reversals_reaches_the_bound():
     """The bound: in NumPy, the mean of the larger posterior when one arm is watched, which tells as much."""
     hazard, p, n = 0.1, 0.8, 4000

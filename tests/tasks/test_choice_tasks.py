@@ -264,6 +264,18 @@ def test_who_counts_the_pulses_is_as_good_as_computed(correct_side):
         np.testing.assert_array_equal(trials.conditions["choice"], trials.conditions["log ratio"] > 0)
 
 
+@pytest.mark.parametrize("log_ratio", [-800.0, 800.0])
+def test_clicks_on_one_side_only_are_counted(log_ratio):
+    task = tasks.PoissonClicks(log_ratio=log_ratio)
+    trials = popsim.sample_trials(task, 20, batch=0, key=jax.random.key(0))
+    left, right = (np.asarray(trials.conditions[f"{side} pulses"]) for side in ("left", "right"))
+    silent, heard = (left, right) if log_ratio > 0 else (right, left)
+    assert not silent.any() and heard.mean() > 10 and np.isfinite(trials.inputs["stimulus"]).all()
+    # All are right but those who hear nothing, who guess.
+    accuracy = tasks.click_accuracy(log_ratio, 0.1, correct_side="higher rate")
+    np.testing.assert_allclose(accuracy, 1 - np.exp(-4.0) / 2, rtol=1e-9)
+
+
 def test_the_offer_of_higher_value_is_right_and_the_observer_knows_how_often_it_is():
     trials, odds = trials_of("offers")
     a, b, a_first = (trials.conditions[name] for name in ("quantity A", "quantity B", "A first"))

@@ -8,6 +8,7 @@ import pytest
 import popsim
 from popsim import tasks
 from popsim.environment import AbstractEnvironment, Box, Outcome
+from popsim.tasks.rewards.bandits import BanditEnvironment
 from popsim.tasks.selected_environment import SelectedEnvironment
 
 KEY = jax.random.key(0)
@@ -74,8 +75,8 @@ def test_validation_trials_are_those_of_all_tasks(mixed):
 
 
 def test_an_environment_that_is_not_selected_may_be_anything():
-    bad = tasks.bandits.BanditEnvironment(jnp.full(2, jnp.nan))
-    good = tasks.bandits.BanditEnvironment(jnp.ones(2))
+    bad = BanditEnvironment(jnp.full(2, jnp.nan))
+    good = BanditEnvironment(jnp.ones(2))
     environment = SelectedEnvironment((bad, good), jnp.array(1), jnp.array(5), ("bad", "good"))
     state, _ = environment.init(key=KEY)
     after, outcome = environment.step(state, jnp.array(1), key=KEY)

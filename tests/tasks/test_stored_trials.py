@@ -434,5 +434,10 @@ def test_numbers_below_zero_and_fractions_are_no_spike_counts(wrong):
     counts = changed(np.abs(np.round(RATES)), (2, 3, 1), wrong)
     with pytest.raises(ValueError, match=rf"`recordings\['spikes'\]` must be spike counts .*, got {wrong:g}"):
         task_of(recordings={"spikes": counts}, loss=likelihood)
+    within = 1.0 * losses.VanishingGradient(likelihood.terms[0])
+    with pytest.raises(ValueError, match=r"`recordings\['spikes'\]` must be spike counts"):
+        task_of(recordings={"spikes": counts}, loss=within)
+    rounded = np.abs(np.round(RATES)) * np.float32(0.1) / np.float32(0.1) + 2e-7
+    assert task_of(recordings={"spikes": rounded}, loss=likelihood)
     ignored = RecordedActivity(counts, np.all(counts != wrong, axis=2, keepdims=True))
     assert validation_trials(task_of(recordings={"spikes": ignored}, loss=likelihood)).recordings

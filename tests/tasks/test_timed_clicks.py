@@ -84,7 +84,7 @@ def test_what_the_dynamic_programme_cannot_know_is_refused(as_users_run):
             tasks.optimal_clicks(tasks.ReactionTimeClicks(**options))
     with pytest.raises(ValueError, match="`task` must be a task of the class ReactionTimeClicks"):
         tasks.optimal_clicks(tasks.ReactionTimeDecision())
-    with pytest.raises(ValueError, match="fewer than 1000 clicks on a side"):
+    with pytest.raises(ValueError, match="below 1000, as all pairs of numbers are visited, got 2196"):
         tasks.optimal_clicks(tasks.ReactionTimeClicks(total_rate=100.0, duration=20.0))
 
 

@@ -107,9 +107,12 @@ def test_what_the_dynamic_programme_cannot_know_is_refused():
         ({"fixation": popsim.distributions.Uniform(0.1, 0.3)}, "fixation"),
         ({"coherence": popsim.distributions.Uniform(-0.5, 0.5)}, "coherence"),
         ({"coherence": popsim.distributions.Choice([-0.1, 0.2])}, "coherence"),
+        ({"early_payoff": 0.95}, "early_payoff"),
     ):
         with pytest.raises(ValueError, match=f"`{name}` of `task`"):
             tasks.optimal_decisions(tasks.ReactionTimeDecision(**options))
+    never_early = tasks.ReactionTimeDecision(early_payoff=0.95, fixation=0.0)
+    assert tasks.optimal_decisions(never_early).mean_reward < 0.95
 
 
 def test_a_probability_of_right_is_how_often_it_is_right():

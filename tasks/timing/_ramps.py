@@ -1,20 +1,10 @@
 """What tasks have in common in which an interval is produced: pulses, the event "go", and the ramp to it."""
 
-from collections.abc import Sequence
-
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Int
 
 from popsim.trial import OutputTarget
-from popsim.windows import NEVER, FromEvent, Timeline
-
-__all__ = ["production_of", "pulses_at"]
-
-
-def pulses_at(timeline: Timeline, events: Sequence[str], pulse: float) -> Float[Array, "time 1"]:
-    """Return an input that is 1 for `pulse` seconds after each of the events."""
-    during = [FromEvent(event, duration=pulse)(timeline) for event in events]
-    return jnp.any(jnp.stack(during), axis=0)[:, None].astype(float)
+from popsim.windows import NEVER, Timeline
 
 
 def production_of(

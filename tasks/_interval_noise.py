@@ -8,8 +8,6 @@ from jaxtyping import Array, Float, Int, Key
 from popsim._time_steps import HALF, step_at
 from popsim.distributions import AbstractDistribution
 
-__all__ = ["probability_of_steps", "shortest_interval", "steps_shown", "table_of_steps", "widest_interval"]
-
 WIDEST = 3.0
 """Where the noise of shown intervals is truncated, in standard deviations."""
 
