@@ -1,45 +1,68 @@
 """Train a network on the twenty tasks of Yang et al. 2019, and store its weights for `yang2019.py`.
 
 As in the main training of their code (gyyang/multitask): 256 leaky units with a time constant of 0.1 s,
-softplus or as a control tanh, and noise; recurrent weights that begin as a multiple of the identity for
-softplus units, and of an orthogonal matrix for tanh; squared errors of sigmoid outputs; Adam with batches of
-64 trials; and the two decisions by context five times as often as other rules.
+softplus or as a control tanh, and noise; recurrent weights that begin as half of the identity (there for
+softplus units only); squared errors of sigmoid outputs; Adam with batches of 64 trials; and the two decisions
+by context five times as often as other rules.
 
 Unlike there, each trial of a batch draws its rule, and a first phase has the two decisions by context
 alone. With one rule a batch, or without the first phase, networks had not learned which ring counts after
 as many trials. The leak acts on the input of the nonlinearity and not on its output, the delayed decisions by
 context are three times as frequent, the norm of the gradient is clipped and not each of its elements, and the
-learning rate, for softplus units twice theirs, falls to zero in the second phase. A second phase that was
-stopped goes on where it was; the first starts over.
+learning rate falls to zero in the second phase. For softplus units it begins at twice theirs. For tanh units
+it falls in the first phase, too, and the weights of rule inputs begin four times as large: without both they
+did not learn which ring counts. A second phase that was stopped goes on where it was; the first starts over.
 """
 
 import argparse
+import dataclasses
 import sys
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
 import popsim
 from command_line import OUT
-from popsim.networks import LeakyRNN, draw_weights, identity_weights
+from popsim.networks import LeakyRNN
 from popsim.store import load_model, read_model_details, save_model
 from popsim.tasks import RingTask, yang2019
 from popsim.training import TaskTrainer, adam, cosine_decay
 
-NONLINEARITIES = {"softplus": jax.nn.softplus, "tanh": jax.numpy.tanh}
-INITIAL = {"softplus": identity_weights(0.5), "tanh": jax.nn.initializers.orthogonal(1.0)}
-"""Of the recurrent weights, with the gains of their `network.py`."""
+NONLINEARITIES = {"softplus": jax.nn.softplus, "tanh": jnp.tanh}
 N_UNITS, TAU, NOISE = 256, 0.1, 0.05
+DIAGONAL = 0.5  # of the initial recurrent weights
 BATCH_SIZE, CLIP_NORM = 64, 1.0
 CONTEXTS = ("context-dm-1", "context-dm-2")
 SHARES = {**dict.fromkeys(CONTEXTS, 5.0), "context-delay-dm-1": 3.0, "context-delay-dm-2": 3.0}
-LEARNING_RATES = {"softplus": 2e-3, "tanh": 1e-3}
-N_BATCHES = {"softplus": (4_000, 11_000), "tanh": (1_500, 5_500)}  # of the two phases
 FOLDER = Path(__file__).parent / "weights"
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """What differs between the two kinds of units.
+
+    - `rule_gain`: by how much the initial weights of rule inputs are larger than those of others.
+    - `learning_rate`: that of the first batch.
+    - `decays_in_first`: whether it falls to zero in the first phase, too.
+    - `n_first`, `n_second`: the numbers of batches of the two phases.
+    """
+
+    rule_gain: float
+    learning_rate: float
+    decays_in_first: bool
+    n_first: int
+    n_second: int
+
+
+TRAINING = {
+    "softplus": Training(1.0, 2e-3, decays_in_first=False, n_first=4_000, n_second=11_000),
+    "tanh": Training(4.0, 1e-3, decays_in_first=True, n_first=4_000, n_second=16_000),
+}
 
 
 def build_ensemble(kind: str, seed: int, rules: tuple[str, ...] | None = None) -> popsim.NetworkModel:
@@ -59,8 +82,10 @@ def build_ensemble(kind: str, seed: int, rules: tuple[str, ...] | None = None) -
             output_fn=jax.nn.sigmoid,
             key=key,
         )
-        key = popsim.key_stream(key, "orthogonal")
-        network = draw_weights(network, lambda network: network.recurrent_weights, INITIAL[kind], key=key)
+        is_rule = np.arange(n_inputs) >= n_inputs - len(task.names)
+        gain = jnp.where(is_rule, TRAINING[kind].rule_gain, 1.0)
+        weights = (DIAGONAL * jnp.eye(N_UNITS), gain * network.input_weights)
+        network = eqx.tree_at(lambda net: (net.recurrent_weights, net.input_weights), network, weights)
         return popsim.NetworkModel(network, dt=task.dt)
 
     return popsim.make_ensemble(build, 1, key=popsim.key_stream(jax.random.key(seed), "networks"))
@@ -75,9 +100,9 @@ def recipe(kind: str, seed: int) -> dict[str, Any]:
         "noise": NOISE,
         "batch size": BATCH_SIZE,
         "clip norm": CLIP_NORM,
-        "learning rate": LEARNING_RATES[kind],
-        "batches": list(N_BATCHES[kind]),
+        "diagonal": DIAGONAL,
         "shares": SHARES,
+        **dataclasses.asdict(TRAINING[kind]),
     }
 
 
@@ -101,15 +126,14 @@ def load_trained(kind: str, seed: int) -> popsim.NetworkModel:
 
 def train(kind: str, seed: int, folder: Path) -> popsim.NetworkModel:
     """The trained ensemble. The second phase is kept in a folder."""
-    rate, key = LEARNING_RATES[kind], jax.random.key(seed)
-    first, second = N_BATCHES[kind]
-    few = build_ensemble(kind, seed, CONTEXTS)
-    few = train_phase(few, yang2019(CONTEXTS), first, rate, None, popsim.key_stream(key, "contexts"))
-    ensemble = with_rules(few, build_ensemble(kind, seed))
+    of_kind, key = TRAINING[kind], jax.random.key(seed)
+    rate, first, second = of_kind.learning_rate, of_kind.n_first, of_kind.n_second
+    few, task = build_ensemble(kind, seed, CONTEXTS), yang2019(CONTEXTS)
+    schedule = cosine_decay(rate, first) if of_kind.decays_in_first else rate
+    few = train_phase(few, task, first, schedule, None, popsim.key_stream(key, "contexts"))
+    ensemble, task = with_rules(few, build_ensemble(kind, seed)), yang2019(shares=SHARES)
     schedule = cosine_decay(rate, second)
-    return train_phase(
-        ensemble, yang2019(shares=SHARES), second, schedule, folder, popsim.key_stream(key, "training")
-    )
+    return train_phase(ensemble, task, second, schedule, folder, popsim.key_stream(key, "training"))
 
 
 def with_rules(few: popsim.NetworkModel, ensemble: popsim.NetworkModel) -> popsim.NetworkModel:

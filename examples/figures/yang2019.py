@@ -108,7 +108,7 @@ def draw_silhouettes(
         label = None if number else "rules permuted"
         ax.plot(found.n_clusters, found.silhouettes, color=COLORS["softplus"], lw=0.8, ls=":", label=label)
     ax.set(xlabel="Number of clusters", ylabel="Silhouette", ylim=(0, None))
-    ax.legend(handlelength=1.2, labelspacing=0.2)
+    ax.legend(loc="lower right", ncols=2, handlelength=1.2, labelspacing=0.2, columnspacing=1.0)
 
 
 def draw_states(ax: Axes, states: Mapping[str, np.ndarray], square: Sequence[tuple[str, str]]) -> None:
@@ -123,10 +123,17 @@ def draw_states(ax: Axes, states: Mapping[str, np.ndarray], square: Sequence[tup
         ax.annotate(
             "", places[end], places[start], arrowprops={"arrowstyle": "->", "color": color, "lw": 1.2}
         )
-        for name in (start, end):
+        for name, other in ((start, end), (end, start)):
             ax.plot(*places[name], "o", ms=4, color=color)
+            side = np.sign(places[name][1] - places[other][1])  # beyond the end of the arrow
             ax.annotate(
-                name, places[name], xytext=(0, 6), textcoords="offset points", ha="center", fontsize=6
+                name,
+                places[name],
+                xytext=(0, 8 * side),
+                textcoords="offset points",
+                ha="center",
+                va="center",
+                fontsize=6,
             )
     ax.margins(0.25)
     ax.set(xlabel="Component 1", ylabel="Component 2")
