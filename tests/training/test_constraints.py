@@ -166,7 +166,7 @@ def test_numbers_may_differ_between_members(getkey, constraint):
     other = select_member(constraint, 1).project(recurrent(member(ensemble, 0)))
     assert not np.allclose(recurrent(constrained)[0], other)
     with pytest.raises(
-        ValueError, match=r"`constraint.* differs between members: give `popsim.select_member"
+        ValueError, match=r"`constraint.* differs between members: give that of one, `popsim.select_member"
     ):
         constraint(member(ensemble, 0))
 
