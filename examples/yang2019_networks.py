@@ -28,7 +28,7 @@ from jaxtyping import Array, Key
 
 import popsim
 from command_line import OUT
-from popsim.networks import LeakyRNN
+from popsim.networks import LeakyRNN, draw_weights, identity_weights
 from popsim.store import load_model, read_model_details, save_model
 from popsim.tasks import RingTask, yang2019
 from popsim.training import TaskTrainer, adam, cosine_decay
@@ -84,8 +84,9 @@ def build_ensemble(kind: str, seed: int, rules: tuple[str, ...] | None = None) -
         )
         is_rule = np.arange(n_inputs) >= n_inputs - len(task.names)
         gain = jnp.where(is_rule, TRAINING[kind].rule_gain, 1.0)
-        weights = (DIAGONAL * jnp.eye(N_UNITS), gain * network.input_weights)
-        network = eqx.tree_at(lambda net: (net.recurrent_weights, net.input_weights), network, weights)
+        network = eqx.tree_at(lambda net: net.input_weights, network, gain * network.input_weights)
+        diagonal = identity_weights(DIAGONAL)
+        network = draw_weights(network, lambda net: net.recurrent_weights, diagonal, key=key)
         return popsim.NetworkModel(network, dt=task.dt)
 
     return popsim.make_ensemble(build, 1, key=popsim.key_stream(jax.random.key(seed), "networks"))

@@ -179,22 +179,19 @@ def accuracy_with_rule(task: HierarchicalReasoning) -> float:
 
     - `task`: the task, whose interval is a `Choice`.
     """
+    check_known_task(task, HierarchicalReasoning)
     long, shares = _probability_of_long(task), _steps(task).mean(axis=1)
     return float(np.sum(shares * np.maximum(long, 1 - long)))
 
 
 def _probability_of_long(task: HierarchicalReasoning) -> Float[np.ndarray, " steps"]:
     """Return the probability that an interval is long, for each number of time steps it may be shown as."""
-    by_interval, values = _steps(task), np.asarray(_values_of(task), float)
+    by_interval, values = _steps(task), np.asarray(values_of_choice(task, "interval"), float)
     is_long = (np.sign(np.round(values - float(task.boundary), 4)) + 1) / 2
     return by_interval @ is_long / np.maximum(by_interval.sum(axis=1), 1e-300)
 
 
 def _steps(task: HierarchicalReasoning) -> Float[np.ndarray, "steps value"]:
     """Return the probability of each number of time steps, from 0, for each interval."""
-    return table_of_steps(np.asarray(_values_of(task), float), float(task.weber_fraction), task.dt)
-
-
-def _values_of(task: HierarchicalReasoning) -> Float[Array, " value"]:
-    check_known_task(task, HierarchicalReasoning)
-    return values_of_choice(task, "interval")
+    values = np.asarray(values_of_choice(task, "interval"), float)
+    return table_of_steps(values, float(task.weber_fraction), task.dt)

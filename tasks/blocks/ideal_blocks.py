@@ -130,17 +130,14 @@ def _right_by_stimulus(
     task: BlockDecisions, evidence: Float[Array, " trial"], seconds: Float[Array, " trial"]
 ) -> Float[np.ndarray, " trial"]:
     """Return the probability of the right side given the evidence, the difference of both sides."""
-    both_sides = jnp.concatenate([-_contrasts_of(task), _contrasts_of(task)])
+    contrasts = values_of_choice(task, "contrast")
+    both_sides = jnp.concatenate([-contrasts, contrasts])
     with jax.enable_x64(True):
         known = (jnp.asarray(np.asarray(both_sides, float)), jnp.asarray(2**0.5 * float(task.noise)))
         likely = probability_of_right(
             jnp.asarray(np.asarray(evidence, float)), jnp.asarray(np.asarray(seconds, float)), *known
         )
         return np.clip(np.asarray(likely), 1e-12, 1 - 1e-12)
-
-
-def _contrasts_of(task: BlockDecisions) -> Float[Array, " value"]:
-    return values_of_choice(task, "contrast")
 
 
 def accuracy_with_prior(
@@ -162,7 +159,8 @@ def accuracy_with_prior(
     check_known_task(task, BlockDecisions, noise="noise")
     check_fraction("prior", prior)
     check_positive("seconds", seconds)
-    contrasts, std = np.asarray(_contrasts_of(task), float), float(task.noise) * (2 * seconds) ** 0.5
+    contrasts = np.asarray(values_of_choice(task, "contrast"), float)
+    std = float(task.noise) * (2 * seconds) ** 0.5
     widest = contrasts.max() * seconds + 8 * std
     evidence = np.linspace(-widest, widest, N_GRID)
     likely = _right_by_stimulus(task, jnp.asarray(evidence), jnp.full(N_GRID, seconds))

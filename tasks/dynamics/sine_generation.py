@@ -5,25 +5,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from popsim._argument_shapes import check_fields
-from popsim._checks import (
-    as_float_array,
-    check_non_negative,
-    check_positive,
-    is_traced,
-    short_repr,
-)
+from popsim._checks import as_float_array, check_non_negative, check_positive, is_traced, short_repr
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.loss import Loss
 from popsim.losses import OutputError
 from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
-from popsim.tasks.trial_parts import (
-    AbstractFixedTimes,
-    check_drawn,
-    nominal_values,
-    trials_of_conditions,
-)
+from popsim.tasks.trial_parts import AbstractFixedTimes, check_drawn, nominal_values, trials_of_conditions
 from popsim.trial import OutputTarget, Trial
 from popsim.windows import Timeline
 

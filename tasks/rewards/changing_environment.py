@@ -169,7 +169,8 @@ class ChangingEnvironmentObserver(AbstractPlayer):
     task: ChangingEnvironment
 
     def __check_init__(self):
-        _values_of(self.task)
+        check_known_task(self.task, ChangingEnvironment)
+        values_of_choice(self.task, "coherence")
         _hazard_of(self.task)
 
     def init(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
@@ -197,14 +198,9 @@ class ChangingEnvironmentObserver(AbstractPlayer):
 
 def _right_of_evidence(evidence: Float[Array, " value"], task: ChangingEnvironment) -> Float[Array, " value"]:
     """Return the probability that the direction is right, given the evidence."""
-    values = _values_of(task)
+    values = values_of_choice(task, "coherence")
     log_odds = (values * evidence[:, None] - values**2 / 2) / task.noise_std**2
     return jax.nn.softmax(log_odds, axis=-1) @ ((jnp.sign(values) + 1) / 2)
-
-
-def _values_of(task: ChangingEnvironment) -> Float[Array, " value"]:
-    check_known_task(task, ChangingEnvironment)
-    return values_of_choice(task, "coherence")
 
 
 def _hazard_of(task: ChangingEnvironment) -> Float[Array, ""]:
@@ -225,8 +221,9 @@ def reward_in_changing_environment(task: ChangingEnvironment) -> float:
 
     - `task`: the task, whose coherence is a `Choice` and whose hazard rate is a number.
     """
-    sureness, shares = _distribution_of_sureness(task)
+    check_known_task(task, ChangingEnvironment)
     hazard = float(_hazard_of(task))
+    sureness, shares = _distribution_of_sureness(task)
     grid = np.linspace(0.0, 1.0, N_BELIEFS)
     value = np.zeros(N_BELIEFS)
 
@@ -250,7 +247,7 @@ def _distribution_of_sureness(
     task: ChangingEnvironment,
 ) -> tuple[Float[np.ndarray, " sureness"], Float[np.ndarray, " sureness"]]:
     """Return probabilities of the more probable direction, and how frequent each is."""
-    values, std = np.asarray(_values_of(task), float), float(task.noise_std)
+    values, std = np.asarray(values_of_choice(task, "coherence"), float), float(task.noise_std)
     widest = np.abs(values).max() + 6 * std
     evidence = np.linspace(-widest, widest, 401)
     right = np.asarray(_right_of_evidence(jnp.asarray(evidence, float), task), float)

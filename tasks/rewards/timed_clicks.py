@@ -124,8 +124,7 @@ def optimal_clicks(task: ReactionTimeClicks) -> OptimalDecisions[ClickBounds]:
 
     - `task`: whose log ratio is a `Choice` of the same sizes to both sides, with the same time before the
         clicks in all trials, and a mean number of clicks on a side that is, with six standard deviations,
-        below 1,000. A response before the clicks must not pay
-        more than the best player that waits for them.
+        below 1,000. A response before the clicks must not pay more than the best player that waits for them.
     """
     from scipy.special import expit
 
