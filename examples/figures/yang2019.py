@@ -107,8 +107,9 @@ def draw_silhouettes(
     for number, found in enumerate(permuted):
         label = None if number else "rules permuted"
         ax.plot(found.n_clusters, found.silhouettes, color=COLORS["softplus"], lw=0.8, ls=":", label=label)
-    ax.set(xlabel="Number of clusters", ylabel="Silhouette", ylim=(0, None))
-    ax.legend(loc="lower right", ncols=2, handlelength=1.2, labelspacing=0.2, columnspacing=1.0)
+    room = 1.4  # of the highest value, for the legend
+    ax.set(xlabel="Number of clusters", ylabel="Silhouette", ylim=(0, room * ax.dataLim.ymax))
+    ax.legend(loc="upper right", handlelength=1.2, labelspacing=0.2)
 
 
 def draw_states(ax: Axes, states: Mapping[str, np.ndarray], square: Sequence[tuple[str, str]]) -> None:
