@@ -33,6 +33,7 @@ SCRIPTS = (
     "short_term_plasticity",
     "path_integration",
     "interval_timing",
+    "yang2019",
     "bandit_regret",
     "optimal_stopping",
     "reversal",

@@ -54,6 +54,7 @@ def test_lqr_reaching_runs_in_its_short_form(tmp_path):
         ("balanced_spectrum", 14, 5),
         ("fast_weights", 10, 10),
         ("policy_gradient_lqr", 14, 8),
+        ("yang2019", 11, 13),
     ],
 )
 def test_a_figure_passes_its_gates_and_its_controls_fail_theirs(name, n_gates, n_controls, tmp_path):
