@@ -12,7 +12,7 @@ context are three times as frequent, the norm of the gradient is clipped and not
 learning rate falls to zero in the second phase.
 
 For softplus units the learning rate begins at twice theirs; in the second phase weights decay, and activity
-has a small cost. Without the decay, the sum of three rule inputs did not stand for a fourth rule
+has a small cost. Without the decay, networks of two seeds did not do a rule by the sum of three others
 (`docs/paper_figures.md` has the numbers). For tanh units the rate falls in the first phase, too, and the
 weights of rule inputs begin four times as large: without both they did not learn which ring counts. A second
 phase that was stopped goes on where it was; the first starts over.
