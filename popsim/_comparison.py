@@ -14,24 +14,9 @@ from popsim._fingerprint import ARRAYS, PLAIN, code_of, fingerprint, is_instance
 from popsim._text_checks import printable
 from popsim.version import __version__
 
-MOST_PARTS = 500
 MOST_TOLD = 3
 LONGEST = 100
 PACKAGES = ("diffrax", "equinox", "jax")  # of which models have parts, as of popsim
-
-
-def part_texts(name: str, value: Any, most: int = MOST_PARTS) -> dict[str, str]:
-    """Return a text for each of the first parts of a value, by path, such as "task.loss.terms.0.weight".
-
-    Arrays of up to 4 numbers are written out; others give dtype, shape and digest, functions name and digest.
-
-    **Arguments:**
-
-    - `name`: the name of the value, with which paths begin.
-    - `value`: a PyTree, an optimizer, a function, or a combination of them.
-    - `most`: the largest number of parts.
-    """
-    return {path: _part_text(part) for path, part in itertools.islice(named_parts(name, value), most)}
 
 
 def _part_text(part: Any) -> str:
@@ -51,21 +36,6 @@ def _array_text(array: Any) -> str:
         numbers = ", ".join(map(str, np.ravel(np.asarray(array))))
         return f"[{numbers}]" if array.ndim else numbers
     return f"{array.dtype} {array.shape} {fingerprint(array)[:8]}"
-
-
-def describe_differences(name: str, then: Any, now: Mapping[str, str]) -> str:
-    """Return a message on the parts that differ, with both texts; empty if none does.
-
-    **Arguments:**
-
-    - `name`: the name of the value.
-    - `then`: earlier results of `part_texts` by name, as read from a file; anything else counts as empty.
-    - `now`: the current result for this value.
-    """
-    then = then.get(name) if isinstance(then, dict) else None
-    if not isinstance(then, dict) or not then:
-        return ""
-    return _message([path for path in {**now, **then} if then.get(path) != now.get(path)], then, now)
 
 
 def _message(different: list[str], then: Mapping[str, Any], now: Mapping[str, str]) -> str:

@@ -5,7 +5,6 @@ import dataclasses
 import functools
 import hashlib
 import inspect
-import sys
 import textwrap
 import types
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,6 +13,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from popsim._user_code import is_installed
 
 ARRAYS = (jax.Array, np.ndarray, np.generic)
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
@@ -279,14 +280,6 @@ def _functions_of_class(kind: type) -> list[types.FunctionType]:
             if inspect.isfunction(function) and not name.startswith("__init") and name not in OF_DATACLASSES:
                 functions.append(function)
     return functions
-
-
-def is_installed(module: str | None) -> bool:
-    """Return whether a module belongs to Python, a package or popsim, rather than to the user."""
-    module = module or ""
-    file = getattr(sys.modules.get(module), "__file__", None) or ""
-    package = module.partition(".")[0]
-    return package in {*sys.stdlib_module_names, "popsim"} - {"__main__"} or "site-packages" in file
 
 
 def _public_module(module: str) -> str:

@@ -50,15 +50,27 @@ def is_parameter(model: PyTree) -> PyTree[bool]:
 
         ```
     """
-    children, structure = jax.tree.flatten_with_path(model, is_leaf=lambda node: node is not model)
+    is_constant = declared_leaves(model, "constants")
+    return jax.tree.map(lambda leaf, constant: not constant and _can_be_learned(leaf), model, is_constant)
+
+
+def declared_leaves(tree: PyTree, attribute: Literal["constants", "data_fields"]) -> PyTree[bool]:
+    """Return, for each leaf, whether an enclosing module names the field with it in one of its attributes.
+
+    **Arguments:**
+
+    - `tree`: a model, a task, or another PyTree.
+    - `attribute`: an attribute or a property: names of fields, or "all".
+    """
+    children, structure = jax.tree.flatten_with_path(tree, is_leaf=lambda node: node is not tree)
     if any(path == () for path, _ in children):
-        return _can_be_learned(model)
-    constant = _constant_fields(model) if isinstance(model, eqx.Module) else frozenset()
+        return False
+    declared = _declared_fields(tree, attribute) if isinstance(tree, eqx.Module) else frozenset()
 
     def of_child(path: Any, child: PyTree) -> PyTree[bool]:
-        if getattr(path[0], "name", None) in constant:
-            return jax.tree.map(lambda _: False, child)
-        return is_parameter(child)
+        if getattr(path[0], "name", None) in declared:
+            return jax.tree.map(lambda _: True, child)
+        return declared_leaves(child, attribute)
 
     return jax.tree.unflatten(structure, [of_child(*child) for child in children])
 
@@ -115,19 +127,19 @@ def _can_be_learned(leaf: Any) -> bool:
     return eqx.is_inexact_array(leaf)
 
 
-def _constant_fields(module: eqx.Module) -> frozenset[str]:
-    """Return the names of the fields that a module declares as constants."""
+def _declared_fields(module: eqx.Module, attribute: str) -> frozenset[str]:
+    """Return the names of the fields that a module names in one of its attributes."""
     fields = [field.name for field in dataclasses.fields(module)]
-    if not hasattr(type(module), "constants") and "constants" not in fields:
+    if not hasattr(type(module), attribute) and attribute not in fields:
         return frozenset()
-    names: Any = module.constants  # pyright: ignore[reportAttributeAccessIssue]
+    names: Any = getattr(module, attribute)
     if isinstance(names, str) and names == "all":
         return frozenset(fields)
     if not isinstance(names, COLLECTIONS) or not all(isinstance(n, str) and n in fields for n in names):
         raise ValueError(
-            f"`constants` of {type(module).__name__} must be 'all', or some of the names of its fields, "
+            f"`{attribute}` of {type(module).__name__} must be 'all', or some of the names of its fields, "
             f"{fields}, got {names!r}. If it means something else there, give it another name: popsim reads "
-            "`constants` of all modules of a model."
+            f"`{attribute}` of all modules of a model or task."
         )
     return frozenset(names)
 

@@ -18,6 +18,7 @@ import jax
 from jaxtyping import Array, PyTree
 
 from popsim._compiled.choice import is_plain_jax
+from popsim._compiled.program_texts import start_waiting
 
 MOST_PROGRAMS = 16  # of one function
 # Flags with which JAX does more than run a program: it runs Python again, or passes constants apart.
@@ -155,6 +156,7 @@ class Programs:
         key = (hashlib.sha256(text.encode()).digest(), lowered.in_tree, _array_kinds(kinds))
         executable = self._executables.get(key)
         if executable is None:
+            start_waiting()
             executable = self._executables[key] = _Executable(lowered.compile(self._options))
         return _Program(executable, *results[0])
 

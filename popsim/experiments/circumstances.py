@@ -10,16 +10,20 @@ import jax
 
 from popsim._compiled import ENGINE, PLAIN_JAX, current_engine, plain_jax
 from popsim._numeric_flags import different_flags, missing_flags, numeric_flags
+from popsim._user_code import code_digest, definitions, digests_of, users_modules
 from popsim.experiments.experiment import AbstractExperiment
+from popsim.experiments.registry import described_modules
 from popsim.store.files import CorruptDataError, MismatchError
 from popsim.store.run_folder import DescribedRun
 from popsim.version import __version__
 
 __all__ = [
+    "CODE",
     "FLAGS",
     "Devices",
     "check_flags",
     "circumstances",
+    "code_of_experiment",
     "engine_of_run",
     "write_engine",
     "write_resumption",
@@ -27,6 +31,7 @@ __all__ = [
 
 Devices = Sequence[jax.Device]  # pyright: ignore[reportInvalidTypeForm]
 FLAGS = "jax_flags"  # in run.json and sweep.json: those that change numbers
+CODE = "code"  # in run.json: a digest of the user's modules
 
 
 def circumstances(devices: Devices | None, experiment: AbstractExperiment) -> dict[str, Any]:
@@ -39,7 +44,15 @@ def circumstances(devices: Devices | None, experiment: AbstractExperiment) -> di
         "device_kind": (devices or jax.devices())[0].device_kind,
         "engine": current_engine(),
         FLAGS: numeric_flags(),
+        CODE: code_digest(code_of_experiment(experiment)),
     }
+
+
+def code_of_experiment(experiment: AbstractExperiment) -> dict[str, str]:
+    """Return the digests of what the user's modules define that make an experiment known, by name."""
+    modules = described_modules(experiment)
+    names = [modules["module"], *modules.get("network_modules", ())]
+    return digests_of(definitions(users_modules(names)))
 
 
 def check_flags(described: Mapping[str, Any], source: Path) -> list[str]:

@@ -12,9 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
 from popsim._checks import WholeNumber, warn_caller
-from popsim._comparison import describe_differences, part_texts
-from popsim._fingerprint import fingerprint
 from popsim._html import show_or_print
+from popsim._named_values import named_values
 from popsim.ensemble import make_ensemble
 from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble
 from popsim.experiments._run_html import dataset_html, info_html
@@ -30,7 +29,12 @@ from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import RunParts, read_parts, read_summary
 from popsim.task import AbstractTask, check_task
 from popsim.training import open_history
-from popsim.training.history.configuration import model_structure
+from popsim.training.history.computation import (
+    Computation,
+    compare_computations,
+    different_settings,
+    task_computation,
+)
 from popsim.training.history.history import TRAINABLES
 from popsim.training.history.history_on_disk import PREFIXES
 from popsim.training.steps.member_step import trials_of_batch
@@ -153,6 +157,31 @@ class _Opened:
         """
         return with_named_arrays(MODEL, self._template, self._checkpoint.arrays)
 
+    @functools.cached_property
+    def _changes(self) -> str:
+        """What the task and the model compute now, but did not in the training; empty if nothing."""
+        raise NotImplementedError
+
+    def _changes_of(self, task: AbstractTask, n_members: int | None) -> str:
+        then = self._checkpoint.details.get("computation")
+        if then is None:  # of a format that is only read
+            return ""
+        now = task_computation(task, self._template, n_members=n_members)
+        if different := different_settings(then, now):
+            return different
+        shapes = {name: jax.ShapeDtypeStruct(array.shape, array.dtype) for name, array in now.arrays.items()}
+        # Of whichever is the last by now: these arrays are the same in all of a training.
+        checkpoint = self.parts.open_checkpoints().restore(lambda _: shapes, subset=True)
+        found = compare_computations(then, now, checkpoint.arrays if checkpoint else {})
+        return "; ".join(found.refused + found.unknown)
+
+    def _warn_if_changed(self) -> None:
+        if self._changes:
+            warn_caller(
+                f"`task` and model must be those trained in {self.folder.path}, got others "
+                f"({self._changes}): results are not those of the training."
+            )
+
     @property
     def n_batches_trained(self) -> int:
         """The number of batches after which `ensemble` was saved."""
@@ -231,6 +260,10 @@ class Run(_Opened):
         return eqx.filter_eval_shape(self.experiment.build_ensemble)
 
     @functools.cached_property
+    def _changes(self) -> str:
+        return self._changes_of(self.task, self.experiment.n_members)
+
+    @functools.cached_property
     def summary(self) -> dict[str, Any]:
         """The metrics, in SI units; raises `ValueError` if the run is not finished."""
         if not self.is_finished:
@@ -287,6 +320,7 @@ class Run(_Opened):
         ensemble = self.ensemble if ensemble is None else ensemble
         key = self.experiment.key("evaluation") if key is None else key
         ids = self.experiment.members.ids
+        self._warn_if_changed()
         return evaluate_ensemble(ensemble, self.task, trials=trials, member_ids=ids, key=key)
 
 
@@ -320,31 +354,31 @@ class ScriptRun(_Opened):
 
     @functools.cached_property
     def _checkpoint(self) -> Checkpoint:
-        arguments = {"task": ("task", self.task), "build": ("model", model_structure(self._template))}
-        different: dict[str, str] = {}
+        now = Computation(settings=named_values("model", self._template))
+        different = ""
 
         def compare(details: dict[str, Any]) -> None:
-            different.clear()
-            for argument, (name, value) in arguments.items():
-                if fingerprint(value) != details["configuration"][name]:
-                    now = part_texts(name, value)
-                    different[argument] = describe_differences(name, details.get("parts"), now)
+            nonlocal different
+            then = details.get("computation")
+            different = "" if then is None else different_settings(then, now)
 
         try:
-            checkpoint = self._restore(compare)
+            return self._restore(compare)
         except MismatchError as error:
-            if not (difference := different.get("build")):
+            if not different:
                 raise
-            raise MismatchError(f"{self._require('build')}, got another: {difference}.") from error
-        for argument, difference in different.items():
-            warn_caller(
-                f"{self._require(argument)}, got another{difference and f' ({difference})'}: its results "
-                "are not those of the training."
-            )
-        return checkpoint
+            raise MismatchError(
+                f"`build` must give what was trained in {self.folder.path}, got another: {different}."
+            ) from error
 
-    def _require(self, argument: str) -> str:
-        return f"`{argument}` must give what was trained in {self.folder.path}"
+    @functools.cached_property
+    def _changes(self) -> str:
+        return self._changes_of(self.task, self._n_members)
+
+    @functools.cached_property
+    def ensemble(self) -> Any:
+        self._warn_if_changed()
+        return super().ensemble
 
     def _initial(self) -> Any:
         raise ValueError(

@@ -47,7 +47,7 @@ def check_run_id(stored_id: Any, expected: str | None, place: Path | str) -> Non
 
 
 class FolderLockedError(ValueError):
-    """Another process holds the lock of a folder."""
+    """Another process, or another thread of this one, holds the lock of a folder."""
 
 
 LOCK = "run.lock"
@@ -65,7 +65,7 @@ _HOW_TO_LOCK = (
 
 @contextlib.contextmanager
 def lock_folder(path: Path, *, without_lock: bool = False) -> Iterator[None]:
-    """Hold the lock of a folder: `with lock_folder(path): ...`. Reentrant within a process.
+    """Hold the lock of a folder: `with lock_folder(path): ...`. Reentrant within a thread.
 
     The operating system releases it when the process ends for any reason. `run.lock.json` names the holder.
     A file whose existence is the lock would outlive a killed process, so it is no substitute.
@@ -75,9 +75,9 @@ def lock_folder(path: Path, *, without_lock: bool = False) -> Iterator[None]:
     - `path`: the folder; it must exist.
     - `without_lock`: whether to continue without a lock on a disk that has none.
 
-    **Raises:** `FolderLockedError` naming the folder if another process holds the lock; `ValueError` if it is
-    missing, cannot be written, or is on a disk without locks; `CorruptDataError` if `run.lock` is not a plain
-    file.
+    **Raises:** `FolderLockedError` naming the folder if another process or thread holds the lock;
+    `ValueError` if it is missing, cannot be written, or is on a disk without locks; `CorruptDataError` if
+    `run.lock` is not a plain file.
     """
     import filelock
 
@@ -86,9 +86,9 @@ def lock_folder(path: Path, *, without_lock: bool = False) -> Iterator[None]:
     if not folder.is_dir():
         raise ValueError(f"`path` must be a folder, got {path}: there is none.")
     lock = filelock.FileLock(
-        folder / LOCK, timeout=0, thread_local=False, is_singleton=True, fallback_to_soft=False
+        folder / LOCK, timeout=0, thread_local=True, is_singleton=True, fallback_to_soft=False
     )
-    # Reentrant: an inner `with` of the same process must not remove the note of the holder on leaving.
+    # Reentrant: an inner `with` of the same thread must not remove the note of the holder on leaving.
     is_first = not lock.is_locked
     # On a disk without locks, opening leaves an empty file, which is removed if this call made it.
     is_new = not os.path.lexists(folder / LOCK)
@@ -97,7 +97,10 @@ def lock_folder(path: Path, *, without_lock: bool = False) -> Iterator[None]:
     try:
         lock.acquire(timeout=SECONDS_TO_LOCK, poll_interval=SECONDS_TO_LOCK / 5)  # others may just look at it
     except filelock.Timeout:
-        raise FolderLockedError(f"`path` must be free, got {path}: {_holder(folder)} holds it.") from None
+        holder = _holder(folder)
+        if holder == f"process {os.getpid()} on {socket.gethostname()!r}":
+            holder = "another thread of this process"
+        raise FolderLockedError(f"`path` must be free, got {path}: {holder} holds it.") from None
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise ValueError(f"`path` must be a folder that can be written, got {path}: {error}") from None

@@ -27,8 +27,10 @@ from popsim.store.plain_folder import FolderPart, PlainFolder, description_or_em
 __all__ = ["DescribedRun", "RunFolder"]
 
 CONFIG_DIGEST = "config_sha256"  # in run.json: of run.yaml
-FORMAT = 6
-READ_ONLY_FORMATS = (5,)  # their durations were rounded one by one, so some trials had other steps
+FORMAT = 7
+# In those of 5 durations were rounded one by one, so some trials had other steps; 6 does not say what a
+# training step computes.
+READ_ONLY_FORMATS = (5, 6)
 DESCRIPTION = SealedFormat(FORMAT, READ_ONLY_FORMATS)
 """The format of `run.json` and of `training.json`."""
 

@@ -1,17 +1,21 @@
 """The folder of a sweep: its layout, and its description."""
 
+import contextlib
 import dataclasses
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from popsim._text_checks import check_path
+from popsim._user_code import code_digest, different_names
+from popsim.experiments.circumstances import CODE
 from popsim.experiments.registry import describe_experiment
 from popsim.store import CorruptDataError, RunFolder
-from popsim.store.files import check_is_folder
+from popsim.store.files import check_is_folder, saving
 from popsim.store.identity import lock_holder
-from popsim.store.json_files import SealedFormat
+from popsim.store.json_files import SealedFormat, read_json, write_json
 from popsim.store.plain_folder import FolderPart, PlainFolder
 from popsim.sweeps.sweep import Sweep
 from popsim.sweeps.user_modules import named_modules
@@ -53,6 +57,8 @@ class SweepFolder(PlainFolder):
     - `selections/NUMBER/`: what the cells of a population offered one another, see `SharedPopulation`,
         by the number of the first of them;
     - `index.safetensors`: the state and the results of all cells, made again from them when it is missing;
+    - `code/`: a file for each state of the user's modules with which a cell began: digests of what they
+        define;
     - `logs/`: what the jobs of SLURM print;
     - `figures/`: of the report.
 
@@ -65,6 +71,7 @@ class SweepFolder(PlainFolder):
     index = FolderPart("index.safetensors")
     failures = FolderPart("failures", is_folder=True)
     all_selections = FolderPart("selections", is_folder=True)
+    codes = FolderPart("code", is_folder=True)
     logs = FolderPart("logs", is_folder=True)
     figures = FolderPart("figures", is_folder=True)
 
@@ -93,6 +100,30 @@ class SweepFolder(PlainFolder):
     def failure(self, number: int) -> Path:
         """Return the file that says why a cell failed."""
         return self.failures / f"{number:06d}.json"
+
+    def note_code(self, code: Mapping[str, str]) -> list[str]:
+        """Note the user's code with which a cell begins, and return what differs from that of others."""
+        digest = code_digest(code)
+        if not digest:
+            return []
+        with saving(self.path):
+            self.codes.mkdir(exist_ok=True)
+        path = self.codes / f"{digest}.json"
+        if not path.exists():
+            write_json(path, code)
+        others = [read_json(other) for other in sorted(self.codes.glob("*.json")) if other != path]
+        return different_names(others[0], code) if others else []
+
+    def cells_by_code(self, n_cells: int) -> dict[str, list[int]]:
+        """Return the cells by the digest of the user's code that they began with; empty if that is one."""
+        if len([*self.codes.glob("*.json")]) < 2:
+            return {}
+        cells: dict[str, list[int]] = {}
+        for number in range(n_cells):
+            with contextlib.suppress(ValueError, OSError):
+                digest = read_json(self.cell(number).description).get(CODE)
+                cells.setdefault(str(digest), []).append(number)
+        return cells if len(cells) > 1 else {}
 
     def selections(self, population: range) -> Path:
         """Return the folder in which the cells of a population select among one another."""

@@ -175,6 +175,10 @@ class OpenedSweep:
         metrics = metric_columns(sorted(set(self.index.members) - set(columns)))
         for column, stored in metrics.items():
             columns[column] = self.index.members[stored][self._members]
+        if by_code := self.folder.cells_by_code(self.sweep.n_cells):
+            warn_caller(f"cells of {self.folder.path} were trained by different code, see the column `code`.")
+            codes = {number: code for code, numbers in by_code.items() for number in numbers}
+            columns["code"] = [codes.get(number, "") for number in cell.tolist()]
         table = pandas.DataFrame(columns).rename_axis("member")
         table.attrs["titles"] = {column: metric_title(stored) for column, stored in metrics.items()}
         return table

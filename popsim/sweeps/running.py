@@ -15,7 +15,7 @@ from popsim._checks import as_parts, warn_caller
 from popsim._plain_values import plain_value
 from popsim._text_checks import as_path, count_text, one_line
 from popsim.experiments import Run, RunStopped, run_or_resume
-from popsim.experiments.circumstances import Devices, check_flags
+from popsim.experiments.circumstances import Devices, check_flags, code_of_experiment
 from popsim.experiments.run_experiment import finish_run
 from popsim.experiments.run_options import RunOptions
 from popsim.store import RunFolder, SaveError, lock_folder, write_json
@@ -78,7 +78,7 @@ def run_cell(
     described.check_trainable()
     cell.folder.check_plain()
     run = cell.read() if cell.folder.is_started else None  # before its folder is made, or locked
-    _warn_of_changes(described, begins=run is None)
+    _warn_of_changes(described, cell.number, begins=run is None)
     if keeps_devices and devices is not None and run is not None:
         devices = devices[: run.entry("devices", int)]
     sweep = described.sweep
@@ -104,8 +104,8 @@ def run_cell(
     return finished
 
 
-def _warn_of_changes(described: DescribedSweep, *, begins: bool) -> None:
-    """Warn if a cell may be trained under other flags, or begins with another popsim, than others were.
+def _warn_of_changes(described: DescribedSweep, number: int, *, begins: bool) -> None:
+    """Warn if a cell may be trained under other flags, or begins with other code, than others were.
 
     **Raises:** `MismatchError` if the flags of JAX are others.
     """
@@ -114,6 +114,15 @@ def _warn_of_changes(described: DescribedSweep, *, begins: bool) -> None:
         warn_caller(
             f"{source} does not tell the {', '.join(unknown)} of JAX: cells trained under others have other "
             "numbers."
+        )
+    code = code_of_experiment(described.cell(number).experiment)
+    if begins and (different := described.folder.note_code(code)):
+        names = ", ".join(f"`{name}`" for name in different[:5]) + (
+            " and others" if len(different) > 5 else ""
+        )
+        warn_caller(
+            f"cells of the sweep {source.parent} were trained by other code than this one: {names} differ. "
+            "Their results are of two experiments."
         )
     if begins and (made_by := described.content.get("popsim")) != __version__:
         warn_caller(f"the sweep {source.parent} was made by popsim {made_by}, this is {__version__}.")

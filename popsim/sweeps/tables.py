@@ -92,7 +92,13 @@ def overview(folder: SweepFolder, described: Mapping[str, Any], counts: Mapping[
         ("seeds", f"{first} to {end - 1}"),
         ("cells", ", ".join(f"{n} {state}" for state, n in counts.items() if n)),
     ]
-    return align(rows)
+    codes = folder.cells_by_code(sum(counts.values()))
+    rows += [
+        ("code", f"{count_text(len(numbers), 'cell')} from {numbers[0]} by code {code}")
+        for code, numbers in codes.items()
+    ]
+    warning = ["cells were trained by different code of yours: they are not one experiment"] if codes else []
+    return [*align(rows), *warning]
 
 
 def damaged_text(folder: SweepFolder, damaged: Sequence[int]) -> str:

@@ -12,7 +12,7 @@ from jax.typing import DTypeLike
 from jaxtyping import PRNGKeyArray, PyTree
 
 from popsim._checks import names_arguments
-from popsim._compiled import to_numpy
+from popsim._compiled import start_while_compiling, to_numpy
 from popsim.ensemble import Members
 from popsim.task import AbstractTask
 from popsim.training.history.history import TRAINABLES, HistoryRecorder, RowsInMemory, TaskTrainerHistory
@@ -133,7 +133,8 @@ def train(plan: TrainingPlan) -> tuple[Any, TaskTrainerHistory]:
         state = plan.layout.spread_state(jax.tree.map(_donatable_copy, state))
         loops = plan.loops(plan.member_batch_size if store is None else store.member_batch_size)
         start = TrainingStart(int(state.step), training.n_batches, plan.count, plan.n_trained)
-        state = HostLoop(plan, loops, observers).run(state, start, start_time)
+        with start_while_compiling(*(() if store is None else store.computation.made_while_compiling)):
+            state = HostLoop(plan, loops, observers).run(state, start, start_time)
         model = plan.layout.gather(state.model)
         return model, recorder.history(
             trials_like=plan.first_trials,

@@ -82,6 +82,7 @@ class StoredTrials(AbstractTask):
     train: Int[Array, " train"]
     validation: Int[Array, " validation"]
     loss: Loss
+    data_fields = ("inputs", "targets", "conditions", "recordings", "timeline", "train", "validation")
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ def contents(folder):
 def refused_in_one_line(folder):
     before = contents(folder)
     with pytest.raises(
-        MismatchError, match=r"must have format 6 to be resumed, got 5.*train anew"
+        MismatchError, match=r"must have format 7 to be resumed, got 5.*train anew"
     ) as refusal:
         yield
     assert "\n" not in str(refusal.value)

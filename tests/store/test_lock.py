@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from swept_runs import Swept
 
 from popsim.cli import main
 from popsim.experiments import RunStopped, run_experiment
-from popsim.store.identity import HOLDER, LOCK, lock_folder, lock_holder
+from popsim.store.identity import HOLDER, LOCK, FolderLockedError, lock_folder, lock_holder
 
 
 @pytest.fixture(scope="module")
@@ -36,16 +36,14 @@ def test_the_holder_is_written_and_goes(tmp_path):
         pass
 
 
-def test_the_same_process_may_lock_again(tmp_path, process, monkeypatch):
+def test_the_same_thread_may_lock_again_and_another_may_not(tmp_path, process, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with lock_folder(tmp_path):
         with lock_folder(Path(".")):
             pass
-        errors = []
-        thread = threading.Thread(target=lambda: errors.append(_locks(tmp_path)))
-        thread.start()
-        thread.join()
-        assert errors == [True] and (tmp_path / HOLDER).exists()
+        with ThreadPoolExecutor(1) as thread, pytest.raises(FolderLockedError, match="another thread of"):
+            thread.submit(_locks, tmp_path).result()
+        assert (tmp_path / HOLDER).exists()
         assert process.run(job="lock", path=tmp_path)["error"] == "FolderLockedError"
     assert "error" not in process.run(job="lock", path=tmp_path)
 

@@ -1,5 +1,6 @@
 """A training that stops and goes on is a training that never stopped, bit for bit."""
 
+import importlib.metadata
 import itertools
 import json
 import os
@@ -19,6 +20,7 @@ from short_form import mostly_in_full
 from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, network, train
 
 import popsim
+from popsim._compiled import program_text
 from popsim.store import Checkpoints, CorruptDataError, GrowingArrays, MismatchError, RunFolder, SaveError
 from popsim.store.run_folder import DescribedRun
 from popsim.training import TaskTrainer, adam, open_history, rules
@@ -387,11 +389,9 @@ def test_the_training_of_a_script_is_opened_with_its_task_and_model(tmp_path, as
         match="`build` must give what was trained .*recurrent_weights`, .*5.* then and .*6.* now",
     ):
         other.ensemble  # noqa: B018
-    with pytest.warns(
-        UserWarning, match="`build` must give what was trained .*`model.network.nonlinearity`, "
-    ):
+    with pytest.warns(UserWarning, match="must be those trained .*`model.network.nonlinearity`, "):
         popsim.open_run(tmp_path, task=RunningSum(), build=build_rectified).ensemble  # noqa: B018
-    with pytest.warns(UserWarning, match="`task` .*`task.scale`, 1.0 then and 2.0 now"):
+    with pytest.warns(UserWarning, match="must be those trained .*`task.scale`, 1 then and 2 now"):
         popsim.open_run(tmp_path, task=RunningSum(scale=jnp.asarray(2.0)), build=build).evaluate(key=KEY)
     with pytest.raises(ValueError, match="`task` must be a task"):
         popsim.open_run(tmp_path, task=RunningSum, build=build)
@@ -450,13 +450,13 @@ def with_other(name):
             {"optimizer": adam(2e-2, clip_norm=1.0)},
             "`optimizer.learning_rate`, 0.01 then and 0.02 now",
         ),
-        "another optimizer": ({}, {"optimizer": popsim.training.sgd(1e-2)}, "`optimizer`"),
+        "another optimizer": ({}, {"optimizer": popsim.training.sgd(1e-2)}, "`optimizer."),
         "batch_size": ({"batch_size": 8}, {}, "`batch_size`, 4 then and 8 now"),
         "key": ({"key": jax.random.key(4)}, {}, "`key`"),
         "other first weights": (
             {"ensemble": popsim.make_ensemble(build, 2, key=jax.random.key(9))},
             {},
-            "first numbers of model",
+            "the numbers of `initial model.network",
         ),
         "trainables_dtype": ({"trainables_dtype": "float16"}, {}, "`trainables_dtype`"),
         "validation_metrics": ({}, {"validation_metrics": largest_output}, "`validation_metrics`"),
@@ -464,23 +464,23 @@ def with_other(name):
         "task": (
             {"task": RunningSum(scale=jnp.asarray(2.0))},
             {},
-            "`task.scale`, 1.0 then and 2.0 now",
+            "`task.scale`, 1 then and 2 now",
         ),
         "loss weight": ({"task": RunningSum(loss=2.0 * RunningSum().loss.terms[0])}, {}, "`task.loss."),
-        "where_train": ({"where_train": lambda m: m.network.readout}, {}, "`where_train`"),
+        "where_train": ({"where_train": lambda m: m.network.readout}, {}, "`where_train."),
         "size": (
             {"ensemble": popsim.make_ensemble(lambda key: build(key, n_units=6), 2, key=KEY)},
             {},
             "`model.network.recurrent_weights`, float32 (2, 5, 5) then and float32 (2, 6, 6) now",
         ),
         "ensemble_random_trials": ({"ensemble_random_trials": False}, {}, "`ensemble_random_trials`"),
-        "model_update_funcs": ({}, {"model_update_funcs": (RULE,)}, "`model_update_funcs`"),
+        "model_update_funcs": ({}, {"model_update_funcs": (RULE,)}, "`model_update_funcs."),
         "loss_update_func": ({}, {"loss_update_func": reweighted}, "`loss_update_func`"),
         "reset_opt_state_at": ({"reset_opt_state_at": [1]}, {}, "`reset_opt_state_at`"),
         "post_step_fns": (
             {},
             {"post_step_fns": [popsim.training.constraints.NonNegativity(lambda m: m.network.bias)]},
-            "`post_step_fns`",
+            "`post_step_fns.",
         ),
     }
     return other if name is None else other[name]
@@ -498,16 +498,18 @@ def test_a_checkpoint_of_another_training_is_refused_by_name(name, stopped_folde
     assert named in str(refused.value) and str(stopped_folder) in str(refused.value)
 
 
-def test_other_code_is_told_by_name(stopped_folder, tmp_path, monkeypatch):
-    """Versions and the text of functions may be others; what they are made of may not."""
-    monkeypatch.setattr(jax, "__version__", "0.9.0")
-    monkeypatch.setattr("popsim.training.history.configuration.__version__", "0.0.9")
+def test_other_versions_are_told_by_name(stopped_folder, tmp_path, monkeypatch):
+    """Versions and what another version computes may differ; settings may not."""
+    history, true = "popsim.training.history", importlib.metadata.version
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "0.9.0" if name == "jax" else true(name))
+    monkeypatch.setattr(f"{history}.computation.__version__", "0.0.9")
     monkeypatch.setattr("platform.python_version_tuple", lambda: ("3", "99", "1"))
-    monkeypatch.setattr("popsim._fingerprint._source", lambda function: "other")
+    another_text = program_text(jnp.sin, 1.0)
+    monkeypatch.setattr(f"{history}.training_computation.program_text", lambda *_: another_text)
     folder = shutil.copytree(stopped_folder, tmp_path / "copy")
     with pytest.warns(UserWarning, match="with other code than it began with") as told:
         model, _ = train(6, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=folder), restore_checkpoint=True)
-    named = ("`jax`, ", "then and 0.9.0 now", "0.0.9 now", "`python`", "3.99 now", "`source of optimizer`")
+    named = ("`jax`, ", "then and 0.9.0 now", "0.0.9 now", "`python`", "3.99 now")
     assert all(name in str(told[0].message) for name in named)
     assert_same(model, train(6)[0])
     with pytest.raises(MismatchError, match="`optimizer.learning_rate`, 0.01 then and 0.02 now"):

@@ -17,6 +17,7 @@ from popsim._checks import warn_caller
 from popsim._numeric_flags import missing_flags
 from popsim.loss import LossValues
 from popsim.store import (
+    Checkpoint,
     Checkpoints,
     GrowingArrays,
     MismatchError,
@@ -31,9 +32,10 @@ from popsim.store.files import saving
 from popsim.store.identity import RUN_ID, new_run_id
 from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import RunParts, check_parts
-from popsim.training.history.configuration import Configuration, differences
+from popsim.training.history.computation import compare_computations, different_settings
 from popsim.training.history.history import BATCH, TRAINABLES, TRIALS, VALIDATION, update_axis
 from popsim.training.history.history_on_disk import RowsOnDisk, member_axis, member_labels
+from popsim.training.history.training_computation import TrainingComputation
 from popsim.training.loop.training_plan import TrainingPlan
 from popsim.training.observers import LogEntry
 from popsim.training.steps.train_state import TrainState, named_state, with_named_state
@@ -52,7 +54,7 @@ class TrainingStore:
     **Arguments:**
 
     - `described`: the folder, with the id of the run.
-    - `configuration`: the configuration of the training.
+    - `computation`: what the training computes.
     - `seconds`: the time between checkpoints.
     - `n_kept`: the number of checkpoints kept.
     - `like`, `by_member`: see `RowsOnDisk`.
@@ -62,7 +64,7 @@ class TrainingStore:
     def __init__(
         self,
         described: DescribedRun,
-        configuration: Configuration,
+        computation: TrainingComputation,
         *,
         seconds: float,
         n_kept: int,
@@ -73,9 +75,9 @@ class TrainingStore:
     ):
         self.folder = folder = described.folder
         self.seconds_before = 0.0
-        self.member_batch_size = configuration.plan.member_batch_size
+        self.member_batch_size = computation.plan.member_batch_size
         self._described, self._parts = described, RunParts(folder, described.run_id)
-        self._configuration = configuration
+        self.computation = computation
         self._seconds = seconds
         self._checkpoints = Checkpoints(folder.checkpoints, n_kept=n_kept, run_id=described.run_id)
         self._like, self._by_member = like, by_member
@@ -105,7 +107,8 @@ class TrainingStore:
         if checkpoint is None:
             self._start_over()
             return state
-        if checkpoint.step > (n_batches := self._configuration.plan.training.n_batches):
+        self._compare(checkpoint)
+        if checkpoint.step > (n_batches := self.computation.plan.training.n_batches):
             raise ValueError(
                 f"`n_batches` must be at least the {checkpoint.step} that were made already, got {n_batches}."
             )
@@ -120,7 +123,7 @@ class TrainingStore:
         keep_json_lines(self.folder.log, lambda line: line["batch"] < checkpoint.step)
         self._use(arrays)
         self.seconds_before = checkpoint.details["seconds"]
-        plan = self._configuration.plan
+        plan = self.computation.plan
         is_same_platform = checkpoint.details.get("platform") == plan.layout.platform
         if plan.trainer.member_batch_size is None and is_same_platform:  # as before, to the last bit
             self.member_batch_size = checkpoint.details["member_batch_size"]
@@ -128,30 +131,34 @@ class TrainingStore:
         return with_named_state(state, checkpoint.arrays)
 
     def _forms(self, details: dict[str, Any], state: TrainState) -> Mapping[str, jax.ShapeDtypeStruct]:
-        different = differences(
-            details["configuration"],
-            self._configuration.up_to(details["step"]),
-            details.get("parts"),
-            self._configuration.parts,
-        )
-        if different:
-            raise MismatchError(
-                f"the checkpoint after batch {details['step'] - 1} in {self.folder.path} must be of this "
-                f"training, got another one: they differ in {'; '.join(different)}."
-            )
-        if unknown := missing_flags(details["configuration"]):
+        now = self.computation.up_to(details["step"])
+        if different := different_settings(details["computation"], now):  # also in names and shapes of arrays
+            self._refuse(details["step"], different)
+        arrays = {**now.arrays, **named_state(state)}
+        return {name: jax.ShapeDtypeStruct(array.shape, array.dtype) for name, array in arrays.items()}
+
+    def _compare(self, checkpoint: Checkpoint) -> None:
+        """**Raises:** `MismatchError` naming what differs, unless a checkpoint is of this training."""
+        then = checkpoint.details["computation"]
+        found = compare_computations(then, self.computation.up_to(checkpoint.step), checkpoint.arrays)
+        if found.refused:
+            self._refuse(checkpoint.step, "; ".join(found.refused))
+        if unknown := missing_flags(then["settings"]):
             warn_caller(
                 f"the training in {self.folder.path} does not say under which {', '.join(unknown)} of JAX it "
                 "began: it continues under the present ones, which may change its numbers."
             )
-        if changes := differences(details["made_by"], self._configuration.made_by):
+        if changes := [text for text in (found.versions, *found.unknown) if text]:
             warn_caller(
-                f"the training in {self.folder.path} continues after batch {details['step'] - 1} with other "
+                f"the training in {self.folder.path} continues after batch {checkpoint.step - 1} with other "
                 f"code than it began with, which may change its numbers: {'; '.join(changes)}."
             )
-        return {
-            name: jax.ShapeDtypeStruct(array.shape, array.dtype) for name, array in named_state(state).items()
-        }
+
+    def _refuse(self, step: int, different: str) -> None:
+        raise MismatchError(
+            f"the checkpoint after batch {step - 1} in {self.folder.path} must be of this training, got "
+            f"another one: they differ in {different}."
+        )
 
     def _start_over(self) -> None:
         """Create an empty history, and remove the remains of an interrupted start."""
@@ -210,19 +217,18 @@ class TrainingStore:
         self.rows.commit(
             n_rows, **{name: np.asarray(batches).tolist() for name, batches in end_batches.items()}
         )
+        computation = self.computation.up_to(step)
         details = {
             "step": step,
-            "configuration": self._configuration.up_to(step),
-            "made_by": self._configuration.made_by,
-            "parts": self._configuration.parts,
+            "computation": computation.as_json(),
             "history": n_rows,
             # The log may be ahead of the state that is saved.
             "n_log_lines": bisect.bisect_left(self._logged, step),
             "seconds": seconds,
             "member_batch_size": self.member_batch_size,
-            "platform": self._configuration.plan.layout.platform,
+            "platform": self.computation.plan.layout.platform,
         }
-        self._checkpoints.save(step, named_state(state), details)
+        self._checkpoints.save(step, {**computation.arrays, **named_state(state)}, details)
         self._saved_at = time.monotonic()
         parts = {"history": details["history"], "n_log_lines": details["n_log_lines"]}
         # Only noted: `training.json` lists what must exist, and the checkpoint is still being written.
@@ -291,7 +297,7 @@ def open_training_store(plan: TrainingPlan) -> Iterator[TrainingStore]:
             RunParts(folder, run_id, of_experiment=has_run).write()
         store = TrainingStore(
             DescribedRun.read(folder),
-            Configuration(plan),
+            TrainingComputation(plan),
             seconds=trainer.checkpoint_seconds,
             n_kept=trainer.n_checkpoints,
             like={

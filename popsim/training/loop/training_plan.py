@@ -96,6 +96,10 @@ class TrainingPlan:
         """The size of what the optimizer trains of one member, in some phase."""
         return sum(leaf.size for leaf in jax.tree.leaves(self.state.params)) // (self.count or 1)
 
+    def first_member(self) -> tuple[MemberStep, TrainState]:
+        """Return the step and the state of one member, the state of an ensemble as shapes."""
+        return _first_member(self.step, self.state, self.training.ensembled)
+
     def trials_of(self, batch: int, hyperparameters: PyTree = None) -> Trial:
         """Return the trials of a batch; `hyperparameters` are those at present, None for those given."""
         task = self.training.task

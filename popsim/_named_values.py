@@ -1,0 +1,134 @@
+"""The settings and the structure of a value by name, as texts that can be compared and shown."""
+
+import dataclasses
+import functools
+import hashlib
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from popsim._text_checks import printable
+
+ARRAYS = (jax.Array, np.ndarray, np.generic, jax.ShapeDtypeStruct)
+PLAIN = (type(None), bool, int, float, complex, str, bytes)
+MOST_VALUES = 5000
+MOST_TOLD = 3
+LONGEST = 100
+DEEPEST = 32
+
+
+def named_values(name: str, value: Any) -> dict[str, str]:
+    """Return the kind or the value of each part of a value, by path, such as "task.duration": "0.5".
+
+    Fields, items of containers and attributes are parts. Numbers and texts are written out, functions and
+    classes count by their names, arrays by dtype and shape; arrays in static fields by their digest, too.
+
+    **Arguments:**
+
+    - `name`: the name of the value, with which paths begin.
+    - `value`: a PyTree, a function, or any other object.
+    """
+    leaves = {id(leaf) for leaf in jax.tree.leaves(value)}
+    texts: dict[str, str] = {}
+    for path, part in _parts(name, value):
+        if len(texts) == MOST_VALUES:
+            break
+        text = _text(part)
+        if isinstance(part, jax.Array | np.ndarray) and id(part) not in leaves:
+            text = f"{text} {array_digest(part)[:16]}"
+        texts[path] = (
+            text if len(text) <= LONGEST else f"{text[: LONGEST - 17]} {_digest(text.encode())[:16]}"
+        )
+    return texts
+
+
+def modules_of(value: Any) -> set[str]:
+    """Return the names of the modules in which the classes and functions among the parts are defined."""
+    modules = set()
+    for _, part in _parts("", value):
+        of_class = getattr(type(part), "__module__", None)
+        modules |= {name for name in (getattr(part, "__module__", None), of_class) if isinstance(name, str)}
+    return modules
+
+
+def array_digest(array: Any) -> str:
+    """Return the SHA-256 of the bits of an array, or of the data of random keys."""
+    if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+        array = jax.random.key_data(array)
+    array = np.ascontiguousarray(np.asarray(array))
+    return _digest(f"{array.dtype} {array.shape} ".encode(), array.data if array.size else b"")
+
+
+def describe_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Return a message on the values that differ, with both texts; empty if none does."""
+    different = {path for path in (*now, *then) if then.get(path) != now.get(path)}
+    # What is inside of another part that differs follows from it.
+    told = [
+        path for path in dict.fromkeys((*now, *then)) if path in different and not _within(path, different)
+    ]
+    texts = [
+        f"`{_beginning(path)}`, {_beginning(then.get(path, 'nothing'))} then and "
+        f"{_beginning(now.get(path, 'nothing'))} now"
+        for path in told[:MOST_TOLD]
+    ]
+    return "; ".join(texts) + (f"; and {len(told) - len(texts)} more" if len(told) > len(texts) else "")
+
+
+def _within(path: str, different: set[str]) -> bool:
+    return path.rpartition(".")[0] in different
+
+
+def _beginning(text: Any) -> str:
+    return printable(str(text)[:LONGEST])
+
+
+def _digest(*parts: Any) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _text(part: Any) -> str:
+    if isinstance(part, np.generic):
+        return f"{part.dtype} {part}"
+    if isinstance(part, ARRAYS):
+        return f"{part.dtype} {part.shape}"
+    if isinstance(part, PLAIN):
+        return part if isinstance(part, str) else repr(part)
+    return getattr(part, "__qualname__", type(part).__qualname__)
+
+
+def _parts(path: str, value: Any, within: tuple[int, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Yield path and value of each part; `within` are the ids of the enclosing parts, to end cycles."""
+    if id(value) in within or len(within) > DEEPEST:
+        return
+    value = value if isinstance(value, eqx.Module) else getattr(value, "__wrapped__", value)
+    yield path, value
+    within = (*within, id(value))
+    for name, child in _children(value).items():
+        yield from _parts(f"{path}.{name}", child, within)
+
+
+def _children(value: Any) -> Mapping[Any, Any]:
+    """Return the parts of a value by name."""
+    if isinstance(value, (*ARRAYS, *PLAIN, type, types.ModuleType, types.FunctionType)):
+        return {}
+    if isinstance(value, functools.partial):
+        return {"function": value.func, **dict(enumerate(value.args)), **value.keywords}
+    if isinstance(value, types.MethodType):
+        return {"function": value.__func__, "self": value.__self__}
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {key: value[key] for key in sorted(value, key=repr)}
+    if isinstance(value, set | frozenset):  # their order differs between processes
+        return dict(enumerate(sorted(value, key=repr)))
+    if isinstance(value, tuple | list):
+        return dict(zip(getattr(value, "_fields", range(len(value))), value, strict=True))
+    return getattr(value, "__dict__", {})

@@ -1,0 +1,188 @@
+"""The functions in the user's modules, by the syntax of their source."""
+
+import ast
+import functools
+import hashlib
+import inspect
+import sys
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+
+class Definition(NamedTuple):
+    """What a statement of a module, or a method of a class, defines.
+
+    - `digest`: a digest of its syntax, the same whatever its comments, docstrings and local variables.
+    - `names`: all names in it.
+    """
+
+    digest: str
+    names: frozenset[str]
+
+
+def is_installed(module: str | None) -> bool:
+    """Return whether a module belongs to Python, a package or popsim, rather than to the user."""
+    module = module or ""
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    package = module.partition(".")[0]
+    return package in {*sys.stdlib_module_names, "popsim"} - {"__main__"} or "site-packages" in file
+
+
+def users_modules(names: Iterable[str] | None = None) -> list[str]:
+    """Return the names of the user's modules that some modules import, themselves included.
+
+    **Arguments:**
+
+    - `names`: these modules, of which installed ones are ignored; None for all that are loaded.
+    """
+    if names is None:
+        return sorted(name for name in [*sys.modules] if not is_installed(name))
+    found: set[str] = set()
+    waiting = {name for name in names if name in sys.modules and not is_installed(name)}
+    while waiting:
+        name = waiting.pop()
+        found.add(name)
+        for value in [*vars(sys.modules[name]).values()]:
+            is_module = isinstance(value, types.ModuleType)
+            other = value.__name__ if is_module else getattr(value, "__module__", None)
+            if isinstance(other, str) and other in sys.modules and not is_installed(other):
+                waiting |= {other} - found
+    return sorted(found)
+
+
+def definitions(modules: Iterable[str]) -> dict[str, Definition]:
+    """Return what the user's modules define, by names such as "Reach.trial".
+
+    Modules have no part in the names: a script is the module `__main__`, and another where it is imported.
+    One without a file, such as a notebook, counts by those of its functions and classes that have a source.
+    """
+    found: dict[str, Definition] = {}
+    for module in modules:
+        found = _definitions_of(module) | found
+    return found
+
+
+@functools.lru_cache(maxsize=256)  # as the module was loaded; its file may be edited later
+def _definitions_of(module: str) -> dict[str, Definition]:
+    tree = _parse(sys.modules[module])
+    if tree is not None:
+        return dict(_define(tree.body))
+    found: dict[str, Definition] = {}
+    for value in [*vars(sys.modules[module]).values()]:
+        if getattr(value, "__module__", None) == module and inspect.isroutine(value) | inspect.isclass(value):
+            tree = _parse(inspect.unwrap(value))
+            found |= {} if tree is None else dict(_define(tree.body))
+    return found
+
+
+def _parse(value: Any) -> ast.Module | None:
+    try:
+        return ast.parse(inspect.cleandoc("\n" + inspect.getsource(value)))
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return None
+
+
+def _define(body: list[ast.stmt], within: str = "") -> Iterator[tuple[str, Definition]]:
+    """Yield name and definition of functions, methods, classes and variables."""
+    others: list[ast.stmt] = []
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield within + node.name, _definition([node])
+        elif isinstance(node, ast.ClassDef):
+            methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+            yield from _define([*methods], f"{within}{node.name}.")
+            node.body = [part for part in node.body if part not in methods] or [ast.Pass()]
+            yield within + node.name, _definition([node])
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and _is_stored(part)}
+            for name in sorted(names):
+                yield within + name, _definition([node])
+        elif not isinstance(node, ast.Import | ast.ImportFrom):
+            others.append(node)
+    if others and not within:
+        yield "its other statements", _definition(others)
+
+
+def _is_stored(name: ast.Name) -> bool:
+    return isinstance(name.ctx, ast.Store)
+
+
+def _definition(nodes: list[ast.stmt]) -> Definition:
+    names: set[str] = set()
+    texts = []
+    for node in nodes:
+        parts = [*ast.walk(node)]
+        names |= {part.id for part in parts if isinstance(part, ast.Name)}
+        names |= {part.attr for part in parts if isinstance(part, ast.Attribute)}
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            _rename_local_variables(node)
+        for part in parts:
+            if isinstance(part, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef) and (
+                ast.get_docstring(part, clean=False) is not None
+            ):
+                part.body = part.body[1:] or [ast.Pass()]
+        texts.append(ast.unparse(node))
+    return Definition(hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16], frozenset(names))
+
+
+def _rename_local_variables(function: ast.AST) -> None:
+    """Give the variables of a function names by the order in which they appear."""
+    parts = [*ast.walk(function)]
+    kept = {name for part in parts if isinstance(part, ast.Global) for name in part.names}
+    local: dict[str, str] = {}
+    for part in parts:
+        name = part.arg if isinstance(part, ast.arg) else None
+        if isinstance(part, ast.Name) and _is_stored(part):
+            name = part.id
+        if name is not None and name not in kept:
+            local.setdefault(name, f"variable_{len(local)}")
+    for part in parts:
+        if isinstance(part, ast.arg):
+            part.arg = local.get(part.arg, part.arg)
+        elif isinstance(part, ast.Name):
+            part.id = local.get(part.id, part.id)
+        elif isinstance(part, ast.Nonlocal):
+            part.names = [local.get(name, name) for name in part.names]
+
+
+def digests_of(definitions: Mapping[str, Definition]) -> dict[str, str]:
+    """Return the digests of definitions by name."""
+    return {name: each.digest for name, each in definitions.items()}
+
+
+def reachable(starts: Iterable[str], known: Mapping[str, Definition]) -> dict[str, str]:
+    """Return the digests of some definitions, and of all whose names stand in these, by name.
+
+    **Arguments:**
+
+    - `starts`: names of functions and classes; those that are not known, as of packages, are ignored.
+    - `known`: the definitions by name.
+    """
+    by_last_name: dict[str, list[str]] = {}
+    for name in known:
+        by_last_name.setdefault(name.rpartition(".")[2], []).append(name)
+    starts = tuple(starts)
+    waiting = {
+        name for name in known if any(name == start or name.startswith(f"{start}.") for start in starts)
+    }
+    found: dict[str, str] = {}
+    while waiting:
+        name = waiting.pop()
+        found[name] = known[name].digest
+        named = {other for part in known[name].names for other in by_last_name.get(part, ())}
+        # Of a class that is named all methods count.
+        named |= {method for other in named for method in known if method.startswith(f"{other}.")}
+        waiting |= named - found.keys()
+    return dict(sorted(found.items()))
+
+
+def code_digest(code: Mapping[str, str]) -> str:
+    """Return a digest of definitions by name; empty for none, as where nothing is the user's."""
+    texts = [f"{name} {digest}\n" for name, digest in sorted(code.items())]
+    return hashlib.sha256("".join(texts).encode()).hexdigest()[:16] if texts else ""
+
+
+def different_names(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Return the names whose digests differ, and those that only one of both has."""
+    return sorted(name for name in {*before, *now} if before.get(name) != now.get(name))

@@ -1,0 +1,279 @@
+"""What is computed, as the checkpoints of a training describe it, and how two of these are compared."""
+
+import dataclasses
+import importlib.metadata
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from popsim._compiled import current_engine, program_text
+from popsim._named_values import array_digest, describe_differences, modules_of, named_values
+from popsim._numeric_flags import NUMERIC_FLAGS
+from popsim._user_code import definitions, different_names, digests_of, users_modules
+from popsim.ensemble import member
+from popsim.evaluation import validation_trials
+from popsim.model import simulate
+from popsim.parameters import declared_leaves
+from popsim.per_member import without_member_axes
+from popsim.randomness import key_stream, seed_key
+from popsim.store import as_json_numbers, leaf_names
+from popsim.store.array_file import as_numpy
+from popsim.task import AbstractTask
+from popsim.training.steps.train_state import named_arrays
+from popsim.version import __version__
+
+__all__ = [
+    "Computation",
+    "Differences",
+    "compare_computations",
+    "constants_of",
+    "different_settings",
+    "sums_of",
+    "task_computation",
+]
+
+TOLERANCE = 1e-5  # of the largest number of an array: machines of other kinds differ in the last digits
+PACKAGES = ("jax", "equinox", "optax", "diffrax")
+TEXTS_DEPEND_ON = (*PACKAGES, "popsim", "engine")
+N_SIGNS = 3
+MOST_NAMED = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class Computation:
+    """What is computed, as a checkpoint describes it.
+
+    - `settings`: settings, structure and flags, as texts by name.
+    - `texts`: the digest, the numbers and whether it calls Python of each program, see `ProgramText`.
+    - `sums`: of arrays that training changes, or that are large, the norm and sums with random signs.
+    - `digests`: of arrays with data of the user.
+    - `host_code`: digests of functions that run outside of compiled programs, by name.
+    - `made_by`: versions of what computes.
+    - `functions`: digests of all functions of the user, for messages.
+    - `arrays`: arrays that training does not change; they stand in the checkpoint, and the others in its
+        details.
+    """
+
+    settings: dict[str, str] = dataclasses.field(default_factory=dict)
+    texts: dict[str, Any] = dataclasses.field(default_factory=dict)
+    sums: dict[str, list[float | None]] = dataclasses.field(default_factory=dict)
+    digests: dict[str, str] = dataclasses.field(default_factory=dict)
+    host_code: dict[str, str] = dataclasses.field(default_factory=dict)
+    made_by: dict[str, str] = dataclasses.field(default_factory=dict)
+    functions: dict[str, str] = dataclasses.field(default_factory=dict)
+    arrays: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all but the arrays as JSON values, with dtype, shape and kind of keys of these."""
+        names = [field.name for field in dataclasses.fields(self) if field.name != "arrays"]
+        return {name: getattr(self, name) for name in names}
+
+    def __or__(self, other: "Computation") -> "Computation":
+        names = [field.name for field in dataclasses.fields(self)]
+        return Computation(**{name: getattr(self, name) | getattr(other, name) for name in names})
+
+
+@dataclasses.dataclass
+class Differences:
+    """What differs between two computations, one readable entry each.
+
+    - `refused`: what makes them two.
+    - `unknown`: programs of which it is not known whether they are the same, and why.
+    - `versions`: the versions of what computes that differ; empty if none does.
+    """
+
+    refused: list[str]
+    unknown: list[str] = dataclasses.field(default_factory=list)
+    versions: str = ""
+
+
+def different_settings(then: Mapping[str, Any], now: Computation) -> str:
+    """Return a message on the settings that differ, those of JAX first; empty if none does.
+
+    **Arguments:** as for `compare_computations`.
+    """
+    of_now = {name.partition(".")[0] for name in now.settings}
+    before = {name: text for name, text in then["settings"].items() if name.partition(".")[0] in of_now}
+    # A flag that is not told is unknown, and others follow from those of JAX.
+    both = [name for name in NUMERIC_FLAGS if name in before and name in now.settings]
+    names = [*both, *(name for name in {**now.settings, **before} if name not in NUMERIC_FLAGS)]
+    return describe_differences(
+        *({name: texts[name] for name in names if name in texts} for texts in (before, now.settings))
+    )
+
+
+def compare_computations(
+    then: Mapping[str, Any], now: Computation, arrays_then: Mapping[str, Any]
+) -> Differences:
+    """Compare what a checkpoint describes with a computation.
+
+    **Arguments:**
+
+    - `then`: the result of `Computation.as_json`, from a checkpoint.
+    - `now`: the computation; what it lacks altogether, such as the step of a training, is not compared.
+    - `arrays_then`: the arrays of the checkpoint.
+    """
+    settings = different_settings(then, now)
+    found = Differences(
+        [settings] if settings else [], versions=describe_differences(then["made_by"], now.made_by)
+    )
+    found.refused += [] if settings else _different_arrays(arrays_then, now.arrays)
+    found.refused += _different_sums(then["sums"], now.sums)
+    found.refused += [
+        f"the data in `{name}`" for name, digest in now.digests.items() if then["digests"].get(name) != digest
+    ]
+    if "population_updates" in now.settings and (host := different_names(then["host_code"], now.host_code)):
+        found.refused.append(f"the code of {_some(host)}")
+    _compare_texts(then, now, found)
+    return found
+
+
+def _compare_texts(then: Mapping[str, Any], now: Computation, found: Differences) -> None:
+    """Add what is found about the texts of programs."""
+    other_versions = {name for name in TEXTS_DEPEND_ON if then["made_by"].get(name) != now.made_by.get(name)}
+    for name, (digest, numbers, calls_python) in now.texts.items():
+        digest_then, numbers_then, _ = then["texts"].get(name, ("", [], False))
+        is_same = digest == digest_then
+        if is_same and _same_numbers(numbers_then, numbers):
+            continue
+        code_then = then["functions"]
+        code = [name for name, digest in now.functions.items() if code_then.get(name, digest) != digest]
+        reasons = [f"the source of {_some(code)} differs"] if code else []
+        if is_same and not code:
+            pairs = zip(numbers_then, numbers, strict=True)
+            reasons = [f"{a:g} then and {b:g} now" for a, b in pairs if not _same_numbers([a], [b])]
+        reason = ", ".join(reasons[:MOST_NAMED]) or "no source of a function differs, but what one reads"
+        text = f"what {name} computes ({reason})"
+        if other_versions or calls_python:
+            # Only reported where a source explains it: another version makes other texts anyway.
+            found.unknown += [text] if code or not other_versions else []
+        else:
+            found.refused.append(text)
+
+
+def _same_numbers(before: Any, now: Any) -> bool:
+    """Return whether two lists of numbers are equal to rounding, each number by itself."""
+    before, now = np.asarray(before, float), np.asarray(now, float)
+    return before.shape == now.shape and np.allclose(now, before, rtol=1e-5, atol=0, equal_nan=True)
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return ", ".join(f"`{name}`" for name in names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _different_sums(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return a text for the first arrays of which the sums differ, and how many more there are."""
+    names = [name for name in now if not _same_sums(then.get(name), now[name])]
+    norms = {name: [(sums.get(name) or [None])[0] for sums in (then, now)] for name in names[:MOST_NAMED]}
+    texts = [
+        f"the numbers of `{name}`, of norm {_norm_text(before)} then and {_norm_text(after)} now"
+        for name, (before, after) in norms.items()
+    ]
+    return texts + ([f"{len(names) - MOST_NAMED} more arrays"] if len(names) > MOST_NAMED else [])
+
+
+def _norm_text(norm: float | None) -> str:
+    return "none" if norm is None else f"{norm:.6g}"
+
+
+def _same_sums(then: Any, now: Any) -> bool:
+    before, after = np.asarray(then or [], float), np.asarray(now, float)
+    # Sums with random signs are about as large as the norm.
+    return before.shape == after.shape and np.allclose(
+        after, before, rtol=0, atol=TOLERANCE * np.nan_to_num(np.abs(before[0])), equal_nan=True
+    )
+
+
+def _different_arrays(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return a text for each array of which the numbers differ."""
+    texts = []
+    for name, array in now.items():
+        before, after = as_numpy(then[name]), as_numpy(array)
+        if jnp.issubdtype(after.dtype, jnp.inexact):
+            before, after = _in_double(before), _in_double(after)
+            largest = np.abs(before[np.isfinite(before)]).max(initial=0.0)
+            same = np.isclose(after, before, rtol=0, atol=TOLERANCE * largest, equal_nan=True)
+        else:
+            same = np.asarray(before == after)
+        if not same.all():
+            place = np.unravel_index(np.argmin(same), same.shape)
+            index = f"[{', '.join(map(str, place))}]" if place else ""
+            texts.append(f"`{name}{index}`, {_number(before[place])} then and {_number(after[place])} now")
+    return texts
+
+
+def _number(number: np.generic) -> str:
+    return f"{number:.6g}" if isinstance(number, np.floating) else str(number)
+
+
+def task_computation(task: AbstractTask, model: Any, *, n_members: int | None) -> Computation:
+    """Return what is known of a computation from the task and the model alone.
+
+    **Arguments:**
+
+    - `task`: the task of all members.
+    - `model`: the model, or ensemble, of arrays or their shapes.
+    - `n_members`: the number of members; None for a single model.
+    """
+    trials = validation_trials(task, n_members or 1)
+    modules = users_modules(modules_of((task, model)))
+    return Computation(
+        settings={**named_values("model", model), **named_values("task", task)},
+        texts={"an evaluation": list(_evaluation_text(task, model, n_members))},
+        sums=sums_of(named_arrays("validation trials", trials)),
+        functions=digests_of(definitions(modules)),
+        made_by=_versions(),
+    ) | constants_of("task", task)
+
+
+def _evaluation_text(task: AbstractTask, model: Any, n_members: int | None) -> Any:
+    """Return the text of one trial of a task and its losses."""
+
+    def run_trial(task: AbstractTask, model: Any, batch: Any, key: Any) -> Any:
+        model = model if n_members is None else member(model, 0)
+        trial = task.trial(batch=batch, key=key_stream(key, "specification"))
+        states = simulate(model, trial, key=key)
+        return trial, states, task.loss(states, trial, model)
+
+    return program_text(run_trial, without_member_axes(task), model, jnp.asarray(0), seed_key(0))
+
+
+def constants_of(name: str, value: Any) -> Computation:
+    """Return the arrays in a value, of data by their digests."""
+    arrays = named_arrays(name, value)
+    is_data = jax.tree.leaves(declared_leaves({name: value}, "data_fields"))
+    data = {own for own, place in leaf_names({name: value}).items() if is_data[place]}
+    return Computation(
+        digests={own: array_digest(arrays[own]) for own in sorted(data)},
+        arrays={own: array for own, array in arrays.items() if own not in data},
+    )
+
+
+def sums_of(arrays: Mapping[str, Any]) -> dict[str, list[float | None]]:
+    """Return the norm of each array, and its sums with fixed random signs."""
+    sums = {}
+    for name, array in arrays.items():
+        numbers = _in_double(as_numpy(array).ravel())
+        signs = np.random.RandomState(0).randint(0, 2, (N_SIGNS, numbers.size), np.int8) * np.int8(2) - 1
+        with np.errstate(all="ignore"):
+            totals = [np.linalg.norm(numbers), *(np.real(np.sum(row * numbers)) for row in signs)]
+        sums[name] = as_json_numbers([float(total) for total in totals])
+    return sums
+
+
+def _in_double(numbers: np.ndarray) -> np.ndarray:
+    return numbers.astype(np.complex128 if np.iscomplexobj(numbers) else np.float64)
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "python": ".".join(platform.python_version_tuple()[:2]),
+        **{package: importlib.metadata.version(package) for package in PACKAGES},
+        "popsim": __version__,
+        "engine": current_engine(),
+    }
