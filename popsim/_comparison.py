@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from popsim._fingerprint import ARRAYS, PLAIN, code_of, fingerprint, is_instance_of_dataclass, named_parts
+from popsim._named_values import describe_differences
 from popsim._text_checks import printable
 from popsim.version import __version__
 
@@ -36,21 +37,6 @@ def _array_text(array: Any) -> str:
         numbers = ", ".join(map(str, np.ravel(np.asarray(array))))
         return f"[{numbers}]" if array.ndim else numbers
     return f"{array.dtype} {array.shape} {fingerprint(array)[:8]}"
-
-
-def _message(different: list[str], then: Mapping[str, Any], now: Mapping[str, str]) -> str:
-    """Return a message on some paths, without those inside another that differs."""
-    paths = [path for path in different if path.rpartition(".")[0] not in different]
-    texts = [
-        f"`{_beginning(path)}`, {_text(then, path)} then and {_text(now, path)} now"
-        for path in paths[:MOST_TOLD]
-    ]
-    more = len(paths) - len(texts)
-    return "; ".join(texts) + (f"; and {more} more" if more else "")
-
-
-def _text(parts: Mapping[str, Any], path: str) -> str:
-    return _beginning(str(parts.get(path, "nothing")))
 
 
 def _beginning(text: str) -> str:
@@ -107,7 +93,8 @@ def compare_parts(then: Mapping[str, Any], now: Mapping[str, Any]) -> Comparison
             is_unknown = bool(before and after) and len(names) == 1 and not is_one_place
         if is_unknown or not is_same:
             (unknown if is_unknown else different).append(path)
-    return Comparison(_message(different, parts_then, parts_now), _names(unknown))
+    told = ({path: parts[path] for path in different if path in parts} for parts in (parts_then, parts_now))
+    return Comparison(describe_differences(*told), _names(unknown))
 
 
 def _are_same(before: str, after: str) -> bool:
