@@ -12,11 +12,12 @@ from repository import HELPERS
 from short_form import every_nth
 from swept_runs import Swept
 
+from popsim._user_code import Definition, definitions
 from popsim.cli import main
 from popsim.experiments.registry import EXPERIMENTS
 from popsim.store.json_files import read_sealed_json, write_sealed_json
 from popsim.sweeps import Sweep, SweepFolder, make_sweep, open_sweep
-from popsim.sweeps.running import failure_text
+from popsim.sweeps.running import failure_text, run_cell
 from popsim.sweeps.slurm import SlurmOptions, slurm_script
 
 
@@ -135,3 +136,19 @@ def test_commands_of_a_folder_without_a_description_have_no_module(tmp_path):
     for content in ("", "[]", "{", json.dumps({"module": 5})):
         folder.description.write_text(content)
         assert folder.command("resume") == f"popsim resume {tmp_path}"
+
+
+def test_cells_of_different_code_are_told(sweep, monkeypatch, capsys):
+    folder = sweep.folder.path
+    run_cell(folder, 0)
+    assert open_sweep(folder).summary().columns.isin(["code"]).sum() == 0
+    monkeypatch.setattr(
+        "popsim.experiments.circumstances.definitions",
+        lambda modules: definitions(modules) | {"Swept.build_task": Definition("of today", frozenset())},
+    )
+    with pytest.warns(UserWarning, match=r"trained by other code than this one: `Swept\.build_task` differ"):
+        run_cell(folder, 1)
+    with pytest.warns(UserWarning, match="different code, see the column `code`"):
+        codes = open_sweep(folder).summary()["code"]
+    assert codes.nunique() == 2 and codes.groupby(open_sweep(folder).labels["cell"]).nunique().eq(1).all()
+    assert "cells were trained by different code" in outcome(["info", folder], capsys)[1]
