@@ -53,16 +53,28 @@ def as_numbers(name: str, values: AnyArray, dtype: type) -> Inexact[np.ndarray, 
     if values is None or isinstance(values, str | bytes | Mapping):
         raise ValueError(f"`{name}` must be an array of numbers, got {kind_of(values)}.")
     try:
-        return np.asarray(values, dtype)
+        array = np.asarray(values)
+        if not _is_converted(array.dtype, dtype):
+            raise TypeError(f"their type is {array.dtype}")
+        return np.asarray(array, dtype)
     except (TypeError, ValueError) as error:
         if isinstance(error, jax.errors.JAXTypeError):
             raise
         raise ValueError(f"`{name}` must be an array of numbers, got {kind_of(values)}: {error}.") from error
 
 
+def _is_converted(dtype: Any, to: type) -> bool:
+    """Whether NumPy converts numbers of a type: of durations and dates it takes counts in their unit."""
+    return dtype.kind not in ("mM" if issubclass(to, np.complexfloating) else "mMc")
+
+
 def as_sized(name: str, values: Any) -> Any:
     """Return what has a shape, such as a lazy array of a history, as it is, and lists as an array."""
-    return values if hasattr(values, "shape") else as_float64(name, values)
+    if not hasattr(values, "shape"):
+        return as_float64(name, values)
+    if not _is_converted(values.dtype, np.float64):
+        raise ValueError(f"`{name}` must be an array of numbers, got {values.dtype}.")
+    return values
 
 
 def finite_float64(name: str, values: AnyArray) -> Float[np.ndarray, "..."]:

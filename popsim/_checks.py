@@ -115,13 +115,28 @@ WholeNumber = int | np.integer
 
 
 def is_int(value: object) -> bool:
-    """Return whether a value is a whole number of Python or NumPy; True and False are none."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    """Return whether a value is a whole number of Python or NumPy; True, False and durations are none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
 
 
 def is_number(value: object) -> bool:
-    """Return whether a value is a number of Python or NumPy; True and False are none."""
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    """Return whether a value is a number of Python or NumPy; True, False and durations are none."""
+    return is_int(value) or isinstance(value, float | np.floating)
+
+
+def is_numeric(dtype: Any) -> bool:
+    """Return whether a type is that of real numbers or bools.
+
+    To NumPy the durations of `timedelta64` are whole numbers, whose size depends on their unit.
+    """
+    return dtype == np.dtype(bool) or (jnp.issubdtype(dtype, jnp.number) and np.dtype(dtype).kind not in "mc")
+
+
+def check_time_step(dt: Any) -> None:
+    """Raise `ValueError` unless a time step is finite and above zero; warn once if it is above a second."""
+    check_positive("dt", dt)
+    if is_number(dt) and dt > 1:
+        warn_caller_once(f"`dt` should be in seconds, got {dt:g} s: for {dt:g} ms give {dt / 1000:g}.")
 
 
 def check_positive_int(name: str, value: Any) -> None:
@@ -207,7 +222,7 @@ def _check_numbers(
     numbers = np.empty(0, object)
     with contextlib.suppress(TypeError, ValueError):  # ragged lists have no dtype
         numbers = np.asarray(values)
-    if not (jnp.issubdtype(numbers.dtype, jnp.number) or numbers.dtype == bool):
+    if not is_numeric(numbers.dtype):
         raise ValueError(f"`{name}` must be a number, {expected}, got {short_repr(value)}.")
     bad = numbers[~good(numbers)]
     if bad.size:
@@ -229,10 +244,19 @@ def as_float_array(value: ArrayLike | Sequence[Any] | PerMember) -> Array | PerM
         return PerMember(as_float_array(value.values))
     if isinstance(value, float | list | tuple) and (lost := precision_loss(value)):
         raise ValueError(f"a parameter must be a number of its precision, got {lost}.")
+    if _is_of_other_kind(value):
+        return value  # pyright: ignore[reportReturnType]
     try:
         return as_array(value, jnp.result_type(float))
     except (TypeError, ValueError):
         return value  # pyright: ignore[reportReturnType]
+
+
+def _is_of_other_kind(value: Any) -> bool:
+    """Whether a value is a duration, a date or complex, of which JAX takes the count or the real part."""
+    if isinstance(value, list | tuple):
+        return any(map(_is_of_other_kind, value))
+    return getattr(getattr(value, "dtype", None), "kind", None) in ("m", "M", "c")
 
 
 def n_steps_in(name: str, seconds: Seconds, dt: float) -> int:

@@ -91,6 +91,8 @@ def plain_number(value: Number) -> Number:
     It converts static fields, for whose numbers programs are compiled: JAX would trace scalars of NumPy.
     """
     number: Any = value
+    if isinstance(number, np.timedelta64):  # one of Python, which the check of the field refuses by its name
+        return number.astype("m8[us]").item()
     return plain_value("number", number) if isinstance(number, np.generic) else number
 
 
@@ -127,6 +129,8 @@ def _plain_array(name: str, value: Any, depth: int) -> Any:
     match scalar := array[()]:
         case np.bool_():
             return bool(scalar)
+        case np.timedelta64():  # an integer to NumPy, of its own unit
+            raise ValueError(refusal)
         case np.integer():
             return int(scalar)
         case np.float64():

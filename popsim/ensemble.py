@@ -18,6 +18,7 @@ from popsim._checks import (
     check_instance,
     check_non_negative_int,
     check_positive_int,
+    is_numeric,
     is_traced,
     kind_of,
     short_repr,
@@ -140,7 +141,7 @@ class Members:
         if name not in self.settings:
             raise ValueError(f"`name` must be a setting of the members, {list(self.settings)}, got {name!r}.")
         values = self.settings[name]
-        if not (np.issubdtype(values.dtype, np.number) or values.dtype == bool):
+        if not is_numeric(values.dtype):
             raise ValueError(f"the setting {name!r} must be of numbers here, got {values.dtype}.")
         return values
 

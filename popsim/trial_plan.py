@@ -15,6 +15,7 @@ from popsim._checks import (
     as_parts,
     check_fraction,
     check_positive,
+    check_time_step,
     is_traced,
     n_steps_in,
     short_repr,
@@ -133,7 +134,7 @@ class TrialPlan(eqx.Module):
 
     def __check_init__(self):
         check_fields(self)
-        check_positive("dt", self.dt)
+        check_time_step(self.dt)
         check_positive("duration", self.duration)
         n_steps_in("duration", self.duration, self.dt)
         check_fraction("catch_probability", self.catch_probability)

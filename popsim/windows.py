@@ -13,8 +13,8 @@ from popsim._checks import (
     check_finite,
     check_instance,
     check_non_negative,
-    check_positive,
     check_positive_int,
+    check_time_step,
     kind_of,
     steps_of_delay,
     steps_of_window,
@@ -54,13 +54,11 @@ class Timeline(eqx.Module):
     def __check_init__(self):
         if not isinstance(self.dt, (int, float)):
             raise ValueError(f"`dt` must be a Python number, got {kind_of(self.dt)}.")
-        check_positive("dt", self.dt)
+        check_time_step(self.dt)
         check_positive_int("n_steps", self.n_steps)
         for kind, shape, named in (("epochs", (2,), self.epochs), ("events", (), self.events)):
             for name, steps in named.items():
-                if steps.shape[steps.ndim - len(shape) :] != shape or not jnp.issubdtype(
-                    steps.dtype, jnp.integer
-                ):
+                if steps.shape[steps.ndim - len(shape) :] != shape or steps.dtype.kind not in "iu":
                     raise ValueError(
                         f"`{kind}[{name!r}]` must be whole numbers of shape {shape}, "
                         f"got {steps.dtype} of shape {steps.shape}."

@@ -16,6 +16,7 @@ from popsim._checks import (
     check_non_negative,
     check_positive,
     check_positive_int,
+    check_time_step,
     n_steps_in,
 )
 from popsim._compiled import jit, jit_fast_compile
@@ -97,7 +98,7 @@ class AbstractFixedTimes(AbstractTask):
 
     def __check_init__(self):
         check_fields(self)
-        check_positive("dt", self.dt)
+        check_time_step(self.dt)
         check_positive("duration", self.duration)
         _ = self.n_steps
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PyTree
 
-from popsim.analysis._arrays import AnyArray, Paths, Points, TimeCourses, finite_float64
+from popsim.analysis._arrays import AnyArray, Paths, Points, TimeCourses, as_float64, finite_float64
 from popsim.analysis.behaviour.paths import leftward_component, movement_directions
 from popsim.hand import HandState
 from popsim.interventions import AbstractIntervention
@@ -86,7 +86,8 @@ def adaptation_index(
     - `channel_force`: the result of the function of that name, in N.
     - `ideal_force`: the result of `ideal_channel_force`, in N.
     """
-    measured, ideal = (np.asarray(force, np.float64) for force in (channel_force, ideal_force))
+    measured = as_float64("channel_force", channel_force)
+    ideal = as_float64("ideal_force", ideal_force)
     for name, force in (("channel_force", measured), ("ideal_force", ideal)):
         if np.any(np.isinf(force)):
             raise ValueError(f"`{name}` must be numbers of newtons or NaN, got infinite ones.")

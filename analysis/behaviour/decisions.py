@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from popsim._checks import check_positive
+from popsim._checks import check_positive, check_time_step
 from popsim.analysis._arrays import AnyArray, TimeCourses, as_float64, finite_float64
 
 __all__ = [
@@ -67,7 +67,7 @@ def produced_interval(
     - `dt`: the time step in s.
     - `threshold`: the output to reach.
     """
-    check_positive("dt", dt)
+    check_time_step(dt)
     steps = jnp.arange(output.shape[-1])
     is_above = (output >= threshold) & (steps >= start[..., None])
     crossed = jnp.argmax(is_above, axis=-1)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from popsim._checks import check_positive, n_steps_in
+from popsim._checks import check_positive, check_time_step, n_steps_in
 from popsim.analysis._arrays import AnyArray, TimeCourses, finite_float64
 from popsim.analysis.trial_times import window_mask
 from popsim.hand import HandState
@@ -85,7 +85,7 @@ def peak_speed(speed: TimeCourses, *, dt: float) -> PeakSpeed:
     - `speed`: of the hand, in m/s, see `hand_speed`; row t is at time (t + 1) dt.
     - `dt`: the time step in s.
     """
-    check_positive("dt", dt)
+    check_time_step(dt)
     values = finite_float64("speed", speed)
     fastest = np.argmax(values, axis=-1)
     inner = np.clip(fastest, 1, max(values.shape[-1] - 2, 1))
@@ -175,7 +175,7 @@ def movement_onset(
     - `threshold`: `FractionOfPeak(0.05)`, or `FixedSpeed(0.02)` in m/s.
     - `dt`: the time step in s.
     """
-    check_positive("dt", dt)
+    check_time_step(dt)
     forwards = prepend_rest(finite_float64("speed", speed))
     return dt * onset_step(forwards, np.argmax(forwards, axis=-1), threshold)
 
@@ -190,7 +190,7 @@ def movement_offset(
 
     **Arguments:** as for `movement_onset`.
     """
-    check_positive("dt", dt)
+    check_time_step(dt)
     backwards = prepend_rest(finite_float64("speed", speed))[..., ::-1]
     step = onset_step(backwards, np.argmax(backwards, axis=-1), threshold)
     return dt * (backwards.shape[-1] - 1 - step)

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from popsim._checks import check_positive
-from popsim.analysis._arrays import AnyArray, Paths, Points, finite_float64
+from popsim._checks import check_time_step
+from popsim.analysis._arrays import AnyArray, Paths, Points, as_float64, finite_float64
 
 __all__ = [
     "path_length",
@@ -167,9 +167,9 @@ def _at_times(
     values: Float[np.ndarray, "*axes trial time 2"], times: Float[AnyArray, "*#axes #trial"], dt: float
 ) -> Float[np.ndarray, "*axes trial 2"]:
     """Interpolate the values at the times (s); NaN where a time is NaN."""
-    check_positive("dt", dt)
+    check_time_step(dt)
     last = values.shape[-2]
-    steps = np.broadcast_to(np.asarray(times, np.float64) / dt - 1, values.shape[:-2])
+    steps = np.broadcast_to(as_float64("times", times) / dt - 1, values.shape[:-2])
     if np.any((steps < -1e-6) | (steps > last - 1 + 1e-6)):
         raise ValueError(
             f"`times` must be from {dt:.4g} s to {last * dt:.4g} s, where the rows are, "

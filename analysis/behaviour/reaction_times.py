@@ -186,7 +186,10 @@ def reaction_time_quantiles(
     - `condition`, `times`, `is_correct`: as for `chronometric_curves_by_outcome`.
     - `probabilities`: of the quantiles, from 0 to 1.
     """
-    of_trials, shares = finite_float64("condition", condition), np.asarray(probabilities, np.float64)
+    of_trials, shares = (
+        finite_float64("condition", condition),
+        as_float64("probabilities", np.asarray(probabilities)),
+    )
     if shares.ndim != 1 or shares.size == 0 or not np.all((shares >= 0) & (shares <= 1)):
         raise ValueError(f"`probabilities` must be numbers from 0 to 1, got {probabilities}.")
     seconds, correct = _times_and_outcomes(times, is_correct, of_trials.shape)

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float, Int
 
-from popsim._checks import check_positive, check_positive_int
+from popsim._checks import check_positive, check_positive_int, check_time_step
 from popsim._compiled import jit
-from popsim.analysis._arrays import AnyArray, finite_float64
+from popsim.analysis._arrays import AnyArray, as_float64, finite_float64
 from popsim.analysis._signs import sign_factors
 from popsim.analysis.dynamics.fixed_points import FixedPoints
 from popsim.analysis.dynamics.inputs import Constants, Inputs
@@ -76,7 +76,7 @@ def assign_basins(points: FixedPoints, states: States, within: float) -> Int[np.
     - `within`: maximum distance of a state from its point, in the unit of the states.
     """
     check_positive("within", within)
-    last = np.asarray(states, np.float64)
+    last = as_float64("states", states)
     if last.ndim != 3 or last.shape[0] != points.n_members:
         raise ValueError(
             f"`states` must have axes (member, point, state) of {points.n_members} members, "
@@ -143,7 +143,7 @@ def slow_directions(
         raise ValueError(f"`jacobian` must be that of {points.shape} states, got shape {matrices.shape}.")
     if not 2 <= n_neighbours < len(points):
         raise ValueError(f"`n_neighbours` must be 2 to {len(points) - 1}, got {n_neighbours}.")
-    check_positive("dt", dt)
+    check_time_step(dt)
     growth_time = least_time_constant if least_growth_time is None else least_growth_time
     check_positive("least_time_constant", least_time_constant)
     check_positive("least_growth_time", growth_time)

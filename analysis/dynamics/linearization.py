@@ -10,7 +10,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Complex, Float, Inexact
 
-from popsim._checks import check_positive, check_same_dt
+from popsim._checks import check_positive, check_same_dt, check_time_step
 from popsim._compiled import jit
 from popsim.analysis._arrays import AnyArray, as_numbers, finite_float64
 from popsim.analysis._signs import sign_factors
@@ -85,12 +85,12 @@ def network_dynamics(
 def check_dt_of(ensemble: Any, dynamics: Dynamics, dt: float) -> None:
     """Raise `ValueError` unless `dt` is above zero and, where the dynamics are a network's, its time step."""
     check_positive("dt", dt)
-    if dynamics is not network_dynamics:
-        return
-    if isinstance(ensemble, AbstractNetwork):
+    is_network = dynamics is network_dynamics
+    if is_network and isinstance(ensemble, AbstractNetwork):
         ensemble.check_dt(dt)
-    elif (of_model := getattr(ensemble, "dt", None)) is not None:
+    elif is_network and (of_model := getattr(ensemble, "dt", None)) is not None:
         check_same_dt(dt, of_model, "model")
+    check_time_step(dt)
 
 
 def one_step(dynamics: Dynamics, model: Any, state: Array, inputs: Any) -> Array:
@@ -246,7 +246,7 @@ def time_constants(
     - `eigenvalues`: eigenvalues of the Jacobian of one time step.
     - `dt`: time step in s.
     """
-    check_positive("dt", dt)
+    check_time_step(dt)
     with np.errstate(divide="ignore"):
         rate = -np.log(np.abs(as_numbers("eigenvalues", eigenvalues, np.complex128)))
         return dt / np.where(rate == 0, 0.0, rate)
@@ -259,5 +259,5 @@ def frequencies(
 
     **Arguments:** as for `time_constants`.
     """
-    check_positive("dt", dt)
+    check_time_step(dt)
     return np.abs(np.angle(as_numbers("eigenvalues", eigenvalues, np.complex128))) / (2 * np.pi * dt)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from popsim.analysis._arrays import AnyArray, finite_float64
+from popsim.analysis._arrays import AnyArray, as_float64, finite_float64
 
 __all__ = ["TwoStateParameters", "TwoStateTimeCourse", "simulate_two_states", "TwoStateFit", "fit_two_states"]
 
@@ -105,7 +105,7 @@ def fit_two_states(
     - `adaptation`: of each trial and member, such as the adaptation index, in the unit of `perturbation`.
     - `perturbation`, `is_error_clamp`: the protocol, see `simulate_two_states`.
     """
-    measured, world = np.asarray(adaptation, np.float64), finite_float64("perturbation", perturbation)
+    measured, world = as_float64("adaptation", adaptation), finite_float64("perturbation", perturbation)
     if len(measured) != world.size:
         raise ValueError(f"`adaptation` must be of {world.size} trials, got shape {measured.shape}.")
     if (most := int(np.isfinite(measured).sum(axis=0).max(initial=0))) < 5:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from popsim._checks import check_positive
+from popsim._checks import check_positive, check_time_step
 from popsim.analysis._arrays import ROUNDING, Activity
 from popsim.analysis._signs import sign_factors
 from popsim.analysis.neural_activity.components import principal_components
@@ -58,7 +58,7 @@ def rotations(activity: Activity, *, dt: float, n_components: int = 6) -> Rotati
     - `n_components`: number of principal components, even; the number of planes is half of it.
     """
     values = as_activity("activity", activity)
-    check_positive("dt", dt)
+    check_time_step(dt)
     if n_components < 2 or n_components % 2:
         raise ValueError(f"`n_components` must be even, 2 or more, got {n_components}.")
     if values.shape[2] < 3:
@@ -160,7 +160,7 @@ def tangling(
     - `softening`: above zero, without unit.
     """
     values = as_activity("activity", activity)
-    check_positive("dt", dt)
+    check_time_step(dt)
     check_positive("softening", softening)
     n_members, n_trials, n_steps, n_units = values.shape
     if n_steps < 3:

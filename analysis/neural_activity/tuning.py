@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from popsim._checks import check_positive
+from popsim._checks import check_time_step
 from popsim.analysis._arrays import ALIKE, Activity, AnyArray, check_trials, finite_float64, unique_labels
 from popsim.analysis.neural_activity.preprocessing import as_activity
 
@@ -124,7 +124,7 @@ def mean_in_time_bins(
     - `dt`: time step in s.
     """
     values, limits = as_activity("activity", activity), finite_float64("edges", edges)
-    check_positive("dt", dt)
+    check_time_step(dt)
     times = dt * np.arange(1, values.shape[2] + 1)
     inside = (times > limits[:-1, None] + 1e-9) & (times <= limits[1:, None] + 1e-9)
     if limits.size < 2 or np.any(np.diff(limits) <= 0) or not np.all(inside.any(axis=1)):

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any, ClassVar, Literal
 
-from popsim._checks import check_non_negative, check_positive, n_steps_in
+from popsim._checks import check_non_negative, check_positive, check_time_step, n_steps_in
 from popsim.experiments.motor_experiment import MODEL_SETTINGS, AbstractMotorExperiment
 from popsim.experiments.reaching import PLANTS, reach_table, summarize_reaches
 from popsim.experiments.result_table import ResultTable
@@ -62,7 +62,7 @@ class CenterOut(AbstractMotorExperiment):
         super().__post_init__()
         self.check_choices()
         check_non_negative("effort_weight", self.effort_weight)
-        check_positive("dt", self.dt)
+        check_time_step(self.dt)
         check_positive("duration", self.duration)
         n_steps_in("duration", self.duration, self.dt)
         self.check_senses()

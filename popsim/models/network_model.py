@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from popsim._argument_shapes import check_fields
-from popsim._checks import check_finite, check_positive, check_same_dt
+from popsim._checks import check_finite, check_same_dt, check_time_step
 from popsim._plain_values import plain_number
 from popsim.environment import Discrete, HandMovement, Observation
 from popsim.hand import HandState
@@ -69,7 +69,7 @@ class NetworkModel(AbstractModel):
     def __check_init__(self):
         check_network(self.network)
         check_fields(self)
-        check_positive("dt", self.dt)
+        check_time_step(self.dt)
         check_interventions(self.interventions)
         for intervention in self.interventions:
             if intervention.after_stage not in STAGES:

@@ -14,8 +14,8 @@ from popsim._argument_shapes import check_fields
 from popsim._checks import (
     check_finite,
     check_instance,
-    check_positive,
     check_same_dt,
+    check_time_step,
     concrete_value,
     is_traced,
     kind_of,
@@ -111,7 +111,7 @@ class SensorimotorLoop(AbstractModel):
         check_instance("plant", self.plant, AbstractPlant, "a body such as TwoLinkArm.arm26_skeleton()")
         check_instance("motor_noise", self.motor_noise, AbstractNoise, "a noise such as MotorNoise")
         check_fields(self)
-        check_positive("dt", self.dt)
+        check_time_step(self.dt)
         for name, channel in self.channels.items():
             self._delay_steps(name)
             if channel.own_delay is not None and not is_traced(channel.own_delay):

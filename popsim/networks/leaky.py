@@ -11,7 +11,15 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from popsim._argument_shapes import OneOrEach, check_number, check_one_or_each
-from popsim._checks import check_instance, check_positive, check_same_dt, is_traced, kind_of, short_repr
+from popsim._checks import (
+    check_instance,
+    check_positive,
+    check_same_dt,
+    check_time_step,
+    is_traced,
+    kind_of,
+    short_repr,
+)
 from popsim._modules import replace_fields
 from popsim._plain_values import plain_number
 from popsim.model import Unrecorded
@@ -186,7 +194,7 @@ class AbstractLeakyNetwork(AbstractNetwork):
         the fixed points of the coupled network; how it moves between them differs in the order of dt.
         """
         check_number("dt", dt)
-        check_positive("dt", dt)
+        check_time_step(dt)
         if not is_traced(self.tau) and np.any(np.asarray(self.tau) < self.dt * (1 - 1e-6)):
             raise ValueError(
                 f"`tau` must be at least dt = {self.dt} s to be moved, got {short_repr(self.tau)} s."
@@ -230,7 +238,7 @@ def check_leaky(n_units: int, tau: OneOrEach, dt: float, nonlinearity: Any) -> N
     check_one_or_each("tau", tau, n_units, "units")
     check_positive("tau", tau)
     check_number("dt", dt)
-    check_positive("dt", dt)
+    check_time_step(dt)
     check_function("nonlinearity", nonlinearity, "jnp.tanh")
     if not is_traced(tau) and np.any(dt > np.asarray(tau)):
         raise ValueError(f"`dt` must not exceed tau = {short_repr(tau)} s, got {dt} s.")

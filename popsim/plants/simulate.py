@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PyTree
 from popsim._checks import (
     as_float_array,
     check_finite,
-    check_positive,
+    check_time_step,
 )
 from popsim.hand import HandState, Load
 from popsim.plants._integrate import integrate
@@ -144,7 +144,7 @@ def _simulate(
     dt: float,
     step_of: Callable[..., PyTree[Array]],
 ) -> PlantTrajectory:
-    check_positive("dt", dt)
+    check_time_step(dt)
     commands = as_float_array(commands)
     if commands.ndim != 2 or commands.shape[1] != plant.n_commands:
         raise ValueError(

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import check_positive, check_positive_int
+from popsim._checks import check_positive_int, check_time_step
 from popsim.environment import AbstractEnvironment, Observation
 from popsim.loss import Loss
 from popsim.losses import Entropy, PolicyGradient, ValueRegression
@@ -59,7 +59,7 @@ class AbstractChoices(AbstractTask):
     def __check_init__(self):
         check_positive_int("n_choices", self.n_choices)
         check_positive_int("n_validation_trials", self.n_validation_trials)
-        check_positive("dt", self.dt)
+        check_time_step(self.dt)
 
     @abc.abstractmethod
     def draw(self, *, key: Key[Array, ""]) -> tuple[AbstractEnvironment, dict[str, Array]]:

@@ -11,7 +11,14 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from popsim._argument_shapes import check_kinds
-from popsim._checks import as_float_array, check_instance, check_non_negative, check_positive, n_steps_in
+from popsim._checks import (
+    as_float_array,
+    check_instance,
+    check_non_negative,
+    check_positive,
+    check_time_step,
+    n_steps_in,
+)
 from popsim._plain_values import plain_number
 from popsim.loss import Loss
 from popsim.losses import OutputError
@@ -123,7 +130,7 @@ class RingTask(AbstractTask):
         for rule in rules.values():
             check_instance("rules", rule, RingRule, "rules by name")
         self.names = tuple(rules)
-        check_positive("dt", dt)
+        check_time_step(dt)
         with jax.ensure_compile_time_eval():  # the task may be built within a program
             self.rows = rows_of(rules)
             check_whole_steps(rules, dt)

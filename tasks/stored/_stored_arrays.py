@@ -7,9 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from popsim._checks import check_instance, kind_of, short_repr
+from popsim._checks import check_instance, is_numeric, kind_of, short_repr
 from popsim._time_steps import HALF
 from popsim.recorded_activity import RecordedActivity
+from popsim.tasks.stored._time_units import in_seconds, times_in_seconds
 from popsim.windows import NEVER
 
 Series = Float[np.ndarray, "trial time feature"]
@@ -104,15 +105,19 @@ def is_list_of_trials(series: Any) -> bool:
 
 
 def _as_floats(name: str, values: Any) -> Float[np.ndarray, "..."]:
-    """Return an array of the default floating-point type; NaN is left where it is, and is what is masked."""
+    """Return an array of the default floating-point type, of times in seconds.
+
+    NaN is left where it is, and is what is masked.
+    """
     try:
         array = np.asarray(values)
-        if np.ma.is_masked(values):
-            array = values.astype(float).filled(np.nan)
     except (TypeError, ValueError) as error:
         raise ValueError(f"`{name}` must be an array of numbers, got {short_repr(values)}.") from error
-    if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool) or np.iscomplexobj(array):
+    if not (is_numeric(array.dtype) or array.dtype.kind == "m"):
         raise ValueError(f"`{name}` must be an array of numbers, got {array.dtype}.")
+    converted = in_seconds(name, values)
+    is_masked = np.ma.is_masked(converted)
+    array = converted.astype(float).filled(np.nan) if is_masked else np.asarray(converted)
     with np.errstate(over="ignore"):
         return array.astype(jnp.result_type(float))
 
@@ -154,12 +159,12 @@ def as_conditions(conditions: Mapping[str, Any], n_trials: int) -> dict[str, np.
     check_instance("conditions", conditions, Mapping, 'labels by name, such as {"direction": directions}')
     arrays = {}
     for name, labels in conditions.items():
-        array = _as_labels(name, labels)
+        array = _as_labels(f"conditions[{name!r}]", labels)
         if array.ndim == 0 or array.shape[0] != n_trials:
             raise ValueError(
                 f"`conditions[{name!r}]` must be one for each of {n_trials} trials, got shape {array.shape}."
             )
-        if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool) or np.iscomplexobj(array):
+        if not is_numeric(array.dtype):
             raise ValueError(
                 f"`conditions[{name!r}]` must be numbers, got {short_repr(array[0])}: number the labels by "
                 "numpy.unique(labels, return_inverse=True)[1]."
@@ -176,11 +181,10 @@ def as_conditions(conditions: Mapping[str, Any], n_trials: int) -> dict[str, np.
 
 def _as_labels(name: str, labels: Any) -> np.ndarray:
     try:
-        return np.asarray(labels)
+        np.asarray(labels)
     except ValueError as error:
-        raise ValueError(
-            f"`conditions[{name!r}]` must be an array of numbers, got {short_repr(labels)}."
-        ) from error
+        raise ValueError(f"`{name}` must be an array of numbers, got {short_repr(labels)}.") from error
+    return np.asarray(in_seconds(name, labels))
 
 
 def as_recordings(recordings: Mapping[str, Any], shape: SeriesShape) -> dict[str, RecordedActivity]:
@@ -226,7 +230,8 @@ def steps_of_times(
     expected = (shape.n_trials, 2) if n_bounds else (shape.n_trials,)
     steps = {}
     for key, values in times.items():
-        seconds = _as_floats(f"{name}[{key!r}]", values).astype(float)
+        label = f"{name}[{key!r}]"
+        seconds = _as_floats(label, times_in_seconds(label, values)).astype(float)
         if seconds.shape != expected:
             raise ValueError(
                 f"`{name}[{key!r}]` must be of shape {expected}, in seconds, got {seconds.shape}."

@@ -7,14 +7,16 @@ import jax
 import numpy as np
 from jaxtyping import Int
 
-from popsim._checks import is_number, short_repr
+from popsim._checks import is_number, is_numeric, short_repr, warn_caller
+from popsim.per_member import PerMember
 from popsim.randomness import seed_key
+from popsim.tasks.stored._time_units import in_seconds
 
 
 def training_and_validation(
     train: Any, validation: Any, conditions: Mapping[str, np.ndarray], n_trials: int
-) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " validation"]]:
-    """Return the numbers of the trials that train, and of those that validate.
+) -> tuple[Any, Any]:
+    """Return the numbers of the trials that train, and of those that validate; a `PerMember` if one is given.
 
     Trials that are drawn, as a fraction of all, are none of those that the other argument selects.
 
@@ -24,7 +26,42 @@ def training_and_validation(
         `train` may be None, for all that do not validate.
     - `conditions`: the conditions of all trials.
     - `n_trials`: the number of trials.
+
+    **Warns:** if a trial is in both.
     """
+    counts = {len(each.values) for each in (train, validation) if isinstance(each, PerMember)}
+    if len(counts) > 1:
+        raise ValueError(f"`train` and `validation` must be of the same members, got {sorted(counts)}.")
+    selections = [
+        _of_one_member(_at(train, member), _at(validation, member), conditions, n_trials)
+        for member in range(max(counts, default=1))
+    ]
+    shared = np.unique(np.concatenate([np.intersect1d(*both) for both in selections]))
+    if shared.size:
+        warn_caller(
+            f"`train` and `validation` have {shared.size} of {n_trials} trials in common, such as "
+            f"{shared[0]}: the validation loss does not measure how a network does on trials that it has not "
+            "seen."
+        )
+    if not counts:
+        return selections[0]
+    for name, numbers in zip(("train", "validation"), zip(*selections, strict=True), strict=True):
+        if len(lengths := {each.size for each in numbers}) > 1:
+            raise ValueError(
+                f"`{name}` must be as many trials for each member, got {sorted(lengths)} trials."
+            )
+    training, validating = (PerMember(np.stack(numbers)) for numbers in zip(*selections, strict=True))
+    return training, validating
+
+
+def _at(selection: Any, member: int) -> Any:
+    """Return the selection of one member."""
+    return np.asarray(selection.values)[member] if isinstance(selection, PerMember) else selection
+
+
+def _of_one_member(
+    train: Any, validation: Any, conditions: Mapping[str, np.ndarray], n_trials: int
+) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " validation"]]:
     if train is not None and not is_number(train):
         training = _selected("train", train, conditions, n_trials)
         return training, _selected("validation", validation, conditions, n_trials, others=training)
@@ -54,13 +91,29 @@ def _selected(
         return _of_conditions(name, selection, conditions, n_trials)
     if is_number(selection):
         return _drawn(name, float(selection), n_trials, others)
-    numbers = np.asarray(selection)
+    others_too = 'values of conditions such as {"direction": [0, 3]}, or a fraction'
+    return numbers_of_trials(name, selection, n_trials, others_too)
+
+
+def numbers_of_trials(
+    name: str, selection: Any, n_trials: int, alternative: str
+) -> Int[np.ndarray, " selected"]:
+    """Return the numbers of the trials that are given by their numbers, or by a bool for each.
+
+    **Arguments:**
+
+    - `alternative`: what else may be given, for the error message.
+    """
+    try:
+        numbers = np.asarray(selection)
+    except ValueError:  # lists of different lengths
+        numbers = np.empty(0)
     if numbers.dtype == bool and numbers.shape == (n_trials,):
         numbers = np.flatnonzero(numbers)
-    if numbers.ndim != 1 or not (np.issubdtype(numbers.dtype, np.integer) and numbers.size):
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or not numbers.size:
         raise ValueError(
-            f"`{name}` must be numbers of trials, {n_trials} bools of which one is True, values of "
-            f'conditions such as {{"direction": [0, 3]}}, or a fraction, got {short_repr(selection)}.'
+            f"`{name}` must be numbers of trials, {n_trials} bools of which one is True, {alternative}, "
+            f"got {short_repr(selection)}."
         )
     if numbers.min() < 0 or numbers.max() >= n_trials or np.unique(numbers).size < numbers.size:
         raise ValueError(
@@ -97,8 +150,9 @@ def _of_conditions(
                 f"`{name}` must be of conditions that are one number, "
                 f"{[each for each, labels in conditions.items() if labels.ndim == 1]}, got {key!r}."
             )
-        labels, wanted = conditions[key], np.atleast_1d(np.asarray(values))
-        is_kind = np.issubdtype(wanted.dtype, np.number) or wanted.dtype == bool
+        labels = conditions[key]
+        wanted = np.atleast_1d(np.asarray(in_seconds(f"{name}[{key!r}]", values)))
+        is_kind = is_numeric(wanted.dtype)
         if is_kind and np.issubdtype(labels.dtype, np.floating):
             wanted = wanted.astype(labels.dtype)  # 0.1 is that of the precision of the labels
         if not is_kind or not wanted.size or not np.all(np.isin(wanted, labels)):

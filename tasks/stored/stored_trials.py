@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, Shaped
 
 from popsim._argument_shapes import check_fields
-from popsim._checks import check_instance, check_positive
+from popsim._checks import check_instance, check_time_step
 from popsim.loss import Loss
 from popsim.losses import OutputError
 from popsim.losses.rates import AbstractRateTerm
@@ -49,6 +49,9 @@ class StoredTrials(AbstractTask):
     - Conditions: "stored trial", the number of the trial in the arrays, and those given.
     - Recordings: those given, for `losses.RateError` and `losses.SpikeCountLikelihood`.
 
+    Durations of NumPy, `timedelta64`, become seconds. So do numbers with a unit of time, as the attribute
+    `units` of xarray or the unit of Astropy and pint says.
+
     The arrays are in memory once, for all members, and are arguments of compiled programs, not constants in
     them. A run holds their fingerprint, not the arrays: it is resumed with the same data only.
 
@@ -67,11 +70,15 @@ class StoredTrials(AbstractTask):
     - `epochs`, `events`: times in seconds since the start of the trial by name, (trial, 2) for epochs and
         (trial,) for events, rounded to time steps; NaN in trials that have none.
     - `validation`: the trials that validate: their numbers, a bool for each, values of conditions, such as
-        `{"direction": [0, 3]}`, or the fraction of all, which are then drawn at random, always the same.
+        `{"direction": [0, 3]}`, or the fraction of all, which are then drawn at random, always the same. A
+        `PerMember` of numbers or bools lets each member hold out others, equally many, as in a
+        cross-validation.
     - `train`: the trials that train, as for `validation`; by default all others. A fraction is drawn from the
         trials that the other argument does not select.
     - `is_choice`: whether the targets represent choices, see `OutputTarget`.
     - `loss`: the loss to train with; by default `OutputError`, if there are targets and no recordings.
+
+    **Warns:** if a trial both trains and validates.
     """
 
     inputs: dict[str, Float[Array, "trial time channel"]]
@@ -100,7 +107,7 @@ class StoredTrials(AbstractTask):
         is_choice: bool = False,
         loss: Loss | None = None,
     ):
-        check_positive("dt", dt)
+        check_time_step(dt)
         check_instance("is_choice", is_choice, (bool, np.bool_), "True or False")
         check_instance("inputs", inputs, Mapping, 'arrays by name, such as {"stimulus": stimulus}')
         if not inputs:
@@ -121,7 +128,7 @@ class StoredTrials(AbstractTask):
         self.conditions = as_arrays(_with_name("conditions", labels, STORED, numbers))
         named = as_arrays((_with_name("epochs", of_epochs, TRIAL, bounds), of_events))
         self.timeline = Timeline(dt, shape.n_steps, *named)
-        self.train, self.validation = jnp.asarray(training), jnp.asarray(validating)
+        self.train, self.validation = as_arrays((training, validating))
         self.loss = _default_loss(targets, recordings) if loss is None else loss
         _check_recordings(self.loss, recorded)
 
@@ -148,15 +155,25 @@ class StoredTrials(AbstractTask):
         Only the variables and the trials that are asked for are read, so that a file may be larger than the
         memory. What is read stays in memory: batches are drawn from it within the compiled loop.
 
+        The unit of a time is that of its type, `timedelta64` or `datetime64`, or of its attribute `units`,
+        such as "ms", "minutes" or "ms since stimulus". Variables with a unit of time become seconds.
+
         **Arguments:**
 
         - `dataset`: the dataset, or the path of a file, for which the extra `netcdf` is needed.
         - `inputs`, `targets`, `mask`, `conditions`, `recordings`: names of variables, or of coordinates.
-        - `trials`: the trials to read: a slice, or numbers of trials; by default all.
+        - `trials`: the trials to read: a slice, their numbers, or a bool for each; by default all.
         - `axes`: the names of the axes of trials and of time.
-        - `dt`: the time step in seconds; by default the step of the coordinate of time, in seconds
-            unless its attribute `units` says "ms" or "us".
-        - `options`: other arguments of the class; `epochs` and `events` are given as arrays.
+        - `dt`: the time step in seconds; by default the step of the coordinate of time, which is in seconds
+            if it has no unit and its steps are below 1. If both are there and the coordinate has a unit,
+            they must agree.
+        - `options`: other arguments of the class; `epochs` and `events` are given as arrays, whose unit is
+            that of their type or attribute, too.
+
+        **Raises:** `MemoryError` before anything is read, if it exceeds the memory.
+
+        **Warns:** if what is read takes more than half of the memory, before it is read; if `dt` differs
+        from a coordinate without a unit, and is taken.
         """
         names = {"inputs": inputs, "conditions": conditions, "recordings": recordings}
         single = {"targets": targets, "mask": mask}

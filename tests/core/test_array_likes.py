@@ -132,7 +132,15 @@ IDS = [f"{module.__name__.rpartition('.')[2]}.{name}" for module, name in CALLS]
 
 
 PAIR = (np.ones((2, 3, 4)), np.ones((2, 3, 4)))
-BAD_IDS = ["text", "nothing", "dict", "ragged", "pair of arrays"]
+BAD = {
+    "text": "text",
+    "nothing": None,
+    "dict": {"a": 1.0},
+    "ragged": [[1.0], [1.0, 2.0]],
+    "pair of arrays": PAIR,
+    "durations": np.full((2, 3, 4), 200, "m8[ms]"),
+    "dates": np.full((2, 3, 4), 200, "M8[ms]"),
+}
 
 
 def as_lists(tree):
@@ -151,13 +159,19 @@ def test_lists_are_taken_like_arrays(module, name, as_users_run):
 
 
 @pytest.mark.parametrize(("module", "name"), CALLS, ids=IDS)
-@pytest.mark.parametrize("bad", ["text", None, {"a": 1.0}, [[1.0], [1.0, 2.0]], PAIR], ids=BAD_IDS)
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
 def test_what_is_no_array_of_numbers_is_refused_by_name(module, name, bad, as_users_run):
     arguments, options = CALLS[module, name]
     function = getattr(module, name)
     first = next(iter(inspect.signature(function).parameters))
     with pytest.raises(ValueError, match=f"`{first}`"):
         function(bad, *arguments[1:], **options)
+
+
+def test_complex_numbers_are_taken_only_where_they_are_meant(as_users_run):
+    with pytest.raises(ValueError, match="`values` must be an array of numbers.*complex128"):
+        learning.moving_average(COURSES + 1j, 3)
+    assert dynamics.frequencies(np.exp(0.1j * np.ones(2)), dt=0.01).shape == (2,)
 
 
 @pytest.mark.parametrize("draw", [dynamics.mixtures_of_states, dynamics.states_with_noise])

@@ -20,6 +20,7 @@ from popsim._checks import (
 )
 
 INF, NAN = float("inf"), float("nan")
+MS, DAY = np.timedelta64(20, "ms"), np.datetime64("2020-01-01")
 KEY = jax.random.key(0)
 
 WRONG_SHAPES = {
@@ -40,8 +41,8 @@ def test_shapes_are_checked_in_packages_that_are_imported_on_first_use(call):
 @pytest.mark.parametrize(
     "check, good, bad",
     [
-        (check_positive_int, [1, np.int64(3)], [0, -1, True, 1.0]),
-        (check_finite, [-1.0, [0.0, 1.0], jnp.zeros(3)], [NAN, [0.0, INF]]),
+        (check_positive_int, [1, np.int64(3)], [0, -1, True, 1.0, MS]),
+        (check_finite, [-1.0, [0.0, 1.0], jnp.zeros(3)], [NAN, [0.0, INF], MS, [MS], DAY, 1j]),
         (check_positive, [1, 0.5, np.ones(2)], [0.0, NAN, INF, [1.0, -1.0]]),
         (check_non_negative, [0, [0.0, 2.0]], [-1e-9, NAN, [1.0, -1.0]]),
     ],
@@ -87,6 +88,15 @@ def test_a_time_must_be_a_multiple_of_the_step(seconds):
         (lambda: popsim.Loss((), {}), "terms"),
         (lambda: popsim.Timeline(0.01, 3, epochs={"hold": jnp.array([0, 1, 2])}), "epochs"),
         (lambda: popsim.Timeline(0.01, 3, events={"go": jnp.array(0.5)}), "events"),
+        (lambda: popsim.Timeline(0.01, 3, events={"go": MS}), "events"),
+        (lambda: popsim.Timeline(MS, 3), "dt"),
+        (lambda: popsim.tasks.FlipFlop(dt=MS), "dt"),
+        (lambda: popsim.networks.LeakyRNN(1, 2, 1, tau=MS, dt=0.01, key=KEY), "tau"),
+        (lambda: popsim.networks.LeakyRNN(1, 2, 1, tau=[MS, MS], dt=0.01, key=KEY), "tau"),
+        (lambda: popsim.GaussianNoise(DAY), "std"),
+        (lambda: popsim.GaussianNoise(np.complex64(0.1 + 1j)), "std"),
+        (lambda: popsim.training.adam(MS), "learning_rate"),
+        (lambda: popsim.training.adam(popsim.PerMember([0.1, 1j])), "learning_rate"),
     ],
 )
 def test_values_that_make_no_sense_are_refused_when_they_are_given(as_users_run, build, name):
@@ -123,6 +133,23 @@ def test_a_system_that_does_not_tell_its_memory(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "sysconf", unknown)
     assert memory_of_machine(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda dt: popsim.Timeline(dt, 3),
+        lambda dt: popsim.tasks.StoredTrials({"x": np.ones((9, 3, 1))}, np.ones((9, 3, 1)), dt=dt),
+        lambda dt: popsim.tasks.FlipFlop(dt=dt, duration=10 * dt),
+        lambda dt: popsim.NetworkModel(popsim.networks.GRUNetwork(1, 2, 1, key=KEY), dt=dt),
+        lambda dt: popsim.analysis.behaviour.peak_speed(np.ones((2, 3)), dt=dt),
+    ],
+)
+def test_a_step_of_many_seconds_is_warned_of(build):
+    build(1.0)  # of a trial without a clock, such as one choice
+    warn_caller_once.cache_clear()
+    with pytest.warns(UserWarning, match="`dt` should be in seconds, got 20 s: for 20 ms give 0.02"):
+        build(20.0)
 
 
 def test_unbounded_commands_of_muscles_are_warned_of_once():

@@ -1,11 +1,14 @@
 """Trials that were made elsewhere are those of the arrays, and arrays that do not fit are refused."""
 
-import equinox as eqx
+import os
+
+import h5py
 import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+import scipy.io
 import xarray
 from sample_trials import many_trials, validation_trials
 from small_training import assert_same
@@ -88,7 +91,8 @@ def test_trials_validate_by_number_or_by_condition(validation, expected):
     task = task_of(conditions=conditions, validation=validation)
     np.testing.assert_array_equal(task.validation, expected)
     np.testing.assert_array_equal(task.train, np.setdiff1d(np.arange(N), expected))
-    both = task_of(conditions=conditions, validation=validation, train=np.arange(N))
+    with pytest.warns(UserWarning, match=f"`train` and `validation` have {len(expected)} of 12 trials"):
+        both = task_of(conditions=conditions, validation=validation, train=np.arange(N))
     np.testing.assert_array_equal(both.train, np.arange(N))
 
 
@@ -135,16 +139,17 @@ def test_recordings_of_unequal_length_may_miss_something():
 def test_trials_of_unequal_length_end_where_they_end():
     lengths = [3, 5, 2, 4]
     stimulus = [STIMULUS[i, :n] for i, n in enumerate(lengths)]
-    task = StoredTrials(
-        {"stimulus": stimulus},
-        [TARGETS[i, :n] for i, n in enumerate(lengths)],
-        [np.arange(n) > 0 for n in lengths],
-        recordings={"rates": [RATES[i, :n] for i, n in enumerate(lengths)]},
-        dt=DT,
-        validation=range(4),
-        train=[0],
-        loss=OF_RATES,
-    )
+    with pytest.warns(UserWarning, match="in common"):
+        task = StoredTrials(
+            {"stimulus": stimulus},
+            [TARGETS[i, :n] for i, n in enumerate(lengths)],
+            [np.arange(n) > 0 for n in lengths],
+            recordings={"rates": [RATES[i, :n] for i, n in enumerate(lengths)]},
+            dt=DT,
+            validation=range(4),
+            train=[0],
+            loss=OF_RATES,
+        )
     trials = validation_trials(task)
     within = np.arange(5) < np.array(lengths)[:, None]
     np.testing.assert_array_equal(trials.timeline.epochs["trial"], [[0, n] for n in lengths])
@@ -226,14 +231,24 @@ def test_training_resumes_with_the_same_data_only_and_no_array_is_in_the_run(tmp
     assert sum(path.stat().st_size for path in tmp_path.rglob("*")) < 1e6
 
 
+FOLDS = popsim.PerMember([[0, 1, 2], [3, 4, 5]])
+
+
+def test_members_train_on_what_they_do_not_hold_out():
+    task = task_of(validation=FOLDS)
+    np.testing.assert_array_equal(task.train.values, [range(3, N), [*range(3), *range(6, N)]])
+    halves = np.arange(N) // 6 == np.arange(2)[:, None]
+    np.testing.assert_array_equal(
+        task_of(validation=popsim.PerMember(halves)).validation.values[1], range(6, N)
+    )
+    with pytest.warns(UserWarning, match="`train` and `validation` have 2 of 12 trials in common, such as 1"):
+        task_of(validation=FOLDS, train=popsim.PerMember([[1, 7], [5, 0]]))
+
+
 @pytest.mark.full
 def test_folds_may_differ_between_members(getkey):
     """As in a cross-validation: each member draws its trials, and is evaluated on those that it holds out."""
-    folds = (
-        popsim.PerMember([range(3, N), [*range(3), *range(6, N)]]),
-        popsim.PerMember([[0, 1, 2], [3, 4, 5]]),
-    )
-    task = eqx.tree_at(lambda task: (task.train, task.validation), task_of(validation=[0, 1, 2]), folds)
+    task = task_of(validation=FOLDS)
     drawn = many_trials(popsim.select_member(task, 1), getkey(), 200).conditions["stored trial"]
     assert set(drawn) == {*range(N)} - {3, 4, 5}
     ensemble, key = popsim.make_ensemble(build, 2, key=getkey()), getkey()
@@ -318,11 +333,103 @@ def test_a_dataset_or_its_file_gives_the_same_task(dataset, tmp_path):
         np.testing.assert_array_equal(task.conditions["direction"], DIRECTION[2:])
 
 
-def test_the_time_of_a_dataset_may_have_another_unit(dataset):
-    for units, per_second in (("ms", 1e3), ("milliseconds", 1e3), ("us", 1e6), ("s", 1)):
-        time = ("time", np.arange(N_STEPS) * DT * per_second, {"units": units})
-        changed_unit = dataset.assign_coords(time=time)
-        assert StoredTrials.from_dataset(changed_unit, ["stimulus"], "speed").dt == DT
+SPELLINGS = {
+    1e9: ["ns", "nanoseconds", "nsec"],
+    1e6: ["us", "\u00b5s", "\u03bcs", "microseconds", "usec"],
+    1e3: ["ms", "milliseconds", "Millisecond", "msec", "[ms]", "ms since stimulus", "ms since 2020-01-01"],
+    1: ["s", "sec", "Seconds"],
+    1 / 60: ["min", "minutes"],
+    1 / 3600: ["h", "hours", "hr"],
+}
+FROM_STEPS = (["stimulus"], "speed")
+
+
+@pytest.mark.parametrize("units", [unit for units in SPELLINGS.values() for unit in units])
+def test_the_time_of_a_dataset_may_have_another_unit(dataset, units):
+    per_second = next(number for number, spelt in SPELLINGS.items() if units in spelt)
+    time = ("time", np.arange(N_STEPS) * DT * per_second, {"units": units})
+    assert StoredTrials.from_dataset(dataset.assign_coords(time=time), *FROM_STEPS).dt == DT
+    go = xarray.DataArray(np.full(N, 0.04 * per_second), attrs={"units": units})
+    if "2020" not in units:
+        assert np.all(task_of(events={"go": go}).timeline.events["go"] == 2)
+
+
+@pytest.mark.parametrize("units", ["Ms", "S", "ds", "m", "samples", "before stimulus", "1"])
+def test_a_unit_that_is_none_of_time_is_refused(dataset, units):
+    times = np.arange(N_STEPS) * 20
+    other = dataset.assign_coords(time=("time", times, {"units": units}))
+    with pytest.raises(ValueError, match=f"`dt` must be given where 'time' has no steps.*'{units}'"):
+        StoredTrials.from_dataset(other, *FROM_STEPS)
+    assert StoredTrials.from_dataset(other, *FROM_STEPS, dt=DT).dt == DT
+    with pytest.raises(ValueError, match=rf"`events\['go'\]` must be in a unit of time.*'{units}'"):
+        task_of(events={"go": xarray.DataArray(np.zeros(N), attrs={"units": units})})
+
+
+def test_dates_and_durations_are_times():
+    steps = (np.arange(N_STEPS) * 20).astype("m8[ms]").astype("m8[ns]")
+    arrays = {
+        "stimulus": (("trial", "time", "channel"), STIMULUS),
+        "speed": (("trial", "time"), TARGETS[..., 0]),
+    }
+    for time in (steps, np.datetime64("2020-01-01", "ns") + steps):
+        timed = xarray.Dataset(arrays, {"time": time})
+        assert StoredTrials.from_dataset(timed, *FROM_STEPS).dt == DT
+        assert StoredTrials.from_dataset(timed, *FROM_STEPS, dt=DT).dt == DT
+        with pytest.raises(ValueError, match="'time' has steps of 0.02 s .*, `dt` is 0.01 s"):
+            StoredTrials.from_dataset(timed, *FROM_STEPS, dt=0.01)
+
+
+def test_time_and_dt_that_differ_are_told(dataset):
+    """Without a unit, steps of 20 are no seconds."""
+    time = np.arange(N_STEPS) * 20
+    with pytest.raises(
+        ValueError, match="`dt` must be given in seconds where 'time' has no attribute `units`"
+    ):
+        StoredTrials.from_dataset(dataset.assign_coords(time=time), *FROM_STEPS)
+    with pytest.warns(UserWarning, match="'time' has steps of 20 s, `dt` is 0.02 s, which is taken"):
+        assert StoredTrials.from_dataset(dataset.assign_coords(time=time), *FROM_STEPS, dt=DT).dt == DT
+    in_ms = dataset.assign_coords(time=("time", time, {"units": "ms"}))
+    with pytest.raises(ValueError, match=r"`dt` must be the step.*of 0.02 s \('ms'\), `dt` is 0.01 s"):
+        StoredTrials.from_dataset(in_ms, *FROM_STEPS, dt=0.01)
+    rounded = dataset.assign_coords(time=np.round(np.arange(N_STEPS) / 60, 3))
+    assert StoredTrials.from_dataset(rounded, *FROM_STEPS, dt=1 / 60).dt == 1 / 60
+
+
+def as_durations(seconds):
+    return np.round(1e3 * np.asarray(seconds)).astype("m8[ms]").astype("m8[ns]")
+
+
+def test_durations_become_seconds():
+    delays = 0.2 * DIRECTION
+    task = task_of(
+        {"stimulus": as_durations(STIMULUS)},
+        list(as_durations(TARGETS)),
+        conditions={"delay": as_durations(delays)},
+        recordings={"rates": as_durations(RATES)},
+        epochs={"delay": as_durations(np.tile([0.021, 0.059], (N, 1)))},
+        validation={"delay": [np.timedelta64(200, "ms")]},
+        loss=OF_RATES,
+    )
+    np.testing.assert_allclose(task.inputs["stimulus"], STIMULUS, atol=6e-4)
+    np.testing.assert_allclose(task.targets.values, TARGETS, atol=6e-4)
+    np.testing.assert_allclose(task.recordings["rates"].values, RATES, atol=6e-4)
+    np.testing.assert_allclose(task.conditions["delay"], delays, atol=1e-6)
+    np.testing.assert_array_equal(task.timeline.epochs["delay"], np.tile([1, 3], (N, 1)))
+    np.testing.assert_array_equal(task.validation, np.flatnonzero(DIRECTION == 1))
+
+
+@pytest.mark.parametrize("units", ["seconds", "milliseconds", "ms"])
+def test_variables_with_a_unit_of_time_are_in_seconds(dataset, tmp_path, units):
+    """Those of a dataset, and of its file, whether xarray makes durations of them or not."""
+    delay = np.linspace(0.1, 1.2, N)
+    numbers = xarray.Variable("trial", delay * (1 if units == "seconds" else 1e3), {"units": units})
+    timed = dataset.assign(delay=numbers, pause=("trial", as_durations(delay)))
+    timed.to_netcdf(tmp_path / "times.nc", engine="h5netcdf")
+    with xarray.open_dataset(tmp_path / "times.nc", decode_timedelta=True) as decoded:
+        for source in (timed, tmp_path / "times.nc", decoded):
+            task = StoredTrials.from_dataset(source, *FROM_STEPS, conditions=["delay", "pause"])
+            np.testing.assert_allclose(task.conditions["delay"], delay, rtol=1e-6)
+            np.testing.assert_allclose(task.conditions["pause"], delay, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -330,9 +437,14 @@ def test_the_time_of_a_dataset_may_have_another_unit(dataset):
     [
         ({"inputs": ["stimuli"]}, r"`inputs` .*'stimulus'.*got 'stimuli'.*mean"),
         ({"axes": ("trial", "second")}, "`axes` must be axes of the dataset.*got 'second'"),
+        ({"axes": ("trial", "trial")}, "`axes` must be the names of two axes"),
         ({"conditions": ["time"]}, "`conditions` must have the axis 'trial'"),
         ({"conditions": "direction"}, "`conditions` must be names of variables"),
-        ({"trials": slice(0, 0)}, "`inputs.*one time step or more"),
+        ({"trials": slice(0, 0)}, "`trials` must be some of 12 trials, 0 to 11"),
+        ({"trials": slice(0, 9, 0)}, "`trials` must be a slice of whole numbers"),
+        ({"trials": [3, 12]}, r"`trials` must be numbers of trials, 0 to 11, each once, got \[3, 12\]"),
+        ({"trials": [0, 0, 1]}, r"`trials` must be numbers of trials, 0 to 11, each once, got \[0, 0, 1\]"),
+        ({"trials": "first"}, "`trials` must be numbers of trials, 12 bools.*or a slice, got 'first'"),
     ],
 )
 def test_names_that_a_dataset_lacks_are_refused(as_users_run, dataset, options, message):
@@ -340,7 +452,76 @@ def test_names_that_a_dataset_lacks_are_refused(as_users_run, dataset, options, 
         StoredTrials.from_dataset(dataset, **{"inputs": ["stimulus"], "targets": "speed", **options})
     uneven = dataset.assign_coords(time=np.arange(N_STEPS) ** 2)
     with pytest.raises(ValueError, match="`dt` must be that of even time steps"):
-        StoredTrials.from_dataset(uneven, ["stimulus"], "speed")
+        StoredTrials.from_dataset(uneven, *FROM_STEPS)
+
+
+def bad_file(kind, dataset, path):
+    """Write a file that cannot be read."""
+    engine = "scipy" if kind == "truncated NetCDF 3" else "h5netcdf"
+    if "truncated" in kind:
+        dataset[["speed"]].to_netcdf(path, engine=engine)
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    elif kind == "damaged zarr":
+        (path / "c").mkdir(parents=True)
+        (path / "zarr.json").write_text("{")
+    elif kind == "pipe in zarr":
+        path.mkdir()
+        os.mkfifo(path / "zarr.json")
+    elif kind == "MATLAB":
+        scipy.io.savemat(path, {"speed": TARGETS})
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind != "missing":
+        path.write_text(kind)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "truncated",
+        "truncated NetCDF 3",
+        "damaged zarr",
+        "pipe in zarr",
+        "MATLAB",
+        "text",
+        "",
+        "pipe",
+        "missing",
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(dataset, tmp_path, kind):
+    path = tmp_path / ("bad.zarr" if "zarr" in kind else "bad.nc")
+    bad_file(kind, dataset, path)
+    with pytest.raises(ValueError, match=rf"`dataset` must be .*{path}"):
+        StoredTrials.from_dataset(path, [], "speed", dt=DT)
+
+
+def test_a_file_that_is_damaged_where_it_is_read_is_named(dataset, tmp_path):
+    """Its dataset is open; only a chunk of what is asked for is wrong."""
+    path = tmp_path / "bad.nc"
+    encoding = {"stimulus": {"zlib": True, "fletcher32": True, "chunksizes": (N_STEPS, N, 2)}}
+    dataset.to_netcdf(path, engine="h5netcdf", encoding=encoding)
+    with h5py.File(path) as file:
+        place = file["stimulus"].id.get_chunk_info(0)
+    content = bytearray(path.read_bytes())
+    content[place.byte_offset + place.size // 2] ^= 255
+    path.write_bytes(content)
+    with xarray.open_dataset(path) as opened:
+        for source in (path, opened):
+            with pytest.raises(ValueError, match=rf"`dataset` must be .*{path}"):
+                StoredTrials.from_dataset(source, *FROM_STEPS)
+
+
+def test_what_is_read_of_a_large_file_is_told_before(dataset, monkeypatch):
+    memory = "popsim.tasks.stored._trial_datasets.memory_of_machine"
+    n_bytes = dataset.stimulus.nbytes + dataset.speed.nbytes
+    monkeypatch.setattr(memory, lambda: 3 * n_bytes // 2)
+    with pytest.warns(UserWarning, match="GB of speed, stimulus of the dataset are read, more than half of"):
+        StoredTrials.from_dataset(dataset, *FROM_STEPS)
+    StoredTrials.from_dataset(dataset, *FROM_STEPS, trials=slice(0, 6))
+    monkeypatch.setattr(memory, lambda: n_bytes // 2)
+    with pytest.raises(MemoryError, match="must fit into the memory of .*give `trials`"):
+        StoredTrials.from_dataset(dataset, *FROM_STEPS)
 
 
 NAN_INSIDE = changed(TARGETS, (4, 3, 1), np.nan)
@@ -362,6 +543,12 @@ NOTHING_OF_TWO = changed(np.ones((N, N_STEPS)), ([2, 5],), 0.0)
         ({"targets": TARGETS[:, 1:]}, r"`targets` .*\(12, 5\) as in the inputs, got shape \(12, 4, 3\)"),
         ({"targets": TARGETS[..., 0]}, r"`targets` must have the axes \(trial, time, output\)"),
         ({"targets": TARGETS.astype(str)}, "`targets` must be an array of numbers, got <U"),
+        ({"targets": TARGETS + 1j}, "`targets` must be an array of numbers, got complex128"),
+        ({"inputs": {"x": STIMULUS.astype("M8[s]")}}, r"`inputs\['x'\]` .* numbers, got datetime64"),
+        ({"targets": TARGETS.astype("m8")}, "`targets` must be of a unit of fixed length.*got timedelta64"),
+        ({"events": {"go": np.full(N, 20, "M8[ms]")}}, r"`events\['go'\]` .* numbers, got datetime64"),
+        ({"dt": np.timedelta64(20, "ms")}, "`dt` must be a number"),
+        ({"validation": np.array([1, 2], "m8[s]")}, "`validation` must be numbers of trials"),
         ({"targets": [*TARGETS[:5], TARGETS[5, 1:], *TARGETS[6:]]}, r"`targets\[5\]` .*\(5, 3\).*\(4, 3\)"),
         ({"targets": NAN_INSIDE}, "`targets` must be finite within its trial, got nan in trial 4 at step 3"),
         (
@@ -404,6 +591,11 @@ NOTHING_OF_TWO = changed(np.ones((N, N_STEPS)), ([2, 5],), 0.0)
             r"`validation` must be of conditions .*\['direction'\], got 'speed'",
         ),
         ({"validation": {}}, "`validation` must select at least one trial"),
+        (
+            {"validation": popsim.PerMember([[0], [1]]), "train": popsim.PerMember([[1]] * 3)},
+            r"`train` and `validation` must be of the same members, got \[2, 3\]",
+        ),
+        ({"validation": popsim.PerMember([0.2, 0.5])}, "`train` must be as many trials for each member"),
         ({"validation": [3, 12]}, "`validation` must be numbers of trials, 0 to 11"),
         ({"validation": [3, 3]}, "`validation` must be numbers of trials, 0 to 11, each once"),
         ({"validation": 1.5}, "`validation` as a fraction must leave some of 12 trials"),

@@ -52,7 +52,7 @@ def batch_numbers(name: str, value: object, n_batches: int) -> Int[np.ndarray, "
     numbers = np.asarray(value)
     if numbers.dtype == bool and numbers.shape == (n_batches,):
         return np.flatnonzero(numbers)
-    if numbers.ndim != 1 or not (np.issubdtype(numbers.dtype, np.integer) or numbers.size == 0):
+    if numbers.ndim != 1 or (numbers.dtype.kind not in "iu" and numbers.size):
         raise ValueError(
             f"`{name}` must be a 1D array of batch numbers, or of {n_batches} booleans, one for each batch, "
             f"got shape {numbers.shape} of {numbers.dtype}."
