@@ -134,6 +134,7 @@ def loss_along_line(
     picked = picked_parameters(start, where, argument="`where`")
     from_arrays, constants = eqx.partition(start, picked)
     to_arrays = eqx.filter(end, picked)
+    prepare_trials(end, task, trials)  # as those of `start` are checked below
     _check_same(*(eqx.filter(arrays, picked, inverse=True) for arrays in both_arrays))
     places = finite_float64("positions", positions)
 

@@ -23,14 +23,14 @@ from popsim.experiments.logged_losses import logged_losses
 from popsim.experiments.registry import rebuild_experiment, setting_text
 from popsim.experiments.result_table import ResultTable
 from popsim.experiments.run_info import read_run_info
-from popsim.model import AbstractModel
+from popsim.model import AbstractModel, with_trained_inputs
 from popsim.randomness import seed_key
 from popsim.store import Checkpoint, CorruptDataError, MismatchError, RunFolder, leaf_names
 from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import RunParts, read_parts, read_summary
 from popsim.task import AbstractTask, check_task
 from popsim.training import open_history
-from popsim.training.history.configuration import model_structure
+from popsim.training.history.configuration import INPUTS, model_structure
 from popsim.training.history.history import TRAINABLES
 from popsim.training.history.history_on_disk import PREFIXES
 from popsim.training.steps.member_step import trials_of_batch
@@ -151,7 +151,9 @@ class _Opened:
         **Raises:** `ValueError` if there is no checkpoint; `CorruptDataError` if all are damaged;
         `MismatchError` if their shapes are not those of the model, or they are of another run.
         """
-        return with_named_arrays(MODEL, self._template, self._checkpoint.arrays)
+        ensemble = with_named_arrays(MODEL, self._template, self._checkpoint.arrays)
+        configuration = self._checkpoint.details.get("configuration", {})
+        return with_trained_inputs(ensemble, configuration.get(INPUTS))
 
     @property
     def n_batches_trained(self) -> int:

@@ -21,7 +21,9 @@ from popsim.training.steps.gradients import BackpropThroughTime
 from popsim.training.steps.optimizers import learning_rate_of
 from popsim.version import __version__
 
-__all__ = ["Configuration", "differences", "model_structure"]
+__all__ = ["Configuration", "INPUTS", "differences", "model_structure"]
+
+INPUTS = "inputs"  # the sizes of the model's inputs by name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +73,7 @@ class Configuration:
             "ensemble_random_trials": not plan.shared_trials,
             **({} if population is None else {"population": population.label}),
             "trainables_dtype": None if kept_as is None else str(np.dtype(kept_as)),
+            INPUTS: plan.state.model.trained_inputs.sizes,
             "key implementation": str(jax.random.key_impl(training.key)),
             **numeric_flags(),
             **{name: fingerprint(value) for name, value in self._compared.items()},
@@ -122,10 +125,12 @@ def differences(
 ) -> list[str]:
     """Return the differences between two configurations, one readable entry each, with their parts.
 
-    Flags of JAX come first, as other differences may follow from them. A flag, or the engine, that one of the
-    configurations lacks, as it was written or is read by another version, is unknown and no difference.
+    Flags of JAX come first, as other differences may follow from them. A flag, the engine or the inputs, if
+    one of the configurations lacks them, as it was written or is read by another version, are unknown and no
+    difference.
     """
-    unknown = {name for name in (*NUMERIC_FLAGS, "engine") if (name in recorded) != (name in expected)}
+    later = (*NUMERIC_FLAGS, "engine", INPUTS)
+    unknown = {name for name in later if (name in recorded) != (name in expected)}
     texts = []
     for name in sorted({*recorded, *expected} - unknown, key=lambda name: (name not in NUMERIC_FLAGS, name)):
         before, now = recorded.get(name), expected.get(name)
