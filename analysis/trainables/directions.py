@@ -242,7 +242,7 @@ def member_alignment(changes: Float[AnyArray, "member ..."]) -> Float[np.ndarray
 
     **Arguments:**
 
-    - `changes`: of all members, such as `weights[-1] - weights[0]` of one array of a history.
+    - `changes`: of all members, such as `weights[-1] - initial` of one array of a history.
 
     **Returns:** 1 on the diagonal; NaN for a member that did not change.
     """
