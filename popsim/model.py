@@ -200,9 +200,12 @@ def simulate(model: AbstractModel, trial: Trial, *, remat: bool = False, key: PR
     check_model("model", model)
     check_one_trial("trial", trial)
     if model.trained_inputs.sizes is not None:
-        stacked = eqx.filter_eval_shape(lambda: separate_trials(jax.tree.map(lambda leaf: leaf[None], trial)))
-        model.trained_inputs.check(model.input_sizes(stacked))
+        model.trained_inputs.check(eqx.filter_eval_shape(_input_sizes, model, trial))
     return _simulate(model, trial, remat, key=key)
+
+
+def _input_sizes(model: AbstractModel, trial: Trial) -> dict[str, int]:
+    return model.input_sizes(separate_trials(jax.tree.map(lambda leaf: leaf[None], trial)))
 
 
 @jit

@@ -28,7 +28,7 @@ class TrainedInputs:
     - `sizes`: how many numbers each input has, by name; None for a model that was never trained.
     """
 
-    sizes: dict[str, int] | None = None
+    sizes: dict[str, int] | None = dataclasses.field(default=None, compare=False)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TrainedInputs)

@@ -118,6 +118,13 @@ def test_a_trained_model_takes_the_inputs_of_its_training_alone(use, folder):
     USES[use](dataclasses.replace(loaded, trained_inputs=None), RENAMED)
 
 
+def test_a_trained_model_runs_by_the_programs_of_an_untrained_one(folder, count_compilations):
+    USES["evaluate_ensemble"](UNTRAINED(), TASK)
+    with count_compilations() as compiled:
+        USES["evaluate_ensemble"](load_model(folder / "model", UNTRAINED()), TASK)
+    assert not compiled
+
+
 def test_training_and_validation_trials_must_have_the_same_inputs():
     class Other(Named):
         def validation_trials(self):
