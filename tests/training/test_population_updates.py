@@ -360,7 +360,7 @@ class StopBelow(AbstractPopulationUpdate):
     may_stop = True
 
     def init(self, population):
-        return population, {"calls": np.zeros(population.n_members)}
+        return population, {"calls": np.zeros(population.n_members, np.int32)}
 
     def __call__(self, population, results, state, *, batch, key):
         state["calls"] += 1
@@ -412,6 +412,10 @@ def twice(where, population):
         (
             lambda population, state: (twice(lambda model: model.network.tau, population), state, {}),
             "Odd must change leaves of the model that are trained.*tau` is constant in this training",
+        ),
+        (
+            lambda population, state: (population, {"calls": state["calls"] + 0.5}, {}),
+            "'calls' in the state of Odd must be of type int32, got float64",
         ),
         (lambda population, state: (population, state, {"a/b": np.ones(4)}), "plain names without '/'"),
         (lambda population, state: (population, state, {"a": 1.0}), "must lead with the 4 members"),
