@@ -294,7 +294,7 @@ def steps_of_window(name: str, seconds: Seconds, dt: float) -> int:
 
 def _check_countable(name: str, seconds: Seconds, dt: float) -> None:
     """Raise `ValueError` unless a time has few enough time steps to be counted."""
-    if abs(seconds) / dt >= LARGEST_INT:
+    if not abs(seconds) / dt < LARGEST_INT:
         raise ValueError(
             f"`{name}` must be fewer than 2**31 time steps dt = {dt} s, got {short_repr(seconds)} s."
         )
@@ -310,7 +310,7 @@ def check_same_dt(dt: float, expected: float, owner: str, advice: str = "") -> N
     - `owner`: the object that expects it, for the error message.
     - `advice`: what to do otherwise, a sentence.
     """
-    if abs(dt - expected) > 1e-9:
+    if not abs(dt - expected) <= 1e-9:
         raise ValueError(f"`dt` must be that of the {owner}, {expected} s, got {dt} s. {advice}".rstrip())
 
 
@@ -408,6 +408,14 @@ def _kind_and_shapes(tree: PyTree[Array]) -> str:
     shapes = ", ".join(f"{jax.tree_util.keystr(path)} {jnp.shape(leaf)}".strip() for path, leaf in leaves)
     is_array = isinstance(tree, jax.Array | np.ndarray | jax.ShapeDtypeStruct)
     return f"{'an array' if is_array else kind_of(tree)} of {shapes}"
+
+
+def check_castable(name: str, given: Any, held: Any) -> None:
+    """Raise `ValueError` if numbers of one dtype would be cut in another, as .7 as an integer."""
+    kinds = (jnp.bool_, jnp.integer, jnp.floating, jnp.complexfloating)
+    ranks = [[jnp.issubdtype(dtype, kind) for kind in kinds] for dtype in (given, held)]
+    if given != held and (not all(map(any, ranks)) or ranks[0].index(True) > ranks[1].index(True)):
+        raise ValueError(f"{name} must be of type {held}, got {given}, whose numbers would be cut to it.")
 
 
 def concrete_value(function: Callable[..., Array], *trees: Any) -> np.ndarray | None:

@@ -252,7 +252,7 @@ def _object_parts(value: Any, within: tuple[int, ...], path: str | None) -> Iter
     """Yield the functions of a class that is not installed, and the attributes or else the pickled form."""
     yield from _all_parts(_functions_of_class(type(value)), within)
     if dataclasses.is_dataclass(value):
-        names = [field.name for field in dataclasses.fields(value)]
+        names = [field.name for field in dataclasses.fields(value) if field.compare]
         yield from _parts({name: getattr(value, name, None) for name in names}, within, path)
     elif getattr(value, "__dict__", None):
         yield from _parts(vars(value), within)

@@ -124,7 +124,8 @@ def _children(value: Any) -> Mapping[Any, Any]:
     if isinstance(value, types.MethodType):
         return {"function": value.__func__, "self": value.__self__}
     if dataclasses.is_dataclass(value):
-        return {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
+        names = [field.name for field in dataclasses.fields(value) if field.compare]
+        return {name: getattr(value, name, None) for name in names}
     if isinstance(value, Mapping):
         return {key: value[key] for key in sorted(value, key=repr)}
     if isinstance(value, set | frozenset):  # their order differs between processes

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 import equinox as eqx
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from popsim._checks import check_instance, check_positive_int, is_number, kind_of
+from popsim._checks import check_finite, check_instance, check_positive_int, is_number, kind_of
 from popsim._plain_values import plain_number
 from popsim.parameters import Constants
 
@@ -45,6 +45,7 @@ class Box(eqx.Module):
         for name, bound in (("low", self.low), ("high", self.high)):
             if bound is not None and not is_number(bound):
                 raise ValueError(f"`{name}` must be a number or None, got {kind_of(bound)}.")
+            check_finite(name, 0.0 if bound is None else bound)
         if self.low is not None and self.high is not None and self.low >= self.high:
             raise ValueError(f"`low` must be below `high`, {self.high}, got {self.low}.")
 

@@ -10,7 +10,7 @@ from popsim._compiled import jit_fast_compile, map_trials
 from popsim._member_values import check_values_of_members
 from popsim.ensemble import as_member_ids, map_members, member, n_members
 from popsim.loss import LossValues
-from popsim.model import AbstractModel, check_model, simulate
+from popsim.model import AbstractModel, check_model, check_runs, simulate
 from popsim.per_member import (
     check_n_members,
     check_of_one_member,
@@ -19,7 +19,6 @@ from popsim.per_member import (
     with_member_values,
 )
 from popsim.randomness import as_key, trial_keys
-from popsim.session import separate_trials
 from popsim.task import AbstractTask, build_validation_trials, check_task, differs_between_members
 from popsim.trial import Trial, check_trials, n_trials
 
@@ -62,7 +61,7 @@ def evaluate(
         trials = build_validation_trials(task)
     else:
         check_trials("trials", trials)
-    model.check(separate_trials(trials))
+    check_runs(model, trials)
     member_id = as_member_ids("member_id", member_id)
     if member_id.ndim:
         raise ValueError(
@@ -116,7 +115,7 @@ def prepare_trials(ensemble: AbstractModel, task: AbstractTask, trials: Trial | 
         check_trials("trials", trials)
     each_its_own = trials is None and differs_between_members(task)
     trials = validation_trials(task, n_members(ensemble)) if trials is None else trials
-    member(ensemble, 0).check(separate_trials(merge_member_axis(trials) if each_its_own else trials))
+    check_runs(member(ensemble, 0), merge_member_axis(trials) if each_its_own else trials)
     return trials, each_its_own
 
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from popsim._checks import check_like, kind_of, naming_errors
+from popsim._checks import check_castable, check_like, kind_of, naming_errors
 from popsim.environment import AbstractEnvironment, Box, Observation, Outcome
 from popsim.hand import HandState
 from popsim.model import AbstractModel, Unrecorded
@@ -75,15 +75,18 @@ def start_interaction(
     name = type(environment).__name__
     state, observation = begin_environment(environment, key=key)
 
-    def first_step() -> tuple[PyTree[Array], Outcome]:
+    def first_step(state: PyTree[Array]) -> tuple[PyTree[Array], Outcome]:
         with naming_errors(f"`step` of {name}", "(state, action, *, key)"):
             after, outcome = environment.step(state, action, key=key)
         _check_step(name, state, observation, after, outcome)
         return after, outcome
 
-    after, outcome = jax.eval_shape(first_step)
-    # In the types of later steps: a count may begin as the integer 0 and become a number.
-    state, observation = _with_types(state, after), _with_types(observation, outcome.observation)
+    while True:
+        after, outcome = eqx.filter_eval_shape(first_step, state)
+        begun = (state, observation)
+        state, observation = _promoted(begun, (after, outcome.observation))
+        if _types(begun) == _types((state, observation)):  # which later steps keep
+            break
     zero, false = jnp.zeros(()), jnp.zeros((), bool)
     return Interaction(
         received=jax.tree.map(jnp.zeros_like, observation),
@@ -98,8 +101,26 @@ def start_interaction(
     )
 
 
-def _with_types(tree: PyTree[Array], like: PyTree) -> PyTree[Array]:
-    return jax.tree.map(lambda leaf, other: jnp.asarray(leaf, other.dtype), tree, like)
+def _types(tree: PyTree[Array]) -> list[Any]:
+    return [jnp.result_type(leaf) for leaf in jax.tree.leaves(tree)]
+
+
+def _promoted(tree: PyTree[Array], other: PyTree) -> PyTree[Array]:
+    """Return arrays in types that hold those of another tree, too: a count may begin as the integer 0 and
+    become a number, and what begins as .7 stays a number where a step returns an integer."""
+    with jax.numpy_dtype_promotion("standard"):
+        return jax.tree.map(lambda *leaves: jnp.asarray(leaves[0], jnp.result_type(*leaves)), tree, other)
+
+
+def _with_types(name: str, tree: PyTree[Array], like: PyTree[Array]) -> PyTree[Array]:
+    """Return what a method returned in the types that are held, which must cut no numbers."""
+
+    def cast(path: Any, leaf: Any, held: Any) -> Array:
+        where = f"{name}, at {jax.tree_util.keystr(path)}," if path else name
+        check_castable(where, jnp.result_type(leaf), held.dtype)
+        return jnp.asarray(leaf, held.dtype)
+
+    return jax.tree.map_with_path(cast, tree, like)
 
 
 def begin_environment(
@@ -179,11 +200,11 @@ def respond(
     if isinstance(actions, Box):
         action = jnp.clip(action, actions.low, actions.high)
     state, outcome = environment.step(before.state, action, key=key_stream(key, "environment"))
-    active = ~before.is_over
+    name, active = f"`step` of {type(environment).__name__}", ~before.is_over
 
     def unless_over(new: PyTree[Array], old: PyTree[Array]) -> PyTree[Array]:
         # After the end nothing changes, whatever an environment computes then.
-        return jax.tree.map(lambda x, y: jnp.where(before.is_over, y, x), _with_types(new, old), old)
+        return jax.tree.map(lambda x, y: jnp.where(before.is_over, y, x), _with_types(name, new, old), old)
 
     reward = jnp.asarray(outcome.reward, interaction.reward.dtype)
     return dataclasses.replace(
@@ -219,8 +240,8 @@ def resume_interaction(
         state, observation = environment.resume(ended.upcoming.state, key=key_stream(key, "environment"))
     check_like(name, "the state of `init`", fresh.upcoming.state, state)
     check_like(name, "the observation of `init`", fresh.upcoming.observation, observation)
-    state = _with_types(state, fresh.upcoming.state)
-    observation = _with_types(observation, fresh.upcoming.observation)
+    state = _with_types(name, state, fresh.upcoming.state)
+    observation = _with_types(name, observation, fresh.upcoming.observation)
     return dataclasses.replace(fresh, upcoming=Upcoming(state, observation, fresh.upcoming.is_over))
 
 

@@ -1,8 +1,9 @@
 """The base class of models, and their simulation over a trial."""
 
 import abc
-from collections.abc import Collection
-from typing import Any
+import math
+from collections.abc import Collection, Mapping
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -13,7 +14,9 @@ from popsim._checks import kind_of, short_repr
 from popsim._compiled import jit
 from popsim._html import show_or_print
 from popsim._model_html import model_html
+from popsim._modules import replace_fields
 from popsim._text_checks import one_line
+from popsim.network_input import TrainedInputs, as_trained_inputs, inputs_by_name
 from popsim.randomness import as_key, key_stream
 from popsim.session import separate_trials
 from popsim.trial import SessionTrials, StepInput, Trial, check_one_trial, n_trials
@@ -52,6 +55,10 @@ class AbstractModel(eqx.Module):
     made with `jax.vmap`. They may extend `check`. All floating-point arrays are learned except those that the
     model, or a module in it, declares as `constants`; see `popsim.is_parameter`.
 
+    A model that was trained knows the names and the sizes of its inputs, as `trained_inputs`, and takes no
+    others: networks tell them apart by their order, which follows from the names. One that was never trained
+    takes any.
+
     !!! example
 
         ```python
@@ -70,6 +77,11 @@ class AbstractModel(eqx.Module):
 
         ```
     """
+
+    # Set by the converter where a subclass has an `__init__` of its own, so that all models have the field.
+    trained_inputs: TrainedInputs = eqx.field(
+        static=True, converter=as_trained_inputs, default=None, compare=False, repr=False, kw_only=True
+    )
 
     @abc.abstractmethod
     def init(self, trial: Trial, *, key: Key[Array, ""]) -> PyTree[Array]:
@@ -119,6 +131,18 @@ class AbstractModel(eqx.Module):
     def check(self, trials: Trial) -> None:  # noqa: B027
         """Check concrete, stacked trials before compilation; by default all are accepted."""
 
+    def input_sizes(self, trials: Trial) -> dict[str, int]:
+        """Return how many numbers of each input the model receives at a time step; by default the trial's.
+
+        **Arguments:**
+
+        - `trials`: stacked trials, no sessions.
+        """
+        return {
+            name: sum(math.prod(leaf.shape[2:]) for leaf in jax.tree.leaves(values))
+            for name, values in sorted(inputs_by_name(trials.inputs).items())
+        }
+
     def _repr_html_(self) -> str:
         """Return what a notebook shows of a model or an ensemble: its parts, and how many parameters."""
         return show_or_print(lambda: model_html(self), self)
@@ -133,6 +157,21 @@ def check_model(name: str, model: Any) -> None:
         )
 
 
+ModelType = TypeVar("ModelType", bound=AbstractModel)
+
+
+def with_trained_inputs(model: ModelType, sizes: Mapping[str, int] | None) -> ModelType:
+    """Return a model, or an ensemble, that was trained with inputs of these sizes; None for unknown ones."""
+    return replace_fields(model, trained_inputs=as_trained_inputs(sizes))
+
+
+def check_runs(model: AbstractModel, trials: Trial) -> None:
+    """Raise `ValueError` unless a model takes stacked trials, with the inputs that it was trained with."""
+    trials = separate_trials(trials)
+    model.check(trials)
+    model.trained_inputs.check(model.input_sizes(trials))
+
+
 def initial_state(model: AbstractModel, trial: Trial, *, key: PRNGKeyArray) -> PyTree[Array]:
     """Return the state from which `simulate` with the same key starts."""
     if trial.session is not None:
@@ -141,7 +180,6 @@ def initial_state(model: AbstractModel, trial: Trial, *, key: PRNGKeyArray) -> P
     return model.init(trial, key=key_stream(key, "initial state"))
 
 
-@jit
 def simulate(model: AbstractModel, trial: Trial, *, remat: bool = False, key: PRNGKeyArray) -> PyTree[Array]:
     """Run a model through one trial.
 
@@ -161,6 +199,17 @@ def simulate(model: AbstractModel, trial: Trial, *, remat: bool = False, key: PR
     key = as_key(key)
     check_model("model", model)
     check_one_trial("trial", trial)
+    if model.trained_inputs.sizes is not None:
+        model.trained_inputs.check(eqx.filter_eval_shape(_input_sizes, model, trial))
+    return _simulate(model, trial, remat, key=key)
+
+
+def _input_sizes(model: AbstractModel, trial: Trial) -> dict[str, int]:
+    return model.input_sizes(separate_trials(jax.tree.map(lambda leaf: leaf[None], trial)))
+
+
+@jit
+def _simulate(model: AbstractModel, trial: Trial, remat: bool, *, key: Key[Array, ""]) -> PyTree[Array]:
     try:
         if trial.session is not None:
             return _simulate_session(model, trial, trial.session, remat, key=key)

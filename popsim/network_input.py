@@ -1,7 +1,8 @@
 """The input vector of a network at a time step: its order and its scaling."""
 
+import dataclasses
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -9,10 +10,62 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from popsim._argument_shapes import check_of_one_model
-from popsim._checks import as_float_array, check_finite, check_positive
+from popsim._checks import as_float_array, check_finite, check_positive, is_int, short_repr
 from popsim.parameters import Constants
 
-__all__ = ["Scaling", "inputs_by_name", "network_input"]
+__all__ = ["Scaling", "TrainedInputs", "inputs_by_name", "network_input"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TrainedInputs:
+    """The inputs with which a model was trained.
+
+    As a static field of a model it takes no part where structures are compared, since all instances are
+    equal: a trained model has the structure, and the compiled programs, of an untrained one.
+
+    **Arguments:**
+
+    - `sizes`: how many numbers each input has, by name; None for a model that was never trained.
+    """
+
+    sizes: dict[str, int] | None = dataclasses.field(default=None, compare=False)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TrainedInputs)
+
+    def __hash__(self) -> int:
+        return hash(TrainedInputs)
+
+    def __repr__(self) -> str:
+        return "not trained" if self.sizes is None else sizes_text(self.sizes)
+
+    def check(self, sizes: Mapping[str, int]) -> None:
+        """Raise `ValueError` unless inputs have the names and sizes of those of the training, if any."""
+        if self.sizes is not None and self.sizes != dict(sizes):
+            raise ValueError(
+                f"`inputs` must be those with which the model was trained, {self}, got {sizes_text(sizes)}: "
+                "a network knows them by their order, which follows from the names. Rename them or, to give "
+                "the model inputs of another meaning, use dataclasses.replace(model, trained_inputs=None)."
+            )
+
+
+def as_trained_inputs(sizes: Any) -> TrainedInputs:
+    """Return the sizes of inputs by name, or None, as `TrainedInputs`."""
+    if isinstance(sizes, TrainedInputs):
+        return sizes
+    is_known = isinstance(sizes, Mapping) and all(
+        isinstance(name, str) and is_int(size) for name, size in sizes.items()
+    )
+    if not (is_known or sizes is None):
+        raise ValueError(
+            f"`trained_inputs` must be the number of numbers of each input by name, got {short_repr(sizes)}."
+        )
+    return TrainedInputs(None if sizes is None else dict(sizes))
+
+
+def sizes_text(sizes: Mapping[str, int]) -> str:
+    """Return the sizes of inputs by name in words, such as "2 of 'target', 1 of 'go'"."""
+    return ", ".join(f"{size} of {name!r}" for name, size in sizes.items()) or "none"
 
 
 class Scaling(eqx.Module):

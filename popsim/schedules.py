@@ -126,6 +126,7 @@ class PiecewiseSchedule(AbstractBatchSchedule):
     def __check_init__(self):
         if not self.starts or self.starts[0] != 0 or np.any(np.diff(self.starts) <= 0):
             raise ValueError(f"`starts` must begin with batch 0 and rise, got {self.starts}.")
+        check_finite("values", self.values)
         values: Any = self.values
         axis = np.shape(values.values[0] if is_per_member(values) else values)[:1]
         if axis != (len(self.starts),):

@@ -13,9 +13,8 @@ from popsim._compiled import jit
 from popsim.analysis._arrays import AnyArray, finite_float64
 from popsim.ensemble import member, n_members
 from popsim.model import AbstractModel
-from popsim.network_input import network_input
+from popsim.network_input import network_input, sizes_text
 from popsim.networks import AbstractNetwork
-from popsim.senses import network_input_names
 from popsim.trial import Trial
 
 __all__ = ["received_inputs"]
@@ -52,9 +51,9 @@ def received_inputs(
     if leading_axes != {count}:
         raise ValueError(f"`states` must be of {count} members, got leading axes of {sorted(leading_axes)}.")
 
+    sizes = member(ensemble, 0).input_sizes(trials)
+    ensemble.trained_inputs.check(sizes)
     received = np.asarray(_inputs_of_members(ensemble, states, trials), np.float64)
-    first = member(ensemble, 0)
-    sizes = network_input_names(trials, getattr(first, "plant", None), getattr(first, "channels", None))
     ends = np.cumsum(list(sizes.values()))[:-1]
     return dict(zip(sizes, np.split(received, ends, axis=-1), strict=True))
 
@@ -91,14 +90,16 @@ def composed_inputs(model: eqx.Module, inputs: Mapping[str, Array] | Array) -> F
             f"`inputs` must have the inputs of the trial and the senses {list(channels)} by name, "
             f"got {list(inputs)}."
         )
+    if isinstance(model, AbstractModel):
+        model.trained_inputs.check({name: vector.size for name, vector in inputs.items()})
     feedback = {name: inputs[name] for name in channels}
     return network_input({name: inputs[name] for name in inputs if name not in channels}, feedback, {})
 
 
-def sizes_text(inputs: Mapping[str, Array] | Array | None) -> str:
+def forms_text(inputs: Mapping[str, Array] | Array | None) -> str:
     if not isinstance(inputs, Mapping):
         return f"shape {getattr(inputs, 'shape', ())}"
-    return ", ".join(f"{vector.size} of {name!r}" for name, vector in inputs.items())
+    return sizes_text({name: vector.size for name, vector in inputs.items()})
 
 
 def vectors_of_members(name: str, vectors: AnyArray, n_members: int) -> Float[Array, "member inputs"]:

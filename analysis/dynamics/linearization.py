@@ -18,7 +18,7 @@ from popsim.analysis.dynamics.inputs import (
     Constants,
     Inputs,
     composed_inputs,
-    sizes_text,
+    forms_text,
     vectors_of_members,
 )
 from popsim.ensemble import member, n_members
@@ -74,7 +74,7 @@ def network_dynamics(
         raise ValueError(f"`hidden` must be {size} units{parts}, got shape {hidden.shape}.")
     received = jnp.zeros(network.n_inputs, hidden.dtype) if inputs is None else composed_inputs(model, inputs)
     if received.shape != (network.n_inputs,):
-        raise ValueError(f"`inputs` must be {network.n_inputs} numbers, got {sizes_text(inputs)}.")
+        raise ValueError(f"`inputs` must be {network.n_inputs} numbers, got {forms_text(inputs)}.")
     quiet = without_noise(network)
     if jax.tree.structure(start) == jax.tree.structure(hidden):
         return quiet.step(received, hidden, key=seed_key(0))

@@ -134,6 +134,7 @@ def loss_along_line(
     picked = picked_parameters(start, where, argument="`where`")
     from_arrays, constants = eqx.partition(start, picked)
     to_arrays = eqx.filter(end, picked)
+    prepare_trials(end, task, trials)  # as those of `start` are checked below
     _check_same(*(eqx.filter(arrays, picked, inverse=True) for arrays in both_arrays))
     places = finite_float64("positions", positions)
 
@@ -241,7 +242,7 @@ def member_alignment(changes: Float[AnyArray, "member ..."]) -> Float[np.ndarray
 
     **Arguments:**
 
-    - `changes`: of all members, such as `weights[-1] - weights[0]` of one array of a history.
+    - `changes`: of all members, such as `weights[-1] - initial` of one array of a history.
 
     **Returns:** 1 on the diagonal; NaN for a member that did not change.
     """

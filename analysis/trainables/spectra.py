@@ -37,8 +37,8 @@ def change_singular_values(
 
     - `weights`: of one array of a history, such as `run.history["trainables.network.cell.weight_hh"]`; a lazy
         array is read in blocks.
-    - `initial`: W(0); None for the first row, which must precede training (batch -1) if the history records
-        batch numbers.
+    - `initial`: W(0); None for the first row of a history that says that it begins before training (batch
+        -1).
     """
     weights = as_sized("weights", weights)
     start = initial_values(weights, "weights", None if initial is None else {"weights": initial})

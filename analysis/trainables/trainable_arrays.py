@@ -144,7 +144,7 @@ def arrays_by_group(
 
 
 def initial_values(array: Any, name: str, initial: PyTree | None) -> np.ndarray:
-    """Return the initial values (member, ...) of an array in float64: `initial`, or its first row."""
+    """Return the initial values (member, ...) of an array in float64: `initial`, or its row of batch -1."""
     if initial is None:
         _check_begins_before_training(array)
         return np.asarray(array[0], np.float64)
@@ -158,12 +158,13 @@ def initial_values(array: Any, name: str, initial: PyTree | None) -> np.ndarray:
 
 
 def _check_begins_before_training(array: Any) -> None:
-    """Raise `ValueError` if the first row is known to follow a training batch."""
-    coordinates = getattr(array, "coords", {})
-    if "trainables_batch" in coordinates and (first := int(coordinates["trainables_batch"][0])) >= 0:
+    """Raise `ValueError` unless the first row is known to be that before training, of batch -1."""
+    batches = getattr(array, "coords", {}).get("trainables_batch")
+    if batches is None or int(batches[0]) >= 0:
+        known = "of a batch that it does not tell" if batches is None else f"after batch {int(batches[0])}"
         raise ValueError(
-            "`initial` must be given, such as `run.models(batch=-1)`, where a history does not begin before "
-            f"training: got None, and a first row after batch {first}."
+            "`initial` must be given, such as `run.models(batch=-1)`, or the ensemble before training, where "
+            f"a history does not begin there: got None, and a first row {known}."
         )
 
 
@@ -197,7 +198,8 @@ def distance_travelled(
     - `groups`: the names of the arrays of each group, `{"recurrent": ["network.cell.weight_hh"]}`; None for
         one group per array.
     - `initial`: the ensemble before training, `run.models(batch=-1)`, or its arrays (member, ...) by name;
-        None for the first row, which must precede training (batch -1) if the history records batch numbers.
+        None for the first row of a history that says that it begins before training (batch -1), such as one
+        saved with `save_history(..., untrained=...)`. A history in memory does not say so.
 
     **Returns:** by group the distance up to each recorded batch.
     """

@@ -6,9 +6,8 @@ import popsim
 from popsim.analysis.figures import draw_weight_matrix
 
 run = popsim.open_run("runs/center-out-0")
-weights = run.history["trainables.network.cell.weight_hh"].sel(member=0)
-change = weights[-1] - weights[0]
+weights, untrained = (models.network.cell.weight_hh for models in (run.ensemble, run.models(batch=-1)))
 
 figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
-draw_weight_matrix(ax, change.values, label="change of weight")
+draw_weight_matrix(ax, weights[0] - untrained[0], label="change of weight")
 ax.set_ylabel("to unit: reset, update, candidate")

@@ -4,6 +4,7 @@
 process lives: a new optimizer, or a new closure in a task, is another program of tens of megabytes.
 """
 
+import dataclasses
 import functools
 import hashlib
 import threading
@@ -15,6 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
+import numpy as np
 from jaxtyping import Array, PyTree
 
 from popsim._compiled.choice import is_plain_jax
@@ -90,7 +92,7 @@ class _ArrayKind(NamedTuple):
 class Programs:
     """The compiled programs of a function.
 
-    If all that is no array equals that of an earlier call, its program is called. Else the function is
+    If all that is no array is that of an earlier call, its program is called. Else the function is
     traced, and takes the program of an earlier call that computes the same: the text of what XLA is to
     compile, with every constant, is the key. So equal closures share a program, and those that hold or read
     other values never do.
@@ -117,23 +119,25 @@ class Programs:
 
         **Arguments:**
 
-        - `ordinary`: the function compiled by `equinox.filter_jit`, for programs that call back into Python,
-            which only JAX can run, and under flags with which it does more than run a program.
+        - `ordinary`: returns, for the `static_numbers` of the arguments, the function compiled by
+            `equinox.filter_jit`, for programs that call back into Python, which only JAX can run, and under
+            flags with which it does more than run a program.
         - `args`, `kwargs`: the arguments.
         """
-        if any(getattr(jax.config, flag, False) for flag in UNUSUAL_FLAGS):
-            return ordinary(*args, **kwargs)
         leaves, structure = jax.tree.flatten((args, dict(kwargs)))
+        numbers = static_numbers(leaves, structure)
+        if any(getattr(jax.config, flag, False) for flag in UNUSUAL_FLAGS):
+            return ordinary(numbers)(*args, **kwargs)
         n_first = len(jax.tree.leaves(args[:1])) if self._donates_rest else len(leaves)
         kinds = (tuple(map(_kind, leaves)), _context())
         try:
-            hash(key := (structure, n_first, kinds))
+            hash(key := (structure, n_first, kinds, numbers))
         except TypeError:  # raised again by JAX, which names the argument
-            return ordinary(*args, **kwargs)
+            return ordinary(numbers)(*args, **kwargs)
         # A hit takes no trace. What is no array is a part of the key as it is.
         program = self._programs.get_or_make(key, lambda: self._program(leaves, structure, n_first, kinds))
         if program.executable is None:
-            return ordinary(*args, **kwargs)
+            return ordinary(numbers)(*args, **kwargs)
         out = jax.block_until_ready(program.executable.run(*_arrays(leaves, n_first)))
         return eqx.combine(jax.tree.unflatten(program.structure, out), program.static)
 
@@ -175,6 +179,38 @@ def _kind(leaf: Any) -> Hashable:
     return type(leaf), leaf
 
 
+def static_numbers(leaves: Sequence[Any], structure: Any) -> tuple[str, ...]:
+    """Return the numbers that are no arrays in a PyTree as text, by which 0.0 and -0.0, or 1, 1.0 and True,
+    differ; they are equal where structures are compared."""
+    texts: list[str] = []
+    for leaf in leaves:
+        if not eqx.is_array(leaf):
+            _add_numbers(leaf, texts)
+    nodes = [structure]
+    while nodes:
+        node = nodes.pop()
+        if (data := node.node_data()) is not None:
+            _add_numbers(data[1], texts)
+            nodes += node.children()
+    return tuple(texts)
+
+
+def _add_numbers(value: Any, texts: list[str]) -> None:
+    """Add the numbers of a value that is compared by its parts."""
+    if isinstance(value, int | float | complex | np.generic):
+        texts.append(repr(value))
+    elif isinstance(value, tuple | list):
+        for part in value:
+            _add_numbers(part, texts)
+    elif isinstance(value, Mapping):
+        for part in value.items():
+            _add_numbers(part, texts)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            if field.compare:
+                _add_numbers(getattr(value, field.name, None), texts)
+
+
 def _array_kinds(kinds: Any) -> Hashable:
     of_leaves, context = kinds
     return tuple(kind for kind in of_leaves if isinstance(kind, _ArrayKind)), context
@@ -213,7 +249,7 @@ class NestedPrograms:
             return jax.jit(array_function), results
 
         try:
-            hash(key := (structure, kinds, _context()))
+            hash(key := (structure, kinds, _context(), static_numbers(leaves, structure)))
             jitted, results = self._programs.get_or_make(key, traced)
         except TypeError:  # something that is no array has no hash
             jitted, results = traced()

@@ -12,7 +12,7 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, PyTree
 
-from popsim._compiled._programs import NestedPrograms, Programs
+from popsim._compiled._programs import MOST_PROGRAMS, NestedPrograms, Programs, static_numbers
 from popsim._compiled.choice import is_plain_jax
 from popsim._compiled.traces import is_traced, is_tracing
 
@@ -64,26 +64,29 @@ def _jit(
     def programs() -> Programs:
         return Programs(function, compiler_options(options), donates_rest=donate != "none")
 
-    @functools.cache
-    def ordinary(is_plain: bool) -> Any:
+    @functools.lru_cache(MOST_PROGRAMS)
+    def ordinary(is_plain: bool, numbers: tuple[str, ...]) -> Any:
         @functools.wraps(function)
         def separate_function(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            return function(*args, **kwargs)  # for which JAX keeps other programs than for the other engine
+            # For which JAX keeps other programs than for the other engine, or for numbers that are equal.
+            return function(*args, **kwargs)
 
-        return filter_jit(
-            separate_function if is_plain else function,
-            donate=donate,
-            compiler_options=compiler_options(options),
-        )
+        return filter_jit(separate_function, donate=donate, compiler_options=compiler_options(options))
+
+    def ordinary_now(numbers: tuple[str, ...]) -> Any:
+        return ordinary(is_plain_jax(), numbers)
 
     @functools.wraps(function)
     def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         if is_tracing():
             return nested.call(args, kwargs)
-        return programs().call(ordinary(is_plain_jax()), args, kwargs)
+        return programs().call(ordinary_now, args, kwargs)
+
+    def lower(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Any:
+        return ordinary_now(static_numbers(*jax.tree.flatten((args, kwargs)))).lower(*args, **kwargs)
 
     compiled: Any = call
-    compiled.lower = lambda *args, **kwargs: ordinary(is_plain_jax()).lower(*args, **kwargs)
+    compiled.lower = lower
     return compiled
 
 

@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -63,8 +64,9 @@ class Criterion:
     limit: float
 
     def is_met(self, value: float) -> bool:
-        """Whether a score meets the criterion; NaN does not."""
-        return value >= self.limit if self.score in HIGH_IS_GOOD else value <= self.limit
+        """Whether a score meets the criterion; one that is not finite does not."""
+        is_good = value >= self.limit if self.score in HIGH_IS_GOOD else value <= self.limit
+        return math.isfinite(value) and is_good
 
 
 def scores(

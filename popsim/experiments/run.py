@@ -22,7 +22,7 @@ from popsim.experiments.logged_losses import logged_losses
 from popsim.experiments.registry import rebuild_experiment, setting_text
 from popsim.experiments.result_table import ResultTable
 from popsim.experiments.run_info import read_run_info
-from popsim.model import AbstractModel
+from popsim.model import AbstractModel, with_trained_inputs
 from popsim.randomness import seed_key
 from popsim.store import Checkpoint, CorruptDataError, MismatchError, RunFolder, leaf_names
 from popsim.store.run_folder import DescribedRun
@@ -155,7 +155,8 @@ class _Opened:
         **Raises:** `ValueError` if there is no checkpoint; `CorruptDataError` if all are damaged;
         `MismatchError` if their shapes are not those of the model, or they are of another run.
         """
-        return with_named_arrays(MODEL, self._template, self._checkpoint.arrays)
+        ensemble = with_named_arrays(MODEL, self._template, self._checkpoint.arrays)
+        return with_trained_inputs(ensemble, self._checkpoint.details.get("inputs"))
 
     @functools.cached_property
     def _changes(self) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from popsim._checks import warn_caller
+from popsim._checks import check_positive, warn_caller
 from popsim._text_checks import printable, suggestion
 from popsim.experiments.experiment import AbstractExperiment, Recording
 from popsim.experiments.registry import EXPERIMENTS, described_modules, setting_text
@@ -41,6 +41,9 @@ class RunConfig:
     experiment: AbstractExperiment
     recording: Recording = Recording()
     checkpoint_seconds: float = CHECKPOINT_SECONDS
+
+    def __post_init__(self):
+        check_positive("checkpoint_seconds", self.checkpoint_seconds)
 
 
 def config_text(config: RunConfig) -> str:

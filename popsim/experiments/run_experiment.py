@@ -26,6 +26,7 @@ from popsim.experiments.run import Run, open_run
 from popsim.experiments.run_config import RunConfig, write_config
 from popsim.experiments.run_differences import differences_from_plan, differences_text
 from popsim.experiments.run_options import RunOptions, RunStopped
+from popsim.model import check_runs
 from popsim.per_member import select_member
 from popsim.store import MismatchError, RunFolder
 from popsim.store.checkpoints import Checkpoints
@@ -128,7 +129,7 @@ def _begin(
     with options.waiting(_building(experiment)):
         check_size(experiment, trainer)
         untrained = experiment.build_ensemble()
-        member(untrained, 0).check(select_member(experiment.build_task(), 0).validation_trials())
+        check_runs(member(untrained, 0), select_member(experiment.build_task(), 0).validation_trials())
     RunFolder.make(out)
     with options.lock(out):
         folder = RunFolder.create(out, overwrite=overwrite)

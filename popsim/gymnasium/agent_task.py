@@ -15,6 +15,7 @@ from popsim.gymnasium.agent import AgentModel, agent_network_model, default_limi
 from popsim.gymnasium.episode import StepRewards, check_loss, observation_layout
 from popsim.hand import HandState
 from popsim.loss import Loss
+from popsim.model import check_runs
 from popsim.per_member import check_of_one_member
 from popsim.randomness import key_stream, seed_key, trial_keys
 from popsim.task import AbstractTask
@@ -64,7 +65,7 @@ def agent_task(
     validation_trials = task.validation_trials()
     if validation_trials.session is not None:
         raise ValueError("`task` must have single trials: an episode is a trial, got one with sessions.")
-    model.check(validation_trials)
+    check_runs(model, validation_trials)
     environment = validation_trials.environment
     actions = _action_space(model, environment, limits)
     at_batch = jnp.asarray(batch)

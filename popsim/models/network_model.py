@@ -34,6 +34,7 @@ from popsim.network_input import inputs_by_name, network_input
 from popsim.networks import AbstractNetwork, NetworkState
 from popsim.networks.base import advice_for_dt, check_methods, check_network
 from popsim.policies import AbstractPolicy, Deterministic, check_policy
+from popsim.senses import network_input_names
 from popsim.states import NetworkModelState, continue_state
 from popsim.trial import StepInput, Trial, is_bare
 
@@ -151,6 +152,9 @@ class NetworkModel(AbstractModel):
             return states.received
         shown = {} if states.interaction is None else states.interaction.received
         return jax.vmap(self._received)(trial.inputs, shown)
+
+    def input_sizes(self, trials: Trial) -> dict[str, int]:
+        return network_input_names(trials)
 
     def check(self, trials: Trial) -> None:
         """Check the time step, the inputs, the targets and the interventions of trials."""

@@ -271,6 +271,9 @@ class SensorimotorLoop(AbstractModel):
         shown = {} if states.interaction is None else states.interaction.received
         return jax.vmap(self._received)(trial.inputs, states.feedback, shown)
 
+    def input_sizes(self, trials: Trial) -> dict[str, int]:
+        return network_input_names(trials, self.plant, self.channels)
+
     def check(self, trials: Trial) -> None:
         """Check the time step, the hand, the inputs, the interventions and the noise of trials."""
         if self.plant.workspace.low.ndim != 1:
@@ -338,7 +341,7 @@ class SensorimotorLoop(AbstractModel):
         twice = set(inputs) & set(self.channels)
         if twice:
             raise ValueError(f"`channels` must not have the names of inputs of the trial: {sorted(twice)}.")
-        names = network_input_names(trials, self.plant, self.channels)
+        names = self.input_sizes(trials)
         if unknown := set(self.scaling) - set(names):
             raise ValueError(
                 f"`scaling` must name what the network receives, {sorted(names)}, got {sorted(unknown)}."

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
-from popsim._checks import check_finite
+from popsim._checks import check_castable, check_finite
 from popsim._plain_values import plain_number
 from popsim.networks.base import AbstractNetwork, check_network
 from popsim.networks.wrapper import AbstractNetworkWrapper
@@ -48,8 +48,9 @@ class TrainableStart(AbstractNetworkWrapper):
                 "`initial_hidden` must be of the structure of the hidden state of the network, "
                 f"{_shapes(start)}, got {_shapes(initial_hidden)}."
             )
-        for leaf in jax.tree.leaves(initial_hidden):
+        for leaf, like in zip(jax.tree.leaves(initial_hidden), jax.tree.leaves(start), strict=True):
             check_finite("initial_hidden", leaf)
+            check_castable("`initial_hidden`", jnp.result_type(leaf), like.dtype)
         self.network = network
         self.initial_hidden = jax.tree.map(
             lambda value, like: jnp.asarray(value, like.dtype), initial_hidden, start

@@ -175,7 +175,8 @@ def settings_table(results: ScoredSweep) -> ResultTable:
         Column(f"{results.label}, {results.mean_name} and 95 % interval"),
         Column("lowest to highest"),
     ]
-    shown = [Row(str(place), values) for place, (_, values) in enumerate(rows[:MOST_SETTINGS], 1)]
+    means = [mean for mean, _ in rows]  # equal ones share a place
+    shown = [Row(str(1 + means.index(mean)), values) for mean, values in rows[:MOST_SETTINGS]]
     more = f"; the best {MOST_SETTINGS} of {len(rows)} settings" if len(rows) > MOST_SETTINGS else ""
     return ResultTable(columns, shown, f"settings by {results.label}, lowest first{more}")
 
@@ -211,7 +212,8 @@ def draw_sweep(results: ScoredSweep) -> dict[str, RunFigure | FailedDrawing]:
             named = "_".join(pair)
             add(named, lambda named=named, pair=pair: {named: _map(results, *pair)})
         if results.opened.sweep.experiment.select_every is not None and np.isfinite(results.values).any():
-            add("selection", lambda: draw_selection(results.opened, int(np.nanargmin(results.values))))
+            known = np.where(np.isfinite(results.values), results.values, np.inf)
+            add("selection", lambda: draw_selection(results.opened, int(np.argmin(known))))
     return figures
 
 

@@ -14,6 +14,7 @@ from jaxtyping import PyTree
 from popsim._checks import is_traced, warn_caller
 from popsim._comparison import compare_parts, describe_parts
 from popsim._text_checks import as_path
+from popsim.model import AbstractModel, with_trained_inputs
 from popsim.store.array_file import (
     as_keys,
     as_numpy,
@@ -93,7 +94,28 @@ def save_model(
             "popsim": __version__,
             "details": plain_json("details", details or {}),
             "static": _static_parts(model),
+            "inputs": _trained_inputs(model),
         },
+    )
+
+
+def _is_model(node: Any) -> bool:
+    return isinstance(node, AbstractModel)
+
+
+def _trained_inputs(model: PyTree) -> dict[str, dict[str, int]]:
+    """Return the sizes of the inputs with which each model in a PyTree was trained, by its path."""
+    nodes = jax.tree.leaves_with_path(model, is_leaf=_is_model)
+    sizes = {_name(path): node.trained_inputs.sizes for path, node in nodes if _is_model(node)}
+    return {name: of_model for name, of_model in sizes.items() if of_model is not None}
+
+
+def _with_trained_inputs(model: PyTree, stored: Mapping[str, Any]) -> PyTree:
+    """Return a PyTree in which each model knows the inputs stored for its path, or none."""
+    return jax.tree.map_with_path(
+        lambda path, node: with_trained_inputs(node, stored.get(_name(path))) if _is_model(node) else node,
+        model,
+        is_leaf=_is_model,
     )
 
 
@@ -113,7 +135,8 @@ def load_model(path: str | Path, template: PyTree) -> PyTree:
         must be those of the model that was saved. There is a warning with the names of those that cannot be
         compared, such as a lambda whose code differs, or if the file does not describe them.
 
-    **Returns:** the template with the arrays of the file.
+    **Returns:** the template with the arrays of the file, and the names of the inputs that the model that was
+    saved was trained with.
 
     **Raises:** `CorruptDataError` naming the file if it is missing, not a safetensors file, or changed since
     it was written. `MismatchError` if it was not written by popsim or has another format, or naming the array
@@ -129,7 +152,7 @@ def load_model(path: str | Path, template: PyTree) -> PyTree:
         for name, index in names.items():
             array = read_array(path, file, name, content["arrays"][name])
             leaves[index] = _restore_leaf(array, leaves[index], f"array {name!r} of {path}")
-    return jax.tree.unflatten(structure, leaves)
+    return _with_trained_inputs(jax.tree.unflatten(structure, leaves), content.get("inputs", {}))
 
 
 def _check_static_parts(content: Mapping[str, Any], template: PyTree, path: Path) -> None:

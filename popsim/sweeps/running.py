@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from popsim._checks import as_parts, warn_caller
+from popsim._checks import as_parts, check_non_negative, warn_caller
 from popsim._plain_values import plain_value
 from popsim._text_checks import as_path, count_text, one_line
 from popsim.experiments import Run, RunStopped, run_or_resume
@@ -74,6 +74,7 @@ def run_cell(
     otherwise as `run_or_resume`.
     """
     described = DescribedSweep.read(SweepFolder(as_path("path", path)))
+    check_non_negative("patience", patience)
     cell = described.cell(plain_value("number", number))
     described.check_trainable()
     cell.folder.check_plain()

@@ -1,5 +1,6 @@
 """Programs are shared by what they compute, never by less, and let go when they are not used."""
 
+import dataclasses
 import gc
 import json
 import subprocess
@@ -129,6 +130,37 @@ def test_what_is_no_array_is_that_of_the_call():
         model = eqx.tree_at(lambda own: own, network, network)
         wrapped = applied(lambda x, own=nonlinearity: eqx.nn.Lambda(own), X)
         assert wrapped.fn is nonlinearity and jax.tree.structure(model) == jax.tree.structure(network)
+
+
+class Holder(eqx.Module):
+    value: object = eqx.field(static=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Plain:
+    value: object
+
+
+def signed(holder, x):
+    """Return an array, and what cannot be told from it, by the sign and the type of a number."""
+    while not isinstance(holder, float | int):
+        holder = holder.value if hasattr(holder, "value") else holder[0]
+    return jnp.copysign(x, float(holder)), jnp.asarray(holder).dtype
+
+
+HOLDERS = [Holder, lambda x: Holder((x,)), lambda x: Holder(Plain(x)), Plain, lambda x: x]
+
+
+@pytest.mark.parametrize("hold", HOLDERS)
+@pytest.mark.parametrize("way", ["alone", "within", "debugged"])
+def test_numbers_that_are_equal_and_not_the_same_have_programs_of_their_own(hold, way):
+    run, x = jit(signed), jnp.ones(2)
+    with jax.debug_nans(way == "debugged"):
+        for number, sign in ((0.0, 1), (-0.0, -1), (1, 1), (1.0, 1), (True, 1)):
+            held = hold(number)
+            within = eqx.filter_jit(lambda x, held=held: run(held, x))
+            values, dtype = within(x) if way == "within" else run(held, x)
+            assert values.tolist() == [sign, sign] and dtype == jnp.asarray(number).dtype
 
 
 @jit

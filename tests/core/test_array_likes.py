@@ -94,7 +94,7 @@ CALLS = {
         (COURSES, 0.9 * COURSES, np.arange(12), 0.5),
         {"key": KEY},
     ),
-    (trainables, "change_singular_values"): ((WEIGHTS,), {}),
+    (trainables, "change_singular_values"): ((WEIGHTS,), {"initial": WEIGHTS[0]}),
     (trainables, "effective_rank"): ((MEMBERS,), {}),
     (trainables, "participation_ratio_of_singular_values"): ((MEMBERS,), {}),
     (trainables, "low_rank_approximation"): ((WEIGHTS, 2), {}),

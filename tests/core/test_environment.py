@@ -1,6 +1,7 @@
 """What an environment shows, is told and pays, in models without and with a body."""
 
 import dataclasses
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -12,6 +13,7 @@ from small_environments import N_STEPS, Counter, CounterTask, Echo, Follow, buil
 from small_training import train
 
 import popsim
+import popsim.session
 from popsim import losses
 from popsim._compiled import map_trials
 from popsim.environment import AbstractEnvironment, Box, Discrete, HandMovement, Outcome
@@ -43,6 +45,51 @@ def test_what_is_shown_enters_one_step_later_and_nothing_changes_after_the_end(c
         hidden = network.step(count, hidden, key=KEY)
         np.testing.assert_allclose(hidden, after, rtol=1e-6)
     assert seen.upcoming is None and len(np.unique(seen.record["drawn"])) == 4  # as it was at the end
+
+
+class Typed(AbstractEnvironment):
+    """Shows the state, and records that before each step, in types that change from `init` to `step`."""
+
+    begin: jax.Array
+    move: Callable = eqx.field(static=True)
+    goes_on: Callable = eqx.field(static=True, default=lambda state: state)
+    actions = Discrete(2)
+
+    def init(self, *, key):
+        return self.begin, {"state": self.begin[None].astype(float)}
+
+    def step(self, state, action, *, key):
+        after, record = self.move(state), {"state": state}
+        return after, Outcome({"state": after[None]}, jnp.zeros(()), jnp.asarray(False), record)
+
+    def resume(self, state, *, key):
+        return self.goes_on(state), {"state": state[None]}
+
+
+def add_half(state):
+    return state.astype(float) + 0.5
+
+
+@pytest.mark.parametrize(
+    ("begin", "move", "states"),
+    [
+        (0.75, lambda state: jnp.asarray(1), [0.75, 1, 1]),
+        (0, add_half, [0, 0.5, 1]),
+        (0, lambda state: state + 1, [0, 1, 2]),
+        (False, lambda state: jnp.asarray(2), [0, 2, 2]),
+    ],
+)
+def test_numbers_are_held_in_a_type_that_cuts_none(begin, move, states, as_users_run):
+    trial = trial_with(Typed(jnp.asarray(begin), move), n_steps=3)
+    seen = popsim.simulate(build(KEY), trial, key=KEY).interaction
+    assert seen.record["state"].tolist() == states
+    assert seen.received["state"][:, 0].tolist() == states
+
+
+def test_a_state_that_resumes_in_a_type_that_would_be_cut_is_refused(as_users_run):
+    trial = trial_with(Typed(jnp.asarray(0), lambda state: state + 1, add_half), n_steps=3)
+    with pytest.raises(ValueError, match="`resume` of Typed must be of type int32, got float32"):
+        popsim.simulate(build(KEY), popsim.session.join_trials(stacked(trial, 2)), key=KEY)
 
 
 def test_probability_value_and_entropy_are_those_of_the_output(counted):
@@ -272,6 +319,8 @@ def test_what_does_not_fit_is_refused_before_it_runs(as_users_run, followed):
     [
         (lambda: Discrete(0), "`n` must be"),
         (lambda: Box(2, low=1.0, high=0.0), "`low` must be below `high`"),
+        (lambda: Box(2, low=-np.inf, high=np.nan), "`low` must be finite"),
+        (lambda: Box(2, high=np.nan), "`high` must be finite"),
         (lambda: HandMovement("arm"), '`of` must be "cursor" or "hand"'),
         (lambda: Gaussian(2, std=-1.0), "`std` must be"),
         (lambda: Gaussian(2, mean_fn=3), "`mean_fn` must be a function"),

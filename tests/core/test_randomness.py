@@ -16,12 +16,15 @@ from small_reaches import small_reach_setup
 from small_training import KEY
 
 import popsim
+import popsim.environment
+import popsim.policies
 from popsim import randomness
 from popsim._checks import is_traced
 from popsim.analysis._arrays import numpy_generator
 from popsim.experiments import EXPERIMENTS
 from popsim.experiments.memory import check_size
 from popsim.randomness import as_key, key_of_seed, seed_key, trial_keys
+from popsim.session import separate_trials
 from popsim.tasks.library import TASKS
 from popsim.training import TrainState, accumulate_gradients, build_train_step_fn, sgd, training_trials
 from popsim.training.population_updates import selection as selection_rules
@@ -218,6 +221,44 @@ def generator(name, **changed):
     """An implementation of keys that is JAX's default one but for what is changed."""
     parts = {part: getattr(threefry_prng_impl, part) for part in ("seed", "split", "random_bits", "fold_in")}
     return define_prng_impl(key_shape=(2,), name=name, tag=name, **parts | changed)
+
+
+ALWAYS = ("bandit", "drifting-bandit")  # whose environments draw from their key itself, and from parts of it
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in ALWAYS else pytest.mark.full) for name in TASKS]
+)
+def test_no_two_draws_of_a_trial_are_from_one_key(name):
+    """Neither of the task, nor of its environment, a policy and a noisy network at all of the time steps."""
+    keys = []
+
+    def random_bits(key, *form):
+        jax.debug.callback(lambda data: keys.append(data.tobytes()), key)
+        return threefry_prng_impl.random_bits(key, *form)
+
+    key = jax.random.key(0, impl=generator("recording", random_bits=random_bits))
+    task = TASKS[name]()
+    trials = jax.eval_shape(lambda: separate_trials(popsim.sample_trials(task, 1, batch=0, key=KEY)))
+    actions = None if trials.environment is None else trials.environment.actions
+
+    @jax.jit
+    def run(key):
+        trial_key, noise_key = jax.random.split(key)
+        trial, dt = task.trial(batch=0, key=trial_key), trials.timeline.dt
+        if not isinstance(actions, popsim.environment.Discrete):
+            return trial
+        sizes = popsim.n_network_inputs(trials), 2, actions.n
+        network = popsim.networks.LeakyRNN(*sizes, tau=0.5, noise_std=0.1, dt=dt, key=KEY)
+        policy = popsim.policies.Categorical(actions.n)
+        return popsim.simulate(popsim.NetworkModel(network, policy=policy, dt=dt), trial, key=noise_key)
+
+    as_key(key)  # which judges the implementation by draws
+    jax.effects_barrier()
+    keys.clear()
+    jax.block_until_ready(run(key))
+    jax.effects_barrier()
+    assert len(set(keys)) == len(keys) > 0
 
 
 @pytest.mark.full

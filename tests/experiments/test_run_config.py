@@ -113,6 +113,7 @@ def test_settings_have_comments_and_units():
         ("experiment: sum\nsettings: {grid: 3}", "lists of values by setting for grid"),
         ("experiment: sum\nkeep: sometimes", "`trainables` must be"),
         ("experiment: sum\nfloat16: perhaps", "true or false for float16"),
+        ("experiment: sum\ncheckpoint_seconds: nan", "`checkpoint_seconds` must be finite"),
         ("experiment: !!python/object/apply:os.system [ls]", "no tags"),
         ("experiment: [", "YAML file"),
         ("experiment: sum\n" + "#" * 2**17, "at most"),

@@ -140,6 +140,10 @@ class Odd(eqx.Module):
             lambda: TrainableStart(VanillaRNN(*SIZES, key=KEY), jnp.full(5, jnp.nan)),
             "`initial_hidden` must be finite, got nan",
         ),
+        (
+            lambda: TrainableStart(VanillaRNN(*SIZES, key=KEY), jnp.full(5, 1j)),
+            "`initial_hidden` must be of type float32, got complex64",
+        ),
     ],
 )
 def test_what_cannot_be_built_is_refused(build, message, as_users_run):

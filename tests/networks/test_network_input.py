@@ -1,10 +1,22 @@
+import dataclasses
+import functools
+
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from relay import reach, stacked
 
 import popsim
-from popsim import Scaling, SensoryChannel
+from popsim import Scaling, SensoryChannel, gymnasium, training
+from popsim._fingerprint import fingerprint
+from popsim.analysis import dynamics
+from popsim.analysis.trainables import loss_along_line
+from popsim.experiments import open_run
 from popsim.network_input import network_input
+from popsim.store import load_model, save_model
+from popsim.training.history.configuration import model_structure
 
 
 def test_inputs_come_before_feedback_both_by_name_and_scaled():
@@ -27,3 +39,96 @@ def test_the_number_of_inputs_is_that_of_targets_and_senses():
     channels = {"vision": SensoryChannel(popsim.vision), "body": SensoryChannel(popsim.proprioception)}
     assert popsim.n_network_inputs(trials, arm, channels) == 2 + 4 + 4
     assert popsim.n_network_inputs(trials, arm, {}) == 2
+
+
+class Named(popsim.AbstractTask):
+    """Two inputs, of one number and of two, whose order in the network follows from their names."""
+
+    names: tuple[str, str] = eqx.field(static=True)
+    loss: popsim.Loss = 1.0 * popsim.losses.OutputError()
+
+    def trial(self, *, batch, key):
+        inputs = {name: jnp.ones((3, size)) for size, name in enumerate(self.names, 1)}
+        target = popsim.OutputTarget(inputs[self.names[0]], jnp.ones(3))
+        return popsim.Trial((), inputs, target, popsim.Timeline(dt=0.1, n_steps=3))
+
+    def validation_trials(self):
+        return stacked(self.trial(batch=0, key=jax.random.key(0)))
+
+
+KEY = jax.random.key(0)
+TASK, RENAMED = Named(names=("a", "b")), Named(names=("c", "b"))
+TRAINER = training.TaskTrainer(training.sgd(1e-2))
+OPTIONS = {"ensembled": True, "disable_tqdm": True, "key": KEY}
+
+
+def build(key):
+    return popsim.NetworkModel(popsim.networks.VanillaRNN(3, 2, 1, key=key), dt=0.1)
+
+
+def train(task, ensemble, trainer=TRAINER):
+    return trainer(task, ensemble, 1, 2, lambda model: model.network, **OPTIONS)[0]
+
+
+UNTRAINED = functools.cache(lambda: popsim.make_ensemble(build, 2, key=KEY))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where a training, and the ensemble that it returned, are saved."""
+    path = tmp_path_factory.mktemp("trained")
+    trained = train(TASK, UNTRAINED(), training.TaskTrainer(training.sgd(1e-2), chkpt_dir=path / "training"))
+    save_model(path / "model", trained)
+    assert jax.tree.structure(trained) == jax.tree.structure(UNTRAINED())
+    assert fingerprint(model_structure(trained)) == fingerprint(model_structure(UNTRAINED()))
+    return path
+
+
+STATES = np.zeros((2, 1, 2))
+USES = {
+    "evaluate_ensemble": lambda m, task: popsim.evaluate_ensemble(m, task, key=KEY),
+    "evaluate": lambda m, task: popsim.evaluate(popsim.member(m, 1), task, key=KEY),
+    "simulate": lambda m, task: popsim.simulate(popsim.member(m, 1), task.trial(batch=0, key=KEY), key=KEY),
+    "train": lambda m, task: train(task, m),
+    "fixed points": lambda m, task: dynamics.find_fixed_points(m, STATES, inputs=constant_inputs(task)),
+    "jacobians": lambda m, task: dynamics.input_jacobians(m, STATES, constant_inputs(task)),
+    "received": lambda m, task: dynamics.received_inputs(m, states_of(m), task.validation_trials()),
+    "line": lambda m, task: loss_along_line(UNTRAINED(), m, task, positions=np.array([0.0]), key=KEY),
+    "gymnasium": lambda m, task: gymnasium.TaskEnv(task, popsim.member(m, 0)),
+}
+
+
+def constant_inputs(task):
+    return {name: np.zeros(size) for size, name in enumerate(task.names, 1)}
+
+
+def states_of(ensemble):
+    return popsim.evaluate_ensemble(ensemble, TASK, key=KEY).states
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_trained_model_takes_the_inputs_of_its_training_alone(use, folder):
+    """Whoever read it from a folder; one that forgot them, or never was trained, takes any."""
+    loaded = load_model(folder / "model", UNTRAINED())
+    opened = open_run(folder / "training", task=TASK, build=build).ensemble
+    for trained in (loaded, opened):
+        with pytest.raises(ValueError, match="trained, 1 of 'a', 2 of 'b', got 2 of 'b', 1 of 'c'"):
+            USES[use](trained, RENAMED)
+    USES[use](loaded, TASK)
+    USES[use](dataclasses.replace(loaded, trained_inputs=None), RENAMED)
+
+
+def test_a_trained_model_runs_by_the_programs_of_an_untrained_one(folder, count_compilations):
+    USES["evaluate_ensemble"](UNTRAINED(), TASK)
+    with count_compilations() as compiled:
+        USES["evaluate_ensemble"](load_model(folder / "model", UNTRAINED()), TASK)
+    assert not compiled
+
+
+def test_training_and_validation_trials_must_have_the_same_inputs():
+    class Other(Named):
+        def validation_trials(self):
+            return RENAMED.validation_trials()
+
+    with pytest.raises(ValueError, match="trained, 2 of 'b', 1 of 'c', got 1 of 'a', 2 of 'b'"):
+        train(Other(names=TASK.names), UNTRAINED())

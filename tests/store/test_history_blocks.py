@@ -44,12 +44,12 @@ def test_blocks_cover_everything_once_and_stay_within_the_bytes(weights, overlap
 
 
 def measures(weights):
-    history = {"w": weights}
+    history, start = {"w": weights}, np.asarray(weights[0])
     modes = trainables.final_modes(weights, 2)
     return [
-        trainables.distance_travelled(history)["w"].absolute,
-        trainables.distance_from_start(history)["w"].relative,
-        trainables.change_singular_values(weights),
+        trainables.distance_travelled(history, initial={"w": start})["w"].absolute,
+        trainables.distance_from_start(history, initial={"w": start})["w"].relative,
+        trainables.change_singular_values(weights, initial=start),
         trainables.mode_strengths(weights, modes.left, modes.right),
         trainables.recurrent_eigenvalues(weights[..., :5, :] if isinstance(weights, np.ndarray) else weights),
     ]
@@ -71,10 +71,11 @@ def test_every_measure_reads_blocks_and_gives_the_numbers_of_the_whole(weights, 
 def test_a_lazy_dataset_and_a_saved_history_are_taken_as_they_are(weights, tmp_path):
     data = xarray.DataArray(weights, dims=("trainables_batch", "member", "row", "column"))
     dataset = xarray.Dataset({"loss": data, "trainables.w": data})
-    (name,) = trainables.distance_travelled(dataset)
+    initial = {"w": weights[0]}
+    (name,) = trainables.distance_travelled(dataset, initial=initial)
     np.testing.assert_array_equal(
-        trainables.distance_travelled(dataset)[name].absolute,
-        trainables.distance_travelled({"w": weights})["w"].absolute,
+        trainables.distance_travelled(dataset, initial=initial)[name].absolute,
+        trainables.distance_travelled({"w": weights}, initial=initial)["w"].absolute,
     )
     with pytest.raises(ValueError, match="`history` must hold trainables"):
         trainables.distance_travelled(xarray.Dataset({"loss": data}))
@@ -87,7 +88,7 @@ def test_a_history_on_disk_is_measured_as_that_in_memory(weights, tmp_path):
     store.append("trainables_batch", rows)
     store.commit()
     (saved,) = trainables.distance_travelled(open_history(tmp_path / "history")).items()
-    kept = trainables.distance_travelled({"layer.w": weights})["layer.w"]
+    kept = trainables.distance_travelled({"layer.w": weights}, initial={"layer.w": weights[0]})["layer.w"]
     assert saved[0] == "layer.w"
     np.testing.assert_array_equal(saved[1].absolute, kept.absolute)
 

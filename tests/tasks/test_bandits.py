@@ -49,7 +49,10 @@ def test_arms_drift_as_decaying_walks_and_pay_with_noise():
     np.testing.assert_allclose(walk[:, 1].mean(0), [0.86, 0.14], atol=5 * 0.03 / 20_000**0.5)
     np.testing.assert_allclose(walk[:, 2].std(0), 0.03 * (1 + 0.81) ** 0.5, rtol=0.03)
     chosen = np.take_along_axis(walk, np.array([0, 1, 0])[None, :, None], 2)[..., 0]
-    np.testing.assert_allclose((outcome.reward - chosen).std(0), 0.04, rtol=0.03)
+    noise, drift = outcome.reward - chosen, np.diff(walk, axis=1)
+    np.testing.assert_allclose(noise.std(0), 0.04, rtol=0.03)
+    correlations = np.corrcoef(noise[:, 0], drift[:, 0].T)[0, 1:]
+    np.testing.assert_allclose(correlations, 0.0, atol=5 / 20_000**0.5)
     np.testing.assert_allclose(outcome.record["regret"], walk.max(-1) - chosen, atol=1e-6)
 
 

@@ -76,6 +76,7 @@ REFUSED = {
     "starts  ": lambda: PiecewiseSchedule((0, 2, 2), [0.0, 1.0, 2.0]),
     "values": lambda: PiecewiseSchedule((0, 2), [0.0, 1.0, 2.0]),
     "values ": lambda: PiecewiseSchedule((0,), 1.0),
+    "values  ": lambda: PiecewiseSchedule((0, 2), [0.0, np.nan]),
     "factor": lambda: float("nan") * RAMP,
 }
 

@@ -31,6 +31,7 @@ from popsim.training import (
     training_trials,
 )
 from popsim.training.loop.batch_loop import _map_blocks_with_active
+from popsim.training.population_updates.base import Population, ValidationResults
 
 pytestmark = pytest.mark.slow
 
@@ -109,6 +110,23 @@ def test_training_ends_when_all_are_stopped():
     control = [EarlyStopping(2, min_gain=1e3)]
     _, history = stepping(control)
     assert history.stopped_from.tolist() == [6] * N_MEMBERS and history.batch.size == 6
+
+
+@pytest.mark.parametrize("mode", ["min", "max"])
+@pytest.mark.parametrize("metric", [np.nan, np.inf, -np.inf])
+def test_a_metric_that_is_not_finite_is_no_gain_and_reaches_nothing(metric, mode):
+    results = ValidationResults(lambda: (None, None, {"m": np.array([metric, 1.0])}), is_single=False)
+    none = np.zeros(2, bool)
+    population = Population(None, {"rate": np.zeros(2)}, none, none, none, np.arange(2), 2)
+    updates = (
+        EarlyStopping(1, metric="m", mode=mode),
+        Curriculum("rate", [0.0, 1.0], "m", 1.0, mode=mode),
+    )
+    key, after = jax.random.key(0), []
+    for update in updates:
+        after.append(update(population, results, update.init(population)[1], batch=0, key=key))
+    assert after[0][0].stopped.tolist() == [True, False] and np.isinf(after[0][1]["best"][0])
+    assert after[1][1]["stage"].tolist() == [0, 1]
 
 
 STAGES = np.array([1.0, 1.5, 2.0])
@@ -342,7 +360,7 @@ class StopBelow(AbstractPopulationUpdate):
     may_stop = True
 
     def init(self, population):
-        return population, {"calls": np.zeros(population.n_members)}
+        return population, {"calls": np.zeros(population.n_members, np.int32)}
 
     def __call__(self, population, results, state, *, batch, key):
         state["calls"] += 1
@@ -394,6 +412,10 @@ def twice(where, population):
         (
             lambda population, state: (twice(lambda model: model.network.tau, population), state, {}),
             "Odd must change leaves of the model that are trained.*tau` is constant in this training",
+        ),
+        (
+            lambda population, state: (population, {"calls": state["calls"] + 0.5}, {}),
+            "'calls' in the state of Odd must be of type int32, got float64",
         ),
         (lambda population, state: (population, state, {"a/b": np.ones(4)}), "plain names without '/'"),
         (lambda population, state: (population, state, {"a": 1.0}), "must lead with the 4 members"),

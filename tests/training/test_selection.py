@@ -219,6 +219,21 @@ def test_members_that_are_frozen_replace_nobody():
         assert set(parents[parents != jnp.arange(6)].tolist()) <= {0, 3}
 
 
+@pytest.mark.parametrize("rule", [Truncation(0.4), BinaryTournament()])
+def test_equal_scores_replace_nobody_and_their_order_is_drawn(rule):
+    """Whoever is best or worst with others is so in some draws, whatever its place."""
+    members, taken = jnp.arange(5), [set(), set()]
+    for seed in range(40):
+        key = jax.random.key(seed)
+        np.testing.assert_array_equal(rule.parents(jnp.full(5, jnp.inf), key=key), members)
+        np.testing.assert_array_equal(rule.parents(jnp.ones(5), key=key), members)
+        parents = rule.parents(jnp.array([0.0, 1.0, 0.0, 1.0, 0.0]), key=key)
+        replaced = parents != members
+        for places, of_draw in zip(taken, (members[replaced], parents[replaced]), strict=True):
+            places.update(of_draw.tolist())
+    assert taken == [{1, 3}, {0, 2, 4}]
+
+
 @pytest.mark.slow
 def test_rates_that_are_not_selected_stay_with_their_member():
     rule = PopulationBasedTraining(3, Truncation(0.34), hyperparameters=("task.loss.weights.activity",))

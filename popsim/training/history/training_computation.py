@@ -118,6 +118,7 @@ def _training_settings(plan: TrainingPlan) -> dict[str, str]:
         "greedy_validation": trainer.greedy_validation,
         "population": None if population is None else population.label,
         "trainables_dtype": None if kept_as is None else str(np.dtype(kept_as)),
+        "inputs": repr(plan.state.model.trained_inputs),
         "key": array_digest(training.key)[:16],
         "key implementation": str(jax.random.key_impl(training.key)),
         "log_step": training.log_step if acts_at_log_points else None,

@@ -221,6 +221,7 @@ class TrainingStore:
         details = {
             "step": step,
             "computation": computation.as_json(),
+            "inputs": self.computation.plan.state.model.trained_inputs.sizes,
             "history": n_rows,
             # The log may be ahead of the state that is saved.
             "n_log_lines": bisect.bisect_left(self._logged, step),

@@ -16,7 +16,7 @@ from popsim._member_values import check_values_of_members
 from popsim.ensemble import member
 from popsim.evaluation import merge_member_axis
 from popsim.loss import Loss
-from popsim.model import AbstractModel, simulate
+from popsim.model import AbstractModel, check_runs, simulate, with_trained_inputs
 from popsim.per_member import check_n_members, check_of_one_member
 from popsim.randomness import seed_key
 from popsim.schedules import AbstractBatchSchedule
@@ -90,7 +90,9 @@ def _check_population(trainer: TrainerOptions, training: Training, count: int | 
         )
 
 
-def check_fit(task: AbstractTask, model: Any, trials: Trial, *, ensembled: bool, by_member: bool) -> None:
+def check_fit(
+    task: AbstractTask, model: Any, trials: Trial, *, ensembled: bool, by_member: bool
+) -> dict[str, int]:
     """Raise unless the task and the model fit together.
 
     **Arguments:**
@@ -100,14 +102,18 @@ def check_fit(task: AbstractTask, model: Any, trials: Trial, *, ensembled: bool,
     - `trials`: the trials of the first batch.
     - `ensembled`: whether `model` is an ensemble.
     - `by_member`: whether the trials have a leading member axis.
+
+    **Returns:** the sizes of the model's inputs, by name.
     """
     one_model: AbstractModel = member(model, 0) if ensembled else model
     if by_member and isinstance(trials, Trial):
         trials = merge_member_axis(trials)
     check_trials("trial", trials)
     validation = build_validation_trials(task)
-    one_model.check(separate_trials(validation))
-    one_model.check(separate_trials(trials))
+    check_runs(one_model, validation)
+    sizes = one_model.input_sizes(separate_trials(validation))
+    one_model = with_trained_inputs(one_model, sizes)
+    check_runs(one_model, trials)
     trial = jax.eval_shape(lambda trials: jax.tree.map(lambda leaf: leaf[0], trials), trials)
     try:
         states = jax.eval_shape(lambda trial: simulate(one_model, trial, key=seed_key(0)), trial)
@@ -115,6 +121,7 @@ def check_fit(task: AbstractTask, model: Any, trials: Trial, *, ensembled: bool,
         hint = "" if ensembled else " (If `model` is an ensemble, say `ensembled=True`.)"
         raise ValueError(f"`model` cannot be run on the trials of `task`: {error}{hint}") from error
     jax.eval_shape(lambda states, trial: task.loss(states, trial, one_model), states, trial)
+    return sizes
 
 
 def check_changes(

@@ -165,7 +165,8 @@ def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
     # Tasks that differ give different trials even where all members draw the same numbers.
     by_member = training.ensembled and trials_differ(training.task, shared_trials=step.shared_trials)
     task = select_member(training.task, 0)
-    check_fit(task, training.model, first_trials, ensembled=training.ensembled, by_member=by_member)
+    sizes = check_fit(task, training.model, first_trials, ensembled=training.ensembled, by_member=by_member)
+    new_state, state = (each.with_trained_inputs(sizes) for each in (new_state, state))
     recorded = check_changes(
         *_first_member(step, state, training.ensembled), [phase.trained for phase in batches.phases.phases]
     )

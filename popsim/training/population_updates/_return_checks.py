@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PyTree
 
+from popsim._checks import check_castable
 from popsim.per_member import aligned_mask
 from popsim.store.files import is_plain_name
 
@@ -64,6 +65,7 @@ def changed_leaves(label: str, before: Any, after: Any, recorded: PyTree[bool]) 
             raise ValueError(
                 f"{where} of {label} must keep its shape {leaf.shape}, got {np.shape(new[index])}."
             )
+        check_castable(f"{where} of {label}", jnp.result_type(new[index]), leaf.dtype)
         changed[index] = jnp.asarray(new[index]).astype(leaf.dtype)
     return changed
 
@@ -87,7 +89,10 @@ def cast_like(subject: str, before: Mapping[str, np.ndarray], now: Any) -> Named
     shapes = {name: np.shape(array) for name, array in now.items()} if is_named else type(now).__name__
     if shapes != expected:
         raise ValueError(f"{subject} must keep names and shapes, {expected}, got {shapes}.")
-    return {name: np.asarray(now[name]).astype(array.dtype) for name, array in before.items()}
+    arrays = {name: np.asarray(array) for name, array in now.items()}
+    for name, array in arrays.items():
+        check_castable(f"{name!r} in {subject}", array.dtype, before[name].dtype)
+    return {name: arrays[name].astype(array.dtype) for name, array in before.items()}
 
 
 def where_active(active: Bool[np.ndarray, " member"], now: Named, before: Mapping[str, np.ndarray]) -> Named:

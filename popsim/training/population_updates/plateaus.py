@@ -29,7 +29,10 @@ Mode = Literal["min", "max"]
 def metric_of(
     update: AbstractPopulationUpdate, results: ValidationResults, n_members: int
 ) -> Float[np.ndarray, " member"]:
-    """Return the metric that an update follows: that of its name, else the total validation loss."""
+    """Return the metric that an update follows: that of its name, else the total validation loss.
+
+    What is not finite is NaN, with which all comparisons are false: it is no gain, and reaches nothing.
+    """
     metric = metric_name_of(update)
     if metric is None:
         values = results.total_loss
@@ -45,7 +48,7 @@ def metric_of(
             f"`metric` of {type(update).__name__} must be one number for each of the {n_members} members, "
             f"got shape {values.shape[1:]} for each."
         )
-    return values.astype(jax.dtypes.canonicalize_dtype(float))
+    return np.where(np.isfinite(values), values, np.nan).astype(jax.dtypes.canonicalize_dtype(float))
 
 
 def _check_patience(update: "EarlyStopping | ReduceOnPlateau") -> None:
@@ -68,7 +71,6 @@ def _track_best(
 ) -> tuple[dict[str, np.ndarray], Bool[np.ndarray, " member"]]:
     """Return the state after a call, and which members have waited for a gain for all of `patience` calls."""
     values, best = metric_of(update, results, n_members), state["best"]
-    # Comparisons with NaN are False, so a metric that is not a number is no gain, and never the best.
     gains = values < best - update.min_gain if update.mode == "min" else values > best + update.min_gain
     count = np.where(gains, 0, state["points_without_gain"] + 1)
     return {"best": np.where(gains, values, best), "points_without_gain": count}, count >= update.patience

@@ -78,7 +78,8 @@ class Truncation(AbstractExploit):
     **Arguments:**
 
     - `fraction`: the fraction of members that are replaced, and of those that replace them; at least one.
-        Members whose numbers are not finite replace nobody.
+        Members whose numbers are not finite replace nobody. Among equal scores the order is drawn, and nobody
+        is replaced by a member that is no better.
     """
 
     fraction: float = eqx.field(static=True, converter=plain_number, default=0.2)
@@ -90,12 +91,14 @@ class Truncation(AbstractExploit):
     def parents(self, scores: Float[Array, " member"], *, key: Key[Array, ""]) -> Int[Array, " member"]:
         n_members = scores.shape[0]
         n_replaced = max(1, int(self.fraction * n_members + 1e-9))  # 0.29 x 100 is a little less than 29
-        order = jnp.argsort(scores)
+        lots = jax.random.permutation(jax.random.fold_in(as_key(key), 1), n_members)
+        order = jnp.lexsort((lots, scores))  # by scores, and by lots where these are equal
         # Infinite scores sort last: with fewer finite ones than places, the best are all that are finite.
         n_best = jnp.clip(jnp.isfinite(scores).sum(), 1, n_replaced)
         parent_places = order[jax.random.randint(as_key(key), (n_members,), 0, n_best)]
         worst = jnp.zeros(n_members, bool).at[order[n_members - n_replaced :]].set(True)
-        return jnp.where(worst, parent_places, jnp.arange(n_members))
+        is_replaced = worst & (scores[parent_places] < scores)
+        return jnp.where(is_replaced, parent_places, jnp.arange(n_members))
 
 
 class BinaryTournament(AbstractExploit):

@@ -90,10 +90,14 @@ def _utilities(losses: Float[Array, " k"]) -> Float[Array, " k"]:
     """Return the utility of each evaluation: high for a low loss, and summing to zero.
 
     The loss of rank r, from 1 for the lowest, has max(0, ln(n / 2 + 1) - ln r), divided by the sum of all of
-    these, minus 1 / n. Losses that are not finite are the highest.
+    these, minus 1 / n. Equal losses share the mean of their utilities, so that the order of evaluations does
+    not count, and equal losses alone move nothing. Losses that are not finite are equal, and the highest.
     """
     n = losses.shape[0]
     losses = jnp.where(jnp.isfinite(losses), losses, jnp.inf)
     by_rank = jnp.maximum(0.0, jnp.log(n / 2 + 1) - jnp.log(jnp.arange(1, n + 1)))
     by_rank = by_rank / jnp.sum(by_rank) - 1 / n
-    return by_rank[jnp.argsort(jnp.argsort(losses))]
+    utilities = by_rank[jnp.argsort(jnp.argsort(losses))]
+    is_equal = losses[:, None] == losses
+    shared = jnp.mean(jnp.broadcast_to(utilities, (n, n)), axis=1, where=is_equal)
+    return jnp.where(jnp.all(is_equal), 0.0, shared)  # whose sum is zero only to rounding

@@ -12,6 +12,7 @@ import optax
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from popsim.ensemble import n_members
+from popsim.model import with_trained_inputs
 from popsim.parameters import picked_parameters
 from popsim.per_member import without_member_axes
 from popsim.randomness import as_key
@@ -92,6 +93,12 @@ class TrainState(eqx.Module):
     def model(self) -> Any:
         """The whole model."""
         return eqx.combine(self.params, self.model_without_params)
+
+    def with_trained_inputs(self, sizes: Mapping[str, int]) -> "TrainState":
+        """Return the state of a model that is trained with inputs of these sizes, by name."""
+        parts = (with_trained_inputs(part, sizes) for part in (self.params, self.model_without_params))
+        params, constants = parts
+        return dataclasses.replace(self, params=params, model_without_params=constants)
 
     @classmethod
     def initial_state(
