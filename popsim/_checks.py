@@ -198,6 +198,27 @@ def check_non_negative(name: str, value: Any) -> None:
     _check_numbers(name, value, lambda x: np.isfinite(x) & (x >= 0), "finite and at least zero")
 
 
+def check_time_constant(name: str, value: Any, dt: float) -> None:
+    """Raise `ValueError` unless a time constant, in s, is positive and no shorter than the time step.
+
+    An explicit step moves a state by dt / tau of its distance from where it decays to: more than all of it
+    passes that point, and more than twice as much moves away from it.
+
+    **Arguments:**
+
+    - `name`: the name of the time constant tau.
+    - `value`: tau, as for `check_finite`.
+    - `dt`: the time step in seconds.
+    """
+    check_positive(name, value)
+    values = value.values if isinstance(value, PerMember) else value
+    if violates(lambda tau: tau >= dt * (1 - 1e-6), values):  # equal, if for the rounding of float32
+        raise ValueError(
+            f"`dt` must not exceed {name} = {short_repr(value)} s, got {dt} s: a step would go past what the "
+            "state decays to."
+        )
+
+
 def _check_numbers(
     name: str, value: Any, good: Callable[[np.ndarray], np.ndarray | np.bool_], expected: str
 ) -> None:
