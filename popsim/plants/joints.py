@@ -160,6 +160,18 @@ class AbstractSegments(AbstractArm):
     n_substeps: int = eqx.field(static=True, converter=plain_number)
     n_commands: int = eqx.field(static=True, converter=plain_number)
 
+    @abc.abstractmethod
+    def inertia_matrix(self, angle: Joints) -> Float[Array, "joint joint"]:
+        """Return M(q), in kg m²."""
+
+    def damping_rates(self) -> Float[np.ndarray, " modes"]:
+        """Return the absolute eigenvalues of M^-1 B, in 1/s, with each joint in the middle of its range."""
+        friction = np.diag(self.friction) if self.friction.ndim == 1 else np.asarray(self.friction)
+        if not friction.any():
+            return np.zeros(1)
+        inertia = np.asarray(self.inertia_matrix(jnp.mean(self.joint_limits, axis=1)))
+        return np.abs(np.linalg.eigvals(np.linalg.solve(inertia, friction)))
+
 
 Numbers = Sequence[Any] | np.ndarray | Array
 

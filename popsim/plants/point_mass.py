@@ -3,6 +3,7 @@
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
@@ -67,6 +68,9 @@ class PointMass(AbstractSkeleton):
     def dynamics(self, state: PointMassState, force: Coordinates, external_force: Position) -> PointMassState:
         total = force + external_force - self.damping * state.velocity
         return PointMassState(state.velocity, total / self.mass)
+
+    def damping_rates(self) -> Float[np.ndarray, " modes"]:
+        return np.ravel(self.damping / self.mass)
 
     def enforce_limits(self, state: PointMassState) -> PointMassState:
         return state
