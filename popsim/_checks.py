@@ -219,6 +219,38 @@ def check_time_constant(name: str, value: Any, dt: float) -> None:
         )
 
 
+QUANTITIES = {
+    "angle": (2 * np.pi, "rad", "np.deg2rad converts degrees"),
+    "delay": (1.0, "s", "divide milliseconds by 1000"),
+    "duration": (3600.0, "s", "divide milliseconds by 1000"),
+    "mass": (100.0, "kg", "divide grams by 1000"),
+}
+"""Kinds of quantities: the largest that fits a use, its unit, and what to do with numbers in another unit."""
+
+
+def warn_of_unit(name: str, value: Any, kind: str) -> None:
+    """Warn if a quantity is larger than fits any use, as numbers in another unit are.
+
+    **Arguments:**
+
+    - `name`: the name of the argument.
+    - `value`: its value, checked, as for `check_finite`; what is infinite, as a bound may be, does not count.
+    - `kind`: the kind of quantity, one of `QUANTITIES`.
+    """
+    values = value.values if isinstance(value, PerMember) else value
+    if is_traced(values):
+        return
+    largest, unit, advice = QUANTITIES[kind]
+    numbers = np.abs(np.asarray(values, float))
+    beyond = np.isfinite(numbers) & (numbers > largest * (1 + 1e-6))
+    if np.any(beyond):
+        given = short_repr(np.asarray(values)[beyond].flat[0])
+        warn_caller(
+            f"`{name}` is in {unit}, and {given} {unit} is beyond any {kind} in use, {largest:.4g} {unit}: "
+            f"{advice}."
+        )
+
+
 def _check_numbers(
     name: str, value: Any, good: Callable[[np.ndarray], np.ndarray | np.bool_], expected: str
 ) -> None:

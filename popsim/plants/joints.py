@@ -18,6 +18,7 @@ from popsim._checks import (
     check_positive,
     short_repr,
     violates,
+    warn_of_unit,
 )
 from popsim._compiled import elementwise
 from popsim._plain_values import plain_number
@@ -84,6 +85,7 @@ class SoftJointLimit(AbstractJointLimit):
         check_non_negative("stiffness", self.stiffness)
         check_non_negative("damping", self.damping)
         check_positive("width", self.width)
+        warn_of_unit("width", self.width, "angle")
 
     def torque(self, angle: Joints, velocity: Joints, limits: Limits) -> Joints:
         return _soft_stop(self, angle, velocity, limits[:, 0], limits[:, 1])
@@ -191,6 +193,8 @@ def per_joint(
     check_finite(name, array)
     if positive and violates(lambda numbers: numbers > 0, array):
         raise ValueError(f"`{name}` of an arm must be positive numbers, got {short_repr(array)}.")
+    if name == "mass":
+        warn_of_unit(name, array, "mass")
     return array
 
 
@@ -199,4 +203,5 @@ def limits_per_joint(joint_limits: Numbers | None, n: int) -> Float[Array, "join
     limits = per_joint("joint_limits", joint_limits, n, axes=(2,))
     if violates(lambda limits: np.diff(limits) > 0, limits):
         raise ValueError(f"`joint_limits` must be (lowest, highest) of each joint, got {short_repr(limits)}.")
+    warn_of_unit("joint_limits", limits, "angle")
     return limits

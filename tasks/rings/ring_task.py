@@ -11,7 +11,14 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from popsim._argument_shapes import check_kinds
-from popsim._checks import as_float_array, check_instance, check_non_negative, check_positive, n_steps_in
+from popsim._checks import (
+    as_float_array,
+    check_instance,
+    check_non_negative,
+    check_positive,
+    n_steps_in,
+    warn_of_unit,
+)
 from popsim._plain_values import plain_number
 from popsim.loss import Loss
 from popsim.losses import OutputError
@@ -154,6 +161,8 @@ class RingTask(AbstractTask):
         check_non_negative("noise", self.noise)
         check_non_negative("response_counts", self.response_counts)
         check_positive("tolerance", self.tolerance)
+        warn_of_unit("tolerance", self.tolerance, "angle")
+        warn_of_unit("duration", self.duration, "duration")
         n_steps_in("grace", self.grace, self.dt)
 
     @property
