@@ -35,7 +35,7 @@ from popsim.sweeps import (
 from popsim.sweeps.cells import DescribedSweep
 from popsim.sweeps.making import check_sweep
 from popsim.sweeps.overview import read_sweep_overview
-from popsim.sweeps.sweep_config import parse_axes, parse_seeds, read_config
+from popsim.sweeps.sweep_config import parse_axes, read_config, read_seeds
 from popsim.sweeps.tables import plan_table, sweep_table
 from popsim.training.observers import check_tensorboard
 
@@ -126,8 +126,8 @@ def sweep_command(kind: type[AbstractExperiment]) -> type:
         ] = ()
         """an axis: a setting, named as its option, and its values; repeat it for further axes"""
         seeds: Annotated[str | None, tyro.conf.arg(metavar="FIRST:END")] = None
-        """the seeds of each combination: 0:20 leaves out 20, and 7 is one seed, that of network 7; by default
-        one per network (--members)"""
+        """the seeds of each combination: 0:20 leaves out 20, and 7 is one seed, that of network 7, where
+        0:7 are seven; by default one per network (--members)"""
         out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
         """the folder of the sweep; by default sweeps/EXPERIMENT"""
         members_per_cell: int | None = None
@@ -158,7 +158,7 @@ def sweep_command(kind: type[AbstractExperiment]) -> type:
             sweep = Sweep(
                 experiment,
                 axes,
-                range(first, first + n_members) if self.seeds is None else parse_seeds(self.seeds),
+                range(first, first + n_members) if self.seeds is None else read_seeds(self.seeds),
                 self.members_per_cell,
                 self.member_batch_size,
                 Recording(self.keep, self.float16),
