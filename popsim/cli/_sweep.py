@@ -37,6 +37,7 @@ from popsim.sweeps.making import check_sweep
 from popsim.sweeps.overview import read_sweep_overview
 from popsim.sweeps.sweep_config import parse_axes, read_config, read_seeds
 from popsim.sweeps.tables import plan_table, sweep_table
+from popsim.sweeps.verification import UNCHECKED_OF_OVERVIEW, UNCHECKED_OF_SWEEP
 from popsim.training.observers import check_tensorboard
 
 SweepPath = Annotated[
@@ -324,7 +325,7 @@ def sweep_choice(summary: str | None) -> type:
 
 
 def print_sweep(path: Path, *, verify: bool) -> None:
-    """Print the state of a sweep and the cells that are not finished; with `verify`, read all files.
+    """Print the state of a sweep and the cells that are not finished; with `verify`, check its files.
 
     **Raises:** `CorruptDataError` naming the cells and the files that are damaged.
     """
@@ -333,7 +334,7 @@ def print_sweep(path: Path, *, verify: bool) -> None:
         print(glance)
         problems = glance.verify() if verify else glance.problems
         damage = {_cell_name(folder, number): text for number, text in problems.items()}
-        print_damage(damage, verified=verify)
+        print_damage(damage, unchecked=UNCHECKED_OF_OVERVIEW if verify else None)
         refuse_damaged(path, damage)
         return
     has_index = folder.index.exists()
@@ -350,12 +351,12 @@ def print_sweep(path: Path, *, verify: bool) -> None:
             damage[name] = opened.problem_of(number)
     if verify and not has_index and folder.index.exists():
         print(f"\n{folder.index.name} was missing: it is made again from the cells")
-    print_damage(damage, verified=verify)
+    print_damage(damage, unchecked=UNCHECKED_OF_SWEEP if verify else None)
     refuse_damaged(path, damage)
 
 
 def print_sweep_as_json(path: Path, *, verify: bool) -> None:
-    """Print the state of a sweep as JSON; with `verify`, read all files of its cells.
+    """Print the state of a sweep as JSON; with `verify`, check the files of its cells.
 
     **Raises:** `CorruptDataError` naming the cells that are damaged.
     """
