@@ -213,6 +213,59 @@ def check_non_negative(name: str, value: Any) -> None:
     _check_numbers(name, value, lambda x: np.isfinite(x) & (x >= 0), "finite and at least zero")
 
 
+def check_time_constant(name: str, value: Any, dt: float) -> None:
+    """Raise `ValueError` unless a time constant, in s, is positive and no shorter than the time step.
+
+    An explicit step moves a state by dt / tau of its distance from where it decays to: more than all of it
+    passes that point, and more than twice as much moves away from it.
+
+    **Arguments:**
+
+    - `name`: the name of the time constant tau.
+    - `value`: tau, as for `check_finite`.
+    - `dt`: the time step in seconds.
+    """
+    check_positive(name, value)
+    values = value.values if isinstance(value, PerMember) else value
+    if violates(lambda tau: tau >= dt * (1 - 1e-6), values):  # equal, if for the rounding of float32
+        raise ValueError(
+            f"`dt` must not exceed {name} = {short_repr(value)} s, got {dt} s: a step would go past what the "
+            "state decays to."
+        )
+
+
+QUANTITIES = {
+    "angle": (2 * np.pi, "rad", "np.deg2rad converts degrees"),
+    "delay": (1.0, "s", "divide milliseconds by 1000"),
+    "duration": (3600.0, "s", "divide milliseconds by 1000"),
+    "mass": (100.0, "kg", "divide grams by 1000"),
+}
+"""Kinds of quantities: the largest that fits a use, its unit, and what to do with numbers in another unit."""
+
+
+def warn_of_unit(name: str, value: Any, kind: str) -> None:
+    """Warn if a quantity is larger than fits any use, as numbers in another unit are.
+
+    **Arguments:**
+
+    - `name`: the name of the argument.
+    - `value`: its value, checked, as for `check_finite`; what is infinite, as a bound may be, does not count.
+    - `kind`: the kind of quantity, one of `QUANTITIES`.
+    """
+    values = value.values if isinstance(value, PerMember) else value
+    if is_traced(values):
+        return
+    largest, unit, advice = QUANTITIES[kind]
+    numbers = np.abs(np.asarray(values, float))
+    beyond = np.isfinite(numbers) & (numbers > largest * (1 + 1e-6))
+    if np.any(beyond):
+        given = short_repr(np.asarray(values)[beyond].flat[0])
+        warn_caller(
+            f"`{name}` is in {unit}, and {given} {unit} is beyond any {kind} in use, {largest:.4g} {unit}: "
+            f"{advice}."
+        )
+
+
 def _check_numbers(
     name: str, value: Any, good: Callable[[np.ndarray], np.ndarray | np.bool_], expected: str
 ) -> None:

@@ -17,6 +17,7 @@ from popsim._checks import (
     is_number,
     kind_of,
     short_repr,
+    warn_of_unit,
 )
 from popsim._plain_values import plain_number
 from popsim.environment import Observation
@@ -80,6 +81,7 @@ class SensoryChannel(eqx.Module):
                 "where delays differ between members, give that of each to `own_delay` in build_members."
             )
         check_non_negative("delay", self.delay)
+        warn_of_unit("delay", self.delay, "delay")
         if not isinstance(self.noise, AbstractNoise):
             raise ValueError(f"`noise` must be a noise such as GaussianNoise, got {self.noise!r}.")
         if self.own_delay is not None:

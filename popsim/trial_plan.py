@@ -20,6 +20,7 @@ from popsim._checks import (
     n_steps_in,
     short_repr,
     steps_of_window,
+    warn_of_unit,
 )
 from popsim._plain_values import plain_number
 from popsim._time_steps import step_at
@@ -136,6 +137,7 @@ class TrialPlan(eqx.Module):
         check_fields(self)
         check_time_step(self.dt)
         check_positive("duration", self.duration)
+        warn_of_unit("duration", self.duration, "duration")
         n_steps_in("duration", self.duration, self.dt)
         check_fraction("catch_probability", self.catch_probability)
         names = [epoch.name for epoch in self.epochs]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from popsim._checks import short_repr
+from popsim._checks import short_repr, warn_of_unit
 from popsim.distributions import Uniform
 from popsim.hand import Workspace
 from popsim.plants import TwoLinkArm
@@ -198,6 +198,7 @@ def _rotation_adaptation(
     - `n_directions`: the number of targets; None for the whole circle.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
+    warn_of_unit("angle", angle, "angle")
     plan = adaptation_plan("cursor rotation", angle, _phases(baseline, rotation, washout, rotation_again))
     task = CenterOutReaches(workspace, distance=distance, n_directions=n_directions, duration=duration, dt=dt)
     return WithInterventions(task, [plan])

@@ -18,6 +18,7 @@ from popsim._checks import (
     check_positive_int,
     check_time_step,
     n_steps_in,
+    warn_of_unit,
 )
 from popsim._compiled import jit, jit_fast_compile
 from popsim._plain_values import plain_number
@@ -100,6 +101,7 @@ class AbstractFixedTimes(AbstractTask):
         check_fields(self)
         check_time_step(self.dt)
         check_positive("duration", self.duration)
+        warn_of_unit("duration", self.duration, "duration")
         _ = self.n_steps
 
     @property

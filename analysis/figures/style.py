@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from popsim._text_checks import check_path
-from popsim.store.files import atomic_file, has_mark
+from popsim.store.files import atomic_file, has_mark, make_folder
 
 __all__ = ["STYLE_SHEET", "figure_style", "direction_colors", "save_figure"]
 
@@ -95,7 +95,7 @@ def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
     **Raises:** `SaveError` if the figure cannot be written; existing files are then unchanged.
     """
     check_path("folder", folder / name)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, parents=True)
     paths = [folder / f"{name}.{ending}" for ending in ("png", "pdf")]
     with layout_once(figure):
         for path in paths:

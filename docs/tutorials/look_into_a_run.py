@@ -130,7 +130,7 @@ print("peak speed of each member (m/s):", speed.max(axis=-1).mean(axis=1).round(
 # %% [markdown]
 # ## Trust, and a report
 #
-# `verify_run` compares every file with its checksum, and returns what is damaged. `report_run` writes one
+# `verify_run` compares what has a checksum with it, and returns what is damaged. `report_run` writes one
 # page with settings, results and figures that opens in any browser; on the command line, `popsim show`.
 
 # %%

@@ -70,13 +70,14 @@ class Info:
 
     path: RunPath
     verify: tyro.conf.FlagCreatePairsOff[bool] = False
-    """read all files and compare them with their checksums; exit code 2 if one is damaged"""
+    """read all that has a checksum, and print what was not checked; exit code 2 if something is damaged"""
     json: AsJson = False
 
     def run(self) -> None:
         """Print the table and verify the run if requested."""
         from popsim.cli._damage import print_damage, refuse_damaged
         from popsim.experiments import info_table, read_run_info, verify_run
+        from popsim.experiments.run_info import UNCHECKED
         from popsim.sweeps import SweepFolder
 
         if SweepFolder(self.path).is_sweep:
@@ -92,7 +93,7 @@ class Info:
             print_json(info_of_run(info) | ({"damage": damage} if self.verify else {}))
         else:
             print(info_table(info))
-            print_damage(damage, verified=self.verify)
+            print_damage(damage, unchecked=UNCHECKED if self.verify else None)
         refuse_damaged(self.path, damage)
 
 

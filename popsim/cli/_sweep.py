@@ -35,8 +35,9 @@ from popsim.sweeps import (
 from popsim.sweeps.cells import DescribedSweep
 from popsim.sweeps.making import check_sweep
 from popsim.sweeps.overview import read_sweep_overview
-from popsim.sweeps.sweep_config import parse_axes, parse_seeds, read_config
+from popsim.sweeps.sweep_config import parse_axes, read_config, read_seeds
 from popsim.sweeps.tables import plan_table, sweep_table
+from popsim.sweeps.verification import UNCHECKED_OF_OVERVIEW, UNCHECKED_OF_SWEEP
 from popsim.training.observers import check_tensorboard
 
 SweepPath = Annotated[
@@ -126,8 +127,8 @@ def sweep_command(kind: type[AbstractExperiment]) -> type:
         ] = ()
         """an axis: a setting, named as its option, and its values; repeat it for further axes"""
         seeds: Annotated[str | None, tyro.conf.arg(metavar="FIRST:END")] = None
-        """the seeds of each combination: 0:20 leaves out 20, and 7 is one seed, that of network 7; by default
-        one per network (--members)"""
+        """the seeds of each combination: 0:20 leaves out 20, and 7 is one seed, that of network 7, where
+        0:7 are seven; by default one per network (--members)"""
         out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
         """the folder of the sweep; by default sweeps/EXPERIMENT"""
         members_per_cell: int | None = None
@@ -158,7 +159,7 @@ def sweep_command(kind: type[AbstractExperiment]) -> type:
             sweep = Sweep(
                 experiment,
                 axes,
-                range(first, first + n_members) if self.seeds is None else parse_seeds(self.seeds),
+                range(first, first + n_members) if self.seeds is None else read_seeds(self.seeds),
                 self.members_per_cell,
                 self.member_batch_size,
                 Recording(self.keep, self.float16),
@@ -324,7 +325,7 @@ def sweep_choice(summary: str | None) -> type:
 
 
 def print_sweep(path: Path, *, verify: bool) -> None:
-    """Print the state of a sweep and the cells that are not finished; with `verify`, read all files.
+    """Print the state of a sweep and the cells that are not finished; with `verify`, check its files.
 
     **Raises:** `CorruptDataError` naming the cells and the files that are damaged.
     """
@@ -333,7 +334,7 @@ def print_sweep(path: Path, *, verify: bool) -> None:
         print(glance)
         problems = glance.verify() if verify else glance.problems
         damage = {_cell_name(folder, number): text for number, text in problems.items()}
-        print_damage(damage, verified=verify)
+        print_damage(damage, unchecked=UNCHECKED_OF_OVERVIEW if verify else None)
         refuse_damaged(path, damage)
         return
     has_index = folder.index.exists()
@@ -350,12 +351,12 @@ def print_sweep(path: Path, *, verify: bool) -> None:
             damage[name] = opened.problem_of(number)
     if verify and not has_index and folder.index.exists():
         print(f"\n{folder.index.name} was missing: it is made again from the cells")
-    print_damage(damage, verified=verify)
+    print_damage(damage, unchecked=UNCHECKED_OF_SWEEP if verify else None)
     refuse_damaged(path, damage)
 
 
 def print_sweep_as_json(path: Path, *, verify: bool) -> None:
-    """Print the state of a sweep as JSON; with `verify`, read all files of its cells.
+    """Print the state of a sweep as JSON; with `verify`, check the files of its cells.
 
     **Raises:** `CorruptDataError` naming the cells that are damaged.
     """

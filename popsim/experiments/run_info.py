@@ -257,11 +257,17 @@ def _sizes(folder: RunFolder) -> dict[str, int]:
     return sizes
 
 
-def verify_run(path: str | Path) -> dict[str, str]:
-    """Read everything in a run, or in a training in its folder, one part at a time.
+UNCHECKED = "the numbers in log.jsonl and the order of its lines; what is in figures/ and tensorboard/"
+"""What `verify_run` does not check."""
 
-    All files except the log are compared with checksums; the log must consist of log points. All parts
-    must be of this run, and none may be missing. A run in progress may be verified as well.
+
+def verify_run(path: str | Path) -> dict[str, str]:
+    """Check a run, or a training in its folder, one part at a time.
+
+    `run.json`, `training.json`, `run.yaml`, the summary, the checkpoints and the history are compared with
+    their checksums, and must be of this run. None of these may be missing, and no figure that was drawn. The
+    log must have its lines, each a log point of this run: their numbers and their order are not checked, nor
+    what is in the figures and in `tensorboard/`. A run in progress may be verified as well.
 
     **Arguments:**
 

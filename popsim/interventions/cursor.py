@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from popsim._argument_shapes import check_of_one_model
-from popsim._checks import as_float_array, check_finite
+from popsim._checks import as_float_array, check_finite, warn_of_unit
 from popsim.hand import HandState
-from popsim.intervention import AbstractIntervention, Stage, check_parameter
+from popsim.intervention import AbstractIntervention, Stage, check_parameter, name_of_parameters
 from popsim.states import LoopState
 
 __all__ = ["CursorRotation", "CursorGain", "CursorShift"]
@@ -68,6 +68,9 @@ class CursorRotation(AbstractCursorMap):
 
     name: str = eqx.field(static=True, default="cursor rotation")
     after_stage: Stage = eqx.field(static=True, default="move")
+
+    def check(self, parameters: Float[Array, "*trial"]) -> None:
+        warn_of_unit(name_of_parameters(self), parameters, "angle")
 
     def map_vector(
         self, parameters: Float[Array, ""], vector: Float[Array, " space"]

@@ -9,7 +9,14 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from popsim._checks import as_float_array, check_finite, check_non_negative, is_traced, short_repr
+from popsim._checks import (
+    as_float_array,
+    check_finite,
+    check_non_negative,
+    is_traced,
+    short_repr,
+    warn_of_unit,
+)
 from popsim.hand import HandState, Load
 from popsim.intervention import AbstractIntervention, Stage, check_parameter, name_of_parameters
 
@@ -138,6 +145,7 @@ class LoadMass(AbstractIntervention):
 
     def check(self, parameters: Float[Array, "*trial"]) -> None:
         check_non_negative(name_of_parameters(self), parameters)
+        warn_of_unit(name_of_parameters(self), parameters, "mass")
 
     def load(self, parameters: Float[Array, ""]) -> Load:
         check_parameter(self.name, parameters, ())

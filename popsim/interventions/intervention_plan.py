@@ -24,7 +24,7 @@ from popsim.schedules import (
     as_batch_schedule,
 )
 from popsim.trial import InterventionSchedule, Trial, label_trial
-from popsim.windows import AbstractWindow, WholeTrial
+from popsim.windows import AbstractWindow, WholeTrial, check_within
 
 __all__ = ["FromTrial", "InterventionPlan"]
 
@@ -146,6 +146,8 @@ class InterventionPlan(eqx.Module):
         """Schedule the intervention in a trial, with `acts` given rather than random."""
         parameters = self._draw_parameters(trial, batch, key_stream(key, "parameters"))
         self.check_dt(trial.timeline.dt)
+        for seconds in self.fixed_delays:
+            check_within(f"`delay` of the plan of {self.name!r}", abs(float(seconds)), trial.timeline)
         shift = step_at(self.delay.sample(key=key_stream(key, "delay")), trial.timeline.dt)
         active = acts & _shift(self.window(trial.timeline), shift)
         schedule = InterventionSchedule(parameters, active)

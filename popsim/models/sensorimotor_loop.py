@@ -55,6 +55,7 @@ from popsim.networks.base import advice_for_dt, check_methods, check_network
 from popsim.noise import AbstractNoise, NoNoise
 from popsim.plants import AbstractPlant, MusculoskeletalPlant, advance, check_carries_mass, check_feels_torque
 from popsim.plants.base import evaluate_rest
+from popsim.plants.simulate import check_damping
 from popsim.policies import AbstractPolicy, Deterministic, check_policy
 from popsim.randomness import key_stream, seed_key
 from popsim.senses import SensoryChannel, channels_by_name, network_input_names
@@ -284,6 +285,7 @@ class SensorimotorLoop(AbstractModel):
         if not isinstance(trials.init, HandState):
             raise ValueError(f"`init` of a trial must be a HandState, got {kind_of(trials.init)}.")
         check_same_dt(trials.timeline.dt, self.dt, "model", advice_for_dt(trials.timeline.dt))
+        check_damping(self.plant, self.dt)
         for name, channel in self.channels.items():
             if self._delay_steps(name) >= trials.timeline.n_steps:
                 raise ValueError(

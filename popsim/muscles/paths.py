@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from popsim._checks import as_float_array, check_finite, check_positive
+from popsim._checks import as_float_array, check_finite, check_positive, warn_of_unit
 from popsim.muscles.activation import join
 from popsim.parameters import Constants
 
@@ -211,6 +211,7 @@ class ConstantMomentArmPath(AbstractClosedFormPath):
         self.offset = as_lengths("offset", offset)
         self.moment_arm = as_table("moment_arm", moment_arm, self.offset.shape[0])
         self.reference = as_table_like("reference", reference, self.moment_arm)
+        warn_of_unit("reference", reference, "angle")
 
     def length(self, configuration: Float[Array, " coordinates"]) -> Float[Array, " muscles"]:
         check_configuration(configuration, self.moment_arm.shape[1])
@@ -247,6 +248,7 @@ class PolynomialPath(AbstractClosedFormPath):
         self.linear = as_table("linear", linear, self.offset.shape[0])
         self.quadratic = as_table_like("quadratic", quadratic, self.linear)
         self.reference = as_table_like("reference", reference, self.linear)
+        warn_of_unit("reference", reference, "angle")
 
     def length(self, configuration: Float[Array, " coordinates"]) -> Float[Array, " muscles"]:
         check_configuration(configuration, self.linear.shape[1])

@@ -21,6 +21,7 @@ from popsim._checks import (
     kind_of,
     short_repr,
     warn_caller,
+    warn_of_unit,
 )
 from popsim._text_checks import suggestion
 from popsim.networks.initial_weights import FEWEST_BALANCED, balance, scale_to_radius, smallest_of_row
@@ -106,6 +107,7 @@ class Areas:
         for pair, delay in self.delays.items():
             check_number(f"delays[{pair}]", delay)
             check_non_negative(f"delays[{pair}]", delay)
+            warn_of_unit(f"delays[{pair}]", delay, "delay")
             if pair[0] != pair[1] and pair not in self.connections:
                 raise ValueError(f"`delays` must be of areas that `connections` connects, got {pair}.")
         for pair, connection in self.connections.items():

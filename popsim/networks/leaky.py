@@ -7,25 +7,17 @@ from typing import Any, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from popsim._argument_shapes import OneOrEach, check_number, check_one_or_each
-from popsim._checks import (
-    check_instance,
-    check_positive,
-    check_same_dt,
-    check_time_step,
-    is_traced,
-    kind_of,
-    short_repr,
-)
+from popsim._checks import check_instance, check_same_dt, check_time_constant, check_time_step, kind_of
 from popsim._modules import replace_fields
 from popsim._plain_values import plain_number
 from popsim.model import Unrecorded
 from popsim.networks.base import AbstractNetwork, Projection, check_function
 from popsim.networks.plasticity import AbstractPlasticity
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
+from popsim.parameters import is_parameter
 from popsim.randomness import key_stream
 
 __all__ = ["AbstractLeakyNetwork", "LeakyState"]
@@ -182,6 +174,10 @@ class AbstractLeakyNetwork(AbstractNetwork):
 
     def check_dt(self, dt: float) -> None:
         check_same_dt(dt, self.dt, "network", f"To move the network there: network.with_dt({dt}).")
+        if not is_parameter(self).tau:  # which training may move below it
+            check_time_constant("tau", self.tau, dt)
+        if self.plasticity is not None:
+            self.plasticity.check_dt(dt)
 
     def with_dt(self: LeakyType, dt: float) -> LeakyType:
         """Return the network for another time step (s), of one model or of an ensemble.
@@ -195,15 +191,14 @@ class AbstractLeakyNetwork(AbstractNetwork):
         """
         check_number("dt", dt)
         check_time_step(dt)
-        if not is_traced(self.tau) and np.any(np.asarray(self.tau) < self.dt * (1 - 1e-6)):
-            raise ValueError(
-                f"`tau` must be at least dt = {self.dt} s to be moved, got {short_repr(self.tau)} s."
-            )
-        if self.plasticity is not None and not self.plasticity.has_dt:
-            raise ValueError(
-                f"`plasticity` must have a time step in its equation to be moved to dt = {dt} s, got "
-                f"{kind_of(self.plasticity)}: what it learned holds for the dt at which it was trained."
-            )
+        check_time_constant("tau", self.tau, self.dt)
+        if self.plasticity is not None:
+            if not self.plasticity.has_dt:
+                raise ValueError(
+                    f"`plasticity` must have a time step in its equation to be moved to dt = {dt} s, got "
+                    f"{kind_of(self.plasticity)}: what it learned holds for the dt at which it was trained."
+                )
+            self.plasticity.check_dt(dt)
         if self.bias.ndim > 1:
             return eqx.filter_vmap(lambda network: network.with_dt(dt))(self)
         if type(self.noise) not in (GaussianNoise, NoNoise):
@@ -236,19 +231,18 @@ def recurrent_projection(where: Callable[[Any], Array]) -> Projection:
 def check_leaky(n_units: int, tau: OneOrEach, dt: float, nonlinearity: Any) -> None:
     """Check the arguments that leaky networks share."""
     check_one_or_each("tau", tau, n_units, "units")
-    check_positive("tau", tau)
     check_number("dt", dt)
     check_time_step(dt)
+    check_time_constant("tau", tau, dt)
     check_function("nonlinearity", nonlinearity, "jnp.tanh")
-    if not is_traced(tau) and np.any(dt > np.asarray(tau)):
-        raise ValueError(f"`dt` must not exceed tau = {short_repr(tau)} s, got {dt} s.")
 
 
-def check_plasticity(plasticity: Any, n_units: int) -> AbstractPlasticity | None:
-    """Return the plasticity of a leaky network, None for none, which must fit its number of units."""
+def check_plasticity(plasticity: Any, n_units: int, dt: float) -> AbstractPlasticity | None:
+    """Return the plasticity of a leaky network, None for none, which must fit its units and time step."""
     if plasticity is not None:
         check_instance(
             "plasticity", plasticity, AbstractPlasticity, "None or one such as ShortTermPlasticity"
         )
         plasticity.init(n_units)
+        plasticity.check_dt(dt)
     return plasticity

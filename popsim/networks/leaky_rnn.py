@@ -105,7 +105,7 @@ class LeakyRNN(AbstractLeakyNetwork):
         self.bias = jnp.zeros(n_units)
         self.readout = linear_readout(n_units, n_outputs, output_bias, key=key_stream(key, "readout"))
         self.tau = jnp.asarray(tau, self.bias.dtype)
-        self.plasticity = check_plasticity(plasticity, n_units)
+        self.plasticity = check_plasticity(plasticity, n_units, dt)
         self.nonlinearity = nonlinearity
         self.dt = dt
         self.train_tau = train_tau

@@ -18,6 +18,7 @@ from popsim._checks import (
     check_non_negative,
     check_positive,
     check_positive_int,
+    check_time_constant,
 )
 from popsim.parameters import Constants
 from popsim.randomness import key_stream
@@ -93,6 +94,12 @@ class AbstractPlasticity(eqx.Module):
         - `rates`: the rates of the units.
         """
 
+    def check_dt(self, dt: float) -> None:  # noqa: B027
+        """Check the time step of the network, in s, before anything is compiled; by default accept it.
+
+        One whose `step` divides by a time constant refuses constants below the time step.
+        """
+
 
 class ShortTermPlasticity(AbstractPlasticity):
     """Facilitation and depression of all synapses of a presynaptic unit (Mongillo, Barak & Tsodyks 2008).
@@ -104,16 +111,18 @@ class ShortTermPlasticity(AbstractPlasticity):
 
     and units receive sum_j W_ij u_j x_j r_j (Science 319:1543-1546). The Euler steps, the limits of x and u
     to [0, 1], and the values of `facilitating` and `depressing` are those of Masse et al. 2019, Nat Neurosci
-    22:1159-1167; they were checked against the authors' code. A trial starts with x = 1 and u = U. The rate r
-    is in spikes/s, so that rates of at most one hardly move x and u: take a nonlinearity without an upper
-    limit, such as `jax.nn.relu`, or set `rate_scale`.
+    22:1159-1167; they were checked against the authors' code. Where a step would pass the value at which x
+    or u stays and alternate around it, as at rates r above 1 / (dt u), it ends there. A trial starts with
+    x = 1 and u = U. The rate r is in spikes/s, so that rates of at most one hardly move x and u: take a
+    nonlinearity without an upper limit, such as `jax.nn.relu`, or set `rate_scale`.
 
     All arrays are constants.
 
     **Arguments:**
 
     - `release`: U, from 0 to 1; one for all units, or one for each.
-    - `tau_facilitation`, `tau_depression`: time constants in seconds, one for all units or one for each.
+    - `tau_facilitation`, `tau_depression`: time constants in seconds, at least a time step; one for all units
+        or one for each.
     - `rate_scale`: r in spikes/s that belongs to a rate of one.
     - `is_recorded`, `trains_through`: see `AbstractPlasticity`. The state is a dict of "available" (x) and
         "released" (u), of shape (unit,).
@@ -187,15 +196,29 @@ class ShortTermPlasticity(AbstractPlasticity):
         depletion = (1 - available) / self.tau_depression - released * available * arriving
         facilitation = (self.release - released) / self.tau_facilitation
         facilitation = facilitation + self.release * (1 - released) * arriving
+        step_of_x = _longest_step(1 / self.tau_depression + released * arriving, dt)
+        step_of_u = _longest_step(1 / self.tau_facilitation + self.release * arriving, dt)
         return {
-            "available": jnp.clip(available + dt * depletion, 0, 1),
-            "released": jnp.clip(released + dt * facilitation, 0, 1),
+            "available": jnp.clip(available + step_of_x * depletion, 0, 1),
+            "released": jnp.clip(released + step_of_u * facilitation, 0, 1),
         }
 
     def transmit(
         self, state: dict[str, Float[Array, " unit"]], send: Send, rates: Float[Array, " unit"]
     ) -> Float[Array, " unit"]:
         return send(state["released"] * state["available"] * rates)
+
+    def check_dt(self, dt: float) -> None:
+        check_time_constant("tau_facilitation", self.tau_facilitation, dt)
+        check_time_constant("tau_depression", self.tau_depression, dt)
+
+
+def _longest_step(decay: Float[Array, " unit"], dt: float) -> Float[Array, " unit"]:
+    """Return dt, or the shorter time after which an Euler step of dx/dt = a - decay x is where x stays.
+
+    It counts as given where gradients are taken, so that those of other steps are what they are without it.
+    """
+    return jax.lax.stop_gradient(dt / jnp.maximum(dt * decay, 1))
 
 
 class FastWeights(AbstractPlasticity):
@@ -210,7 +233,7 @@ class FastWeights(AbstractPlasticity):
 
     **Arguments:**
 
-    - `tau`: the time constant of the decay in seconds.
+    - `tau`: the time constant of the decay in seconds, at least a time step.
     - `rate`: how fast weights grow, per second.
     - `is_recorded`, `trains_through`: see `AbstractPlasticity`. The state is A, [post, pre].
     """
@@ -239,6 +262,9 @@ class FastWeights(AbstractPlasticity):
         self, state: Float[Array, "unit unit"], send: Send, rates: Float[Array, " unit"]
     ) -> Float[Array, " unit"]:
         return send(rates) + state @ rates
+
+    def check_dt(self, dt: float) -> None:
+        check_time_constant("tau", self.tau, dt)  # what it forgets within a step, the sum would count in full
 
 
 class HebbianTrace(eqx.Module):

@@ -8,6 +8,7 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PyTree
 
@@ -229,6 +230,13 @@ class AbstractSkeleton(AbstractPlant):
 
         **Returns:** d state / dt, with the structure of `state`.
         """
+
+    def damping_rates(self) -> Float[np.ndarray, " modes"]:
+        """Return how fast viscous friction ends movements, damping / mass in 1/s; by default not at all.
+
+        Called with numbers, before anything is compiled: a time step that is too long for them is refused.
+        """
+        return np.zeros(1)
 
     @abc.abstractmethod
     def enforce_limits(self, state: PyTree[Array]) -> PyTree[Array]:

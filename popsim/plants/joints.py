@@ -18,6 +18,7 @@ from popsim._checks import (
     check_positive,
     short_repr,
     violates,
+    warn_of_unit,
 )
 from popsim._compiled import elementwise
 from popsim._plain_values import plain_number
@@ -84,6 +85,7 @@ class SoftJointLimit(AbstractJointLimit):
         check_non_negative("stiffness", self.stiffness)
         check_non_negative("damping", self.damping)
         check_positive("width", self.width)
+        warn_of_unit("width", self.width, "angle")
 
     def torque(self, angle: Joints, velocity: Joints, limits: Limits) -> Joints:
         return _soft_stop(self, angle, velocity, limits[:, 0], limits[:, 1])
@@ -160,6 +162,18 @@ class AbstractSegments(AbstractArm):
     n_substeps: int = eqx.field(static=True, converter=plain_number)
     n_commands: int = eqx.field(static=True, converter=plain_number)
 
+    @abc.abstractmethod
+    def inertia_matrix(self, angle: Joints) -> Float[Array, "joint joint"]:
+        """Return M(q), in kg m²."""
+
+    def damping_rates(self) -> Float[np.ndarray, " modes"]:
+        """Return the absolute eigenvalues of M^-1 B, in 1/s, with each joint in the middle of its range."""
+        friction = np.diag(self.friction) if self.friction.ndim == 1 else np.asarray(self.friction)
+        if not friction.any():
+            return np.zeros(1)
+        inertia = np.asarray(self.inertia_matrix(jnp.mean(self.joint_limits, axis=1)))
+        return np.abs(np.linalg.eigvals(np.linalg.solve(inertia, friction)))
+
 
 Numbers = Sequence[Any] | np.ndarray | Array
 
@@ -179,6 +193,8 @@ def per_joint(
     check_finite(name, array)
     if positive and violates(lambda numbers: numbers > 0, array):
         raise ValueError(f"`{name}` of an arm must be positive numbers, got {short_repr(array)}.")
+    if name == "mass":
+        warn_of_unit(name, array, "mass")
     return array
 
 
@@ -187,4 +203,5 @@ def limits_per_joint(joint_limits: Numbers | None, n: int) -> Float[Array, "join
     limits = per_joint("joint_limits", joint_limits, n, axes=(2,))
     if violates(lambda limits: np.diff(limits) > 0, limits):
         raise ValueError(f"`joint_limits` must be (lowest, highest) of each joint, got {short_repr(limits)}.")
+    warn_of_unit("joint_limits", limits, "angle")
     return limits

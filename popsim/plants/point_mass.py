@@ -3,11 +3,12 @@
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
 from popsim._argument_shapes import check_of_one_body, check_one_or_each
-from popsim._checks import check_non_negative, check_positive, check_positive_int
+from popsim._checks import check_non_negative, check_positive, check_positive_int, warn_of_unit
 from popsim._plain_values import plain_number
 from popsim.hand import HandState, Workspace
 from popsim.plants.base import AbstractSkeleton, Coordinates, Position
@@ -55,6 +56,7 @@ class PointMass(AbstractSkeleton):
             check_of_one_body(name, value)
             check_one_or_each(name, value)
         check_positive("mass", mass)
+        warn_of_unit("mass", mass, "mass")
         check_positive_int("n_substeps", n_substeps)
         check_non_negative("damping", damping)
         self.workspace = Workspace.around(jnp.zeros(2), 0.2) if workspace is None else workspace
@@ -67,6 +69,9 @@ class PointMass(AbstractSkeleton):
     def dynamics(self, state: PointMassState, force: Coordinates, external_force: Position) -> PointMassState:
         total = force + external_force - self.damping * state.velocity
         return PointMassState(state.velocity, total / self.mass)
+
+    def damping_rates(self) -> Float[np.ndarray, " modes"]:
+        return np.ravel(self.damping / self.mass)
 
     def enforce_limits(self, state: PointMassState) -> PointMassState:
         return state

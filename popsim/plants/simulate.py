@@ -1,6 +1,7 @@
 """Integration of a plant, by one time step or over a sequence of commands."""
 
 from collections.abc import Callable
+from typing import Any
 
 import diffrax
 import equinox as eqx
@@ -13,11 +14,13 @@ from popsim._checks import (
     as_float_array,
     check_finite,
     check_time_step,
+    concrete_value,
 )
 from popsim.hand import HandState, Load
 from popsim.plants._integrate import integrate
 from popsim.plants.base import (
     AbstractPlant,
+    AbstractSkeleton,
     Commands,
     Position,
     evaluate_end,
@@ -51,6 +54,33 @@ def advance(
         return evaluate_rate(plant, rate, t, state)
 
     return evaluate_end(plant, end, integrate(checked, state, plant.solver, plant.n_substeps, dt))
+
+
+def check_damping(plant: AbstractPlant, dt: float) -> None:
+    """Raise `ValueError` if viscous friction makes the velocity of a plant grow, as in too long a time step.
+
+    **Arguments:**
+
+    - `plant`: the plant, with its solver and number of substeps.
+    - `dt`: the time step, in seconds.
+    """
+    skeleton: Any = plant.skeleton if isinstance(plant, MusculoskeletalPlant) else plant
+    if not isinstance(skeleton, AbstractSkeleton):
+        return
+
+    def fastest(skeleton: AbstractSkeleton) -> Array:
+        """Return the largest rate, and the factor by which a time step multiplies what decays at it."""
+        rate = jnp.max(jnp.asarray(skeleton.damping_rates()))
+        factor = integrate(lambda t, v: -rate * v, jnp.ones_like(rate), plant.solver, plant.n_substeps, dt)
+        return jnp.stack([rate, factor])
+
+    values = concrete_value(fastest, skeleton)
+    if values is not None and abs(values[1]) > 1:
+        raise ValueError(
+            f"`dt` must be short enough for the friction of `plant`, of time constant {1 / values[0]:.3g} s, "
+            f"got {dt} s with n_substeps={plant.n_substeps}: the velocity would grow. Give the plant more "
+            "substeps, less damping or more mass."
+        )
 
 
 class PlantTrajectory(eqx.Module):
@@ -145,6 +175,8 @@ def _simulate(
     step_of: Callable[..., PyTree[Array]],
 ) -> PlantTrajectory:
     check_time_step(dt)
+    if step_of is advance:
+        check_damping(plant, dt)
     commands = as_float_array(commands)
     if commands.ndim != 2 or commands.shape[1] != plant.n_commands:
         raise ValueError(

@@ -33,6 +33,7 @@ from popsim.store.files import (
     SaveError,
     check_plain_file,
     finished_name,
+    make_folder,
     missing_file,
 )
 from popsim.store.identity import RUN_ID, check_run_id
@@ -306,11 +307,9 @@ class Checkpoints:
         complete = []
         try:
             complete = self.steps()
-            self.path.mkdir(exist_ok=True)
+            make_folder(self.path)
             self._clear_leftovers()
             write_array_file(self._file(step), copies, forms, content)
-            # `os.fsync` of a file does not save its name: a crash of the machine could undo the rename.
-            _sync_folder(self.path)
         except Exception as error:
             raise SaveError(
                 f"step {step} could not be saved in {self.path}; the checkpoints of steps {complete} are as "
@@ -351,12 +350,3 @@ def _copy_to_host(arrays: Mapping[str, AnyArray]) -> dict[str, np.ndarray]:
         if isinstance(array, jax.Array):
             array.copy_to_host_async()
     return {name: np.array(as_numpy(array), order="C") for name, array in arrays.items()}
-
-
-def _sync_folder(folder: Path) -> None:
-    """Flush the names in a folder to disk, as `os.fsync` flushes the bytes of a file."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

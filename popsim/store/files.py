@@ -1,6 +1,7 @@
 """Files that are written atomically, and never through a link."""
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -194,9 +195,9 @@ def saving(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Write a file atomically: a reader sees all of it or nothing.
+    """Write a file atomically: a reader sees all of it or nothing, also after lost power.
 
-    The unfinished file remains only if the process is killed.
+    The unfinished file remains only if the process is killed. On exit the file and its name are on disk.
 
     **Arguments:**
 
@@ -217,9 +218,38 @@ def atomic_file(path: Path) -> Iterator[Path]:
             with partial.open("rb") as written:
                 os.fsync(written.fileno())
             partial.replace(path)
+            sync_folder(path.parent)
         finally:
             with contextlib.suppress(OSError):
                 partial.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush the names in a folder to disk, as `os.fsync` flushes the bytes of a file.
+
+    Without it, a crash of the machine may undo what was created, renamed or removed there.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except (
+        PermissionError
+    ):  # one may write into a folder that one may not read; its names are then not flushed
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # of a file system that flushes no folders
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(path: Path, *, parents: bool = False) -> None:
+    """Create a folder, and its parents if asked, where they are missing, with their names on disk."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=parents, exist_ok=True)
+    for folder in missing:
+        sync_folder(folder.parent)
 
 
 def write_file(path: Path, parts: Iterable[bytes]) -> None:

@@ -20,6 +20,7 @@ from popsim.store.files import (
     missing_file,
     read_plain,
     saving,
+    sync_folder,
     write_file,
 )
 
@@ -181,16 +182,19 @@ class SealedFormat:
 
 
 def append_json_line(path: Path, value: Any) -> None:
-    """Append `value` to a log, as one line.
+    """Append `value` to a log, as one line, which is on disk afterwards.
 
     **Raises:** `ValueError` if a number in `value` is not finite; `SaveError` if it cannot be written;
     `CorruptDataError` if `path` is not a plain file.
     """
     line = json.dumps(value, allow_nan=False) + "\n"
     with saving(path), append_plain(path) as file:
+        is_new = file.tell() == 0
         file.write(line.encode())
         file.flush()
         os.fsync(file.fileno())
+        if is_new:
+            sync_folder(path.parent)
 
 
 def log_lines(path: Path) -> Iterator[bytes]:

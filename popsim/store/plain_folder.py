@@ -14,6 +14,7 @@ from popsim.store.files import (
     check_plain_folder,
     finished_name,
     is_of_system,
+    make_folder,
     remove_left_over,
     unfinished_name,
 )
@@ -124,7 +125,7 @@ class PlainFolder:
         """Create the folder if missing; raise `ValueError` if it cannot be written."""
         folder = cls(Path(path))
         try:
-            folder.path.mkdir(parents=True, exist_ok=True)
+            make_folder(folder.path, parents=True)
             probe = unfinished_name(folder.description)  # a name that is passed over if a kill leaves it
             probe.touch(exist_ok=False)
             probe.unlink()

@@ -11,7 +11,7 @@ from popsim._text_checks import as_path, check_path
 from popsim.experiments.circumstances import FLAGS
 from popsim.experiments.memory import check_size
 from popsim.store import MismatchError, lock_folder
-from popsim.store.files import saving, write_file
+from popsim.store.files import make_folder, saving, write_file
 from popsim.store.identity import new_run_id
 from popsim.store.json_files import plain_json
 from popsim.sweeps.cells import DescribedSweep
@@ -120,6 +120,6 @@ def make_sweep(sweep: Sweep, path: str | Path, *, without_lock: bool = False) ->
 def complete_folder(folder: SweepFolder, sweep: Sweep) -> None:
     """Make what follows from `sweep.json` and is not there."""
     for place in (folder.cells, folder.failures):
-        place.mkdir(exist_ok=True)
+        make_folder(place)
     if not folder.config.exists():
         write_file(folder.config, [config_text(sweep).encode()])

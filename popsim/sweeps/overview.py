@@ -55,7 +55,7 @@ class SweepOverview:
         return f"  cell {number}: {self.states[number]}{f': {problem:.300}' if problem else ''}"
 
     def verify(self) -> dict[int, str]:
-        """Read all files of the cells, and return what is damaged, by cell."""
+        """Check the cells that are finished or stopped as `verify_run` does, and return what is damaged."""
         damaged = dict(self.problems)
         for number, state in enumerate(self.states):
             if state in ("finished", "stopped") and (damage := verify_run(self.folder.cell(number).path)):

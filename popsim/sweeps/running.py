@@ -19,7 +19,7 @@ from popsim.experiments.circumstances import Devices, check_flags, code_of_exper
 from popsim.experiments.run_experiment import finish_run
 from popsim.experiments.run_options import RunOptions
 from popsim.store import RunFolder, SaveError, lock_folder, write_json
-from popsim.store.files import finished_name, saving
+from popsim.store.files import finished_name, make_folder, saving
 from popsim.store.identity import FolderLockedError
 from popsim.sweeps.cells import DescribedSweep, SweepCell
 from popsim.sweeps.entries import read_note, write_entry
@@ -146,7 +146,7 @@ def _record_failure(cell: SweepCell, waiting: Waiting) -> Iterator[None]:
         text = one_line(f"{type(error).__name__}: {error}")[:1000]
         failure = {"error": text, "host": socket.gethostname(), "seconds_since_1970": time.time()}
         with contextlib.suppress(OSError, SaveError):
-            folder.failures.mkdir(exist_ok=True)
+            make_folder(folder.failures)
             write_json(folder.failure(cell.number), failure)
         raise
     # Of an earlier attempt.

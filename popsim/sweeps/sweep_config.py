@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from popsim._checks import warn_caller
 from popsim._plain_values import plain_value
 from popsim._text_checks import suggestion
 from popsim.experiments import AbstractExperiment, Recording
@@ -18,7 +19,7 @@ from popsim.sweeps.limits import MOST_VALUES
 from popsim.sweeps.sweep import NOT_AXES, SHARED_SETTINGS, Sweep
 from popsim.sweeps.user_modules import named_modules
 
-__all__ = ["config_text", "parse_axes", "parse_seeds", "parse_values", "read_config"]
+__all__ = ["config_text", "parse_axes", "parse_seeds", "parse_values", "read_config", "read_seeds"]
 
 
 def parse_seeds(text: str) -> range:
@@ -32,6 +33,15 @@ def parse_seeds(text: str) -> range:
     if end <= first:
         raise ValueError(f"`seeds` must end after they begin, got {text!r}.")
     return range(first, end)
+
+
+def read_seeds(text: str) -> range:
+    """Return the seeds that a user wrote, as `parse_seeds`; warn of a number that may be meant as a count."""
+    seeds = parse_seeds(text)
+    if ":" not in text and seeds.start > 1:
+        n = seeds.start
+        warn_caller(f"`seeds` {n} is one network, that of seed {n}: for {n} networks, say 0:{n}.")
+    return seeds
 
 
 def parse_axes(kind: type[AbstractExperiment], texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
@@ -134,7 +144,7 @@ def read_config(path: Path) -> Sweep:
     return Sweep(
         experiment,
         axes,
-        parse_seeds(str(seeds)),
+        read_seeds(str(seeds)),
         _count(config, "members_per_cell", path),
         _count(config, "member_batch_size", path),
         Recording(str(config.get("keep", "logged")), TRUTHS[float16]),

@@ -1,4 +1,4 @@
-"""Read everything in a sweep, and report what is not as it was written."""
+"""Check the files of a sweep, and report what is not as it was written."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from popsim._text_checks import as_path
-from popsim.experiments.run_info import complaint, damage_of_run
+from popsim.experiments.run_info import UNCHECKED, complaint, damage_of_run
 from popsim.store.files import read_plain
 from popsim.store.json_files import read_json
 from popsim.sweeps.cells import DescribedSweep, SweepCell
@@ -21,12 +21,26 @@ LARGEST_CONFIG = 2**20
 _FAILURE = re.compile(r"\d{6,}\.json")
 
 
+UNCHECKED_OF_SWEEP = (
+    "whether files of failures/ and selections/ are missing: notes of selections, folders of populations, or "
+    f"all; what is in logs/ and figures/; of each cell, {UNCHECKED}"
+)
+"""What `verify_sweep` does not check."""
+
+UNCHECKED_OF_OVERVIEW = (
+    f"all but the cells that are finished or stopped, as the experiment is not known; of these, {UNCHECKED}"
+)
+"""What `SweepOverview.verify` does not check."""
+
+
 def verify_sweep(path: str | Path) -> dict[str, str]:
-    """Read everything in a sweep: its own files, and each cell as `verify_run` does.
+    """Check a sweep: its own files, and each cell as `verify_run` does.
 
     Each cell must be what `sweep.json` plans, `sweep.yaml` must say the same as `sweep.json`, and the index
-    and the notes of the cells, `cell.json`, must hold what is in their runs. Nothing is written. A sweep that
-    is being trained may be verified as well; of a cell that is being trained the notes are left out.
+    and the notes of the cells, `cell.json`, must hold what is in their runs. What cells offered one another,
+    in `selections/`, must be as it was written where it is there: that all of it is there is not checked.
+    Nothing is written. A sweep that is being trained may be verified as well; of a cell that is being trained
+    the notes are left out.
 
     **Arguments:**
 

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._checks import as_float_array, check_positive
+from popsim._checks import as_float_array, check_positive, warn_of_unit
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.hand import HandState, Workspace, as_workspace
@@ -144,6 +144,7 @@ class GoBeforeYouKnow(AbstractFixedTimes):
     def __check_init__(self):
         check_positive("distance", self.distance)
         check_positive("separation", self.separation)
+        warn_of_unit("separation", self.separation, "angle")
         check_directions(self.n_directions)
         check_positive("reveal_distance", self.reveal_distance)
         check_positive("radius", self.radius)

@@ -1,5 +1,6 @@
 """Reaches to one of two targets, of which a cue says which is right."""
 
+import functools
 from typing import Literal
 
 import equinox as eqx
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._checks import as_float_array, check_non_negative, check_positive
+from popsim._checks import as_float_array, check_non_negative, check_positive, warn_of_unit
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.hand import HandState, Workspace, as_workspace
@@ -105,6 +106,7 @@ class TwoTargetReaches(AbstractTask):
             raise ValueError(f'`order` must be "cue first" or "go first", got {self.order!r}.')
         check_drawn("distance", self.distance, check_positive)
         check_drawn("separation", self.separation, check_positive)
+        check_drawn("separation", self.separation, functools.partial(warn_of_unit, kind="angle"))
         check_directions(self.n_directions)
         for name in ("hold", "targets", "cue"):
             check_drawn(name, getattr(self, name), check_positive)

@@ -1,5 +1,6 @@
 """Rules of tasks on directions: what is shown when, and which direction is right, as rows of numbers."""
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
@@ -10,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._checks import as_float_array, as_parts, check_fraction, check_instance, kind_of
+from popsim._checks import as_float_array, as_parts, check_fraction, check_instance, kind_of, warn_of_unit
 from popsim._compiled import is_traced
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform, as_distribution
 from popsim.randomness import key_stream
+from popsim.tasks.trial_parts import check_drawn
 
 __all__ = ["RingRule"]
 
@@ -100,6 +102,9 @@ class RingRule(eqx.Module):
             if value not in known:
                 raise ValueError(f"`{name}` of a rule must be one of {known}, got {value!r}.")
         check_fraction("match_probability", self.match_probability)
+        for name, angles in (("direction", self.direction), ("distance", self.distance)):
+            if angles is not None:
+                check_drawn(name, angles, functools.partial(warn_of_unit, kind="angle"))
         if not self.first_shown:
             raise ValueError("`first_shown` must be one epoch or more, got none.")
         if self.response not in ("pro", "anti") and not self.second_shown:

@@ -18,6 +18,7 @@ from popsim._checks import (
     check_positive,
     check_time_step,
     n_steps_in,
+    warn_of_unit,
 )
 from popsim._plain_values import plain_number
 from popsim.loss import Loss
@@ -161,6 +162,8 @@ class RingTask(AbstractTask):
         check_non_negative("noise", self.noise)
         check_non_negative("response_counts", self.response_counts)
         check_positive("tolerance", self.tolerance)
+        warn_of_unit("tolerance", self.tolerance, "angle")
+        warn_of_unit("duration", self.duration, "duration")
         n_steps_in("grace", self.grace, self.dt)
 
     @property

@@ -32,6 +32,7 @@ from popsim.experiments import (
     run_experiment,
     verify_run,
 )
+from popsim.experiments.run_info import UNCHECKED
 from popsim.store import (
     Checkpoints,
     GrowingArrays,
@@ -119,7 +120,7 @@ def test_a_notebook_shows_the_state_the_settings_and_the_command(finished, stopp
     assert "to continue: popsim" in popsim.open_run(stopped[0].path)._repr_html_()
 
 
-def test_a_finished_run(finished, capsys):
+def test_a_finished_run(finished, capsys, tmp_path):
     before = files(finished)
     out = printed(finished, capsys, "--verify")
     rows = [line.split(maxsplit=1) for line in out.splitlines() if line]
@@ -128,8 +129,15 @@ def test_a_finished_run(finished, capsys):
     assert changed == {"n_members", "n_batches", "batch_size", "log_step"}
     assert "trainables.network.bias" in out and "trainables_batch 4, member 2, 5" in out
     assert "4 lines" in out and "4 files" in out and re.search(r"batch 7, after \d+ s: training", out)
-    assert out.endswith("all files are as they were written\n")
+    assert out.endswith(f"\nwhat was checked is as it was written\nnot checked: {UNCHECKED}\n")
     assert files(finished) == before
+
+    *lines, last = finished.log.read_text().splitlines(keepends=True)
+    copied = tmp_path / "copied"
+    shutil.copytree(finished.path, copied)
+    (copied / "log.jsonl").write_text("".join([last.replace("0.", "1."), *lines]))  # forged, and out of order
+    main(["info", str(copied), "--verify"])
+    assert "\nnot checked: the numbers in log.jsonl and the order of its lines; " in capsys.readouterr().out
 
     info = read_run_info(finished.path)
     assert [own.n_batches for own in info.checkpoints] == [4, 6, 8] and info.n_saved == 8
@@ -355,7 +363,7 @@ def test_every_lost_file_of_a_run_is_named(what, run, stopped, tmp_path, capsys)
         with pytest.raises(SystemExit) as end:
             main([command[0], str(run.path), *command[1:]])
         said = capsys.readouterr()
-        assert end.value.code == 2 and "run.json" in said.err and "all files are" not in said.out
+        assert end.value.code == 2 and "run.json" in said.err and "what was checked" not in said.out
 
 
 def test_a_script_has_no_description_to_lose(tmp_path):

@@ -112,7 +112,7 @@ def test_a_run_lives_at_any_path(form, place, monkeypatch, capsys, tmp_path):
     assert os.path.samefile(command[-1], path)
     main([*command, "--quiet"])
     main(["info", command[-1], "--verify"])
-    assert "all files are as they were written" in capsys.readouterr().out
+    assert "what was checked is as it was written" in capsys.readouterr().out
 
     assert verify_run(path) == {} and open_run(path).is_finished
     assert np.isfinite(open_run(path).history.loss.values).all()

@@ -90,6 +90,54 @@ def test_steps_are_the_equations(float64, kind):
     assert np.max(np.abs(np.array(plain) - expected)) > 1e-3  # the plasticity does something
 
 
+@pytest.mark.parametrize("spikes", [0.0, 40.0, 150.0, 300.0, 1e3, 1e5])  # dt u r of .006 and .18 to 450
+def test_short_term_steps_settle_where_the_equations_do_at_any_rate(float64, spikes):
+    """Against steps of a ten-thousandth: also where an Euler step of the network alternates."""
+    synapses = ShortTermPlasticity.alternating(N)
+    coarse = fine = synapses.init(N)
+    rates, distances = jnp.full(N, spikes), []
+    fine_step = jax.jit(
+        lambda state: jax.lax.fori_loop(
+            0, 10_000, lambda _, state: synapses.step(state, rates, dt=DT / 1e4), state
+        )
+    )
+    for _ in range(40):
+        coarse, fine = synapses.step(coarse, rates, dt=DT), fine_step(fine)
+        distances.append([np.max(np.abs(coarse[name] - fine[name])) for name in coarse])
+    if spikes > 100:  # settled within the time
+        np.testing.assert_allclose(coarse["available"], fine["available"], rtol=1e-3)
+        np.testing.assert_allclose(coarse["released"], fine["released"], rtol=1e-3)
+    assert np.max(distances) < 0.2 and np.max(distances[10:]) < 0.02
+
+
+@pytest.mark.parametrize(
+    "name, build",
+    {
+        "tau of LeakyRNN": lambda tau: LeakyRNN(3, N, 2, tau=tau, dt=DT, key=KEY),
+        "tau of LowRankRNN": lambda tau: LowRankRNN(3, N, 2, tau=tau, dt=DT, key=KEY),
+        "tau_depression": lambda tau: network_of(ShortTermPlasticity(0.5, 0.2, tau)),
+        "tau_facilitation": lambda tau: network_of(ShortTermPlasticity(0.5, tau, 0.2), LowRankRNN),
+        "tau of FastWeights": lambda tau: network_of(FastWeights(np.min(tau), 30.0)),
+        "tau of a network put into a model": lambda tau: popsim.NetworkModel(
+            eqx.tree_at(lambda n: n.tau, network_of(None), jnp.asarray(tau)), dt=DT
+        ),
+        "tau_depression of synapses put into a model": lambda tau: popsim.NetworkModel(
+            eqx.tree_at(
+                lambda n: n.plasticity.tau_depression, network_of(KINDS["short-term"]()), jnp.asarray(tau)
+            ),
+            dt=DT,
+        ),
+        "tau_facilitation after with_dt": lambda tau: network_of(
+            ShortTermPlasticity(0.5, 10 * tau, 0.2)
+        ).with_dt(10 * DT),
+    }.items(),
+)
+def test_time_constants_below_the_step_are_refused_wherever_a_step_divides_by_them(name, build):
+    build(np.full(N, DT, np.float32))  # as long as a step
+    with pytest.raises(ValueError, match=f"`dt` must not exceed {name.split()[0]} = .* s, got"):
+        build(np.where(np.arange(N) == 1, 0.4 * DT, 0.1))
+
+
 def test_synapses_of_low_rank_are_those_of_the_full_weights(float64):
     low = network_of(FastWeights(0.2, 30.0), LowRankRNN)
     full = eqx.tree_at(

@@ -207,8 +207,7 @@ def test_a_network_built_for_another_time_step_is_refused(getkey):
 
 
 def test_a_delay_as_long_as_the_trial_is_refused():
-    """Such as one that was given in milliseconds."""
-    slow = relay_loop({"vision": SensoryChannel(popsim.vision, delay=70)}, plant=ARM)
+    slow = relay_loop({"vision": SensoryChannel(popsim.vision, delay=0.7)}, plant=ARM)
     with pytest.raises(ValueError, match="`channels.*delay.*shorter"):
         slow.check(arm_reaches())
 

@@ -1,3 +1,6 @@
+import contextlib
+
+import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -6,7 +9,18 @@ import pytest
 from central_differences import assert_gradients_agree
 from reference import exact_trajectory
 
-from popsim.plants import JointState, PointMass, PointMassState, simulate_plant
+from popsim.plants import (
+    JointState,
+    Load,
+    NLinkArm,
+    PointMass,
+    PointMassState,
+    TwoLinkArm,
+    advance,
+    muscled_point_mass,
+    simulate_plant,
+)
+from popsim.plants.simulate import check_damping
 
 N_STEPS, DT = 40, 0.01
 
@@ -125,3 +139,36 @@ def test_gradients_inside_the_joint_stops_agree_with_central_differences(arm, ge
 def test_bad_arguments_are_refused_by_name(commands, options, name):
     with pytest.raises(ValueError, match=f"`{name}`"):
         simulate_plant(PointMass(), commands, **{"dt": DT} | options)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda share: PointMass(2.0, damping=400.0 * share),
+        lambda share: PointMass(2.0, damping=400.0 * share, solver=diffrax.Euler()),
+        lambda share: muscled_point_mass(mass=0.5, damping=200.0 * share),  # two substeps
+        lambda share: TwoLinkArm.motornet(friction=np.eye(2) * 17.7 * share),
+        lambda share: NLinkArm(mass=[1.0, 1.0], length=[0.3, 0.3], friction=[116.0 * share, 0.0]),
+    ],
+)
+def test_a_time_step_too_long_for_the_friction_is_refused(build):
+    """Two over the time constant, of Euler's and of Heun's method: there, velocities grow step by step."""
+
+    @eqx.filter_jit
+    def largest_velocity(plant):
+        moving = jax.tree.map(lambda leaf: leaf + 1e-3, still(plant))
+
+        def step(state, _):
+            state = advance(plant, state, jnp.zeros(plant.n_commands), Load(), dt=DT)
+            return state, jnp.max(jnp.abs(plant.coordinates(state)[1]))
+
+        return jax.lax.scan(step, moving, None, length=50)[1]
+
+    for share, is_stable in ((0.85, True), (1.2, False)):
+        velocity = largest_velocity(plant := build(share))
+        assert (velocity[-1] < 2 * velocity[0]) == is_stable
+        refused = pytest.raises(ValueError, match="`dt` must be short enough for the friction of `plant`")
+        with contextlib.nullcontext() if is_stable else refused:
+            check_damping(plant, DT)
+    with refused:
+        simulate_plant(plant, jnp.zeros((2, plant.n_commands)), dt=DT)

@@ -119,7 +119,7 @@ def test_the_command_names_what_is_missing(copied, capsys):
     with pytest.raises(SystemExit) as end:
         main(["info", str(copied), "--verify"])
     said = capsys.readouterr()
-    assert end.value.code == 2 and "all files are" not in said.out
+    assert end.value.code == 2 and "what was checked" not in said.out
     assert "index.safetensors was missing: it is made again" in said.out
     for name in ("sweep.yaml", "cells/000000/cell.json", "cells/000001/run.json"):
         assert f"DAMAGED: {name}: " in said.out and name in said.err
@@ -236,7 +236,7 @@ def test_a_cell_that_was_removed_is_named_until_the_index_is_made_again(copied):
 
 
 @pytest.mark.full
-def test_failures_and_selections_are_verified(tmp_path):
+def test_failures_and_selections_are_verified(tmp_path, capsys):
     path = make_begun(tmp_path / "sw")
     assert verify_sweep(path) == {}
     (path / "failures" / "000001.json").write_text(json.dumps({"error": 1}))
@@ -244,6 +244,11 @@ def test_failures_and_selections_are_verified(tmp_path):
     offered.write_bytes(offered.read_bytes()[:-1])
     names = {"failures/000001.json", offered.relative_to(path).as_posix()}
     assert set(verify_sweep(path)) == names and SWEEP.selects_across_cells
+    for place in ("failures", "selections"):
+        shutil.rmtree(path / place)
+    main(["info", str(path), "--verify"])  # finds nothing, and says that it did not look
+    out = capsys.readouterr().out
+    assert "\nwhat was checked is as it was written\nnot checked: whether files of failures/ and selec" in out
 
 
 @pytest.mark.full

@@ -19,6 +19,7 @@ from popsim.store.json_files import read_sealed_json, write_sealed_json
 from popsim.sweeps import Sweep, SweepFolder, make_sweep, open_sweep
 from popsim.sweeps.running import failure_text, run_cell
 from popsim.sweeps.slurm import SlurmOptions, slurm_script
+from popsim.sweeps.verification import UNCHECKED_OF_OVERVIEW
 
 
 def outcome(arguments, capsys):
@@ -94,7 +95,8 @@ def test_info_of_a_sweep_needs_no_import(sweep, monkeypatch, capsys):
     with pytest.raises(ValueError, match="popsim --import swept_runs"):
         open_sweep(sweep.folder.path)
     code, out, err = outcome(["info", sweep.folder.path, "--verify"], capsys)
-    assert (code, err) == (0, "") and out.endswith("all files are as they were written\n")
+    assert (code, err) == (0, "")
+    assert out.endswith(f"what was checked is as it was written\nnot checked: {UNCHECKED_OF_OVERVIEW}\n")
     lines = [line for line in known[1].splitlines() if line and not line.startswith(("not", "exp", "  cell"))]
     assert [line for line in lines if line not in out] == []
     assert "of the module swept_runs" in out

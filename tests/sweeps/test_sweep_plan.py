@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import warnings
 
 import pytest
 from swept_runs import Swept
@@ -68,6 +69,20 @@ def test_what_is_typed():
         "hidden_noise": (None, 0.1),
     }
     assert (parse_seeds("0:20"), parse_seeds("7")) == (range(20), range(7, 8))
+
+
+ONE_SEED = "`seeds` 10 is one network, that of seed 10: for 10 networks, say 0:10."
+
+
+@pytest.mark.parametrize("seeds, said", [("10", [ONE_SEED]), ("0", []), ("1", []), ("10:11", [])])
+def test_one_seed_that_may_be_meant_as_a_count_is_said_so(seeds, said, tmp_path):
+    file, out = tmp_path / "sweep.yaml", str(tmp_path / "sw")
+    file.write_text(f"experiment: swept\ngrid: {{rate: 1e-3}}\nseeds: {seeds}\n")
+    for command in (["swept", "--grid", "rate=1e-3", "--seeds", seeds], ["--config", str(file)]):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            main(["sweep", *command, "--out", out, "--dry-run"])
+        assert [str(each.message) for each in told] == said
 
 
 def test_a_config_is_read_as_it_was_written_and_as_people_write(tmp_path):

@@ -221,7 +221,7 @@ def test_show_export_and_info(copied, capsys, tmp_path):
     )
     assert len((tmp_path / "s.csv").read_text().splitlines()) == 25
     main([*swept, "info", str(copied), "--verify"])
-    assert "all files are as they were written" in capsys.readouterr().out
+    assert "what was checked is as it was written" in capsys.readouterr().out
     for arguments, said in (
         (["show", str(copied), "--score", "tau"], "must be one of"),
         (["export", str(copied), "--model", "m"], "--model must be of a cell"),

@@ -22,7 +22,16 @@ from popsim.store.arrays._commit_record import (
 from popsim.store.arrays._layout import BUFFERED_BYTES, ArrayLayout, cut
 from popsim.store.arrays._stored_array import StoredArray
 from popsim.store.arrays.inspection import remove_array, remove_stale
-from popsim.store.files import SaveError, finished_name, real_path, remove_left_over, saving, unfinished_name
+from popsim.store.files import (
+    SaveError,
+    finished_name,
+    make_folder,
+    real_path,
+    remove_left_over,
+    saving,
+    sync_folder,
+    unfinished_name,
+)
 from popsim.store.identity import new_run_id
 
 __all__ = ["GrowingArrays"]
@@ -88,6 +97,7 @@ def new_array(group: Path, name: str, layout: ArrayLayout, run_id: str) -> Store
     with saving(folder):
         remove_array(folder)
         folder.mkdir()
+        sync_folder(group)
     return StoredArray(folder, layout, run_id, real_path(group) / name)
 
 
@@ -164,7 +174,7 @@ class GrowingArrays:
         attributes, run_id = check_attributes(attributes or {}), run_id or new_run_id()
         partial = unfinished_name(path)
         with saving(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent, parents=True)
             for sibling in [*path.parent.iterdir()]:
                 if finished_name(sibling.name) == path.name:
                     remove_left_over(sibling)
@@ -173,6 +183,7 @@ class GrowingArrays:
                 layouts = write_fixed(partial, fixed, run_id)
                 CommitRecord(layouts, attributes, run_id).write(partial)
                 partial.rename(path)
+                sync_folder(path.parent)
             except BaseException:
                 shutil.rmtree(partial, ignore_errors=True)
                 raise

@@ -28,7 +28,7 @@ from popsim.store import (
     lock_folder,
 )
 from popsim.store.arrays.inspection import remove_arrays
-from popsim.store.files import saving
+from popsim.store.files import make_folder, saving
 from popsim.store.identity import RUN_ID, new_run_id
 from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import RunParts, check_parts
@@ -282,7 +282,7 @@ def open_training_store(plan: TrainingPlan) -> Iterator[TrainingStore]:
     folder, restore = RunFolder(Path(str(trainer.folder))), training.restore_checkpoint
     folder.check_free_for_training(restore=restore)  # before anything is written
     try:
-        folder.path.mkdir(parents=True, exist_ok=True)
+        make_folder(folder.path, parents=True)
     except OSError as error:
         raise ValueError(
             f"`chkpt_dir` must be a folder that can be written, got {trainer.folder}: {error}"

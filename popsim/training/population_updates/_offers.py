@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from popsim.store import Checkpoints, CorruptDataError, MismatchError, read_sealed_json, write_sealed_json
-from popsim.store.files import saving
+from popsim.store.files import make_folder, saving
 
 SCORES, MEMBERS = KINDS = ("scores", "members")
 OFFERS = "offers"
@@ -198,7 +198,7 @@ class Offers:
         missing, and these arrays are not what it held.
         """
         with saving(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder, parents=True)
         noted = self.read_digests()
         digests: Digests = {}
         # The files are complete, and checked, before the list names them: what it lists exists.

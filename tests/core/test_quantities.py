@@ -1,0 +1,112 @@
+"""Quantities that fit no use are named with their unit: degrees, milliseconds and grams."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from relay import reach, relay_loop, stacked
+
+import popsim
+from popsim.distributions import Choice, Uniform
+from popsim.interventions import CursorRotation, InterventionPlan, InterventionSchedule, LoadMass
+from popsim.muscles.paths import ConstantMomentArmPath, PolynomialPath
+from popsim.networks import Areas, Sparse
+from popsim.plants import NLinkArm, PointMass, SoftJointLimit, TwoLinkArm, muscled_point_mass
+from popsim.tasks import rings
+
+KEY = jax.random.key(0)
+PAIR = ("one", "two")
+
+
+def check_scheduled(intervention, parameters):
+    """Check trials that schedule an intervention, as before a training or an evaluation."""
+    parameters = jnp.broadcast_to(jnp.asarray(parameters), np.shape(parameters))
+    schedule = {intervention.name: InterventionSchedule(parameters, jnp.ones(12, bool))}
+    trial = reach(interventions=schedule)
+    relay_loop({}, interventions=[intervention]).check(stacked(trial, trial))
+
+
+def planned(angle):
+    """Schedule a rotation by a plan, and check the trials."""
+    task = popsim.tasks.CenterOutReaches(PointMass().workspace, duration=0.12)
+    task = popsim.tasks.WithInterventions(task, [InterventionPlan("cursor rotation", angle)])
+    relay_loop({}, interventions=[CursorRotation()]).check(task.validation_trials())
+
+
+def ring_rule(**options):
+    durations = {"fixation": 0.2, "stimulus 1": 0.2, "response": 0.2}
+    return rings.RingRule("pro", durations, first_shown="stimulus 1", **options)
+
+
+def two_links(**options):
+    values = {"mass": (1.0, 1.0), "length": (0.3, 0.3), "center_of_mass": (0.1, 0.1), "inertia": (0.1, 0.1)}
+    return TwoLinkArm(**values | {"joint_limits": ((0.0, 2.0), (0.0, 2.0))} | options)
+
+
+WORKSPACE = TwoLinkArm.arm26_skeleton().workspace
+ANGLES = {
+    "parameters of a rotation": lambda x: check_scheduled(CursorRotation(), x),
+    "parameters of a planned rotation": planned,
+    "parameters drawn by a plan": lambda x: planned(Choice([0.0, x])),
+    "angle of a task": lambda x: popsim.tasks.TASKS["visuomotor-rotation"](WORKSPACE, angle=x),
+    "joint_limits": lambda x: two_links(joint_limits=((0.0, x), (0.0, 2.0))),
+    "joint_limits of a chain": lambda x: NLinkArm(
+        mass=[1.0], length=[0.3], joint_limits=[(0.0, x)], posture=[x / 2]
+    ),
+    "width": lambda x: SoftJointLimit(width=x),
+    "reference": lambda x: ConstantMomentArmPath([0.1], [[0.02]], reference=[x]),
+    "reference of a polynomial": lambda x: PolynomialPath([0.1], [[0.02]], [[0.0]], reference=[x]),
+    "separation": lambda x: popsim.tasks.TwoTargetReaches(WORKSPACE, separation=Uniform(0.5, x)),
+    "separation of two moving targets": lambda x: popsim.tasks.GoBeforeYouKnow(WORKSPACE, separation=x),
+    "direction": lambda x: ring_rule(direction=Uniform(0.0, x)),
+    "distance": lambda x: ring_rule(distance=x),
+    "tolerance": lambda x: rings.RingTask({"go": ring_rule()}, tolerance=x),
+}
+DELAYS = {
+    "delay": lambda x: popsim.SensoryChannel(popsim.vision, delay=x),
+    "delays of areas": lambda x: Areas(
+        {"one": 4, "two": 4}, connections={PAIR: Sparse(0.5)}, delays={PAIR: x}
+    ),
+}
+DURATIONS = {
+    "duration": lambda x: popsim.TrialPlan((popsim.Epoch("all"),), duration=x, dt=0.01),
+    "duration of a task": lambda x: popsim.tasks.CenterOutReaches(WORKSPACE, duration=x),
+    "duration of a ring task": lambda x: rings.RingTask({"go": ring_rule()}, duration=x),
+}
+MASSES = {
+    "mass": PointMass,
+    "mass with muscles": lambda x: muscled_point_mass(mass=x),
+    "mass of a segment": lambda x: two_links(mass=(1.0, x)),
+    "mass of a link": lambda x: NLinkArm(mass=[x], length=[0.3]),
+    "parameters of a load": lambda x: check_scheduled(LoadMass(), x),
+}
+CASES = [
+    pytest.param(build, name.split()[0], unit, used, wrong, id=name)
+    for cases, unit, used, wrong in (
+        (ANGLES, "rad", np.pi / 6, 30.0),
+        (DELAYS, "s", 0.05, 50.0),
+        (DURATIONS, "s", 1.2, 7200.0),
+        (MASSES, "kg", 1.4, 1400.0),
+    )
+    for name, build in cases.items()
+]
+
+
+@pytest.mark.parametrize("build, name, unit, used, wrong", CASES)
+def test_a_quantity_of_another_unit_is_warned_of_by_name_and_unit(build, name, unit, used, wrong):
+    build(used)
+    with pytest.warns(UserWarning, match=rf"{name}.*` is in {unit}, and {wrong} {unit} is beyond any"):
+        build(wrong)
+
+
+def test_whole_turns_and_hours_are_in_use():
+    check_scheduled(CursorRotation(), np.float32(-2 * np.pi))
+    popsim.TrialPlan((popsim.Epoch("all"),), duration=3600.0, dt=0.01)
+
+
+def test_a_plan_whose_delay_is_longer_than_the_trial_is_refused():
+    plan = InterventionPlan("cursor rotation", 0.5, delay=200.0)
+    with pytest.raises(
+        ValueError, match="`delay` of the plan of 'cursor rotation' must be within a trial, 0.12"
+    ):
+        plan.schedule(reach(), batch=0, key=KEY)
