@@ -179,7 +179,12 @@ ROWS = {
         ". --modl x": "Perhaps you meant --model",
         ". --figure x": "Perhaps you meant --figures",
     },
-    "list": {"tasks": "Unrecognized options: tasks", "--all": "Unrecognized options: --all"},
+    "list": {
+        "tasks": "Unrecognized options: tasks",
+        "--all": "Unrecognized options: --all",
+        "--tyro-write-completion bash file.txt": "Unrecognized options: --tyro-write-completion",
+        "--tyro_print_completion bash": "Unrecognized options: --tyro_print_completion",
+    },
 }  # fmt: skip
 TABLE = [(f"{command} {rest}", named) for command, rows in ROWS.items() for rest, named in rows.items()]
 

@@ -14,7 +14,7 @@ from small_experiment import Sum
 
 import popsim
 from popsim.cli import main
-from popsim.cli.main import COMMANDS, _format_warning
+from popsim.cli._main import COMMANDS, _format_warning
 from popsim.experiments import EXPERIMENTS, open_run
 
 TRAIN = ["train", "center-out", "--members", "1", "--n-batches", "2", "--batch-size", "2", "--n-units", "4"]
@@ -208,6 +208,16 @@ def test_help_and_refusals_need_no_jax():
     assert codes == ["0", "None", "0", "2", "2", "2"]
     assert "must be one of train," in ran.stderr and "--bogus" in ran.stderr
     assert ran.stdout.count(" • ") == len(COMMANDS)
+
+
+def test_settings_of_matplotlib_in_the_current_folder_are_not_read(tmp_path):
+    """A run that another person made may name programs there, which matplotlib starts."""
+    (tmp_path / "matplotlibrc").write_text("animation.ffmpeg_path: ./theirs\n")
+    (tmp_path / "prints.py").write_text("import matplotlib; print(matplotlib.rcParams); raise SystemExit")
+    words = [sys.executable, "-m", "popsim.cli", "--import", "prints", "list"]
+    ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "animation.ffmpeg_path: ffmpeg\n" in ran.stdout
+    assert ran.stderr.startswith("popsim: warning: matplotlibrc in this folder is not read")
 
 
 def test_a_fault_is_not_taken_for_a_bad_value(tmp_path, monkeypatch):

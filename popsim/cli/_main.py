@@ -33,8 +33,6 @@ from popsim.cli._commands import (
 from popsim.cli._messages import modules_of, notes_of, summarize_error_box, use_option_names
 from popsim.version import __version__
 
-__all__ = ["main"]
-
 COMMANDS = {
     "train": Train,
     "sweep": Sweep,
@@ -50,7 +48,7 @@ COMMANDS = {
 }
 IMPORT = (
     "popsim --import MODULE COMMAND ... first imports a module of yours, with its experiments. "
-    "popsim --completion bash prints a script with which bash completes commands; also zsh and tcsh."
+    "popsim --completion bash prints a script with which bash completes commands; also zsh."
 )
 LIBRARIES = {"diffrax", "equinox", "jax", "jaxtyping", "lineax", "matplotlib", "numpy", "optax"}
 LIBRARIES |= {"optimistix", "safetensors", "tensorstore", "tqdm", "tyro", "xarray"}
@@ -69,19 +67,8 @@ class _Unfailing(io.FileIO):
             return len(text)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command.
-
-    Errors print one line on standard error. The exit code is 2 for invalid values, those of JAX's variables
-    included, and for damaged or unreadable files; 1 if something cannot be written, if memory or file handles
-    run out, or if the device fails; and 75 if a signal stops a training, see `popsim.cli._train`. If the
-    output is closed early, as in `popsim list | head -1`, the command ends silently. A full or closed
-    standard error changes no exit code.
-
-    **Arguments:**
-
-    - `arguments`: by default those of the process.
-    """
+def run_command(arguments: Sequence[str] | None = None) -> None:
+    """Run a command, as `popsim.cli.main` says."""
     if "jax" not in sys.modules:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # errors are raised; XLA's lines are not for users
     formatted = warnings.formatwarning
@@ -150,6 +137,7 @@ def _run(arguments: Sequence[str], *, is_process: bool) -> None:
         if words[:1] == ["--version"]:
             print(f"popsim {__version__}")
             sys.exit()
+        _pass_over_settings_here()
         with waiting_line("loading JAX"):
             if is_process and words[:1] == ["list"]:  # it, and what it imports, need no other device
                 importlib.import_module("jax").config.update("jax_platforms", "cpu")
@@ -177,7 +165,7 @@ def _run(arguments: Sequence[str], *, is_process: bool) -> None:
 
 
 def _complaint(error: Exception, command: Any) -> tuple[str, int] | None:
-    """Return one line and the exit code for an error; None for a bug, or what `main` itself answers."""
+    """Return one line and the exit code for an error; None for a bug, or what `run_command` answers."""
     if isinstance(error, ValueError | ImportError) and _is_ours(error):
         return use_option_names(str(error), command), 2
     if isinstance(error, MemoryError):
@@ -206,6 +194,21 @@ def _complaint(error: Exception, command: Any) -> tuple[str, int] | None:
 def _is_ours(error: Exception) -> bool:
     """Whether popsim itself raised an error about its input; all others are bugs."""
     return modules_of(error)[-1].startswith("popsim.")
+
+
+def _pass_over_settings_here() -> None:
+    """Keep matplotlib from reading the current folder's settings, which name programs that it starts.
+
+    The folder may be a run that another person made.
+    """
+    if "matplotlib" not in sys.modules and os.path.exists("matplotlibrc"):
+        with contextlib.chdir(Path(__file__).parent):
+            importlib.import_module("matplotlib")
+        warnings.warn(
+            "matplotlibrc in this folder is not read; if it is yours, put it where matplotlib reads those of "
+            "a user, such as ~/.config/matplotlib.",
+            stacklevel=2,
+        )
 
 
 def _check_words(arguments: Sequence[str]) -> None:
@@ -327,6 +330,9 @@ def _check_paths(command: Any) -> None:
 
 
 def _parse(command: Any, prog: str, settings: list[str]) -> Any:
+    of_tyro = [word for word in settings if word.replace("_", "-").startswith("--tyro-")]
+    if of_tyro:  # these write scripts, to any file
+        raise ValueError(f"Unrecognized options: {of_tyro[0]}. See {prog} --help.")
     complaint = io.StringIO()
     description = IMPORT if prog == "popsim" else None
     try:
