@@ -75,9 +75,7 @@ def test_the_engine_is_imported_as_one_package_and_alone_knows_of_jaxprs():
     ]
     assert len(bodies) > 10 and not any("is_trac" in text for text in bodies)
     of_private_jax = [module for module, path in MODULES.items() if "jax._src" in path.read_text()]
-    assert of_private_jax == [
-        "popsim.cli._main"
-    ]  # which looks for its name in errors, without an import
+    assert of_private_jax == ["popsim.cli._main"]  # which looks for its name in errors, without an import
 
 
 def test_no_circles():
