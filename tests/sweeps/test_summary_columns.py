@@ -32,5 +32,5 @@ def test_no_text_of_a_setting_is_a_formula_for_a_spreadsheet(tmp_path):
     axes = {"label": ("=1+1", "-3.2", "any"), "cost": (-0.1,)}
     make_sweep(Sweep(Swept(), axes, range(1)), tmp_path / "sweep")
     main(["export", str(tmp_path / "sweep"), "--summary", str(tmp_path / "s.csv")])
-    _, *rows = csv.reader((tmp_path / "s.csv").open())
+    _, *rows = csv.reader((tmp_path / "s.csv").read_text().splitlines())
     assert [row[1:3] for row in rows] == [["'=1+1", "-0.1"], ["-3.2", "-0.1"], ["any", "-0.1"]]
