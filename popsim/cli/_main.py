@@ -6,6 +6,7 @@ import errno
 import importlib
 import io
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -266,6 +267,7 @@ def _train_command(settings: list[str]) -> tuple[Any, str, list[str]]:
     """Return the command that trains the experiment in the first setting, or the choice of one."""
     from popsim.cli._train import config_command, experiment_choice, train_command
     from popsim.experiments import EXPERIMENTS
+    from popsim.experiments.registry import advice_on_name
 
     config, further = _split_config(settings)
     if config is not None:
@@ -273,6 +275,8 @@ def _train_command(settings: list[str]) -> tuple[Any, str, list[str]]:
     match settings:
         case [name, *further] if name in EXPERIMENTS:
             return train_command(EXPERIMENTS[name]), f"popsim train {name}", further
+        case [name, *_] if not name.startswith("-"):
+            raise ValueError(f"EXPERIMENT must be known, got {name!r}: {advice_on_name(name)}")
     return experiment_choice(Train.__doc__), "popsim train", settings
 
 
@@ -293,6 +297,7 @@ def _sweep_command(settings: list[str]) -> tuple[Any, str, list[str]]:
     """Return the command on sweeps that the first setting names, or the choice of one."""
     from popsim.cli._sweep import VERBS, SweepConfig, sweep_choice, sweep_command
     from popsim.experiments import EXPERIMENTS
+    from popsim.experiments.registry import advice_on_name
 
     match settings:
         case [name, *further] if name in VERBS:
@@ -301,6 +306,11 @@ def _sweep_command(settings: list[str]) -> tuple[Any, str, list[str]]:
             return sweep_command(EXPERIMENTS[name]), f"popsim sweep {name}", further
     if any(word.partition("=")[0] == "--config" for word in settings):
         return SweepConfig, "popsim sweep", settings
+    if settings and not settings[0].startswith("-"):
+        names = [*EXPERIMENTS, *VERBS]
+        raise ValueError(
+            f"EXPERIMENT must be known, got {settings[0]!r}: {advice_on_name(settings[0], names)}"
+        )
     return sweep_choice(Sweep.__doc__), "popsim sweep", settings
 
 
@@ -346,5 +356,21 @@ def _parse(command: Any, prog: str, settings: list[str]) -> Any:
             )
     except SystemExit as end:
         if end.code:
-            raise ValueError(f"{summarize_error_box(complaint.getvalue())} See {prog} --help.") from None
+            text = summarize_error_box(complaint.getvalue())
+            raise ValueError(f"{text}{_advice_on_options(text, prog)} See {prog} --help.") from None
         raise
+
+
+def _advice_on_options(complaint: str, prog: str) -> str:
+    """Return a sentence on options that tyro does not know because an experiment has no body."""
+    *verb, name = prog.split()
+    if not complaint.startswith("Unrecognized options: ") or verb not in (
+        ["popsim", "train"],
+        ["popsim", "sweep"],
+    ):
+        return ""
+    from popsim.experiments import EXPERIMENTS
+    from popsim.experiments.registry import advice_on_body
+
+    options = re.findall(r"--([\w-]+)", complaint) if name in EXPERIMENTS else []
+    return next(filter(None, (advice_on_body(EXPERIMENTS[name], option) for option in options)), "")

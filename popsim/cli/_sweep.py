@@ -314,8 +314,8 @@ def sweep_choice(summary: str | None) -> type:
         tyro.conf.Positional[Literal[(*EXPERIMENTS, *VERBS)]],  # pyright: ignore[reportInvalidTypeForm]
         tyro.conf.arg(
             metavar="EXPERIMENT",
-            help=f"what to train: {', '.join(EXPERIMENTS)}; or {' or '.join(VERBS)}, with the folder of a "
-            "sweep; or --config FILE",
+            help=f"what to train, see popsim list; or {' or '.join(VERBS)}, with the folder of a sweep; or "
+            "--config FILE",
         ),
     ]
     return dataclasses.make_dataclass(

@@ -188,7 +188,7 @@ def experiment_choice(summary: str | None) -> type:
         tyro.conf.Positional[Literal[tuple(EXPERIMENTS)]],  # pyright: ignore[reportInvalidTypeForm]
         tyro.conf.arg(
             metavar="EXPERIMENT",
-            help=f"what to train: {', '.join(EXPERIMENTS)}; or --config FILE, such as the run.yaml of a run",
+            help="what to train, see popsim list; or --config FILE, such as the run.yaml of a run",
         ),
     ]
     return dataclasses.make_dataclass(

@@ -38,7 +38,10 @@ def complaint(arguments, capsys) -> str:
         (["train", "center-out", "--members", "many"], "--members"),
         (["train", "center-out", "--plant", "octopus"], "--plant"),
         (["train", "center-out", "--wings", "2"], "--wings"),
-        (["train", "no-such-task"], "EXPERIMENT"),
+        (["train", "no-such-task"], "got 'no-such-task': popsim --import MODULE COMMAND ... first imports"),
+        (["sweep", "no-such-task"], "got 'no-such-task': popsim --import MODULE COMMAND ... first imports"),
+        (["train", "bandit", "--plant", "arm26"], "bandit has no body: popsim list marks the tasks"),
+        (["sweep", "bandit", "--grid", "plant=arm26"], "bandit has no body: popsim list marks the tasks"),
         (["train"], "EXPERIMENT"),
         (["juggle"], "juggle"),
         ([], "train"),
@@ -119,9 +122,10 @@ def test_list_names_experiments_tasks_and_plants(capsys):
     for name in ("center-out", "RandomReaches", "CenterOutReaches", "two-link-arm", "point-mass"):
         assert name in out
     tasks = out.partition("tasks (popsim train, popsim show-task)")[2].partition("further tasks")[0]
+    assert "[body]" not in tasks.partition("flip-flop")[2]
     said = [line.partition(": ")[2] for line in tasks.splitlines() if ": " in line]
     assert len(said) == len(set(said)) > 20
-    assert re.search("visuomotor-rotation +CenterOutReaches with cursor rotation: Baseline", tasks)
+    assert re.search(r"visuomotor-rotation +\[body\] CenterOutReaches with cursor rotation: Baseline", tasks)
     assert "  arm26-relu                   arm26 with ReluMuscle\n" in out
     assert all(line.split(maxsplit=1)[1:] for line in out.splitlines() if line.startswith("  "))
     assert "  WithInterventions " in out.partition("further tasks")[2]
