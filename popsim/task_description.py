@@ -146,6 +146,9 @@ class TaskDescription:
     environment: EnvironmentDescription | None = None
     recordings: tuple[SignalDescription, ...] = ()
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         head = [f"{self.name}: {self.summary}" if self.summary else self.name]
         head += [

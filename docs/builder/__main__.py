@@ -45,19 +45,28 @@ def build_site(folder: Path, drawn: Collection[str] | None = None) -> None:
 
     **Arguments:**
 
-    - `folder`: the folder, which is replaced.
+    - `folder`: the folder, whose contents are replaced. It is that of a build from the first moment on, so
+      that one which failed does not stop the next.
     - `drawn`: the tasks whose trials are drawn and described, by default all.
     """
     matplotlib.use("agg")
-    shutil.rmtree(folder, ignore_errors=True)
-    docs = folder / "docs"
-    docs.mkdir(parents=True)
-    config = folder / CONFIG
+    config, docs = folder / CONFIG, folder / "docs"
+    drawn = TASKS if drawn is None else drawn
+    folder.mkdir(parents=True, exist_ok=True)
+    config.touch()
+    for name in ("docs", "html"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    docs.mkdir()
+    print("listing the public names", flush=True)
     config.write_text(json.dumps(_configuration()))
+    print("copying the pages of docs/", flush=True)
     copy_sources(docs)
     write_name_tables(docs)
-    write_library(docs, TASKS if drawn is None else drawn)
+    print(f"writing the pages of the library: {len(drawn)} of {len(TASKS)} tasks are drawn", flush=True)
+    write_library(docs, drawn)
+    print("writing the reference", flush=True)
     write_reference(docs)
+    print(f"making {folder / 'html' / 'index.html'} of all", flush=True)
     zensical.build(str(config.resolve()), {"clean": True, "strict": True})
 
 

@@ -1,5 +1,26 @@
 """The command line: `popsim train`, `popsim show`, `popsim export`, `popsim list`."""
 
-from popsim.cli.main import main
+from collections.abc import Sequence
+
+from popsim.cli._interruption import ended_by_signals
 
 __all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command.
+
+    Errors print one line on standard error. The exit code is 2 for invalid values, those of JAX's variables
+    included, and for damaged or unreadable files; 1 if something cannot be written, if memory or file handles
+    run out, or if the device fails; and 75 if a signal stops it, see `popsim.cli._train` for trainings. If
+    the output is closed early, as in `popsim list | head -1`, the command ends silently. A full or closed
+    standard error changes no exit code.
+
+    **Arguments:**
+
+    - `arguments`: by default those of the process.
+    """
+    with ended_by_signals():
+        from popsim.cli._main import run_command  # takes a second, in which signals arrive
+
+        run_command(arguments)

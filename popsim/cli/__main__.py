@@ -1,6 +1,6 @@
 """`python -m popsim.cli`, for processes that start others."""
 
-from popsim.cli.main import main
+from popsim.cli import main
 
 if __name__ == "__main__":
     main()

@@ -290,7 +290,7 @@ class Export:
         from popsim.store import check_netcdf_path, write_netcdf
         from popsim.store.files import check_replaceable, write_file
         from popsim.sweeps import SweepFolder, open_sweep
-        from popsim.sweeps.tables import is_summary
+        from popsim.sweeps.tables import is_summary, summary_csv
 
         for name in ("model", "figures", "states"):
             if getattr(self, name) is not None:
@@ -306,7 +306,7 @@ class Export:
             check_netcdf_path(self.history, overwrite=self.overwrite, name="history")
         opened = open_sweep(self.path)
         if self.summary is not None:
-            write_file(self.summary, [opened.summary().to_csv().encode()])
+            write_file(self.summary, [summary_csv(opened).encode()])
             print(self.summary)
         if self.history is not None:
             write_netcdf(opened.history, self.history, overwrite=self.overwrite)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Union
 
 import tyro
 
-SHELLS = ("bash", "zsh", "tcsh")
+SHELLS = ("bash", "zsh")  # of which tyro writes scripts without another package
 
 
 def completion_script(shell: str, commands: Mapping[str, type]) -> str:
@@ -16,7 +16,7 @@ def completion_script(shell: str, commands: Mapping[str, type]) -> str:
 
     **Arguments:**
 
-    - `shell`: "bash", "zsh" or "tcsh".
+    - `shell`: "bash" or "zsh".
     - `commands`: the commands by name.
     """
     if shell not in SHELLS:

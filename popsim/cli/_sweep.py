@@ -11,8 +11,8 @@ from tqdm import tqdm
 from popsim._text_checks import count_text
 from popsim.cli._as_json import info_of_sweep, print_json
 from popsim.cli._damage import print_damage, refuse_damaged
+from popsim.cli._interruption import EXIT_CODE
 from popsim.cli._train import (
-    EXIT_CODE,
     as_experiment,
     finish,
     settings_of,
@@ -315,8 +315,8 @@ def sweep_choice(summary: str | None) -> type:
         tyro.conf.Positional[Literal[(*EXPERIMENTS, *VERBS)]],  # pyright: ignore[reportInvalidTypeForm]
         tyro.conf.arg(
             metavar="EXPERIMENT",
-            help=f"what to train: {', '.join(EXPERIMENTS)}; or {' or '.join(VERBS)}, with the folder of a "
-            "sweep; or --config FILE",
+            help=f"what to train, see popsim list; or {' or '.join(VERBS)}, with the folder of a sweep; or "
+            "--config FILE",
         ),
     ]
     return dataclasses.make_dataclass(

@@ -15,6 +15,7 @@ from popsim.analysis.figures import draw_task_trials, figure_style, task_trial_r
 from popsim.analysis.figures.style import is_figure, write_figure
 from popsim.cli._counterparts import LIBRARIES, Library
 from popsim.experiments import EXPERIMENTS, PLANTS
+from popsim.experiments.registry import advice_on_name
 from popsim.networks import NETWORKS
 from popsim.randomness import check_seed, seed_key
 from popsim.schedules import LAST_BATCH
@@ -22,10 +23,11 @@ from popsim.store import SaveError
 from popsim.store.files import check_replaceable, saving
 from popsim.task import AbstractTask
 from popsim.task_description import innermost_task, named_task, sample_trials
-from popsim.tasks.library import TASKS, task_definition
+from popsim.tasks.library import TASKS, MotorTask, task_definition
 from popsim.trial import Trial
 
 MOST_TRIALS = 12
+BODY = "[body]"
 SUFFIXES = (".png", ".pdf", ".svg")
 
 
@@ -63,8 +65,7 @@ def find_task(name: str) -> AbstractTask:
         return TASKS[name]()
     if name in EXPERIMENTS:
         return EXPERIMENTS[name]().build_task()
-    names = sorted({*TASKS, *EXPERIMENTS})
-    raise ValueError(f"`name` must be one of {', '.join(names)}, got {name!r}.{suggestion(name, names)}")
+    raise ValueError(f"`name` must be known, got {name!r}: {advice_on_name(name)}")
 
 
 def task_figure(trials: Trial) -> Any:
@@ -126,7 +127,7 @@ def listed() -> dict[str, dict[str, str]]:
     }
     return {
         "experiments (popsim train)": {name: _listed(kind) for name, kind in experiments.items()},
-        "tasks (popsim train, popsim show-task)": {
+        f"tasks (popsim train, popsim show-task); {BODY}: with a body, --plant": {
             name: _task_summary(name, task) for name, task in tasks.items()
         },
         "further tasks (popsim.tasks)": kinds,
@@ -136,8 +137,12 @@ def listed() -> dict[str, dict[str, str]]:
 
 
 def _task_summary(name: str, task: AbstractTask) -> str:
-    """Return the class of a task and a summary: of the function that builds it, or else of the class."""
+    """Return the class of a task and a summary: of the function that builds it, or else of the class.
+
+    Before them is a mark if the task has a body, any of `PLANTS`.
+    """
     kind, summary = named_task(task)
+    kind = f"{BODY} {kind}" if isinstance(TASKS[name], MotorTask) else kind
     definition = task_definition(name)
     written = _summary(definition) if inspect.isfunction(definition) else ""
     return f"{kind}: {written or summary}{_origin(definition)}"

@@ -18,6 +18,7 @@ import tyro
 from popsim._checks import check_positive_int
 from popsim._text_checks import as_path
 from popsim._waiting import is_interactive
+from popsim.cli._interruption import EXIT_CODE, caught_signals
 from popsim.experiments import (
     EXPERIMENTS,
     AbstractExperiment,
@@ -32,9 +33,6 @@ from popsim.experiments.experiment import HELP, Grid
 from popsim.experiments.run_config import RunConfig, read_run_config
 from popsim.store import RunFolder
 from popsim.training.options import CHECKPOINT_SECONDS
-
-SIGNALS = ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP")  # those that the system supports are used
-EXIT_CODE = 75  # EX_TEMPFAIL of sysexits.h: not finished, try again
 
 
 @contextlib.contextmanager
@@ -77,8 +75,7 @@ def stop_on_signals(on_idle: Callable[[], str]) -> Iterator[Callable[[], bool]]:
         received.set()
         _leave_closed(terminals)
 
-    ours = [getattr(signal, name) for name in SIGNALS if hasattr(signal, name)]
-    theirs: dict[Any, Any] = {number: signal.getsignal(number) for number in ours if not _is_nohup(number)}
+    theirs: dict[Any, Any] = {number: signal.getsignal(number) for number in caught_signals()}
     terminals = [descriptor for descriptor in (1, 2) if os.isatty(descriptor)]
     reading, writing = socket.socketpair()
     writing.setblocking(False)
@@ -108,11 +105,6 @@ def stop_when_input_ends() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def _is_nohup(number: Any) -> bool:
-    """Whether the signal is an ignored SIGHUP."""
-    return signal.Signals(number).name == "SIGHUP" and signal.getsignal(number) is signal.SIG_IGN
 
 
 def _leave_closed(terminals: list[int]) -> None:
@@ -196,7 +188,7 @@ def experiment_choice(summary: str | None) -> type:
         tyro.conf.Positional[Literal[tuple(EXPERIMENTS)]],  # pyright: ignore[reportInvalidTypeForm]
         tyro.conf.arg(
             metavar="EXPERIMENT",
-            help=f"what to train: {', '.join(EXPERIMENTS)}; or --config FILE, such as the run.yaml of a run",
+            help="what to train, see popsim list; or --config FILE, such as the run.yaml of a run",
         ),
     ]
     return dataclasses.make_dataclass(

@@ -1,13 +1,16 @@
-"""What a notebook shows of a run and of its history."""
+"""What a notebook shows of a run and of its history, and what is printed of the latter."""
 
 from typing import Any
 
 from popsim._html import Html, element, folded, plain_table, shown_object
-from popsim._text_tables import size_text
+from popsim._text_tables import align, size_text
 from popsim.experiments.run_info import RunInfo
 from popsim.experiments.run_info_table import overview_rows
 from popsim.store import RunFolder
 from popsim.training.history.history import BATCH
+
+LAZY = "lazy arrays, read when they are used"
+HEAD = ("array", "axes", "numbers", "size")
 
 
 def info_html(info: RunInfo) -> Html:
@@ -30,17 +33,32 @@ def info_html(info: RunInfo) -> Html:
 
 def dataset_html(dataset: Any) -> Html:
     """Return what a notebook shows of a stored history: axes and sizes; no array but batches is read."""
+    spans, rows = _spans(dataset), _array_rows(dataset)
+    return shown_object("History", LAZY, plain_table(spans), plain_table(rows, head=HEAD))
+
+
+def dataset_text(dataset: Any) -> str:
+    """Return what is printed of a stored history: what `dataset_html` lists."""
+    return "\n".join([f"History: {LAZY}", *align(_spans(dataset)), "", *align([HEAD, *_array_rows(dataset)])])
+
+
+def _spans(dataset: Any) -> list[tuple[str, str]]:
+    """Return the axes of batches, with their numbers."""
     spans = []
     for name, batches in dataset.coords.items():
         if str(name).endswith(BATCH) and batches.ndim == 1 and batches.size:
             first, last = batches.values[[0, -1]]
             spans.append((str(name), f"{batches.size} rows, batches {first} to {last}"))
+    return spans
+
+
+def _array_rows(dataset: Any) -> list[tuple[str, ...]]:
+    """Return a row for each array, with the columns of `HEAD`."""
     rows = []
     for name, array in dataset.data_vars.items():
         axes = ", ".join(_axis(str(axis), length) for axis, length in array.sizes.items())
         rows.append((str(name), axes, str(array.dtype), size_text(array.nbytes)))
-    listing = plain_table(rows, head=("array", "axes", "numbers", "size"))
-    return shown_object("History", "lazy arrays, read when they are used", plain_table(spans), listing)
+    return rows
 
 
 def _axis(name: str, length: int) -> str:

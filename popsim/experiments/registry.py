@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,12 @@ import equinox as eqx
 import jax
 
 from popsim._checks import short_repr
+from popsim._text_checks import suggestion
 from popsim.experiments.center_out import CenterOut
 from popsim.experiments.cognitive import Cognitive
 from popsim.experiments.experiment import AbstractExperiment, check_experiment
-from popsim.experiments.task_experiments import task_experiment
+from popsim.experiments.network_experiment import AbstractNetworkExperiment
+from popsim.experiments.task_experiments import BODY_SETTINGS, task_experiment
 from popsim.networks.registry import NETWORKS, modules_of_networks
 from popsim.store.files import CorruptDataError, MismatchError
 from popsim.store.model_file import array_forms, check_arrays, load_model, read_model_details, save_model
@@ -55,6 +57,21 @@ class ExperimentRegistry(MutableMapping[str, type[AbstractExperiment]]):
 
 
 EXPERIMENTS = ExperimentRegistry(CenterOut, Cognitive)
+
+
+def advice_on_name(name: str, names: Collection[str] = EXPERIMENTS) -> str:
+    """Return what to do about the name of an experiment, or of a task, that is not known."""
+    return (
+        "popsim --import MODULE COMMAND ... first imports the module of one of your own; popsim list shows "
+        f"the others.{suggestion(name[:100], names)}"
+    )
+
+
+def advice_on_body(kind: type[AbstractExperiment], name: str) -> str:
+    """Return a sentence on a setting of experiments with a body where this one has none; empty for others."""
+    if name.replace("-", "_") in BODY_SETTINGS and issubclass(kind, AbstractNetworkExperiment):
+        return f" {kind.name} has no body: popsim list marks the tasks that have one."
+    return ""
 
 
 def register_experiment(experiment: type[AbstractExperiment]) -> type[AbstractExperiment]:
@@ -166,7 +183,7 @@ def rebuild_experiment(
         raise ValueError(f"{source} must name an experiment and its settings.")
     if build is None and name not in EXPERIMENTS:
         raise ValueError(
-            f"the experiment of {source} must be registered, {sorted(EXPERIMENTS)}, got {name!r}: "
+            f"the experiment of {source} must be registered, got {name!r}: "
             "see popsim.experiments.register_experiment; on the command line name the module that does it: "
             f"popsim {import_option({'module': '__main__', **description})}..."
         )

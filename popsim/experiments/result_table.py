@@ -110,6 +110,9 @@ class ResultTable:
         ]
         return dataclasses.replace(self, columns=columns, rows=rows)
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         """Format the table as text, without member numbers if there are none."""
         columns = [["", *(row.label for row in self.rows)]]

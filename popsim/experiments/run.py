@@ -14,9 +14,10 @@ from jaxtyping import Array, Key, PyTree
 from popsim._checks import WholeNumber, warn_caller
 from popsim._html import show_or_print
 from popsim._named_values import named_values
+from popsim._text_checks import count_text
 from popsim.ensemble import make_ensemble
 from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble
-from popsim.experiments._run_html import dataset_html, info_html
+from popsim.experiments._run_html import dataset_html, dataset_text, info_html
 from popsim.experiments.experiment import AbstractExperiment
 from popsim.experiments.logged_losses import logged_losses
 from popsim.experiments.registry import rebuild_experiment, setting_text
@@ -71,6 +72,9 @@ class RunHistory:
 
     def __getitem__(self, name: str) -> Any:
         return self.dataset[name]
+
+    def __repr__(self) -> str:
+        return dataset_text(self.dataset)
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: what was recorded, with axes and sizes; no array is read."""
@@ -246,6 +250,11 @@ class Run(_Opened):
 
     experiment: AbstractExperiment
 
+    def __repr__(self) -> str:
+        size = count_text(self.experiment.n_members, "member")
+        n_batches = count_text(self.experiment.n_batches, "batch")
+        return f"Run({str(self.folder.path)!r}: {self.experiment.name}, {size}, {n_batches})"
+
     @property
     def is_finished(self) -> bool:
         """Whether the run is finished; if not, `popsim resume` continues it."""
@@ -336,6 +345,9 @@ class ScriptRun(_Opened):
 
     task: AbstractTask
     build: Callable[[Key[Array, ""]], AbstractModel]
+
+    def __repr__(self) -> str:
+        return f"ScriptRun({str(self.folder.path)!r}: {type(self.task).__name__})"
 
     @functools.cached_property
     def _n_members(self) -> int | None:

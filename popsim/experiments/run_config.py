@@ -11,7 +11,13 @@ from typing import Any
 from popsim._checks import check_positive, warn_caller
 from popsim._text_checks import printable, suggestion
 from popsim.experiments.experiment import AbstractExperiment, Recording
-from popsim.experiments.registry import EXPERIMENTS, described_modules, setting_text
+from popsim.experiments.registry import (
+    EXPERIMENTS,
+    advice_on_body,
+    advice_on_name,
+    described_modules,
+    setting_text,
+)
 from popsim.experiments.setting_texts import setting_texts
 from popsim.experiments.settings import setting_types
 from popsim.experiments.typed_values import parsed_setting
@@ -182,9 +188,7 @@ def read_entries(path: Path, keys: Sequence[str]) -> tuple[dict[str, Any], type[
             )
     if not isinstance(name := content["experiment"], str) or name not in EXPERIMENTS:
         raise ValueError(
-            f"`experiment` in {path} must be one of {', '.join(EXPERIMENTS)}, got {name!r:.100}."
-            f"{suggestion(str(name)[:100], EXPERIMENTS)} "
-            "Name the module of one of your own by popsim --import MODULE."
+            f"`experiment` in {path} must be known, got {name!r:.100}: {advice_on_name(str(name))}"
         )
     return content, EXPERIMENTS[name]
 
@@ -200,7 +204,7 @@ def _settings(kind: type[AbstractExperiment], stated: Any, path: Path) -> dict[s
         if name not in fields:
             raise ValueError(
                 f"`settings` in {path} must be those of {kind.name}, got {key!r:.100}."
-                f"{suggestion(key[:100], fields)}"
+                f"{advice_on_body(kind, key) or suggestion(key[:100], fields)}"
             )
         if name in settings:
             raise ValueError(f"`settings` in {path} must have each once, got {key!r:.100} again.")

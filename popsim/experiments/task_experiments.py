@@ -183,6 +183,10 @@ class AbstractMotorTaskExperiment(AbstractMotorExperiment):
         return draw_movement_figures(run)
 
 
+BODY_SETTINGS = {"plant", *MODEL_SETTINGS} - {"hidden_noise"}
+"""The settings of networks that control a body, and of no others."""
+
+
 @dataclasses.dataclass(frozen=True)
 class AbstractNetworkTaskExperiment(AbstractNetworkExperiment):
     """Networks without a body in a task, with its default loss."""

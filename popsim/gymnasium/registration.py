@@ -1,11 +1,14 @@
 """The tasks of `popsim.tasks.TASKS` as registered environments of Gymnasium."""
 
+import inspect
 from typing import Any
 
 import gymnasium
 
+from popsim._text_checks import suggestion
 from popsim.experiments import EXPERIMENTS
 from popsim.experiments.motor_experiment import AbstractMotorExperiment
+from popsim.experiments.registry import advice_on_body
 from popsim.gymnasium.env import TaskEnv
 from popsim.gymnasium.vector_env import TaskVectorEnv
 from popsim.loss import Loss
@@ -13,9 +16,14 @@ from popsim.models.sensorimotor_loop import SensorimotorLoop
 from popsim.randomness import seed_key
 from popsim.schedules import LAST_BATCH
 from popsim.task import AbstractTask
-from popsim.tasks.library import TASKS
+from popsim.tasks.library import TASKS, task_definition
 
 __all__ = ["environment_id", "make_env", "make_vector_env", "register_environments"]
+
+TOO_LONG = (
+    " All copies are one environment, in which trials end by themselves; those of "
+    'vectorization_mode="sync" are truncated by Gymnasium.'
+)
 
 
 def environment_id(name: str) -> str:
@@ -80,7 +88,18 @@ def make_vector_env(
 
 def _task_and_model(name: str, settings: dict[str, Any]) -> tuple[AbstractTask, SensorimotorLoop | None]:
     """Return a task and, where it has a body, the model of its experiment."""
-    if issubclass(EXPERIMENTS[name], AbstractMotorExperiment):
-        experiment: Any = EXPERIMENTS[name](**settings)
-        return experiment.build_task(), experiment.build_model(key=seed_key(0))
-    return TASKS[name](**settings), None
+    kind = EXPERIMENTS[name]
+    has_body = issubclass(kind, AbstractMotorExperiment)
+    known = inspect.signature(kind if has_body else task_definition(name)).parameters
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
+    for setting in settings:
+        if setting not in known and not takes_any:
+            advice = TOO_LONG if setting == "max_episode_steps" else advice_on_body(kind, setting)
+            raise ValueError(
+                f"`{setting}` must be a setting of {environment_id(name)}, {', '.join(known)}, got "
+                f"{settings[setting]!r}.{advice or suggestion(setting, known)}"
+            )
+    if not has_body:
+        return TASKS[name](**settings), None
+    experiment: Any = kind(**settings)
+    return experiment.build_task(), experiment.build_model(key=seed_key(0))

@@ -12,6 +12,8 @@ from matplotlib.collections import LineCollection, PathCollection, PolyCollectio
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 
+from popsim._text_checks import as_cell
+
 MOST_ROWS = 2500
 COLUMNS = ("panel", "kind", "series", "x", "y", "value")
 
@@ -41,16 +43,11 @@ def figure_csv(figure: Figure) -> tuple[str, int]:
     writer.writerow(COLUMNS)
     for panel, several in panels:
         for kind, series, points in several:
-            labels = [_as_cell(each) for each in (panel, kind, series)]
+            labels = [as_cell(each) for each in (panel, kind, series)]
             for row in points[::step]:
                 numbers = [f"{number:.6g}" for number in row]
                 writer.writerow([*labels, *numbers, *[""] * (len(COLUMNS) - len(labels) - len(numbers))])
     return text.getvalue(), step
-
-
-def _as_cell(text: str) -> str:
-    """Return text that no spreadsheet takes for a formula."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t")) else text
 
 
 def _panel_name(ax: Axes) -> str:

@@ -11,7 +11,8 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from popsim._drawing import FailedDrawing, close_figures, try_to_draw
-from popsim._text_checks import check_path, one_line
+from popsim._text_checks import check_path, count_text, one_line
+from popsim._text_tables import size_text
 from popsim.analysis.figures import figure_style, save_figure
 from popsim.analysis.figures.style import is_figure, layout_once
 from popsim.experiments.run_figure import RunFigure
@@ -37,6 +38,10 @@ class WrittenReport:
     n_bytes: int
     figures: list[Path]
     table: str
+
+    def __repr__(self) -> str:
+        figures = count_text(len(self.figures), "figure")
+        return f"WrittenReport({str(self.page)!r}: {size_text(self.n_bytes)}, {figures})"
 
 
 REPORT, COMPARISON, FIGURES = "report.html", "comparison.html", "figures"

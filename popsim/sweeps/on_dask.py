@@ -73,7 +73,7 @@ class CellTask:
         imports = [word for module in self.modules for word in ("--import", module)]
         cells = [word for number in self.together or [self.number] for word in ("--cell", str(number))]
         run = ["sweep", "run", self.path, *cells, "--quiet", "--until-input-ends"]
-        return [sys.executable, "-m", "popsim.cli", *imports, *run, *self.options]
+        return [sys.executable, "-P", "-m", "popsim.cli", *imports, *run, *self.options]
 
 
 def run_on_dask(

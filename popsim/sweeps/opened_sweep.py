@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Int
 
 from popsim._checks import warn_caller
-from popsim._text_checks import as_path, suggestion
+from popsim._text_checks import as_path, count_text, suggestion
 from popsim.ensemble import members_at
 from popsim.experiments import Run
 from popsim.experiments.joined_ensembles import join_ensembles
@@ -37,9 +37,14 @@ class OpenedSweep:
     - `chosen`: the numbers of the members that `where` chose; None for all.
     """
 
-    described: DescribedSweep = dataclasses.field(repr=False)
-    index: SweepIndex = dataclasses.field(repr=False)
+    described: DescribedSweep
+    index: SweepIndex
     chosen: Int[np.ndarray, " member"] | None = None
+
+    def __repr__(self) -> str:
+        size = f"{count_text(self.n_members, 'member')} of {count_text(self.sweep.n_cells, 'cell')}"
+        states = ", ".join(f"{count} {state}" for state, count in self.counts.items() if count)
+        return f"OpenedSweep({str(self.folder.path)!r}: {self.sweep.experiment.name}, {size}, {states})"
 
     @property
     def folder(self) -> SweepFolder:

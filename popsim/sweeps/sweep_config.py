@@ -10,6 +10,7 @@ from popsim._checks import warn_caller
 from popsim._plain_values import plain_value
 from popsim._text_checks import suggestion
 from popsim.experiments import AbstractExperiment, Recording
+from popsim.experiments.registry import advice_on_body
 from popsim.experiments.run_config import read_entries
 from popsim.experiments.settings import setting_types
 from popsim.experiments.typed_values import TRUTHS, parsed_setting
@@ -83,7 +84,7 @@ def parse_values(
         reason = f": {NOT_AXES[name]}" if name in NOT_AXES else ""
         raise ValueError(
             f"`{where}` must be of settings of {kind.name}, got {option!r:.100}{reason}."
-            f"{suggestion(option[:100], options)}"
+            f"{advice_on_body(kind, name) or suggestion(option[:100], options)}"
         )
     if len(values) > MOST_VALUES:
         raise ValueError(f"`{where}` must have at most {MOST_VALUES} values of {name!r}, got {len(values)}.")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from popsim._text_checks import as_word, count_text, printable, shorten
+from popsim._text_checks import as_cell, as_word, count_text, printable, shorten
 from popsim._text_tables import align, size_text
 from popsim.experiments import Column, ResultTable, Row
 from popsim.store.files import read_plain
@@ -17,7 +17,7 @@ from popsim.sweeps.folder import SweepFolder, describe_sweep
 from popsim.sweeps.opened_sweep import OpenedSweep
 from popsim.sweeps.sweep import Sweep
 
-__all__ = ["is_summary", "plan_table", "sweep_table"]
+__all__ = ["is_summary", "plan_table", "summary_csv", "sweep_table"]
 
 MOST_ROWS = 40
 MOST_CELLS = 20
@@ -125,6 +125,13 @@ def _line(opened: OpenedSweep, number: int) -> str:
 _AFTER_AXES = ["seed", "cell", "place", "state", "batches", "frozen_from", "stopped_from"]
 _AFTER_AXES += ["training_loss", "validation_loss"]
 _LONGEST_HEADER = 2**20
+
+
+def summary_csv(opened: OpenedSweep) -> str:
+    """Return `OpenedSweep.summary` as CSV, in which no text of a setting is a formula."""
+    table = opened.summary()
+    texts = table.select_dtypes(exclude="number")
+    return table.assign(**{name: texts[name].map(as_cell) for name in texts}).to_csv()
 
 
 def is_summary(path: Path) -> bool:

@@ -60,9 +60,9 @@ ROWS = {
     },
     "train": {
         "": "EXPERIMENT must be given",
-        "centre-out": "got 'centre-out'. Perhaps you meant center-out",
+        "centre-out": "Perhaps you meant center-out",
         "cognitve": "Perhaps you meant cognitive",
-        "juggling": "EXPERIMENT must be one of",
+        "juggling": "EXPERIMENT must be known, got 'juggling': popsim --import MODULE",
         "--members 3": "EXPERIMENT must be",
     },
     "train sum": COMMON | {
@@ -108,7 +108,7 @@ ROWS = {
         "--hidden-noise nan": f"--hidden-noise {ZERO_OR_MORE}",
         "--n-units -3": f"--n-units {COUNT}",
         "--learning-rate 0": f"--learning-rate {POSITIVE}",
-        "--plant arm26": "Unrecognized options: --plant, arm26",
+        "--plant arm26": "Unrecognized options: --plant, arm26. cognitive has no body: popsim list marks",
     },
     **{command: {
         "": "RUN must be given",
@@ -140,7 +140,7 @@ ROWS = {
         "": "TASK must be given",
         "centre-out": "Perhaps you meant center-out",
         "flipflop": "Perhaps you meant flip-flop",
-        "juggling": "TASK must be one of",
+        "juggling": "TASK must be known, got 'juggling': popsim --import MODULE",
         "flip-flop --trials 0": f"--trials {COUNT}",
         "flip-flop --trials 13": "--trials must be at most 12",
         "flip-flop --trials x": f"--trials {WHOLE}",
@@ -179,7 +179,12 @@ ROWS = {
         ". --modl x": "Perhaps you meant --model",
         ". --figure x": "Perhaps you meant --figures",
     },
-    "list": {"tasks": "Unrecognized options: tasks", "--all": "Unrecognized options: --all"},
+    "list": {
+        "tasks": "Unrecognized options: tasks",
+        "--all": "Unrecognized options: --all",
+        "--tyro-write-completion bash file.txt": "Unrecognized options: --tyro-write-completion",
+        "--tyro_print_completion bash": "Unrecognized options: --tyro_print_completion",
+    },
 }  # fmt: skip
 TABLE = [(f"{command} {rest}", named) for command, rows in ROWS.items() for rest, named in rows.items()]
 

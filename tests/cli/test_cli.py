@@ -14,7 +14,7 @@ from small_experiment import Sum
 
 import popsim
 from popsim.cli import main
-from popsim.cli.main import COMMANDS, _format_warning
+from popsim.cli._main import COMMANDS, _format_warning
 from popsim.experiments import EXPERIMENTS, open_run
 
 TRAIN = ["train", "center-out", "--members", "1", "--n-batches", "2", "--batch-size", "2", "--n-units", "4"]
@@ -38,7 +38,10 @@ def complaint(arguments, capsys) -> str:
         (["train", "center-out", "--members", "many"], "--members"),
         (["train", "center-out", "--plant", "octopus"], "--plant"),
         (["train", "center-out", "--wings", "2"], "--wings"),
-        (["train", "no-such-task"], "EXPERIMENT"),
+        (["train", "no-such-task"], "got 'no-such-task': popsim --import MODULE COMMAND ... first imports"),
+        (["sweep", "no-such-task"], "got 'no-such-task': popsim --import MODULE COMMAND ... first imports"),
+        (["train", "bandit", "--plant", "arm26"], "bandit has no body: popsim list marks the tasks"),
+        (["sweep", "bandit", "--grid", "plant=arm26"], "bandit has no body: popsim list marks the tasks"),
         (["train"], "EXPERIMENT"),
         (["juggle"], "juggle"),
         ([], "train"),
@@ -119,9 +122,10 @@ def test_list_names_experiments_tasks_and_plants(capsys):
     for name in ("center-out", "RandomReaches", "CenterOutReaches", "two-link-arm", "point-mass"):
         assert name in out
     tasks = out.partition("tasks (popsim train, popsim show-task)")[2].partition("further tasks")[0]
+    assert "[body]" not in tasks.partition("flip-flop")[2]
     said = [line.partition(": ")[2] for line in tasks.splitlines() if ": " in line]
     assert len(said) == len(set(said)) > 20
-    assert re.search("visuomotor-rotation +CenterOutReaches with cursor rotation: Baseline", tasks)
+    assert re.search(r"visuomotor-rotation +\[body\] CenterOutReaches with cursor rotation: Baseline", tasks)
     assert "  arm26-relu                   arm26 with ReluMuscle\n" in out
     assert all(line.split(maxsplit=1)[1:] for line in out.splitlines() if line.startswith("  "))
     assert "  WithInterventions " in out.partition("further tasks")[2]
@@ -208,6 +212,16 @@ def test_help_and_refusals_need_no_jax():
     assert codes == ["0", "None", "0", "2", "2", "2"]
     assert "must be one of train," in ran.stderr and "--bogus" in ran.stderr
     assert ran.stdout.count(" • ") == len(COMMANDS)
+
+
+def test_settings_of_matplotlib_in_the_current_folder_are_not_read(tmp_path):
+    """A run that another person made may name programs there, which matplotlib starts."""
+    (tmp_path / "matplotlibrc").write_text("animation.ffmpeg_path: ./theirs\n")
+    (tmp_path / "prints.py").write_text("import matplotlib; print(matplotlib.rcParams); raise SystemExit")
+    words = [sys.executable, "-m", "popsim.cli", "--import", "prints", "list"]
+    ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "animation.ffmpeg_path: ffmpeg\n" in ran.stdout
+    assert ran.stderr.startswith("popsim: warning: matplotlibrc in this folder is not read")
 
 
 def test_a_fault_is_not_taken_for_a_bad_value(tmp_path, monkeypatch):

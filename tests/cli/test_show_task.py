@@ -121,7 +121,7 @@ def test_show_task_prints_the_table_and_draws_the_trials(tmp_path, capsys, monke
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["juggling"], "random-reaches"),
+        (["juggling"], "popsim list"),
         (["center-out", "--trials", "0"], "trials"),
         (["center-out", "--trials", "13"], "trials"),
         (["center-out", "--seed", "-1"], "seed"),

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from popsim.cli import _train as signals
-from popsim.cli._train import SIGNALS, stop_on_signals
+from popsim.cli._interruption import SIGNALS
+from popsim.cli._train import stop_on_signals
 
 WAITING = """
 import runpy, sys, time
@@ -20,6 +21,24 @@ with runpy.run_path(sys.argv[1])["stop_on_signals"](lambda: "idle") as stop:
 print("said to nobody")
 print("said to nobody", file=sys.stderr)
 sys.exit(75)
+"""
+
+WAITING_IN_AN_IMPORT = """
+import time
+print("ready", flush=True)
+try:
+    time.sleep(60)
+except BaseException as error:
+    raise ImportError("an import that loses what was raised in it") from error
+"""
+WAITING_IN_A_COMMAND = """
+import tempfile, time
+from popsim.cli._commands import List
+def wait(command):
+    with tempfile.TemporaryDirectory(dir="."):
+        print("ready", flush=True)
+        time.sleep(60)
+List.run = wait
 """
 
 
@@ -64,3 +83,20 @@ def test_a_closed_terminal_stops_the_command_which_ends_with_code_75():
         said += os.read(ours, 100)
     os.close(ours)
     assert command.wait(timeout=60) == 75
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [*((WAITING_IN_AN_IMPORT, name) for name in SIGNALS), (WAITING_IN_A_COMMAND, "SIGTERM")],
+)
+def test_a_signal_ends_any_command_at_any_time_in_one_line(module, name, tmp_path):
+    """And what the command would have removed in the end is gone."""
+    (tmp_path / "waits.py").write_text(module)
+    words = [sys.executable, "-m", "popsim.cli", "--import", "waits", "list"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True) as command:
+        assert command.stdout is not None and command.stdout.readline() == "ready\n"
+        command.send_signal(getattr(signal, name))
+        said = command.communicate(timeout=60)
+    assert (command.returncode, *said) == (75, "", f"popsim: stopped by {name}\n")
+    assert {path.name for path in tmp_path.iterdir()} <= {"waits.py", "__pycache__"}

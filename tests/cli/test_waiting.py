@@ -15,8 +15,8 @@ from small_experiment import Sum
 from tensorboard_events import read_events
 
 from popsim.cli import main
-from popsim.cli._completion import completion_script
-from popsim.cli.main import COMMANDS
+from popsim.cli._completion import SHELLS, completion_script
+from popsim.cli._main import COMMANDS
 from popsim.experiments import EXPERIMENTS, open_run
 from popsim.experiments.compile_times import FILE, CompileTimes
 
@@ -120,7 +120,7 @@ def test_list_prints_json(capsys):
 
 @pytest.mark.full
 def test_a_shell_can_read_the_script_that_completes_commands():
-    script = completion_script("bash", COMMANDS)
+    script, _ = (completion_script(shell, COMMANDS) for shell in SHELLS)
     for word in (*COMMANDS, "center-out", "--n-batches", "--grid"):
         assert word in script
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
@@ -130,10 +130,11 @@ def test_a_shell_can_read_the_script_that_completes_commands():
     assert ran.stdout.split() == ["train"]
 
 
-def test_another_shell_is_refused(capsys):
+@pytest.mark.parametrize("shell", ["fish", "tcsh"])
+def test_another_shell_is_refused(shell, capsys):
     with pytest.raises(SystemExit) as end:
-        main(["--completion", "fish"])
-    assert end.value.code == 2 and "bash, zsh, tcsh, got 'fish'" in capsys.readouterr().err
+        main(["--completion", shell])
+    assert end.value.code == 2 and f"bash, zsh, got '{shell}'" in capsys.readouterr().err
 
 
 WITHOUT_JAX = """

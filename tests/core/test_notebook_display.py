@@ -1,5 +1,6 @@
 """What tasks, trials, losses, models, ensembles, histories and runs show in a notebook."""
 
+import re
 import xml.etree.ElementTree
 
 import equinox as eqx
@@ -144,6 +145,9 @@ def test_a_history_shows_what_was_recorded_of_which_batches():
     assert "loss (activity, squared_error) | 6: 0 to 5 | 2 of 6 × 2 | 96 B" in shown
     assert "model_trainables | 2: 1 to 5" in shown and "trial_specs | 1: 3" in shown
     assert "in the first batch" in shown and "frozen" not in shown
+    assert str(history).startswith("History: 6 batches of 2 members\n")
+    assert re.search(r"loss \(activity, squared_error\) +6: 0 to 5 +2 of 6 × 2 +96 B", repr(history))
+    assert "TaskTrainerHistory(" in repr(jax.tree.map(np.shape, history))
     frozen = eqx.tree_at(lambda each: each.frozen_from, history, np.array([-1, 4]))
     assert "frozen: 1 from batch 4 on" in displayed(frozen)
     alone = eqx.tree_at(lambda each: each.frozen_from, history, np.asarray(-1))

@@ -122,6 +122,12 @@ def test_a_notebook_shows_the_state_the_settings_and_the_command(finished, stopp
 
 def test_a_finished_run(finished, capsys, tmp_path):
     before = files(finished)
+    run = popsim.open_run(finished.path)
+    assert str(run) == f"Run({str(finished.path)!r}: sum, 2 members, 8 batches)"
+    assert re.search(
+        r"^validation_loss +validation_batch 4, member 2, term \d", str(run.history), re.MULTILINE
+    )
+    assert repr(run.results()) == str(run.results())
     out = printed(finished, capsys, "--verify")
     rows = [line.split(maxsplit=1) for line in out.splitlines() if line]
     assert ["state", "finished, 8 batches"] in rows and ["members", "2, 41 trained numbers each"] in rows

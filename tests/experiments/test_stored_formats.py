@@ -11,7 +11,7 @@ import small_training
 from repository import TESTS
 
 import popsim
-from popsim.cli.main import main
+from popsim.cli import main
 from popsim.experiments import read_run_info, resume_run, verify_run
 from popsim.store import MismatchError, RunFolder
 from popsim.training import TaskTrainer

@@ -158,6 +158,22 @@ def test_tasks_whose_trials_are_sessions_are_refused():
         gymnasium.make(environment_id(SESSIONS[0]), n_trials=2, n_validation=1)
 
 
+@pytest.mark.parametrize(
+    ("setting", "advice"),
+    [
+        ({"max_episode_steps": 4}, 'those of vectorization_mode="sync" are truncated'),
+        ({"plant": "arm26"}, "perceptual-decision has no body"),
+        ({"durations": 3.0}, "Perhaps you meant duration."),
+    ],
+)
+def test_a_setting_of_nothing_is_refused_by_name(setting, advice):
+    (name,) = setting
+    with pytest.raises(
+        ValueError, match=f"`{name}` must be a setting of popsim/PerceptualDecision-v0, .*{advice}"
+    ):
+        gymnasium.make_vec("popsim/PerceptualDecision-v0", num_envs=2, **setting)
+
+
 @pytest.mark.full
 @pytest.mark.slow
 def test_settings_are_those_of_the_experiment_or_the_task():

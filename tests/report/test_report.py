@@ -18,6 +18,7 @@ from popsim.cli import main
 from popsim.experiments import EXPERIMENTS, CenterOut, RunFigure, RunStopped, open_run, run_experiment
 from popsim.experiments.result_table import LIMITS, Column, ResultTable, Row
 from popsim.report import Section, compare_runs, report_run
+from popsim.report._html import named_values, side_by_side, table, write_page
 from popsim.report.comparison import open_compared_runs, results_table, settings_table
 
 SMALL = Reported(n_members=2, n_batches=4, batch_size=4, log_step=2)
@@ -306,6 +307,21 @@ def test_in_a_browser(name, width, pages, driver):
     assert name != "report" or any(label["scrolls"] for label in labels) == (width < 500)
     columns = driver.execute_script(COLUMNS)
     assert set(columns) == ({1} if width < 500 else {2})
+
+
+@pytest.mark.parametrize(("n_columns", "is_beside"), [(6, True), (12, False)])
+def test_results_are_hidden_only_where_the_page_has_no_room(n_columns, is_beside, tmp_path, driver):
+    columns = [Column("error at the end", "mm", heading=f"field {i // 4}") for i in range(n_columns)]
+    results = ResultTable(columns, [Row("control: untrained", [123.4] * n_columns, 0)])
+    settings = named_values("Settings", {"learning_rate": "0.005", "figures by": "popsim and others " * 9})
+    page = tmp_path / "page.html"
+    write_page(page, "page", [], {"Results": [side_by_side([settings], [table(results, "Results")])]})
+    assert browser.look_at(driver, page, 1280).overflow <= 0
+    (of_results,) = driver.execute_script(STICKY)
+    assert not of_results["scrolls"]
+    groups = driver.find_elements("css selector", ".columns > div")
+    settings_top, results_top = (group.location["y"] for group in groups)
+    assert settings_top == results_top if is_beside else settings_top > results_top
 
 
 def test_the_browser_would_see_a_broken_page(tmp_path, driver):

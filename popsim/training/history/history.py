@@ -14,7 +14,7 @@ from popsim._checks import warn_caller
 from popsim._html import show_or_print
 from popsim.ensemble import Members
 from popsim.loss import LossValues
-from popsim.training.history._history_html import history_html
+from popsim.training.history._history_html import history_html, history_text
 from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records
 from popsim.training.steps.member_step import NOT_FROZEN
 from popsim.training.steps.train_state import TrainState
@@ -145,6 +145,10 @@ class TaskTrainerHistory(eqx.Module):
     members: Members | None = eqx.field(static=True)
     stopped_from: Int[np.ndarray, "*member"] = eqx.field(default_factory=lambda: np.asarray(NOT_FROZEN))
     updates: Mapping[str, Mapping[str, Shaped[np.ndarray, "update ..."]]] = eqx.field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        is_whole = isinstance(self.batch, np.ndarray)  # and not mapped to shapes, for example
+        return history_text(self) if is_whole else super().__repr__()
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: what was recorded, of which batches, and how large it is."""

@@ -6,6 +6,7 @@ import errno
 import importlib
 import io
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -33,8 +34,6 @@ from popsim.cli._commands import (
 from popsim.cli._messages import modules_of, notes_of, summarize_error_box, use_option_names
 from popsim.version import __version__
 
-__all__ = ["main"]
-
 COMMANDS = {
     "train": Train,
     "sweep": Sweep,
@@ -50,7 +49,7 @@ COMMANDS = {
 }
 IMPORT = (
     "popsim --import MODULE COMMAND ... first imports a module of yours, with its experiments. "
-    "popsim --completion bash prints a script with which bash completes commands; also zsh and tcsh."
+    "popsim --completion bash prints a script with which bash completes commands; also zsh."
 )
 LIBRARIES = {"diffrax", "equinox", "jax", "jaxtyping", "lineax", "matplotlib", "numpy", "optax"}
 LIBRARIES |= {"optimistix", "safetensors", "tensorstore", "tqdm", "tyro", "xarray"}
@@ -69,19 +68,8 @@ class _Unfailing(io.FileIO):
             return len(text)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command.
-
-    Errors print one line on standard error. The exit code is 2 for invalid values, those of JAX's variables
-    included, and for damaged or unreadable files; 1 if something cannot be written, if memory or file handles
-    run out, or if the device fails; and 75 if a signal stops a training, see `popsim.cli._train`. If the
-    output is closed early, as in `popsim list | head -1`, the command ends silently. A full or closed
-    standard error changes no exit code.
-
-    **Arguments:**
-
-    - `arguments`: by default those of the process.
-    """
+def run_command(arguments: Sequence[str] | None = None) -> None:
+    """Run a command, as `popsim.cli.main` says."""
     if "jax" not in sys.modules:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # errors are raised; XLA's lines are not for users
     formatted = warnings.formatwarning
@@ -150,6 +138,7 @@ def _run(arguments: Sequence[str], *, is_process: bool) -> None:
         if words[:1] == ["--version"]:
             print(f"popsim {__version__}")
             sys.exit()
+        _pass_over_settings_here()
         with waiting_line("loading JAX"):
             if is_process and words[:1] == ["list"]:  # it, and what it imports, need no other device
                 importlib.import_module("jax").config.update("jax_platforms", "cpu")
@@ -177,7 +166,7 @@ def _run(arguments: Sequence[str], *, is_process: bool) -> None:
 
 
 def _complaint(error: Exception, command: Any) -> tuple[str, int] | None:
-    """Return one line and the exit code for an error; None for a bug, or what `main` itself answers."""
+    """Return one line and the exit code for an error; None for a bug, or what `run_command` answers."""
     if isinstance(error, ValueError | ImportError) and _is_ours(error):
         return use_option_names(str(error), command), 2
     if isinstance(error, MemoryError):
@@ -206,6 +195,21 @@ def _complaint(error: Exception, command: Any) -> tuple[str, int] | None:
 def _is_ours(error: Exception) -> bool:
     """Whether popsim itself raised an error about its input; all others are bugs."""
     return modules_of(error)[-1].startswith("popsim.")
+
+
+def _pass_over_settings_here() -> None:
+    """Keep matplotlib from reading the current folder's settings, which name programs that it starts.
+
+    The folder may be a run that another person made.
+    """
+    if "matplotlib" not in sys.modules and os.path.exists("matplotlibrc"):
+        with contextlib.chdir(Path(__file__).parent):
+            importlib.import_module("matplotlib")
+        warnings.warn(
+            "matplotlibrc in this folder is not read; if it is yours, put it where matplotlib reads those of "
+            "a user, such as ~/.config/matplotlib.",
+            stacklevel=2,
+        )
 
 
 def _check_words(arguments: Sequence[str]) -> None:
@@ -263,6 +267,7 @@ def _train_command(settings: list[str]) -> tuple[Any, str, list[str]]:
     """Return the command that trains the experiment in the first setting, or the choice of one."""
     from popsim.cli._train import config_command, experiment_choice, train_command
     from popsim.experiments import EXPERIMENTS
+    from popsim.experiments.registry import advice_on_name
 
     config, further = _split_config(settings)
     if config is not None:
@@ -270,6 +275,8 @@ def _train_command(settings: list[str]) -> tuple[Any, str, list[str]]:
     match settings:
         case [name, *further] if name in EXPERIMENTS:
             return train_command(EXPERIMENTS[name]), f"popsim train {name}", further
+        case [name, *_] if not name.startswith("-"):
+            raise ValueError(f"EXPERIMENT must be known, got {name!r}: {advice_on_name(name)}")
     return experiment_choice(Train.__doc__), "popsim train", settings
 
 
@@ -290,6 +297,7 @@ def _sweep_command(settings: list[str]) -> tuple[Any, str, list[str]]:
     """Return the command on sweeps that the first setting names, or the choice of one."""
     from popsim.cli._sweep import VERBS, SweepConfig, sweep_choice, sweep_command
     from popsim.experiments import EXPERIMENTS
+    from popsim.experiments.registry import advice_on_name
 
     match settings:
         case [name, *further] if name in VERBS:
@@ -298,6 +306,11 @@ def _sweep_command(settings: list[str]) -> tuple[Any, str, list[str]]:
             return sweep_command(EXPERIMENTS[name]), f"popsim sweep {name}", further
     if any(word.partition("=")[0] == "--config" for word in settings):
         return SweepConfig, "popsim sweep", settings
+    if settings and not settings[0].startswith("-"):
+        names = [*EXPERIMENTS, *VERBS]
+        raise ValueError(
+            f"EXPERIMENT must be known, got {settings[0]!r}: {advice_on_name(settings[0], names)}"
+        )
     return sweep_choice(Sweep.__doc__), "popsim sweep", settings
 
 
@@ -327,6 +340,9 @@ def _check_paths(command: Any) -> None:
 
 
 def _parse(command: Any, prog: str, settings: list[str]) -> Any:
+    of_tyro = [word for word in settings if word.replace("_", "-").startswith("--tyro-")]
+    if of_tyro:  # these write scripts, to any file
+        raise ValueError(f"Unrecognized options: {of_tyro[0]}. See {prog} --help.")
     complaint = io.StringIO()
     description = IMPORT if prog == "popsim" else None
     try:
@@ -340,5 +356,21 @@ def _parse(command: Any, prog: str, settings: list[str]) -> Any:
             )
     except SystemExit as end:
         if end.code:
-            raise ValueError(f"{summarize_error_box(complaint.getvalue())} See {prog} --help.") from None
+            text = summarize_error_box(complaint.getvalue())
+            raise ValueError(f"{text}{_advice_on_options(text, prog)} See {prog} --help.") from None
         raise
+
+
+def _advice_on_options(complaint: str, prog: str) -> str:
+    """Return a sentence on options that tyro does not know because an experiment has no body."""
+    *verb, name = prog.split()
+    if not complaint.startswith("Unrecognized options: ") or verb not in (
+        ["popsim", "train"],
+        ["popsim", "sweep"],
+    ):
+        return ""
+    from popsim.experiments import EXPERIMENTS
+    from popsim.experiments.registry import advice_on_body
+
+    options = re.findall(r"--([\w-]+)", complaint) if name in EXPERIMENTS else []
+    return next(filter(None, (advice_on_body(EXPERIMENTS[name], option) for option in options)), "")
