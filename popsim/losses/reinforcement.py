@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from popsim._argument_shapes import check_fields
 from popsim._checks import as_float_array, check_fraction, check_instance, is_traced, kind_of
+from popsim._logarithms import weigh
 from popsim.environment import Discrete
 from popsim.interaction import Interaction
 from popsim.loss import AbstractLossTerm
@@ -226,4 +227,4 @@ class ChoiceLikelihood(AbstractLossTerm):
         counts = counts_of_choices(targets) if is_choice else counts_of_steps(targets)
         counts = jnp.where(interaction.active, counts, 0.0)
         total = jnp.sum(counts)
-        return -jnp.sum(counts * log_probability) / jnp.where(total == 0, 1.0, total)
+        return -jnp.sum(weigh(counts, log_probability)) / jnp.where(total == 0, 1.0, total)

@@ -55,6 +55,19 @@ def test_values_are_those_of_the_formulas(counted):
     np.testing.assert_allclose(losses.ChoiceLikelihood()(states, asked, model), expected, rtol=1e-6)
 
 
+def test_given_choices_that_do_not_count_may_be_forbidden(counted):
+    states, trial, model = counted
+    choices, counts = jax.nn.one_hot(jnp.array([0] + [1] * (N_STEPS - 1)), 2), jnp.ones(N_STEPS).at[0].set(0)
+    asked = dataclasses.replace(trial, targets=popsim.OutputTarget(choices, counts))
+
+    def of(output):
+        changed = eqx.tree_at(lambda s: s.network.output, states, output)
+        return losses.ChoiceLikelihood()(changed, asked, model)
+
+    value, slope = jax.value_and_grad(of)(states.network.output.at[:, 0].set(-jnp.inf))
+    assert value == 0 and np.all(np.isfinite(slope))
+
+
 @pytest.mark.parametrize("gae_lambda, discount", [(1.0, 1.0), (0.9, 0.8)])
 def test_the_gradient_is_that_of_the_surrogate(counted, gae_lambda, discount):
     states, trial, model = counted
