@@ -69,9 +69,9 @@ class LossValues(eqx.Module):
 class AbstractLossTerm(eqx.Module):
     """Base class of loss terms, each for one trial.
 
-    Subclasses implement `name` and `__call__`, and `step_cost` if they are sums over time steps. Terms are
-    weighted and composed with `*` and `+`: `PositionError() + 1e-5 * Effort()` is a `Loss`. A weight may be a
-    `PerMember`.
+    Subclasses implement `name` and `__call__`, `step_cost` if they are sums over time steps, and
+    `over_session` if what a trial adds depends on later ones of its session. Terms are weighted and composed
+    with `*` and `+`: `PositionError() + 1e-5 * Effort()` is a `Loss`. A weight may be a `PerMember`.
 
     !!! example
 
@@ -124,6 +124,23 @@ class AbstractLossTerm(eqx.Module):
         """
         return None
 
+    def over_session(
+        self, states: PyTree[Array], session: Trial, model: AbstractModel
+    ) -> Float[Array, "*trials"]:
+        """Return the value of the term in each trial of a session, or their mean, without its weight.
+
+        By default each trial is evaluated by itself.
+
+        **Arguments:**
+
+        - `states`: the states of the session, with one axis of time for all its trials.
+        - `session`: the trials that are joined (`popsim.session.join_trials`).
+        - `model`: as for `__call__`.
+        """
+        trials = separate_trials(session)
+        apart = split_time(states, trials.timeline.n_steps)
+        return jax.vmap(lambda states, trial: _value_of(self, states, trial, model))(apart, trials)
+
     def __mul__(self, weight: Weight) -> "Loss":
         return Loss((self,), {self.name: weight})
 
@@ -153,6 +170,16 @@ class FunctionTerm(AbstractLossTerm):
 
     def __call__(self, states: PyTree[Array], trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         return self.function(states, trial, model)
+
+
+def _value_of(
+    term: AbstractLossTerm, states: PyTree[Array], trial: Trial, model: AbstractModel
+) -> Float[Array, ""]:
+    value = term(states, trial, model)
+    if not eqx.is_array_like(value) or np.shape(value) != ():
+        value_kind = f"shape {np.shape(value)}" if eqx.is_array_like(value) else type(value).__name__
+        raise ValueError(f"term {term.name!r} of `loss` must be a scalar, got {value_kind}.")
+    return value
 
 
 def _as_terms(terms: Any) -> tuple[AbstractLossTerm, ...]:
@@ -215,25 +242,16 @@ class Loss(eqx.Module):
         values are the mean of those of its trials.
         """
         check_of_one_member("loss", self)
-        if trial.session is not None:
-            return self._mean_over_session(states, trial, model)
         weights: dict = self.at_batch(LAST_BATCH).weights
         values = {}
         for term in self.terms:
             with naming_errors(f"term {term.name!r} of `loss`", "(states, trial, model)"):
-                value = term(states, trial, model)
-            if not eqx.is_array_like(value) or np.shape(value) != ():
-                value_kind = f"shape {np.shape(value)}" if eqx.is_array_like(value) else type(value).__name__
-                raise ValueError(f"term {term.name!r} of `loss` must be a scalar, got {value_kind}.")
-            values[term.name] = weights[term.name] * value
+                if trial.session is None:
+                    values[term.name] = weights[term.name] * _value_of(term, states, trial, model)
+                else:
+                    of_trials = term.over_session(states, trial, model)
+                    values[term.name] = jnp.mean(weights[term.name] * of_trials)
         return LossValues(values)
-
-    def _mean_over_session(self, states: PyTree[Array], session: Trial, model: AbstractModel) -> LossValues:
-        """Return the mean of the terms over the trials of a session."""
-        trials = separate_trials(session)
-        apart = split_time(states, trials.timeline.n_steps)
-        values = jax.vmap(lambda states, trial: self(states, trial, model))(apart, trials)
-        return jax.tree.map(lambda of_trials: jnp.mean(of_trials, axis=0), values)
 
     def at_batch(self, batch: int | Int[Array, ""]) -> "Loss":
         """Return the loss in a training batch, with scheduled weights replaced by their values."""

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from popsim._argument_shapes import check_kinds, check_one_or_each
 from popsim._checks import as_float_array, check_instance, check_positive, check_positive_int, kind_of
+from popsim._logarithms import bounded_logits, weigh
 from popsim._plain_values import plain_number
 from popsim.environment import ActionSpace, Box, Discrete, HandMovement
 from popsim.parameters import Constants
@@ -102,6 +103,8 @@ class AbstractPolicy(eqx.Module):
 class Categorical(AbstractPolicy):
     """One of `n` actions, with the probabilities softmax(y) of the first n outputs y.
 
+    An output of minus infinity forbids its action, whose log-probability is -1e30.
+
     **Arguments:**
 
     - `n`: the number of actions.
@@ -125,13 +128,13 @@ class Categorical(AbstractPolicy):
         return Discrete(self.n)
 
     def act(self, output: Float[Array, " output"], *, key: Key[Array, ""]) -> Action:
-        log_probabilities = jax.nn.log_softmax(output[: self.n])
+        log_probabilities = jax.nn.log_softmax(bounded_logits(output[: self.n]))
         chosen = self.best(output) if self.is_greedy else jax.random.categorical(key, log_probabilities)
         entropy = -jnp.sum(jnp.exp(log_probabilities) * log_probabilities)
         return Action(chosen, _pick(log_probabilities, chosen), entropy)
 
     def log_probability(self, output: Float[Array, " output"], action: Any) -> Float[Array, ""]:
-        return _pick(jax.nn.log_softmax(output[: self.n]), action)
+        return _pick(jax.nn.log_softmax(bounded_logits(output[: self.n])), action)
 
     def best(self, output: Float[Array, " output"]) -> Int[Array, ""]:
         return jnp.argmax(output[: self.n])
@@ -167,7 +170,8 @@ class Bernoulli(AbstractPolicy):
     def act(self, output: Float[Array, " output"], *, key: Key[Array, ""]) -> Action:
         probability = jax.nn.sigmoid(output[0])
         chosen = self.best(output) if self.is_greedy else jax.random.bernoulli(key, probability).astype(int)
-        entropy = probability * jax.nn.softplus(-output[0]) + (1 - probability) * jax.nn.softplus(output[0])
+        of_one = weigh(probability, jax.nn.softplus(-output[0]))
+        entropy = of_one + weigh(1 - probability, jax.nn.softplus(output[0]))
         return Action(chosen, self.log_probability(output, chosen), entropy)
 
     def log_probability(self, output: Float[Array, " output"], action: Any) -> Float[Array, ""]:

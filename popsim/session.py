@@ -28,7 +28,8 @@ def join_trials(trials: Trial, *, carry: Sequence[str] = CARRIED, cut_gradient: 
     - `trials`: the trials in their order, stacked.
     - `carry`: what continues from one trial to the next: "hidden", the hidden state of the network, and
         "environment", the state of the environment, by its `resume`. The rest starts anew, such as a body.
-    - `cut_gradient`: whether the gradient ends where a trial begins; else it flows through the session.
+    - `cut_gradient`: whether derivatives end where a trial begins; else they flow through the session. The
+        credit of a policy gradient is cut by `cut_credit` of its terms.
     """
     check_trials("trials", trials)
     if trials.session is not None:

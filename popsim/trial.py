@@ -154,7 +154,7 @@ class SessionTrials(eqx.Module):
 
     - `trials`: the trials, stacked; without inputs and targets, which are those of the session.
     - `carry`: what continues from one trial to the next: some of "environment" and "hidden".
-    - `cut_gradient`: whether the gradient ends where a trial begins.
+    - `cut_gradient`: whether derivatives end where a trial begins.
     """
 
     trials: "Trial"

@@ -26,7 +26,9 @@ class Session(AbstractTask):
 
     A trial of this task is a whole session: the trials are drawn ahead, and joined on one axis of time. So
     nothing in a trial depends on what the network did in an earlier one; what does is an environment, whose
-    state continues. The loss is the mean of that of the trials. A body starts anew in each trial.
+    state continues. The loss is the mean of that of the trials. In a policy gradient what a later trial pays
+    is credited to earlier choices, unless nothing is carried, or its terms have `cut_credit`. A body starts
+    anew in each trial.
 
     States have the axes (session, time of all trials, ...); `popsim.session.split_time` divides their time
     into trials; `axis=2` is time where members come first. Conditions have the axes (session, trial).
@@ -38,7 +40,8 @@ class Session(AbstractTask):
     - `task`: the task of each trial. For blocks of several tasks, see `in_blocks`.
     - `n_trials`: the number of trials in a session.
     - `carry`: what continues from one trial to the next, some of "hidden" and "environment".
-    - `cut_gradient`: whether the gradient ends where a trial begins; else it flows through the session.
+    - `cut_gradient`: whether derivatives end where a trial begins; else they flow through the session. It
+        does not cut the credit of a policy gradient.
     - `n_validation`: the number of sessions that validate, which are drawn as in training.
     """
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from popsim._checks import kind_of
+from popsim._logarithms import bounded_logits
 from popsim.interaction import active_steps
 from popsim.loss import AbstractLossTerm
 from popsim.losses.profiles import AbstractTimeProfile, InWindow, step_weights, with_time_axis
@@ -121,12 +122,14 @@ class CrossEntropy(AbstractOutputTerm):
     y is the output of the network (logits), y* the values of the `OutputTarget` and c its counts. With one
     output (a binary choice), p = 1 / (1 + exp(-y)) and H = -y* log p - (1 - y*) log(1 - p); with several,
     p = softmax(y) and H = -Σ_i y*_i log p_i. The loss is zero if no time step counts. At chance it is log 2,
-    or the log of the number of outputs.
+    or the log of the number of outputs. An output of minus infinity forbids its choice: H is 1e30 where this
+    is the right one.
     """
 
     name: str = eqx.field(static=True, default="cross entropy", kw_only=True)
 
     def cost(self, output, target):
+        output = bounded_logits(output)
         if output.shape[-1] == 1:
             return (jax.nn.softplus(output) - target.values * output)[:, 0]
         return -jnp.sum(target.values * jax.nn.log_softmax(output), axis=-1)

@@ -1,6 +1,7 @@
 """Losses on the activity of units, against recorded rates or spike counts."""
 
 import abc
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -80,9 +81,9 @@ class AbstractRateTerm(AbstractLossTerm):
 
     @abc.abstractmethod
     def cost(
-        self, rates: Float[Array, "time units"], recorded: Float[Array, "time units"], dt: float
+        self, activity: Float[Array, "time units"], recorded: Float[Array, "time units"], dt: float
     ) -> Float[Array, "time units"]:
-        """Return x, given the rates of the units, what was recorded, and the time step in seconds."""
+        """Return x, given the activity of the units, what was recorded, and the time step in seconds."""
 
     def check_recording(self, name: str, recorded: RecordedActivity) -> None:
         """Raise `ValueError` for recordings that the term is not meant for. By default all are accepted.
@@ -96,9 +97,9 @@ class AbstractRateTerm(AbstractLossTerm):
 
     def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         recorded = self._recorded(trial)
-        rates = self._rates(states, model, recorded)
+        activity = self._activity(states, model, recorded)
         weights, total = self._weights(trial, recorded, active_steps(states))
-        return jnp.sum(weights * self.cost(rates, recorded.values, trial.timeline.dt)) / total
+        return self._sum_of_costs(activity, recorded.values, weights, trial.timeline.dt) / total
 
     def step_cost(
         self, state: Any, trial_at_step: TrialAtStep, model: AbstractModel
@@ -107,11 +108,22 @@ class AbstractRateTerm(AbstractLossTerm):
             return None  # an environment may end the trial at any step, on which Σ c depends
         trial, step = trial_at_step.trial, trial_at_step.step
         recorded = self._recorded(trial)
-        rates = self._rates(with_time_axis(state), model, recorded)
+        activity = self._activity(with_time_axis(state), model, recorded)
         weights, total = self._weights(trial, recorded, None)
-        return (
-            jnp.sum(weights[step] * self.cost(rates, recorded.values[step][None], trial.timeline.dt)) / total
-        )
+        of_step = recorded.values[step][None], weights[step][None]
+        return self._sum_of_costs(activity, *of_step, trial.timeline.dt) / total
+
+    def _sum_of_costs(
+        self,
+        activity: Float[Array, "time units"],
+        recorded: Float[Array, "time units"],
+        weights: Float[Array, "time units"],
+        dt: float,
+    ) -> Float[Array, ""]:
+        if self.rate_fn is not None:
+            # The rate of what does not count may overflow, and infinity times zero is NaN.
+            activity = jnp.where(weights == 0, 0.0, activity)
+        return jnp.sum(weights * self.cost(activity, recorded, dt))
 
     def _recorded(self, trial: Trial) -> RecordedActivity:
         if self.rates not in trial.recordings:
@@ -124,7 +136,7 @@ class AbstractRateTerm(AbstractLossTerm):
         known = jnp.where(recorded.counts > 0, recorded.values, 0.0)
         return RecordedActivity(known, recorded.counts)
 
-    def _rates(
+    def _activity(
         self, states: Any, model: AbstractModel, recorded: RecordedActivity
     ) -> Float[Array, "time units"]:
         def at_step(hidden: PyTree[Array]) -> Float[Array, " unit"]:
@@ -142,6 +154,10 @@ class AbstractRateTerm(AbstractLossTerm):
                 f"`unit_weights` of {self.name!r} must be one for each of {n_recorded} units, "
                 f"got shape {self.unit_weights.shape}."
             )
+        return activity
+
+    def rates_of(self, activity: Float[Array, "time units"]) -> Float[Array, "time units"]:
+        """Return the rates of units from their activity, by `rate_fn`."""
         rates = activity if self.rate_fn is None else self.rate_fn(activity)
         if jnp.shape(rates) != activity.shape:
             raise ValueError(
@@ -185,8 +201,8 @@ class RateError(AbstractRateTerm):
 
     name: str = eqx.field(static=True, default="rate error", kw_only=True)
 
-    def cost(self, rates, recorded, dt):
-        return (rates - recorded) ** 2
+    def cost(self, activity, recorded, dt):
+        return (self.rates_of(activity) - recorded) ** 2
 
 
 class SpikeCountLikelihood(AbstractRateTerm):
@@ -196,7 +212,7 @@ class SpikeCountLikelihood(AbstractRateTerm):
     up to log k! PyTorch's `PoissonNLLLoss(log_input=False)` (compared with `scipy.stats.poisson`). k are the
     recorded spike counts, whole numbers, and c their weights; λ = dt (max(r, 0) + baseline) is the expected
     number of spikes in a time step, for r, the activity of the units or what `rate_fn` makes of it, in
-    spikes/s.
+    spikes/s. With `rate_fn=jnp.exp` the rate may overflow where λ does not.
 
     **Arguments:**
 
@@ -221,6 +237,18 @@ class SpikeCountLikelihood(AbstractRateTerm):
                 f"got {short_repr(wrong[0])}."
             )
 
-    def cost(self, rates, recorded, dt):
+    def cost(self, activity, recorded, dt):
+        if self.rate_fn not in (jnp.exp, jax.lax.exp):
+            return self._cost(self.rates_of(activity), recorded, dt)
+        # The rate overflows at activities at which λ does not. The baseline is lost in rounding there.
+        is_large = activity > math.log(float(jnp.finfo(activity.dtype).max)) - 1
+        log_expected = jnp.where(is_large, activity, 0.0) + math.log(dt)
+        if_large = jnp.exp(log_expected) - recorded * log_expected + gammaln(recorded + 1.0)
+        rates = self.rates_of(jnp.where(is_large, 0.0, activity))
+        return jnp.where(is_large, if_large, self._cost(rates, recorded, dt))
+
+    def _cost(
+        self, rates: Float[Array, "time units"], recorded: Float[Array, "time units"], dt: float
+    ) -> Float[Array, "time units"]:
         expected = dt * (jax.nn.relu(rates) + self.baseline)
         return expected - recorded * jnp.log(expected) + gammaln(recorded + 1.0)

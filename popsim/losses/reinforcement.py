@@ -1,5 +1,6 @@
 """Losses on actions and rewards: reinforcement learning by policy gradients."""
 
+import abc
 from typing import Any
 
 import equinox as eqx
@@ -8,14 +9,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from popsim._argument_shapes import check_fields
-from popsim._checks import as_float_array, check_fraction, is_traced, kind_of
+from popsim._checks import as_float_array, check_fraction, check_instance, is_traced, kind_of
+from popsim._logarithms import weigh
 from popsim.environment import Discrete
 from popsim.interaction import Interaction
 from popsim.loss import AbstractLossTerm
 from popsim.losses.output import counts_of_choices, counts_of_steps, output_target
 from popsim.model import AbstractModel
 from popsim.policies import AbstractPolicy
-from popsim.trial import Trial
+from popsim.trial import Trial, n_trials
 
 __all__ = ["ChoiceLikelihood", "Entropy", "PolicyGradient", "ValueRegression", "returns"]
 
@@ -65,16 +67,65 @@ def _values(interaction: Interaction) -> Float[Array, " time"] | None:
     return None if interaction.value is None else jnp.where(interaction.active, interaction.value, 0.0)
 
 
+def _values_in_session(interaction: Interaction, discount: Float[Array, ""]) -> Float[Array, " time"] | None:
+    """Return the estimates of the critic, those after the end of a trial from the beginning of the next.
+
+    Where a trial has ended and k time steps pass until the next begins, V is γ^k times that of its first
+    step: no loss counts these steps, so that the critic does not learn what it says there.
+    """
+    if interaction.value is None:
+        return None
+
+    def backward(later, at_step):
+        is_active, value = at_step
+        value = jnp.where(is_active, value, discount * later)
+        return value, value
+
+    at_steps = (interaction.active, interaction.value)
+    _, values = jax.lax.scan(backward, jnp.zeros_like(interaction.value[0]), at_steps, reverse=True)
+    return values
+
+
 class AbstractReturnTerm(AbstractLossTerm):
-    """Base class of terms that depend on the λ-return, with its discount γ and its trace λ."""
+    """Base class of terms that depend on the λ-return, with its discount γ and its trace λ.
+
+    In a session that carries hidden state or environment, returns run through its trials, unless
+    `cut_credit`: what a later trial pays is credited to the actions of this one. It is discounted at each
+    time step between them, those after the end of a trial included. The value is still that of each trial.
+    """
 
     discount: Float[Array, ""] = eqx.field(converter=as_float_array, default=0.95, kw_only=True)
     gae_lambda: Float[Array, ""] = eqx.field(converter=as_float_array, default=1.0, kw_only=True)
+    cut_credit: bool = eqx.field(static=True, default=False, kw_only=True)
 
     def __check_init__(self):
         check_fields(self)
         check_fraction("discount", self.discount)
         check_fraction("gae_lambda", self.gae_lambda)
+        check_instance("cut_credit", self.cut_credit, bool, "True or False")
+
+    @abc.abstractmethod
+    def cost(self, interaction: Interaction, values: Float[Array, " time"] | None) -> Float[Array, ""]:
+        """Return the sum over time steps.
+
+        **Arguments:**
+
+        - `interaction`: of a trial, or of all trials of a session.
+        - `values`: V, the estimates of the critic; None without one.
+        """
+
+    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+        interaction = _interaction(self.name, states)
+        return self.cost(interaction, _values(interaction))
+
+    def over_session(self, states: Any, session: Trial, model: AbstractModel) -> Float[Array, "*trials"]:
+        joined = session.session
+        assert joined is not None
+        if self.cut_credit or not joined.carry:
+            return super().over_session(states, session, model)
+        interaction = _interaction(self.name, states)
+        values = _values_in_session(interaction, self.discount)
+        return self.cost(interaction, values) / n_trials(joined.trials)
 
 
 class PolicyGradient(AbstractReturnTerm):
@@ -94,13 +145,15 @@ class PolicyGradient(AbstractReturnTerm):
 
     - `discount`: γ, from 0 to 1: how much a reward counts one step earlier.
     - `gae_lambda`: λ, from 0 (least variance, biased by the critic) to 1 (unbiased).
+    - `cut_credit`: whether a reward counts only for actions of its own trial. By default it counts for those
+        of earlier trials, too, in a session through which the hidden state or the environment continues;
+        `cut_gradient` of the session cuts derivatives, not this.
     """
 
     name: str = eqx.field(static=True, default="minus reward", kw_only=True)
 
-    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        interaction = _interaction(self.name, states)
-        rewards, values = jax.lax.stop_gradient((interaction.reward, _values(interaction)))
+    def cost(self, interaction: Interaction, values: Float[Array, " time"] | None) -> Float[Array, ""]:
+        rewards, values = jax.lax.stop_gradient((interaction.reward, values))
         if values is None and not is_traced(self.gae_lambda) and float(self.gae_lambda) != 1:
             raise ValueError(
                 "`gae_lambda` must be 1 for a policy without a critic, as with critic=False, got "
@@ -122,14 +175,12 @@ class ValueRegression(AbstractReturnTerm):
 
     **Arguments:**
 
-    - `discount`, `gae_lambda`: as for `PolicyGradient`; use the same.
+    - `discount`, `gae_lambda`, `cut_credit`: as for `PolicyGradient`; use the same.
     """
 
     name: str = eqx.field(static=True, default="value regression", kw_only=True)
 
-    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        interaction = _interaction(self.name, states)
-        values = _values(interaction)
+    def cost(self, interaction: Interaction, values: Float[Array, " time"] | None) -> Float[Array, ""]:
         if values is None:
             raise ValueError(
                 f"`policy` of the model must have a critic for the term {self.name!r}, as with critic=True."
@@ -176,4 +227,4 @@ class ChoiceLikelihood(AbstractLossTerm):
         counts = counts_of_choices(targets) if is_choice else counts_of_steps(targets)
         counts = jnp.where(interaction.active, counts, 0.0)
         total = jnp.sum(counts)
-        return -jnp.sum(counts * log_probability) / jnp.where(total == 0, 1.0, total)
+        return -jnp.sum(weigh(counts, log_probability)) / jnp.where(total == 0, 1.0, total)

@@ -298,10 +298,11 @@ def belief_after(
     """
     evidence = jnp.log(reward_probability) - jnp.log1p(-reward_probability)
     after = log_odds + sign * jnp.where(reward > 0, evidence, -evidence)
-    good = jax.nn.sigmoid(after)
-    good = (1 - hazard_rate) * good + hazard_rate * (1 - good)
-    reversed_odds = jnp.log(good) - jnp.log1p(-good)
-    return jnp.where(sign == 0, log_odds, reversed_odds)
+    # log(((1 - h) e^L + h) / (h e^L + 1 - h)), whose size that of L gives: of a probability near one too
+    # little is left in single precision.
+    size, stays, changes = jnp.abs(after), jnp.log1p(-hazard_rate), jnp.log(hazard_rate)
+    moved = jnp.logaddexp(stays, changes - size) - jnp.logaddexp(changes, stays - size)
+    return jnp.where(sign == 0, log_odds, jnp.sign(after) * moved)
 
 
 def choice_of(log_odds: Float[Array, ""], *, key: Key[Array, ""]) -> Int[Array, ""]:

@@ -43,6 +43,29 @@ def test_choices_are_drawn_with_their_probability(policy, probabilities):
     assert int(best.value) == int(jnp.argmax(probabilities)) == int(policy.best(output))
 
 
+@pytest.mark.parametrize(
+    "policy, output, entropy",
+    [
+        (Categorical(3), [1.0, -jnp.inf, 1.0], np.log(2)),
+        (Categorical(2, critic=True), [-jnp.inf, 0.0, 2.0], 0.0),
+        (Bernoulli(), [jnp.inf], 0.0),
+        (Bernoulli(), [-jnp.inf], 0.0),
+    ],
+)
+def test_a_forbidden_action_is_never_taken_and_leaves_entropy_and_derivatives_finite(policy, output, entropy):
+    output = jnp.array(output)
+
+    def drawn(output, key):
+        action = policy.act(output, key=key)
+        return action.log_probability + action.entropy, action
+
+    (_, actions), slopes = jax.vmap(jax.value_and_grad(drawn, has_aux=True), in_axes=(None, 0))(
+        output, jax.random.split(KEY, 50)
+    )
+    np.testing.assert_allclose(actions.entropy, entropy, atol=1e-6)
+    assert np.all(np.isfinite(actions.log_probability)) and np.all(np.isfinite(slopes))
+
+
 @pytest.mark.parametrize("std", [0.5, [0.5, 2.0]])
 def test_vectors_are_normal_and_have_no_gradient_but_that_of_their_probability(std):
     policy = Gaussian(2, std=std, mean_fn=jnp.tanh, critic=True)

@@ -98,6 +98,36 @@ def test_the_likelihood_of_spike_counts_is_that_of_poisson(run, getkey):
     assert_gradients_agree(value, states.network.hidden, getkey())
 
 
+def test_exponential_rates_overflow_no_sooner_than_expected_counts(getkey):
+    """In single precision an exponential overflows from 89 on; some units that do not count are at 1000."""
+    network = popsim.networks.LeakyRNN(1, 3, 1, tau=0.05, dt=DT, key=getkey())
+    model, counts = popsim.NetworkModel(network, dt=DT), jnp.ones((N_STEPS, 3)).at[:, 2].set(0.0)
+    activity = jnp.linspace(80.0, 90.0, 3 * N_STEPS).reshape(N_STEPS, 3).at[0, 0].set(-200.0)
+    spikes = jnp.zeros((N_STEPS, 3)).at[1].set(3.0)
+    recordings = {"spikes": RecordedActivity(spikes, counts)}
+    trial = popsim.Trial((), jnp.zeros((N_STEPS, 1)), (), popsim.Timeline(DT, N_STEPS), recordings=recordings)
+    states = popsim.simulate(model, trial, key=getkey())
+    activity = activity.at[:, 2].set(1e3)
+    exponential, doubled = (SpikeCountLikelihood(rate_fn=f) for f in (jnp.exp, lambda a: 2 * jnp.exp(a)))
+
+    def value(activity, term):
+        return term(with_activity(states, activity), trial, model)
+
+    found, slope = jax.value_and_grad(value)(activity, exponential)
+    expected = DT * (np.exp(np.asarray(activity[:, :2], np.float64)) + 0.1)
+    cost = -poisson.logpmf(np.asarray(spikes[:, :2]), expected)
+    np.testing.assert_allclose(found, np.mean(np.where(np.isfinite(cost), cost, expected)), rtol=1e-4)
+    np.testing.assert_allclose(
+        slope[:, :2],
+        (1 - spikes[:, :2] / expected) * (expected - 0.1 * DT) / cost.size,
+        rtol=1e-4,
+        atol=1e-30,
+    )
+    assert not np.any(slope[:, 2])
+    below = jax.value_and_grad(value)(jnp.minimum(activity, 50.0).at[:, 2].set(1e3), doubled)
+    assert all(np.all(np.isfinite(numbers)) for numbers in below)
+
+
 def test_where_nothing_counts_the_error_is_zero_with_zero_gradient(run):
     states, trial, model = run
     nothing = RecordedActivity(jnp.full((N_STEPS, 3), jnp.nan), jnp.zeros((N_STEPS, 1)))

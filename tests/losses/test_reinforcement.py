@@ -1,6 +1,7 @@
 """Policy gradients against sums written out, and against the exact gradient of an expected reward."""
 
 import dataclasses
+import itertools
 
 import equinox as eqx
 import jax
@@ -11,6 +12,8 @@ from small_environments import N_STEPS, Counter, build, trial_with
 
 import popsim
 from popsim import losses
+from popsim.interaction import Interaction
+from popsim.session import join_trials
 
 KEY = jax.random.key(0)
 REWARDS = jnp.array([1.0, 0.0, 2.0, -1.0])
@@ -52,6 +55,19 @@ def test_values_are_those_of_the_formulas(counted):
     np.testing.assert_allclose(losses.ChoiceLikelihood()(states, asked, model), expected, rtol=1e-6)
 
 
+def test_given_choices_that_do_not_count_may_be_forbidden(counted):
+    states, trial, model = counted
+    choices, counts = jax.nn.one_hot(jnp.array([0] + [1] * (N_STEPS - 1)), 2), jnp.ones(N_STEPS).at[0].set(0)
+    asked = dataclasses.replace(trial, targets=popsim.OutputTarget(choices, counts))
+
+    def of(output):
+        changed = eqx.tree_at(lambda s: s.network.output, states, output)
+        return losses.ChoiceLikelihood()(changed, asked, model)
+
+    value, slope = jax.value_and_grad(of)(states.network.output.at[:, 0].set(-jnp.inf))
+    assert value == 0 and np.all(np.isfinite(slope))
+
+
 @pytest.mark.parametrize("gae_lambda, discount", [(1.0, 1.0), (0.9, 0.8)])
 def test_the_gradient_is_that_of_the_surrogate(counted, gae_lambda, discount):
     states, trial, model = counted
@@ -91,6 +107,129 @@ def test_its_mean_is_the_gradient_of_the_expected_reward():
     assert np.all(np.abs(estimates.mean(0) - exact) < 4 * error) and np.all(np.abs(exact) > 8 * error)
 
 
+N_TRIALS, MODEL = 3, build(KEY)
+
+
+class Recorded(eqx.Module):
+    """States that hold an interaction only."""
+
+    interaction: Interaction
+
+
+def joined(**options):
+    """A session of trials of two time steps."""
+    trials = jax.vmap(lambda last: trial_with(Counter(last), n_steps=2))(jnp.full(N_TRIALS, 9.0))
+    return join_trials(trials, **options)
+
+
+def recorded(actions, log_probability, value):
+    """What is recorded where 1 at the first step ends the trial, and pays 10 in the next one."""
+    first, second = actions[::2], actions[1::2]
+    before = jnp.append(0, first[:-1])
+    paid = jnp.stack([1 - first + 10 * before, jnp.where(first == 0, 2 * second, 0)], axis=1)
+    active = jnp.stack([first >= 0, first == 0], axis=1)
+    zeros = jnp.zeros(2 * N_TRIALS)
+    return Interaction(
+        received={},
+        action=actions,
+        log_probability=log_probability,
+        entropy=zeros,
+        value=value,
+        reward=paid.ravel().astype(float),
+        active=active.ravel(),
+        record=None,
+        upcoming=None,
+    )
+
+
+def at_steps(table, actions):
+    """What a table of (trial, step, last first action) has at the steps of a session."""
+    before = jnp.append(0, actions[::2][:-1])
+    return table[np.repeat(np.arange(N_TRIALS), 2), np.tile([0, 1], N_TRIALS), jnp.repeat(before, 2)]
+
+
+@pytest.mark.parametrize("critic", [False, True])
+def test_over_a_session_its_mean_is_the_gradient_of_all_rewards(float64, critic):
+    """All sequences of actions, of a policy that knows the place in the session and its last first action."""
+    logits, baseline = jax.random.normal(KEY, (2, N_TRIALS, 2, 2))
+    session, loss = joined(), 1.0 * losses.PolicyGradient(discount=1.0)
+    sequences = np.array(list(itertools.product((0, 1), repeat=2 * N_TRIALS)))
+    sequences = sequences[~np.any(sequences[:, ::2] & sequences[:, 1::2], axis=1)]  # no action after the end
+
+    def seen(logits, actions):
+        log_probability = -jax.nn.softplus(at_steps(logits, actions) * jnp.where(actions == 1, -1.0, 1.0))
+        return recorded(actions, log_probability, at_steps(baseline, actions) if critic else None)
+
+    def term(logits, actions):
+        return loss(Recorded(seen(logits, actions)), session, MODEL).total
+
+    def mean_reward(logits, actions):
+        in_session = seen(logits, actions)
+        probability = jnp.exp(jnp.sum(jnp.where(in_session.active, in_session.log_probability, 0.0)))
+        return probability * in_session.reward.sum() / N_TRIALS, probability
+
+    @jax.jit
+    @jax.vmap
+    def of_sequence(actions):
+        exact, probability = jax.grad(mean_reward, has_aux=True)(logits, actions)
+        value, estimate = jax.value_and_grad(term)(logits, actions)
+        return probability, exact, probability * estimate, value, seen(logits, actions).reward
+
+    probability, exact, estimate, value, reward = of_sequence(sequences)
+    np.testing.assert_allclose(probability.sum(), 1.0)
+    np.testing.assert_allclose(value, -reward.sum(1) / N_TRIALS)
+    np.testing.assert_allclose(estimate.sum(0), -exact.sum(0), rtol=1e-10, atol=1e-12)
+    assert np.abs(exact.sum(0)).max() > 0.1
+
+
+def test_over_a_session_advantages_and_critics_run_on_and_are_cut_if_asked(float64):
+    discount, trace = 0.9, 0.7
+    actions = jnp.array([1, 0, 0, 1, 1, 0])  # the first and the last trial end early
+    keys = jax.random.split(KEY)
+    seen = recorded(actions, *(jax.random.normal(key, (6,)) for key in keys))
+    options = {"discount": discount, "gae_lambda": trace}
+    policy, critic = losses.PolicyGradient(**options), losses.ValueRegression(**options)
+
+    def slopes(term, session):
+        @jax.jit
+        @jax.grad
+        def of(log_probability):
+            changed = dataclasses.replace(seen, log_probability=log_probability)
+            return (1.0 * term)(Recorded(changed), session, MODEL).total
+
+        return N_TRIALS * of(seen.log_probability)
+
+    def regression(term, session):
+        return N_TRIALS * (1.0 * term)(Recorded(seen), session, MODEL).total
+
+    def advantages(values, rewards):
+        errors = rewards + discount * np.append(values[1:], 0.0) - values
+        return np.array(
+            [
+                sum((discount * trace) ** (s - t) * errors[s] for s in range(t, len(errors)))
+                for t in range(len(errors))
+            ]
+        )
+
+    active, rewards = np.asarray(seen.active), np.asarray(seen.reward)
+    # After the end, V is what the next trial begins with, a step later; after the last trial it is zero.
+    values = np.where(active, seen.value, np.append(discount * seen.value[1:], 0.0))
+    values[5] = 0.0
+    through = np.where(active, advantages(values, rewards), 0.0)
+    alone = np.where(active, seen.value, 0.0).reshape(N_TRIALS, 2), rewards.reshape(N_TRIALS, 2)
+    apart = np.where(active, np.ravel([advantages(*of_trial) for of_trial in zip(*alone, strict=True)]), 0.0)
+    assert not np.allclose(through, apart)
+    cut = [dataclasses.replace(term, cut_credit=True) for term in (policy, critic)]
+    for terms, session, expected in (
+        ((policy, critic), joined(carry="hidden"), through),
+        ((policy, critic), joined(carry="environment", cut_gradient=True), through),
+        ((policy, critic), joined(carry=()), apart),
+        (cut, joined(), apart),
+    ):
+        np.testing.assert_allclose(slopes(terms[0], session), -expected, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(regression(terms[1], session), 0.5 * np.sum(expected**2), rtol=1e-12)
+
+
 def test_what_a_term_lacks_is_named(as_users_run):
     without_critic, trial = build(KEY, critic=False), trial_with(Counter(jnp.asarray(9.0)))
     states = popsim.simulate(without_critic, trial, key=KEY)
@@ -104,3 +243,5 @@ def test_what_a_term_lacks_is_named(as_users_run):
             term(dataclasses.replace(states, interaction=None), trial, without_critic)
     with pytest.raises(ValueError, match="`discount` must be"):
         losses.PolicyGradient(discount=1.5)
+    with pytest.raises(ValueError, match="`cut_credit` must be True or False"):
+        losses.ValueRegression(cut_credit=1)

@@ -1,5 +1,7 @@
 """Bandits and reversals against their definitions, and their players against independent computations."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,7 @@ from small_environments import build
 import popsim
 from popsim import tasks
 from popsim.tasks.rewards.bandits import BanditEnvironment, DriftingEnvironment, ReversalEnvironment
+from popsim.tasks.rewards.players import belief_after
 
 KEY = jax.random.key(0)
 
@@ -122,6 +125,19 @@ def test_the_observer_of_reversals_reaches_the_bound():
     assert abs(reward.mean() - np.sum(expected) / n) < 4 * error
     worse = tasks.ReversalObserver(reward_probability=p, hazard_rate=0.001)
     assert np.asarray(tasks.play(worse, trials, key=KEY).reward).sum(1).mean() < reward.mean() - 2 * error
+
+
+@pytest.mark.parametrize("hazard", [0.0, 0.05, 1.0])
+def test_a_belief_that_is_nearly_sure_stays_finite_and_can_change(hazard):
+    """The odds in extended precision, at log odds whose probability is one in single precision."""
+    log_odds, p = np.array([-40.0, -17.0, -1.0, 0.0, 1.0, 17.0, 40.0]), 0.8
+    for sign, reward in itertools.product((-1.0, 1.0), (0.0, 1.0)):
+        found = jax.vmap(belief_after, in_axes=(0, None, None, None, None))(
+            *map(jnp.asarray, (log_odds, sign, reward, p, hazard))
+        )
+        odds = np.exp(log_odds.astype(np.longdouble)) * (p / (1 - p)) ** (sign * (2 * reward - 1))
+        expected = np.log((1 - hazard) * odds + hazard) - np.log(hazard * odds + (1 - hazard))
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_trials_say_what_was_drawn():
