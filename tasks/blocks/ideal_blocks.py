@@ -1,9 +1,8 @@
 """The best observer of decisions in blocks: what it knows of the block, and how often it is right."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
 from popsim._checks import check_fraction, check_positive, kind_of
 from popsim.distributions import TruncatedExponential, Uniform
@@ -11,13 +10,14 @@ from popsim.session import separate_trials
 from popsim.tasks._known_tasks import check_known_task, values_of_choice
 from popsim.tasks.blocks._blocks import AbstractBlocks
 from popsim.tasks.blocks.block_priors import BlockDecisions
-from popsim.tasks.rewards.ideal_decisions import probability_of_right
 from popsim.trial import Trial, check_trials, n_trials
 
 __all__ = ["accuracy_with_prior", "block_choices", "block_prior"]
 
-N_GRID = 20_001
-"""The number of values of the accumulated evidence by which an accuracy is integrated."""
+NODES = np.linspace(-8.0, 8.0, 801)
+"""Of the trapezoid rule over normal noise, in standard deviations."""
+FARTHEST = 40.0
+"""Beyond which no noise comes, in standard deviations."""
 
 
 def block_prior(task: BlockDecisions, sides: Int[np.ndarray, "session trial"]) -> Float[np.ndarray, "..."]:
@@ -37,13 +37,22 @@ def block_prior(task: BlockDecisions, sides: Int[np.ndarray, "session trial"]) -
     """
     check_known_task(task, BlockDecisions)
     sides = np.asarray(sides)
+    return _prior_after(task, np.where(sides < 0, 0.5, sides == 1))
+
+
+def _prior_after(
+    task: BlockDecisions, right: Float[np.ndarray, "session trial"]
+) -> Float[np.ndarray, "session trial"]:
+    """Return the prior of each trial, given how probably each trial was one of the right side.
+
+    That is 0 or 1 where the side was shown, else the probability by the stimulus alone.
+    """
     probability = float(task.probability)
-    right = np.array([1 - probability, probability])  # of blocks with more left, more right
-    likelihoods = np.where(sides[..., None] == 1, right, 1 - right)
-    likelihoods = np.where(sides[..., None] < 0, 1.0, likelihoods)
+    of_kinds = np.array([1 - probability, probability])  # of blocks with more left, more right
+    likelihoods = right[..., None] * of_kinds + (1 - right[..., None]) * (1 - of_kinds)
     of_second = second_kind_before(task, likelihoods)
-    prior = right[1] * of_second + right[0] * (1 - of_second)
-    return np.where(np.arange(sides.shape[1]) < task.n_unbiased, 0.5, prior)
+    prior = of_kinds[1] * of_second + of_kinds[0] * (1 - of_second)
+    return np.where(np.arange(right.shape[1]) < task.n_unbiased, 0.5, prior)
 
 
 def second_kind_before(
@@ -100,44 +109,46 @@ def block_choices(
 ) -> tuple[Int[np.ndarray, "session trial"], Float[np.ndarray, "session trial"]]:
     """Return the choices of an ideal observer of `BlockDecisions`, and the probability that each is right.
 
-    It gets the inputs of a network. The odds of the right side are those before the trial times those of the
-    stimulus, which are a function of the difference of both sides summed over time.
+    It gets the inputs of a network. With x_L and x_R the sums of the two sides times dt, after s seconds of
+    the stimulus, and the mean over the contrasts c, the odds of the right side are
+
+        p / (1 - p) · mean exp((c x_R - c² s / 2) / σ²) / mean exp((c x_L - c² s / 2) / σ²),
+
+    where p is the probability before the trial. Both sums count: unless p is 1/2 their difference is not
+    enough. (Derived here, from normal sums of variance σ² s.)
 
     **Arguments:**
 
     - `task`: the task, whose contrast is a `Choice`.
     - `sessions`: stacked trials of it.
-    - `prior`: the probability of the right side before each trial; by default what `block_prior` infers from
-        the feedback.
+    - `prior`: the probability of the right side before each trial; by default what the trials before say of
+        the block: as `block_prior`, and the stimulus where there was no feedback.
     """
+    from scipy.special import expit, logit
+
     check_known_task(task, BlockDecisions, noise="noise")
     check_trials("sessions", sessions)
     trials, shape = separate_trials(sessions), (n_trials(sessions), task.n_trials)
+    totals = np.asarray(jnp.sum(trials.inputs["stimulus"], axis=1) * task.dt, float)
+    seconds = np.asarray(jnp.sum(trials.timeline.in_epoch("stimulus"), axis=1), float) * task.dt
+    left, right = np.moveaxis(_log_likelihood(task, totals, seconds[:, None]), -1, 0)
+    log_odds = (right - left).reshape(shape)
     if prior is None:
         feedback = np.asarray(jnp.sum(trials.inputs["feedback"], axis=1))
-        shown = np.where(feedback.any(axis=1), feedback[:, 1] > 0, -1).astype(int)
-        prior = block_prior(task, shown.reshape(shape))
-    left, right = jnp.moveaxis(trials.inputs["stimulus"], -1, 0)
-    evidence = jnp.sum(right - left, axis=1) * task.dt
-    seconds = jnp.sum(trials.timeline.in_epoch("stimulus"), axis=1).astype(float) * task.dt
-    likely = _right_by_stimulus(task, evidence, seconds).reshape(shape)
-    odds = likely / (1 - likely) * prior / (1 - prior)
-    confidence = odds / (1 + odds)
-    return (confidence > 0.5).astype(int), np.maximum(confidence, 1 - confidence)
+        shown = feedback.any(axis=1).reshape(shape)
+        prior = _prior_after(task, np.where(shown, feedback[:, 1].reshape(shape) > 0, expit(log_odds)))
+    log_odds = log_odds + logit(np.asarray(prior, float))
+    return (log_odds > 0).astype(int), expit(np.abs(log_odds))
 
 
-def _right_by_stimulus(
-    task: BlockDecisions, evidence: Float[Array, " trial"], seconds: Float[Array, " trial"]
-) -> Float[np.ndarray, " trial"]:
-    """Return the probability of the right side given the evidence, the difference of both sides."""
-    contrasts = values_of_choice(task, "contrast")
-    both_sides = jnp.concatenate([-contrasts, contrasts])
-    with jax.enable_x64(True):
-        known = (jnp.asarray(np.asarray(both_sides, float)), jnp.asarray(2**0.5 * float(task.noise)))
-        likely = probability_of_right(
-            jnp.asarray(np.asarray(evidence, float)), jnp.asarray(np.asarray(seconds, float)), *known
-        )
-        return np.clip(np.asarray(likely), 1e-12, 1 - 1e-12)
+def _log_likelihood(
+    task: BlockDecisions, total: Float[np.ndarray, "*axes"], seconds: float | Float[np.ndarray, "*#axes"]
+) -> Float[np.ndarray, "*axes"]:
+    """Return the log likelihood that a side has the stimulus, relative to noise alone, given its sum."""
+    contrasts = np.asarray(values_of_choice(task, "contrast"), float)
+    total, seconds = np.asarray(total)[..., None], np.asarray(seconds)[..., None]
+    exponents = (contrasts * total - contrasts**2 * seconds / 2) / float(task.noise) ** 2
+    return np.logaddexp.reduce(exponents, axis=-1) - np.log(contrasts.size)
 
 
 def accuracy_with_prior(
@@ -145,31 +156,37 @@ def accuracy_with_prior(
 ) -> float:
     """Return how often an ideal observer of `BlockDecisions` is right that knows the prior of the trial.
 
-    With the densities f_R and f_L of the evidence for either side, it is the integral of max(p f_R, (1 - p)
-    f_L), computed on a grid. The evidence has mean ±c s and variance 2 sigma² s for a contrast of c shown for
-    s seconds.
+    It chooses right where the odds of `block_choices` are above 1, for each x_L from some x_R on. That is
+    found by bisection, and the probability of a larger x_R is averaged over x_L.
 
     **Arguments:**
 
     - `task`: the task, whose contrast is a `Choice`.
     - `prior`: p, the probability of the right side.
-    - `seconds`: s.
+    - `seconds`: s, how long the stimulus is shown.
     - `contrast`: of the trials that are counted; by default all. The observer never knows it.
     """
+    from scipy.special import logit, ndtr
+
     check_known_task(task, BlockDecisions, noise="noise")
     check_fraction("prior", prior)
     check_positive("seconds", seconds)
     contrasts = np.asarray(values_of_choice(task, "contrast"), float)
-    std = float(task.noise) * (2 * seconds) ** 0.5
-    widest = contrasts.max() * seconds + 8 * std
-    evidence = np.linspace(-widest, widest, N_GRID)
-    likely = _right_by_stimulus(task, jnp.asarray(evidence), jnp.full(N_GRID, seconds))
-    chooses_right = prior * likely > (1 - prior) * (1 - likely)
+    std = float(task.noise) * seconds**0.5
+    weights = np.exp(-(NODES**2) / 2) / np.sum(np.exp(-(NODES**2) / 2))
+
+    def chooses_right(left: float, right: float) -> float:
+        """Return how often the right side is chosen, for a contrast on either side."""
+        least = _log_likelihood(task, left * seconds + std * NODES, seconds) - logit(prior)
+        low = np.full(NODES.shape, -FARTHEST * std)
+        high = np.full(NODES.shape, contrasts.max() * seconds + FARTHEST * std)
+        for _ in range(64):  # to the last bit
+            middle = (low + high) / 2
+            is_enough = _log_likelihood(task, middle, seconds) >= least
+            low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
+        return float(weights @ ndtr((right * seconds - high) / std))
+
     counted = contrasts if contrast is None else np.array([contrast])
-
-    def density(sign: int) -> Float[np.ndarray, " value"]:
-        deviation = (evidence - sign * counted[:, None] * seconds) / std
-        return np.mean(np.exp(-(deviation**2) / 2), axis=0) / (std * (2 * np.pi) ** 0.5)
-
-    correct = np.where(chooses_right, prior * density(1), (1 - prior) * density(-1))
-    return float(np.sum(correct) * (evidence[1] - evidence[0]))
+    return float(
+        np.mean([prior * chooses_right(0.0, c) + (1 - prior) * (1 - chooses_right(c, 0.0)) for c in counted])
+    )

@@ -144,7 +144,8 @@ class PerceptualDecision(AbstractGoTask):
     - Conditions: "coherence", "choice" (0 or 1), "catch".
 
     After a stimulus of s seconds the accuracy of an ideal observer is Phi(|coherence| (s / k)^0.5 / sigma),
-    with k = `n_streams`. There is one validation trial for each coherence.
+    with k = `n_streams`, if each coherence is as frequent in both directions. There is one validation trial
+    for each coherence.
 
     **Arguments:**
 
@@ -209,8 +210,8 @@ class ContextIntegration(AbstractTask):
         positive).
 
     After a stimulus of s seconds the accuracy of an ideal observer, who sums the relevant evidence, is
-    Phi(|coherence| n^0.5) with n = s / sigma². The validation trials are all combinations of context and
-    coherences.
+    Phi(|coherence| n^0.5) with n = s / sigma², if each coherence is as frequent with either sign. The
+    validation trials are all combinations of context and coherences.
 
     **Arguments:**
 

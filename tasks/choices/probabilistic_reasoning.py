@@ -116,8 +116,9 @@ def shape_log_odds(
 ) -> Float[Array, "*axes"]:
     """Return the sum of the weights of the shapes that were shown, the log odds of the second choice.
 
-    The shape at a place is the one with the most activity there, which noise hardly changes. It is what an
-    ideal observer of a `ProbabilisticReasoning` sums: it takes the second choice if the sum is positive.
+    The shape at a place is the one with the most activity there. While noise does not change which one that
+    is, it is what an ideal observer of a `ProbabilisticReasoning` sums: it takes the second choice if the sum
+    is positive.
 
     **Arguments:**
 
@@ -132,8 +133,9 @@ def shape_log_odds(
 def reasoning_accuracy(weights: Float[Array, " kind"], n_shapes: int) -> float:
     """Return how often an ideal observer of a `ProbabilisticReasoning` takes the rewarded choice.
 
-    With the sum W of the weights it is right with probability 1 / (1 + 10^-|W|) (Yang & Shadlen 2007, Nature
-    447:1075, as NeuroGym computes the probability of reward). This is the mean over all sequences of shapes.
+    It sees which shapes were shown. With the sum W of the weights it is right with probability
+    1 / (1 + 10^-|W|) (Yang & Shadlen 2007, Nature 447:1075, as NeuroGym computes the probability of reward).
+    This is the mean over all sequences of shapes.
 
     **Arguments:**
 

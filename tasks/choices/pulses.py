@@ -162,8 +162,9 @@ class PoissonClicks(AbstractPulses):
     - Conditions: "log ratio", "left pulses" and "right pulses" (their number), "choice" (0 left, 1 right),
         "catch".
 
-    Without noise an ideal observer counts, see `pulse_difference`, and `click_accuracy` is its accuracy.
-    There is one validation trial for each ratio.
+    Without noise an ideal observer counts, see `pulse_difference`, and `click_accuracy` is its accuracy, if
+    each ratio is as frequent to both sides or the side with more clicks is correct. There is one validation
+    trial for each ratio.
 
     **Arguments:**
 
@@ -244,8 +245,8 @@ def draw_clicks(
 def pulse_difference(inputs: Mapping[str, Array]) -> Float[Array, ""]:
     """Return how many more pulses there were on the right than on the left in one trial.
 
-    Pulses are the more probable on the side with the higher rate, so that an ideal observer reports the sign
-    of the difference whether the side with more pulses or that with the higher rate is correct.
+    An ideal observer reports its sign if the side with more pulses is correct. It does so, too, if the side
+    with the higher rate is, and either side has it equally often, by the same ratios.
 
     **Arguments:**
 

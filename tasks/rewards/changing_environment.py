@@ -27,8 +27,8 @@ __all__ = [
     "reward_in_changing_environment",
 ]
 
-N_BELIEFS = 201
-"""The number of probabilities of the context that the dynamic programme distinguishes."""
+N_BELIEFS, N_SURENESS = 1001, 100
+"""The numbers of probabilities of the context, and of the direction, in the dynamic programme."""
 
 
 class ChangingTargets(AbstractEnvironment):
@@ -167,6 +167,7 @@ class ChangingEnvironmentObserver(AbstractPlayer):
     """
 
     task: ChangingEnvironment
+    reads = ("evidence", "last action", "last reward")
 
     def __check_init__(self):
         check_known_task(self.task, ChangingEnvironment)
@@ -248,8 +249,13 @@ def _distribution_of_sureness(
 ) -> tuple[Float[np.ndarray, " sureness"], Float[np.ndarray, " sureness"]]:
     """Return probabilities of the more probable direction, and how frequent each is."""
     values, std = np.asarray(values_of_choice(task, "coherence"), float), float(task.noise_std)
-    widest = np.abs(values).max() + 6 * std
-    evidence = np.linspace(-widest, widest, 401)
+    noise = np.linspace(-6.0, 6.0, 2001)
+    evidence = (values[:, None] + std * noise).ravel()
     right = np.asarray(_right_of_evidence(jnp.asarray(evidence, float), task), float)
-    density = np.exp(-(((evidence[:, None] - values) / std) ** 2) / 2).mean(axis=1)
-    return np.maximum(right, 1 - right), density / density.sum()
+    sureness = np.clip(np.maximum(right, 1 - right), 0.5, 1.0)
+    density = np.tile(np.exp(-(noise**2) / 2), values.size)
+    # One number, their mean, stands for all that are almost equal.
+    place = (N_SURENESS * np.sqrt(2 * (1 - sureness))).astype(int)
+    shares = np.bincount(place, density)
+    means = np.bincount(place, density * sureness)[shares > 0] / shares[shares > 0]
+    return means, shares[shares > 0] / density.sum()

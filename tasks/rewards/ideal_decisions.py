@@ -29,8 +29,9 @@ __all__ = [
 PlayerType = TypeVar("PlayerType", bound=AbstractPlayer)
 
 WAIT, LEFT, SURE = 0, 1, 3
-N_GRID = 601
-"""The number of values of the accumulated evidence that the dynamic programme distinguishes."""
+FEWEST, MOST, PER_STD = 300, 100_000, 16
+"""The values of the accumulated evidence on either side of zero that the dynamic programme distinguishes: at
+least and at most, and within a standard deviation of the evidence of one time step."""
 
 
 def probability_of_right(
@@ -78,6 +79,7 @@ class DecisionBounds(AbstractPlayer):
 
     bounds: Float[Array, " step"] = eqx.field(converter=as_float_array)
     dt: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True)
+    reads = ("evidence",)
 
     def init(self) -> tuple[Float[Array, ""], Int[Array, ""]]:
         return jnp.zeros(()), jnp.array(0)
@@ -112,13 +114,13 @@ def optimal_decisions(task: ReactionTimeDecision) -> OptimalDecisions[DecisionBo
 
     From the last time step backward, the value of waiting is that of the next step, averaged over the
     evidence to come, minus the cost of time (Drugowitsch et al. 2012, J Neurosci 32:3612, in discrete time).
-    The accumulated evidence is on a grid of 601 values.
+    The accumulated evidence is on a grid that is at least 16 times finer than the noise of a time step.
 
     **Arguments:**
 
-    - `task`: with as many positive as negative coherences, each a `Choice` of the same sizes, noise, and the
-        same time before the stimulus in all trials. A response before the stimulus must not pay more than the
-        best player that waits for it.
+    - `task`: with as many positive as negative coherences, each a `Choice` of the same sizes, the same time
+        before the stimulus in all trials, and noise that is not too small for a grid. A response before the
+        stimulus must not pay more than the best player that waits for it.
     """
     check_known_task(task, ReactionTimeDecision, noise="noise")
     with jax.enable_x64(True):
@@ -131,14 +133,12 @@ def _bounds_and_reward(task: ReactionTimeDecision) -> tuple[Float[np.ndarray, " 
     values, n_steps = symmetric_values(task, "coherence"), n_steps_of_stimulus(task)
     noise, dt, error = float(task.noise), task.dt, float(task.error_payoff)
     cost = float(task.waiting_cost) * dt
-    widest = np.abs(values).max() * n_steps * dt + 4 * noise * (n_steps * dt) ** 0.5
-    grid = np.linspace(-widest, widest, N_GRID)
-    kernels = [_kernel(grid, value * dt, noise * dt**0.5) for value in values]
-    waiting, bounds = np.full(N_GRID, error - cost), []
-    value = np.zeros(N_GRID)
+    grid = _grid(values, n_steps * dt, noise, noise * dt**0.5)
+    kernels = [_kernel(grid[1] - grid[0], value * dt, noise * dt**0.5) for value in values]
+    waiting, bounds = np.full(grid.size, error - cost), []
     for n_seen in range(n_steps, 0, -1):
         known = (jnp.asarray(values), jnp.asarray(noise))
-        seconds = jnp.full(N_GRID, n_seen * dt)
+        seconds = jnp.full(grid.size, n_seen * dt)
         right = np.asarray(probability_of_right(jnp.asarray(grid), seconds, *known))
         responding = error + (1 - error) * np.maximum(right, 1 - right)
         responds = (responding >= waiting) & (grid >= 0)
@@ -146,9 +146,9 @@ def _bounds_and_reward(task: ReactionTimeDecision) -> tuple[Float[np.ndarray, " 
         value = np.maximum(responding, waiting)
         # Of the step before, from its evidence.
         weights = np.asarray(_weights(jnp.asarray(grid), seconds - dt, *known))
-        to_come = np.stack([kernel @ value for kernel in kernels], axis=-1)
+        to_come = np.stack([_mean_after(value, kernel) for kernel in kernels], axis=-1)
         waiting = np.sum(weights * to_come, axis=-1) - cost
-    at_start = float(waiting[N_GRID // 2]) + cost  # nothing is waited for before the first evidence
+    at_start = float(waiting[grid.size // 2]) + cost  # nothing is waited for before the first evidence
     return np.asarray(bounds[::-1]), at_start
 
 
@@ -181,10 +181,37 @@ def check_waiting_pays(task: AbstractReactionTimeDecision, mean_reward: float) -
         )
 
 
-def _kernel(grid: np.ndarray, mean: float, std: float) -> np.ndarray:
-    """Return the probability of moving from each value of the grid to each, by a normal increment."""
-    density = np.exp(-(((grid - grid[:, None] - mean) / std) ** 2) / 2)
-    return density / density.sum(axis=1, keepdims=True)
+def _grid(
+    values: Float[np.ndarray, " value"], seconds: float, noise: float, std: float
+) -> Float[np.ndarray, " evidence"]:
+    """Return values of the accumulated evidence, which are close beside the noise of a time step, `std`."""
+    largest = np.abs(values).max() * seconds
+    widest = largest + 4 * noise * seconds**0.5
+    n_each = max(FEWEST, int(np.ceil(PER_STD * widest / std)))
+    if n_each > MOST:
+        raise ValueError(
+            f"`noise` of `task` must be at least about {PER_STD * largest / MOST * noise / std:.2g}, got "
+            f"{noise:g}: the evidence is so clear that a grid which resolves the noise of a time step needs "
+            f"{2 * n_each + 1} values."
+        )
+    return np.linspace(-widest, widest, 2 * n_each + 1)
+
+
+def _kernel(spacing: float, mean: float, std: float) -> Float[np.ndarray, " move"]:
+    """Return the probability of each move on the grid, by a normal increment."""
+    farthest = int(np.ceil((abs(mean) + 8 * std) / spacing))
+    density = np.exp(-(((spacing * np.arange(-farthest, farthest + 1) - mean) / std) ** 2) / 2)
+    return density / density.sum()
+
+
+def _mean_after(
+    value: Float[np.ndarray, " evidence"], kernel: Float[np.ndarray, " move"]
+) -> Float[np.ndarray, " evidence"]:
+    """Return the mean value after a move from each value of the grid; beyond its ends it is that there."""
+    from scipy.signal import fftconvolve
+
+    beyond = np.pad(value, kernel.size // 2, mode="edge")
+    return fftconvolve(beyond, kernel[::-1], mode="valid")
 
 
 class WagerObserver(AbstractPlayer):
@@ -198,6 +225,7 @@ class WagerObserver(AbstractPlayer):
     """
 
     task: PostDecisionWager
+    reads = ("evidence", "fixation", "sure offer")
 
     def __check_init__(self):
         check_known_task(self.task, PostDecisionWager, noise="noise")

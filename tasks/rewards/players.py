@@ -2,14 +2,21 @@
 
 import abc
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from popsim._checks import as_float_array, check_fraction, check_positive_int, kind_of
+from popsim._checks import (
+    as_float_array,
+    check_fraction,
+    check_positive_int,
+    kind_of,
+    short_repr,
+    violates,
+)
 from popsim._compiled import jit
 from popsim._plain_values import plain_number
 from popsim.environment import Discrete
@@ -31,13 +38,16 @@ __all__ = [
 ]
 
 Received = dict[str, PyTree[Array]]
+BANDIT = ("last action", "last reward")
+"""What the bandits show."""
 
 
 class AbstractPlayer(eqx.Module):
     """Base class of players, which know the rules of a task and choose without learning them.
 
     A player sees what a network sees: the inputs of the trial and what its environment shows, by name.
-    Subclasses implement `init` and `choose`; `play` plays.
+    Subclasses implement `init` and `choose`; `play` plays. A subclass that sets `reads` to the names that it
+    needs plays no trials that show it others, of which it would know nothing, but for "fixation".
 
     !!! example
 
@@ -57,6 +67,8 @@ class AbstractPlayer(eqx.Module):
 
         ```
     """
+
+    reads: ClassVar[tuple[str, ...]] = ()
 
     @abc.abstractmethod
     def init(self) -> PyTree[Array]:
@@ -94,14 +106,14 @@ def play(player: AbstractPlayer, trials: Trial, *, key: Key[Array, ""]) -> Inter
     return _play(player, trials, as_key(key))
 
 
-def _last_choice(player: AbstractPlayer, received: Received) -> tuple[Array, Array]:
-    """Return the last action, one-hot, and the last reward, as the bandits of the library show them."""
-    if not {"last action", "last reward"} <= received.keys():
+def _check_read(player: AbstractPlayer, received: Received) -> None:
+    """Raise `ValueError` unless a player that says what it reads is shown that, and no more."""
+    shown = received.keys() - ({"fixation"} - {*player.reads})
+    if player.reads and shown != {*player.reads}:
         raise ValueError(
-            f"`trials` must show 'last action', one-hot, and 'last reward' to {type(player).__name__}, "
-            f"as the bandits of popsim.tasks do, got {sorted(received)}."
+            f"`trials` must show {', '.join(map(repr, player.reads))}, and nothing else, to "
+            f"{type(player).__name__}, which knows nothing of other tasks, got {sorted(received)}."
         )
-    return received["last action"], received["last reward"]
 
 
 @jit
@@ -120,6 +132,7 @@ def _play_trial(player: AbstractPlayer, trial: Trial, key: Key[Array, ""]) -> In
         inputs, index = at_step
         step_key = folded_key(key, index)
         received = inputs_by_name(inputs) | observation_to_come(interaction)
+        _check_read(player, received)
         action, state = player.choose(received, state, key=key_stream(step_key, "policy"))
         interaction = respond(environment, interaction, action, key=step_key)
         return (interaction, state), dataclasses.replace(interaction, upcoming=None)
@@ -152,6 +165,7 @@ class AbstractCountingPlayer(AbstractPlayer):
     """A player of a `BernoulliBandit` that counts the rewards, and the choices without one, of each arm."""
 
     n_arms: eqx.AbstractVar[int]
+    reads = BANDIT
 
     def __check_init__(self):
         check_positive_int("n_arms", self.n_arms)
@@ -168,7 +182,7 @@ class AbstractCountingPlayer(AbstractPlayer):
     def choose(
         self, received: Received, state: Counts, *, key: Key[Array, ""]
     ) -> tuple[Int[Array, ""], Counts]:
-        chosen, reward = _last_choice(self, received)
+        chosen, reward = (received[name] for name in self.reads)
         rewards, failures = state[0] + chosen * reward, state[1] + chosen * (1 - reward)
         return jnp.argmax(self.appeal(rewards, failures, key=key)), (rewards, failures)
 
@@ -216,6 +230,7 @@ class KalmanBandit(AbstractPlayer):
     - `explores`: whether it draws the means.
     """
 
+    reads = BANDIT
     task: DriftingBandit
     explores: bool = eqx.field(static=True, default=True, kw_only=True)
 
@@ -231,7 +246,7 @@ class KalmanBandit(AbstractPlayer):
         self, received: Received, state: Counts, *, key: Key[Array, ""]
     ) -> tuple[Int[Array, ""], Counts]:
         task, (means, variances) = self.task, state
-        chosen, reward = _last_choice(self, received)
+        chosen, reward = (received[name] for name in self.reads)
         total = variances + task.noise_std**2
         gain = chosen * jnp.where(total > 0, variances / jnp.where(total > 0, total, 1.0), 0.0)
         means = means + gain * (reward - means)
@@ -255,15 +270,17 @@ class ReversalObserver(AbstractPlayer):
 
     **Arguments:**
 
-    - `reward_probability`: p.
+    - `reward_probability`: p, at least 1/2: the good arm would be the worse one otherwise.
     - `hazard_rate`: h.
     """
 
     reward_probability: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True)
     hazard_rate: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True)
+    reads = BANDIT
 
     def __check_init__(self):
         check_fraction("reward_probability", self.reward_probability)
+        check_good_is_better("reward_probability", self.reward_probability)
         check_fraction("hazard_rate", self.hazard_rate)
 
     def init(self) -> Float[Array, ""]:
@@ -277,6 +294,15 @@ class ReversalObserver(AbstractPlayer):
             state, second - first, received["last reward"][0], self.reward_probability, self.hazard_rate
         )
         return choice_of(log_odds, key=key), log_odds
+
+
+def check_good_is_better(name: str, reward_probability: Array) -> None:
+    """Raise `ValueError` unless what is called good pays at least as often as the other."""
+    if violates(lambda probability: probability >= 0.5, *jax.tree.leaves(reward_probability)):
+        raise ValueError(
+            f"`{name}` must be at least 0.5, as the good one pays less often than the other otherwise, got "
+            f"{short_repr(reward_probability)}."
+        )
 
 
 def belief_after(

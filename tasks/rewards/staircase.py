@@ -147,6 +147,8 @@ class StaircaseDecision(AbstractChoices):
 class StaircaseObserver(AbstractPlayer):
     """Reports the sign of the evidence of a `StaircaseDecision`."""
 
+    reads = ("evidence", "last action", "last reward")
+
     def init(self) -> tuple[()]:
         return ()
 

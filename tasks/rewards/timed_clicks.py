@@ -95,6 +95,7 @@ class ClickBounds(AbstractPlayer):
     """
 
     bounds: Float[Array, "step clicks"] = eqx.field(converter=as_float_array)
+    reads = ("fixation", "stimulus")
 
     def init(self) -> tuple[Float[Array, "2"], Int[Array, ""]]:
         return jnp.zeros(2), jnp.array(0)

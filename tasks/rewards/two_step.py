@@ -15,12 +15,19 @@ from popsim.loss import Loss
 from popsim.randomness import key_stream
 from popsim.tasks._known_tasks import check_known_task
 from popsim.tasks.rewards.choice_parts import AbstractChoices, last_choice, reward_loss
-from popsim.tasks.rewards.players import AbstractPlayer, Received, belief_after, choice_of
+from popsim.tasks.rewards.players import (
+    AbstractPlayer,
+    Received,
+    belief_after,
+    check_good_is_better,
+    choice_of,
+)
 
 __all__ = ["ModelBasedAgent", "ModelFreeAgent", "TwoStepEnvironment", "TwoStepObserver", "TwoStepTask"]
 
 FIRST_STAGE, N_STAGES = 0, 3
 """The place of the first stage in the observation "stage", and the number of places."""
+SHOWN = ("stage", "last action", "last reward")
 
 
 class TwoStepEnvironment(AbstractEnvironment):
@@ -154,13 +161,15 @@ class TwoStepObserver(AbstractPlayer):
 
     **Arguments:**
 
-    - `task`: the `TwoStepTask`.
+    - `task`: the `TwoStepTask`, whose better stage pays with 1/2 or more.
     """
 
     task: TwoStepTask
+    reads = SHOWN
 
     def __check_init__(self):
         check_known_task(self.task, TwoStepTask)
+        check_good_is_better("task.reward_probability", self.task.reward_probability)
 
     def init(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
         return jnp.zeros(()), jnp.zeros(())
@@ -186,6 +195,7 @@ class AbstractValueAgent(AbstractPlayer):
 
     learning_rate: eqx.AbstractVar[Float[Array, ""]]
     inverse_temperature: eqx.AbstractVar[Float[Array, ""]]
+    reads = SHOWN
 
     def __check_init__(self):
         check_fraction("learning_rate", self.learning_rate)

@@ -1,4 +1,4 @@
-"""An observer that follows the rules of a `RingTask`, and the bound that noise sets to decisions."""
+"""An observer that follows the rules of a `RingTask`, and how well noise lets one decide."""
 
 import equinox as eqx
 import jax
@@ -21,13 +21,19 @@ MATCHING = jnp.pi / 18  # rad; half of the smallest difference of stimuli that d
 
 
 def decision_bound(task: RingTask, trials: Trial) -> Float[Array, " trial"]:
-    """Return the probability that the best observer finds the stronger stimulus; 1 for other rules.
+    """Return how probably a least-squares observer finds the stronger stimulus; 1 for other rules.
 
-    The observer knows both directions. The strengths that it estimates by least squares from white noise of
-    standard deviation s in a time step have the covariance s² G^-1, with G_ij = n_ij e_i·e_j, where e are the
-    codes of the directions and n_ij the number of time steps in which stimuli i and j are shown together.
-    With the difference d of strengths, summed over the k relevant rings, it is right with probability
-    Phi(d / (s (k v)^0.5)), v = (1, -1) G^-1 (1, -1).
+    The observer knows both directions, and nothing of the strengths. Those that it estimates by least squares
+    from white noise of standard deviation s in a time step have the covariance s² G^-1, with
+    G_ij = n_ij e_i·e_j, where e are the codes of the directions and n_ij the number of time steps in which
+    stimuli i and j are shown together. With the difference d of strengths, summed over the k relevant rings,
+    it is right with probability Phi(d / (s (k v)^0.5)), v = (1, -1) G^-1 (1, -1).
+
+    It is a bound for all observers if both stimuli are shown for the same time, are as strong in all relevant
+    rings, and either one is the stronger equally often: the sum of the estimates then says nothing of their
+    difference. Otherwise one who knows from which distributions the strengths are drawn can be right more
+    often: of two stimuli that are shown for 0.4 and 0.8 s one after the other, in .961 in place of .958 of
+    trials, if their mean strength varies by half a percent and their difference by 1 or 2 %.
 
     **Arguments:**
 

@@ -12,8 +12,9 @@ from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform
 
 __all__ = ["bayes_least_squares"]
 
-N_NODES = 64
-"""Of the Gauss-Legendre quadrature over a uniform prior."""
+N_NODES, FARTHEST = 64, 8.0
+"""Of the Gauss-Legendre quadrature over a uniform prior, as far as the measurement is likely, in standard
+deviations."""
 
 
 def bayes_least_squares(
@@ -33,18 +34,27 @@ def bayes_least_squares(
     - `weber_fraction`: w.
     """
     check_positive("weber_fraction", weber_fraction)
-    intervals, weights = _nodes(as_distribution(prior))
+    intervals, weights = _nodes(as_distribution(prior), measured[..., None], weber_fraction)
     std = weber_fraction * intervals
     log_likelihood = -jnp.log(std) - ((measured[..., None] - intervals) / std) ** 2 / 2
-    return jax.nn.softmax(jnp.log(weights) + log_likelihood, axis=-1) @ intervals
+    return jnp.sum(jax.nn.softmax(jnp.log(weights) + log_likelihood, axis=-1) * intervals, axis=-1)
 
 
-def _nodes(prior: AbstractDistribution) -> tuple[Float[Array, " node"], Float[Array, " node"]]:
+def _nodes(
+    prior: AbstractDistribution, measured: Float[Array, "*axes 1"], weber_fraction: Any
+) -> tuple[Float[Array, "*#axes node"], Float[Array, " node"]]:
     """Return values of the prior, in s, and their weights."""
     match prior:
         case Uniform():
             nodes, weights = np.polynomial.legendre.leggauss(N_NODES)
-            middle, half = (prior.low + prior.high) / 2, (prior.high - prior.low) / 2
+            # Where noise is small, few nodes in the whole prior would be likely. A measurement far outside of
+            # the prior leaves its nearest end, and the last standard deviations before that.
+            away = FARTHEST * weber_fraction
+            least = jnp.minimum(measured / (1 + away), prior.high * (1 - away))
+            most = jnp.where(away < 1, measured / jnp.where(away < 1, 1 - away, 1.0), jnp.inf)
+            low = jnp.clip(least, prior.low, prior.high)
+            high = jnp.clip(jnp.maximum(most, prior.low * (1 + away)), prior.low, prior.high)
+            middle, half = (low + high) / 2, (high - low) / 2
             return middle + half * jnp.asarray(nodes, half.dtype), jnp.asarray(weights, half.dtype)
         case Choice():
             return prior.values, jnp.ones_like(prior.values)

@@ -56,8 +56,9 @@ class ReadySetGo(AbstractTask):
 
     With a `weber_fraction` w the interval shown is not the interval t itself but a measurement of it,
     t (1 + w x) with normal x, as the observer of Jazayeri & Shadlen 2010, Nat Neurosci 13:1020, makes one.
-    The target is that of t, so that it pays to regress to the mean: `bayes_least_squares` is the best
-    estimate. Beyond 3.5 standard deviations x is not drawn. Validation trials show the intervals themselves.
+    The target is that of t, so that it pays to regress to the mean: `bayes_least_squares` is the estimate of
+    t with the least squared error. Beyond 3.5 standard deviations x is not drawn. Validation trials show the
+    intervals themselves.
 
     **Arguments:**
 

@@ -60,3 +60,17 @@ def test_gates_pass_for_the_best_estimates_and_controls_for_measurements(means, 
     rows = interval_timing.prior_rows("long", timed(means, factors))
     checked = [row for row in rows if row.gate is not None and "error of" not in row.condition]
     assert sum(row.passed == row.must_fail for row in checked) == failed
+
+
+@pytest.mark.parametrize("prior", interval_timing.PRIORS.values(), ids=interval_timing.PRIORS)
+def test_the_crossing_that_the_loss_asks_for_is_within_the_published_percent_of_the_estimate(prior):
+    """The mean of the ramps s / t that still count, each divided by the steps that count in its trial."""
+    t, s = np.linspace(*prior, 2001), np.linspace(0.4, 1.4, 2001)
+    shown = interval_timing.measurements(prior)
+    likelihood = np.exp(-(((shown[:, None] - t) / (0.1 * t)) ** 2) / 2) / t
+    counts = np.mean(interval_timing.FIXATION) + shown[:, None] + 1.2 * t
+    weights = (likelihood / counts)[:, None] * (s[:, None] <= 1.2 * t)
+    output = s * (weights @ (1 / t)) / np.maximum(weights.sum(-1), 1e-300)
+    crossing = s[np.argmax(output >= 1, axis=1)]
+    away = np.abs(crossing / reference.estimate(shown, *prior, 0.1) - 1).max()
+    assert 0.009 < away < 0.0131  # to the spacing of s

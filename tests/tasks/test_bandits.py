@@ -1,5 +1,6 @@
 """Bandits and reversals against their definitions, and their players against independent computations."""
 
+import dataclasses
 import itertools
 
 import jax
@@ -180,10 +181,60 @@ def test_only_discrete_actions_are_played():
         tasks.play(tasks.RandomPlayer(2), trials, key=KEY)
 
 
-def test_players_of_bandits_say_what_they_need():
-    trials = tasks.ReactionTimeDecision().validation_trials()
-    with pytest.raises(ValueError, match="must show 'last action'.* to ThompsonSampling"):
-        tasks.play(tasks.ThompsonSampling(2), trials, key=KEY)
+class InContext(BanditEnvironment):
+    """A bandit that shows a context, too."""
+
+    def init(self, *, key):
+        state, shown = super().init(key=key)
+        return state, {**shown, "context": jnp.ones(1)}
+
+    def step(self, state, action, *, key):
+        state, outcome = super().step(state, action, key=key)
+        shown = {**outcome.observation, "context": jnp.ones(1)}
+        return state, dataclasses.replace(outcome, observation=shown)
+
+
+def bandits_with(**changes):
+    trials = tasks.BernoulliBandit(n_choices=5).validation_trials()
+    return jax.vmap(lambda trial: dataclasses.replace(trial, **changes))(trials)
+
+
+@pytest.mark.parametrize(
+    ("player", "trials"),
+    [
+        (tasks.ThompsonSampling(2), tasks.ReactionTimeDecision().validation_trials()),
+        (tasks.ThompsonSampling(2), bandits_with(environment=InContext(jnp.full(2, 0.5)))),
+        (tasks.GreedyBandit(2), bandits_with(inputs={"context": jnp.ones((5, 1))})),
+        (tasks.ThompsonSampling(2), tasks.StaircaseDecision().validation_trials()),
+        (tasks.KalmanBandit(tasks.DriftingBandit(n_arms=2)), tasks.TwoStepTask().validation_trials()),
+        (
+            tasks.ReversalObserver(reward_probability=0.8, hazard_rate=0.1),
+            tasks.TwoStepTask().validation_trials(),
+        ),
+        (tasks.StaircaseObserver(), tasks.PostDecisionWager().validation_trials()),
+        (tasks.DecisionBounds(np.ones(40), dt=0.05), tasks.PostDecisionWager().validation_trials()),
+        (tasks.TwoStepObserver(tasks.TwoStepTask()), tasks.BernoulliBandit().validation_trials()),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_players_refuse_trials_that_show_more_or_less_than_they_read(player, trials):
+    shown = f"must show '{player.reads[0]}'.*, and nothing else, to {type(player).__name__}"
+    with pytest.raises(ValueError, match=shown):
+        tasks.play(player, trials, key=KEY)
+
+
+def test_fixation_tells_a_player_nothing():
+    trials = tasks.WithFixation(tasks.ReactionTimeDecision(), "stimulus on").validation_trials()
+    played = tasks.play(tasks.DecisionBounds(np.zeros(40), dt=0.05), trials, key=KEY)
+    np.testing.assert_array_equal(np.asarray(played.active).sum(1), 3)  # the first step of the stimulus
+
+
+@pytest.mark.parametrize("probability", [0.3, 0.0])
+def test_observers_refuse_what_is_good_only_by_name(probability):
+    with pytest.raises(ValueError, match="`reward_probability` must be at least 0.5"):
+        tasks.ReversalObserver(reward_probability=probability, hazard_rate=0.1)
+    with pytest.raises(ValueError, match="`task.reward_probability` must be at least 0.5"):
+        tasks.TwoStepObserver(tasks.TwoStepTask(reward_probability=probability))
 
 
 @pytest.mark.full
