@@ -20,10 +20,10 @@ from popsim._checks import (
     check_finite,
     check_instance,
     is_traced,
-    naming_errors,
     short_repr,
 )
 from popsim._html import Html, plain_table, prose, show_or_print, shown_object
+from popsim._other_draws import tracing
 from popsim._text_checks import one_line
 from popsim.model import AbstractModel
 from popsim.per_member import PerMember, check_of_one_member
@@ -220,7 +220,7 @@ class Loss(eqx.Module):
         weights: dict = self.at_batch(LAST_BATCH).weights
         values = {}
         for term in self.terms:
-            with naming_errors(f"term {term.name!r} of `loss`", "(states, trial, model)"):
+            with tracing(f"term {term.name!r} of `loss`", "(states, trial, model)", term):
                 value = term(states, trial, model)
             if not eqx.is_array_like(value) or np.shape(value) != ():
                 value_kind = f"shape {np.shape(value)}" if eqx.is_array_like(value) else type(value).__name__

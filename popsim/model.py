@@ -13,6 +13,7 @@ from popsim._checks import kind_of, short_repr
 from popsim._compiled import jit
 from popsim._html import show_or_print
 from popsim._model_html import model_html
+from popsim._other_draws import drawing_from_key
 from popsim._text_checks import one_line
 from popsim.randomness import as_key, key_stream
 from popsim.session import separate_trials
@@ -162,9 +163,10 @@ def simulate(model: AbstractModel, trial: Trial, *, remat: bool = False, key: PR
     check_model("model", model)
     check_one_trial("trial", trial)
     try:
-        if trial.session is not None:
-            return _simulate_session(model, trial, trial.session, remat, key=key)
-        _, states = _run(model, trial, initial_state(model, trial, key=key), remat, key=key)
+        with drawing_from_key("`init` and `step` of `model`", model, trial.environment):
+            if trial.session is not None:
+                return _simulate_session(model, trial, trial.session, remat, key=key)
+            _, states = _run(model, trial, initial_state(model, trial, key=key), remat, key=key)
     except TypeError as error:
         raise ValueError(
             "`model` must run `trial`, a model of one member that takes its inputs, got a TypeError: "
