@@ -9,7 +9,7 @@ from popsim._checks import check_positive_int
 from popsim._compiled import jit_fast_compile, map_trials
 from popsim._member_values import check_values_of_members
 from popsim.ensemble import as_member_ids, map_members, member, n_members
-from popsim.loss import LossValues
+from popsim.loss import Loss, LossValues
 from popsim.model import AbstractModel, check_model, simulate
 from popsim.per_member import (
     check_n_members,
@@ -62,7 +62,7 @@ def evaluate(
         trials = build_validation_trials(task)
     else:
         check_trials("trials", trials)
-    model.check(separate_trials(trials))
+    check_trials_of(model, task.loss, trials)
     member_id = as_member_ids("member_id", member_id)
     if member_id.ndim:
         raise ValueError(
@@ -116,8 +116,15 @@ def prepare_trials(ensemble: AbstractModel, task: AbstractTask, trials: Trial | 
         check_trials("trials", trials)
     each_its_own = trials is None and differs_between_members(task)
     trials = validation_trials(task, n_members(ensemble)) if trials is None else trials
-    member(ensemble, 0).check(separate_trials(merge_member_axis(trials) if each_its_own else trials))
+    check_trials_of(member(ensemble, 0), task.loss, merge_member_axis(trials) if each_its_own else trials)
     return trials, each_its_own
+
+
+def check_trials_of(model: AbstractModel, loss: Loss, trials: Trial) -> None:
+    """Raise `ValueError` unless stacked trials are some that a model can run, and a loss can evaluate."""
+    single = separate_trials(trials)
+    model.check(single)
+    loss.check(single, model)
 
 
 @jit_fast_compile

@@ -124,6 +124,19 @@ class AbstractLossTerm(eqx.Module):
         """
         return None
 
+    def check(self, trials: Trial, model: AbstractModel | None) -> None:  # noqa: B027
+        """Check concrete, stacked trials before compilation; by default all are accepted.
+
+        **Arguments:**
+
+        - `trials`: the trials; of sessions, the single ones.
+        - `model`: the model of one member that runs them; None where trials are made before it.
+        """
+
+    def trial_weights(self, trials: Trial) -> Float[Array, " trial"] | None:
+        """Return how much each of stacked trials counts; None, the default, of a term in which all do."""
+        return None
+
     def __mul__(self, weight: Weight) -> "Loss":
         return Loss((self,), {self.name: weight})
 
@@ -227,6 +240,11 @@ class Loss(eqx.Module):
                 raise ValueError(f"term {term.name!r} of `loss` must be a scalar, got {value_kind}.")
             values[term.name] = weights[term.name] * value
         return LossValues(values)
+
+    def check(self, trials: Trial, model: AbstractModel | None) -> None:
+        """Check concrete, stacked trials by each term; arguments as for `AbstractLossTerm.check`."""
+        for term in self.terms:
+            term.check(trials, model)
 
     def _mean_over_session(self, states: PyTree[Array], session: Trial, model: AbstractModel) -> LossValues:
         """Return the mean of the terms over the trials of a session."""

@@ -80,6 +80,7 @@ def agent_task(
     with drawing_from_key("`trial` of `task`", task.trial):
         trials = jax.vmap(lambda key: task.trial(batch=at_batch, key=key))(keys)
     bounds = float(actions.low[0]), float(actions.high[0])
+    rewards.loss.check(trials, model)
     stepwise = check_loss(rewards.loss, model, trials, bounds, key=seed_key(1))
     return AgentTask(task, model, at_batch, validation_trials, rewards, stepwise), actions
 
