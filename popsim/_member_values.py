@@ -11,6 +11,7 @@ from jaxtyping import Array, Int, Key, PyTree, Shaped
 
 from popsim._checks import is_traced, short_repr, warn_caller
 from popsim._compiled import as_array, ignores_key, is_tracing
+from popsim._other_draws import drawing_from_key
 from popsim.per_member import PerMember, is_per_member, per_member_nodes
 from popsim.randomness import folded_key
 
@@ -72,7 +73,8 @@ def check_builds(
         values = {name: column[place] for name, column in settings.items()}
         arrays = {name: as_array(value, jnp.result_type(value)) for name, value in values.items()}
         try:
-            build(folded_key(key, np.uint32(ids[place])), **arrays)
+            with drawing_from_key("`build`", build):
+                build(folded_key(key, np.uint32(ids[place])), **arrays)
         except ValueError as error:
             if not settings:
                 raise

@@ -9,7 +9,7 @@ from popsim._checks import check_positive_int
 from popsim._compiled import jit_fast_compile, map_trials
 from popsim._member_values import check_values_of_members
 from popsim.ensemble import as_member_ids, map_members, member, n_members
-from popsim.loss import LossValues
+from popsim.loss import Loss, LossValues
 from popsim.model import AbstractModel, check_model, check_runs, simulate
 from popsim.per_member import (
     check_n_members,
@@ -19,6 +19,7 @@ from popsim.per_member import (
     with_member_values,
 )
 from popsim.randomness import as_key, trial_keys
+from popsim.session import separate_trials
 from popsim.task import AbstractTask, build_validation_trials, check_task, differs_between_members
 from popsim.trial import Trial, check_trials, n_trials
 
@@ -61,7 +62,7 @@ def evaluate(
         trials = build_validation_trials(task)
     else:
         check_trials("trials", trials)
-    check_runs(model, trials)
+    check_trials_of(model, task.loss, trials)
     member_id = as_member_ids("member_id", member_id)
     if member_id.ndim:
         raise ValueError(
@@ -115,8 +116,14 @@ def prepare_trials(ensemble: AbstractModel, task: AbstractTask, trials: Trial | 
         check_trials("trials", trials)
     each_its_own = trials is None and differs_between_members(task)
     trials = validation_trials(task, n_members(ensemble)) if trials is None else trials
-    check_runs(member(ensemble, 0), merge_member_axis(trials) if each_its_own else trials)
+    check_trials_of(member(ensemble, 0), task.loss, merge_member_axis(trials) if each_its_own else trials)
     return trials, each_its_own
+
+
+def check_trials_of(model: AbstractModel, loss: Loss, trials: Trial) -> None:
+    """Raise `ValueError` unless stacked trials are some that a model can run, and a loss can evaluate."""
+    check_runs(model, trials)
+    loss.check(separate_trials(trials), model)
 
 
 @jit_fast_compile

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from popsim._checks import check_castable, check_like, kind_of, naming_errors
+from popsim._checks import check_castable, check_like, kind_of
+from popsim._other_draws import tracing
 from popsim.environment import AbstractEnvironment, Box, Observation, Outcome
 from popsim.hand import HandState
 from popsim.model import AbstractModel, Unrecorded
@@ -76,7 +77,7 @@ def start_interaction(
     state, observation = begin_environment(environment, key=key)
 
     def first_step(state: PyTree[Array]) -> tuple[PyTree[Array], Outcome]:
-        with naming_errors(f"`step` of {name}", "(state, action, *, key)"):
+        with tracing(f"`step` of {name}", "(state, action, *, key)", environment):
             after, outcome = environment.step(state, action, key=key)
         _check_step(name, state, observation, after, outcome)
         return after, outcome
@@ -128,7 +129,7 @@ def begin_environment(
 ) -> tuple[PyTree[Array], Observation]:
     """Return the first state and observation; raise `ValueError` if they are not what `init` must return."""
     name = f"`init` of {type(environment).__name__}"
-    with naming_errors(name, "(*, key)"):
+    with tracing(name, "(*, key)", environment):
         begun = environment.init(key=key)
     if not isinstance(begun, tuple) or len(begun) != 2:
         raise ValueError(f"{name} must return a state and an observation, got {kind_of(begun)}.")
@@ -236,7 +237,7 @@ def resume_interaction(
     """
     assert fresh.upcoming is not None and ended.upcoming is not None
     name = f"`resume` of {type(environment).__name__}"
-    with naming_errors(name, "(state, *, key)"):
+    with tracing(name, "(state, *, key)", environment):
         state, observation = environment.resume(ended.upcoming.state, key=key_stream(key, "environment"))
     check_like(name, "the state of `init`", fresh.upcoming.state, state)
     check_like(name, "the observation of `init`", fresh.upcoming.observation, observation)

@@ -20,10 +20,10 @@ from popsim._checks import (
     check_finite,
     check_instance,
     is_traced,
-    naming_errors,
     short_repr,
 )
 from popsim._html import Html, plain_table, prose, show_or_print, shown_object
+from popsim._other_draws import tracing
 from popsim._text_checks import one_line
 from popsim.model import AbstractModel
 from popsim.per_member import PerMember, check_of_one_member
@@ -141,6 +141,19 @@ class AbstractLossTerm(eqx.Module):
         apart = split_time(states, trials.timeline.n_steps)
         return jax.vmap(lambda states, trial: _value_of(self, states, trial, model))(apart, trials)
 
+    def check(self, trials: Trial, model: AbstractModel | None) -> None:  # noqa: B027
+        """Check concrete, stacked trials before compilation; by default all are accepted.
+
+        **Arguments:**
+
+        - `trials`: the trials; of sessions, the single ones.
+        - `model`: the model of one member that runs them; None where trials are made before it.
+        """
+
+    def trial_weights(self, trials: Trial) -> Float[Array, " trial"] | None:
+        """Return how much each of stacked trials counts; None, the default, of a term in which all do."""
+        return None
+
     def __mul__(self, weight: Weight) -> "Loss":
         return Loss((self,), {self.name: weight})
 
@@ -245,13 +258,18 @@ class Loss(eqx.Module):
         weights: dict = self.at_batch(LAST_BATCH).weights
         values = {}
         for term in self.terms:
-            with naming_errors(f"term {term.name!r} of `loss`", "(states, trial, model)"):
+            with tracing(f"term {term.name!r} of `loss`", "(states, trial, model)", term):
                 if trial.session is None:
                     values[term.name] = weights[term.name] * _value_of(term, states, trial, model)
                 else:
                     of_trials = term.over_session(states, trial, model)
                     values[term.name] = jnp.mean(weights[term.name] * of_trials)
         return LossValues(values)
+
+    def check(self, trials: Trial, model: AbstractModel | None) -> None:
+        """Check concrete, stacked trials by each term; arguments as for `AbstractLossTerm.check`."""
+        for term in self.terms:
+            term.check(trials, model)
 
     def at_batch(self, batch: int | Int[Array, ""]) -> "Loss":
         """Return the loss in a training batch, with scheduled weights replaced by their values."""

@@ -15,6 +15,7 @@ from popsim._compiled import jit
 from popsim._html import show_or_print
 from popsim._model_html import model_html
 from popsim._modules import replace_fields
+from popsim._other_draws import drawing_from_key
 from popsim._text_checks import one_line
 from popsim.network_input import TrainedInputs, as_trained_inputs, inputs_by_name
 from popsim.randomness import as_key, key_stream
@@ -211,9 +212,10 @@ def _input_sizes(model: AbstractModel, trial: Trial) -> dict[str, int]:
 @jit
 def _simulate(model: AbstractModel, trial: Trial, remat: bool, *, key: Key[Array, ""]) -> PyTree[Array]:
     try:
-        if trial.session is not None:
-            return _simulate_session(model, trial, trial.session, remat, key=key)
-        _, states = _run(model, trial, initial_state(model, trial, key=key), remat, key=key)
+        with drawing_from_key("`init` and `step` of `model`", model, trial.environment):
+            if trial.session is not None:
+                return _simulate_session(model, trial, trial.session, remat, key=key)
+            _, states = _run(model, trial, initial_state(model, trial, key=key), remat, key=key)
     except TypeError as error:
         raise ValueError(
             "`model` must run `trial`, a model of one member that takes its inputs, got a TypeError: "

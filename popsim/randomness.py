@@ -19,6 +19,7 @@ from jaxtyping import Array, Int, Integer, Key, PRNGKeyArray
 
 from popsim._checks import check_instance, naming_traced_code, short_repr
 from popsim._compiled import has_equal_traces, is_tracing, jit_fast_compile
+from popsim._other_draws import drawing_from_key
 
 __all__ = ["key_stream"]
 
@@ -145,18 +146,18 @@ def trial_keys(
 def check_draws_from_key(name: str, function: Callable[..., Any], *args: Any) -> None:
     """Raise `ValueError` if a function draws random numbers other than from its key.
 
-    The function is traced twice and not compiled: numbers drawn by NumPy or Python are constants in the
-    traced program, and differ between the two.
+    What NumPy and Python draw is found by `drawing_from_key`. The function is traced twice and not compiled,
+    which also finds a clock, a counter, or a key that the function keeps: constants that differ.
 
     **Arguments:**
 
     - `name`: the name of the function, for the error message.
     - `function`, `args`: the function and its arguments.
     """
-    with naming_traced_code(name):
+    with naming_traced_code(name), drawing_from_key(name, function):
         draws_alike = has_equal_traces(function, *args)
     if not draws_alike:
         raise ValueError(
-            f"{name} must draw from its `key` alone, by jax.random, got other numbers from one key: what "
-            "numpy.random or random draw is the same for all members and batches."
+            f"{name} must return the same for the same `key`, got other numbers from one key: a clock, a "
+            "counter, or a key of its own becomes a constant, the same for all members and batches."
         )

@@ -12,6 +12,7 @@ from popsim._argument_shapes import check_fields
 from popsim._checks import kind_of, naming_traced_code, short_repr
 from popsim._html import Html, element, show_or_print
 from popsim._member_values import check_module_of_members
+from popsim._other_draws import drawing_alike
 from popsim.loss import Loss, loss_html
 from popsim.per_member import per_member_nodes, select_member
 from popsim.schedules import LAST_BATCH
@@ -123,7 +124,8 @@ def check_task(task: Any) -> None:
 
 def build_validation_trials(task: AbstractTask) -> Trial:
     """Return the validation trials of a task."""
-    with naming_traced_code("what `validation_trials` of `task` calls"):
+    naming = naming_traced_code("what `validation_trials` of `task` calls")
+    with naming, drawing_alike("`validation_trials` of `task`", task.validation_trials):
         trials = task.validation_trials()
     check_trials("validation_trials", trials)
     return trials

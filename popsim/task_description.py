@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, Shaped
 from popsim._checks import check_instance, check_positive_int, kind_of, short_repr
 from popsim._compiled import jit
 from popsim._html import Html, element, plain_table, prose, show_or_print, shown_object
+from popsim._other_draws import drawing_from_key
 from popsim._text_tables import align
 from popsim.environment_description import (
     EnvironmentDescription,
@@ -293,7 +294,8 @@ def sample_trials(
     check_positive_int("n_trials", n_trials)
     check_instance("batch", batch, (int, np.integer, np.ndarray, jax.Array), "the number of a batch")
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key_stream(key, "specification"), np.arange(n_trials))
-    trials = jax.vmap(lambda trial_key: task.trial(batch=batch, key=trial_key))(keys)
+    with drawing_from_key("`trial` of `task`", task.trial):
+        trials = jax.vmap(lambda trial_key: task.trial(batch=batch, key=trial_key))(keys)
     if not isinstance(trials, Trial):
         raise ValueError(f"`trial` of `task` must return a Trial, got {kind_of(trials)}.")
     return trials

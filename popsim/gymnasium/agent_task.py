@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Float, Int, Key
 
+from popsim._other_draws import drawing_from_key
 from popsim.environment import AbstractEnvironment, Box, Discrete
 from popsim.gymnasium.agent import AgentModel, agent_network_model, default_limits, with_agent
 from popsim.gymnasium.episode import StepRewards, check_loss, observation_layout
@@ -18,7 +19,7 @@ from popsim.loss import Loss
 from popsim.model import check_runs
 from popsim.per_member import check_of_one_member
 from popsim.randomness import key_stream, seed_key, trial_keys
-from popsim.task import AbstractTask
+from popsim.task import AbstractTask, build_validation_trials
 from popsim.trial import OutputTarget, Trial, n_trials
 
 __all__ = ["AgentTask"]
@@ -49,7 +50,8 @@ class AgentTask(eqx.Module):
 
     def draw(self, key: Key[Array, ""]) -> Trial:
         """Return the random trial of a key."""
-        return self.task.trial(batch=self.batch, key=key_stream(key, "specification"))
+        with drawing_from_key("`trial` of `task`", self.task.trial):
+            return self.task.trial(batch=self.batch, key=key_stream(key, "specification"))
 
 
 def agent_task(
@@ -62,7 +64,7 @@ def agent_task(
     """Return what the arguments of `TaskEnv` describe, checked, and the space of actions."""
     check_of_one_member("task", task)
     model = agent_network_model(task) if model is None else with_agent(model)
-    validation_trials = task.validation_trials()
+    validation_trials = build_validation_trials(task)
     if validation_trials.session is not None:
         raise ValueError("`task` must have single trials: an episode is a trial, got one with sessions.")
     check_runs(model, validation_trials)
@@ -76,8 +78,10 @@ def agent_task(
     assert isinstance(actions, spaces.Box)
     rewards = StepRewards((task.loss if loss is None else loss).at_batch(batch))
     keys = trial_keys(seed_key(0), N_TRIED, member_id=None)
-    trials = jax.vmap(lambda key: task.trial(batch=at_batch, key=key))(keys)
+    with drawing_from_key("`trial` of `task`", task.trial):
+        trials = jax.vmap(lambda key: task.trial(batch=at_batch, key=key))(keys)
     bounds = float(actions.low[0]), float(actions.high[0])
+    rewards.loss.check(trials, model)
     stepwise = check_loss(rewards.loss, model, trials, bounds, key=seed_key(1))
     return AgentTask(task, model, at_batch, validation_trials, rewards, stepwise), actions
 

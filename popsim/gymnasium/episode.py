@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
 from popsim._checks import short_repr
 from popsim._compiled import jit
+from popsim._other_draws import drawing_from_key
 from popsim.gymnasium.agent import AgentModel, replay_actions, with_action
 from popsim.interaction import observation_to_come
 from popsim.loss import AbstractLossTerm, Loss
@@ -260,7 +261,8 @@ def run_step(
     model: AgentModel, trial: Trial, state: PyTree[Array], *, step: Int[Array, ""], key: Key[Array, ""]
 ) -> PyTree[Array]:
     """Return the state of a model after one more time step of a trial; arguments as for `observation`."""
-    return model.step(_step_input(trial, step), state, key=key)
+    with drawing_from_key("`step` of `model`", model, trial.environment):
+        return model.step(_step_input(trial, step), state, key=key)
 
 
 def _step_input(trial: Trial, step: Int[Array, ""]) -> StepInput:

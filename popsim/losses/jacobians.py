@@ -167,6 +167,9 @@ class VanishingGradient(AbstractLossTerm):
         check_fields(self)
         check_positive("bound", self.bound)
 
+    def check(self, trials: Trial, model: AbstractModel | None) -> None:
+        self.error.check(trials, model)
+
     def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         network = _network_of(self.name, states, model)
         if getattr(model, "plant", None) is not None:

@@ -12,8 +12,10 @@ from popsim._checks import kind_of
 from popsim._logarithms import bounded_logits
 from popsim.interaction import active_steps
 from popsim.loss import AbstractLossTerm
+from popsim.losses._target_checks import check_choices, known_target
 from popsim.losses.profiles import AbstractTimeProfile, InWindow, step_weights, with_time_axis
 from popsim.model import AbstractModel
+from popsim.networks.layers import check_gives_logits
 from popsim.trial import OutputTarget, Trial, TrialAtStep, has_counts_by_output
 
 __all__ = ["OutputError", "CrossEntropy", "ChoiceError"]
@@ -87,6 +89,12 @@ class AbstractOutputTerm(AbstractLossTerm):
         weights, total = self._weights(trial_at_step.trial, None)
         return weights[trial_at_step.step] * cost / total
 
+    def check(self, trials: Trial, model: AbstractModel | None) -> None:
+        known_target(trials.targets)
+
+    def trial_weights(self, trials: Trial) -> Float[Array, " trial"]:
+        return jax.vmap(lambda trial: jnp.sum(self._weights(trial, None)[0]))(trials)
+
     def _weights(
         self, trial: Trial, is_active: Bool[Array, " time"] | None
     ) -> tuple[Float[Array, " time"], Float[Array, ""]]:
@@ -116,7 +124,17 @@ class OutputError(AbstractOutputTerm):
         return counts_of_steps(target)
 
 
-class CrossEntropy(AbstractOutputTerm):
+class AbstractChoiceTerm(AbstractOutputTerm):
+    """Base class of the terms that read outputs as logits, and targets as choices."""
+
+    def check(self, trials: Trial, model: AbstractModel | None) -> None:
+        if (target := known_target(trials.targets)) is not None:
+            check_choices("targets", *target)
+        if (network := getattr(model, "network", None)) is not None:
+            check_gives_logits(network, f"the term {self.name!r}")
+
+
+class CrossEntropy(AbstractChoiceTerm):
     """Σ_t c_t H_t / Σ_t c_t, in nats, where H is the cross entropy between right choice and output.
 
     y is the output of the network (logits), y* the values of the `OutputTarget` and c its counts. With one
@@ -135,7 +153,7 @@ class CrossEntropy(AbstractOutputTerm):
         return -jnp.sum(target.values * jax.nn.log_softmax(output), axis=-1)
 
 
-class ChoiceError(AbstractOutputTerm):
+class ChoiceError(AbstractChoiceTerm):
     """Σ_t c_t (1 - p_t) / Σ_t c_t, where p is the probability of the right choice.
 
     y, y* and c are those of `CrossEntropy`. With one output (a binary choice), q = 1 / (1 + exp(-y)) and

@@ -13,7 +13,16 @@ from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, PyTree
 
 from popsim._argument_shapes import check_fields
-from popsim._checks import as_float_array, check_non_negative, check_positive, is_int, kind_of, short_repr
+from popsim._checks import (
+    as_float_array,
+    check_finite,
+    check_non_negative,
+    check_positive,
+    is_int,
+    is_traced,
+    kind_of,
+    short_repr,
+)
 from popsim._plain_values import plain_number
 from popsim.interaction import active_steps
 from popsim.loss import AbstractLossTerm
@@ -85,15 +94,28 @@ class AbstractRateTerm(AbstractLossTerm):
     ) -> Float[Array, "time units"]:
         """Return x, given the activity of the units, what was recorded, and the time step in seconds."""
 
-    def check_recording(self, name: str, recorded: RecordedActivity) -> None:
+    def check(self, trials: Trial, model: AbstractModel | None) -> None:
+        recorded = trials.recordings.get(self.rates)
+        if recorded is not None and not is_traced(recorded):
+            name = f"recordings[{self.rates!r}]"
+            check_non_negative(f"{name}.counts", recorded.counts)
+            values = np.asarray(recorded.values)
+            counted = values[np.broadcast_to(recorded.counts > 0, values.shape)]
+            check_finite(f"{name}.values", counted)
+            self.check_recording(name, counted)
+
+    def check_recording(self, name: str, counted: Float[np.ndarray, " number"]) -> None:
         """Raise `ValueError` for recordings that the term is not meant for. By default all are accepted.
 
         **Arguments:**
 
-        - `name`: of the argument that holds it, for the error message.
-        - `recorded`: the activity in stacked trials.
+        - `name`: of the recording, for the error message.
+        - `counted`: its numbers that count, in all trials.
         """
         return
+
+    def trial_weights(self, trials: Trial) -> Float[Array, " trial"]:
+        return jax.vmap(lambda trial: jnp.sum(self._weights(trial, self._recorded(trial), None)[0]))(trials)
 
     def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         recorded = self._recorded(trial)
@@ -228,8 +250,7 @@ class SpikeCountLikelihood(AbstractRateTerm):
         check_fields(self)
         check_positive("baseline", self.baseline)
 
-    def check_recording(self, name, recorded):
-        counted = np.asarray(recorded.values)[np.broadcast_to(recorded.counts > 0, recorded.values.shape)]
+    def check_recording(self, name, counted):
         wrong = counted[(counted < 0) | (np.abs(counted - np.round(counted)) > 1e-3)]  # or of float32
         if wrong.size:
             raise ValueError(

@@ -14,6 +14,7 @@ from popsim._logarithms import weigh
 from popsim.environment import Discrete
 from popsim.interaction import Interaction
 from popsim.loss import AbstractLossTerm
+from popsim.losses._target_checks import check_one_hot, known_target
 from popsim.losses.output import counts_of_choices, counts_of_steps, output_target
 from popsim.model import AbstractModel
 from popsim.policies import AbstractPolicy
@@ -213,6 +214,14 @@ class ChoiceLikelihood(AbstractLossTerm):
     """
 
     name: str = eqx.field(static=True, default="choice likelihood", kw_only=True)
+
+    def check(self, trials: Trial, model: AbstractModel | None) -> None:
+        target, policy = known_target(trials.targets), getattr(model, "policy", None)
+        if target is not None and isinstance(policy, AbstractPolicy) and isinstance(policy.actions, Discrete):
+            check_one_hot("targets", *target)
+
+    def trial_weights(self, trials: Trial) -> Float[Array, " trial"]:
+        return jax.vmap(lambda trial: jnp.sum(trial.targets.counts))(trials)
 
     def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         policy = getattr(model, "policy", None)

@@ -33,7 +33,8 @@ from popsim.model import AbstractModel
 from popsim.network_input import inputs_by_name, network_input
 from popsim.networks import AbstractNetwork, NetworkState
 from popsim.networks.base import advice_for_dt, check_methods, check_network
-from popsim.policies import AbstractPolicy, Deterministic, check_policy
+from popsim.networks.layers import check_gives_logits
+from popsim.policies import AbstractPolicy, Bernoulli, Categorical, Deterministic, check_policy
 from popsim.senses import network_input_names
 from popsim.states import NetworkModelState, continue_state
 from popsim.trial import StepInput, Trial, is_bare
@@ -85,6 +86,8 @@ class NetworkModel(AbstractModel):
                 f"`network` must have the {self.policy.n_outputs} outputs that `policy` reads, "
                 f"got {self.network.n_outputs}."
             )
+        if isinstance(self.policy, Bernoulli | Categorical):
+            check_gives_logits(self.network, f"the policy {type(self.policy).__name__}")
 
     def with_dt(self, dt: float) -> "NetworkModel":
         """Return the model and its network for trials of another time step (s)."""

@@ -21,9 +21,9 @@ from popsim._checks import (
     check_like,
     check_positive_int,
     kind_of,
-    naming_errors,
     short_repr,
 )
+from popsim._other_draws import tracing
 from popsim.ensemble import n_members
 from popsim.randomness import seed_key
 
@@ -291,12 +291,12 @@ def _call_methods(network: AbstractNetwork, inputs: Float[Array, " inputs"], key
     init, step, read_out = (
         f"`{method}` of {type(network).__name__}" for method in ("init", "step", "read_out")
     )
-    with naming_errors(init, "(*, key)"):
+    with tracing(init, "(*, key)", network):
         hidden = network.init(key=key)
-    with naming_errors(step, "(inputs, hidden, *, key)"):
+    with tracing(step, "(inputs, hidden, *, key)", network):
         after = network.step(inputs, hidden, key=key)
     check_like(step, "the hidden state", hidden, after)
-    with naming_errors(read_out, "(hidden)"):
+    with tracing(read_out, "(hidden)", network):
         output = network.read_out(hidden)
     if jnp.shape(output) != (network.n_outputs,):
         raise ValueError(
@@ -311,11 +311,11 @@ def _check_activity(network: AbstractNetwork, hidden: PyTree[Array]) -> None:
     activity, with_activity = (
         f"`{method}` of {type(network).__name__}" for method in ("activity", "with_activity")
     )
-    with naming_errors(activity, "(hidden)"):
+    with tracing(activity, "(hidden)", network):
         rates = network.activity(hidden)
     if jnp.ndim(rates) != 1:
         raise ValueError(f"{activity} must return one array of shape (unit,), got {kind_of(rates)}.")
-    with naming_errors(with_activity, "(hidden, rates)"):
+    with tracing(with_activity, "(hidden, rates)", network):
         changed = network.with_activity(hidden, rates)
     check_like(with_activity, "the hidden state", hidden, changed)
 

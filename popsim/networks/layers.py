@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from popsim._checks import WholeNumber, as_parts, check_positive_int, kind_of
+from popsim._checks import WholeNumber, as_parts, check_positive_int, kind_of, short_repr
 from popsim._plain_values import plain_number
 from popsim.networks.base import AbstractNetwork, NetworkStep, check_function, check_network
 from popsim.networks.wrapper import AbstractNetworkWrapper
@@ -180,6 +180,39 @@ class EncodedNetwork(AbstractNetworkWrapper):
     def read_out(self, hidden: PyTree[Array]) -> Float[Array, " output"]:
         output = self.network.read_out(hidden)
         return output if self.readout is None else self.readout(output)
+
+
+def check_gives_logits(network: AbstractNetwork, reader: str) -> None:
+    """Raise `ValueError` if the last function of a network makes probabilities of its outputs.
+
+    **Arguments:**
+
+    - `network`: of one member.
+    - `reader`: what reads its outputs as logits, for the error message.
+    """
+    function = _last_function(network)
+    if function is None:
+        return
+    logits = 1e3 * np.where(np.arange(network.n_outputs) % 2, -1.0, 1.0)
+    with jax.ensure_compile_time_eval():
+        results = np.stack([function(jnp.asarray(sign * logits, float)) for sign in (1, -1)])
+    if np.all((results >= 0) & (results <= 1)):
+        raise ValueError(
+            f"`output_fn` of the network must be None for {reader}, which reads its outputs as logits and "
+            f"makes probabilities of them, got {getattr(function, '__name__', short_repr(function))}, which "
+            "returns numbers from 0 to 1."
+        )
+
+
+def _last_function(network: AbstractNetwork) -> Callable[[Array], Array] | None:
+    """Return the function of fixed form that a network applies to its outputs at last, if any."""
+    if isinstance(network, StackedNetwork):
+        return _last_function(network.layers[-1])
+    if isinstance(network, EncodedNetwork) and network.readout is not None:
+        return None if jax.tree.leaves(eqx.filter(network.readout, eqx.is_array)) else network.readout
+    if isinstance(network, AbstractNetworkWrapper):
+        return _last_function(network.network)
+    return getattr(network, "output_fn", None)
 
 
 def _shape_of(name: str, function: Callable[[Array], Array], size: int) -> tuple[int, ...]:

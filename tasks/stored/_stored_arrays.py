@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from popsim._checks import check_instance, is_numeric, kind_of, short_repr
 from popsim._time_steps import HALF
+from popsim.losses._target_checks import is_counted
 from popsim.recorded_activity import RecordedActivity
 from popsim.tasks.stored._time_units import in_seconds, times_in_seconds
 from popsim.windows import NEVER
@@ -130,7 +131,7 @@ def finite_where(name: str, values: Series, counts: Shaped[np.ndarray, "..."], p
     - `counts`: (trial, time), or (trial, time, feature).
     - `place`: where it must be finite, for the error message.
     """
-    bad = np.argwhere(_is_counted(values, counts) & ~np.isfinite(values))
+    bad = np.argwhere(is_counted(values, counts) & ~np.isfinite(values))
     if bad.size:
         trial, step, feature = bad[0].tolist()
         raise ValueError(
@@ -138,20 +139,6 @@ def finite_where(name: str, values: Series, counts: Shaped[np.ndarray, "..."], p
             f"{step}, number {feature} of the last axis."
         )
     return np.where(np.isfinite(values), values, 0.0).astype(values.dtype)
-
-
-def check_choices(name: str, values: Series, counts: Shaped[np.ndarray, "..."]) -> None:
-    """Raise `ValueError` if targets are no choices, such as numbers of classes, or -1 and 1."""
-    bad = values[_is_counted(values, counts) & ((values < 0) | (values > 1))]
-    if bad.size:
-        raise ValueError(
-            f"`{name}` of choices must be 1 for the right one and 0 for others, such as "
-            f"numpy.eye(n_choices)[labels], got {bad[0]}."
-        )
-
-
-def _is_counted(values: Series, counts: Shaped[np.ndarray, "..."]) -> Bool[np.ndarray, "trial time feature"]:
-    return np.broadcast_to((counts if counts.ndim == 3 else counts[..., None]) > 0, values.shape)
 
 
 def as_conditions(conditions: Mapping[str, Any], n_trials: int) -> dict[str, np.ndarray]:

@@ -11,9 +11,10 @@ from jaxtyping import Array, Float, Int, Key, Shaped
 
 from popsim._argument_shapes import check_fields
 from popsim._checks import check_instance, check_time_step
+from popsim._modules import replace_fields
 from popsim.loss import Loss
 from popsim.losses import OutputError
-from popsim.losses.rates import AbstractRateTerm
+from popsim.losses._target_checks import check_choices
 from popsim.randomness import key_stream
 from popsim.recorded_activity import RecordedActivity
 from popsim.task import AbstractTask
@@ -22,7 +23,6 @@ from popsim.tasks.stored._stored_arrays import (
     SeriesShape,
     as_conditions,
     as_recordings,
-    check_choices,
     finite_where,
     steps_of_times,
 )
@@ -130,7 +130,7 @@ class StoredTrials(AbstractTask):
         self.timeline = Timeline(dt, shape.n_steps, *named)
         self.train, self.validation = as_arrays((training, validating))
         self.loss = _default_loss(targets, recordings) if loss is None else loss
-        _check_recordings(self.loss, recorded)
+        self.loss.check(self._all_trials(), None)
 
     def __check_init__(self):
         check_fields(self)
@@ -192,6 +192,11 @@ class StoredTrials(AbstractTask):
     def validation_trials(self) -> Trial:
         return jax.vmap(self._stored)(self.validation)
 
+    def _all_trials(self) -> Trial:
+        """Return all trials, stacked, without a copy of their arrays."""
+        names = ("inputs", "targets", "conditions", "recordings", "timeline")
+        return replace_fields(self._stored(jnp.asarray(0)), **{name: getattr(self, name) for name in names})
+
     def _stored(self, number: Int[Array, ""]) -> Trial:
         """Return the trial of a number in the arrays."""
         parts = (self.inputs, self.targets, self.conditions, self.recordings, self.timeline)
@@ -235,17 +240,6 @@ def _check_something_counts(
             "`mask` must leave something of each trial, in targets or recordings, got nothing in trials "
             f"{empty[:8].tolist()}{' and others' if empty.size > 8 else ''}: leave these out."
         )
-
-
-def _check_recordings(loss: Loss, recorded: Mapping[str, RecordedActivity]) -> None:
-    """Raise `ValueError` unless the terms of a loss are defined for the recordings that they read."""
-
-    def is_rate_term(node: Any) -> bool:
-        return isinstance(node, AbstractRateTerm)
-
-    for term in filter(is_rate_term, jax.tree.leaves(loss, is_leaf=is_rate_term)):
-        if term.rates in recorded:
-            term.check_recording(f"recordings[{term.rates!r}]", recorded[term.rates])
 
 
 def _with_name(argument: str, named: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:

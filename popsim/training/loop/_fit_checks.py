@@ -14,9 +14,9 @@ from popsim._checks import short_repr
 from popsim._compiled import as_array
 from popsim._member_values import check_values_of_members
 from popsim.ensemble import member
-from popsim.evaluation import merge_member_axis
+from popsim.evaluation import check_trials_of, merge_member_axis
 from popsim.loss import Loss
-from popsim.model import AbstractModel, check_runs, simulate, with_trained_inputs
+from popsim.model import AbstractModel, simulate, with_trained_inputs
 from popsim.per_member import check_n_members, check_of_one_member
 from popsim.randomness import seed_key
 from popsim.schedules import AbstractBatchSchedule
@@ -110,10 +110,10 @@ def check_fit(
         trials = merge_member_axis(trials)
     check_trials("trial", trials)
     validation = build_validation_trials(task)
-    check_runs(one_model, validation)
+    check_trials_of(one_model, task.loss, validation)
     sizes = one_model.input_sizes(separate_trials(validation))
     one_model = with_trained_inputs(one_model, sizes)
-    check_runs(one_model, trials)
+    check_trials_of(one_model, task.loss, trials)
     trial = jax.eval_shape(lambda trials: jax.tree.map(lambda leaf: leaf[0], trials), trials)
     try:
         states = jax.eval_shape(lambda trial: simulate(one_model, trial, key=seed_key(0)), trial)
@@ -121,7 +121,20 @@ def check_fit(
         hint = "" if ensembled else " (If `model` is an ensemble, say `ensembled=True`.)"
         raise ValueError(f"`model` cannot be run on the trials of `task`: {error}{hint}") from error
     jax.eval_shape(lambda states, trial: task.loss(states, trial, one_model), states, trial)
+    _check_something_counts(task.loss, separate_trials(validation), separate_trials(trials))
     return sizes
+
+
+def _check_something_counts(loss: Loss, *trials: Trial) -> None:
+    """Raise `ValueError` if a term counts nothing in any of the stacked trials."""
+    for term in loss.terms:
+        weights = [term.trial_weights(each) for each in trials]
+        if all(each is not None and not np.any(each) for each in weights):
+            raise ValueError(
+                f"`trial` of `task` must return something that counts for the term {term.name!r} of `loss`, "
+                "got nothing in the first batch and in the validation trials: see the counts of targets or "
+                "recordings, and the profile of the term."
+            )
 
 
 def check_changes(

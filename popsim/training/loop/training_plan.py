@@ -13,6 +13,7 @@ from jaxtyping import Array, Int, PyTree
 
 from popsim._checks import bytes_of, warn_caller
 from popsim._compiled import as_array
+from popsim._other_draws import drawing_from_key
 from popsim.ensemble import member, n_members
 from popsim.evaluation import validation_trials
 from popsim.model import initial_state
@@ -167,9 +168,11 @@ def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
     task = select_member(training.task, 0)
     sizes = check_fit(task, training.model, first_trials, ensembled=training.ensembled, by_member=by_member)
     new_state, state = (each.with_trained_inputs(sizes) for each in (new_state, state))
-    recorded = check_changes(
-        *_first_member(step, state, training.ensembled), [phase.trained for phase in batches.phases.phases]
-    )
+    with drawing_from_key("the optimizer, the gradient and each update", trainer):
+        recorded = check_changes(
+            *_first_member(step, state, training.ensembled),
+            [phase.trained for phase in batches.phases.phases],
+        )
     if trainer.post_step_fns:
         warn_of_start(trainer.post_step_fns, training.model, count)
     return TrainingPlan(

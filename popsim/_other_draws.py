@@ -1,0 +1,268 @@
+"""Random numbers of NumPy and Python, which are refused while a function that has a key is traced.
+
+What they draw is a constant of the traced program. A generator of a seed draws alike at each trace, so the
+calls are found, not what they return: the functions of `numpy.random` and `random` are replaced by ones that
+raise in the thread that traces. Methods of generators cannot be replaced: the states of those that a function
+holds, and of the global ones, are compared.
+"""
+
+import contextlib
+import functools
+import itertools
+import linecache
+import random
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from types import FrameType
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from popsim._checks import naming_errors
+from popsim._held_values import Place, held_values
+from popsim._text_checks import shorten
+from popsim._user_code import is_installed
+
+GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
+GLOBAL = {
+    "numpy.random": np.random.get_state.__self__,  # pyright: ignore[reportFunctionMemberAccess]
+    "random": random.getstate.__self__,  # pyright: ignore[reportFunctionMemberAccess]
+}
+# The classes of `random` are pickled by name: in their place, methods are replaced.
+NOT_REPLACED = ("get_state", "getstate", "BitGenerator", "Random", "SystemRandom")
+METHODS = [
+    (random.Random, "__init__"),
+    *((random.SystemRandom, name) for name in ("random", "getrandbits", "randbytes")),
+]
+# The first draw for those who call them; the others draw names of files, and nothing that is computed.
+THROUGH = ("numpy", "random", "secrets", "statistics")
+HARMLESS = ("jax", "jaxlib", "multiprocessing", "tempfile")
+MOST_LETTERS = 100  # of a line
+
+
+class _Watched(NamedTuple):
+    """A function that is traced.
+
+    - `must`, `hint`: the beginning and the end of the message that refuses a draw.
+    - `takes_seeds`: whether it may make a generator of a seed.
+    """
+
+    must: str
+    hint: str
+    takes_seeds: bool = False
+
+    def refuse(self, drawn: str) -> None:
+        raise ValueError(f"{self.must}, got {drawn}: {self.hint}")
+
+
+class _OfThread(threading.local):
+    """What a thread is tracing, the innermost function last."""
+
+    def __init__(self):
+        self.watched: list[_Watched] = []
+
+
+_OF_THREAD = _OfThread()
+_DRAWS_OF_OTHERS = itertools.count()
+
+
+@contextlib.contextmanager
+def drawing_from_key(name: str, *functions: Any) -> Iterator[None]:
+    """Raise `ValueError` if a function that is traced within draws by NumPy or Python.
+
+    **Arguments:**
+
+    - `name`: the name of the function, for the error message.
+    - `functions`: the function, or the objects whose methods are traced, where generators are looked for.
+    """
+    must = f"{name} must draw from a `key` alone, by jax.random"
+    hint = (
+        "while it is traced, this becomes a constant, the same for all trials, batches and members. What "
+        "shall be the same is drawn before, outside of it."
+    )
+    with _watching(_Watched(must, hint), functions):
+        yield
+
+
+@contextlib.contextmanager
+def tracing(name: str, arguments: str, *functions: Any) -> Iterator[None]:
+    """Name a user's function in its errors, as `naming_errors`, and hold it to `drawing_from_key`."""
+    with naming_errors(name, arguments), drawing_from_key(name, *functions):
+        yield
+
+
+@contextlib.contextmanager
+def drawing_alike(name: str, *functions: Any) -> Iterator[None]:
+    """Raise `ValueError` if a function that must return the same at every call draws without a seed.
+
+    **Arguments:** as for `drawing_from_key`.
+    """
+    must = f"{name} must return the same at every call"
+    hint = "draw from a fixed key, or from a generator made of a seed there, numpy.random.default_rng(0)."
+    with _watching(_Watched(must, hint, takes_seeds=True), functions):
+        yield
+
+
+@contextlib.contextmanager
+def _watching(watched: _Watched, functions: Sequence[Any]) -> Iterator[None]:
+    places, refusals = _refusals()
+    places, generators, jitted = [*places], {}, []
+    for name, value, place in held_values(functions):
+        if hasattr(value, "clear_cache") and not isinstance(value, type):
+            jitted.append(value)
+        if isinstance(value, GENERATORS) and not any(value is each for each in GLOBAL.values()):
+            generators[id(value)] = name, value, _state(value)
+        elif place is not None and id(value) in refusals:
+            places.append(place)
+        elif id(value) in refusals and not isinstance(value, type):
+            watched.refuse(f"`{name}`, which is {refusals[id(value)][0]}")
+    states, draws_of_others = _global_states(), repr(_DRAWS_OF_OTHERS)
+    with _REPLACEMENTS.at(places):
+        _OF_THREAD.watched.append(watched)
+        try:
+            yield
+        finally:
+            _OF_THREAD.watched.pop()
+    for name, generator, state in generators.values():
+        if _state(generator) != state:
+            for function in jitted:  # which have the constant now, and would draw nothing at another try
+                function.clear_cache()
+            watched.refuse(f"draws from `{name}`, a {type(generator).__name__}")
+    for module, state in _global_states().items():
+        if state != states[module] and repr(_DRAWS_OF_OTHERS) == draws_of_others:
+            watched.refuse(f"draws from the global generator of {module}, by another package")
+
+
+def _global_states() -> dict[str, Any]:
+    """Return the states of the global generators; of Python's only where beartype does not draw from it."""
+    return {
+        name: _state(each)
+        for name, each in GLOBAL.items()
+        if name != "random" or "beartype" not in sys.modules
+    }
+
+
+def _state(generator: Any) -> Any:
+    """Return the state of a generator as values to compare."""
+    if isinstance(generator, random.SystemRandom):
+        return None
+    if isinstance(generator, random.Random):
+        return generator.getstate()
+    if isinstance(generator, np.random.RandomState):
+        state = generator.get_state(legacy=False)
+    else:
+        state = getattr(generator, "bit_generator", generator).state
+    return [leaf.tobytes() if isinstance(leaf, np.ndarray) else leaf for leaf in jax.tree.leaves(state)]
+
+
+class _Replacements:
+    """The places where functions that draw are replaced now, for one thread or several."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.records: dict[tuple[int, str], tuple[Place, Any, int]] = {}  # what was there, and for how many
+
+    @contextlib.contextmanager
+    def at(self, places: Sequence[Place]) -> Iterator[None]:
+        """Replace what is in some places; put it back when nobody needs it any more."""
+        _, refusals = _refusals()
+        keys = []
+        with self.lock:
+            for place in places:
+                key = id(place.holder), place.name
+                _, found, count = self.records.get(key, (place, place.get(), 0))
+                if id(found) in refusals:  # no longer, where another has replaced it
+                    self.records[key] = place, found, count + 1
+                    place.put(refusals[id(found)][1])
+                    keys.append(key)
+        try:
+            yield
+        finally:
+            with self.lock:
+                for key in keys:
+                    place, found, count = self.records.pop(key)
+                    if count > 1:
+                        self.records[key] = place, found, count - 1
+                    else:
+                        place.put(found)
+
+
+_REPLACEMENTS = _Replacements()
+
+
+@functools.cache
+def _refusals() -> tuple[list[Place], dict[int, tuple[str, Any]]]:
+    """Return where NumPy and Python have what draws; and the name and replacement of each, by its id."""
+    named = [
+        (Place(vars(module), name), f"{module.__name__}.{name}")
+        for module in (np.random, random)
+        for name in module.__all__
+        if name not in NOT_REPLACED
+    ]
+    named += [(Place(kind, method), f"random.{kind.__name__}") for kind, method in METHODS]
+    refusals = {}
+    for place, name in named:
+        original = place.get()
+        refusals[id(original)] = refused = name, _refusing(name, original)
+        refusals[id(refused[1])] = refused
+    return [place for place, _ in named], refusals
+
+
+def _refusing(name: str, original: Any) -> Any:
+    """Return a function or class that raises `ValueError` where what this thread traces calls it."""
+    is_method = name in ("random.Random", "random.SystemRandom")
+    makes_generator = isinstance(original, type) or name in ("numpy.random.default_rng", "random.Random")
+
+    @functools.wraps(original, updated=())
+    def draw(*args: Any, **kwargs: Any) -> Any:
+        watched, line = _OF_THREAD.watched, None
+        if not watched:
+            next(_DRAWS_OF_OTHERS)
+        else:
+            line = _line_of_draw(sys._getframe(1))
+        if line is not None:
+            given = [*args[is_method:], *kwargs.values()]
+            has_seed = makes_generator and any(value is not None for value in given)
+            if not (has_seed and watched[-1].takes_seeds):
+                watched[-1].refuse(f"{name} in {line}")
+        return original(*args, **kwargs)
+
+    if not isinstance(original, type):
+        return draw
+    calling = {"__call__": lambda _, *args, **kwargs: draw(*args, **kwargs)}
+    metaclass = type("_Refused", (_OfOriginal,), calling)
+    return metaclass(original.__name__, (original,), {"__module__": original.__module__})
+
+
+class _OfOriginal(type):
+    """The metaclass of replacements, of which the instances of the original are instances."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.__mro__[1])
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, cls.__mro__[1])
+
+
+def _line_of_draw(caller: FrameType) -> str | None:
+    """Return the user's line that draws, with its source; None if what draws computes nothing with it."""
+    while caller.f_back is not None and (_package_of(caller) in THROUGH or _module_of(caller) == __name__):
+        caller = caller.f_back
+    if _package_of(caller) in HARMLESS:
+        return None
+    frame = caller
+    while frame is not None and _package_of(frame) != "popsim" and is_installed(_module_of(frame)):
+        frame = frame.f_back
+    frame = caller if frame is None or _package_of(frame) == "popsim" else frame
+    file, number = frame.f_code.co_filename, frame.f_lineno
+    return f"line {number} of {file}: `{shorten(linecache.getline(file, number).strip(), MOST_LETTERS)}`"
+
+
+def _module_of(frame: FrameType) -> str:
+    return frame.f_globals.get("__name__", "")
+
+
+def _package_of(frame: FrameType) -> str:
+    return _module_of(frame).partition(".")[0]
