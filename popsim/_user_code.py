@@ -59,15 +59,17 @@ def definitions(modules: Iterable[str]) -> dict[str, Definition]:
     """
     found: dict[str, Definition] = {}
     for module in modules:
-        found = _definitions_of(module) | found
+        found = (_definitions_of_file(module) or _definitions_without_file(module)) | found
     return found
 
 
 @functools.lru_cache(maxsize=256)  # as the module was loaded; its file may be edited later
-def _definitions_of(module: str) -> dict[str, Definition]:
+def _definitions_of_file(module: str) -> dict[str, Definition]:
     tree = _parse(sys.modules[module])
-    if tree is not None:
-        return dict(_define(tree.body))
+    return {} if tree is None else dict(_define(tree.body))
+
+
+def _definitions_without_file(module: str) -> dict[str, Definition]:
     found: dict[str, Definition] = {}
     for value in [*vars(sys.modules[module]).values()]:
         if getattr(value, "__module__", None) == module and inspect.isroutine(value) | inspect.isclass(value):

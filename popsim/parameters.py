@@ -1,7 +1,7 @@
 """The distinction between learned parameters and constants of a model."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Literal
 
 import equinox as eqx
@@ -13,6 +13,8 @@ __all__ = ["is_parameter"]
 
 Constants = Literal["all"] | Collection[str]
 """The type of a module's `constants`: the names of its fields that are not learned, or "all"."""
+LearnedByArgument = Mapping[str, str]
+"""The type of a module's `learned_by_argument`: the fields that an argument says are learned, and which."""
 COLLECTIONS = (tuple, list, set, frozenset)
 
 
@@ -110,6 +112,26 @@ def picked_parameters(model: PyTree, where: Callable[[Any], Any] | None, *, argu
             "such as `lambda model: model.network.tau`."
         )
     return jax.tree.unflatten(structure, picked)
+
+
+def unselected_by_argument(picked: PyTree[bool], path: str = "model") -> Iterator[str]:
+    """Yield what an argument of a module says is learned, and is not selected, as text.
+
+    A module says so by `learned_by_argument`, an attribute or a property: the names of such fields, each with
+    the argument, such as {"log_std": "learns_std=True"}.
+
+    **Arguments:**
+
+    - `picked`: a model with True or False for each leaf.
+    - `path`: that of `picked`, in Python.
+    """
+    for field, argument in getattr(picked, "learned_by_argument", {}).items():
+        if not any(jax.tree.leaves(getattr(picked, field))):
+            yield f"`{path}.{field}`, by `{argument}` of {type(picked).__name__}"
+    children, _ = jax.tree.flatten_with_path(picked, is_leaf=lambda node: node is not picked)
+    for child_path, child in children:
+        if child_path != ():
+            yield from unselected_by_argument(child, path + jax.tree_util.keystr(child_path))
 
 
 def _has(error: Exception) -> str:

@@ -16,7 +16,7 @@ from popsim._checks import as_float_array, check_instance, check_positive, check
 from popsim._logarithms import bounded_logits, weigh
 from popsim._plain_values import plain_number
 from popsim.environment import ActionSpace, Box, Discrete, HandMovement
-from popsim.parameters import Constants
+from popsim.parameters import Constants, LearnedByArgument
 
 __all__ = ["AbstractPolicy", "Action", "Bernoulli", "Categorical", "Deterministic", "Gaussian", "greedy"]
 
@@ -213,7 +213,8 @@ class Gaussian(AbstractVectorPolicy):
 
     - `n`: how many numbers an action has.
     - `std`: the standard deviation in the unit of the action, one for all numbers or one for each.
-    - `learns_std`: whether the logarithm of `std` is trained.
+    - `learns_std`: whether the logarithm of `std` is trained, by a `where_train` that selects the policy,
+        such as `lambda model: (model.network, model.policy)`.
     - `mean_fn`: applied to the outputs, such as `jax.nn.sigmoid` for excitations of muscles; None for none.
     - `critic`: as for `Categorical`.
     """
@@ -245,6 +246,11 @@ class Gaussian(AbstractVectorPolicy):
     def constants(self) -> Constants:
         """The fields that are not learned."""
         return () if self.learns_std else "all"
+
+    @property
+    def learned_by_argument(self) -> LearnedByArgument:
+        """The fields that an argument says are learned."""
+        return {"log_std": "learns_std=True"} if self.learns_std else {}
 
     def act(self, output: Float[Array, " output"], *, key: Key[Array, ""]) -> Action:
         mean = self.best(output)

@@ -17,7 +17,7 @@ from popsim.model import Unrecorded
 from popsim.networks.base import AbstractNetwork, Projection, check_function
 from popsim.networks.plasticity import AbstractPlasticity
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
-from popsim.parameters import is_parameter
+from popsim.parameters import LearnedByArgument, is_parameter
 from popsim.randomness import key_stream
 
 __all__ = ["AbstractLeakyNetwork", "LeakyState"]
@@ -65,6 +65,11 @@ class AbstractLeakyNetwork(AbstractNetwork):
     nonlinearity: eqx.AbstractVar[Callable[[Array], Array]]
     output_fn: eqx.AbstractVar[Callable[[Array], Array] | None]
     dt: eqx.AbstractVar[float]
+
+    @property
+    def learned_by_argument(self) -> LearnedByArgument:
+        """The fields that an argument says are learned."""
+        return {"tau": "train_tau=True"} if getattr(self, "train_tau", False) else {}
 
     @abc.abstractmethod
     def recurrent_input(self, rates: Float[Array, " unit"]) -> Float[Array, " unit"]:

@@ -1,6 +1,6 @@
 """A network whose hidden state at the start of a trial is learned."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -11,6 +11,7 @@ from popsim._checks import check_castable, check_finite
 from popsim._plain_values import plain_number
 from popsim.networks.base import AbstractNetwork, check_network
 from popsim.networks.wrapper import AbstractNetworkWrapper
+from popsim.parameters import LearnedByArgument
 from popsim.randomness import seed_key
 
 __all__ = ["TrainableStart"]
@@ -33,6 +34,7 @@ class TrainableStart(AbstractNetworkWrapper):
         network.
     """
 
+    learned_by_argument: ClassVar[LearnedByArgument] = {"initial_hidden": "initial_hidden"}
     network: AbstractNetwork
     initial_hidden: PyTree[Array]
     n_inputs: int = eqx.field(static=True, converter=plain_number)

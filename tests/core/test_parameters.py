@@ -21,6 +21,7 @@ from popsim.training import (
     inject_hyperparams,
     select_trainables,
 )
+from popsim.training.loop.batches import training_phases
 from popsim.training.steps.train_state import optimizer_step
 
 LEAKY_WEIGHTS = {"recurrent_weights", "input_weights", "bias", "readout.weight", "readout.bias"}
@@ -32,6 +33,7 @@ GRU_WEIGHTS = {
     "readout.weight",
     "readout.bias",
 }
+KEY = jax.random.key(0)
 DECAYING = inject_hyperparams(optax.adamw)(1e-2, weight_decay=0.1)
 
 
@@ -367,3 +369,46 @@ def test_gradients_flow_to_noise_to_scalings_and_to_the_time_constant(getkey):
     ]
     np.testing.assert_allclose(found, expected, rtol=1e-4)
     np.testing.assert_allclose(own.noise.std, (moved - quiet).sum() / 0.1, rtol=1e-4)
+
+
+def learned_by_argument(name, key):
+    """A model with an array of which an argument says that it is learned."""
+    sizes = {"key": key, "train_tau": True}
+    networks = {
+        "learns_std": lambda: GRUNetwork(1, 3, 2, key=key),
+        "leaky": lambda: LeakyRNN(1, 3, 2, **sizes),
+        "low rank": lambda: popsim.networks.LowRankRNN(1, 3, 2, **sizes),
+        "areas": lambda: popsim.networks.AreaRNN(popsim.networks.Areas({"M1": 3}), {"input": 1}, 2, **sizes),
+        "start": lambda: popsim.networks.TrainableStart(popsim.networks.LSTMNetwork(1, 3, 2, key=key)),
+    }
+    policy = popsim.policies.Gaussian(2, std=0.5, learns_std=True) if name == "learns_std" else None
+    return popsim.NetworkModel(networks[name](), policy=policy, dt=0.01)
+
+
+@pytest.mark.parametrize("ensembled", [False, True])
+@pytest.mark.parametrize(
+    "name, leaves_out, selects, field",
+    [
+        ("learns_std", lambda m: m.network, lambda m: m.policy, "policy.log_std`, by `learns_std=True`"),
+        ("leaky", lambda m: m.network.bias, lambda m: m.network, "network.tau`, by `train_tau=True`"),
+        ("low rank", lambda m: m.network.bias, lambda m: m.network.tau, "network.tau`, by `train_tau=True`"),
+        ("areas", lambda m: m.network.bias, lambda m: m.network, "network.tau`, by `train_tau=True`"),
+        ("start", lambda m: m.network.network, lambda m: m, "network.initial_hidden`, by `initial_hidden`"),
+    ],
+)
+def test_what_an_argument_says_is_learned_is_named_once_if_no_phase_selects_it(
+    name, leaves_out, selects, field, ensembled
+):
+    build = lambda key: learned_by_argument(name, key)  # noqa: E731
+    model = popsim.make_ensemble(build, 2, key=KEY) if ensembled else build(KEY)
+    initial = TrainState.initial_ensemble if ensembled else TrainState.initial_state
+
+    def begin(*where):
+        phases = training_phases(model, dict(enumerate(where)))
+        initial(model, optax.sgd(0.1), KEY, where_train=phases.where_train)
+
+    message = f"`where_train` leaves out what is to be learned: `model.{field}"
+    with pytest.warns(UserWarning, match=message) as seen:
+        begin(leaves_out, leaves_out)
+    assert len(seen) == 1
+    begin(leaves_out, selects)  # warnings are errors here

@@ -1,5 +1,6 @@
 """A training continues only if it computes what it computed: code, and all numbers that it reads."""
 
+import contextlib
 import importlib.util
 import shutil
 import sys
@@ -171,3 +172,16 @@ def test_what_computes_the_same_continues(name, begun, tmp_path):
     for one, other in zip(jax.tree.leaves(model), jax.tree.leaves(whole), strict=True):
         if eqx.is_array(one):
             np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore:popsim's engine does not know:UserWarning")
+def test_what_calls_python_is_told_and_continues(tmp_path):
+    """What a callback computes stands in no program."""
+    calling = "count = state + 1\n        jax.debug.callback(lambda number: None, count)\n"
+    for n_batches, expected in (
+        (1, contextlib.nullcontext()),
+        (2, pytest.warns(UserWarning, match="other code")),
+    ):
+        with expected:
+            train(lab(tmp_path / "code", "count = state + 1", calling), tmp_path / "run", n_batches)

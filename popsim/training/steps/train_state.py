@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
+from popsim._checks import warn_caller
 from popsim.ensemble import n_members
 from popsim.model import with_trained_inputs
-from popsim.parameters import picked_parameters
+from popsim.parameters import picked_parameters, unselected_by_argument
 from popsim.per_member import without_member_axes
 from popsim.randomness import as_key
 from popsim.store import leaf_names
@@ -123,7 +124,9 @@ class TrainState(eqx.Module):
         root_rng = as_key(root_rng, "root_rng")
         params, constants = select_trainables(model, where_train)
         opt_state = init_optimizer(optimizer_def, params)
-        return cls(jnp.asarray(0), root_rng, params, constants, opt_state, loss_fn_state, optimizer_def)
+        state = cls(jnp.asarray(0), root_rng, params, constants, opt_state, loss_fn_state, optimizer_def)
+        _warn_of_unselected(state)
+        return state
 
     @classmethod
     def initial_ensemble(
@@ -141,7 +144,19 @@ class TrainState(eqx.Module):
         root_rng = as_key(root_rng, "root_rng")
         params, constants = select_trainables(ensemble, where_train)
         opt_state = init_optimizer_of_members(optimizer_def, params, n_members(ensemble))
-        return cls(jnp.asarray(0), root_rng, params, constants, opt_state, None, optimizer_def)
+        state = cls(jnp.asarray(0), root_rng, params, constants, opt_state, None, optimizer_def)
+        _warn_of_unselected(state)
+        return state
+
+
+def _warn_of_unselected(state: TrainState) -> None:
+    """Warn of what an argument of the model says is learned, and no phase of the training selects."""
+    if unselected := list(unselected_by_argument(state.is_param)):
+        names = "; ".join(unselected)
+        warn_caller(
+            f"`where_train` leaves out what is to be learned: {names}. It keeps its value. Select it, as in "
+            "`lambda model: (model.network, model.policy)`, or leave out the argument."
+        )
 
 
 LossOfParams = Callable[[PyTree], Float[Array, ""]]
