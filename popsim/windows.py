@@ -158,7 +158,7 @@ class FromEvent(AbstractWindow):
             check_non_negative("duration", self.duration)
 
     def __call__(self, timeline: Timeline) -> Bool[Array, " time"]:
-        check_within("`delay` of a window", abs(self.delay), timeline)
+        _check_within("delay", abs(self.delay), timeline)
         if self.duration is None:
             return timeline.since(self.event, self.delay)
         first = timeline.step_after(self.event, self.delay)
@@ -193,14 +193,14 @@ class Between(AbstractWindow):
             raise ValueError(f"`stop` must be at least `start`, {self.start} s, got {self.stop} s.")
 
     def __call__(self, timeline: Timeline) -> Bool[Array, " time"]:
-        check_within("`start` of a window", self.start, timeline)
+        _check_within("start", self.start, timeline)
         dt, steps = timeline.dt, jnp.arange(timeline.n_steps)
         steps_of_window("stop - start", round(self.stop - self.start, 12), dt)
         return (steps >= step_at(self.start, dt)) & (steps < step_at(self.stop, dt))
 
 
-def check_within(name: str, seconds: float, timeline: Timeline) -> None:
+def _check_within(name: str, seconds: float, timeline: Timeline) -> None:
     """Raise `ValueError` if a time is longer than a trial: most likely it is not in seconds."""
     duration = timeline.n_steps * timeline.dt
     if seconds > duration:
-        raise ValueError(f"{name} must be within a trial, {duration:.4g} s, got {seconds} s.")
+        raise ValueError(f"`{name}` of a window must be within a trial, {duration:.4g} s, got {seconds} s.")

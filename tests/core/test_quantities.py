@@ -63,6 +63,7 @@ ANGLES = {
     "tolerance": lambda x: rings.RingTask({"go": ring_rule()}, tolerance=x),
 }
 DELAYS = {
+    "delay of the plan": lambda x: InterventionPlan("push", 1.0, delay=x).schedule(reach(), batch=0, key=KEY),
     "delay": lambda x: popsim.SensoryChannel(popsim.vision, delay=x),
     "delays of areas": lambda x: Areas(
         {"one": 4, "two": 4}, connections={PAIR: Sparse(0.5)}, delays={PAIR: x}
@@ -104,9 +105,6 @@ def test_whole_turns_and_hours_are_in_use():
     popsim.TrialPlan((popsim.Epoch("all"),), duration=3600.0, dt=0.01)
 
 
-def test_a_plan_whose_delay_is_longer_than_the_trial_is_refused():
-    plan = InterventionPlan("cursor rotation", 0.5, delay=200.0)
-    with pytest.raises(
-        ValueError, match="`delay` of the plan of 'cursor rotation' must be within a trial, 0.12"
-    ):
-        plan.schedule(reach(), batch=0, key=KEY)
+def test_a_plan_may_be_delayed_within_long_trials():
+    plan = InterventionPlan("cursor rotation", 0.5, delay=2.0)
+    plan.schedule(reach(300), batch=0, key=KEY)

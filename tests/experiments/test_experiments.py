@@ -190,6 +190,7 @@ def test_settings_out_of_range_are_refused_by_name(name, value):
         CenterOut(**{name: value})
 
 
+@pytest.mark.filterwarnings("ignore:`duration` is in s")
 @pytest.mark.parametrize(
     "setting", [{"n_members": 10**6, "n_units": 10**4}, {"n_units": 10**9}, {"duration": 1e7}]
 )

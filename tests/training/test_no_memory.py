@@ -17,6 +17,7 @@ SMALL = {"n_members": 2, "n_batches": 4, "batch_size": 4, "log_step": 2}
 TOO_LARGE = {"batch_size": 2_000_000_000, "n_units": 3_000_000, "duration": 1e7, "n_members": 1_000_000}
 
 
+@pytest.mark.filterwarnings("ignore:`duration` is in s")
 @pytest.mark.parametrize("name", TOO_LARGE)
 def test_settings_that_do_not_fit_are_refused_before_anything_is_made(name, tmp_path):
     experiment = dataclasses.replace(CenterOut(plant="point-mass"), **{name: TOO_LARGE[name]})
