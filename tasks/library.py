@@ -162,8 +162,10 @@ def _curl_field_adaptation(
 
     - `strength`: the force per speed of the hand, in N s/m.
     - `channel_probability`: the fraction of trials in a force channel.
-    - `baseline`, `field`, `washout`, `field_again`: the number of training batches of each phase; the last
-        one continues to the end.
+    - `baseline`: the number of training batches without a field, at first.
+    - `field`: the number of training batches of the field.
+    - `washout`: the number of training batches without a field, after it.
+    - `field_again`: the number of training batches of the second field; it continues to the end.
     - `distance`: the distance from centre to target, in m.
     - `n_directions`: the number of targets; None for the whole circle.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
@@ -192,8 +194,10 @@ def _rotation_adaptation(
     **Arguments:**
 
     - `angle`: the counter-clockwise rotation of the cursor, in rad.
-    - `baseline`, `rotation`, `washout`, `rotation_again`: the number of training batches of each phase; the
-        last one continues to the end.
+    - `baseline`: the number of training batches without a rotation, at first.
+    - `rotation`: the number of training batches of the rotation.
+    - `washout`: the number of training batches without a rotation, after it.
+    - `rotation_again`: the number of training batches of the second rotation; it continues to the end.
     - `distance`: the distance from centre to target, in m.
     - `n_directions`: the number of targets; None for the whole circle.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.

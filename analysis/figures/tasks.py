@@ -215,7 +215,7 @@ def _rows(trials: Trial) -> list[Row]:
     for name, values in shown_signals(trials).items():
         rows += [(f"shown\n{textwrap.fill(name, 16)}", _signal(values, dt))]
     if trials.interventions:
-        rows += [("interventions", _interventions(trials))]
+        rows += [("interventions", intervention_bars(trials))]
     return rows
 
 
@@ -285,7 +285,8 @@ def _image(
     return draw
 
 
-def _interventions(trials: Trial) -> Callable[[Axes, int], None]:
+def intervention_bars(trials: Trial) -> Callable[[Axes, int], None]:
+    """Return a function that draws, of one of stacked trials, a bar where each intervention is active."""
     dt, names = trials.timeline.dt, sorted(trials.interventions)
 
     def draw(ax: Axes, trial: int) -> None:

@@ -40,19 +40,19 @@ class CenterOut(AbstractMotorExperiment):
     effort_weight: float = 1e-6
     """weight of the squared command in the loss"""
     vision_delay: float = 0.07
-    """s"""
+    """delay of vision, s"""
     vision_noise: tuple[float, float] = (0.002, 0.02)
-    """m and m/s"""
+    """standard deviations of vision, m and m/s"""
     proprioception_delay: float = 0.02
-    """s"""
+    """delay of proprioception, s"""
     proprioception_noise: tuple[float, float] | None = None
-    """rad and rad/s (m and m/s for a point mass, optimal lengths and optimal lengths/s for muscles); by
-    default 0.02 and 0.1, with muscles 0.005 and 0.03"""
+    """standard deviations, rad and rad/s (m and m/s for a point mass, optimal lengths and optimal lengths/s
+    for muscles); by default 0.02 and 0.1, with muscles 0.005 and 0.03"""
     motor_noise: tuple[float, float] | None = None
-    """relative to the command, and constant in N m (N for a point mass, excitation from 0 to 1 for
-    muscles); by default 0.05 and 0.01, with muscles 0.05 and 0.002"""
+    """standard deviations, relative to the command, and constant in N m (N for a point mass, excitation from
+    0 to 1 for muscles); by default 0.05 and 0.01, with muscles 0.05 and 0.002"""
     hidden_noise: float | None = None
-    """on the units of the network, which range from -1 to 1; by default 0, with muscles 0.01"""
+    """noise on the units of the network, which range from -1 to 1; by default 0, with muscles 0.01"""
     duration: float = 1.0
     """duration of a trial, s"""
     dt: float = 0.01

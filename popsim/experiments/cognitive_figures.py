@@ -10,14 +10,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from popsim.analysis.figures import draw_channels, figure_style
-from popsim.analysis.figures.tasks import draw_named_times
+from popsim.analysis.figures.tasks import draw_named_times, intervention_bars
 from popsim.experiments.reach_figures import draw_learning_figures
 from popsim.experiments.run_figure import RunFigure
 from popsim.interaction import Interaction
 from popsim.senses import inputs_by_name
 from popsim.trial import Trial, has_counts_by_output, n_trials
 
-__all__ = ["draw_cognitive_figures", "draw_trials", "n_examples"]
+__all__ = ["draw_cognitive_figures", "draw_trials", "how_drawn", "n_examples"]
 
 N_SHOWN = 4
 
@@ -32,11 +32,17 @@ def n_examples(trials: Trial) -> int:
     return len(_example_trials(n_trials(trials)))
 
 
+def how_drawn(trials: Trial) -> str:
+    """Return sentences on what `draw_trials` draws besides signals."""
+    bars = " Bars are interventions while they are active." if trials.interventions else ""
+    return f"Epochs are shaded, events are lines.{bars}"
+
+
 def _caption(trials: Trial, below: str) -> str:
     return (
         f"{n_examples(trials)} of {n_trials(trials)} validation trials: what a network receives; "
         f"below it what member 0 {below}. "
-        "Epochs are shaded, events are lines. Examples of one member; the table says how well all of them do."
+        f"{how_drawn(trials)} Examples of one member; the table says how well all of them do."
     )
 
 
@@ -48,7 +54,7 @@ def draw_trials(
     further: Mapping[str, np.ndarray] = MappingProxyType({}),
     label: str,
 ) -> Figure:
-    """Draw a few evenly spaced trials, one per column, with inputs above outputs.
+    """Draw a few evenly spaced trials, one per column, with inputs and interventions above outputs.
 
     **Arguments:**
 
@@ -61,26 +67,31 @@ def draw_trials(
     shown = _example_trials(n_trials(trials))
     dt = trials.timeline.dt
     inputs = jax.tree.map(np.asarray, {**inputs_by_name(trials.inputs), **further})
+    heights = [1.0] * len(inputs)
+    if trials.interventions:
+        heights += [0.2 + 0.2 * len(trials.interventions)]
     figure, axes = plt.subplots(
-        len(inputs) + 1,
+        len(heights) + 1,
         len(shown),
-        figsize=(1.0 + 1.7 * len(shown), 0.9 + 1.1 * len(inputs) + 0.4),
+        figsize=(1.0 + 1.7 * len(shown), 0.9 + 1.1 * sum(heights) + 0.4),
         sharex=True,
         sharey="row",
         squeeze=False,
         layout="constrained",
-        height_ratios=[*[1.0] * len(inputs), 1.6],
+        height_ratios=[*heights, 1.6],
     )
     for column, trial in enumerate(shown):
         for row, name in enumerate(sorted(inputs)):
             draw_channels(axes[row, column], inputs[name][trial], dt=dt, first_at=0.0)
+        if trials.interventions:
+            intervention_bars(trials)(axes[-2, column], trial)
         draw_channels(axes[-1, column], outputs[trial], targets=targets[trial], dt=dt)
         axes[-1, column].set_xlabel("time (s)")
-    heights = draw_named_times(axes, jax.tree.map(lambda leaf: np.asarray(leaf)[shown], trials.timeline))
+    above = draw_named_times(axes, jax.tree.map(lambda leaf: np.asarray(leaf)[shown], trials.timeline))
     for ax, trial in zip(axes[0], shown, strict=True):
-        ax.set_title(f"validation trial {trial}", pad=max(heights) + 4)
-    for row, name in enumerate([*sorted(inputs), label]):
-        axes[row, 0].set_ylabel(name)
+        ax.set_title(f"validation trial {trial}", pad=max(above) + 4)
+    for ax, name in zip([*axes[: len(inputs), 0], axes[-1, 0]], [*sorted(inputs), label], strict=True):
+        ax.set_ylabel(name)
     return figure
 
 

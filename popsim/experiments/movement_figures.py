@@ -8,7 +8,7 @@ import numpy as np
 
 from popsim.analysis.behaviour import hand_speed
 from popsim.analysis.figures import draw_hand_paths, draw_speed_profiles, figure_style
-from popsim.experiments.cognitive_figures import draw_trials, n_examples
+from popsim.experiments.cognitive_figures import draw_trials, how_drawn, n_examples
 from popsim.experiments.movement_results import is_still_at_end, trial_groups
 from popsim.experiments.reach_figures import MOST_LABELS, draw_learning_figures
 from popsim.experiments.run_figure import RunFigure
@@ -44,8 +44,8 @@ def _example_trials(trials: Trial, cursor: np.ndarray) -> RunFigure:
     caption = (
         f"{n_examples(trials)} of {n_trials(trials)} validation trials with noise: what the network receives "
         "besides its senses; below it the cursor of member 0 (thin) and its target (dashed), both as "
-        "displacements from the start. Epochs are shaded, events are lines. Examples of one member; the "
-        "table says how well all of them do."
+        f"displacements from the start. {how_drawn(trials)} Examples of one member; the table says how "
+        "well all of them do."
     )
     return RunFigure(figure, "Trials", caption)
 

@@ -26,6 +26,7 @@ MEANINGS = {
     "choice": "each trial draws one of the numbers",
 }
 OF_DISTRIBUTIONS = re.compile(r"; (a number or a distribution|numbers or distributions|as `\w+`)$")
+OF_EPOCHS = "durations of these epochs"
 OF_TWO = re.compile(r"(the .+?) and (the .+?)(, in .*)?$")
 NOT_SETTINGS = ("workspace", "loss", "key")
 
@@ -163,12 +164,13 @@ def _documented(doc: str) -> Iterator[tuple[str, tuple[str, str]]]:
         units = _units(text)
         for place, name in enumerate(names):
             unit = units[min(place, len(units) - 1)] if units else ""
-            yield name, (_text_of(place, len(names), text.rstrip(".")), unit)
+            yield name, (_text_of(names, place, text.rstrip(".")), unit)
 
 
-def _text_of(place: int, n_names: int, text: str) -> str:
+def _text_of(names: list[str], place: int, text: str) -> str:
     """Return the part of a text for one of several names: of "the a and the b, in m", "the b, in m"."""
-    parts = OF_TWO.fullmatch(text) if n_names == 2 else None
+    text = text.replace(OF_EPOCHS, f'the duration of the epoch "{names[place].replace("_", " ")}"')
+    parts = OF_TWO.fullmatch(text) if len(names) == 2 else None
     return f"{parts[1 + place]}{parts[3] or ''}" if parts else text
 
 

@@ -124,7 +124,7 @@ class AbstractMotorTaskExperiment(AbstractMotorExperiment):
     vision_delay: float = 0.07
     """delay of vision, s"""
     vision_noise: tuple[float, float] = (0.002, 0.02)
-    """standard deviations, m and m/s"""
+    """standard deviations of vision, m and m/s"""
     proprioception_delay: float = 0.02
     """delay of proprioception, s"""
     proprioception_noise: tuple[float, float] | None = None

@@ -143,8 +143,8 @@ class DelayedReaches(AbstractTask):
     - `loss`: the loss to train with.
     - `distance`: the distance from centre to target, in m; a number or a distribution.
     - `n_directions`: the number of directions; None for the whole circle.
-    - `hold`, `delay`: the durations before and after target onset, until the go cue, in seconds; numbers or
-        distributions.
+    - `hold`, `delay`: the time before target onset and the time from it until the go cue, in seconds; numbers
+        or distributions.
     - `catch_probability`: the fraction of trials without a go cue.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """

@@ -214,9 +214,10 @@ class DriftingBandit(AbstractChoices):
 
     - `n_arms`: the number of arms.
     - `n_choices`: the number of choices in a trial.
-    - `decay`: λ, from 0 to below 1.
-    - `center`: θ.
-    - `drift_std`, `noise_std`: σ_d and σ_o.
+    - `decay`: λ, the fraction of its distance from θ that a mean keeps, from 0 to below 1.
+    - `center`: θ, to which means decay.
+    - `drift_std`, `noise_std`: the standard deviation σ_d of a step of the walk and the standard deviation
+        σ_o of rewards.
     - `n_validation_trials`: the number of validation trials.
     - `dt`: the time step, of one choice, in seconds.
     - `loss`: the loss to train with.

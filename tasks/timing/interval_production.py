@@ -66,7 +66,7 @@ class CueSetGo(AbstractTask):
     **Arguments:**
 
     - `interval`: the distribution of the interval, in seconds, rounded to time steps.
-    - `fixation`, `cue`: the times before the cue, and from it until set, in seconds.
+    - `fixation`, `cue`: the time before the cue and the time from it until set, in seconds.
     - `pulse`: the duration of the pulse set, in seconds.
     - `overshoot`: the continuation of the ramp, as a fraction of the interval.
     - `catch_probability`: the fraction of trials without set.

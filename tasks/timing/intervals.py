@@ -65,8 +65,9 @@ class IntervalDiscrimination(AbstractTask):
 
     - `durations`: the durations of stimuli, at least two different ones, in seconds.
     - `noise`: sigma of the stimulus, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
-    - `fixation`, `delay`, `wait`: the times before, between and after the stimuli, in seconds; the decision
-        takes the rest.
+    - `fixation`: the time before the stimuli, in seconds.
+    - `delay`: the time between the stimuli, in seconds.
+    - `wait`: the time after the stimuli, in seconds; the decision takes the rest.
     - `response`: the weights before and after the go cue, and the fraction of catch trials.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     - `loss`: the loss to train with.

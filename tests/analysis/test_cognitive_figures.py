@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from popsim.experiments import Cognitive, cognitive_figures
-from popsim.tasks import PerceptualDecision
+from popsim.tasks import TASKS, PerceptualDecision
 
 
 def test_an_input_comes_at_its_event(monkeypatch):
@@ -33,3 +33,22 @@ def test_an_input_comes_at_its_event(monkeypatch):
     assert any(np.allclose(line.get_xdata(), go) for line in events)
     for drawn in figures.values():
         plt.close(drawn.figure)
+
+
+def test_a_force_pulse_is_a_bar_between_the_events_of_its_trial():
+    trials = TASKS["postural-hold"]().validation_trials()
+    position = np.asarray(trials.targets.position)
+    figure = cognitive_figures.draw_trials(trials, position, position, label="cursor")
+    rows = np.reshape(figure.axes, (3, 4))
+    assert [text.get_text() for text in rows[1, 0].get_yticklabels()] == ["constant force"]
+    active = np.asarray(trials.interventions["constant force"].active).any(axis=1)
+    for ax, trial in zip(rows[1], (0, 6, 11, 17), strict=True):
+        ends = [path.get_extents().intervalx for bars in ax.collections for path in bars.get_paths()]
+        times = [
+            float(trials.timeline.events[name][trial]) * trials.timeline.dt
+            for name in ("pulse on", "pulse off")
+        ]
+        np.testing.assert_allclose(np.ravel(ends), times if active[trial] else [], rtol=1e-6)
+    assert 0 < active[[0, 6, 11, 17]].sum() < 4
+    assert "Bars are interventions" in cognitive_figures.how_drawn(trials)
+    plt.close(figure)

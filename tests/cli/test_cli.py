@@ -192,6 +192,7 @@ def test_help_lists_the_settings_of_an_experiment(capsys):
     out = capsys.readouterr().out
     for flag in ("out", "members", "n-batches", "batch-size", "seed", "plant", "overwrite", "quiet"):
         assert f"--{flag}" in out
+    assert "delay of vision, s" in out and "delay of proprioception, s" in out
 
 
 WITHOUT_JAX = """
