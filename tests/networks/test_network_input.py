@@ -14,6 +14,7 @@ from popsim._named_values import named_values
 from popsim.analysis import dynamics
 from popsim.analysis.trainables import loss_along_line
 from popsim.experiments import open_run
+from popsim.experiments.joined_ensembles import join_ensembles
 from popsim.network_input import network_input
 from popsim.store import load_model, save_model
 
@@ -93,6 +94,15 @@ USES = {
     "jacobians": lambda m, task: dynamics.input_jacobians(m, STATES, constant_inputs(task)),
     "received": lambda m, task: dynamics.received_inputs(m, states_of(m), task.validation_trials()),
     "line": lambda m, task: loss_along_line(UNTRAINED(), m, task, positions=np.array([0.0]), key=KEY),
+    "join": lambda m, task: join_ensembles(
+        [
+            m,
+            dataclasses.replace(
+                m, trained_inputs={name: a.size for name, a in sorted(constant_inputs(task).items())}
+            ),
+        ],
+        ["one", "other"],
+    ),
     "gymnasium": lambda m, task: gymnasium.TaskEnv(task, popsim.member(m, 0)),
 }
 
