@@ -4,8 +4,9 @@ They fill a circle. Its radius, and the one eigenvalue that unbalanced means put
 those of `references/balanced_spectrum.py`. Means that are balanced only on average leave eigenvalues outside
 of the circle. Where each row sums to zero all are within it, and the means must change none. The weights that
 popsim draws for networks with signs have such rows. Weights with eigenvalues outside must miss the circle,
-and so must the radius of excitatory units alone where inhibitory weights vary more. Prints the numbers, draws
-the figure, and exits with 1 when a gate fails or a negative control passes.
+and so must the radius of excitatory units alone where inhibitory weights vary more, and a standard deviation
+of the eigenvalue outside that is half as large, or half as large again. Prints the numbers, draws the figure,
+and exits with 1 when a gate fails or a negative control passes.
 """
 
 import dataclasses
@@ -25,6 +26,7 @@ from references import balanced_spectrum as reference
 from references.balanced_spectrum import Weights
 
 N_NETWORKS, N_UNITS, EXCITATORY = 20, 400, 0.8
+N_OUTLIERS, N_POWERS = 400, 20  # networks of which only the outlier is computed, by so many products
 EQUAL = (1.0, 1.0)  # the standard deviations of excitatory and of inhibitory weights, times sqrt(N)
 UNEQUAL = (1.0, 2.0)
 BALANCED = Weights(N_UNITS, EXCITATORY, (1.0, -4.0), EQUAL)
@@ -32,6 +34,7 @@ UNBALANCED = tuple(Weights(N_UNITS, EXCITATORY, (1.0, inhibitory), EQUAL) for in
 SMALL_MEANS = (0.1, -0.4)  # as balanced on average as those above, which leave eigenvalues outside
 WITHIN, OUTSIDE = 1.1, 1.2  # of the largest |eigenvalue|, relative to the radius
 LARGEST_CHANGE = 1e-8  # of the largest |eigenvalue| by means that must change none
+WRONG_DEVIATIONS = (0.5, 1.5)  # relative to the formula's, which must miss
 WEAKER = 0.8  # inhibition, relative to what balances excitation
 
 
@@ -57,16 +60,33 @@ def circle_row(name: str, spectra: np.ndarray, radius: float | np.ndarray) -> Ro
     return dataclasses.replace(row, error=float(relative.std(ddof=1) / N_NETWORKS**0.5))
 
 
-def outlier_rows(name: str, distribution: Weights, spectra: np.ndarray) -> list[Row]:
+def outliers(distribution: Weights, seed: int) -> np.ndarray:
+    """The eigenvalue outside of the circle [network], the largest, by repeated products with the weights."""
+    rng = np.random.default_rng([seed, N_OUTLIERS])
+    found = []
+    for _ in range(N_OUTLIERS):
+        weights, vector = reference.draw_weights(distribution, rng, rows_sum_to_zero=False), np.ones(N_UNITS)
+        for _ in range(N_POWERS):
+            vector = weights @ (vector / np.linalg.norm(vector))
+        found.append(vector @ weights @ vector / (vector @ vector))
+    return np.array(found)
+
+
+def deviation_row(name: str, found: np.ndarray, theory: float) -> Row:
+    """The standard deviation of a normal number over networks, beside that of a formula."""
+    error = theory / (2 * (len(found) - 1)) ** 0.5
+    return standard_error_row(f"{name}, outlier", "SD", float(found.std(ddof=1)), theory, error)
+
+
+def outlier_rows(name: str, distribution: Weights, spectra: np.ndarray, seed: int) -> list[Row]:
     """The eigenvalue outside of the circle, its mean and deviation over networks, and the others in it."""
-    found = np.real(spectra[:, 0])
-    error = float(found.std(ddof=1) / N_NETWORKS**0.5 / abs(distribution.outlier))
+    found, theory = outliers(distribution, seed), distribution.outlier_deviation
+    error = float(found.std(ddof=1) / N_OUTLIERS**0.5 / abs(distribution.outlier))
     mean = Row(f"{name}, outlier", "mean", float(found.mean()), distribution.outlier, error, (0.95, 1.05))
-    theory = distribution.outlier_deviation
-    of_deviation = theory / (2 * (N_NETWORKS - 1)) ** 0.5
-    deviation = standard_error_row(f"{name}, outlier", "SD", float(found.std(ddof=1)), theory, of_deviation)
     others = circle_row(f"{name}, others", spectra[:, 1:], distribution.radius)
-    return [mean, deviation, others, *negative_controls([circle_row(name, spectra, distribution.radius)])]
+    wrong = [deviation_row(f"{name}, SD x {factor:g}", found, factor * theory) for factor in WRONG_DEVIATIONS]
+    controls = [circle_row(name, spectra, distribution.radius), *wrong]
+    return [mean, deviation_row(name, found, theory), others, *negative_controls(controls)]
 
 
 def balanced_rows(seed: int) -> tuple[list[Row], dict[str, np.ndarray]]:
@@ -136,7 +156,7 @@ def main() -> int:
     for distribution in UNBALANCED:
         name = f"unbalanced, mu_I = {distribution.means[1]:g}"
         found = drawn_eigenvalues(distribution, options.seed)
-        rows += outlier_rows(name, distribution, found)
+        rows += outlier_rows(name, distribution, found, options.seed)
         spectra[name] = found / distribution.radius
     new_rows, balanced = balanced_rows(options.seed)
     weights = popsim_weights(options.seed)

@@ -6,8 +6,9 @@ estimate, which depends on the prior from which t is drawn. Networks are trained
 long prior. The mean interval that each produces for each measurement has to lie within a tenth of the prior's
 range of the estimate of `references/interval_timing.py`, which shares no code with popsim. Its error in noisy
 trials has to be near the smallest possible. Networks trained without the noise produce what they are shown,
-and must miss both, and so must the estimates for another prior. Prints the numbers, draws the figure, and
-exits with 1 when a gate fails or a control passes.
+and must miss both. The estimates for another prior must miss the first, and so must somebody who regresses
+half as much. Prints the numbers, draws the figure, and exits with 1 when a gate fails or a control
+passes.
 """
 
 import dataclasses
@@ -37,7 +38,8 @@ DURATION, TEST_DURATION = 3.32, 4.4  # s: of the longest measurement and ramp, a
 N_UNITS, BATCH_SIZE, LEARNING_RATE, CLIP_NORM = 48, 64, 0.01, 1.0
 N_MEASUREMENTS, N_REPEATS, N_TESTED = 9, 32, 2000  # trials
 LARGEST_DEVIATION = 0.1  # of the range of the prior
-HIGHEST_ERROR = 1.1  # relative to the smallest
+HIGHEST_ERROR = 1.05  # relative to the smallest; half-way to the measurement it is 1.07 to 1.13
+TOWARD_SHOWN = 0.5  # how far from the estimate toward the measurement misses the first of these
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,7 +135,7 @@ def test(ensemble: popsim.NetworkModel, prior: tuple[float, float], key: Key[Arr
 
 
 def deviation_row(name: str, width: float, means: np.ndarray, estimates: np.ndarray) -> Row:
-    """The largest deviation of mean intervals from the estimates, beside a tenth of the prior's range."""
+    """The largest deviation of mean intervals from the estimates, beside the largest that passes."""
     deviation = float(np.abs(means - estimates).max())
     return upper_bound_row(f"{name}, deviation (s)", "0", deviation, LARGEST_DEVIATION * width)
 
@@ -156,6 +158,8 @@ def prior_rows(name: str, timed: Timed) -> list[Row]:
         ]
         for i, label in enumerate((name, f"{name}, without noise"))
     )
+    off = timed.estimates + TOWARD_SHOWN * (timed.shown - timed.estimates)
+    controls.append(deviation_row(f"{name}, half-way to shown", high - low, off, timed.estimates))
     for other in (other for other in PRIORS if other != name):
         wrong = reference.estimate(timed.shown, *PRIORS[other], WEBER_FRACTION)
         label = f"{name}, as if {other}"

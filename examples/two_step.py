@@ -3,9 +3,10 @@
 An action leads to one of two second stages, as a rule to its own, and only the stage decides the reward. A
 model-based agent leaves an action that was paid after a rare transition, a model-free one repeats it (Neuron
 69:1204-1215). Gated networks learn by a policy gradient, which knows no model, to choose in their activity
-(Nat Neurosci 21:860-868). A fit of the hybrid agent must give each network a model-based weight above 1/2,
+(Nat Neurosci 21:860-868). A fit of the hybrid agent must give each network a model-based weight above 3/4,
 and its probabilities of staying must have the interaction of reward and transition. The same fit must recover
-the weights of simulated agents. Simulated model-free agents, and untrained networks, must miss. Prints the
+the weights of simulated agents. Simulated agents that are model-free, or half so, and untrained networks must
+miss. Prints the
 numbers, draws the figure, and exits with 1 when a gate fails or a control passes.
 """
 
@@ -34,7 +35,8 @@ N_CHOICES, DT = 100, 1.0  # a time step is half of a choice
 N_UNITS, BATCH_SIZE, LEARNING_RATE, DISCOUNT = 48, 64, 3e-3, 0.7
 N_TESTED = 300  # sessions
 AGENTS = {f"agent, weight {weight}": Agent(weight, 0.5, 5.0, 0.3) for weight in (0.0, 0.5, 1.0)}
-LOWEST_WEIGHT, LEAST_INTERACTION, LARGEST_ERROR = 0.5, 0.5, 0.1
+# Between the best player, 0.89 and 0.66, and an agent that is half model-free, 0.51 and 0.57.
+LOWEST_WEIGHT, LEAST_INTERACTION, LARGEST_ERROR = 0.75, 0.6, 0.1
 LOWEST_REWARD = 0.95  # relative to the best player's
 
 
@@ -133,7 +135,7 @@ def main() -> int:
         name: simulate(agent, COMMON, PAID, HAZARD_RATE, N_TESTED, N_CHOICES, options.seed)
         for name, agent in AGENTS.items()
     }
-    model_free, _, model_based = simulated
+    model_free, half, model_based = simulated
     sessions = {
         "networks": choose(trained, key_stream(key, "test")),
         "untrained": choose(untrained, key_stream(key, "test")),
@@ -148,10 +150,9 @@ def main() -> int:
     rows.append(interaction_row(model_based, "", simulated[model_based]))
     rows.append(interaction_row("best player", "", sessions["best player"][0]))
     rows += [recovery_row(name, fits[name][0], agent) for name, agent in AGENTS.items()]
-    controls = [
-        interaction_row(model_free, "", simulated[model_free]),
-        weight_row(model_free, "", fits[model_free][0]),
-    ]
+    controls = []
+    for name in (model_free, half):
+        controls += [interaction_row(name, "", simulated[name]), weight_row(name, "", fits[name][0])]
     for i, played in enumerate(sessions["untrained"]):
         controls.append(interaction_row("untrained", i, played))
         controls.append(at_least_row("untrained, reward", i, played.rewards.mean(), LOWEST_REWARD * reward))

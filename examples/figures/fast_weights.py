@@ -10,7 +10,12 @@ from matplotlib.axes import Axes
 
 from popsim.analysis.figures import figure_style, save_figure
 
-COLORS = {"fast weights": "#0072B2", "plain": "#D55E00", "switched off": "0.6"}  # Okabe & Ito
+COLORS = {
+    "fast weights": "#0072B2",
+    "plain": "#D55E00",
+    "weaker": "#E69F00",
+    "switched off": "0.6",
+}  # Okabe & Ito
 N_SMOOTHED = 50  # batches
 
 
@@ -36,7 +41,7 @@ def draw_figure(
     losses: Mapping[str, np.ndarray],
     recalls: Mapping[str, Recalls],
     guess_error: float,
-    largest_ratio: float,
+    gate: float,
 ) -> list[Path]:
     """Draw the figure and write it as PNG and PDF.
 
@@ -46,14 +51,14 @@ def draw_figure(
     - `losses`: by kind of network, the cross entropy [batch, member] in training.
     - `recalls`: by kind of network, what was answered.
     - `guess_error`: the smallest error by the values alone.
-    - `largest_ratio`: of the error to that, which passes.
+    - `gate`: the largest error that passes.
 
     **Returns:** the files.
     """
     with figure_style():
         figure, axes = plt.subplots(1, 3, figsize=(7.0, 2.4), layout="constrained")
         draw_losses(axes[0], losses)
-        draw_errors(axes[1], recalls, guess_error, largest_ratio)
+        draw_errors(axes[1], recalls, guess_error, gate)
         draw_pairs(axes[2], recalls, guess_error)
         for letter, ax in zip("abc", axes, strict=True):
             ax.set_title(letter, loc="left", fontweight="bold", fontsize=9)
@@ -73,14 +78,14 @@ def draw_losses(ax: Axes, losses: Mapping[str, np.ndarray]) -> None:
     ax.set(yscale="log", xlim=(0, None), xlabel="Training batch", ylabel="Cross entropy")
 
 
-def draw_errors(ax: Axes, recalls: Mapping[str, Recalls], guess_error: float, largest_ratio: float) -> None:
+def draw_errors(ax: Axes, recalls: Mapping[str, Recalls], guess_error: float, gate: float) -> None:
     """The error of each member, and the mean, beside that of the values alone."""
     for place, (name, recalled) in enumerate(recalls.items()):
         errors = recalled.is_wrong.mean(axis=1)
         offsets = 0.06 * (np.arange(len(errors)) - (len(errors) - 1) / 2)
         ax.plot(place + offsets, errors, "o", ms=3.5, mfc="none", mec=COLORS[name], mew=0.8, clip_on=False)
         ax.plot([place - 0.25, place + 0.25], 2 * [errors.mean()], color=COLORS[name], lw=1.2)
-    for name, error in (("best without keys", guess_error), ("gate", largest_ratio * guess_error)):
+    for name, error in (("best without keys", guess_error), ("gate", gate)):
         ax.axhline(error, color="k", lw=0.8, ls=(0, (3, 3)))
         ax.text(0.02, error, name, va="bottom", fontsize=7, transform=ax.get_yaxis_transform())
     ax.set(xlim=(-0.5, len(recalls) - 0.5), ylim=(0, 1), ylabel="Error")

@@ -1,5 +1,7 @@
 """The task of recall, what can be answered without keys, and the gates of errors."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -32,12 +34,13 @@ def test_keys_of_a_trial_differ_and_one_of_them_is_asked_for():
     np.testing.assert_array_equal((keys & shown[:, 4:5, : fast_weights.N_KEYS]).sum(axis=(1, 2)), 1)
 
 
-@pytest.mark.parametrize(("n_wrong", "passes"), [(2, True), (4, False)])
-def test_an_error_has_to_be_half_of_the_other(n_wrong, passes):
-    is_wrong = np.tile(np.arange(10) < n_wrong, (2, 1))
-    recalls = fast_weights.Recalls(np.zeros(10, int), is_wrong)
-    rows = fast_weights.error_rows("fast weights", recalls, reference=0.6)
-    assert [row.passed for row in rows] == [passes, passes]
+def test_who_loses_one_pair_is_wrong_as_often_as_computed_and_does_not_pass():
+    recalls = fast_weights.without_one_pair(fast_weights.Recall().validation_trials(), 0)
+    error = fast_weights.error_without_one_pair()
+    assert recalls.is_wrong.mean() == pytest.approx(error, abs=0.02)
+    gate = fast_weights.LARGEST_RATIO * error
+    for wrong, passes in ((recalls, False), (dataclasses.replace(recalls, is_wrong=np.zeros((1, 4))), True)):
+        assert [row.passed for row in fast_weights.error_rows("", wrong, gate)] == [passes]
 
 
 def test_both_kinds_of_networks_start_from_the_same_parameters():

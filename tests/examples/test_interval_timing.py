@@ -74,3 +74,17 @@ def test_the_crossing_that_the_loss_asks_for_is_within_the_published_percent_of_
     crossing = s[np.argmax(output >= 1, axis=1)]
     away = np.abs(crossing / reference.estimate(shown, *prior, 0.1) - 1).max()
     assert 0.009 < away < 0.0131  # to the spacing of s
+
+
+@pytest.mark.parametrize("prior", interval_timing.PRIORS.values(), ids=interval_timing.PRIORS)
+def test_who_regresses_half_as_much_misses_both_gates(prior):
+    rng = np.random.default_rng(0)
+    intervals = rng.uniform(*prior, 4000)
+    measured = intervals * (1 + 0.1 * rng.standard_normal(4000))
+    best = reference.estimate(measured, *prior, 0.1)
+    squares, best_squares = ((each - intervals) ** 2 for each in ((measured + best) / 2, best))
+    assert not interval_timing.error_row("half", squares, best_squares).passed
+    shown = interval_timing.measurements(prior)
+    estimates = reference.estimate(shown, *prior, 0.1)
+    half = (shown + estimates) / 2
+    assert not interval_timing.deviation_row("half", prior[1] - prior[0], half, estimates).passed

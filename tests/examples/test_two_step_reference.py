@@ -53,8 +53,8 @@ def test_no_agent_is_paid_more_than_the_best_player():
         assert best.mean() > others.mean() + 3 * np.hypot(best.std(), others.std()) / len(best) ** 0.5
 
 
-def test_a_planner_passes_the_gates_and_a_model_free_agent_does_not():
-    for weight, passes in ((0.0, False), (1.0, True)):
+def test_a_planner_passes_the_gates_and_an_agent_that_is_model_free_or_half_so_does_not():
+    for weight, passes in ((0.0, False), (0.5, False), (1.0, True)):
         sessions = sessions_of(weight)
         fitted, _ = two_step.fit(sessions, 0.8)
         assert script.interaction_row("agent", 0, sessions).passed is passes

@@ -106,28 +106,6 @@ def test_arms_without_noise_or_drift_are_known_after_one_choice():
     assert np.isfinite(played.reward).all() and not np.asarray(played.record["regret"]).any()
 
 
-def test_the_observer_of_reversals_reaches_the_bound():
-    """The bound: in NumPy, the mean of the larger posterior when one arm is watched, which tells as much."""
-    hazard, p, n = 0.1, 0.8, 4000
-    task = tasks.ReversalLearning(hazard_rate=hazard, reward_probability=p)
-    random = np.random.default_rng(0)
-    state, belief, expected = random.random(n) < 0.5, np.full(n, 0.5), []
-    for _ in range(task.n_choices):
-        expected.append(np.maximum(belief, 1 - belief) * (2 * p - 1) + 1 - p)
-        pays = random.random(n) < np.where(state, p, 1 - p)
-        likely, unlikely = np.where(pays, p, 1 - p), np.where(pays, 1 - p, p)
-        belief = belief * likely / (belief * likely + (1 - belief) * unlikely)
-        belief = (1 - hazard) * belief + hazard * (1 - belief)
-        state = state ^ (random.random(n) < hazard)
-    trials = popsim.sample_trials(task, n, batch=0, key=jax.random.key(3))
-    observer = tasks.ReversalObserver(reward_probability=p, hazard_rate=hazard)
-    reward = np.asarray(tasks.play(observer, trials, key=KEY).reward).sum(1)
-    error = np.hypot(reward.std(), np.sum(expected, axis=0).std()) / n**0.5
-    assert abs(reward.mean() - np.sum(expected) / n) < 4 * error
-    worse = tasks.ReversalObserver(reward_probability=p, hazard_rate=0.001)
-    assert np.asarray(tasks.play(worse, trials, key=KEY).reward).sum(1).mean() < reward.mean() - 2 * error
-
-
 @pytest.mark.parametrize("hazard", [0.0, 0.05, 1.0])
 def test_a_belief_that_is_nearly_sure_stays_finite_and_can_change(hazard):
     """The odds in extended precision, at log odds whose probability is one in single precision."""

@@ -138,7 +138,7 @@ def test_no_observer_of_both_sides_is_right_more_often(prior, contrast):
 
 
 def test_block_choices_are_those_of_all_sequences_of_sides():
-    # Blocks of one trial alternate, so that there are two sequences of them; half of the trials have no feedback.
+    # Blocks of one trial alternate: there are two sequences of them. Half of the trials have no feedback.
     task = tasks.BlockDecisions(
         n_trials=5,
         block_length=Uniform(1.0, 1.0),
@@ -178,7 +178,7 @@ def test_the_best_bound_of_two_time_steps(coherences, noise):
         coherence=Choice(coherences), noise=noise, duration=0.2, waiting_cost=1.0
     )
     c, dt, std = np.array(coherences), 0.05, noise * 0.05**0.5
-    z = np.linspace(-7, 7, 561)
+    z = np.linspace(-7, 7, 281)
     share = norm.pdf(z) / norm.pdf(z).sum()
 
     def weights(x, n):
@@ -411,8 +411,8 @@ def test_least_squares_is_the_best_observer_of_stimuli_of_equal_duration_alone(s
     # Estimates of both strengths, whose errors are independent: the means are over a grid of them.
     energy = float(np.sum(np.asarray(task.code.encode(jnp.zeros(()))) ** 2))
     std = [float(task.noise) / (energy * seconds) ** 0.5 for seconds in (0.4, second)]
-    estimate = np.linspace(0.9, 1.1, 601)
-    means, coherences = np.linspace(0.995, 1.005, 41), np.array([0.004, 0.008])
+    estimate = np.linspace(0.9, 1.1, 301)
+    means, coherences = np.linspace(0.995, 1.005, 11), np.array([0.004, 0.008])
     densities = [
         np.mean(
             [
