@@ -56,17 +56,17 @@ def _parts(value: Any) -> Iterator[HeldValue]:
         yield from _parts_of_function(value)
     elif isinstance(value, type):
         users = [base for base in value.__mro__ if not is_installed(base.__module__)]
-        for name, member in [item for base in users for item in vars(base).items()]:
+        for name, member in [item for base in users for item in [*vars(base).items()]]:
             if isinstance(member, FunctionType) or not name.startswith("__"):  # not the types of fields
                 yield name, member, None
     elif isinstance(value, dict):
-        yield from [(str(key), item, None) for key, item in value.items()]
+        yield from [(str(key), item, None) for key, item in [*value.items()]]  # threads may add to it
     elif isinstance(value, (tuple, list, set, frozenset)):
         yield from [("", item, None) for item in value]
     else:
         for name in (*WRAPPED, *OF_KIND.get(type(value), ())):
             yield "", getattr(value, name, None), None
-        yield from [(name, item, None) for name, item in getattr(value, "__dict__", {}).items()]
+        yield from [(name, item, None) for name, item in [*getattr(value, "__dict__", {}).items()]]
         yield "", type(value), None
 
 

@@ -41,10 +41,13 @@ def named_values(name: str, value: Any) -> dict[str, str]:
         text = _text(part)
         if isinstance(part, jax.Array | np.ndarray) and id(part) not in leaves:
             text = f"{text} {array_digest(part)[:16]}"
-        texts[path] = (
-            text if len(text) <= LONGEST else f"{text[: LONGEST - 17]} {_digest(text.encode())[:16]}"
-        )
+        texts[path] = short_text(text)
     return texts
+
+
+def short_text(text: str) -> str:
+    """Return a text, or the beginning and the digest of one that is long."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 17]} {_digest(text.encode())[:16]}"
 
 
 def modules_of(value: Any) -> set[str]:
@@ -132,4 +135,10 @@ def _children(value: Any) -> Mapping[Any, Any]:
         return dict(enumerate(sorted(value, key=repr)))
     if isinstance(value, tuple | list):
         return dict(zip(getattr(value, "_fields", range(len(value))), value, strict=True))
-    return getattr(value, "__dict__", {})
+    kept = getattr(value, "__dict__", {})
+    return {name: part for name, part in kept.items() if not _is_computed(value, name)}
+
+
+def _is_computed(value: Any, name: str) -> bool:
+    """Return whether an object computed an attribute when it was first asked for."""
+    return isinstance(getattr(type(value), name, None), functools.cached_property)

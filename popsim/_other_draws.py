@@ -36,9 +36,8 @@ METHODS = [
     (random.Random, "__init__"),
     *((random.SystemRandom, name) for name in ("random", "getrandbits", "randbytes")),
 ]
-# The first draw for those who call them; the others draw names of files, and nothing that is computed.
-THROUGH = ("numpy", "random", "secrets", "statistics")
-HARMLESS = ("jax", "jaxlib", "multiprocessing", "tempfile")
+DRAWING_PACKAGES = ("numpy", "random", "secrets", "statistics")  # for those who call them
+IGNORED_PACKAGES = ("jax", "jaxlib", "multiprocessing", "tempfile")  # they draw names of files
 MOST_LETTERS = 100  # of a line
 
 
@@ -130,7 +129,9 @@ def _watching(watched: _Watched, functions: Sequence[Any]) -> Iterator[None]:
             for function in jitted:  # which have the constant now, and would draw nothing at another try
                 function.clear_cache()
             watched.refuse(f"draws from `{name}`, a {type(generator).__name__}")
-    for module, state in _global_states().items():
+    # In another thread, the main one may draw meanwhile.
+    is_main = threading.current_thread() is threading.main_thread()
+    for module, state in _global_states().items() if is_main else ():
         if state != states[module] and repr(_DRAWS_OF_OTHERS) == draws_of_others:
             watched.refuse(f"draws from the global generator of {module}, by another package")
 
@@ -248,9 +249,11 @@ class _OfOriginal(type):
 
 def _line_of_draw(caller: FrameType) -> str | None:
     """Return the user's line that draws, with its source; None if what draws computes nothing with it."""
-    while caller.f_back is not None and (_package_of(caller) in THROUGH or _module_of(caller) == __name__):
+    while caller.f_back is not None and (
+        _package_of(caller) in DRAWING_PACKAGES or _module_of(caller) == __name__
+    ):
         caller = caller.f_back
-    if _package_of(caller) in HARMLESS:
+    if _package_of(caller) in IGNORED_PACKAGES:
         return None
     frame = caller
     while frame is not None and _package_of(frame) != "popsim" and is_installed(_module_of(frame)):

@@ -4,10 +4,16 @@ import ast
 import functools
 import hashlib
 import inspect
+import linecache
+import os
+import site
 import sys
+import sysconfig
 import types
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+PLAIN_VALUES = (type(None), bool, int, float, complex, str, bytes)
 
 
 class Definition(NamedTuple):
@@ -24,9 +30,22 @@ class Definition(NamedTuple):
 def is_installed(module: str | None) -> bool:
     """Return whether a module belongs to Python, a package or popsim, rather than to the user."""
     module = module or ""
-    file = getattr(sys.modules.get(module), "__file__", None) or ""
     package = module.partition(".")[0]
-    return package in {*sys.stdlib_module_names, "popsim"} - {"__main__"} or "site-packages" in file
+    if package == "__main__":
+        return False
+    if package in {*sys.stdlib_module_names, "popsim"}:
+        return True
+    # By its top level: a package may have objects of its own, with any `__file__`, in place of modules.
+    top = sys.modules.get(package)
+    file = getattr(top, "__file__", None) or next(iter(getattr(top, "__path__", None) or ()), "")
+    return any(str(file).startswith(folder) for folder in _folders_of_packages())
+
+
+@functools.cache
+def _folders_of_packages() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    folders = {paths["purelib"], paths["platlib"], *site.getsitepackages(), site.getusersitepackages()}
+    return tuple(f"{folder}{os.sep}" for folder in folders)
 
 
 def users_modules(names: Iterable[str] | None = None) -> list[str]:
@@ -37,18 +56,23 @@ def users_modules(names: Iterable[str] | None = None) -> list[str]:
     - `names`: these modules, of which installed ones are ignored; None for all that are loaded.
     """
     if names is None:
-        return sorted(name for name in [*sys.modules] if not is_installed(name))
+        return sorted(filter(_is_users, [*sys.modules]))
     found: set[str] = set()
-    waiting = {name for name in names if name in sys.modules and not is_installed(name)}
+    waiting = {*filter(_is_users, names)}
     while waiting:
         name = waiting.pop()
         found.add(name)
         for value in [*vars(sys.modules[name]).values()]:
             is_module = isinstance(value, types.ModuleType)
             other = value.__name__ if is_module else getattr(value, "__module__", None)
-            if isinstance(other, str) and other in sys.modules and not is_installed(other):
+            if isinstance(other, str) and _is_users(other):
                 waiting |= {other} - found
     return sorted(found)
+
+
+def _is_users(name: str) -> bool:
+    # Modules that are blocked are None.
+    return type(sys.modules.get(name)) is types.ModuleType and not is_installed(name)
 
 
 def definitions(modules: Iterable[str]) -> dict[str, Definition]:
@@ -59,30 +83,62 @@ def definitions(modules: Iterable[str]) -> dict[str, Definition]:
     """
     found: dict[str, Definition] = {}
     for module in modules:
-        found = (_definitions_of_file(module) or _definitions_without_file(module)) | found
+        loaded = sys.modules[module]
+        # What is loaded again has another specification; a file may have been edited since.
+        of_module = _definitions_of_file(module, id(loaded.__spec__)) or _definitions_without_file(loaded)
+        for name, definition in of_module.items():
+            found[name] = definition if name not in found else _joined(found[name], definition)
     return found
 
 
-@functools.lru_cache(maxsize=256)  # as the module was loaded; its file may be edited later
-def _definitions_of_file(module: str) -> dict[str, Definition]:
-    tree = _parse(sys.modules[module])
-    return {} if tree is None else dict(_define(tree.body))
+def _joined(one: Definition, other: Definition) -> Definition:
+    """Return what two modules define by one name."""
+    return Definition(_digest(one.digest + other.digest), one.names | other.names)
 
 
-def _definitions_without_file(module: str) -> dict[str, Definition]:
+@functools.lru_cache(maxsize=256)
+def _definitions_of_file(module: str, specification: int) -> dict[str, Definition]:
+    loaded = sys.modules[module]
+    file = getattr(loaded, "__file__", None)
+    return {} if file is None else dict(_define(_parse("".join(linecache.getlines(file, vars(loaded))))))
+
+
+def _definitions_without_file(module: types.ModuleType) -> dict[str, Definition]:
+    """Return the functions, and the methods and values of classes, of a module that is typed."""
     found: dict[str, Definition] = {}
-    for value in [*vars(sys.modules[module]).values()]:
-        if getattr(value, "__module__", None) == module and inspect.isroutine(value) | inspect.isclass(value):
-            tree = _parse(inspect.unwrap(value))
-            found |= {} if tree is None else dict(_define(tree.body))
+    for value in [*vars(module).values()]:
+        if getattr(value, "__module__", None) != module.__name__:
+            continue
+        if inspect.isclass(value):  # whose source is not known, unlike that of its methods
+            values = {name: part for name, part in vars(value).items() if isinstance(part, PLAIN_VALUES)}
+            found[value.__qualname__] = Definition(_digest(repr(sorted(values.items()))), frozenset())
+            parts = [*vars(value).values()]
+        else:
+            parts = [value]
+        for part in parts:
+            function = inspect.unwrap(getattr(part, "fget", part))
+            if inspect.isfunction(function):
+                nodes = _parse(_source(function))
+                found |= {function.__qualname__: _definition(nodes)} if nodes else {}
     return found
 
 
-def _parse(value: Any) -> ast.Module | None:
+def _source(function: types.FunctionType) -> str:
     try:
-        return ast.parse(inspect.cleandoc("\n" + inspect.getsource(value)))
-    except (OSError, TypeError, SyntaxError, ValueError):
-        return None
+        return inspect.cleandoc("\n" + inspect.getsource(function))
+    except (OSError, TypeError):
+        return ""
+
+
+def _parse(source: str) -> list[ast.stmt]:
+    try:
+        return ast.parse(source).body
+    except (SyntaxError, ValueError):  # of a lambda in a call over several lines, or of a file that is edited
+        return []
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _define(body: list[ast.stmt], within: str = "") -> Iterator[tuple[str, Definition]]:
@@ -125,7 +181,7 @@ def _definition(nodes: list[ast.stmt]) -> Definition:
             ):
                 part.body = part.body[1:] or [ast.Pass()]
         texts.append(ast.unparse(node))
-    return Definition(hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16], frozenset(names))
+    return Definition(_digest("\n".join(texts)), frozenset(names))
 
 
 def _rename_local_variables(function: ast.AST) -> None:
@@ -182,7 +238,7 @@ def reachable(starts: Iterable[str], known: Mapping[str, Definition]) -> dict[st
 def code_digest(code: Mapping[str, str]) -> str:
     """Return a digest of definitions by name; empty for none, as where nothing is the user's."""
     texts = [f"{name} {digest}\n" for name, digest in sorted(code.items())]
-    return hashlib.sha256("".join(texts).encode()).hexdigest()[:16] if texts else ""
+    return _digest("".join(texts)) if texts else ""
 
 
 def different_names(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

@@ -39,7 +39,8 @@ def join_ensembles(ensembles: Sequence[Any], labels: Sequence[str]) -> Any:
                 f"models of another structure for {labels[0]} and {label}: leave the setting out of "
                 "`member_settings`, and a sweep trains them in separate cells."
             )
-        first.trained_inputs.check(ensemble.trained_inputs.sizes or {})
+        if (sizes := ensemble.trained_inputs.sizes) is not None:
+            first.trained_inputs.check(sizes)
         columns.append(ensemble_leaves)
     return jax.tree.unflatten(structure, [_concatenate(column) for column in zip(*columns, strict=True)])
 

@@ -194,8 +194,11 @@ def check_gives_logits(network: AbstractNetwork, reader: str) -> None:
     if function is None:
         return
     logits = 1e3 * np.where(np.arange(network.n_outputs) % 2, -1.0, 1.0)
-    with jax.ensure_compile_time_eval():
-        results = np.stack([function(jnp.asarray(sign * logits, float)) for sign in (1, -1)])
+    try:
+        with jax.ensure_compile_time_eval():
+            results = np.stack([function(jnp.asarray(sign * logits, float)) for sign in (1, -1)])
+    except jax.errors.TracerArrayConversionError:  # it reads traced arrays
+        return
     if np.all((results >= 0) & (results <= 1)):
         raise ValueError(
             f"`output_fn` of the network must be None for {reader}, which reads its outputs as logits and "
@@ -209,10 +212,18 @@ def _last_function(network: AbstractNetwork) -> Callable[[Array], Array] | None:
     if isinstance(network, StackedNetwork):
         return _last_function(network.layers[-1])
     if isinstance(network, EncodedNetwork) and network.readout is not None:
-        return None if jax.tree.leaves(eqx.filter(network.readout, eqx.is_array)) else network.readout
+        return _without_arrays(network.readout)
     if isinstance(network, AbstractNetworkWrapper):
         return _last_function(network.network)
-    return getattr(network, "output_fn", None)
+    # A field of this name in a network of the user's may be applied to something else.
+    of_popsim = [base for base in type(network).__mro__ if base.__module__.startswith("popsim.")]
+    has_field = any("output_fn" in vars(base).get("__annotations__", ()) for base in of_popsim)
+    return _without_arrays(getattr(network, "output_fn", None)) if has_field else None
+
+
+def _without_arrays(function: Any) -> Any:
+    """Return a function of fixed form; None for one with weights, whose results do not tell its form."""
+    return None if jax.tree.leaves(eqx.filter(function, eqx.is_array)) else function
 
 
 def _shape_of(name: str, function: Callable[[Array], Array], size: int) -> tuple[int, ...]:

@@ -238,7 +238,7 @@ def sync_folder(folder: Path) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # of a file system that flushes no folders
+        if error.errno not in (errno.EINVAL, errno.EBADF, errno.ENOTSUP):  # of disks that flush no folders
             raise
     finally:
         os.close(descriptor)

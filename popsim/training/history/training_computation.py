@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Iterable, Mapping
+from types import FunctionType
 from typing import Any
 
 import equinox as eqx
@@ -12,9 +13,10 @@ import numpy as np
 from jaxtyping import PyTree
 
 from popsim._compiled import MadeWhileCompiling, program_text
-from popsim._named_values import array_digest, modules_of, named_values
+from popsim._held_values import held_values
+from popsim._named_values import array_digest, named_values, short_text
 from popsim._numeric_flags import numeric_flags
-from popsim._user_code import definitions, digests_of, reachable, users_modules
+from popsim._user_code import definitions, digests_of, is_installed, reachable, users_modules
 from popsim.store import leaf_names
 from popsim.training.history.computation import Computation, constants_of, sums_of, task_computation
 from popsim.training.loop.training_plan import TrainingPlan
@@ -53,14 +55,13 @@ class TrainingComputation:
     @functools.cached_property
     def _unchanged(self) -> Computation:
         """What is the same at all batches."""
-        plan, trainer = self.plan, self.plan.trainer
-        host_functions = (trainer.population_updates, trainer.validation_metrics)
+        plan, trainer, updates = self.plan, self.plan.trainer, self.plan.trainer.population_updates
         changing, arrays = _changing_names(plan), named_arrays("model", plan.state.model)
         parts = {
             "gradient": trainer.gradient,
             "model_update_funcs": trainer.updates,
             "post_step_fns": tuple(trainer.post_step_fns),
-            "population_updates": trainer.population_updates,
+            "population_updates": updates,
         }
         computation = Computation(
             settings=_training_settings(plan) | _merged(named_values(*part) for part in parts.items()),
@@ -68,7 +69,7 @@ class TrainingComputation:
                 {f"initial {name}": array for name, array in arrays.items() if name in changing}
                 | named_arrays("initial opt_state", plan.state.opt_state)
             ),
-            host_code=_host_code(host_functions) if trainer.population_updates else {},
+            host_code=_host_code(updates, trainer.validation_metrics) if updates else {},
             functions=digests_of(definitions(users_modules())),
             arrays={name: array for name, array in arrays.items() if name not in changing},
         )
@@ -84,9 +85,7 @@ class TrainingComputation:
             for phase in phases
         }
         texts = {
-            f"a training step from batch {phase.first_batch} on": list(
-                self._of_phases[phase.first_batch].result()
-            )
+            f"a training step from batch {phase.first_batch} on": self._of_phases[phase.first_batch].result()
             for phase in phases
         }
         toggles = "all" if enabled is None or enabled.all() else array_digest(enabled)
@@ -160,28 +159,31 @@ def _changing_names(plan: TrainingPlan) -> set[str]:
     return {name for name, place in names.items() if changes[place]} | recorded.keys()
 
 
-def _host_code(functions: Any) -> dict[str, str]:
-    """Return the digests of the user's functions that run on the host, and of those that they name."""
-    updates, metrics = functions
-    roots = [*map(type, updates), *([] if metrics is None else [metrics])]
-    known = definitions(users_modules(modules_of(roots)))
-    return reachable([getattr(root, "__qualname__", "") for root in roots], known)
+def _host_code(updates: Any, metrics: Any) -> dict[str, str]:
+    """Return the digests of the user's functions that run on the host, and of all that they name."""
+    functions = [
+        value for _, value, _ in held_values((updates, metrics)) if isinstance(value, type | FunctionType)
+    ]
+    users = [value for value in functions if not is_installed(value.__module__)]
+    known = definitions(users_modules({value.__module__ for value in users}))
+    return reachable({value.__qualname__.partition(".<locals>")[0] for value in users}, known)
 
 
 def _trained_text(params: PyTree, trained: PyTree[bool] | None) -> str:
-    """Return the names of the parameters that are trained, or how many and their digest."""
-    names = [*named_arrays("model", params if trained is None else eqx.filter(params, trained))]
-    return named_values("", ", ".join(names))[""]
+    """Return the names of the parameters that are trained, or their beginning and a digest."""
+    return short_text(
+        ", ".join(named_arrays("model", params if trained is None else eqx.filter(params, trained)))
+    )
 
 
 def _step_text(plan: TrainingPlan, trained: PyTree[bool] | None) -> Any:
     """Return the text of the training step of one member, however a training divides its work."""
     step, state = plan.first_member()
     step = dataclasses.replace(step, n_minibatches=1, remat=False, trained=trained)
-    enabled = plan.batches.enabled
-    numbers = [jnp.asarray(0), jnp.asarray(0), None if enabled is None else jnp.asarray(enabled[0])]
+    # Also where all are, as they may be toggled in later batches.
+    are_enabled = jnp.ones(len(step.updates), bool) if step.updates else None
 
     def run_step(step: Any, state: Any, batch: Any, member_id: Any, enabled: Any) -> Any:
         return step(state, batch=batch, member_id=member_id, enabled=enabled)
 
-    return program_text(run_step, step, state, *numbers)
+    return program_text(run_step, step, state, jnp.asarray(0), jnp.asarray(0), are_enabled)

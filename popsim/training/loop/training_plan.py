@@ -168,7 +168,14 @@ def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
     task = select_member(training.task, 0)
     sizes = check_fit(task, training.model, first_trials, ensembled=training.ensembled, by_member=by_member)
     new_state, state = (each.with_trained_inputs(sizes) for each in (new_state, state))
-    with drawing_from_key("the optimizer, the gradient and each update", trainer):
+    traced = (
+        trainer.optimizer,
+        trainer.gradient,
+        trainer.updates,
+        trainer.post_step_fns,
+        trainer.loss_update_func,
+    )
+    with drawing_from_key("the optimizer, the gradient and each update", *traced):
         recorded = check_changes(
             *_first_member(step, state, training.ensembled),
             [phase.trained for phase in batches.phases.phases],
