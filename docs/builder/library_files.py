@@ -55,6 +55,8 @@ def write_library(folder: Path, drawn: Collection[str]) -> None:
     """
     (folder / "library" / "tasks").mkdir(parents=True)
     for name in TASKS:
+        if name in drawn:
+            print(f"  {name}", flush=True)  # all take minutes
         trials = _draw_and_describe(name, folder / _drawing(name)) if name in drawn else []
         (folder / _task_file(name)).write_text("\n\n".join(_task_parts(name, trials)) + "\n")
     overviews = (_task_overview, _body_overview, _muscle_overview, _network_overview, _rule_overview)

@@ -84,12 +84,13 @@ plt.show()
 # ## Do they rest in the same places?
 #
 # Two bits can be held by four stable states. `find_fixed_points` looks for states in which a network stays
-# without input, and counts those without an unstable direction. It needs a hidden state that is one array, so
-# that the LSTM with its pair is left out.
+# without input, and counts those without an unstable direction. A state is one vector: of the LSTM, whose
+# hidden state is a pair, it is both arrays, joined.
 
 # %%
-for name in names[:-1]:
-    starts = dynamics.mixtures_of_states(np.asarray(states[name].network.hidden), 512, key=jax.random.key(4))
+for name in names:
+    hidden = np.concatenate(jax.tree.leaves(states[name].network.hidden), axis=-1)
+    starts = dynamics.mixtures_of_states(hidden, 512, key=jax.random.key(4))
     points = dynamics.find_fixed_points(trained[name], starts).fixed
     print(f"{name:10} stable states of each member: {[int(row[0]) for row in points.counts()]}")
 

@@ -85,4 +85,4 @@ def print_next_commands(path: Path) -> None:
     package = path.resolve().name
     print(f"cd {as_word(path)}")
     print(f"popsim --import {package}.experiment train {experiment_name(package)} --members 4")
-    print("python -m pytest")
+    print("pip install pytest && python -m pytest")

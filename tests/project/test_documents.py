@@ -334,6 +334,8 @@ def test_the_code_about_selection_runs(tmp_path, monkeypatch):
     exec(compile(code, "docs/how_to/selection.md", "exec"), scope)
     assert scope["done"]["parent"].shape == (2, 16) and scope["left"].lines and scope["right"].lines
     assert scope["stage"].shape == scope["noise"].shape == (2, 8)
+    stimuli = np.asarray(scope["decision"].validation_trials().inputs["stimulus"])
+    assert len(np.unique(stimuli.reshape(len(stimuli), -1), axis=0)) == 200
 
 
 @pytest.mark.full

@@ -197,7 +197,8 @@ class Curriculum(AbstractPopulationUpdate):
         the latter alone: train an ensemble of one for the others.
     - `stages`: the value of each stage, an array with axes (stage, ...); the first one replaces that given.
     - `metric`: one of `validation_metrics`; None for the total validation loss.
-    - `threshold`: the value of the metric that must be reached.
+    - `threshold`: the value of the metric that must be reached. A fraction of few validation trials is known
+        roughly; give the task as many as the threshold needs.
     - `mode`: whether it is reached from below ("max", as by a fraction correct) or from above ("min").
     """
 
