@@ -47,7 +47,7 @@ def _beginning(text: str) -> str:
 def describe_parts(name: str, value: Any, most: int) -> dict[str, Any]:
     """Return what `compare_parts` compares of a value, as JSON values for a file.
 
-    **Arguments:** as for `part_texts`.
+    **Arguments:** as for `named_parts`, and the largest number of parts.
     """
     parts = dict(itertools.islice(named_parts(name, value), most))
     return {

@@ -1,5 +1,6 @@
 """The text of a program, which tells what it computes, the same in every process."""
 
+import contextlib
 import contextvars
 import functools
 import hashlib
@@ -7,18 +8,18 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
+import numpy as np
 
-__all__ = ["MadeWhileCompiling", "ProgramText", "program_text", "start_while_compiling"]
+__all__ = ["MadeWhileCompiling", "ProgramText", "program_text", "signed_sums", "start_while_compiling"]
 
 Value = TypeVar("Value")
 
 PLATFORM = "cpu"  # whatever the program is to run on
-MOST_NUMBERS = 5000
+N_SIGNS = 3
 # Of JAX, they are in force in a thread, so that another one must enter them anew.
 FLAGS_OF_THREADS = (
     "jax_default_matmul_precision",
@@ -32,17 +33,21 @@ FLAGS_OF_THREADS = (
 STACK_BYTES = 2**26  # of a thread that traces; some systems give it a sixteenth of what the main thread has
 
 
+_STACK_SIZE = threading.Lock()  # which all threads of a process share
+
+
 class ProgramText(NamedTuple):
     """What a program computes.
 
-    - `digest`: the SHA-256 of its operations, without names and without `numbers`.
-    - `numbers`: its floating-point constants, in order. A computed one may differ between kinds of machines
-        in its last digits. Larger arrays count in `digest`.
+    - `digest`: the SHA-256 of its operations, without names and without `numbers`; empty if no text can be
+        made on this machine.
+    - `numbers`: for each floating-point constant its numbers or, of a large one, the norm and sums with fixed
+        random signs. Those that were computed may differ between machines in the last digits.
     - `calls_python`: whether it calls back into Python functions, of which a text knows nothing.
     """
 
     digest: str
-    numbers: tuple[float, ...]
+    numbers: list[list[float]]
     calls_python: bool
 
 
@@ -64,7 +69,13 @@ def program_text(function: Callable[..., Any], *arguments: Any) -> ProgramText:
         result = function(*eqx.combine(arrays, static))
         return jax.tree.leaves(eqx.filter(result, eqx.is_array))
 
-    lowered = jax.jit(leaves_of_result, keep_unused=True).trace(shapes).lower(lowering_platforms=(PLATFORM,))
+    traced = jax.jit(leaves_of_result, keep_unused=True).trace(shapes)
+    try:
+        lowered = traced.lower(lowering_platforms=(PLATFORM,))
+    except Exception:  # a kernel for GPUs alone, of Pallas or a library
+        with contextlib.suppress(Exception):
+            return _read_text(traced.lower().as_text())
+        return ProgramText("", [], calls_python=False)
     return _read_text(lowered.as_text())
 
 
@@ -83,17 +94,35 @@ def _read_text(text: str) -> ProgramText:
         names.setdefault(name, f"@{len(names)}")  # of JAX's or a user's functions, which may be renamed
     pattern = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
     text = re.sub(rf"(?:{pattern})(?![\w.$])", lambda match: names[match[0]], text)
-    numbers: list[float] = []
+    numbers: list[list[float]] = []
 
     def take(match: re.Match[str]) -> str:
-        numbers.append(float(match[0]))
-        return "number"
+        constant = _numbers_of(match[1], match[3])
+        if constant is None:
+            return match[0]
+        numbers.append(constant)
+        return f"dense<numbers> : tensor<{match[2]}f{match[3]}>"
 
-    without_numbers = re.sub(r"-?\d+\.\d+(?:[eE][+-]?\d+)?(?=[\s,>\]])", take, text)
-    calls_python = "callback" in text
-    if len(numbers) > MOST_NUMBERS:
-        return ProgramText(hashlib.sha256(text.encode()).hexdigest(), (), calls_python)
-    return ProgramText(hashlib.sha256(without_numbers.encode()).hexdigest(), tuple(numbers), calls_python)
+    without_numbers = re.sub(r"dense<([^>]*)> : tensor<((?:\d+x)*)f(32|64)>", take, text)
+    return ProgramText(hashlib.sha256(without_numbers.encode()).hexdigest(), numbers, "callback" in text)
+
+
+def _numbers_of(content: str, bits: str) -> list[float] | None:
+    """Return the numbers of a constant, or sums of many; None for what is written in another way, as NaN."""
+    if content.startswith('"0x'):
+        values = np.frombuffer(bytes.fromhex(content[3:-1]), f"<f{int(bits) // 8}")
+        return signed_sums(values.astype(np.float64)) if np.isfinite(values).all() else None
+    try:
+        return [float(number) for number in re.sub(r"[\[\]\s]", "", content).split(",")]
+    except ValueError:
+        return None
+
+
+def signed_sums(numbers: np.ndarray) -> list[float]:
+    """Return the norm of numbers, and three sums with fixed random signs, by which arrays are compared."""
+    signs = np.random.RandomState(0).randint(0, 2, (N_SIGNS, numbers.size), np.int8) * np.int8(2) - 1
+    with np.errstate(all="ignore"):
+        return [float(np.linalg.norm(numbers)), *(float(np.real(np.sum(row * numbers))) for row in signs)]
 
 
 class MadeWhileCompiling(Generic[Value]):
@@ -110,7 +139,7 @@ class MadeWhileCompiling(Generic[Value]):
         flags = {name: getattr(jax.config, name) for name in FLAGS_OF_THREADS if hasattr(jax.config, name)}
 
         def make_under_flags() -> Value:
-            with ExitStack() as stack:
+            with contextlib.ExitStack() as stack:
                 for name, flag in flags.items():
                     stack.enter_context(getattr(jax, name.removeprefix("jax_"))(flag))
                 return make()
@@ -125,11 +154,12 @@ class MadeWhileCompiling(Generic[Value]):
             if self._future is not None:
                 return
             self._future = future = Future()
-        before = threading.stack_size(STACK_BYTES)
-        try:
-            threading.Thread(target=self._fill, args=(future,), daemon=True).start()
-        finally:
-            threading.stack_size(before)
+        with _STACK_SIZE:
+            before = threading.stack_size(STACK_BYTES)
+            try:
+                threading.Thread(target=self._fill, args=(future,), daemon=True).start()
+            finally:
+                threading.stack_size(before)
 
     def result(self) -> Value:
         """Return the value, made now if nobody began to; raises what `make` raised."""
@@ -152,7 +182,7 @@ _waiting: contextvars.ContextVar[tuple[MadeWhileCompiling, ...]] = contextvars.C
 )
 
 
-@contextmanager
+@contextlib.contextmanager
 def start_while_compiling(*values: MadeWhileCompiling) -> Iterator[None]:
     """Start to make values when a program is compiled within the context, after it was traced.
 

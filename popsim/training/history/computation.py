@@ -3,14 +3,15 @@
 import dataclasses
 import importlib.metadata
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from popsim._compiled import current_engine, program_text
+from popsim._compiled import ProgramText, current_engine, program_text, signed_sums
 from popsim._named_values import array_digest, describe_differences, modules_of, named_values
 from popsim._numeric_flags import NUMERIC_FLAGS
 from popsim._user_code import definitions, different_names, digests_of, users_modules
@@ -39,7 +40,7 @@ __all__ = [
 TOLERANCE = 1e-5  # of the largest number of an array: machines of other kinds differ in the last digits
 PACKAGES = ("jax", "equinox", "optax", "diffrax")
 TEXTS_DEPEND_ON = (*PACKAGES, "popsim", "engine")
-N_SIGNS = 3
+MOST_STORED = 100_000  # numbers of an array that every checkpoint repeats
 MOST_NAMED = 5
 
 
@@ -48,9 +49,9 @@ class Computation:
     """What is computed, as a checkpoint describes it.
 
     - `settings`: settings, structure and flags, as texts by name.
-    - `texts`: the digest, the numbers and whether it calls Python of each program, see `ProgramText`.
-    - `sums`: of arrays that training changes, or that are large, the norm and sums with random signs.
-    - `digests`: of arrays with data of the user.
+    - `texts`: the text of each program.
+    - `sums`: of arrays that training changes, and of large ones, the norm and sums with random signs.
+    - `digests`: of arrays with data of the user, and of large ones of whole numbers.
     - `host_code`: digests of functions that run outside of compiled programs, by name.
     - `made_by`: versions of what computes.
     - `functions`: digests of all functions of the user, for messages.
@@ -59,7 +60,7 @@ class Computation:
     """
 
     settings: dict[str, str] = dataclasses.field(default_factory=dict)
-    texts: dict[str, Any] = dataclasses.field(default_factory=dict)
+    texts: dict[str, ProgramText] = dataclasses.field(default_factory=dict)
     sums: dict[str, list[float | None]] = dataclasses.field(default_factory=dict)
     digests: dict[str, str] = dataclasses.field(default_factory=dict)
     host_code: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -68,7 +69,7 @@ class Computation:
     arrays: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """Return all but the arrays as JSON values, with dtype, shape and kind of keys of these."""
+        """Return all but the arrays as JSON values."""
         names = [field.name for field in dataclasses.fields(self) if field.name != "arrays"]
         return {name: getattr(self, name) for name in names}
 
@@ -82,12 +83,14 @@ class Differences:
     """What differs between two computations, one readable entry each.
 
     - `refused`: what makes them two.
-    - `unknown`: programs of which it is not known whether they are the same, and why.
+    - `unknown`: what may be other, under another version or in Python functions that a program calls.
+    - `not_compared`: the programs that cannot be compared, as they call Python or have no text here.
     - `versions`: the versions of what computes that differ; empty if none does.
     """
 
     refused: list[str]
     unknown: list[str] = dataclasses.field(default_factory=list)
+    not_compared: list[str] = dataclasses.field(default_factory=list)
     versions: str = ""
 
 
@@ -127,40 +130,49 @@ def compare_computations(
         f"the data in `{name}`" for name, digest in now.digests.items() if then["digests"].get(name) != digest
     ]
     if "population_updates" in now.settings and (host := different_names(then["host_code"], now.host_code)):
-        found.refused.append(f"the code of {_some(host)}")
+        # Versions of Python write the same source in other ways.
+        is_known = not is_other_version(then, now, ["python"])
+        (found.refused if is_known else found.unknown).append(f"the code of {_some(host)}")
     _compare_texts(then, now, found)
     return found
 
 
 def _compare_texts(then: Mapping[str, Any], now: Computation, found: Differences) -> None:
     """Add what is found about the texts of programs."""
-    other_versions = {name for name in TEXTS_DEPEND_ON if then["made_by"].get(name) != now.made_by.get(name)}
-    for name, (digest, numbers, calls_python) in now.texts.items():
-        digest_then, numbers_then, _ = then["texts"].get(name, ("", [], False))
-        is_same = digest == digest_then
-        if calls_python:
-            found.unknown.append(f"what {name} computes calls Python functions, which are not compared")
-        if is_same and _same_numbers(numbers_then, numbers):
+    for name, text in now.texts.items():
+        before = ProgramText(*then["texts"].get(name, ("", [], False)))
+        if text.calls_python or not (text.digest and before.digest):
+            found.not_compared.append(f"what {name} computes")
+        is_same = text.digest == before.digest
+        if is_same and _same_numbers(before.numbers, text.numbers):
             continue
         code_then = then["functions"]
-        code = [name for name, digest in now.functions.items() if code_then.get(name, digest) != digest]
+        code = [each for each, digest in now.functions.items() if code_then.get(each, digest) != digest]
         reasons = [f"the source of {_some(code)} differs"] if code else []
         if is_same and not code:
-            pairs = zip(numbers_then, numbers, strict=True)
-            reasons = [f"{a:g} then and {b:g} now" for a, b in pairs if not _same_numbers([a], [b])]
-        reason = ", ".join(reasons[:MOST_NAMED]) or "no source of a function differs, but what one reads"
-        text = f"what {name} computes ({reason})"
-        if other_versions or calls_python:
-            # Only reported where a source explains it: another version makes other texts anyway.
-            found.unknown += [text] if code or not other_versions else []
+            pairs = zip(chain(*before.numbers), chain(*text.numbers), strict=True)
+            reasons = [f"{a:g} then and {b:g} now" for a, b in pairs if not np.isclose(a, b, rtol=TOLERANCE)]
+        unexplained = "no function of yours changed, but a global, an attribute or an argument that one reads"
+        difference = f"what {name} computes ({', '.join(reasons[:MOST_NAMED]) or unexplained})"
+        if is_other_version(then, now, TEXTS_DEPEND_ON) or text.calls_python:
+            # Another version makes other texts anyway.
+            found.unknown += [difference] if code or text.calls_python else []
         else:
-            found.refused.append(text)
+            found.refused.append(difference)
 
 
-def _same_numbers(before: Any, now: Any) -> bool:
-    """Return whether two lists of numbers are equal to rounding, each number by itself."""
-    before, now = np.asarray(before, float), np.asarray(now, float)
-    return before.shape == now.shape and np.allclose(now, before, rtol=1e-5, atol=0, equal_nan=True)
+def is_other_version(then: Mapping[str, Any], now: Computation, names: Iterable[str]) -> bool:
+    """Return whether one of the versions of what computes is another."""
+    return any(then["made_by"].get(name) != now.made_by.get(name) for name in names)
+
+
+def _same_numbers(before: Sequence[Any], now: Sequence[Any]) -> bool:
+    """Return whether constants are equal to rounding, relative to the largest number of each."""
+    return len(before) == len(now) and all(
+        len(one) == len(other)
+        and np.allclose(other, one, rtol=0, atol=TOLERANCE * np.max(np.abs(one), initial=0), equal_nan=True)
+        for one, other in zip(before, now, strict=True)
+    )
 
 
 def _some(names: list[str]) -> str:
@@ -226,14 +238,14 @@ def task_computation(task: AbstractTask, model: Any, *, n_members: int | None) -
     modules = users_modules(modules_of((task, model)))
     return Computation(
         settings={**named_values("model", model), **named_values("task", task)},
-        texts={"an evaluation": list(_evaluation_text(task, model, n_members))},
+        texts={"an evaluation": _evaluation_text(task, model, n_members)},
         sums=sums_of(named_arrays("validation trials", trials)),
         functions=digests_of(definitions(modules)),
         made_by=_versions(),
     ) | constants_of("task", task)
 
 
-def _evaluation_text(task: AbstractTask, model: Any, n_members: int | None) -> Any:
+def _evaluation_text(task: AbstractTask, model: Any, n_members: int | None) -> ProgramText:
     """Return the text of one trial of a task and its losses."""
 
     def run_trial(task: AbstractTask, model: Any, batch: Any, key: Any) -> Any:
@@ -246,26 +258,23 @@ def _evaluation_text(task: AbstractTask, model: Any, n_members: int | None) -> A
 
 
 def constants_of(name: str, value: Any) -> Computation:
-    """Return the arrays in a value, of data by their digests."""
+    """Return the arrays in a value: data by their digests, large ones by digests or sums."""
     arrays = named_arrays(name, value)
     is_data = jax.tree.leaves(declared_leaves({name: value}, "data_fields"))
     data = {own for own, place in leaf_names({name: value}).items() if is_data[place]}
+    large = {own for own, array in arrays.items() if own not in data and array.size > MOST_STORED}
+    summed = {own for own in large if jnp.issubdtype(arrays[own].dtype, jnp.inexact)}
     return Computation(
-        digests={own: array_digest(arrays[own]) for own in sorted(data)},
-        arrays={own: array for own, array in arrays.items() if own not in data},
+        sums=sums_of({own: arrays[own] for own in sorted(summed)}),
+        digests={own: array_digest(arrays[own]) for own in sorted((data | large) - summed)},
+        arrays={own: array for own, array in arrays.items() if own not in data | large},
     )
 
 
 def sums_of(arrays: Mapping[str, Any]) -> dict[str, list[float | None]]:
     """Return the norm of each array, and its sums with fixed random signs."""
-    sums = {}
-    for name, array in arrays.items():
-        numbers = _in_double(as_numpy(array).ravel())
-        signs = np.random.RandomState(0).randint(0, 2, (N_SIGNS, numbers.size), np.int8) * np.int8(2) - 1
-        with np.errstate(all="ignore"):
-            totals = [np.linalg.norm(numbers), *(np.real(np.sum(row * numbers)) for row in signs)]
-        sums[name] = as_json_numbers([float(total) for total in totals])
-    return sums
+    numbers = {name: _in_double(as_numpy(array).ravel()) for name, array in arrays.items()}
+    return {name: as_json_numbers(signed_sums(values)) for name, values in numbers.items()}
 
 
 def _in_double(numbers: np.ndarray) -> np.ndarray:

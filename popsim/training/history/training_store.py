@@ -148,6 +148,12 @@ class TrainingStore:
                 f"the training in {self.folder.path} does not say under which {', '.join(unknown)} of JAX it "
                 "began: it continues under the present ones, which may change its numbers."
             )
+        if found.not_compared:
+            what = " and ".join(found.not_compared)
+            warn_caller(
+                f"the training in {self.folder.path} continues, though {what} cannot be compared: it calls "
+                "Python functions, or is made for another kind of machine."
+            )
         if changes := [text for text in (found.versions, *found.unknown) if text]:
             warn_caller(
                 f"the training in {self.folder.path} continues after batch {checkpoint.step - 1} with other "
