@@ -110,7 +110,8 @@ def _definitions_without_file(module: types.ModuleType) -> dict[str, Definition]
         if getattr(value, "__module__", None) != module.__name__:
             continue
         if inspect.isclass(value):  # whose source is not known, unlike that of its methods
-            values = {name: part for name, part in vars(value).items() if isinstance(part, PLAIN_VALUES)}
+            named = [item for item in vars(value).items() if not item[0].startswith("__")]
+            values = {name: part for name, part in named if isinstance(part, PLAIN_VALUES)}
             found[value.__qualname__] = Definition(_digest(repr(sorted(values.items()))), frozenset())
             parts = [*vars(value).values()]
         else:
