@@ -28,6 +28,9 @@ class AbstractTask(eqx.Module):
     A task does not depend on the body that performs it, or on plotting, training or storage. Subclasses
     implement `loss`, `trial` and `validation_trials`.
 
+    A task that holds data may name the fields with them in `data_fields`, an attribute of the class: they are
+    compared bit by bit when a training is resumed, and other arrays to rounding.
+
     !!! example
 
         ```python
