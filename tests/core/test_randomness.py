@@ -375,7 +375,7 @@ def test_a_task_that_returns_other_trials_for_the_same_key_is_refused(draw):
             lambda: jnp.ones(next(COUNTER)),
             lambda: jax.jit(lambda x: x + count())(jnp.ones(2)),
             lambda: jax.lax.cond(True, lambda: jnp.full(1, count()), lambda: jnp.zeros(1)),
-            lambda: popsim.Timeline(dt=count(), n_steps=2),
+            lambda: popsim.Timeline(dt=0.01 * count(), n_steps=2),
             lambda: jnp.linspace(0, 1, 2**20)[next(COUNTER)],
         ],
         2,

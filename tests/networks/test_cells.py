@@ -142,7 +142,7 @@ class Odd(eqx.Module):
         ),
         (
             lambda: TrainableStart(VanillaRNN(*SIZES, key=KEY), jnp.full(5, 1j)),
-            "`initial_hidden` must be of type float32, got complex64",
+            "`initial_hidden` must be a number, finite, got",
         ),
     ],
 )

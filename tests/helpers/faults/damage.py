@@ -35,7 +35,7 @@ class Reader:
 
     def _model(self, step: int) -> str:
         arrays = checkpoint_arrays(self._checkpoints, step)
-        return digest_of({name: array for name, array in arrays.items() if name.startswith(MODEL)})
+        return digest_of({name: array for name, array in arrays.items() if name.startswith(f"{MODEL}.")})
 
     def read(self) -> str:
         """Read all: "right", "fell back" to an earlier checkpoint with a warning, or "WRONG"."""

@@ -109,7 +109,7 @@ class SweepReader:
 
 def _model(opened: OpenedSweep, number: int, step: int) -> str:
     arrays = checkpoint_arrays(Checkpoints(opened.folder.cell(number).checkpoints), step)
-    return digest_of({name: array for name, array in arrays.items() if name.startswith(MODEL)})
+    return digest_of({name: array for name, array in arrays.items() if name.startswith(f"{MODEL}.")})
 
 
 def _numbers(opened: OpenedSweep) -> dict[str, xarray.DataArray]:
