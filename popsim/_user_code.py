@@ -5,12 +5,10 @@ import functools
 import hashlib
 import inspect
 import linecache
-import os
-import site
 import sys
-import sysconfig
 import types
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 PLAIN_VALUES = (type(None), bool, int, float, complex, str, bytes)
@@ -37,15 +35,10 @@ def is_installed(module: str | None) -> bool:
         return True
     # By its top level: a package may have objects of its own, with any `__file__`, in place of modules.
     top = sys.modules.get(package)
-    file = getattr(top, "__file__", None) or next(iter(getattr(top, "__path__", None) or ()), "")
-    return any(str(file).startswith(folder) for folder in _folders_of_packages())
-
-
-@functools.cache
-def _folders_of_packages() -> tuple[str, ...]:
-    paths = sysconfig.get_paths()
-    folders = {paths["purelib"], paths["platlib"], *site.getsitepackages(), site.getusersitepackages()}
-    return tuple(f"{folder}{os.sep}" for folder in folders)
+    file = getattr(top, "__file__", None) or next(iter(getattr(top, "__path__", None) or ()), None)
+    if file is None:  # that of a compiled package, if it is loaded at all
+        return top is not None
+    return not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
 
 
 def users_modules(names: Iterable[str] | None = None) -> list[str]:

@@ -276,7 +276,7 @@ def check_methods(network: AbstractNetwork, inputs: jax.ShapeDtypeStruct) -> Non
         if not _may_be_ensemble(network):
             raise
         raise ValueError(
-            f"{error} (If `model` is an ensemble, say `ensembled=True`, or use evaluate_ensemble.)"
+            f"{error} (If `model` is an ensemble, use `ensembled=True` of a trainer, or evaluate_ensemble.)"
         ) from error
 
 

@@ -152,7 +152,7 @@ def _compare_texts(then: Mapping[str, Any], now: Computation, found: Differences
         if is_same and not code:
             pairs = zip(chain(*before.numbers), chain(*text.numbers), strict=True)
             reasons = [f"{a:g} then and {b:g} now" for a, b in pairs if not np.isclose(a, b, rtol=TOLERANCE)]
-        unexplained = "no function of yours changed, but a global, an attribute or an argument that one reads"
+        unexplained = "no known source differs, but a global, an attribute or an argument that one reads"
         difference = f"what {name} computes ({', '.join(reasons[:MOST_NAMED]) or unexplained})"
         if is_other_version(then, now, TEXTS_DEPEND_ON) or text.calls_python:
             # Another version makes other texts anyway.

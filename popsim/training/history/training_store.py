@@ -163,7 +163,7 @@ class TrainingStore:
     def _refuse(self, step: int, different: str) -> None:
         raise MismatchError(
             f"the checkpoint after batch {step - 1} in {self.folder.path} must be of this training, got "
-            f"another one: they differ in {different}."
+            f"another one: they differ in {different}. Train into another folder, or undo the change."
         )
 
     def _start_over(self) -> None:
