@@ -15,18 +15,7 @@ WIDEST = 3.0
 def steps_shown(
     interval: Float[Array, ""], weber_fraction: Float[Array, ""], dt: float, *, key: Key[Array, ""]
 ) -> Int[Array, ""]:
-    """Draw the number of time steps as which an interval is shown.
-
-    The noise is normal, with a standard deviation of `weber_fraction` times the interval, truncated at three
-    of them. The number depends on the interval alone, not on when it begins.
-
-    **Arguments:**
-
-    - `interval`: in seconds.
-    - `weber_fraction`: the standard deviation of the noise as a fraction of the interval.
-    - `dt`: the time step, in seconds.
-    - `key`: the key of the noise.
-    """
+    """Draw the number of time steps as which an interval (s) is shown, whenever it begins."""
     noise = jax.random.truncated_normal(key, -WIDEST, WIDEST, (), interval.dtype)
     return step_at(interval * (1 + weber_fraction * noise), dt)
 

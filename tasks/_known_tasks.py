@@ -11,14 +11,7 @@ from popsim.task import AbstractTask, differs_between_members
 
 
 def check_known_task(task: Any, kind: type[AbstractTask], *, noise: str | None = None) -> None:
-    """Check the argument `task` of a function that computes what a best player or an observer does.
-
-    It must be of a class, and but for its loss the same for all members.
-
-    **Arguments:**
-
-    - `noise`: the field that holds its noise, if the function divides by it.
-    """
+    """Check a task of which a best player or observer knows the numbers: one member's, with some noise."""
     check_instance("task", task, kind, f"a task of the class {kind.__name__}")
     if differs_between_members(task):
         check_of_one_member("task", task)

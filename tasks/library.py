@@ -11,42 +11,8 @@ from popsim.distributions import Uniform
 from popsim.hand import Workspace
 from popsim.plants import TwoLinkArm
 from popsim.task import AbstractTask
-from popsim.tasks.blocks.block_priors import BlockDecisions
-from popsim.tasks.blocks.hierarchical_reasoning import HierarchicalReasoning
-from popsim.tasks.choices.decisions import ContextIntegration, PerceptualDecision
-from popsim.tasks.choices.detection import DelayedGoNoGo, SignalDetection
-from popsim.tasks.choices.directions import AngleReproduction, DirectionCategory
-from popsim.tasks.choices.dual_matching import DualDelayedMatchToSample
-from popsim.tasks.choices.economic_choice import EconomicChoice
-from popsim.tasks.choices.matching import DelayedMatchToCategory, DelayedPairedAssociation
-from popsim.tasks.choices.memory import DelayedComparison, DelayedMatchToSample, DelayedResponse
-from popsim.tasks.choices.multisensory import MultisensoryIntegration
-from popsim.tasks.choices.probabilistic_reasoning import ProbabilisticReasoning
-from popsim.tasks.choices.pulses import PoissonClicks, PulseDecision
-from popsim.tasks.dynamics.flip_flop import FlipFlop
-from popsim.tasks.dynamics.path_integration import PathIntegration
-from popsim.tasks.dynamics.sine_generation import SineGeneration
-from popsim.tasks.motor.adaptation import adaptation_plan, channel_trials, load_pulses, random_forces
-from popsim.tasks.motor.interactive_reaches import HeldReach
-from popsim.tasks.motor.interception import GoBeforeYouKnow, Interception
-from popsim.tasks.motor.obstacles import ObstacleAvoidance
-from popsim.tasks.motor.reach_sequences import SequentialReaches, TargetJump
-from popsim.tasks.motor.reaching import CenterOutReaches, DelayedReaches, RandomReaches
-from popsim.tasks.motor.tracking import PosturalHold, RandomWalk, Tracking
-from popsim.tasks.motor.two_targets import TwoTargetReaches
+from popsim.tasks import blocks, choices, dynamics, motor, rewards, rings, timing
 from popsim.tasks.multi_task import MultiTask
-from popsim.tasks.rewards.bandits import BernoulliBandit, DriftingBandit, ReversalLearning
-from popsim.tasks.rewards.changing_environment import ChangingEnvironment
-from popsim.tasks.rewards.staircase import StaircaseDecision
-from popsim.tasks.rewards.timed_clicks import ReactionTimeClicks
-from popsim.tasks.rewards.timed_decisions import PostDecisionWager, ReactionTimeDecision
-from popsim.tasks.rewards.timed_responses import AntiResponse, GoNoGo
-from popsim.tasks.rewards.two_step import TwoStepTask
-from popsim.tasks.rings.driscoll_tasks import driscoll2024
-from popsim.tasks.rings.yang_tasks import yang2019
-from popsim.tasks.timing.interval_production import CueSetGo, OneTwoThreeGo
-from popsim.tasks.timing.intervals import IntervalDiscrimination
-from popsim.tasks.timing.ready_set_go import ReadySetGo
 from popsim.tasks.wrappers import WithInterventions
 
 __all__ = ["COGNITIVE_TASKS", "REWARD_TASKS", "TASKS", "MotorTask", "register_task"]
@@ -65,13 +31,7 @@ class MotorTask:
     build: Callable[..., AbstractTask]
 
     def __call__(self, workspace: Workspace | None = None, **arguments: Any) -> AbstractTask:
-        """Build the task.
-
-        **Arguments:**
-
-        - `workspace`: by default that of a two-link arm.
-        - `arguments`: those of `build`.
-        """
+        """Build the task, by default in the workspace of a two-link arm, with arguments of `build`."""
         if workspace is None:
             workspace = TwoLinkArm.arm26_skeleton().workspace
         return self.build(workspace, **arguments)
@@ -86,7 +46,7 @@ def _random_walk(
     ramp: float = 0.5,
     duration: float = 3.0,
     dt: float = 0.01,
-) -> Tracking:
+) -> motor.Tracking:
     """Track a target on a smooth random walk.
 
     **Arguments:**
@@ -97,8 +57,8 @@ def _random_walk(
     - `ramp`: the time until the full speed of the path, in seconds.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
-    path = RandomWalk(speed, correlation_time)
-    return Tracking(workspace, path, start=start, ramp=ramp, duration=duration, dt=dt)
+    path = motor.RandomWalk(speed, correlation_time)
+    return motor.Tracking(workspace, path, start=start, ramp=ramp, duration=duration, dt=dt)
 
 
 def _hold_under_pulses(
@@ -118,8 +78,8 @@ def _hold_under_pulses(
     - `hold`, `pulse`: the time before the pulse and the duration of the pulse, in seconds.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
-    task = PosturalHold(workspace, hold=_drawn(hold), pulse=_drawn(pulse), duration=duration, dt=dt)
-    return WithInterventions(task, [load_pulses(Uniform(*force))])
+    task = motor.PosturalHold(workspace, hold=_drawn(hold), pulse=_drawn(pulse), duration=duration, dt=dt)
+    return WithInterventions(task, [motor.load_pulses(Uniform(*force))])
 
 
 def _reach_under_loads(
@@ -138,8 +98,8 @@ def _reach_under_loads(
     - `validation_distance`: the distance of targets in the validation trials, in m.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
-    task = RandomReaches(workspace, validation_distance=validation_distance, duration=duration, dt=dt)
-    return WithInterventions(task, [random_forces(Uniform(*force))])
+    task = motor.RandomReaches(workspace, validation_distance=validation_distance, duration=duration, dt=dt)
+    return WithInterventions(task, [motor.random_forces(Uniform(*force))])
 
 
 def _curl_field_adaptation(
@@ -171,9 +131,11 @@ def _curl_field_adaptation(
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
     phases = _phases(baseline, field, washout, field_again)
-    plan = adaptation_plan("curl field", strength, phases, unless=("force channel",))
-    task = CenterOutReaches(workspace, distance=distance, n_directions=n_directions, duration=duration, dt=dt)
-    return WithInterventions(task, [channel_trials(channel_probability), plan])
+    plan = motor.adaptation_plan("curl field", strength, phases, unless=("force channel",))
+    task = motor.CenterOutReaches(
+        workspace, distance=distance, n_directions=n_directions, duration=duration, dt=dt
+    )
+    return WithInterventions(task, [motor.channel_trials(channel_probability), plan])
 
 
 def _rotation_adaptation(
@@ -203,19 +165,19 @@ def _rotation_adaptation(
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
     warn_of_unit("angle", angle, "angle")
-    plan = adaptation_plan("cursor rotation", angle, _phases(baseline, rotation, washout, rotation_again))
-    task = CenterOutReaches(workspace, distance=distance, n_directions=n_directions, duration=duration, dt=dt)
+    plan = motor.adaptation_plan(
+        "cursor rotation", angle, _phases(baseline, rotation, washout, rotation_again)
+    )
+    task = motor.CenterOutReaches(
+        workspace, distance=distance, n_directions=n_directions, duration=duration, dt=dt
+    )
     return WithInterventions(task, [plan])
 
 
-def _phases(baseline: int, field: int, washout: int, field_again: int) -> list[tuple[str, int, float]]:
+def _phases(*n_batches: int) -> list[tuple[str, int, float]]:
     """Return the phases of `ADAPTATION_PHASES` with other numbers of batches."""
-    return [
-        ("baseline", baseline, 0.0),
-        ("field", field, 1.0),
-        ("washout", washout, 0.0),
-        ("field again", field_again, 1.0),
-    ]
+    phases = zip(motor.ADAPTATION_PHASES, n_batches, strict=True)
+    return [(name, n, strength) for (name, _, strength), n in phases]
 
 
 def _drawn(value: Range) -> Any:
@@ -233,7 +195,7 @@ def _non_match(
     test: Range = 0.2,
     duration: float = 1.2,
     dt: float = 0.05,
-) -> DelayedMatchToSample:
+) -> choices.DelayedMatchToSample:
     """Sample, delay, test: after the go cue, report whether the test differs from the sample.
 
     **Arguments:**
@@ -244,7 +206,7 @@ def _non_match(
     - `sample`, `delay`, `test`: durations of these epochs, in seconds; the decision takes the rest.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
-    return DelayedMatchToSample(
+    return choices.DelayedMatchToSample(
         n_directions=n_directions,
         yes_to="non-match",
         match_probability=match_probability,
@@ -264,71 +226,71 @@ def _four_tasks() -> MultiTask:
 
 
 MOTOR_TASKS: dict[str, Callable[..., AbstractTask]] = {
-    "center-out": MotorTask(CenterOutReaches),
-    "random-reaches": MotorTask(RandomReaches),
-    "delayed-reaches": MotorTask(DelayedReaches),
-    "sequential-reaches": MotorTask(SequentialReaches),
-    "target-jump": MotorTask(TargetJump),
-    "two-target-reaches": MotorTask(TwoTargetReaches),
-    "obstacle-avoidance": MotorTask(ObstacleAvoidance),
-    "tracking": MotorTask(Tracking),
+    "center-out": MotorTask(motor.CenterOutReaches),
+    "random-reaches": MotorTask(motor.RandomReaches),
+    "delayed-reaches": MotorTask(motor.DelayedReaches),
+    "sequential-reaches": MotorTask(motor.SequentialReaches),
+    "target-jump": MotorTask(motor.TargetJump),
+    "two-target-reaches": MotorTask(motor.TwoTargetReaches),
+    "obstacle-avoidance": MotorTask(motor.ObstacleAvoidance),
+    "tracking": MotorTask(motor.Tracking),
     "tracking-random-walk": MotorTask(_random_walk),
     "postural-hold": MotorTask(_hold_under_pulses),
     "random-loads": MotorTask(_reach_under_loads),
     "force-field-adaptation": MotorTask(_curl_field_adaptation),
     "visuomotor-rotation": MotorTask(_rotation_adaptation),
-    "held-reach": MotorTask(HeldReach),
-    "interception": MotorTask(Interception),
-    "go-before-you-know": MotorTask(GoBeforeYouKnow),
+    "held-reach": MotorTask(motor.HeldReach),
+    "interception": MotorTask(motor.Interception),
+    "go-before-you-know": MotorTask(motor.GoBeforeYouKnow),
 }
 """Motor tasks, by default in the workspace of a two-link arm."""
 
 COGNITIVE_TASKS: dict[str, Callable[..., AbstractTask]] = {
-    "flip-flop": FlipFlop,
-    "context-integration": ContextIntegration,
-    "perceptual-decision": PerceptualDecision,
-    "delayed-comparison": DelayedComparison,
-    "delayed-match-to-sample": DelayedMatchToSample,
+    "flip-flop": dynamics.FlipFlop,
+    "context-integration": choices.ContextIntegration,
+    "perceptual-decision": choices.PerceptualDecision,
+    "delayed-comparison": choices.DelayedComparison,
+    "delayed-match-to-sample": choices.DelayedMatchToSample,
     "delayed-non-match-to-sample": _non_match,
-    "delayed-response": DelayedResponse,
-    "delayed-match-to-category": DelayedMatchToCategory,
-    "delayed-paired-association": DelayedPairedAssociation,
-    "dual-delayed-match-to-sample": DualDelayedMatchToSample,
-    "delayed-go-no-go": DelayedGoNoGo,
-    "signal-detection": SignalDetection,
-    "multisensory-integration": MultisensoryIntegration,
-    "pulse-decision": PulseDecision,
-    "poisson-clicks": PoissonClicks,
-    "economic-choice": EconomicChoice,
-    "ready-set-go": ReadySetGo,
-    "sine-generation": SineGeneration,
-    "interval-discrimination": IntervalDiscrimination,
-    "cue-set-go": CueSetGo,
-    "one-two-three-go": OneTwoThreeGo,
-    "probabilistic-reasoning": ProbabilisticReasoning,
-    "angle-reproduction": AngleReproduction,
-    "direction-category": DirectionCategory,
-    "block-decisions": BlockDecisions,
-    "hierarchical-reasoning": HierarchicalReasoning,
-    "path-integration": PathIntegration,
+    "delayed-response": choices.DelayedResponse,
+    "delayed-match-to-category": choices.DelayedMatchToCategory,
+    "delayed-paired-association": choices.DelayedPairedAssociation,
+    "dual-delayed-match-to-sample": choices.DualDelayedMatchToSample,
+    "delayed-go-no-go": choices.DelayedGoNoGo,
+    "signal-detection": choices.SignalDetection,
+    "multisensory-integration": choices.MultisensoryIntegration,
+    "pulse-decision": choices.PulseDecision,
+    "poisson-clicks": choices.PoissonClicks,
+    "economic-choice": choices.EconomicChoice,
+    "ready-set-go": timing.ReadySetGo,
+    "sine-generation": dynamics.SineGeneration,
+    "interval-discrimination": timing.IntervalDiscrimination,
+    "cue-set-go": timing.CueSetGo,
+    "one-two-three-go": timing.OneTwoThreeGo,
+    "probabilistic-reasoning": choices.ProbabilisticReasoning,
+    "angle-reproduction": choices.AngleReproduction,
+    "direction-category": choices.DirectionCategory,
+    "block-decisions": blocks.BlockDecisions,
+    "hierarchical-reasoning": blocks.HierarchicalReasoning,
+    "path-integration": dynamics.PathIntegration,
     "multi-task": _four_tasks,
-    "yang2019": yang2019,
-    "driscoll2024": driscoll2024,
+    "yang2019": rings.yang2019,
+    "driscoll2024": rings.driscoll2024,
 }
 """Tasks for networks without a body."""
 
 REWARD_TASKS: dict[str, Callable[..., AbstractTask]] = {
-    "bandit": BernoulliBandit,
-    "drifting-bandit": DriftingBandit,
-    "reversal-learning": ReversalLearning,
-    "two-step": TwoStepTask,
-    "changing-environment": ChangingEnvironment,
-    "staircase": StaircaseDecision,
-    "reaction-time-decision": ReactionTimeDecision,
-    "reaction-time-clicks": ReactionTimeClicks,
-    "post-decision-wager": PostDecisionWager,
-    "go-no-go": GoNoGo,
-    "anti-response": AntiResponse,
+    "bandit": rewards.BernoulliBandit,
+    "drifting-bandit": rewards.DriftingBandit,
+    "reversal-learning": rewards.ReversalLearning,
+    "two-step": rewards.TwoStepTask,
+    "changing-environment": rewards.ChangingEnvironment,
+    "staircase": rewards.StaircaseDecision,
+    "reaction-time-decision": rewards.ReactionTimeDecision,
+    "reaction-time-clicks": rewards.ReactionTimeClicks,
+    "post-decision-wager": rewards.PostDecisionWager,
+    "go-no-go": rewards.GoNoGo,
+    "anti-response": rewards.AntiResponse,
 }
 """Tasks for networks without a body that learn from reward."""
 
@@ -363,19 +325,13 @@ def register_task(name: str) -> Callable[[Any], Any]:
 def _named_builder(name: str, build: Any) -> Callable[..., AbstractTask]:
     """Return what `TASKS` holds for a class or a function; raise `ValueError` if it is no task's."""
     if not inspect.isfunction(build) and not (inspect.isclass(build) and issubclass(build, AbstractTask)):
-        raise ValueError(
-            f"the task {name!r} must be a subclass of AbstractTask, or a function that returns a task, "
-            f"got {short_repr(build)}."
-        )
+        kinds = "a subclass of AbstractTask, or a function that returns a task"
+        raise ValueError(f"the task {name!r} must be {kinds}, got {short_repr(build)}.")
     parameters = [*inspect.signature(build).parameters.values()]
     is_motor = bool(parameters) and parameters[0].name == "workspace"
-    without = [
-        parameter.name
-        for parameter in parameters[is_motor:]
-        if parameter.default is parameter.empty
-        and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
-    ]
-    if without:
+    variable = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    needed = [each for each in parameters[is_motor:] if each.default is each.empty]
+    if without := [each.name for each in needed if each.kind not in variable]:
         raise ValueError(
             f"the task {name!r} must have defaults for all arguments but `workspace`, which a motor task has "
             f"first, got {', '.join(without)} without."

@@ -14,13 +14,12 @@ from popsim._checks import as_parts, check_instance, check_same_dt, kind_of
 from popsim.environment import AbstractEnvironment
 from popsim.loss import Loss
 from popsim.network_input import inputs_by_name
-from popsim.per_member import is_per_member
 from popsim.randomness import key_stream
 from popsim.recorded_activity import RecordedActivity
 from popsim.schedules import AbstractBatchSchedule, as_batch_schedule
 from popsim.task import AbstractTask
 from popsim.tasks.selected_environment import SelectedEnvironment, check_environments
-from popsim.tasks.wrappers import check_shares, common_loss
+from popsim.tasks.wrappers import check_shares, common_loss, concatenated
 from popsim.trial import OutputTarget, Trial, has_counts_by_output
 from popsim.windows import NEVER, Timeline
 
@@ -29,18 +28,7 @@ __all__ = ["MultiTask"]
 
 @dataclasses.dataclass(frozen=True)
 class TrialLayout:
-    """The common layout of all trials of a mixture of tasks.
-
-    - `n_steps`, `dt`: the number of time steps of the longest trial, and the time step.
-    - `inputs`: the number of channels by input name; tasks share inputs of the same name.
-    - `n_outputs`: the largest number of outputs of a task; None if trials have no targets.
-    - `is_choice`: whether the targets of all tasks are choices.
-    - `has_counts_by_output`: whether each output has its own weight in the targets of a task.
-    - `recordings`: the number of recorded units by the name of the recording.
-    - `epochs`, `events`: the names from all tasks.
-    - `conditions`: shape and dtype by name; booleans become integers.
-    - `environments`: the environment of one trial of each task by its name; empty if they have none.
-    """
+    """The common layout of all trials of a mixture of tasks, by name; booleans become integers."""
 
     dt: float
     n_steps: int
@@ -77,10 +65,7 @@ class TrialLayout:
             for name, recorded in trial.recordings.items():
                 n_units = recorded.values.shape[-1]
                 if recordings.setdefault(name, n_units) != n_units:
-                    raise ValueError(
-                        f"`recordings[{name!r}]` must be of as many units in all tasks, "
-                        f"got {recordings[name]} and {n_units}."
-                    )
+                    raise ValueError(f"`recordings[{name!r}]` must be of as many units in all tasks.")
         targets = [trial.targets for trial in trials if isinstance(trial.targets, OutputTarget)]
         if targets:
             _check_choices(tasks)
@@ -101,13 +86,7 @@ class TrialLayout:
         )
 
     def fit(self, trial: Trial, name: str) -> Trial:
-        """Return a trial of the task called `name` in this layout.
-
-        Missing inputs and target outputs are zero. Missing recordings, and time steps after the end of the
-        trial, do not count.
-        Missing epochs are empty, missing events never come, and missing conditions are NaN, or -1 for
-        integers.
-        """
+        """Return a trial of a task in this layout, with zeros, NaN, -1 or `NEVER` for what it lacks."""
         channels, conditions = _flat_inputs(trial), _conditions(trial)
         return Trial(
             init=(),
@@ -186,13 +165,11 @@ def _missing_value(shape: tuple[int, ...], dtype: DTypeLike) -> Array:
 
 
 def _check_cognitive(trial: Trial) -> None:
-    has_no_targets = trial.environment is not None and not jax.tree.leaves(trial.targets)
-    has_targets = isinstance(trial.targets, OutputTarget) or has_no_targets
-    if not has_targets or jax.tree.leaves(trial.init):
+    is_paid = trial.environment is not None and not jax.tree.leaves(trial.targets)
+    if jax.tree.leaves(trial.init) or not (is_paid or isinstance(trial.targets, OutputTarget)):
         raise ValueError(
-            "`tasks` must be tasks for a network without a body, whose targets are an OutputTarget, or which "
-            "have an environment and no targets, "
-            f"got {kind_of(trial.targets)}."
+            "`tasks` must be for a network without a body, with an OutputTarget, or with an environment and "
+            f"no targets, got {kind_of(trial.targets)}."
         )
     if trial.interventions:
         raise ValueError(f"`tasks` must have no interventions, got {sorted(trial.interventions)}.")
@@ -252,11 +229,6 @@ class MultiTask(AbstractTask):
         self.tasks = as_parts("tasks", tasks.values(), AbstractTask, "tasks")
         if isinstance(shares, Mapping):
             shares = _in_order(shares, self.names)
-        if isinstance(shares, list | tuple) and any(map(is_per_member, shares)):
-            raise ValueError(
-                "`shares` must have one number for each task, got a PerMember for one: give all as "
-                "PerMember(values) with axes (member, task)."
-            )
         self.shares = as_batch_schedule(jnp.ones(len(self.tasks)) if shares is None else shares)
         self.loss = common_loss(self.tasks, loss)
 
@@ -287,7 +259,7 @@ class MultiTask(AbstractTask):
             )(trials)
             for index, trials in enumerate(stacked)
         ]
-        return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *fitted)
+        return concatenated(fitted)
 
     def _with_task_input(self, trial: Trial, index: int) -> Trial:
         """Return the trial with the input and the condition "task"."""
@@ -305,9 +277,6 @@ class MultiTask(AbstractTask):
 
 def _in_order(shares: Mapping[str, Any], names: tuple[str, ...]) -> list[Any]:
     """Return the shares of the tasks in the order of their names."""
-    for name in shares:
-        if name not in names:
-            raise ValueError(f"`shares` must be of the tasks {list(names)}, got {name!r}.")
-    if missing := [name for name in names if name not in shares]:
-        raise ValueError(f"`shares` must have a number for each task, got none for {missing[0]!r}.")
+    if set(shares) != set(names):
+        raise ValueError(f"`shares` must be of each of the tasks {list(names)}, got those of {list(shares)}.")
     return [shares[name] for name in names]

@@ -5,17 +5,16 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
-from popsim._checks import check_instance, check_positive_int
+from popsim._checks import check_positive_int
 from popsim._modules import replace_fields
 from popsim.loss import Loss
 from popsim.randomness import key_of_seed, key_stream
 from popsim.schedules import LAST_BATCH
 from popsim.session import CARRIED, check_carry, join_trials
 from popsim.task import AbstractTask
-from popsim.tasks.wrappers import check_same_trials, common_loss, validate_task
+from popsim.tasks.wrappers import check_same_trials, common_loss, concatenated
 from popsim.trial import Trial
 
 __all__ = ["Session"]
@@ -63,8 +62,7 @@ class Session(AbstractTask):
     ):
         check_positive_int("n_trials", n_trials)
         check_positive_int("n_validation", n_validation)
-        check_instance("cut_gradient", cut_gradient, bool, "True or False")
-        self.tasks, self.n_trials = (validate_task(task),), (int(n_trials),)
+        self.tasks, self.n_trials = (task,), (int(n_trials),)
         self.carry, self.cut_gradient = check_carry(carry), cut_gradient
         self.n_validation, self.loss = int(n_validation), task.loss
 
@@ -96,8 +94,7 @@ class Session(AbstractTask):
             )
             for index, (task, count) in enumerate(zip(self.tasks, self.n_trials, strict=True))
         ]
-        trials = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *blocks)
-        return join_trials(trials, carry=self.carry, cut_gradient=self.cut_gradient)
+        return join_trials(concatenated(blocks), carry=self.carry, cut_gradient=self.cut_gradient)
 
     def validation_trials(self) -> Trial:
         keys = jax.random.split(key_of_seed(0, "validation sessions"), self.n_validation)

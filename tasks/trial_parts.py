@@ -1,5 +1,6 @@
-"""Parts of trials shared by several tasks: reaches, stimuli and responses."""
+"""What tasks share: how trials are drawn, and the parts of reaches, stimuli and responses."""
 
+import abc
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,25 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
+from popsim import _checks as checks
 from popsim._argument_shapes import check_fields
-from popsim._checks import (
-    as_float_array,
-    check_fraction,
-    check_non_negative,
-    check_positive,
-    check_positive_int,
-    check_time_step,
-    n_steps_in,
-    warn_of_unit,
-)
-from popsim._compiled import jit, jit_fast_compile
+from popsim._checks import as_float_array
+from popsim._compiled import is_traced, jit, jit_fast_compile
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform
-from popsim.hand import HandState
+from popsim.hand import HandState, Workspace, as_workspace
 from popsim.loss import Loss
 from popsim.losses import Effort, FinalVelocity, HiddenActivity, PositionError
 from popsim.per_member import PerMember, has_per_member
-from popsim.randomness import as_key, seed_key
+from popsim.randomness import as_key, key_stream, seed_key
 from popsim.task import AbstractTask
 from popsim.trial import OutputTarget, Trial
 from popsim.trial_plan import Epoch, TrialPlan, longest_time
@@ -42,12 +35,7 @@ def check_drawn(
     check: Callable[[str, Any], None],
     shape: tuple[int, ...] = (),
 ) -> None:
-    """Run `check`, such as `check_positive`, on the bounds of a distribution passed as the argument `name`.
-
-    What is drawn must have the given shape.
-
-    Distributions that differ between members are checked when they are made.
-    """
+    """Run `check`, such as `check_positive`, on the bounds of a distribution of values of this shape."""
     if has_per_member(distribution):
         return
     for bound in distribution.bounds():
@@ -57,6 +45,34 @@ def check_drawn(
         check(name, bound)
 
 
+def check_each(check: Callable[[str, Any], None], task: Any, *names: str) -> None:
+    """Run a check, such as `check_positive`, on fields of a task: numbers, or the bounds of distributions."""
+    for name in names:
+        value = getattr(task, name)
+        if isinstance(value, AbstractDistribution):
+            check_drawn(name, value, check)
+        else:
+            check(name, value)
+
+
+def is_known(*values: Any) -> bool:
+    """Return whether values are the same for all members and not traced, so that they can be compared."""
+    return not has_per_member(values) and not is_traced(*values)
+
+
+def plan_of(
+    task: Any, epochs: Sequence[Epoch], catch_event: str | None = None, catch_probability: Any = 0.0
+) -> TrialPlan:
+    """Return the plan of epochs in a trial of a task, with its duration and time step."""
+    return TrialPlan(
+        tuple(epochs),
+        duration=task.duration,
+        dt=task.dt,
+        catch_event=catch_event,
+        catch_probability=catch_probability,
+    )
+
+
 def middle_of(distribution: AbstractDistribution) -> Float[Array, "*shape"]:
     """Return the midpoint of the bounds of a distribution, used in validation trials."""
     low, high = distribution.bounds()
@@ -64,11 +80,7 @@ def middle_of(distribution: AbstractDistribution) -> Float[Array, "*shape"]:
 
 
 def check_time_left(plan: TrialPlan, seconds: float, needed_for: str) -> None:
-    """Raise `ValueError` if the longest other epochs leave less than `seconds` for the last epoch.
-
-    The last epoch has no duration of its own. Unknown durations are accepted. `needed_for` completes the
-    error message.
-    """
+    """Raise `ValueError` if the longest other epochs leave less than `seconds` for the last epoch."""
     longest = longest_time(plan.epochs[:-1])
     if longest is not None and longest + seconds > plan.duration + 1e-6:
         raise ValueError(
@@ -91,6 +103,67 @@ def reach_loss(effort: float | PerMember = 1e-6) -> Loss:
     return PositionError() + 0.1 * FinalVelocity() + effort * Effort() + 1e-8 * HiddenActivity()
 
 
+class AbstractPlannedTask(AbstractTask):
+    """A task whose trials have a timeline that is drawn from a plan, and conditions."""
+
+    @property
+    @abc.abstractmethod
+    def plan(self) -> TrialPlan:
+        """The plan from which each trial draws its timeline."""
+
+    @abc.abstractmethod
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        """Draw the conditions of a training trial."""
+
+    @abc.abstractmethod
+    def nominal(self) -> tuple[Array, ...]:
+        """Return the conditions of the validation trials, arrays with axis (trial,)."""
+
+    @abc.abstractmethod
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        """Return the trial of a timeline and of conditions."""
+
+    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+        timeline = self.plan.draw(key=key_stream(key, "timeline"))
+        return self.trial_of(timeline, self.draw_conditions(key=key), key=key)
+
+    def validation_trials(self) -> Trial:
+        return trials_of_conditions(self.trial_of, self.nominal(), shared=(self.plan.nominal(),))
+
+
+class AbstractShownIntervals(AbstractPlannedTask):
+    """A task whose trials have plans of their own, since conditions say how long some epochs are."""
+
+    @abc.abstractmethod
+    def plan_for(self, draws: tuple[Array, ...]) -> TrialPlan:
+        """Return the plan of a trial with some conditions."""
+
+    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+        draws = self.draw_conditions(key=key)
+        timeline = self.plan_for(draws).draw(key=key_stream(key, "timeline"))
+        return self.trial_of(timeline, draws, key=key)
+
+    def validation_trials(self) -> Trial:
+        return trials_of_conditions(self._typical_trial, self.nominal())
+
+    def _typical_trial(self, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        return self.trial_of(self.plan_for(draws).nominal(), draws, key=key)
+
+
+class AbstractPlannedReach(AbstractPlannedTask):
+    """A task with a plan for a hand in a workspace. Its validation trials are not compiled."""
+
+    workspace: Workspace = eqx.field(converter=as_workspace)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.01)
+
+    def __check_init__(self):
+        check_time_left(self.plan, self.dt, f"a time step of {self.plan.epochs[-1].name}")
+
+    def validation_trials(self) -> Trial:
+        timeline, conditions = self.plan.nominal(), self.nominal()
+        return jax.vmap(lambda draws: self.trial_of(timeline, draws, key=seed_key(0)))(conditions)
+
+
 class AbstractFixedTimes(AbstractTask):
     """A task whose trials all have the same times."""
 
@@ -98,16 +171,31 @@ class AbstractFixedTimes(AbstractTask):
     dt: eqx.AbstractVar[float]
 
     def __check_init__(self):
-        check_fields(self)
-        check_time_step(self.dt)
-        check_positive("duration", self.duration)
-        warn_of_unit("duration", self.duration, "duration")
+        checks.check_time_step(self.dt)
+        checks.check_positive("duration", self.duration)
+        checks.warn_of_unit("duration", self.duration, "duration")
         _ = self.n_steps
 
     @property
     def n_steps(self) -> int:
         """The number of time steps of a trial."""
-        return n_steps_in("duration", self.duration, self.dt)
+        return checks.n_steps_in("duration", self.duration, self.dt)
+
+    def whole_trial(self, epoch: str) -> Timeline:
+        """Return the timeline of a trial that is one epoch."""
+        return Timeline(self.dt, self.n_steps, epochs={epoch: jnp.array([0, self.n_steps])})
+
+
+class AbstractFixedReach(AbstractFixedTimes):
+    """A task for a hand in a workspace whose trials all have the same times."""
+
+    workspace: Workspace = eqx.field(converter=as_workspace)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.01)
+
+
+def at_rest(position: Float[Array, "*time space"]) -> HandState:
+    """Return the state of a hand that does not move."""
+    return HandState(position, jnp.zeros_like(position))
 
 
 def reach_trial(
@@ -127,9 +215,9 @@ def reach_trial(
     direction = direction_of(target - start) if direction is None else wrap_angle(direction)
     shown = jnp.broadcast_to(target, (n_steps, *target.shape))
     return Trial(
-        init=HandState(start, jnp.zeros_like(start)),
+        init=at_rest(start),
         inputs={"target": shown},
-        targets=HandState(shown, jnp.zeros_like(shown)),
+        targets=at_rest(shown),
         timeline=Timeline(
             dt, n_steps, epochs={"movement": jnp.array([0, n_steps])}, events={"target on": jnp.array(0)}
         ),
@@ -145,8 +233,8 @@ def center_out_trials(
     The first target is to the right. In three dimensions the targets lie in the plane of the first two
     axes.
     """
-    check_positive("distance", distance)
-    check_positive_int("n_directions", n_directions)
+    checks.check_positive("distance", distance)
+    checks.check_positive_int("n_directions", n_directions)
     return _center_out(center, distance, n_directions, n_steps, dt)
 
 
@@ -164,7 +252,7 @@ def _center_out(
 def check_directions(n_directions: int | None) -> None:
     """Raise `ValueError` unless the number of directions is positive, or None for the whole circle."""
     if n_directions is not None:
-        check_positive_int("n_directions", n_directions)
+        checks.check_positive_int("n_directions", n_directions)
 
 
 def even_directions(n_directions: int | None) -> Float[Array, " direction"]:
@@ -192,20 +280,14 @@ def direction_of(toward: Float[Array, " space"]) -> Float[Array, ""]:
 
 
 def wrap_angle(angle: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """Return an angle wrapped to (-pi, pi] (rad), the range of all direction labels.
-
-    Angles within 1e-5 rad of ±pi map to pi, so that rounding does not give one target two labels.
-    """
+    """Return an angle wrapped to (-pi, pi] (rad), the range of all direction labels."""
+    # Angles within 1e-5 rad of ±pi map to pi, so that rounding does not give one target two labels.
     turns = jnp.ceil((angle - jnp.pi - 1e-5) / (2 * jnp.pi))
     return jnp.minimum(angle - 2 * jnp.pi * turns, jnp.pi)
 
 
 def nominal_values(distribution: AbstractDistribution, n: int = 5) -> Float[Array, "value ..."]:
-    """Return fixed values that represent a distribution.
-
-    These are all values of a `Choice`, the value of a `Constant`, `n` evenly spaced values of a `Uniform`,
-    and `n` draws from any other distribution with a fixed seed.
-    """
+    """Return all values of a `Choice`, `n` even ones of a `Uniform`, `n` fixed draws of any other."""
     match distribution:
         case Choice():
             return distribution.values
@@ -231,11 +313,7 @@ def all_combinations(*sizes: int) -> tuple[Int[Array, " combination"], ...]:
 def trials_of_conditions(
     trial: Callable[..., Trial], *conditions: PyTree[Array], shared: tuple = ()
 ) -> Trial:
-    """Return one trial per condition, stacked, each with its own noise from a fixed seed.
-
-    `trial(*shared, *conditions, key=...)` makes a trial. It should be a method of a task, so that it is
-    compiled once. `conditions` are arrays with a leading axis of trials; `shared` does not vary.
-    """
+    """Return the trials `trial(*shared, *conditions, key=...)`, each with its own noise from a fixed seed."""
     keys = jax.random.split(seed_key(0), len(jax.tree.leaves(conditions)[0]))
     return _stack_trials(trial, shared, conditions, keys)
 
@@ -258,45 +336,20 @@ def with_noise(
     dt: float,
     key: Key[Array, ""],
 ) -> Float[Array, "time channels"]:
-    """Return a stimulus with white noise where it is shown, and zero elsewhere.
-
-    The noise is independent across channels. Its standard deviation in a time step is sigma / sqrt(dt), so
-    that of the mean over T seconds is sigma / sqrt(T) for any time step.
-
-    **Arguments:**
-
-    - `stimulus`: the stimulus without noise.
-    - `noise`: sigma, of all channels or of each, in units of the stimulus times s^0.5.
-    - `shown`: the time steps in which the stimulus is shown.
-    - `dt`: the time step in seconds.
-    - `key`: the random key of the noise.
-    """
+    """Return a stimulus with white noise of sigma (in its unit times s^0.5) where it is shown, else zero."""
+    # The mean over T seconds has the standard deviation sigma / sqrt(T), for any time step.
     random = jax.random.normal(as_key(key), stimulus.shape, stimulus.dtype)
     return jnp.where(shown[:, None], stimulus + noise / dt**0.5 * random, 0.0)
 
 
 def ring_activity(index: Int[Array, "*axes"], n_directions: int) -> Float[Array, "*axes units"]:
-    """Return the `ring_tuning` of units on a ring to one of the directions that they prefer.
-
-    **Arguments:**
-
-    - `index`: the index of the direction among `n_directions` evenly spaced ones.
-    - `n_directions`: the number of directions and of units; each unit prefers one direction.
-    """
+    """Return the `ring_tuning` of units on a ring to a preferred direction, given by its index."""
     return ring_tuning(even_directions(n_directions)[index], n_directions)
 
 
 def ring_tuning(direction: Float[Array, "*axes"], n_units: int) -> Float[Array, "*axes units"]:
-    """Return the activity exp(-(8 d / pi)² / 2) of units on a ring at distance d from their preference.
-
-    The tuning is that of Yang et al. 2019, Nat Neurosci 22:297, as in NeuroGym's `yang19` collection and in
-    gyyang/multitask, with a peak of 1 instead of 0.8.
-
-    **Arguments:**
-
-    - `direction`: in rad.
-    - `n_units`: the number of units, whose preferred directions are evenly spaced.
-    """
+    """Return the activity exp(-(8 d / pi)² / 2) of units on a ring at distance d from their preference."""
+    # As in Yang et al. 2019, Nat Neurosci 22:297 (gyyang/multitask), with a peak of 1 instead of 0.8.
     away = direction[..., None] - even_directions(n_units)
     distance = jnp.abs(jnp.mod(away + jnp.pi, 2 * jnp.pi) - jnp.pi)
     return jnp.exp(-0.5 * (8 * distance / jnp.pi) ** 2)
@@ -341,9 +394,9 @@ class GoResponse(eqx.Module):
 
     def __check_init__(self):
         check_fields(self)
-        check_non_negative("grace", self.grace)
-        check_non_negative("silence_counts", self.silence_counts)
-        check_fraction("catch_probability", self.catch_probability)
+        checks.check_non_negative("grace", self.grace)
+        checks.check_non_negative("silence_counts", self.silence_counts)
+        checks.check_fraction("catch_probability", self.catch_probability)
 
     def plan(self, *epochs: Epoch, duration: float, dt: float) -> TrialPlan:
         """Return the plan of a trial: `epochs`, then the epoch "decision" from the go cue."""
@@ -357,7 +410,7 @@ class GoResponse(eqx.Module):
 
     def check(self, plan: TrialPlan) -> None:
         """Check that a plan always leaves time to respond."""
-        n_steps_in("grace", self.grace, plan.dt)
+        checks.n_steps_in("grace", self.grace, plan.dt)
         check_time_left(plan, self.grace + plan.dt, "the grace after the go cue and a time step")
 
     def fixation(self, timeline: Timeline) -> Float[Array, "time 1"]:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Key
 
 from popsim._argument_shapes import check_kinds
-from popsim._checks import as_parts, check_instance, check_positive_int, is_traced, naming_errors, short_repr
+from popsim._checks import as_parts, check_positive_int, is_traced, naming_errors, short_repr
 from popsim._member_values import check_modules
 from popsim._plain_values import plain_number
 from popsim.interventions.intervention_plan import InterventionPlan
@@ -33,17 +33,8 @@ __all__ = [
 ]
 
 
-def validate_task(task: Any) -> AbstractTask:
-    """Return a task that is wrapped; raise `ValueError` if it is none."""
-    check_instance("task", task, AbstractTask, "a task, not its class or name")
-    return task
-
-
 def common_loss(tasks: Sequence[AbstractTask], loss: Loss | None) -> Loss:
-    """Return `loss`, or the loss that all tasks share if None.
-
-    Traced weights are assumed to be equal.
-    """
+    """Return `loss`, or if None the one that all tasks share; traced weights are taken to be equal."""
     if not tasks:
         raise ValueError("`tasks` must be at least one, got none.")
     if loss is not None:
@@ -99,16 +90,18 @@ def validation_trials_of_all(tasks: Sequence[AbstractTask], name: str) -> Trial:
     labelled = [
         label_trial(trials, {name: jnp.full(n_trials(trials), index)}) for index, trials in enumerate(each)
     ]
-    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *labelled)
+    return concatenated(labelled)
+
+
+def concatenated(trials: Sequence[Trial]) -> Trial:
+    """Return stacked trials one after the other."""
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *trials)
 
 
 class AbstractWrapper(AbstractTask):
     """A task that changes the trials of another one, and has its loss."""
 
     task: AbstractTask
-
-    def __check_init__(self):
-        check_kinds(self)
 
     @property
     def loss(self) -> Loss:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -143,14 +136,9 @@ class HeldOutConditions(AbstractWrapper):
         *,
         n_attempts: int = 1000,
     ):
-        self.task, self.is_held_out, self.n_attempts = validate_task(task), is_held_out, n_attempts
+        self.task, self.is_held_out, self.n_attempts = task, is_held_out, n_attempts
 
     def __check_init__(self):
-        if not callable(self.is_held_out):
-            raise ValueError(
-                f"`is_held_out` must be a function of the conditions of a trial, "
-                f"got {short_repr(self.is_held_out)}."
-            )
         check_positive_int("n_attempts", self.n_attempts)
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
@@ -199,10 +187,6 @@ class Mixture(AbstractTask):
     loss: Loss
 
     def __init__(self, tasks: Sequence[AbstractTask], shares: Any = None, *, loss: Loss | None = None):
-        if isinstance(shares, Mapping):
-            raise ValueError(
-                "`shares` must be numbers in the order of `tasks`, got a dict: only MultiTask has names."
-            )
         self.tasks = as_parts("tasks", tasks, AbstractTask, "tasks")
         self.loss = common_loss(self.tasks, loss)
         self.shares = as_batch_schedule(jnp.ones(len(self.tasks)) if shares is None else shares)
@@ -281,12 +265,10 @@ class ParameterCurriculum(AbstractWrapper):
     schedule: AbstractBatchSchedule
 
     def __init__(self, task: AbstractTask, where: Callable[[Any], Any], schedule: AbstractBatchSchedule):
-        self.task, self.where, self.schedule = validate_task(task), where, schedule
+        self.task, self.where, self.schedule = task, where, schedule
 
     def __check_init__(self):
-        check_instance("schedule", self.schedule, AbstractBatchSchedule, "a schedule over training batches")
-        if not callable(self.where):
-            raise ValueError(f"`where` must be a function of the task, got {short_repr(self.where)}.")
+        check_kinds(self)
         with naming_errors("`where`", "(task)"):
             picked = self.where(self.task)
         if not eqx.is_inexact_array(picked):
@@ -328,7 +310,7 @@ class WithFixation(AbstractWrapper):
     name: str = eqx.field(static=True)
 
     def __init__(self, task: AbstractTask, until: str = "go cue", *, name: str = "fixation"):
-        self.task, self.until, self.name = validate_task(task), until, name
+        self.task, self.until, self.name = task, until, name
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         return self._with_fixation(self.task.trial(batch=batch, key=key))
@@ -362,20 +344,18 @@ class WithInterventions(AbstractWrapper):
     plans: tuple[InterventionPlan, ...]
 
     def __init__(self, task: AbstractTask, plans: Sequence[InterventionPlan]):
-        self.task = validate_task(task)
+        self.task = task
         self.plans = as_parts("plans", plans, InterventionPlan, "plans of interventions")
 
     def __check_init__(self):
         twice = [name for name, count in Counter(plan.name for plan in self.plans).items() if count > 1]
         if twice:
             raise ValueError(f"`plans` must be of different interventions, got {twice} more than once.")
-        delayed = [plan for plan in self.plans if plan.fixed_delays]
-        if not delayed:
-            return
-        task = without_member_axes(self.task)
-        dt = eqx.filter_eval_shape(lambda: task.trial(batch=0, key=seed_key(0))).timeline.dt
-        for plan in delayed:
-            plan.check_dt(dt)
+        if delayed := [plan for plan in self.plans if plan.fixed_delays]:
+            task = without_member_axes(self.task)
+            dt = eqx.filter_eval_shape(lambda: task.trial(batch=0, key=seed_key(0))).timeline.dt
+            for plan in delayed:
+                plan.check_dt(dt)
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         trial = self.task.trial(batch=batch, key=key)
@@ -390,7 +370,7 @@ class WithInterventions(AbstractWrapper):
             jax.vmap(lambda trial, key, acts=acts: self._with_plans(trial, acts, key))(trials, keys)
             for acts in jnp.eye(len(self.plans) + 1, len(self.plans), k=-1, dtype=bool)
         ]
-        return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *under)
+        return concatenated(under)
 
     def _with_plans(self, trial: Trial, acts: Bool[Array, " plan"], key: Key[Array, ""]) -> Trial:
         for index, plan in enumerate(self.plans):

@@ -10,14 +10,12 @@ from popsim._checks import as_float_array, check_fraction, check_positive, is_tr
 from popsim._plain_values import plain_number
 from popsim._time_steps import step_at
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform, as_distribution
-from popsim.loss import Loss
-from popsim.losses import OutputError
 from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
 from popsim.session import separate_trials
 from popsim.tasks._interval_noise import steps_shown, table_of_steps, widest_interval
 from popsim.tasks._known_tasks import check_known_task, values_of_choice
-from popsim.tasks.blocks._blocks import BEFORE, AbstractBlocks
+from popsim.tasks.blocks.block_decisions import BEFORE, AbstractBlocks
 from popsim.tasks.blocks.ideal_blocks import second_kind_before
 from popsim.tasks.trial_parts import GoResponse, check_drawn, pulses_at, sign_or_coin
 from popsim.trial import Trial, check_trials, n_trials
@@ -77,12 +75,10 @@ class HierarchicalReasoning(AbstractBlocks):
     - `loss`: the loss to train with.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
     n_trials: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=30)
     block_length: AbstractDistribution = eqx.field(
         kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(10.0, 21.0)
     )
-    n_unbiased: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=0)
     interval: AbstractDistribution = eqx.field(
         kw_only=True, converter=as_distribution, default_factory=_intervals
     )
@@ -93,7 +89,6 @@ class HierarchicalReasoning(AbstractBlocks):
     wait: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.08)
     decision: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.16)
     response: GoResponse = eqx.field(kw_only=True, default_factory=lambda: GoResponse(grace=0.08))
-    n_validation: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=16)
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.08)
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.08)
 

@@ -8,8 +8,7 @@ from popsim._checks import check_fraction, check_positive, kind_of
 from popsim.distributions import TruncatedExponential, Uniform
 from popsim.session import separate_trials
 from popsim.tasks._known_tasks import check_known_task, values_of_choice
-from popsim.tasks.blocks._blocks import AbstractBlocks
-from popsim.tasks.blocks.block_priors import BlockDecisions
+from popsim.tasks.blocks.block_decisions import AbstractBlocks, BlockDecisions
 from popsim.trial import Trial, check_trials, n_trials
 
 __all__ = ["accuracy_with_prior", "block_choices", "block_prior"]
@@ -43,10 +42,7 @@ def block_prior(task: BlockDecisions, sides: Int[np.ndarray, "session trial"]) -
 def _prior_after(
     task: BlockDecisions, right: Float[np.ndarray, "session trial"]
 ) -> Float[np.ndarray, "session trial"]:
-    """Return the prior of each trial, given how probably each trial was one of the right side.
-
-    That is 0 or 1 where the side was shown, else the probability by the stimulus alone.
-    """
+    """Return the prior of each trial, given how probably each trial was one of the right side."""
     probability = float(task.probability)
     of_kinds = np.array([1 - probability, probability])  # of blocks with more left, more right
     likelihoods = right[..., None] * of_kinds + (1 - right[..., None]) * (1 - of_kinds)
@@ -58,13 +54,7 @@ def _prior_after(
 def second_kind_before(
     task: AbstractBlocks, likelihoods: Float[np.ndarray, "session trial 2"]
 ) -> Float[np.ndarray, "session trial"]:
-    """Return the probability that the block is of the second kind, before each trial.
-
-    **Arguments:**
-
-    - `task`: the task, whose block lengths have a `TruncatedExponential` or a `Uniform` distribution.
-    - `likelihoods`: how probable what a trial shows is in blocks of either kind.
-    """
+    """Return the probability of the second kind of block before each trial, given likelihoods of both."""
     ends = _probability_of_end(task)
     n_sessions, n_trials_each, _ = likelihoods.shape
     belief = np.zeros((n_sessions, 2, len(ends)))

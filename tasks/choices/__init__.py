@@ -5,32 +5,26 @@ from popsim.tasks.choices import (
     detection,
     directions,
     dual_matching,
-    economic_choice,
     matching,
     memory,
-    multisensory,
-    probabilistic_reasoning,
     pulses,
+    weighing,
 )
 from popsim.tasks.choices.decisions import *
 from popsim.tasks.choices.detection import *
 from popsim.tasks.choices.directions import *
 from popsim.tasks.choices.dual_matching import *
-from popsim.tasks.choices.economic_choice import *
 from popsim.tasks.choices.matching import *
 from popsim.tasks.choices.memory import *
-from popsim.tasks.choices.multisensory import *
-from popsim.tasks.choices.probabilistic_reasoning import *
 from popsim.tasks.choices.pulses import *
+from popsim.tasks.choices.weighing import *
 
 __all__: list[str] = []
 __all__ += decisions.__all__
 __all__ += detection.__all__
 __all__ += directions.__all__
 __all__ += dual_matching.__all__
-__all__ += economic_choice.__all__
 __all__ += matching.__all__
 __all__ += memory.__all__
-__all__ += multisensory.__all__
-__all__ += probabilistic_reasoning.__all__
 __all__ += pulses.__all__
+__all__ += weighing.__all__

@@ -1,4 +1,4 @@
-"""Choices after a go cue, and perceptual decisions."""
+"""Choices after a go cue: perceptual decisions, with a context, or by two senses."""
 
 import abc
 from collections.abc import Mapping
@@ -8,44 +8,38 @@ from typing import Any, Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.scipy.special import logsumexp
+from jax.scipy.stats import norm
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from popsim._argument_shapes import check_kinds
-from popsim._checks import as_float_array, check_fraction, check_non_negative
+from popsim._checks import as_float_array, check_fraction, check_non_negative, check_positive, short_repr
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, as_distribution
 from popsim.loss import Loss
 from popsim.losses import CrossEntropy, OutputError
 from popsim.randomness import key_stream
-from popsim.task import AbstractTask
-from popsim.tasks.trial_parts import (
-    GoResponse,
-    all_combinations,
-    check_drawn,
-    check_time_left,
-    nominal_values,
-    sign_or_coin,
-    stimulus_and_delay,
-    trials_of_conditions,
-    with_noise,
-)
+from popsim.tasks import trial_parts as parts
+from popsim.tasks._known_tasks import check_known_task, values_of_choice
 from popsim.trial import OutputTarget, Trial
 from popsim.trial_plan import Epoch, TrialPlan
 from popsim.windows import Timeline
 
-__all__ = ["PerceptualDecision", "ContextIntegration"]
+__all__ = [
+    "PerceptualDecision",
+    "ContextIntegration",
+    "MultisensoryIntegration",
+    "multisensory_accuracy",
+    "multisensory_log_odds",
+]
 
 
-class AbstractGoTask(AbstractTask):
-    """A noisy stimulus, then a choice: after the go cue, one output of several is correct.
-
-    Inputs are "fixation", 1 until the go cue, "stimulus" and those of `go_trial`. A subclass supplies the
-    fields, `epochs`, `draw_conditions`, `nominal` and `trial_of`.
-    """
+class AbstractGoTask(parts.AbstractPlannedTask):
+    """A noisy stimulus, then a choice: after the go cue, one output of several is correct."""
 
     loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
     fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
-    response: GoResponse = eqx.field(kw_only=True, default_factory=GoResponse)
+    response: parts.GoResponse = eqx.field(kw_only=True, default_factory=parts.GoResponse)
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
     noise: eqx.AbstractVar[Float[Array, ""]]
     duration: eqx.AbstractVar[float]
@@ -59,56 +53,29 @@ class AbstractGoTask(AbstractTask):
     def epochs(self) -> tuple[Epoch, ...]:
         """Return the epochs between "fixation" and "decision"."""
 
-    @abc.abstractmethod
-    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
-        """Draw the conditions of a training trial."""
-
-    @abc.abstractmethod
-    def nominal(self) -> tuple[Array, ...]:
-        """Return the conditions of the validation trials, arrays with axis (trial,)."""
-
-    @abc.abstractmethod
-    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
-        """Return the trial of a timeline and of conditions, by `go_trial`."""
-
     @property
     def plan(self) -> TrialPlan:
-        """The plan of a trial."""
         fixation = Epoch("fixation", self.fixation)
         return self.response.plan(fixation, *self.epochs(), duration=self.duration, dt=self.dt)
-
-    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
-        timeline = self.plan.draw(key=key_stream(key, "timeline"))
-        return self.trial_of(timeline, self.draw_conditions(key=key), key=key)
-
-    def validation_trials(self) -> Trial:
-        return trials_of_conditions(self.trial_of, self.nominal(), shared=(self.plan.nominal(),))
 
     def go_trial(
         self,
         timeline: Timeline,
-        stimulus: Float[Array, "time channels"],
-        shown: Bool[Array, " time"],
+        stimulus: Float[Array, "*time channels"],
         choice: Int[Array, ""],
         conditions: dict[str, Array],
         *,
+        shown: Bool[Array, " time"] | None = None,
         n_choices: int = 2,
         inputs: Mapping[str, Array] = MappingProxyType({}),
         noise: Float[Array, " channels"] | None = None,
         key: Key[Array, ""],
     ) -> Trial:
-        """Return a trial whose correct choice is the output `choice` of `n_choices`.
-
-        **Arguments:**
-
-        - `stimulus`: the stimulus without noise.
-        - `shown`: the time steps in which it is shown.
-        - `conditions`, `inputs`: those besides "choice" and "catch", "fixation" and "stimulus".
-        - `noise`: sigma of each channel; that of the task by default.
-        - `key`: the key of the trial.
-        """
+        """Return a trial with the correct output `choice`, and a noisy stimulus in `shown` or "stimulus"."""
         sigma = self.noise if noise is None else noise
-        noisy = with_noise(stimulus, sigma, shown, dt=self.dt, key=key_stream(key, "noise"))
+        shown = timeline.in_epoch("stimulus") if shown is None else shown
+        stimulus = jnp.broadcast_to(stimulus, (timeline.n_steps, stimulus.shape[-1]))
+        noisy = parts.with_noise(stimulus, sigma, shown, dt=self.dt, key=key_stream(key, "noise"))
         return Trial(
             init=(),
             inputs={"fixation": self.response.fixation(timeline), **inputs, "stimulus": noisy},
@@ -116,6 +83,13 @@ class AbstractGoTask(AbstractTask):
             timeline=timeline,
             conditions=conditions | {"choice": choice, "catch": self.response.is_catch(timeline)},
         )
+
+
+class AbstractStimulusTask(AbstractGoTask):
+    """A choice after a stimulus and a delay."""
+
+    stimulus: eqx.AbstractVar[AbstractDistribution]
+    delay: eqx.AbstractVar[AbstractDistribution]
 
 
 def motion_coherences() -> Choice:
@@ -129,7 +103,7 @@ def check_coherence(name: str, value: Any) -> None:
     check_fraction(name, jnp.where(jnp.isfinite(value), abs(value), 0.0))
 
 
-class PerceptualDecision(AbstractGoTask):
+class PerceptualDecision(AbstractStimulusTask):
     """Random dots: after the go cue, report which of two directions most of them moved in.
 
     The coherences are those of Roitman & Shadlen 2002, J Neurosci 22:9475, without zero (checked in their
@@ -168,33 +142,31 @@ class PerceptualDecision(AbstractGoTask):
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.9)
 
     def __check_init__(self):
-        check_drawn("coherence", self.coherence, check_coherence)
+        parts.check_drawn("coherence", self.coherence, check_coherence)
         if self.n_streams not in (1, 2):
             raise ValueError(f"`n_streams` must be 1 or 2, got {self.n_streams}.")
 
     def epochs(self) -> tuple[Epoch, ...]:
-        return stimulus_and_delay(self.stimulus, self.delay)
+        return parts.stimulus_and_delay(self.stimulus, self.delay)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         return (self.coherence.sample(key=key_stream(key, "coherence")),)
 
     def nominal(self) -> tuple[Array, ...]:
-        return (nominal_values(self.coherence),)
+        return (parts.nominal_values(self.coherence),)
 
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         (coherence,) = draws
-        choice = sign_or_coin(coherence, key=key_stream(key, "coin"))
+        choice = parts.sign_or_coin(coherence, key=key_stream(key, "coin"))
         streams = coherence[None] if self.n_streams == 1 else (1 + coherence * jnp.array([-1.0, 1.0])) / 2
-        stimulus = jnp.broadcast_to(streams, (timeline.n_steps, self.n_streams))
-        conditions = {"coherence": coherence}
-        return self.go_trial(timeline, stimulus, timeline.in_epoch("stimulus"), choice, conditions, key=key)
+        return self.go_trial(timeline, streams, choice, {"coherence": coherence}, key=key)
 
 
 def _context_coherences() -> Choice:
     return Choice([-0.5, -0.25, -0.12, -0.06, 0.06, 0.12, 0.25, 0.5])
 
 
-class ContextIntegration(AbstractTask):
+class ContextIntegration(parts.AbstractPlannedTask):
     """Two noisy streams of evidence with a context that selects the relevant one.
 
     The task of Mante, Sussillo, Shenoy & Newsome 2013, Nature 503:78, with other times and coherences (as
@@ -240,47 +212,29 @@ class ContextIntegration(AbstractTask):
         check_non_negative("noise", self.noise)
         if self.n_outputs not in (1, 2):
             raise ValueError(f"`n_outputs` must be 1 or 2, got {self.n_outputs}.")
-        check_time_left(self.plan, self.dt, "a time step of decision")
+        parts.check_time_left(self.plan, self.dt, "a time step of decision")
 
     @property
     def plan(self) -> TrialPlan:
-        """The plan of a trial."""
-        return TrialPlan(
-            (
-                Epoch("stimulus", self.stimulus, event="stimulus on"),
-                Epoch("delay", self.delay, event="stimulus off"),
-                Epoch("decision", event="decision"),
-            ),
-            duration=self.duration,
-            dt=self.dt,
-        )
+        epochs = (*parts.stimulus_and_delay(self.stimulus, self.delay), Epoch("decision", event="decision"))
+        return TrialPlan(epochs, duration=self.duration, dt=self.dt)
 
-    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         streams = jax.vmap(lambda name: jax.random.fold_in(key_stream(key, "coherence"), name))(jnp.arange(2))
         motion, colour = jax.vmap(lambda key: self.coherence.sample(key=key))(streams)
-        context = jax.random.randint(key_stream(key, "context"), (), 0, 2)
-        timeline = self.plan.draw(key=key_stream(key, "timeline"))
-        return self._trial(timeline, context, motion, colour, key=key)
+        return jax.random.randint(key_stream(key, "context"), (), 0, 2), motion, colour
 
-    def validation_trials(self) -> Trial:
-        coherences = nominal_values(self.coherence)
-        context, motion, colour = all_combinations(2, len(coherences), len(coherences))
-        conditions = (context, coherences[motion], coherences[colour])
-        return trials_of_conditions(self._trial, *conditions, shared=(self.plan.nominal(),))
+    def nominal(self) -> tuple[Array, ...]:
+        coherences = parts.nominal_values(self.coherence)
+        context, motion, colour = parts.all_combinations(2, len(coherences), len(coherences))
+        return context, coherences[motion], coherences[colour]
 
-    def _trial(
-        self,
-        timeline: Timeline,
-        context: Int[Array, ""],
-        motion: Float[Array, ""],
-        colour: Float[Array, ""],
-        *,
-        key: Key[Array, ""],
-    ) -> Trial:
-        coherences = jnp.stack([motion, colour])
-        choice = sign_or_coin(coherences[context], key=key_stream(key, "coin"))
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        context, *both = draws
+        coherences = jnp.stack(both)
+        choice = parts.sign_or_coin(coherences[context], key=key_stream(key, "coin"))
         shape = (timeline.n_steps, 2)
-        evidence = with_noise(
+        evidence = parts.with_noise(
             jnp.broadcast_to(coherences, shape),
             self.noise,
             timeline.in_epoch("stimulus"),
@@ -296,8 +250,136 @@ class ContextIntegration(AbstractTask):
             timeline=timeline,
             conditions={
                 "context": context,
-                "motion coherence": motion,
-                "colour coherence": colour,
+                "motion coherence": coherences[0],
+                "colour coherence": coherences[1],
                 "choice": choice,
             },
         )
+
+
+IS_SHOWN = ((1, 0), (0, 1), (1, 1))
+"""Whether there is visual and auditory evidence: in visual, auditory and multisensory trials."""
+
+
+def _event_rates() -> Choice:
+    return Choice([9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0, 16.0])
+
+
+class MultisensoryIntegration(AbstractStimulusTask):
+    """A rate that is seen, heard, or both: after the go cue, report whether it is low or high.
+
+    The task of Raposo, Kaufman & Churchland 2014, Nat Neurosci, doi:10.1038/nn.3865 (not compared with the
+    paper). Rates, boundary, times and the ratio of evidence to noise are those of frsong/pyrl, which trains
+    networks until they are right in 80 % of the trials. NeuroGym's `MultiSensoryIntegration` divides one
+    coherence between two streams that always agree, so that their plain sum is best.
+
+    - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (2: visual, auditory), shown in the epoch
+        "stimulus": rate / boundary - 1 plus white noise, or 0 without noise where the stream is absent.
+    - Targets: two outputs, zero until the go cue, then 1 for the correct one: the first for a rate below the
+        boundary, the second for one above.
+    - Epochs "fixation", "stimulus", "delay", "decision"; events "stimulus on", "stimulus off", "go cue".
+    - Conditions: "rate" (Hz), "modality" (0 visual, 1 auditory, 2 both), "choice" (0 low, 1 high), "catch".
+
+    `multisensory_accuracy` is that of an ideal observer, who weights each stream by its reliability, see
+    `multisensory_log_odds`. The three modalities are equally probable. The validation trials are all
+    combinations of modality and rate.
+
+    **Arguments:**
+
+    - `rate`: the distribution of the rate, in Hz. At the boundary the correct choice is random.
+    - `boundary`: between low and high rates, in Hz.
+    - `noise`: sigma of the visual and of the auditory stream, in s^0.5; the standard deviation in a time step
+        is sigma / dt^0.5.
+    - `fixation`, `stimulus`, `delay`: durations of these epochs, in seconds; the decision takes the rest.
+    - `response`: the weights before and after the go cue, and the fraction of catch trials.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
+    - `loss`: the loss to train with.
+    """
+
+    rate: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=_event_rates
+    )
+    boundary: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=12.5)
+    noise: Float[Array, "2"] = eqx.field(kw_only=True, converter=as_float_array, default=(0.17, 0.17))
+    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.75)
+    stimulus: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=1.0)
+    delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.0)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.25)
+
+    def __check_init__(self):
+        parts.check_each(check_positive, self, "rate", "boundary")
+        if parts.is_known(self.noise) and self.noise.shape != (2,):
+            raise ValueError(
+                f"`noise` must be that of the visual and that of the auditory stream, two numbers, "
+                f"got {short_repr(self.noise)}."
+            )
+
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        modality = jax.random.randint(key_stream(key, "modality"), (), 0, len(IS_SHOWN))
+        return modality, self.rate.sample(key=key_stream(key, "rate"))
+
+    def nominal(self) -> tuple[Array, ...]:
+        rates = parts.nominal_values(self.rate)
+        modality, rate = parts.all_combinations(len(IS_SHOWN), len(rates))
+        return modality, rates[rate]
+
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        modality, rate = draws
+        evidence = rate / self.boundary - 1
+        shown = jnp.asarray(IS_SHOWN, float)[modality]
+        return self.go_trial(
+            timeline,
+            shown * evidence,
+            parts.sign_or_coin(evidence, key=key_stream(key, "coin")),
+            {"rate": rate, "modality": modality},
+            noise=shown * self.noise,
+            key=key,
+        )
+
+
+def multisensory_log_odds(task: MultisensoryIntegration, inputs: Mapping[str, Array]) -> Float[Array, ""]:
+    """Return the log odds that the rate of one trial of `MultisensoryIntegration` is high.
+
+    With x the sum of a stream times dt, shown for s seconds, a rate with the evidence e has a likelihood in
+    proportion to exp(e Σ x / σ² - e² Σ s / (2 σ²)), summed over streams: each is weighted by its reliability
+    1 / σ² (Ernst & Banks 2002, Nature 415:429; derived here). An ideal observer says high where the log odds
+    are positive.
+
+    **Arguments:**
+
+    - `task`: the task, with noise in both streams, whose rate is a `Choice`.
+    - `inputs`: the inputs of the trial.
+    """
+    check_known_task(task, MultisensoryIntegration, noise="noise")
+    values = values_of_choice(task, "rate") / task.boundary - 1
+    stimulus = inputs["stimulus"]
+    reliability = 1 / task.noise**2
+    total = task.dt * jnp.sum(jnp.sum(stimulus, axis=0) * reliability)
+    is_shown = (stimulus != 0).astype(stimulus.dtype)  # noise is never zero
+    seconds = task.dt * jnp.sum(jnp.sum(is_shown, axis=0) * reliability)
+    likelihoods = values * total - values**2 * seconds / 2
+    high = logsumexp(likelihoods, b=(jnp.sign(values) + 1) / 2)
+    return high - logsumexp(likelihoods, b=(1 - jnp.sign(values)) / 2)
+
+
+def multisensory_accuracy(
+    task: MultisensoryIntegration,
+    rate: Float[Array, "*trial"],
+    modality: Int[Array, "*trial"],
+    seconds: Float[Array, "*trial"] | float,
+) -> Float[Array, "*trial"]:
+    """Return the accuracy of the optimal combination of the streams, Phi(|e| (s Σ 1 / σ²)^0.5).
+
+    e = rate / boundary - 1, and the sum is over the streams that are shown, so that the squares of their d'
+    add up (Ernst & Banks 2002, Nature 415:429; derived here). It is that of an ideal observer if the rates
+    lie symmetrically around the boundary.
+
+    **Arguments:**
+
+    - `task`: the task, with noise in both streams.
+    - `rate`, `modality`: as in the conditions of trials.
+    - `seconds`: s, how long the stimulus is shown.
+    """
+    check_known_task(task, MultisensoryIntegration, noise="noise")
+    reliability = jnp.asarray(IS_SHOWN, float)[modality] @ (1 / task.noise**2)
+    return norm.cdf(jnp.abs(rate / task.boundary - 1) * jnp.sqrt(seconds * reliability))

@@ -10,19 +10,14 @@ from jax.scipy.special import logit, logsumexp
 from jax.scipy.stats import norm
 from jaxtyping import Array, Float, Key
 
-from popsim._checks import (
-    as_float_array,
-    check_fraction,
-    check_positive,
-    check_positive_int,
-    n_steps_in,
-)
+from popsim import _checks as checks
+from popsim._checks import as_float_array
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, as_distribution
 from popsim.randomness import key_stream
 from popsim.tasks._known_tasks import check_known_task
-from popsim.tasks.choices.decisions import AbstractGoTask
-from popsim.tasks.trial_parts import NO, YES, all_combinations, stimulus_and_delay
+from popsim.tasks.choices.decisions import AbstractGoTask, AbstractStimulusTask
+from popsim.tasks.trial_parts import NO, YES, all_combinations, check_each, stimulus_and_delay
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch
 from popsim.windows import Timeline
@@ -57,7 +52,7 @@ def discrimination_accuracy(
     return p * norm.cdf(d_prime / 2 + shift) + (1 - p) * norm.cdf(d_prime / 2 - shift)
 
 
-class DelayedGoNoGo(AbstractGoTask):
+class DelayedGoNoGo(AbstractStimulusTask):
     """A go or a no-go stimulus, a delay, then the go cue, after which to respond or not.
 
     The stimuli and times of NeuroGym's `GoNogo`, which cites Zhang et al. 2019, eLife 8:e43191 (not compared
@@ -92,10 +87,7 @@ class DelayedGoNoGo(AbstractGoTask):
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.5)
 
     def __check_init__(self):
-        check_fraction("go_probability", self.go_probability)
-
-    def epochs(self) -> tuple[Epoch, ...]:
-        return stimulus_and_delay(self.stimulus, self.delay)
+        checks.check_fraction("go_probability", self.go_probability)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         return (jax.random.bernoulli(key_stream(key, "go"), self.go_probability),)
@@ -105,11 +97,8 @@ class DelayedGoNoGo(AbstractGoTask):
 
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         (is_go,) = draws
-        stimulus = jnp.broadcast_to(jax.nn.one_hot(is_go.astype(int), 2), (timeline.n_steps, 2))
-        choice = jnp.where(is_go, YES, NO)
-        return self.go_trial(
-            timeline, stimulus, timeline.in_epoch("stimulus"), choice, {"go": is_go}, key=key
-        )
+        stimulus = jax.nn.one_hot(is_go.astype(int), 2)
+        return self.go_trial(timeline, stimulus, jnp.where(is_go, YES, NO), {"go": is_go}, key=key)
 
 
 def go_log_odds(task: DelayedGoNoGo, inputs: Mapping[str, Array]) -> Float[Array, ""]:
@@ -170,16 +159,15 @@ class SignalDetection(AbstractGoTask):
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.0)
 
     def __check_init__(self):
-        check_positive("amplitude", self.amplitude)
-        check_positive("signal", self.signal)
-        check_positive_int("n_onsets", self.n_onsets)
-        check_fraction("signal_probability", self.signal_probability)
+        check_each(checks.check_positive, self, "amplitude", "signal")
+        checks.check_positive_int("n_onsets", self.n_onsets)
+        checks.check_fraction("signal_probability", self.signal_probability)
         _ = self.n_signal_steps
 
     @property
     def n_signal_steps(self) -> int:
         """The number of time steps of a signal."""
-        return n_steps_in("signal", self.signal, self.dt)
+        return checks.n_steps_in("signal", self.signal, self.dt)
 
     def epochs(self) -> tuple[Epoch, ...]:
         return stimulus_and_delay(self.n_onsets * self.signal, self.delay)
@@ -196,15 +184,9 @@ class SignalDetection(AbstractGoTask):
         is_there, onset = draws
         since_start = jnp.arange(timeline.n_steps) - timeline.epochs["stimulus"][0]
         has_signal = is_there & (since_start // self.n_signal_steps == onset)
+        stimulus = jnp.where(has_signal, self.amplitude, 0.0)[:, None]
         conditions = {"signal": is_there, "onset": jnp.where(is_there, onset, -1)}
-        return self.go_trial(
-            timeline,
-            jnp.where(has_signal, self.amplitude, 0.0)[:, None],
-            timeline.in_epoch("stimulus"),
-            jnp.where(is_there, YES, NO),
-            conditions,
-            key=key,
-        )
+        return self.go_trial(timeline, stimulus, jnp.where(is_there, YES, NO), conditions, key=key)
 
 
 def signal_log_odds(task: SignalDetection, inputs: Mapping[str, Array]) -> Float[Array, ""]:
@@ -245,8 +227,8 @@ def detection_accuracy(d_prime: float, n_onsets: int = 1, probability: float = 0
     - `n_onsets`: the number of times, 1 if the time is known.
     - `probability`: the fraction of trials with a signal.
     """
-    check_positive("d_prime", d_prime)
-    check_positive_int("n_onsets", n_onsets)
+    checks.check_positive("d_prime", d_prime)
+    checks.check_positive_int("n_onsets", n_onsets)
     if not 0 < probability < 1:
         raise ValueError(f"`probability` must be between 0 and 1, got {probability}.")
     limit = n_onsets * (1 - probability) / probability

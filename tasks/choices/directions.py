@@ -13,21 +13,9 @@ from popsim.distributions import AbstractDistribution, as_distribution
 from popsim.loss import Loss
 from popsim.losses import CrossEntropy, OutputError
 from popsim.randomness import key_stream
-from popsim.task import AbstractTask
+from popsim.tasks import trial_parts as parts
 from popsim.tasks._known_tasks import check_known_task
-from popsim.tasks.choices.decisions import AbstractGoTask
-from popsim.tasks.trial_parts import (
-    GO_CUE,
-    GoResponse,
-    all_combinations,
-    check_time_left,
-    even_directions,
-    ring_activity,
-    stimulus_and_delay,
-    trials_of_conditions,
-    with_noise,
-    wrap_angle,
-)
+from popsim.tasks.choices.decisions import AbstractStimulusTask
 from popsim.trial import OutputTarget, Trial
 from popsim.trial_plan import Epoch, TrialPlan
 from popsim.windows import Timeline
@@ -43,7 +31,7 @@ __all__ = [
 SECOND_GO_CUE = "second go cue"
 
 
-class AngleReproduction(AbstractTask):
+class AngleReproduction(parts.AbstractPlannedTask):
     """Two angles to remember: after the go cue reproduce the first, after another one the second.
 
     The task of Ding, Cueva, Tsodyks & Qian 2017, PNAS 114:E9115, with the stimuli and times of NeuroGym's
@@ -80,7 +68,7 @@ class AngleReproduction(AbstractTask):
     stimulus: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
     delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
     report: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
-    response: GoResponse = eqx.field(kw_only=True, default_factory=GoResponse)
+    response: parts.GoResponse = eqx.field(kw_only=True, default_factory=parts.GoResponse)
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=3.5)
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
 
@@ -89,36 +77,31 @@ class AngleReproduction(AbstractTask):
         _check_n_channels(self.n_channels)
         check_non_negative("noise", self.noise)
         n_steps_in("grace", self.response.grace, self.dt)
-        check_time_left(self.plan, self.response.grace + self.dt, "the grace of the second report and a step")
+        parts.check_time_left(
+            self.plan, self.response.grace + self.dt, "the grace of the second report and a step"
+        )
 
     @property
     def plan(self) -> TrialPlan:
-        """The plan of a trial."""
-        return TrialPlan(
-            (
-                Epoch("fixation", self.fixation),
-                Epoch("first", self.stimulus, event="first on"),
-                Epoch("first delay", self.delay, event="first off"),
-                Epoch("second", self.stimulus, event="second on"),
-                Epoch("second delay", self.delay, event="second off"),
-                Epoch("first report", self.report, event=GO_CUE),
-                Epoch("second report", event=SECOND_GO_CUE),
-            ),
-            duration=self.duration,
-            dt=self.dt,
-            catch_event=GO_CUE,
-            catch_probability=self.response.catch_probability,
+        epochs = (
+            Epoch("fixation", self.fixation),
+            Epoch("first", self.stimulus, event="first on"),
+            Epoch("first delay", self.delay, event="first off"),
+            Epoch("second", self.stimulus, event="second on"),
+            Epoch("second delay", self.delay, event="second off"),
+            Epoch("first report", self.report, event=parts.GO_CUE),
+            Epoch("second report", event=SECOND_GO_CUE),
         )
+        return parts.plan_of(self, epochs, parts.GO_CUE, self.response.catch_probability)
 
-    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
-        angles = jax.random.uniform(key_stream(key, "angles"), (2,), maxval=2 * jnp.pi)
-        return self._trial(self.plan.draw(key=key_stream(key, "timeline")), angles, key=key)
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        return (jax.random.uniform(key_stream(key, "angles"), (2,), maxval=2 * jnp.pi),)
 
-    def validation_trials(self) -> Trial:
-        angles = even_directions(None)[jnp.stack(all_combinations(8, 8), axis=-1)]
-        return trials_of_conditions(self._trial, angles, shared=(self.plan.nominal(),))
+    def nominal(self) -> tuple[Array, ...]:
+        return (parts.even_directions(None)[jnp.stack(parts.all_combinations(8, 8), axis=-1)],)
 
-    def _trial(self, timeline: Timeline, angles: Float[Array, "2"], *, key: Key[Array, ""]) -> Trial:
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        (angles,) = draws
         is_first, is_second = timeline.in_epoch("first"), timeline.in_epoch("second")
         angle = jnp.where(is_first, angles[0], angles[1])
         activity = jnp.cos(_preferred(self.n_channels) - angle[:, None])
@@ -128,14 +111,14 @@ class AngleReproduction(AbstractTask):
             init=(),
             inputs={
                 "fixation": self.response.fixation(timeline),
-                "stimulus": with_noise(activity, self.noise, shown, dt=self.dt, key=noise_key),
+                "stimulus": parts.with_noise(activity, self.noise, shown, dt=self.dt, key=noise_key),
                 "report": reports.astype(float),
             },
             targets=self._target(timeline, reports, angles),
             timeline=timeline,
             conditions={
-                "first angle": wrap_angle(angles[0]),
-                "second angle": wrap_angle(angles[1]),
+                "first angle": parts.wrap_angle(angles[0]),
+                "second angle": parts.wrap_angle(angles[1]),
                 "catch": self.response.is_catch(timeline),
             },
         )
@@ -148,10 +131,10 @@ class AngleReproduction(AbstractTask):
         grace = self.response.grace
         settled = [
             is_reported & timeline.since(cue, grace)
-            for is_reported, cue in zip(reports.T, (GO_CUE, SECOND_GO_CUE), strict=True)
+            for is_reported, cue in zip(reports.T, (parts.GO_CUE, SECOND_GO_CUE), strict=True)
         ]
         counts = jnp.where(jnp.any(jnp.stack(settled), axis=0), 1.0, 0.0)
-        counts = jnp.where(timeline.since(GO_CUE), counts, self.response.silence_counts)
+        counts = jnp.where(timeline.since(parts.GO_CUE), counts, self.response.silence_counts)
         return OutputTarget(values, counts, is_choice=False)
 
 
@@ -180,7 +163,7 @@ def decode_angle(activity: Float[Array, "*axes time units"]) -> Float[Array, "*a
     """
     preferred = _preferred(activity.shape[-1])
     total = jnp.sum(activity, axis=-2)
-    return wrap_angle(jnp.arctan2(total @ jnp.sin(preferred), total @ jnp.cos(preferred)))
+    return parts.wrap_angle(jnp.arctan2(total @ jnp.sin(preferred), total @ jnp.cos(preferred)))
 
 
 def mean_cosine_of_error(noise: float, seconds: float, n_channels: int) -> float:
@@ -207,7 +190,7 @@ def mean_cosine_of_error(noise: float, seconds: float, n_channels: int) -> float
         return float(np.sqrt(np.pi / (8 * variance)) * bessel)
 
 
-class DirectionCategory(AbstractGoTask):
+class DirectionCategory(AbstractStimulusTask):
     """A direction to classify: after the go cue, report on which side of a boundary it was.
 
     The directions, 30 degrees apart, and a boundary that divides them into two categories are those of
@@ -258,12 +241,11 @@ class DirectionCategory(AbstractGoTask):
                 f"got {self.boundary!r}."
             )
 
-    def epochs(self) -> tuple[Epoch, ...]:
-        return stimulus_and_delay(self.stimulus, self.delay)
-
     def categories(self) -> Int[Array, " direction"]:
         """Return the category of each direction."""
-        return _categories(self.n_directions, self.boundary)
+        return ((jnp.arange(self.n_directions) - self.boundary) % self.n_directions) // (
+            self.n_directions // 2
+        )
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         return (jax.random.randint(key_stream(key, "direction"), (), 0, self.n_directions),)
@@ -274,16 +256,11 @@ class DirectionCategory(AbstractGoTask):
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         (direction,) = draws
         n = self.n_directions
-        stimulus = jnp.broadcast_to(ring_activity(direction, n), (timeline.n_steps, n))
         within = (direction - self.boundary) % (n // 2)
         distance = jnp.minimum(within, n // 2 - 1 - within)
         conditions = {"direction": direction, "distance": distance}
-        shown, category = timeline.in_epoch("stimulus"), self.categories()[direction]
-        return self.go_trial(timeline, stimulus, shown, category, conditions, key=key)
-
-
-def _categories(n_directions: int, boundary: int) -> Int[Array, " direction"]:
-    return ((jnp.arange(n_directions) - boundary) % n_directions) // (n_directions // 2)
+        category = self.categories()[direction]
+        return self.go_trial(timeline, parts.ring_activity(direction, n), category, conditions, key=key)
 
 
 def direction_category_log_odds(
@@ -303,7 +280,7 @@ def direction_category_log_odds(
     - `stimulus`: the input of this name.
     """
     check_known_task(task, DirectionCategory, noise="noise")
-    templates = ring_activity(jnp.arange(task.n_directions), task.n_directions)
+    templates = parts.ring_activity(jnp.arange(task.n_directions), task.n_directions)
     log_likelihood = jnp.sum(stimulus, axis=-2) @ templates.T * task.dt / task.noise**2
     is_second = task.categories() == 1
     second, first = (

@@ -6,26 +6,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import logit
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Key
 
-from popsim._argument_shapes import check_kinds
 from popsim._checks import as_float_array, check_fraction, check_instance, check_non_negative, n_steps_in
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, as_distribution
 from popsim.loss import Loss
 from popsim.losses import OutputError
 from popsim.randomness import key_stream
-from popsim.task import AbstractTask
+from popsim.tasks import trial_parts as parts
 from popsim.tasks._known_tasks import check_known_task
 from popsim.tasks.choices.matching import same_log_odds, shown_in_turn
-from popsim.tasks.trial_parts import (
-    NO,
-    YES,
-    all_combinations,
-    check_time_left,
-    trials_of_conditions,
-    with_noise,
-)
 from popsim.trial import OutputTarget, Trial
 from popsim.trial_plan import Epoch, TrialPlan
 from popsim.windows import Timeline
@@ -35,7 +26,7 @@ __all__ = ["DualDelayedMatchToSample", "dual_match_log_odds", "targets_in_epoch"
 CUES, TESTS = ("cue 1", "cue 2"), ("test 1", "test 2")
 
 
-class DualDelayedMatchToSample(AbstractTask):
+class DualDelayedMatchToSample(parts.AbstractPlannedTask):
     """Two samples at once; a cue says which is tested first, the other is tested then: report each match.
 
     The stimuli and times of NeuroGym's `DualDelayMatchSample`, after Rose et al. 2016, Science 354:1136
@@ -87,60 +78,41 @@ class DualDelayedMatchToSample(AbstractTask):
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
 
     def __check_init__(self):
-        check_kinds(self)
         check_fraction("match_probability", self.match_probability)
-        check_non_negative("noise", self.noise)
-        check_non_negative("silence_counts", self.silence_counts)
-        check_non_negative("grace", self.grace)
+        parts.check_each(check_non_negative, self, "noise", "silence_counts", "grace")
         n_steps_in("grace", self.grace, self.dt)
         if self.grace + self.dt > self.test + 1e-6:
             raise ValueError(
                 f"`grace` must leave a time step of the test, {self.test} s, got {self.grace} s."
             )
-        check_time_left(self.plan, self.test, "the second test")
+        parts.check_time_left(self.plan, self.test, "the second test")
 
     @property
     def plan(self) -> TrialPlan:
-        """The plan of a trial."""
-        return TrialPlan(
-            (
-                Epoch("fixation", self.fixation),
-                Epoch("sample", self.sample, event="sample on"),
-                Epoch("delay 1", self.delay, event="sample off"),
-                Epoch("cue 1", self.cue, event="cue 1 on"),
-                Epoch("test 1", self.test, event="test 1 on"),
-                Epoch("delay 2", self.delay, event="test 1 off"),
-                Epoch("cue 2", self.cue, event="cue 2 on"),
-                Epoch("test 2", event="test 2 on"),
-            ),
-            duration=self.duration,
-            dt=self.dt,
-            catch_event="test 1 on",
-            catch_probability=self.catch_probability,
+        epochs = (
+            Epoch("fixation", self.fixation),
+            Epoch("sample", self.sample, event="sample on"),
+            Epoch("delay 1", self.delay, event="sample off"),
+            Epoch("cue 1", self.cue, event="cue 1 on"),
+            Epoch("test 1", self.test, event="test 1 on"),
+            Epoch("delay 2", self.delay, event="test 1 off"),
+            Epoch("cue 2", self.cue, event="cue 2 on"),
+            Epoch("test 2", event="test 2 on"),
         )
+        return parts.plan_of(self, epochs, "test 1 on", self.catch_probability)
 
-    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         cued = jax.random.randint(key_stream(key, "cue"), (), 0, 2)
         samples = jax.random.randint(key_stream(key, "samples"), (2,), 0, 2)
-        matches = jax.random.bernoulli(key_stream(key, "matches"), self.match_probability, (2,))
-        timeline = self.plan.draw(key=key_stream(key, "timeline"))
-        return self._trial(timeline, cued, samples, matches, key=key)
+        return cued, samples, jax.random.bernoulli(key_stream(key, "matches"), self.match_probability, (2,))
 
-    def validation_trials(self) -> Trial:
-        cued, *samples_and_matches = all_combinations(2, 2, 2, 2, 2)
+    def nominal(self) -> tuple[Array, ...]:
+        cued, *samples_and_matches = parts.all_combinations(2, 2, 2, 2, 2)
         samples = jnp.stack(samples_and_matches[:2], axis=1)
-        matches = jnp.stack(samples_and_matches[2:], axis=1).astype(bool)
-        return trials_of_conditions(self._trial, cued, samples, matches, shared=(self.plan.nominal(),))
+        return cued, samples, jnp.stack(samples_and_matches[2:], axis=1).astype(bool)
 
-    def _trial(
-        self,
-        timeline: Timeline,
-        cued: Int[Array, ""],
-        samples: Int[Array, " item"],
-        matches: Array,
-        *,
-        key: Key[Array, ""],
-    ) -> Trial:
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        cued, samples, matches = draws
         is_sample = timeline.in_epoch("sample")
         stimulus = jnp.where(is_sample[:, None], jax.nn.one_hot(samples, 2).ravel(), 0.0)
         cue, values = jnp.zeros((2, timeline.n_steps, 2))
@@ -151,7 +123,7 @@ class DualDelayedMatchToSample(AbstractTask):
             shown = jax.nn.one_hot(2 * item + kind, 4)
             stimulus = jnp.where(during[:, None], shown, stimulus)
             cue = jnp.where(timeline.in_epoch(CUES[turn])[:, None], jax.nn.one_hot(item, 2), cue)
-            right = jax.nn.one_hot(jnp.where(matches[turn], YES, NO), 2)
+            right = jax.nn.one_hot(jnp.where(matches[turn], parts.YES, parts.NO), 2)
             values = jnp.where(during[:, None], right, values)
             is_test = is_test | during
             counts = counts | (during & timeline.since(f"{TESTS[turn]} on", self.grace))
@@ -159,7 +131,7 @@ class DualDelayedMatchToSample(AbstractTask):
         return Trial(
             init=(),
             inputs={
-                "stimulus": with_noise(
+                "stimulus": parts.with_noise(
                     stimulus, self.noise, is_sample | is_test, dt=self.dt, key=key_stream(key, "noise")
                 ),
                 "cue": cue,

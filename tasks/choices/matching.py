@@ -147,7 +147,7 @@ class DelayedMatchToCategory(AbstractGoTask):
         conditions = {"sample": sample, "test": test, "match": match}
         conditions |= {"sample category": of_sample, "test category": of_test}
         choice = jnp.where(match, YES, NO)
-        return self.go_trial(timeline, stimulus, is_sample | is_test, choice, conditions, key=key)
+        return self.go_trial(timeline, stimulus, choice, conditions, shown=is_sample | is_test, key=key)
 
 
 def category_log_odds(task: DelayedMatchToCategory, total: Float[Array, "*axes 2"]) -> Float[Array, "*axes"]:
@@ -268,7 +268,7 @@ class DelayedPairedAssociation(AbstractGoTask):
         is_go = first == second
         conditions = {"first": first, "second": 2 + second, "go": is_go}
         choice = jnp.where(is_go, YES, NO)
-        return self.go_trial(timeline, stimulus, is_first | is_second, choice, conditions, key=key)
+        return self.go_trial(timeline, stimulus, choice, conditions, shown=is_first | is_second, key=key)
 
 
 def association_log_odds(task: DelayedPairedAssociation, inputs: Mapping[str, Array]) -> Float[Array, ""]:

@@ -8,21 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import (
-    as_float_array,
-    check_fraction,
-    check_non_negative_int,
-    check_positive,
-    check_positive_int,
-    is_traced,
-    short_repr,
-)
+from popsim import _checks as checks
+from popsim._checks import as_float_array, short_repr
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
-from popsim.per_member import is_per_member
 from popsim.randomness import key_stream
-from popsim.tasks.choices.decisions import AbstractGoTask
-from popsim.tasks.trial_parts import NO, YES, all_combinations, ring_activity, stimulus_and_delay
+from popsim.tasks.choices.decisions import AbstractGoTask, AbstractStimulusTask
+from popsim.tasks.trial_parts import NO, YES, all_combinations, is_known, ring_activity
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch
 from popsim.windows import Timeline
@@ -32,7 +24,7 @@ __all__ = ["DelayedResponse", "DelayedMatchToSample", "DelayedComparison"]
 RULES = ("pro", "anti")
 
 
-class DelayedResponse(AbstractGoTask):
+class DelayedResponse(AbstractStimulusTask):
     """A direction to remember: after the go cue, respond towards it (pro) or opposite to it (anti).
 
     The delayed go and anti tasks of Yang et al. 2019, Nat Neurosci 22:297 (`dlygo` and `dlyanti` in
@@ -67,15 +59,12 @@ class DelayedResponse(AbstractGoTask):
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.2)
 
     def __check_init__(self):
-        check_positive_int("n_directions", self.n_directions)
+        checks.check_positive_int("n_directions", self.n_directions)
         if self.n_directions % 2:
             raise ValueError(
                 f"`n_directions` must be even, so that each has an opposite, got {self.n_directions}."
             )
-        check_fraction("anti_probability", self.anti_probability)
-
-    def epochs(self) -> tuple[Epoch, ...]:
-        return stimulus_and_delay(self.stimulus, self.delay)
+        checks.check_fraction("anti_probability", self.anti_probability)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         is_anti = jax.random.bernoulli(key_stream(key, "rule"), self.anti_probability)
@@ -91,8 +80,7 @@ class DelayedResponse(AbstractGoTask):
         rule_input = jnp.broadcast_to(jax.nn.one_hot(rule, len(RULES)), (timeline.n_steps, len(RULES)))
         return self.go_trial(
             timeline,
-            jnp.broadcast_to(ring_activity(direction, n), (timeline.n_steps, n)),
-            timeline.in_epoch("stimulus"),
+            ring_activity(direction, n),
             (direction + rule * (n // 2)) % n,
             {"rule": rule, "stimulus": direction},
             n_choices=n,
@@ -157,17 +145,15 @@ class DelayedMatchToSample(AbstractGoTask):
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.2)
 
     def __check_init__(self):
-        check_positive_int("n_directions", self.n_directions)
+        checks.check_positive_int("n_directions", self.n_directions)
         if self.n_directions < 2:
             raise ValueError(f"`n_directions` must be at least 2, got {self.n_directions}.")
-        check_non_negative_int("rotation", self.rotation)
+        checks.check_non_negative_int("rotation", self.rotation)
         if self.rotation >= self.n_directions:
             raise ValueError(
                 f"`rotation` must be less than the {self.n_directions} directions, got {self.rotation}."
             )
-        if self.yes_to not in ("match", "non-match"):
-            raise ValueError(f"`yes_to` must be 'match' or 'non-match', got {self.yes_to!r}.")
-        check_fraction("match_probability", self.match_probability)
+        checks.check_fraction("match_probability", self.match_probability)
 
     def epochs(self) -> tuple[Epoch, ...]:
         return sample_and_test(self.sample, self.delay, self.test)
@@ -189,7 +175,7 @@ class DelayedMatchToSample(AbstractGoTask):
         match = test == self._matching(sample)
         choice = jnp.where(match == (self.yes_to == "match"), YES, NO)
         conditions = {"sample": sample, "test": test, "match": match}
-        return self.go_trial(timeline, stimulus, is_sample | is_test, choice, conditions, key=key)
+        return self.go_trial(timeline, stimulus, choice, conditions, shown=is_sample | is_test, key=key)
 
     def _matching(self, sample: Int[Array, "*axes"]) -> Int[Array, "*axes"]:
         """Return the test that matches a sample."""
@@ -235,8 +221,8 @@ class DelayedComparison(AbstractGoTask):
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.4)
 
     def __check_init__(self):
-        check_positive("pairs", self.pairs)
-        if is_per_member(self.pairs) or is_traced(self.pairs):
+        checks.check_positive("pairs", self.pairs)
+        if not is_known(self.pairs):
             return
         pairs = np.asarray(self.pairs)
         if pairs.ndim != 2 or pairs.shape[1] != 2 or not len(pairs) or np.any(pairs[:, 0] == pairs[:, 1]):
@@ -262,4 +248,4 @@ class DelayedComparison(AbstractGoTask):
         is_first, is_second = timeline.in_epoch("f1"), timeline.in_epoch("f2")
         stimulus = (jnp.where(is_first, f1, f2) / jnp.max(self.pairs))[:, None]
         choice, conditions = (f1 < f2).astype(int), {"f1": f1, "f2": f2}
-        return self.go_trial(timeline, stimulus, is_first | is_second, choice, conditions, key=key)
+        return self.go_trial(timeline, stimulus, choice, conditions, shown=is_first | is_second, key=key)

@@ -10,20 +10,13 @@ import numpy as np
 from jax.scipy.special import gammaln, xlogy
 from jaxtyping import Array, Bool, Float, Key
 
-from popsim._checks import (
-    as_float_array,
-    check_fraction,
-    check_positive,
-    check_positive_int,
-    is_traced,
-    n_steps_in,
-)
+from popsim import _checks as checks
+from popsim._checks import as_float_array
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, Uniform, as_distribution
-from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
 from popsim.tasks.choices.decisions import AbstractGoTask
-from popsim.tasks.trial_parts import check_drawn, nominal_values, sign_or_coin, stimulus_and_delay
+from popsim.tasks.trial_parts import check_drawn, is_known, nominal_values, sign_or_coin, stimulus_and_delay
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch
 from popsim.windows import Timeline
@@ -34,18 +27,9 @@ CorrectSide = Literal["more pulses", "higher rate"]
 
 
 class AbstractPulses(AbstractGoTask):
-    """Pulses to the left and to the right: after the go cue, report on which side there were more.
-
-    A subclass supplies the fields, `epochs`, `draw_conditions`, `nominal` and `pulses`.
-    """
+    """Pulses to the left and to the right: after the go cue, report on which side there were more."""
 
     correct_side: eqx.AbstractVar[CorrectSide]
-
-    def __check_init__(self):
-        if self.correct_side not in ("more pulses", "higher rate"):
-            raise ValueError(
-                f"`correct_side` must be 'more pulses' or 'higher rate', got {self.correct_side!r}."
-            )
 
     def pulse_trial(
         self,
@@ -57,13 +41,12 @@ class AbstractPulses(AbstractGoTask):
         key: Key[Array, ""],
     ) -> Trial:
         """Return the trial with these pulses, of which the right side has the higher rate, or not."""
-        shown = timeline.in_epoch("stimulus")
-        pulses = jnp.where(shown[:, None], pulses, 0.0)
+        pulses = jnp.where(timeline.in_epoch("stimulus")[:, None], pulses, 0.0)
         left, right = jnp.sum(pulses, axis=0)
         more = sign_or_coin(right - left, key=key_stream(key, "coin"))
         choice = more if self.correct_side == "more pulses" else is_right.astype(int)
         conditions = conditions | {"left pulses": left, "right pulses": right}
-        return self.go_trial(timeline, pulses, shown, choice, conditions, key=key)
+        return self.go_trial(timeline, pulses, choice, conditions, key=key)
 
 
 class PulseDecision(AbstractPulses):
@@ -108,11 +91,11 @@ class PulseDecision(AbstractPulses):
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=3.0)
 
     def __check_init__(self):
-        check_positive_int("n_bins", self.n_bins)
-        check_positive("bin_duration", self.bin_duration)
-        n_steps_in("bin_duration", self.bin_duration, self.dt)
-        check_fraction("probabilities", self.probabilities)
-        if has_per_member(self.probabilities) or is_traced(self.probabilities):
+        checks.check_positive_int("n_bins", self.n_bins)
+        checks.check_positive("bin_duration", self.bin_duration)
+        checks.n_steps_in("bin_duration", self.bin_duration, self.dt)
+        checks.check_fraction("probabilities", self.probabilities)
+        if not is_known(self.probabilities):
             return
         if self.probabilities.shape != (2,) or not self.probabilities[0] <= self.probabilities[1]:
             raise ValueError(
@@ -132,7 +115,7 @@ class PulseDecision(AbstractPulses):
         (is_right,) = draws
         of_sides = jnp.where(is_right, self.probabilities, self.probabilities[::-1])
         is_pulse = jax.random.bernoulli(key_stream(key, "pulses"), of_sides, (self.n_bins, 2))
-        n_steps = n_steps_in("bin_duration", self.bin_duration, self.dt)
+        n_steps = checks.n_steps_in("bin_duration", self.bin_duration, self.dt)
         since_start = jnp.arange(timeline.n_steps) - timeline.epochs["stimulus"][0]
         begins = since_start == n_steps * jnp.arange(self.n_bins)[:, None]
         pulses = begins.T.astype(float) @ is_pulse.astype(float)
@@ -214,10 +197,8 @@ class PoissonClicks(AbstractPulses):
 
 def check_click_rate(name: str, total_rate: Any, dt: float) -> None:
     """Raise `ValueError` unless a rate is positive, and its clicks in a time step can be drawn."""
-    check_positive(name, total_rate)
-    if has_per_member(total_rate) or is_traced(total_rate):
-        return
-    if total_rate * dt > MOST_CLICKS:
+    checks.check_positive(name, total_rate)
+    if is_known(total_rate) and total_rate * dt > MOST_CLICKS:
         raise ValueError(
             f"`{name}` must be at most {MOST_CLICKS / dt:.4g} Hz, {MOST_CLICKS:g} clicks in a time step, got "
             f"{float(total_rate):g} Hz."
@@ -232,10 +213,8 @@ def click_rates(log_ratio: Float[Array, ""], total_rate: Float[Array, ""]) -> Fl
 def draw_clicks(
     means: Float[Array, " side"], n_steps: int, *, key: Key[Array, ""]
 ) -> Float[Array, "time side"]:
-    """Draw the numbers of clicks in each time step, given their means.
-
-    They are Poisson numbers, drawn by inversion: `jax.random.poisson` has a loop of unknown length.
-    """
+    """Draw the numbers of clicks in each time step, given their means."""
+    # By inversion of the Poisson distribution: `jax.random.poisson` has a loop of unknown length.
     counts = jnp.arange(float(N_COUNTS))
     log_p = xlogy(counts, means[:, None]) - means[:, None] - gammaln(counts + 1)
     u = jax.random.uniform(key, (n_steps, *means.shape))

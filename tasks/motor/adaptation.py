@@ -9,15 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from popsim import _checks as checks
 from popsim._argument_shapes import check_fields
-from popsim._checks import (
-    as_float_array,
-    check_finite,
-    check_fraction,
-    check_non_negative,
-    check_positive_int,
-    short_repr,
-)
+from popsim._checks import as_float_array
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, as_distribution
 from popsim.interventions import ForceChannelParameters
@@ -56,40 +50,26 @@ _THROUGHOUT = WholeTrial()
 
 def phase_batches(phases: Sequence[Phase] = ADAPTATION_PHASES) -> dict[str, tuple[int, int]]:
     """Return the first training batch of each phase, and the batch after its last, keyed by phase name."""
-    if not isinstance(phases, Sequence) or isinstance(phases, str):
-        raise ValueError(f"`phases` must be a list of phases, got {short_repr(phases)}.")
-    for phase in phases:
-        if not isinstance(phase, Sequence) or len(phase) != 3 or not isinstance(phase[0], str):
-            raise ValueError(
-                "`phases` must be a list of (name, number of batches, strength), "
-                f"got {short_repr(phase)} in it."
-            )
     names = [name for name, _, _ in phases]
     if not names or len(set(names)) < len(names):
         raise ValueError(f"`phases` must be at least one, and have different names, got {names}.")
     batches, first = {}, 0
     for name, n_batches, strength in phases:
-        check_positive_int(f"phases[{name!r}]", n_batches)
-        check_finite(f"phases[{name!r}]", strength)
+        checks.check_positive_int(f"phases[{name!r}]", n_batches)
+        checks.check_finite(f"phases[{name!r}]", strength)
         batches[name] = (first, first + n_batches)
         first += n_batches
     return batches
 
 
 class PhaseStrength(AbstractBatchSchedule):
-    """The strength of an intervention in each batch of a protocol.
-
-    **Arguments:**
-
-    - `phases`: the strength of each phase.
-    - `ramp`: the number of batches in which a new phase reaches its strength, in equal steps; 1 for at once.
-    """
+    """The strength of each phase of a protocol, which is reached in `ramp` batches, in equal steps."""
 
     phases: PiecewiseSchedule
     ramp: int = eqx.field(static=True, converter=plain_number, default=1)
 
     def __check_init__(self):
-        check_positive_int("ramp", self.ramp)
+        checks.check_positive_int("ramp", self.ramp)
 
     def __call__(self, batch: int | Int[Array, ""]) -> Float[Array, "*shape"]:
         phase = self.phases.phase(batch)
@@ -108,7 +88,7 @@ class ProbabilityWhileStrong(AbstractBatchSchedule):
 
     def __check_init__(self):
         check_fields(self)
-        check_fraction("catch_share", self.catch_share)
+        checks.check_fraction("catch_share", self.catch_share)
 
     def __call__(self, batch: int | Int[Array, ""]) -> Float[Array, "*shape"]:
         return jnp.where(self.strength(batch) == 0, 0.0, 1.0 - self.catch_share)
@@ -122,8 +102,8 @@ class GradedParameter(AbstractBatchSchedule):
     null: Float[Array, "*shape"] = eqx.field(converter=as_float_array, default=0.0)
 
     def __check_init__(self):
-        check_finite("full", self.full)
-        check_finite("null", self.null)
+        checks.check_finite("full", self.full)
+        checks.check_finite("null", self.null)
 
     def __call__(self, batch: int | Int[Array, ""]) -> Float[Array, "*shape"]:
         return self.null + self.strength(batch) * (self.full - self.null)
@@ -167,7 +147,7 @@ def adaptation_plan(
     batches = phase_batches(phases)
     shortest = min(n_batches for _, n_batches, _ in phases)
     if ramp is not None:
-        check_positive_int("ramp", ramp)
+        checks.check_positive_int("ramp", ramp)
     if ramp is not None and ramp > shortest:
         raise ValueError(f"`ramp` must be at most the shortest phase, {shortest} batches, got {ramp}.")
     starts = tuple(first for first, _ in batches.values())
@@ -187,7 +167,7 @@ def _grade(parameters: PyTree, null: PyTree, strength: PhaseStrength, is_graded:
     def grade(full: Any, nothing: Any) -> Any:
         if not is_graded:
             return full
-        if not _is_drawn(full):
+        if not isinstance(full, AbstractDistribution | FromTrial):
             return GradedParameter(strength, full, nothing)
         raise ValueError(f"`parameters` must be numbers where strengths are not 0 or 1, got {full!r}.")
 
@@ -197,10 +177,6 @@ def _grade(parameters: PyTree, null: PyTree, strength: PhaseStrength, is_graded:
     if len(nothing) != len(leaves):
         raise ValueError(f"`null` must be one number, or {len(leaves)} as `parameters`, got {null}.")
     return jax.tree.unflatten(structure, [grade(*pair) for pair in zip(leaves, nothing, strict=True)])
-
-
-def _is_drawn(node: Any) -> bool:
-    return isinstance(node, (AbstractDistribution, FromTrial))
 
 
 Share = float | Float[Array, ""] | PerMember | AbstractBatchSchedule
@@ -221,7 +197,7 @@ class DirectedVector(AbstractDistribution):
     n_axes: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=2)
 
     def __check_init__(self):
-        check_drawn("length", self.length, check_non_negative)
+        check_drawn("length", self.length, checks.check_non_negative)
         check_directions(self.n_directions)
         if self.n_axes not in (2, 3):
             raise ValueError(f"`n_axes` must be 2 or 3, got {self.n_axes!r}.")
@@ -295,22 +271,14 @@ def random_curl_fields(
 
 @dataclasses.dataclass(frozen=True)
 class ChannelToTarget:
-    """A function for `FromTrial` that lays a force channel from the start to the final target of a trial.
-
-    If these coincide, as in a catch trial, the channel lies along the first axis. Instances with the same
-    numbers are equal, so that they share compiled programs.
-
-    **Arguments:**
-
-    - `stiffness`, `damping`: those of the walls, in N/m and N s/m.
-    """
+    """Lays a force channel from the start to the final target of a trial; along the first axis in a catch."""
 
     stiffness: float
     damping: float
 
     def __post_init__(self):
-        check_non_negative("stiffness", self.stiffness)
-        check_non_negative("damping", self.damping)
+        checks.check_non_negative("stiffness", self.stiffness)
+        checks.check_non_negative("damping", self.damping)
 
     def __call__(self, trial: Trial) -> ForceChannelParameters:
         """Return the channel of one trial."""

@@ -1,32 +1,25 @@
-"""Reaches in which the task answers to the movement."""
+"""Reaches to which the task answers: it waits for the hand, moves the target, or reveals it."""
+
+import dataclasses
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._checks import as_float_array, check_non_negative, check_positive
+from popsim._checks import as_float_array, check_non_negative, check_positive, warn_of_unit
 from popsim._plain_values import plain_number
 from popsim._time_steps import step_at
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.environment import AbstractEnvironment, HandMovement, Observation, Outcome
-from popsim.hand import HandState, Workspace, as_workspace
+from popsim.hand import HandState
 from popsim.loss import Loss
 from popsim.losses import Effort, FinalVelocity, HiddenActivity, InWindow, PositionError
 from popsim.randomness import key_stream
-from popsim.tasks.trial_parts import (
-    AbstractFixedTimes,
-    at_direction,
-    check_directions,
-    check_drawn,
-    even_directions,
-    middle_of,
-    random_direction,
-    wrap_angle,
-)
+from popsim.tasks import trial_parts as parts
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch, longest_time
-from popsim.windows import Timeline, WholeTrial
+from popsim.windows import WholeTrial
 
 __all__ = [
     "HeldReach",
@@ -34,7 +27,10 @@ __all__ = [
     "MovingTargetEnvironment",
     "RevealEnvironment",
     "tracking_reach_loss",
+    "GoBeforeYouKnow",
+    "Interception",
 ]
+
 
 Flags = dict[str, Array]
 
@@ -53,7 +49,15 @@ def _number(flag: Bool[Array, ""], like: Array) -> Float[Array, "1"]:
     return flag.astype(like.dtype)[None]
 
 
-class HoldEnvironment(AbstractEnvironment):
+class AbstractReachEnvironment(AbstractEnvironment):
+    """An environment that sees the hand."""
+
+    @property
+    def actions(self) -> HandMovement:
+        return HandMovement()
+
+
+class HoldEnvironment(AbstractReachEnvironment):
     """Gives the go cue when the cursor has been held at the start for some time without a break.
 
     Leaving the start before the go cue is paid -`penalty`, and the time of the hold begins anew on return.
@@ -73,10 +77,6 @@ class HoldEnvironment(AbstractEnvironment):
     hold: Int[Array, "*axes"]
     radius: Float[Array, "*axes"]
     penalty: Float[Array, "*axes"]
-
-    @property
-    def actions(self) -> HandMovement:
-        return HandMovement()
 
     def init(self, *, key: Key[Array, ""]) -> tuple[Flags, Observation]:
         state = {
@@ -102,7 +102,7 @@ class HoldEnvironment(AbstractEnvironment):
         # The network receives the cue at the next step, and has until then to stay.
         goal = jnp.where(state["has gone"], self.target, self.start)
         record = {
-            "target": HandState(goal, jnp.zeros_like(goal)),
+            "target": parts.at_rest(goal),
             "go cue": state["has gone"],
             "leaves early": leaves_early,
         }
@@ -111,7 +111,7 @@ class HoldEnvironment(AbstractEnvironment):
         return after, Outcome(shown, reward, jnp.array(False), record)
 
 
-class MovingTargetEnvironment(AbstractEnvironment):
+class MovingTargetEnvironment(AbstractReachEnvironment):
     """A target that moves at a constant velocity until the cursor reaches it, which ends the trial.
 
     Reaching it is paid 1. It shows "target" (space), its position in m, and "velocity of target" (space), in
@@ -130,16 +130,10 @@ class MovingTargetEnvironment(AbstractEnvironment):
     radius: Float[Array, "*axes"]
     dt: Float[Array, "*axes"]
 
-    @property
-    def actions(self) -> HandMovement:
-        return HandMovement()
-
     def init(self, *, key: Key[Array, ""]) -> tuple[Float[Array, " space"], Observation]:
         return self.start, self._shown(self.start)
 
-    def step(
-        self, state: Float[Array, " space"], action: HandState, *, key: Key[Array, ""]
-    ) -> tuple[Float[Array, " space"], Outcome]:
+    def step(self, state: Array, action: HandState, *, key: Key[Array, ""]) -> tuple[Array, Outcome]:
         position = state + self.dt * self.velocity
         is_reached = _is_near(action, position, self.radius)
         record = {"target": HandState(position, self.velocity)}
@@ -150,7 +144,7 @@ class MovingTargetEnvironment(AbstractEnvironment):
         return {"target": position, "velocity of target": self.velocity}
 
 
-class RevealEnvironment(AbstractEnvironment):
+class RevealEnvironment(AbstractReachEnvironment):
     """Shows which of two targets is the right one when the cursor has left the start.
 
     Arriving at the right target is paid 1, once. It shows "right target" (2), one-hot once it is revealed,
@@ -170,10 +164,6 @@ class RevealEnvironment(AbstractEnvironment):
     second_is_right: Bool[Array, "*axes"]
     reveal_distance: Float[Array, "*axes"]
     radius: Float[Array, "*axes"]
-
-    @property
-    def actions(self) -> HandMovement:
-        return HandMovement()
 
     def init(self, *, key: Key[Array, ""]) -> tuple[Flags, Observation]:
         state = {"is revealed": jnp.array(False), "has arrived": jnp.array(False)}
@@ -195,7 +185,7 @@ class RevealEnvironment(AbstractEnvironment):
         return {"right target": jnp.where(is_revealed, right, False).astype(self.start.dtype)}
 
 
-class HeldReach(AbstractFixedTimes):
+class HeldReach(parts.AbstractFixedReach):
     """Centre-out reaches whose go cue waits until the hand has been held still at the start.
 
     Who leaves the start too early must hold again, and is punished. The environment is a `HoldEnvironment`,
@@ -222,7 +212,6 @@ class HeldReach(AbstractFixedTimes):
     - `loss`: the loss to train with.
     """
 
-    workspace: Workspace = eqx.field(converter=as_workspace)
     loss: Loss = eqx.field(kw_only=True, default_factory=tracking_reach_loss)
     distance: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
     n_directions: int | None = eqx.field(static=True, converter=plain_number, kw_only=True, default=8)
@@ -232,44 +221,175 @@ class HeldReach(AbstractFixedTimes):
     radius: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.015)
     penalty: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=1.0)
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.5)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.01)
 
     def __check_init__(self):
-        check_positive("distance", self.distance)
-        check_directions(self.n_directions)
-        check_drawn("hold", self.hold, check_positive)
+        parts.check_each(check_positive, self, "distance", "hold", "radius")
+        parts.check_directions(self.n_directions)
         longest = longest_time((Epoch("hold", self.hold),))
         if longest is not None and longest + self.dt > self.duration + 1e-6:
             raise ValueError(
                 f"`hold` must leave a time step of movement in the trial of {self.duration} s, got up to "
                 f"{longest:.4g} s."
             )
-        check_positive("radius", self.radius)
         check_non_negative("penalty", self.penalty)
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
-        direction = random_direction(self.n_directions, key=key_stream(key, "direction"))
+        direction = parts.random_direction(self.n_directions, key=key_stream(key, "direction"))
         return self._reach(direction, self.hold.sample(key=key_stream(key, "hold")))
 
     def validation_trials(self) -> Trial:
-        hold = middle_of(self.hold)
-        return jax.vmap(lambda direction: self._reach(direction, hold))(even_directions(self.n_directions))
+        hold = parts.middle_of(self.hold)
+        return jax.vmap(lambda direction: self._reach(direction, hold))(
+            parts.even_directions(self.n_directions)
+        )
 
     def _reach(self, direction: Float[Array, ""], hold: Float[Array, ""]) -> Trial:
         center, hold_steps = self.workspace.center, step_at(hold, self.dt)
-        target = at_direction(center, direction, self.distance)
-        timeline = Timeline(
-            self.dt,
-            self.n_steps,
-            epochs={"trial": jnp.array([0, self.n_steps])},
-            events={"earliest go cue": hold_steps},
-        )
+        target = parts.at_direction(center, direction, self.distance)
+        events = {"earliest go cue": hold_steps}
+        timeline = dataclasses.replace(self.whole_trial("trial"), events=events)
         goal = jnp.where(timeline.since("earliest go cue")[:, None], target, center)
         return Trial(
-            init=HandState(center, jnp.zeros_like(center)),
+            init=parts.at_rest(center),
             inputs={"target": jnp.broadcast_to(target, goal.shape)},
-            targets=HandState(goal, jnp.zeros_like(goal)),
+            targets=parts.at_rest(goal),
             timeline=timeline,
-            conditions={"direction": wrap_angle(direction), "hold": hold},
+            conditions={"direction": parts.wrap_angle(direction), "hold": hold},
             environment=HoldEnvironment(center, target, hold_steps, self.radius, self.penalty),
+        )
+
+
+class Interception(parts.AbstractFixedReach):
+    """Interception: catch a target that moves past in front of the hand, which ends the trial.
+
+    The target moves along the first axis, from the left or from the right, at a constant speed, and is
+    straight ahead of the hand at the time `passing_time`. The environment is a `MovingTargetEnvironment`,
+    whose target the reach losses follow until it is caught.
+
+    - Inputs: none. The environment shows "target" (space), its position in m, and "velocity of target"
+        (space), in m/s.
+    - Targets: the moving target.
+    - Epoch "movement", the whole trial. Conditions: "speed" (m/s); "from left".
+
+    The validation trials are five speeds from each side.
+
+    **Arguments:**
+
+    - `workspace`: the workspace; the hand starts at its centre.
+    - `distance`: the distance of the path of the target from the start of the hand, in m.
+    - `speed`: the speed of the target, in m/s; a number or a distribution.
+    - `passing_time`: when the target is straight ahead, in seconds.
+    - `radius`: within what distance the cursor has caught the target, in m.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
+    - `loss`: the loss to train with.
+    """
+
+    loss: Loss = eqx.field(kw_only=True, default_factory=tracking_reach_loss)
+    distance: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.08)
+    speed: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.05, 0.2)
+    )
+    passing_time: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.5)
+    radius: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.01)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.0)
+
+    def __check_init__(self):
+        parts.check_each(check_positive, self, "distance", "speed", "passing_time", "radius")
+
+    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+        from_left = jax.random.bernoulli(key_stream(key, "side"))
+        return self._catch(self.speed.sample(key=key_stream(key, "speed")), from_left)
+
+    def validation_trials(self) -> Trial:
+        speeds = parts.nominal_values(self.speed)
+        from_left, index = parts.all_combinations(2, len(speeds))
+        return jax.vmap(self._catch)(speeds[index], from_left.astype(bool))
+
+    def _catch(self, speed: Float[Array, ""], from_left: Bool[Array, ""]) -> Trial:
+        center = self.workspace.center
+        velocity = jnp.zeros_like(center).at[0].set(jnp.where(from_left, speed, -speed))
+        ahead = parts.at_direction(center, jnp.asarray(jnp.pi / 2, center.dtype), self.distance)
+        start = ahead - self.passing_time * velocity
+        times = self.dt * jnp.arange(1.0, self.n_steps + 1)  # at the end of each step, as states are
+        path = start + times[:, None] * velocity
+        return Trial(
+            init=parts.at_rest(center),
+            inputs=(),
+            targets=HandState(path, jnp.broadcast_to(velocity, path.shape)),
+            timeline=self.whole_trial("movement"),
+            conditions={"speed": speed, "from left": from_left},
+            environment=MovingTargetEnvironment(
+                start, velocity, self.radius, jnp.asarray(self.dt, center.dtype)
+            ),
+        )
+
+
+class GoBeforeYouKnow(parts.AbstractFixedReach):
+    """Go before you know: reach while two targets are possible, and learn on the way which one is right.
+
+    Which target is right is shown when the cursor has left the start, as in Chapman et al. 2010, Cognition
+    116:168 (compared with the abstract). Until then the best movement is between the two. The environment
+    is a `RevealEnvironment`.
+
+    - Inputs: "target 1", "target 2" (space), their positions in m, throughout. The environment shows "right
+        target" (2), one-hot once it is revealed.
+    - Targets: the hand at rest at the right target.
+    - Epoch "movement", the whole trial. Conditions: "direction" of the middle between the targets (rad);
+        "right target", 1 or 2.
+
+    The validation trials are each of the two targets in each direction (eight if `n_directions` is None).
+
+    **Arguments:**
+
+    - `workspace`: the workspace; reaches start at its centre.
+    - `distance`: the distance of the targets from the centre, in m.
+    - `separation`: the angle between the targets, in rad.
+    - `n_directions`: the number of directions of the middle between them; None for the whole circle.
+    - `reveal_distance`: the distance from the start at which the right target is shown, in m.
+    - `radius`: how far from the target the cursor may be to be paid, in m.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
+    - `loss`: the loss to train with.
+    """
+
+    loss: Loss = eqx.field(kw_only=True, default_factory=parts.reach_loss)
+    distance: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
+    separation: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.0)
+    n_directions: int | None = eqx.field(static=True, converter=plain_number, kw_only=True, default=8)
+    reveal_distance: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.02)
+    radius: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.01)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.2)
+
+    def __check_init__(self):
+        parts.check_each(check_positive, self, "distance", "separation", "reveal_distance", "radius")
+        warn_of_unit("separation", self.separation, "angle")
+        parts.check_directions(self.n_directions)
+
+    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+        direction = parts.random_direction(self.n_directions, key=key_stream(key, "direction"))
+        return self._reach(direction, jax.random.bernoulli(key_stream(key, "right target")))
+
+    def validation_trials(self) -> Trial:
+        directions = parts.even_directions(self.n_directions)
+        index, second_is_right = parts.all_combinations(len(directions), 2)
+        return jax.vmap(self._reach)(directions[index], second_is_right.astype(bool))
+
+    def _reach(self, direction: Float[Array, ""], second_is_right: Bool[Array, ""]) -> Trial:
+        center, half = self.workspace.center, self.separation / 2
+        places = [parts.at_direction(center, direction + side, self.distance) for side in (half, -half)]
+        right = jnp.where(second_is_right, places[1], places[0])
+        shape = (self.n_steps, *center.shape)
+        goal = jnp.broadcast_to(right, shape)
+        environment = RevealEnvironment(
+            center, jnp.stack(places), second_is_right, self.reveal_distance, self.radius
+        )
+        return Trial(
+            init=parts.at_rest(center),
+            inputs={f"target {i}": jnp.broadcast_to(place, shape) for i, place in enumerate(places, 1)},
+            targets=parts.at_rest(goal),
+            timeline=self.whole_trial("movement"),
+            conditions={
+                "direction": parts.wrap_angle(direction),
+                "right target": 1 + second_is_right.astype(int),
+            },
+            environment=environment,
         )

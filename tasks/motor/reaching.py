@@ -1,40 +1,48 @@
-"""Reaches to one target."""
+"""Reaches to one target, perhaps after a delay or around an obstacle."""
+
+import dataclasses
+import math
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._checks import as_float_array, check_positive
+from popsim._checks import as_float_array, check_finite, check_fraction, check_positive
 from popsim._plain_values import plain_number
-from popsim.distributions import AbstractDistribution, Uniform, as_distribution
-from popsim.hand import HandState, Workspace, as_workspace
+from popsim.distributions import AbstractDistribution, Choice, Uniform, as_distribution
 from popsim.loss import Loss
-from popsim.losses import Effort, FinalVelocity, HiddenActivity, Hold, PositionError, PowerProfile
-from popsim.randomness import key_stream
-from popsim.task import AbstractTask
-from popsim.tasks.trial_parts import (
-    AbstractFixedTimes,
-    at_direction,
-    center_out_trials,
-    check_directions,
-    check_drawn,
-    check_time_left,
-    even_directions,
-    middle_of,
-    random_direction,
-    reach_loss,
-    reach_trial,
-    wrap_angle,
+from popsim.losses import (
+    Effort,
+    EuclideanDistance,
+    FinalVelocity,
+    HiddenActivity,
+    Hold,
+    ObstacleEntry,
+    PositionError,
+    PowerProfile,
 )
+from popsim.losses.obstacles import clearance_at
+from popsim.randomness import key_stream
+from popsim.tasks import trial_parts as parts
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch, TrialPlan
 from popsim.windows import Before, InEpoch, Timeline
 
-__all__ = ["RandomReaches", "CenterOutReaches", "delayed_reach_loss", "DelayedReaches"]
+__all__ = [
+    "RandomReaches",
+    "CenterOutReaches",
+    "delayed_reach_loss",
+    "DelayedReaches",
+    "obstacle_reach_loss",
+    "ObstacleAvoidance",
+    "obstacle_clearance",
+    "shortest_path_length",
+]
 
 
-class RandomReaches(AbstractFixedTimes):
+class RandomReaches(parts.AbstractFixedReach):
     """Reaches between two points drawn uniformly from a workspace.
 
     The validation trials are reaches from the centre in eight directions.
@@ -47,10 +55,8 @@ class RandomReaches(AbstractFixedTimes):
     - `loss`: the loss to train with.
     """
 
-    workspace: Workspace = eqx.field(converter=as_workspace)
-    loss: Loss = eqx.field(kw_only=True, default_factory=reach_loss)
+    loss: Loss = eqx.field(kw_only=True, default_factory=parts.reach_loss)
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.0)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.01)
     validation_distance: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
 
     def __check_init__(self):
@@ -59,10 +65,10 @@ class RandomReaches(AbstractFixedTimes):
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         start = self.workspace.sample(key=key_stream(key, "start"))
         target = self.workspace.sample(key=key_stream(key, "target"))
-        return reach_trial(start, target, n_steps=self.n_steps, dt=self.dt)
+        return parts.reach_trial(start, target, n_steps=self.n_steps, dt=self.dt)
 
     def validation_trials(self) -> Trial:
-        return center_out_trials(
+        return parts.center_out_trials(
             self.workspace.center,
             distance=self.validation_distance,
             n_directions=8,
@@ -71,7 +77,7 @@ class RandomReaches(AbstractFixedTimes):
         )
 
 
-class CenterOutReaches(AbstractFixedTimes):
+class CenterOutReaches(parts.AbstractFixedReach):
     """Reaches from the centre of a workspace to targets on a circle around it.
 
     Training targets are drawn from `n_directions` evenly spaced directions, or from the whole circle if
@@ -86,25 +92,23 @@ class CenterOutReaches(AbstractFixedTimes):
     - `loss`: the loss to train with.
     """
 
-    workspace: Workspace = eqx.field(converter=as_workspace)
-    loss: Loss = eqx.field(kw_only=True, default_factory=reach_loss)
+    loss: Loss = eqx.field(kw_only=True, default_factory=parts.reach_loss)
     distance: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
     n_directions: int | None = eqx.field(static=True, converter=plain_number, kw_only=True, default=8)
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.0)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.01)
 
     def __check_init__(self):
         check_positive("distance", self.distance)
-        check_directions(self.n_directions)
+        parts.check_directions(self.n_directions)
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         center = self.workspace.center
-        direction = random_direction(self.n_directions, key=key)
-        target = at_direction(center, direction, self.distance)
-        return reach_trial(center, target, n_steps=self.n_steps, dt=self.dt, direction=direction)
+        direction = parts.random_direction(self.n_directions, key=key)
+        target = parts.at_direction(center, direction, self.distance)
+        return parts.reach_trial(center, target, n_steps=self.n_steps, dt=self.dt, direction=direction)
 
     def validation_trials(self) -> Trial:
-        return center_out_trials(
+        return parts.center_out_trials(
             self.workspace.center,
             distance=self.distance,
             n_directions=8 if self.n_directions is None else self.n_directions,
@@ -119,7 +123,7 @@ def delayed_reach_loss() -> Loss:
     return reach + Hold(Before("go cue")) + 0.1 * FinalVelocity() + 1e-6 * Effort() + 1e-8 * HiddenActivity()
 
 
-class DelayedReaches(AbstractTask):
+class DelayedReaches(parts.AbstractPlannedReach):
     """Centre-out reaches with an instructed delay: the target is shown before the go cue.
 
     The delay follows Tanji & Evarts 1976, J Neurophysiol 39:1062, and the targets Georgopoulos et al. 1982,
@@ -149,7 +153,6 @@ class DelayedReaches(AbstractTask):
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    workspace: Workspace = eqx.field(converter=as_workspace)
     loss: Loss = eqx.field(kw_only=True, default_factory=delayed_reach_loss)
     distance: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
     n_directions: int | None = eqx.field(static=True, converter=plain_number, kw_only=True, default=8)
@@ -159,58 +162,218 @@ class DelayedReaches(AbstractTask):
     )
     catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.5)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.01)
 
     def __check_init__(self):
-        check_drawn("distance", self.distance, check_positive)
-        check_directions(self.n_directions)
-        check_drawn("hold", self.hold, check_positive)
-        check_drawn("delay", self.delay, check_positive)
-        check_time_left(self.plan, self.dt, "a time step of movement")
+        parts.check_each(check_positive, self, "distance", "hold", "delay")
+        parts.check_directions(self.n_directions)
 
     @property
     def plan(self) -> TrialPlan:
-        """The plan from which each trial draws its timeline."""
         epochs = (
             Epoch("hold", self.hold),
             Epoch("delay", self.delay, event="target on"),
             Epoch("movement", event="go cue"),
         )
-        return TrialPlan(
-            epochs,
-            duration=self.duration,
-            dt=self.dt,
-            catch_event="go cue",
-            catch_probability=self.catch_probability,
-        )
+        return parts.plan_of(self, epochs, "go cue", self.catch_probability)
 
-    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
-        direction = random_direction(self.n_directions, key=key_stream(key, "direction"))
-        distance = self.distance.sample(key=key_stream(key, "distance"))
-        return self._reach(direction, distance, self.plan.draw(key=key_stream(key, "timeline")))
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        direction = parts.random_direction(self.n_directions, key=key_stream(key, "direction"))
+        return direction, self.distance.sample(key=key_stream(key, "distance"))
 
-    def validation_trials(self) -> Trial:
-        timeline, distance = self.plan.nominal(), middle_of(self.distance)
-        directions = even_directions(self.n_directions)
-        return jax.vmap(lambda direction: self._reach(direction, distance, timeline))(directions)
+    def nominal(self) -> tuple[Array, ...]:
+        directions = parts.even_directions(self.n_directions)
+        return directions, jnp.broadcast_to(parts.middle_of(self.distance), directions.shape)
 
-    def _reach(self, direction: Float[Array, ""], distance: Float[Array, ""], timeline: Timeline) -> Trial:
-        center = self.workspace.center
-        target = at_direction(center, direction, distance)
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        center, (direction, distance) = self.workspace.center, draws
+        target = parts.at_direction(center, direction, distance)
         shown, gone = timeline.since("target on")[:, None], timeline.since("go cue")[:, None]
         goal = jnp.where(gone, target, center)
         return Trial(
-            init=HandState(center, jnp.zeros_like(center)),
+            init=parts.at_rest(center),
             inputs={
                 "target": jnp.where(shown, target, center),
                 "target shown": shown.astype(center.dtype),
                 "go cue": gone.astype(center.dtype),
             },
-            targets=HandState(goal, jnp.zeros_like(goal)),
+            targets=parts.at_rest(goal),
             timeline=timeline,
             conditions={
-                "direction": wrap_angle(direction),
+                "direction": parts.wrap_angle(direction),
                 "distance": distance,
                 "catch": ~timeline.happens("go cue"),
             },
         )
+
+
+def obstacle_reach_loss(margin: float = 0.005) -> Loss:
+    """Return the loss of `reach_loss`, and a cost of entering the obstacle or its margin.
+
+    The weight of the entry is one with which small networks learn to keep the cursor out.
+
+    **Arguments:**
+
+    - `margin`: how far from the edge the cursor should stay, in m.
+    """
+    return parts.reach_loss() + 30.0 * ObstacleEntry(margin=margin)
+
+
+class ObstacleAvoidance(parts.AbstractFixedReach):
+    """Obstacle avoidance: reach to a target around a round obstacle, which is shown.
+
+    Start and target lie on opposite sides of the centre of the workspace, and are rotated about it, so that
+    the place to be avoided stays, as in Sabes & Jordan 1997, J Neurosci 17:7119 (compared with the abstract
+    only; there the obstacle is a barrier with a tip). The centre of the obstacle is beside or on the straight
+    line to the target, halfway. Only the cursor must stay out of it, and nothing stops it there.
+
+    | input | shape | |
+    | --- | --- | --- |
+    | "target" | (time, space) | m; the position of the target |
+    | "obstacle" | (time, space) | m; the centre of the obstacle, that of the workspace without one |
+    | "obstacle radius" | (time, 1) | m; 0 without an obstacle |
+    | "obstacle shown" | (time, 1) | 1 with an obstacle, 0 without |
+
+    Targets: the hand at rest at the target. Epoch "movement", the whole trial. Conditions: "direction" of the
+    target from the start (rad); "obstacle", whether there is one; "obstacle left", how far its centre is to
+    the left of the straight line (m), and "obstacle radius" (m), both zero without one. The shorter way is on
+    the side that has less of the obstacle. `shortest_path_length` is the bound of the path, and
+    `obstacle_clearance` how far the cursor stays from the edge. The validation trials have, in each direction
+    (eight if `n_directions` is None), no obstacle and one at each offset (five of a uniform distribution),
+    with distance and radius at their midpoints.
+
+    **Arguments:**
+
+    - `workspace`: start and target lie around its centre.
+    - `loss`: the loss to train with.
+    - `distance`: the distance from start to target, in m; a number or a distribution.
+    - `n_directions`: the number of directions; None for the whole circle.
+    - `offset`: how far the centre of the obstacle is to the left of the straight line, in m; as `distance`.
+    - `radius`: the radius of the obstacle, in m, which must leave start and target free; as `distance`.
+    - `obstacle_probability`: the fraction of trials with an obstacle.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
+    """
+
+    loss: Loss = eqx.field(kw_only=True, default_factory=obstacle_reach_loss)
+    distance: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.16)
+    n_directions: int | None = eqx.field(static=True, converter=plain_number, kw_only=True, default=8)
+    offset: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=lambda: Choice([-0.015, 0.0, 0.015])
+    )
+    radius: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.03)
+    obstacle_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.8)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.2)
+
+    def __check_init__(self):
+        parts.check_each(check_positive, self, "distance", "radius")
+        parts.check_drawn("offset", self.offset, check_finite)
+        parts.check_directions(self.n_directions)
+        check_fraction("obstacle_probability", self.obstacle_probability)
+        self._check_ends_are_free()
+
+    def _check_ends_are_free(self) -> None:
+        """Raise `ValueError` if the largest obstacle may cover the start or the target of a reach."""
+        if not parts.is_known(self.distance, self.radius, self.offset):
+            return
+        bounds = [drawn.bounds() for drawn in (self.distance, self.radius, self.offset)]
+        (shortest, _), (_, largest), (low, high) = ((float(end) for end in ends) for ends in bounds)
+        nearest = max(low, -high, 0.0)  # the offset nearest to the straight line
+        free = math.hypot(nearest, shortest / 2)
+        if largest >= free:
+            raise ValueError(
+                f"`radius` must be below {free:.4g} m, so that start and target are outside of the obstacle, "
+                f"got up to {largest:.4g} m."
+            )
+
+    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+        return self._reach(
+            parts.random_direction(self.n_directions, key=key_stream(key, "direction")),
+            self.offset.sample(key=key_stream(key, "offset")),
+            jax.random.bernoulli(key_stream(key, "obstacle"), self.obstacle_probability),
+            self.distance.sample(key=key_stream(key, "distance")),
+            self.radius.sample(key=key_stream(key, "radius")),
+        )
+
+    def validation_trials(self) -> Trial:
+        directions, offsets = parts.even_directions(self.n_directions), parts.nominal_values(self.offset)
+        direction, case = parts.all_combinations(len(directions), 1 + len(offsets))
+        distance, radius = parts.middle_of(self.distance), parts.middle_of(self.radius)
+
+        def reach(direction: Float[Array, ""], offset: Float[Array, ""], is_there: Bool[Array, ""]) -> Trial:
+            return self._reach(direction, offset, is_there, distance, radius)
+
+        return jax.vmap(reach)(directions[direction], offsets[case - 1], case > 0)
+
+    def _reach(
+        self,
+        direction: Float[Array, ""],
+        offset: Float[Array, ""],
+        is_there: Bool[Array, ""],
+        distance: Float[Array, ""],
+        radius: Float[Array, ""],
+    ) -> Trial:
+        center = self.workspace.center
+        start, target = (parts.at_direction(center, direction, side * distance / 2) for side in (-1, 1))
+        offset, radius = jnp.where(is_there, offset, 0.0), jnp.where(is_there, radius, 0.0)
+        obstacle = parts.at_direction(center, direction + 0.5 * jnp.pi, offset)
+        reach = parts.reach_trial(start, target, n_steps=self.n_steps, dt=self.dt, direction=direction)
+        shown = {"obstacle": obstacle, "obstacle radius": radius[None], "obstacle shown": is_there[None]}
+        return dataclasses.replace(
+            reach,
+            inputs={
+                **reach.inputs,
+                **{
+                    name: jnp.broadcast_to(value, (self.n_steps, *value.shape)).astype(center.dtype)
+                    for name, value in shown.items()
+                },
+            },
+            conditions={
+                **reach.conditions,
+                "obstacle": is_there,
+                "obstacle left": offset,
+                "obstacle radius": radius,
+            },
+        )
+
+
+def obstacle_clearance(
+    position: Float[Array | np.ndarray, "*axes time space"], trials: Trial
+) -> Float[Array, "*axes time"]:
+    """Return how far the cursor is from the edge of the obstacle, in m.
+
+    It is negative in the obstacle, and infinite in trials without one. Its lowest value over time says
+    whether the obstacle was avoided.
+
+    **Arguments:**
+
+    - `position`: `states.cursor.position`, in m; axes (trial, time, space), perhaps with others before them.
+    - `trials`: the trials, stacked, of `ObstacleAvoidance`.
+    """
+    return clearance_at(position, trials)
+
+
+def shortest_path_length(trials: Trial) -> Float[Array, " trial"]:
+    """Return the length of the shortest path from start to target outside of the obstacle, in m.
+
+    This is the lower bound of the path of a hand that ends at the target and avoids the obstacle. Where the
+    straight line meets the obstacle, the path consists of the two tangents from start and target, and the arc
+    between them on the side that has less of the obstacle,
+
+        L = (a² - R²)^½ + (b² - R²)^½ + R (θ - arccos(R / a) - arccos(R / b))
+
+    with the radius R, the distances a and b of start and target from its centre, and the angle θ between them
+    as seen from there. The path is the edge of the convex hull of start, target and disc on that side,
+    against which the tests check it.
+
+    **Arguments:**
+
+    - `trials`: the trials, stacked, of `ObstacleAvoidance`.
+    """
+    start, target = trials.init.position, trials.targets.position[..., -1, :]
+    obstacle, radius = trials.inputs["obstacle"][..., 0, :], trials.inputs["obstacle radius"][..., 0, 0]
+    length = EuclideanDistance()
+    a, b = length(start - obstacle), length(target - obstacle)
+    toward_start, toward_target = (start - obstacle) / a[..., None], (target - obstacle) / b[..., None]
+    angle = 2 * jnp.arctan2(length(toward_start - toward_target), length(toward_start + toward_target))
+    arc = angle - jnp.arccos(radius / a) - jnp.arccos(radius / b)
+    around = jnp.sqrt(a**2 - radius**2) + jnp.sqrt(b**2 - radius**2) + radius * arc
+    return jnp.where(arc > 0, around, length(target - start))

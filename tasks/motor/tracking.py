@@ -19,7 +19,7 @@ from popsim.losses import Effort, HiddenActivity, InWindow, PositionError
 from popsim.per_member import has_per_member
 from popsim.randomness import as_key, key_stream, seed_key
 from popsim.task import AbstractTask
-from popsim.tasks.trial_parts import check_drawn, check_time_left, direction_of
+from popsim.tasks.trial_parts import AbstractPlannedReach, at_rest, check_each, check_time_left, direction_of
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch, TrialPlan
 from popsim.windows import Timeline
@@ -128,9 +128,7 @@ class RandomWalk(AbstractTargetPath):
 
     def __check_init__(self):
         check_fields(self)
-        check_positive("speed", self.speed)
-        check_fields(self)
-        check_positive("correlation_time", self.correlation_time)
+        check_each(check_positive, self, "speed", "correlation_time")
 
     def __call__(self, elapsed: Times, workspace: Workspace, *, key: Key[Array, ""]) -> HandState:
         half = workspace.half_widths
@@ -193,11 +191,8 @@ class Tracking(AbstractTask):
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.01)
 
     def __check_init__(self):
-        if not isinstance(self.path, AbstractTargetPath):
-            raise ValueError(f"`path` must be a path such as RandomWalk(), got {self.path!r}.")
-        check_positive("ramp", self.ramp)
+        check_each(check_positive, self, "ramp", "start")
         check_positive_int("n_validation_trials", self.n_validation_trials)
-        check_drawn("start", self.start, check_positive)
         check_time_left(self.plan, self.dt, "a time step of pursuit")
 
     @property
@@ -222,7 +217,7 @@ class Tracking(AbstractTask):
         moves = timeline.since("target moves")
         speed = jnp.linalg.norm(velocity[1:], axis=-1)
         return Trial(
-            init=HandState(position[0], jnp.zeros_like(position[0])),
+            init=at_rest(position[0]),
             inputs={"target": position[:-1]},
             targets=HandState(position[1:], velocity[1:]),
             timeline=timeline,
@@ -237,7 +232,7 @@ class Tracking(AbstractTask):
         return since - slow + slow**2 / (2 * self.ramp), slow / self.ramp
 
 
-class PosturalHold(AbstractTask):
+class PosturalHold(AbstractPlannedReach):
     """Holding the hand still against perturbations.
 
     The position is drawn uniformly from the workspace. The task only sets the time of a pulse; the pulse is
@@ -262,23 +257,18 @@ class PosturalHold(AbstractTask):
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    workspace: Workspace = eqx.field(converter=as_workspace)
     loss: Loss = eqx.field(kw_only=True, default_factory=tracking_loss)
     hold: AbstractDistribution = eqx.field(
         kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.2, 0.5)
     )
     pulse: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.2)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.01)
 
     def __check_init__(self):
-        check_drawn("hold", self.hold, check_positive)
-        check_drawn("pulse", self.pulse, check_positive)
-        check_time_left(self.plan, self.dt, "a time step of recovery")
+        check_each(check_positive, self, "hold", "pulse")
 
     @property
     def plan(self) -> TrialPlan:
-        """The plan from which each trial draws its timeline."""
         epochs = (
             Epoch("hold", self.hold),
             Epoch("pulse", self.pulse, event="pulse on"),
@@ -286,27 +276,22 @@ class PosturalHold(AbstractTask):
         )
         return TrialPlan(epochs, duration=self.duration, dt=self.dt)
 
-    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
-        place = self.workspace.sample(key=key_stream(key, "place"))
-        return self._hold_at(place, self.plan.draw(key=key_stream(key, "timeline")))
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        return (self.workspace.sample(key=key_stream(key, "place")),)
 
-    def validation_trials(self) -> Trial:
-        timeline, half = self.plan.nominal(), self.workspace.half_widths
+    def nominal(self) -> tuple[Array, ...]:
+        center, half = self.workspace.center, self.workspace.half_widths
         shares = jnp.array(list(itertools.product((-0.5, 0.0, 0.5), repeat=2)), half.dtype)
+        return (jax.vmap(lambda share: center.at[:2].add(share * half[:2]))(shares),)
 
-        def hold_at(fraction: Float[Array, "2"]) -> Trial:
-            return self._hold_at(self.workspace.center.at[:2].add(fraction * half[:2]), timeline)
-
-        return jax.vmap(hold_at)(shares)
-
-    def _hold_at(self, place: Float[Array, " space"], timeline: Timeline) -> Trial:
-        still = jnp.zeros_like(place)
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        (place,) = draws
         shown = jnp.broadcast_to(place, (timeline.n_steps, place.size))
         from_center = place - self.workspace.center
         return Trial(
-            init=HandState(place, still),
+            init=at_rest(place),
             inputs={"target": shown},
-            targets=HandState(shown, jnp.zeros_like(shown)),
+            targets=at_rest(shown),
             timeline=timeline,
             conditions={
                 "place direction": direction_of(from_center),

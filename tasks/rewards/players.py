@@ -9,14 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from popsim._checks import (
-    as_float_array,
-    check_fraction,
-    check_positive_int,
-    kind_of,
-    short_repr,
-    violates,
-)
+from popsim import _checks as checks
+from popsim._checks import as_float_array, kind_of, short_repr
 from popsim._compiled import jit
 from popsim._plain_values import plain_number
 from popsim.environment import Discrete
@@ -75,9 +69,7 @@ class AbstractPlayer(eqx.Module):
         """Return what the player knows at the start of a trial."""
 
     @abc.abstractmethod
-    def choose(
-        self, received: Received, state: PyTree[Array], *, key: Key[Array, ""]
-    ) -> tuple[Int[Array, ""], PyTree[Array]]:
+    def choose(self, received: Received, state: Any, *, key: Key[Array, ""]) -> tuple[Int[Array, ""], Any]:
         """Return the action at a time step, and what the player knows then, of the same structure.
 
         **Arguments:**
@@ -147,14 +139,12 @@ class RandomPlayer(AbstractPlayer):
     n_actions: int = eqx.field(static=True, converter=plain_number)
 
     def __check_init__(self):
-        check_positive_int("n_actions", self.n_actions)
+        checks.check_positive_int("n_actions", self.n_actions)
 
     def init(self) -> tuple[()]:
         return ()
 
-    def choose(
-        self, received: Received, state: tuple[()], *, key: Key[Array, ""]
-    ) -> tuple[Int[Array, ""], tuple[()]]:
+    def choose(self, received: Received, state: Any, *, key: Key[Array, ""]) -> tuple[Int[Array, ""], Any]:
         return jax.random.randint(key, (), 0, self.n_actions), state
 
 
@@ -168,7 +158,7 @@ class AbstractCountingPlayer(AbstractPlayer):
     reads = BANDIT
 
     def __check_init__(self):
-        check_positive_int("n_arms", self.n_arms)
+        checks.check_positive_int("n_arms", self.n_arms)
 
     @abc.abstractmethod
     def appeal(
@@ -179,9 +169,7 @@ class AbstractCountingPlayer(AbstractPlayer):
     def init(self) -> Counts:
         return jnp.zeros(self.n_arms), jnp.zeros(self.n_arms)
 
-    def choose(
-        self, received: Received, state: Counts, *, key: Key[Array, ""]
-    ) -> tuple[Int[Array, ""], Counts]:
+    def choose(self, received: Received, state: Any, *, key: Key[Array, ""]) -> tuple[Int[Array, ""], Any]:
         chosen, reward = (received[name] for name in self.reads)
         rewards, failures = state[0] + chosen * reward, state[1] + chosen * (1 - reward)
         return jnp.argmax(self.appeal(rewards, failures, key=key)), (rewards, failures)
@@ -242,9 +230,7 @@ class KalmanBandit(AbstractPlayer):
         variance = self.task.stationary_std**2
         return jnp.full(n_arms, self.task.center), jnp.full(n_arms, variance)
 
-    def choose(
-        self, received: Received, state: Counts, *, key: Key[Array, ""]
-    ) -> tuple[Int[Array, ""], Counts]:
+    def choose(self, received: Received, state: Any, *, key: Key[Array, ""]) -> tuple[Int[Array, ""], Any]:
         task, (means, variances) = self.task, state
         chosen, reward = (received[name] for name in self.reads)
         total = variances + task.noise_std**2
@@ -279,16 +265,14 @@ class ReversalObserver(AbstractPlayer):
     reads = BANDIT
 
     def __check_init__(self):
-        check_fraction("reward_probability", self.reward_probability)
+        checks.check_fraction("reward_probability", self.reward_probability)
         check_good_is_better("reward_probability", self.reward_probability)
-        check_fraction("hazard_rate", self.hazard_rate)
+        checks.check_fraction("hazard_rate", self.hazard_rate)
 
     def init(self) -> Float[Array, ""]:
         return jnp.zeros(())
 
-    def choose(
-        self, received: Received, state: Float[Array, ""], *, key: Key[Array, ""]
-    ) -> tuple[Int[Array, ""], Float[Array, ""]]:
+    def choose(self, received: Received, state: Any, *, key: Key[Array, ""]) -> tuple[Int[Array, ""], Any]:
         first, second = received["last action"]
         log_odds = belief_after(
             state, second - first, received["last reward"][0], self.reward_probability, self.hazard_rate
@@ -298,7 +282,7 @@ class ReversalObserver(AbstractPlayer):
 
 def check_good_is_better(name: str, reward_probability: Array) -> None:
     """Raise `ValueError` unless what is called good pays at least as often as the other."""
-    if violates(lambda probability: probability >= 0.5, *jax.tree.leaves(reward_probability)):
+    if checks.violates(lambda probability: probability >= 0.5, *jax.tree.leaves(reward_probability)):
         raise ValueError(
             f"`{name}` must be at least 0.5, as the good one pays less often than the other otherwise, got "
             f"{short_repr(reward_probability)}."
@@ -312,16 +296,7 @@ def belief_after(
     reward_probability: Float[Array, ""],
     hazard_rate: Float[Array, ""],
 ) -> Float[Array, ""]:
-    """Return the log odds that the second of two is good, after a reward and a possible reversal.
-
-    **Arguments:**
-
-    - `log_odds`: the log odds before.
-    - `sign`: 1 if the reward was that of the second, -1 of the first, 0 if nothing was chosen.
-    - `reward`: 1 or 0.
-    - `reward_probability`: that of the good one; the other has 1 minus it.
-    - `hazard_rate`: the probability that they are exchanged.
-    """
+    """Return the log odds that the second of two is good, after a reward of one (`sign`) and a reversal."""
     evidence = jnp.log(reward_probability) - jnp.log1p(-reward_probability)
     after = log_odds + sign * jnp.where(reward > 0, evidence, -evidence)
     # log(((1 - h) e^L + h) / (h e^L + 1 - h)), whose size that of L gives: of a probability near one too

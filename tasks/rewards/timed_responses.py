@@ -1,6 +1,5 @@
-"""Responses that end the trial: go/no-go, and responses toward or away from a stimulus."""
+"""Responses that end the trial: go/no-go, pro and anti, decisions by reaction time and with a wager."""
 
-import abc
 from typing import Any
 
 import equinox as eqx
@@ -8,28 +7,22 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._checks import (
-    as_float_array,
-    check_finite,
-    check_fraction,
-    check_non_negative,
-    check_positive,
-    short_repr,
-    violates,
-)
+from popsim import _checks as checks
+from popsim._checks import as_float_array, short_repr
 from popsim._plain_values import plain_number
-from popsim.distributions import AbstractDistribution, Uniform, as_distribution
+from popsim.distributions import AbstractDistribution, TruncatedExponential, Uniform, as_distribution
 from popsim.environment import AbstractEnvironment, Discrete, Observation, Outcome
 from popsim.loss import Loss
 from popsim.randomness import key_stream
-from popsim.task import AbstractTask
-from popsim.tasks.rewards.choice_parts import pick, reward_loss
-from popsim.tasks.trial_parts import all_combinations, check_drawn, check_time_left, trials_of_conditions
+from popsim.tasks import trial_parts as parts
+from popsim.tasks.choices.decisions import check_coherence, motion_coherences
+from popsim.tasks.rewards.bandits import pick, reward_loss
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch, TrialPlan
 from popsim.windows import Timeline
 
-__all__ = ["AntiResponse", "GoNoGo", "ResponseEnvironment"]
+__all__ = ["AntiResponse", "GoNoGo", "ResponseEnvironment", "PostDecisionWager", "ReactionTimeDecision"]
+
 
 STIMULUS_ON = "stimulus on"
 
@@ -64,9 +57,7 @@ class ResponseEnvironment(AbstractEnvironment):
     def init(self, *, key: Key[Array, ""]) -> tuple[Int[Array, ""], Observation]:
         return jnp.array(0), {}
 
-    def step(
-        self, state: Int[Array, ""], action: Int[Array, ""], *, key: Key[Array, ""]
-    ) -> tuple[Int[Array, ""], Outcome]:
+    def step(self, state: Any, action: Int[Array, ""], *, key: Key[Array, ""]) -> tuple[Any, Outcome]:
         responds, is_open = action != 0, state >= self.opens
         is_last = state == self.last_step
         paid = jnp.where(is_open, pick(self.payoffs, action), self.early_payoff)
@@ -81,46 +72,19 @@ def timed_loss() -> Loss:
     return reward_loss(discount=0.98, value=0.5, entropy=0.1, last_batch=1000)
 
 
-class AbstractTimedResponse(AbstractTask):
-    """A task in which a response ends the trial. A subclass supplies the fields, `plan`, and the conditions.
+class AbstractTimedResponse(parts.AbstractPlannedTask):
+    """A task in which a response ends the trial, by a `ResponseEnvironment`."""
 
-    Its trials hold a `ResponseEnvironment`.
-    """
-
-    loss: eqx.AbstractVar[Loss]
+    loss: Loss = eqx.field(kw_only=True, default_factory=timed_loss)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
     early_payoff: eqx.AbstractVar[Float[Array, ""]]
     waiting_cost: eqx.AbstractVar[Float[Array, ""]]
     duration: eqx.AbstractVar[float]
-    dt: eqx.AbstractVar[float]
 
     def __check_init__(self):
-        check_non_negative("waiting_cost", self.waiting_cost)
-        check_finite("early_payoff", self.early_payoff)
-        check_time_left(self.plan, self.dt, "a time step to respond")
-
-    @property
-    @abc.abstractmethod
-    def plan(self) -> TrialPlan:
-        """The plan of a trial."""
-
-    @abc.abstractmethod
-    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
-        """Draw the conditions of a training trial."""
-
-    @abc.abstractmethod
-    def nominal(self) -> tuple[Array, ...]:
-        """Return the conditions of the validation trials, arrays with axis (trial,)."""
-
-    @abc.abstractmethod
-    def trial_of(self, timeline: Timeline, *conditions: Array, key: Key[Array, ""]) -> Trial:
-        """Return the trial of a timeline and of conditions."""
-
-    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
-        timeline = self.plan.draw(key=key_stream(key, "timeline"))
-        return self.trial_of(timeline, *self.draw_conditions(key=key), key=key)
-
-    def validation_trials(self) -> Trial:
-        return trials_of_conditions(self.trial_of, *self.nominal(), shared=(self.plan.nominal(),))
+        checks.check_non_negative("waiting_cost", self.waiting_cost)
+        checks.check_finite("early_payoff", self.early_payoff)
+        parts.check_time_left(self.plan, self.dt, "a time step to respond")
 
     def timed(
         self,
@@ -132,12 +96,7 @@ class AbstractTimedResponse(AbstractTask):
         opens: str,
         costs_time: Bool[Array, ""] | bool = True,
     ) -> Trial:
-        """Return a trial in which a response pays `payoffs` from the event `opens` on.
-
-        **Arguments:**
-
-        - `costs_time`: whether waiting has its cost in this trial.
-        """
+        """Return a trial in which a response pays `payoffs` from the event `opens` on."""
         environment = ResponseEnvironment(
             payoffs,
             self.early_payoff,
@@ -150,8 +109,8 @@ class AbstractTimedResponse(AbstractTask):
 
 def check_error_payoff(error_payoff: Any) -> None:
     """Raise `ValueError` if an error pays more than the correct response, which pays 1."""
-    check_finite("error_payoff", error_payoff)
-    if violates(lambda payoff: payoff <= 1, *jax.tree.leaves(error_payoff)):
+    checks.check_finite("error_payoff", error_payoff)
+    if checks.violates(lambda payoff: payoff <= 1, *jax.tree.leaves(error_payoff)):
         raise ValueError(
             "`error_payoff` must be at most 1, what the correct response pays, "
             f"got {short_repr(error_payoff)}."
@@ -161,7 +120,6 @@ def check_error_payoff(error_payoff: Any) -> None:
 class AbstractCuedResponse(AbstractTimedResponse):
     """A response to a stimulus that comes after a random foreperiod. A subclass supplies conditions."""
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=timed_loss)
     foreperiod: AbstractDistribution = eqx.field(
         kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.2, 0.6)
     )
@@ -169,10 +127,9 @@ class AbstractCuedResponse(AbstractTimedResponse):
     early_payoff: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=-0.5)
     error_payoff: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=-0.5)
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.2)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
 
     def __check_init__(self):
-        check_drawn("foreperiod", self.foreperiod, check_positive)
+        parts.check_drawn("foreperiod", self.foreperiod, checks.check_positive)
         check_error_payoff(self.error_payoff)
 
     @property
@@ -215,7 +172,7 @@ class GoNoGo(AbstractCuedResponse):
     go_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
 
     def __check_init__(self):
-        check_fraction("go_probability", self.go_probability)
+        checks.check_fraction("go_probability", self.go_probability)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         return (jax.random.bernoulli(key_stream(key, "go"), self.go_probability),)
@@ -223,8 +180,8 @@ class GoNoGo(AbstractCuedResponse):
     def nominal(self) -> tuple[Array, ...]:
         return (jnp.array([True, False]),)
 
-    def trial_of(self, timeline: Timeline, *conditions: Array, key: Key[Array, ""]) -> Trial:
-        (is_go,) = conditions
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        (is_go,) = draws
         payoffs = jnp.where(is_go, jnp.array([0.0, 1.0]), jnp.array([1.0, 0.0]))
         payoffs = jnp.where(payoffs > 0, payoffs, self.error_payoff)
         stimulus = jnp.stack([is_go, ~is_go]).astype(float)
@@ -266,18 +223,18 @@ class AntiResponse(AbstractCuedResponse):
     anti_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
 
     def __check_init__(self):
-        check_fraction("anti_probability", self.anti_probability)
+        checks.check_fraction("anti_probability", self.anti_probability)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         is_anti = jax.random.bernoulli(key_stream(key, "rule"), self.anti_probability)
         return is_anti, jax.random.randint(key_stream(key, "side"), (), 0, 2)
 
     def nominal(self) -> tuple[Array, ...]:
-        is_anti, side = all_combinations(2, 2)
+        is_anti, side = parts.all_combinations(2, 2)
         return is_anti.astype(bool), side
 
-    def trial_of(self, timeline: Timeline, *conditions: Array, key: Key[Array, ""]) -> Trial:
-        is_anti, side = conditions
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        is_anti, side = draws
         choice = jnp.where(is_anti, 1 - side, side)
         rule = jnp.stack([~is_anti, is_anti]).astype(float)
         inputs = {
@@ -294,3 +251,167 @@ def payoffs_of(
     """Return what waiting to the end, left, right and further actions pay, of which `choice` is correct."""
     sides = jnp.where(jnp.arange(2) == choice, 1.0, error_payoff)
     return jnp.concatenate([error_payoff[None], sides, *(payoff[None] for payoff in further)])
+
+
+class AbstractReactionTimeDecision(AbstractTimedResponse):
+    """A decision between left and right that a response ends, at any time after the stimulus has begun."""
+
+    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
+    waiting_cost: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.2)
+    early_payoff: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=-0.1)
+    error_payoff: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.0)
+
+    def __check_init__(self):
+        check_error_payoff(self.error_payoff)
+
+    @property
+    def plan(self) -> TrialPlan:
+        epochs = (Epoch("fixation", self.fixation), Epoch("stimulus", event=STIMULUS_ON))
+        return TrialPlan(epochs, duration=self.duration, dt=self.dt)
+
+
+class ReactionTimeDecision(AbstractReactionTimeDecision):
+    """Random dots by reaction time: watch for as long as it pays, then choose a direction.
+
+    The coherences are those of Roitman & Shadlen 2002, J Neurosci 22:9475, as in `PerceptualDecision`. A
+    response at any time after the stimulus has begun ends the trial; time costs, so that one weighs speed
+    against accuracy. The environment is a `ResponseEnvironment`.
+
+    - Input: "evidence" (1), the coherence plus white noise, from "stimulus on" on; 0 before.
+    - Actions: wait, left (for a negative coherence), right. Targets: none.
+    - Epochs "fixation", "stimulus"; event "stimulus on".
+    - Conditions: "coherence", "choice" (0 or 1, the correct one).
+
+    `popsim.tasks.optimal_decisions` computes the best player and its mean reward.
+
+    **Arguments:**
+
+    - `coherence`: the distribution of the coherence, from -1 to 1. At zero the correct choice is random.
+    - `noise`: sigma of the evidence, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
+    - `fixation`: the time before the stimulus, in seconds; a number or a distribution.
+    - `waiting_cost`: what a second of the stimulus costs, in units of the reward for a correct choice.
+    - `early_payoff`: what a response before the stimulus pays.
+    - `error_payoff`: what a wrong choice, or none, pays, at most 1; a correct one pays 1.
+    - `duration`, `dt`: the longest duration of a trial and the time step of the model, in seconds.
+    - `loss`: the loss to train with.
+    """
+
+    coherence: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=motion_coherences
+    )
+    noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.2)
+
+    def __check_init__(self):
+        parts.check_drawn("coherence", self.coherence, check_coherence)
+        checks.check_non_negative("noise", self.noise)
+
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        return (self.coherence.sample(key=key_stream(key, "coherence")),)
+
+    def nominal(self) -> tuple[Array, ...]:
+        return (parts.nominal_values(self.coherence),)
+
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        (coherence,) = draws
+        shown = timeline.since(STIMULUS_ON)
+        evidence = jnp.broadcast_to(coherence[None, None], (timeline.n_steps, 1))
+        noisy = parts.with_noise(evidence, self.noise, shown, dt=self.dt, key=key_stream(key, "noise"))
+        choice = parts.sign_or_coin(coherence, key=key_stream(key, "coin"))
+        payoffs = payoffs_of(choice, self.error_payoff)
+        labels = {"coherence": coherence, "choice": choice}
+        return self.timed(timeline, payoffs, {"evidence": noisy}, labels, opens=STIMULUS_ON)
+
+
+class PostDecisionWager(AbstractTimedResponse):
+    """Decide, or take a sure but smaller reward, which is offered in half of the trials.
+
+    The task of Kiani & Shadlen 2009, Science 324:759, with the times and rewards of NeuroGym's
+    `PostDecisionWager` (checked there), in shorter delays. One who knows how sure he is takes the sure reward
+    where the choice would be right less often than it pays. The environment is a `ResponseEnvironment`.
+
+    - Inputs: "evidence" (1), the coherence plus white noise, in the epoch "stimulus"; "fixation" (1), 1 until
+        the go cue; "sure offer" (1), 1 from "offer" on, if there is one.
+    - Actions: wait, left (for a negative coherence), right, sure; a sure response without an offer pays as an
+        early one. Targets: none.
+    - Epochs "fixation", "stimulus", "delay", "offer", "decision"; events "stimulus on", "stimulus off",
+        "offer", "go cue".
+    - Conditions: "coherence", "choice" (0 or 1, the correct one), "has offer".
+
+    `popsim.tasks.WagerObserver` is the best player that waits for the go cue: it takes the sure reward where
+    its choice would be right less often than the sure reward pays, given all the evidence
+    (`popsim.tasks.probability_of_right`).
+
+    **Arguments:**
+
+    - `coherence`: the distribution of the coherence, from -1 to 1. At zero the correct choice is random.
+    - `noise`: sigma of the evidence, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
+    - `stimulus`: the duration of the stimulus, in seconds; a number or a distribution.
+    - `delay`: the time from its end until the offer, in seconds; a number or a distribution.
+    - `offer`: the time from the offer until the go cue, in seconds; a number or a distribution.
+    - `sure_payoff`: what the sure response pays; a correct choice pays 1 and a wrong one nothing.
+    - `early_payoff`: what a response before the go cue pays.
+    - `offer_probability`: the fraction of trials with an offer.
+    - `waiting_cost`: what a second after the go cue costs.
+    - `duration`, `dt`: the longest duration of a trial and the time step of the model, in seconds.
+    - `loss`: the loss to train with.
+    """
+
+    coherence: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=motion_coherences
+    )
+    noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
+    stimulus: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=lambda: TruncatedExponential(0.1, 0.9, 0.18)
+    )
+    delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.2)
+    offer: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.2, 0.4)
+    )
+    sure_payoff: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.7)
+    early_payoff: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=-0.1)
+    offer_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
+    waiting_cost: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.2)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.0)
+
+    def __check_init__(self):
+        parts.check_each(check_coherence, self, "coherence")
+        parts.check_each(checks.check_positive, self, "stimulus", "delay", "offer")
+        checks.check_non_negative("noise", self.noise)
+        checks.check_finite("sure_payoff", self.sure_payoff)
+        checks.check_fraction("offer_probability", self.offer_probability)
+
+    @property
+    def plan(self) -> TrialPlan:
+        epochs = (
+            Epoch("fixation", 0.1),
+            Epoch("stimulus", self.stimulus, event=STIMULUS_ON),
+            Epoch("delay", self.delay, event="stimulus off"),
+            Epoch("offer", self.offer, event="offer"),
+            Epoch("decision", event=parts.GO_CUE),
+        )
+        return TrialPlan(epochs, duration=self.duration, dt=self.dt)
+
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        has_offer = jax.random.bernoulli(key_stream(key, "offer"), self.offer_probability)
+        return self.coherence.sample(key=key_stream(key, "coherence")), has_offer
+
+    def nominal(self) -> tuple[Array, ...]:
+        coherences = parts.nominal_values(self.coherence)
+        has_offer, index = parts.all_combinations(2, len(coherences))
+        return coherences[index], has_offer.astype(bool)
+
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        coherence, has_offer = draws
+        evidence = jnp.broadcast_to(coherence[None, None], (timeline.n_steps, 1))
+        shown, noise_key = timeline.in_epoch("stimulus"), key_stream(key, "noise")
+        inputs = {
+            "evidence": parts.with_noise(evidence, self.noise, shown, dt=self.dt, key=noise_key),
+            "fixation": (~timeline.since(parts.GO_CUE))[:, None].astype(float),
+            "sure offer": (timeline.since("offer") & has_offer)[:, None].astype(float),
+        }
+        choice = parts.sign_or_coin(coherence, key=key_stream(key, "coin"))
+        sure = jnp.where(has_offer, self.sure_payoff, self.early_payoff)
+        payoffs = payoffs_of(choice, jnp.zeros(()), sure)
+        labels = {"coherence": coherence, "choice": choice, "has offer": has_offer}
+        return self.timed(timeline, payoffs, inputs, labels, opens=parts.GO_CUE)

@@ -9,12 +9,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from popsim._checks import as_float_array, check_fraction, check_non_negative
-from popsim._plain_values import plain_number
-from popsim.environment import AbstractEnvironment, Discrete, Observation, Outcome
-from popsim.loss import Loss
+from popsim.environment import Discrete, Observation, Outcome
 from popsim.randomness import key_stream
 from popsim.tasks._known_tasks import check_known_task
-from popsim.tasks.rewards.choice_parts import AbstractChoices, last_choice, reward_loss
+from popsim.tasks.rewards.bandits import AbstractChoices, AbstractContinuedEnvironment, last_choice
 from popsim.tasks.rewards.players import (
     AbstractPlayer,
     Received,
@@ -22,6 +20,7 @@ from popsim.tasks.rewards.players import (
     check_good_is_better,
     choice_of,
 )
+from popsim.tasks.trial_parts import check_each
 
 __all__ = ["ModelBasedAgent", "ModelFreeAgent", "TwoStepEnvironment", "TwoStepObserver", "TwoStepTask"]
 
@@ -30,7 +29,7 @@ FIRST_STAGE, N_STAGES = 0, 3
 SHOWN = ("stage", "last action", "last reward")
 
 
-class TwoStepEnvironment(AbstractEnvironment):
+class TwoStepEnvironment(AbstractContinuedEnvironment):
     """Two actions that lead to two second stages, one of which pays more often.
 
     Choices take two time steps each. At the first stage, action i leads to second stage i with probability
@@ -71,12 +70,7 @@ class TwoStepEnvironment(AbstractEnvironment):
         }
         return state, shown
 
-    def resume(self, state: dict[str, Any], *, key: Key[Array, ""]) -> tuple[dict[str, Any], Observation]:
-        return state, state["shown"]
-
-    def step(
-        self, state: dict[str, Any], action: Int[Array, ""], *, key: Key[Array, ""]
-    ) -> tuple[dict[str, Any], Outcome]:
+    def step(self, state: Any, action: Int[Array, ""], *, key: Key[Array, ""]) -> tuple[Any, Outcome]:
         was_second, good = state["is second"], state["good stage"]
         is_common = jax.random.bernoulli(key_stream(key, "transition"), self.common_probability)
         is_common = jnp.where(was_second, state["is common"], is_common)
@@ -129,17 +123,12 @@ class TwoStepTask(AbstractChoices):
     - `loss`: the loss to train with.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=reward_loss)
-    n_choices: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=100)
     common_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.8)
     reward_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.9)
     hazard_rate: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.025)
-    n_validation_trials: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=100)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
 
     def __check_init__(self):
-        for name in ("common_probability", "reward_probability", "hazard_rate"):
-            check_fraction(name, getattr(self, name))
+        check_each(check_fraction, self, "common_probability", "reward_probability", "hazard_rate")
 
     @property
     def n_steps(self) -> int:
@@ -174,9 +163,7 @@ class TwoStepObserver(AbstractPlayer):
     def init(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
         return jnp.zeros(()), jnp.zeros(())
 
-    def choose(
-        self, received: Received, state: tuple[Array, Array], *, key: Key[Array, ""]
-    ) -> tuple[Int[Array, ""], tuple[Array, Array]]:
+    def choose(self, received: Received, state: Any, *, key: Key[Array, ""]) -> tuple[Int[Array, ""], Any]:
         log_odds, sign = state
         reward, task = received["last reward"][0], self.task
         log_odds = belief_after(log_odds, sign, reward, task.reward_probability, task.hazard_rate)
@@ -187,11 +174,7 @@ class TwoStepObserver(AbstractPlayer):
 
 
 class AbstractValueAgent(AbstractPlayer):
-    """An agent that learns the values of two options by a delta rule, and chooses by a softmax.
-
-    Its state holds the values, the action of the first stage and the second stage of the choice before; a
-    reward moves the value of what `learned` returns by `learning_rate` times the difference.
-    """
+    """An agent that learns the values of two options by a delta rule, and chooses by a softmax."""
 
     learning_rate: eqx.AbstractVar[Float[Array, ""]]
     inverse_temperature: eqx.AbstractVar[Float[Array, ""]]
@@ -212,9 +195,7 @@ class AbstractValueAgent(AbstractPlayer):
     def init(self) -> tuple[Array, Array, Array]:
         return jnp.full(2, 0.5), jnp.zeros(2), jnp.zeros(2)
 
-    def choose(
-        self, received: Received, state: tuple[Array, Array, Array], *, key: Key[Array, ""]
-    ) -> tuple[Int[Array, ""], tuple[Array, Array, Array]]:
+    def choose(self, received: Received, state: Any, *, key: Key[Array, ""]) -> tuple[Int[Array, ""], Any]:
         values, action, stage = state
         is_first = received["stage"][FIRST_STAGE] > 0
         learned = self.learned(action, stage)  # zeros before the first reward

@@ -7,7 +7,6 @@ from jaxtyping import Array, Bool, Float, Int
 
 from popsim._compiled import jit
 from popsim.tasks._known_tasks import check_known_task
-from popsim.tasks.rings._ring_checks import check_ring_trials
 from popsim.tasks.rings.ring_rules import EPOCHS, RESPONSES, RingRows
 from popsim.tasks.rings.ring_task import FIXATES, RingTask
 from popsim.trial import Trial
@@ -41,7 +40,6 @@ def decision_bound(task: RingTask, trials: Trial) -> Float[Array, " trial"]:
     - `trials`: stacked trials of it.
     """
     check_known_task(task, RingTask)
-    check_ring_trials(trials)
     return _bounds(task, trials)
 
 
@@ -86,7 +84,6 @@ class RingObserver(eqx.Module):
 
     def __call__(self, trials: Trial) -> Float[Array, "trial time output"]:
         """Return its outputs in stacked trials, of which it reads only the inputs."""
-        check_ring_trials(trials)
         return _observe(self, trials.inputs)
 
     def _outputs(self, inputs: dict[str, Float[Array, "time channels"]]) -> Float[Array, "time output"]:

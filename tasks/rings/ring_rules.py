@@ -1,5 +1,6 @@
-"""Rules of tasks on directions: what is shown when, and which direction is right, as rows of numbers."""
+"""Rules of tasks on directions, as rows of numbers, and codes of directions by several units."""
 
+import abc
 import functools
 import math
 from collections.abc import Mapping, Sequence
@@ -11,13 +12,128 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._checks import as_float_array, as_parts, check_fraction, check_instance, kind_of, warn_of_unit
+from popsim._argument_shapes import check_fields, check_kinds
+from popsim._checks import (
+    as_float_array,
+    as_parts,
+    check_finite,
+    check_fraction,
+    check_instance,
+    check_positive,
+    check_positive_int,
+    kind_of,
+    warn_of_unit,
+)
 from popsim._compiled import is_traced
+from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform, as_distribution
 from popsim.randomness import key_stream
-from popsim.tasks.trial_parts import check_drawn
+from popsim.tasks.trial_parts import check_drawn, even_directions, ring_tuning, wrap_angle
 
-__all__ = ["RingRule"]
+__all__ = ["AbstractDirectionCode", "RingCode", "SineCode", "RingRule"]
+
+
+class AbstractDirectionCode(eqx.Module):
+    """Base class of codes by which the activity of units represents a direction.
+
+    A subclass has `n_units`, and `silence`, the target of each unit where there is no direction.
+
+    !!! example
+
+        ```python
+        >>> import equinox as eqx, jax, jax.numpy as jnp
+        >>> from popsim.tasks import AbstractDirectionCode
+        >>> class Cosines(AbstractDirectionCode):
+        ...     n_units: int = 4
+        ...     silence: jax.Array = eqx.field(default_factory=lambda: jnp.zeros(()))
+        ...     def encode(self, direction):
+        ...         return jnp.cos(direction[..., None] - jnp.arange(4) * jnp.pi / 2)
+        ...     def decode(self, activity):
+        ...         right, up, left, down = jnp.moveaxis(activity, -1, 0)
+        ...         return jnp.arctan2(up - down, right - left)
+        >>> code = Cosines()
+        >>> round(float(code.decode(code.encode(jnp.array(2.0)))), 4)
+        2.0
+
+        ```
+    """
+
+    n_units: eqx.AbstractVar[int]
+    silence: eqx.AbstractVar[Float[Array, ""]]
+
+    @abc.abstractmethod
+    def encode(self, direction: Float[Array, "*axes"]) -> Float[Array, "*axes unit"]:
+        """Return the activity for a direction in rad, without `silence`."""
+
+    @abc.abstractmethod
+    def decode(self, activity: Float[Array, "*axes unit"]) -> Float[Array, "*axes"]:
+        """Return the direction that an activity represents, in rad in (-pi, pi]."""
+
+
+class RingCode(AbstractDirectionCode):
+    """Units on a ring, with Gaussian tuning, that are read out by their population vector.
+
+    The tuning is `peak` exp(-(8 d / pi)² / 2) at distance d from the preferred direction; the population
+    vector is the direction of sum_i r_i (cos, sin) of the preferred directions. Both are those of Yang,
+    Joglekar, Song, Newsome & Wang 2019, Nat Neurosci 22:297 (checked in gyyang/multitask, `task.py` and
+    `popvec` in `network.py`).
+
+    **Arguments:**
+
+    - `n_units`: the number of units.
+    - `peak`: the activity of a unit for its preferred direction.
+    - `silence`: the target of each unit where there is no direction, to which a direction adds.
+    """
+
+    n_units: int = eqx.field(static=True, converter=plain_number, default=32)
+    peak: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=0.8)
+    silence: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=0.05)
+
+    def __check_init__(self):
+        check_fields(self)
+        check_positive_int("n_units", self.n_units)
+        check_positive("peak", self.peak)
+        check_finite("silence", self.silence)
+        if self.n_units < 3:
+            raise ValueError(f"`n_units` must be at least 3, for a population vector, got {self.n_units}.")
+
+    def encode(self, direction: Float[Array, "*axes"]) -> Float[Array, "*axes unit"]:
+        return self.peak * ring_tuning(direction, self.n_units)
+
+    def decode(self, activity: Float[Array, "*axes unit"]) -> Float[Array, "*axes"]:
+        preferred = even_directions(self.n_units)
+        return wrap_angle(jnp.arctan2(activity @ jnp.sin(preferred), activity @ jnp.cos(preferred)))
+
+
+class SineCode(AbstractDirectionCode):
+    """The sine and the cosine of a direction, in this order.
+
+    The code of Driscoll, Shenoy & Sussillo 2024, Nat Neurosci 27:1349 (checked in
+    lauradriscoll/flexible_multitask, `stepnet/task.py` and `popvec` in `stepnet/network.py`).
+
+    **Arguments:**
+
+    - `n_units`: 2.
+    - `silence`: the target of each unit where there is no direction, to which a direction adds.
+    """
+
+    n_units: int = eqx.field(static=True, converter=plain_number, default=2)
+    silence: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=0.0)
+
+    def __check_init__(self):
+        check_fields(self)
+        check_finite("silence", self.silence)
+        if self.n_units != 2:
+            raise ValueError(
+                f"`n_units` must be 2, one for the sine and one for the cosine, got {self.n_units}."
+            )
+
+    def encode(self, direction: Float[Array, "*axes"]) -> Float[Array, "*axes unit"]:
+        return jnp.stack([jnp.sin(direction), jnp.cos(direction)], axis=-1)
+
+    def decode(self, activity: Float[Array, "*axes unit"]) -> Float[Array, "*axes"]:
+        return wrap_angle(jnp.arctan2(activity[..., 0], activity[..., 1]))
+
 
 EPOCHS = ("fixation", "stimulus 1", "delay 1", "stimulus 2", "delay 2", "response")
 Response = Literal["pro", "anti", "stronger", "match", "non-match", "same category", "other category"]
@@ -94,13 +210,7 @@ class RingRule(eqx.Module):
     difference: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.0)
 
     def __check_init__(self):
-        for name, value, known in (
-            ("response", self.response, RESPONSES),
-            ("rings", self.rings, RINGS),
-            ("relevant", self.relevant, tuple(RELEVANT)),
-        ):
-            if value not in known:
-                raise ValueError(f"`{name}` of a rule must be one of {known}, got {value!r}.")
+        check_kinds(self)
         check_fraction("match_probability", self.match_probability)
         for name, angles in (("direction", self.direction), ("distance", self.distance)):
             if angles is not None:
@@ -116,15 +226,14 @@ class RingRule(eqx.Module):
             raise ValueError(f"`durations` must have the epoch {missing[0]!r}, in which a stimulus is shown.")
         if self.distance is None and self.response in ("match", "non-match"):
             raise ValueError(f"`distance` must be given for the response {self.response!r}, got None.")
-        if self.distance is None and _is_known(self.match_probability) and self.match_probability > 0:
+        if self.distance is None and not is_traced(self.match_probability) and self.match_probability > 0:
             raise ValueError("`match_probability` must be given with `distance`, got it without.")
-        check_instance("fixation_ends", self.fixation_ends, bool, "True or False")
         if self.response == "stronger":
             self._check_strengths()
 
     def _check_strengths(self) -> None:
         """Raise `ValueError` if no stimulus can be the stronger."""
-        bounds = [bound for bound in self.coherence.bounds() if _is_known(bound)]
+        bounds = [bound for bound in self.coherence.bounds() if not is_traced(bound)]
         if len(bounds) == 2 and not np.any(np.asarray(bounds)):
             raise ValueError("`coherence` must be given for the response 'stronger', got 0.")
         if self.rings in ("1", "2") and self.relevant not in (self.rings, "both"):
@@ -143,22 +252,10 @@ class RingRule(eqx.Module):
 OTHERS = ("direction", "distance", "mean", "coherence", "difference")
 
 
-def _is_known(value: Any) -> bool:
-    return not is_traced(value)
-
-
 class RingRows(eqx.Module):
-    """Rules as arrays with one row for each.
+    """Rules as arrays with one row for each; `quantiles` are n, slope and n values of each quantity."""
 
-    - `quantiles`: what gives a value of each quantity of `RingRule.quantities` for a uniform number u: n,
-        slope and n values. With j = floor(n u), the value is values[j] + (n u - j) slope.
-    - `is_shown`: whether each stimulus is shown in each epoch.
-    - `fixation_ends`, `is_independent`: of the fixation input; of the direction of the second stimulus.
-    - `rings`, `response`: the index in `RINGS` and in `RESPONSES`.
-    - `relevant`: the weight of each ring.
-    - `match_probability`: of the rule.
-    """
-
+    # With j = floor(n u), the value for a uniform number u is values[j] + (n u - j) slope.
     quantiles: Float[Array, "*rule quantity number"]
     is_shown: Bool[Array, "*rule stimulus epoch"]
     fixation_ends: Bool[Array, "*rule"]
@@ -230,13 +327,7 @@ def whole_steps(seconds: Any, dt: float) -> Any:
 
 
 class RingDraw(eqx.Module):
-    """What is drawn for a trial of a rule.
-
-    - `steps`: the number of time steps of each epoch.
-    - `directions`: of both stimuli, in rad.
-    - `strengths`: of each stimulus in each ring, 0 where it is not shown.
-    - `is_match`: whether the second stimulus was made to match.
-    """
+    """What is drawn for a trial: steps of epochs, directions in rad, strengths (0 where not shown), match."""
 
     steps: Int[Array, "*trial epoch"]
     directions: Float[Array, "*trial stimulus"]
@@ -267,14 +358,7 @@ def draw_uniforms(*, key: Key[Array, ""]) -> RingUniforms:
 
 
 def trial_draw(row: RingRows, uniforms: RingUniforms, dt: float) -> RingDraw:
-    """Return what a rule draws from uniform numbers.
-
-    **Arguments:**
-
-    - `row`: the row of the rule.
-    - `uniforms`: the numbers.
-    - `dt`: the time step in seconds.
-    """
+    """Return what the row of a rule draws from uniform numbers."""
     durations = _values(row.quantiles[: len(EPOCHS)], uniforms.durations)
     tables = dict(zip(OTHERS, row.quantiles[len(EPOCHS) :], strict=True))
     is_match = uniforms.match < row.match_probability

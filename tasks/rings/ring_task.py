@@ -10,27 +10,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from popsim import _checks as checks
 from popsim._argument_shapes import check_kinds
-from popsim._checks import (
-    as_float_array,
-    check_instance,
-    check_non_negative,
-    check_positive,
-    check_time_step,
-    n_steps_in,
-    warn_of_unit,
-)
+from popsim._checks import as_float_array, short_repr
 from popsim._plain_values import plain_number
+from popsim.distributions import Choice, Constant
 from popsim.loss import Loss
 from popsim.losses import OutputError
 from popsim.randomness import key_stream, seed_key
 from popsim.schedules import AbstractBatchSchedule, as_batch_schedule
 from popsim.task import AbstractTask
-from popsim.tasks.rings._ring_checks import check_ring_outputs, check_rule_index, check_whole_steps
-from popsim.tasks.rings.direction_codes import AbstractDirectionCode, RingCode
 from popsim.tasks.rings.ring_rules import (
     EPOCHS,
     RESPONSES,
+    AbstractDirectionCode,
+    RingCode,
     RingDraw,
     RingRows,
     RingRule,
@@ -43,7 +37,7 @@ from popsim.tasks.rings.ring_rules import (
     trial_draw,
     whole_steps,
 )
-from popsim.tasks.trial_parts import all_combinations, trials_of_conditions, wrap_angle
+from popsim.tasks.trial_parts import all_combinations, check_each, trials_of_conditions, wrap_angle
 from popsim.tasks.wrappers import check_shares
 from popsim.trial import OutputTarget, Trial
 from popsim.windows import Timeline
@@ -125,16 +119,16 @@ class RingTask(AbstractTask):
         dt: float = 0.02,
         loss: Loss | None = None,
     ):
-        check_instance("rules", rules, Mapping, 'rules by name, such as {"go": rule}')
+        checks.check_instance("rules", rules, Mapping, 'rules by name, such as {"go": rule}')
         if not rules:
             raise ValueError("`rules` must be one or more, got none.")
         for rule in rules.values():
-            check_instance("rules", rule, RingRule, "rules by name")
+            checks.check_instance("rules", rule, RingRule, "rules by name")
         self.names = tuple(rules)
-        check_time_step(dt)
+        checks.check_time_step(dt)
         with jax.ensure_compile_time_eval():  # the task may be built within a program
             self.rows = rows_of(rules)
-            check_whole_steps(rules, dt)
+            _check_whole_steps(rules, dt)
             n_steps = longest_steps(rules, dt)
             response = shortest_response(rules)
         self.shares = _as_shares(shares, self.names)
@@ -144,12 +138,12 @@ class RingTask(AbstractTask):
         self.code = RingCode() if code is None else code
         self.tolerance, self.grace, self.dt = plain_number(tolerance), plain_number(grace), plain_number(dt)
         self.duration = round(n_steps * self.dt, 9) if duration is None else plain_number(duration)
-        if n_steps_in("duration", self.duration, self.dt) < n_steps:
+        if checks.n_steps_in("duration", self.duration, self.dt) < n_steps:
             raise ValueError(
                 f"`duration` must be at least that of the longest trial, {n_steps * self.dt:.4g} s, "
                 f"got {self.duration} s."
             )
-        if whole_steps(np.float64(response), self.dt) <= n_steps_in("grace", self.grace, self.dt):
+        if whole_steps(np.float64(response), self.dt) <= checks.n_steps_in("grace", self.grace, self.dt):
             raise ValueError(
                 f"`grace` must be shorter than the shortest response, {response:.4g} s, got {self.grace} s."
             )
@@ -157,19 +151,17 @@ class RingTask(AbstractTask):
 
     def __check_init__(self):
         check_kinds(self)
-        check_instance("one_rule_per_batch", self.one_rule_per_batch, bool, "True or False")
         check_shares(self.shares, len(self.names))
-        check_non_negative("noise", self.noise)
-        check_non_negative("response_counts", self.response_counts)
-        check_positive("tolerance", self.tolerance)
-        warn_of_unit("tolerance", self.tolerance, "angle")
-        warn_of_unit("duration", self.duration, "duration")
-        n_steps_in("grace", self.grace, self.dt)
+        check_each(checks.check_non_negative, self, "noise", "response_counts")
+        checks.check_positive("tolerance", self.tolerance)
+        checks.warn_of_unit("tolerance", self.tolerance, "angle")
+        checks.warn_of_unit("duration", self.duration, "duration")
+        checks.n_steps_in("grace", self.grace, self.dt)
 
     @property
     def n_steps(self) -> int:
         """The number of time steps of a trial."""
-        return n_steps_in("duration", self.duration, self.dt)
+        return checks.n_steps_in("duration", self.duration, self.dt)
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         source = jax.random.fold_in(seed_key(0), batch) if self.one_rule_per_batch else key
@@ -184,7 +176,8 @@ class RingTask(AbstractTask):
         - `rule`: the index of the rule in `names`.
         - `key`: the random key of the trial.
         """
-        check_rule_index(rule, self.names)
+        if not checks.is_traced(rule) and not 0 <= int(rule) < len(self.names):
+            raise ValueError(f"`rule` must be an index of {list(self.names)}, got {short_repr(rule)}.")
         return self._trial(jnp.asarray(rule), draw_uniforms(key=key), key=key)
 
     def validation_trials(self) -> Trial:
@@ -281,7 +274,7 @@ class RingTask(AbstractTask):
         fixation = jnp.where(fixates, FIXATES, self.code.silence)[:, None]
         coded = jnp.where((is_response & responds)[:, None], self.code.encode(direction), 0.0)
         values = jnp.concatenate([fixation, self.code.silence + coded], axis=1)
-        begins = jnp.arange(self.n_steps) >= n_steps_in("grace", self.grace, self.dt)
+        begins = jnp.arange(self.n_steps) >= checks.n_steps_in("grace", self.grace, self.dt)
         counts = jnp.where(timeline.since("go cue", self.grace) & is_response, self.response_counts, 0.0)
         counts = jnp.where(~is_after & begins, 1.0, counts)
         weights = jnp.ones(values.shape[1]).at[0].set(FIXATION_WEIGHT)
@@ -331,7 +324,11 @@ class RingTask(AbstractTask):
         - `trials`: stacked trials of this task.
         """
         outputs = jnp.asarray(outputs)
-        check_ring_outputs(outputs, trials, 1 + self.code.n_units)
+        expected = (len(trials.conditions["rule"]), trials.timeline.n_steps, 1 + self.code.n_units)
+        if outputs.shape[-3:] != expected:
+            raise ValueError(
+                f"`outputs` must end with the axes {expected} of the trials, got {outputs.shape}."
+            )
         last = jnp.asarray(trials.timeline.epochs["response"])[..., 1] - 1
         final = jnp.take_along_axis(outputs, _over_axes(last, outputs.ndim), axis=-2)[..., 0, :]
         fixates = final[..., 0] > 0.5
@@ -364,3 +361,16 @@ def _as_shares(shares: Any, names: tuple[str, ...]) -> AbstractBatchSchedule:
             raise ValueError(f"`shares` must be of the rules {list(names)}, got {unknown[0]!r}.")
         shares = [shares.get(name, 1.0) for name in names]
     return as_batch_schedule(jnp.ones(len(names)) if shares is None else shares)
+
+
+def _check_whole_steps(rules: Mapping[str, RingRule], dt: float) -> None:
+    """Raise `ValueError` if a duration that is given as a number is no whole number of time steps."""
+    for rule_name, rule in rules.items():
+        for epoch, duration in rule.durations.items():
+            checks.check_non_negative(f"durations[{epoch!r}] of the rule {rule_name!r}", duration.bounds()[0])
+            if isinstance(duration, Constant | Choice):
+                numbers = duration.values if isinstance(duration, Choice) else duration.value
+                for seconds in np.ravel(np.asarray(numbers, float)):
+                    checks.n_steps_in(
+                        f"durations[{epoch!r}] of the rule {rule_name!r}", round(seconds, 6), dt
+                    )

@@ -1,5 +1,7 @@
-"""The arrays of stored trials: padded to one length, and checked."""
+"""The arrays of stored trials: padded to one length, with times in seconds, and checked."""
 
+import re
+import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,9 +11,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from popsim._checks import check_instance, is_numeric, kind_of, short_repr
 from popsim._time_steps import HALF
-from popsim.losses._target_checks import is_counted
 from popsim.recorded_activity import RecordedActivity
-from popsim.tasks.stored._time_units import in_seconds, times_in_seconds
 from popsim.windows import NEVER
 
 Series = Float[np.ndarray, "trial time feature"]
@@ -19,11 +19,7 @@ WITHIN = "within its trial"
 
 
 class SeriesShape:
-    """The number of trials, and how many time steps each has; of `inputs`, which decide.
-
-    - `lengths`: the number of time steps of each trial.
-    - `n_steps`: that of the longest, or of arrays.
-    """
+    """The number of time steps of each trial (`lengths`) and of the longest, of `inputs`, which decide."""
 
     def __init__(self, inputs: Mapping[str, Any]):
         listed = {name: series for name, series in inputs.items() if is_list_of_trials(series)}
@@ -106,16 +102,10 @@ def is_list_of_trials(series: Any) -> bool:
 
 
 def _as_floats(name: str, values: Any) -> Float[np.ndarray, "..."]:
-    """Return an array of the default floating-point type, of times in seconds.
-
-    NaN is left where it is, and is what is masked.
-    """
-    try:
-        array = np.asarray(values)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"`{name}` must be an array of numbers, got {short_repr(values)}.") from error
-    if not (is_numeric(array.dtype) or array.dtype.kind == "m"):
-        raise ValueError(f"`{name}` must be an array of numbers, got {array.dtype}.")
+    """Return an array of the default floating-point type, of times in seconds; NaN where it is masked."""
+    dtype = np.asarray(values).dtype
+    if not (is_numeric(dtype) or dtype.kind == "m"):
+        raise ValueError(f"`{name}` must be an array of numbers, got {dtype}.")
     converted = in_seconds(name, values)
     is_masked = np.ma.is_masked(converted)
     array = converted.astype(float).filled(np.nan) if is_masked else np.asarray(converted)
@@ -124,14 +114,9 @@ def _as_floats(name: str, values: Any) -> Float[np.ndarray, "..."]:
 
 
 def finite_where(name: str, values: Series, counts: Shaped[np.ndarray, "..."], place: str) -> Series:
-    """Return a series with zero where nothing counts; raise `ValueError` if it is not finite elsewhere.
-
-    **Arguments:**
-
-    - `counts`: (trial, time), or (trial, time, feature).
-    - `place`: where it must be finite, for the error message.
-    """
-    bad = np.argwhere(is_counted(values, counts) & ~np.isfinite(values))
+    """Return a series with zero where nothing counts; raise `ValueError` if it is not finite at `place`."""
+    counts = counts if counts.ndim == values.ndim else counts[..., None]
+    bad = np.argwhere((counts > 0) & ~np.isfinite(values))
     if bad.size:
         trial, step, feature = bad[0].tolist()
         raise ValueError(
@@ -146,32 +131,20 @@ def as_conditions(conditions: Mapping[str, Any], n_trials: int) -> dict[str, np.
     check_instance("conditions", conditions, Mapping, 'labels by name, such as {"direction": directions}')
     arrays = {}
     for name, labels in conditions.items():
-        array = _as_labels(f"conditions[{name!r}]", labels)
+        array = np.asarray(in_seconds(f"conditions[{name!r}]", labels))
         if array.ndim == 0 or array.shape[0] != n_trials:
             raise ValueError(
                 f"`conditions[{name!r}]` must be one for each of {n_trials} trials, got shape {array.shape}."
             )
-        if not is_numeric(array.dtype):
-            raise ValueError(
-                f"`conditions[{name!r}]` must be numbers, got {short_repr(array[0])}: number the labels by "
-                "numpy.unique(labels, return_inverse=True)[1]."
-            )
         kind = float if np.issubdtype(array.dtype, np.floating) else int
-        arrays[name] = array if array.dtype == bool else array.astype(jnp.result_type(kind))
-        if kind is int and np.any(arrays[name] != array):
+        known = is_numeric(array.dtype)
+        arrays[name] = array.astype(jnp.result_type(kind)) if known and array.dtype != bool else array
+        if not known or kind is int and np.any(arrays[name] != array):
             raise ValueError(
-                f"`conditions[{name!r}]` must be whole numbers of {arrays[name].dtype}, got up to "
-                f"{array.max()}: number the labels by numpy.unique(labels, return_inverse=True)[1]."
+                f"`conditions[{name!r}]` must be of type {jnp.result_type(kind)}, got {short_repr(array)}: "
+                "number the labels by numpy.unique(labels, return_inverse=True)[1]."
             )
     return arrays
-
-
-def _as_labels(name: str, labels: Any) -> np.ndarray:
-    try:
-        np.asarray(labels)
-    except ValueError as error:
-        raise ValueError(f"`{name}` must be an array of numbers, got {short_repr(labels)}.") from error
-    return np.asarray(in_seconds(name, labels))
 
 
 def as_recordings(recordings: Mapping[str, Any], shape: SeriesShape) -> dict[str, RecordedActivity]:
@@ -207,12 +180,7 @@ def _series_and_counts(recording: Any) -> tuple[Any, Any]:
 def steps_of_times(
     name: str, times: Mapping[str, Any], shape: SeriesShape, dt: float, *, n_bounds: int
 ) -> dict[str, Int[np.ndarray, " trial *bound"]]:
-    """Return the time steps nearest to recorded times in seconds; for NaN, `NEVER` or an empty epoch.
-
-    **Arguments:**
-
-    - `n_bounds`: 2 for epochs, 0 for events.
-    """
+    """Return the steps nearest to times in s, of epochs (2 bounds) or events (0); NaN is never."""
     check_instance(name, times, Mapping, "times in seconds by name")
     expected = (shape.n_trials, 2) if n_bounds else (shape.n_trials,)
     steps = {}
@@ -241,3 +209,67 @@ def steps_of_times(
             jnp.result_type(int)
         )
     return steps
+
+
+_PER_SECOND = {
+    1e9: "ns nsec nanosec nanosecond",
+    1e6: "us μs usec μsec microsec microsecond",
+    1e3: "ms msec millisec millisecond",
+    1: "s sec second",
+    1 / 60: "min minute",
+    1 / 3600: "h hr hour",
+    1 / 86400: "d day",
+}
+_UNITS = {name: per_second for per_second, names in _PER_SECOND.items() for name in names.split()}
+KNOWN_UNITS = "s, ms, us, ns, min, h, d, their names, or one of these since an event"
+_SINCE = re.compile(r"(?P<unit>\S+)\s+(since|from|after|relative to|ref|@)\s.*", re.DOTALL)
+_DATE = re.compile(r".*\s(since|from|after|ref|@)\s+\d", re.DOTALL)
+
+
+def unit_of(values: Any) -> str | None:
+    """Return the unit that an array has as an attribute, as those of xarray, pint and Astropy do, or None."""
+    if hasattr(values, "attrs"):
+        units = [each for name, each in values.attrs.items() if str(name).lower() in ("units", "unit")]
+    else:
+        units = [getattr(values, name) for name in ("units", "unit") if hasattr(values, name)]
+    unit = units[0] if units else ""
+    return (unit.decode(errors="replace") if isinstance(unit, bytes) else str(unit)).strip() or None
+
+
+def per_second(unit: str) -> float | None:
+    """Return how many of a unit of time, such as "ms since stimulus", are one second; None for others."""
+    text = unicodedata.normalize("NFKC", unit)  # the micro sign becomes the Greek letter
+    text = text.strip("[]() .").removeprefix("1.0 ")  # as of neo
+    since = _SINCE.fullmatch(text)
+    name = since["unit"] if since else text
+    name = name if len(name) < 3 else name.lower()
+    return _UNITS.get(name.removesuffix("s") if len(name) > 2 else name)
+
+
+def in_seconds(name: str, values: Any) -> Any:
+    """Return `timedelta64`, and numbers with the attribute `units` of a time, in seconds; others as is."""
+    array = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
+    if array.dtype.kind == "m":
+        return durations_in_seconds(name, array)
+    unit = unit_of(values) if array.dtype.kind in "iuf" else None
+    ratio = None if unit is None else per_second(unit)
+    if unit is None or ratio is None:
+        return values
+    if _DATE.match(unit):
+        raise ValueError(f"`{name}` must be numbers, got dates, {short_repr(unit)}.")
+    return array if ratio == 1 else array / ratio
+
+
+def durations_in_seconds(name: str, durations: Any) -> Any:
+    """Return an array of `timedelta64` in seconds, NaN where it is NaT."""
+    if np.datetime_data(durations.dtype)[0] in ("generic", "Y", "M"):
+        raise ValueError(f"`{name}` must be of a unit of fixed length, such as ms, got {durations.dtype}.")
+    return durations / np.timedelta64(1, "s")
+
+
+def times_in_seconds(name: str, times: Any) -> Any:
+    """Return times as `in_seconds`; raise `ValueError` if they have a unit that is unknown."""
+    unit = unit_of(times)
+    if unit is not None and per_second(unit) is None:
+        raise ValueError(f"`{name}` must be in a unit of time, {KNOWN_UNITS}, got {short_repr(unit)}.")
+    return in_seconds(name, times)

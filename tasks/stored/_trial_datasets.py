@@ -3,23 +3,20 @@
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from popsim._checks import (
-    check_instance,
-    check_time_step,
-    is_number,
-    is_numeric,
-    kind_of,
-    memory_of_machine,
-    short_repr,
-    warn_caller,
+from popsim import _checks as checks
+from popsim._checks import short_repr
+from popsim._text_checks import one_line
+from popsim.tasks.stored._stored_arrays import (
+    KNOWN_UNITS,
+    durations_in_seconds,
+    in_seconds,
+    per_second,
+    unit_of,
 )
-from popsim._text_checks import one_line, suggestion
-from popsim.tasks.stored._time_units import KNOWN_UNITS, durations_in_seconds, in_seconds, per_second, unit_of
 from popsim.tasks.stored._trial_selection import numbers_of_trials
 
 
@@ -32,31 +29,15 @@ def read_variables(
     axes: tuple[str, str],
     dt: float | None,
 ) -> tuple[dict[str, Any], float]:
-    """Read the arrays of some variables, with trials first and time second.
-
-    **Arguments:**
-
-    - `dataset`: an `xarray.Dataset`, or the path of a file.
-    - `names`, `single`: names of variables by argument; of several, and of one or none.
-    - `trials`, `axes`, `dt`: as for `StoredTrials.from_dataset`.
-
-    **Returns:** the arrays by argument, and the time step in seconds.
-    """
+    """Read the arrays of variables by argument, with trials first and time second, and the step in s."""
     for argument, each in names.items():
-        check_instance(argument, each, (list, tuple), "names of variables, such as ['stimulus']")
+        checks.check_instance(argument, each, (list, tuple), "names of variables, such as ['stimulus']")
     wanted = {argument: list(each) for argument, each in names.items()}
     wanted |= {argument: [] if name is None else [name] for argument, name in single.items()}
     with _opened(dataset) as (opened, source):
-        if not isinstance(axes, list | tuple) or len(set(axes)) != 2:
-            raise ValueError(f"`axes` must be the names of two axes, of trials and time, got {axes!r}.")
-        for axis in axes:
-            if axis not in opened.dims:
-                raise ValueError(
-                    f"`axes` must be axes of the dataset, {sorted(map(str, opened.dims))}, got {axis!r}."
-                )
-        for argument, listed in wanted.items():
-            for name in listed:
-                _check_variable(argument, opened, name, axes)
+        if len(axes) != 2 or not set(axes) <= set(opened.dims):
+            known = sorted(map(str, opened.dims))
+            raise ValueError(f"`axes` must be two axes of the dataset, {known}, got {axes!r}.")
         with _naming(source):
             times = opened[axes[1]].load() if axes[1] in opened.coords else None
         step = _step_of_time(axes[1], times) if dt is None else _agreed_step(axes[1], times, dt)
@@ -75,25 +56,14 @@ def _opened(dataset: Any) -> Iterator[tuple[Any, str]]:
     import xarray
 
     if not isinstance(dataset, str | os.PathLike):
-        check_instance("dataset", dataset, xarray.Dataset, "an xarray.Dataset, or the path of a file")
+        checks.check_instance("dataset", dataset, xarray.Dataset, "an xarray.Dataset, or the path of a file")
         yield dataset, str(dataset.encoding.get("source", "the dataset"))
         return
     source = os.fsdecode(dataset)
-    if "://" not in source:
-        _check_plain(Path(source).expanduser())
     with contextlib.ExitStack() as stack:
         with _naming(source):
             opened = stack.enter_context(xarray.open_dataset(source, decode_times=False))
         yield opened, source
-
-
-def _check_plain(path: Path) -> None:
-    """Raise `ValueError` unless a path leads to a file, or a folder; one of zarr holds nothing else."""
-    is_zarr = any((path / name).exists() for name in ("zarr.json", ".zgroup", ".zmetadata"))
-    for part in (path, *(path.rglob("*") if is_zarr else ())):
-        if not (part.is_file() or part.is_dir()):  # who opens a pipe waits until somebody writes into it
-            kind = "a pipe or a device" if part.exists() else "which does not exist"
-            raise ValueError(f"`dataset` must be the path of a file, got {part}, {kind}.")
 
 
 @contextlib.contextmanager
@@ -111,46 +81,33 @@ def _naming(source: Any) -> Iterator[None]:
         ) from error
 
 
-def _check_variable(argument: str, dataset: Any, name: Any, axes: tuple[str, str]) -> None:
-    if name not in dataset.variables:
-        known = [str(each) for each in dataset.variables]
-        raise ValueError(
-            f"`{argument}` must be names of variables of the dataset, {known}, got {short_repr(name)}."
-            f"{suggestion(str(name), known)}"
-        )
-    if axes[0] not in (found := dataset[name].dims):
-        raise ValueError(f"`{argument}` must have the axis {axes[0]!r}, got {name!r} of {found}.")
-
-
 def _trials(trials: Any, n_trials: int) -> Any:
     """Return the index of the trials to read."""
     if trials is None:
         return slice(None)
     if not isinstance(trials, slice):
         return numbers_of_trials("trials", trials, n_trials, "or a slice")
-    try:
-        n_selected = len(range(n_trials)[trials])
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"`trials` must be a slice of whole numbers, got {trials}: {error}.") from None
-    if not n_selected:
+    if not len(range(n_trials)[trials]):
         raise ValueError(f"`trials` must be some of {n_trials} trials, 0 to {n_trials - 1}, got {trials}.")
     return trials
 
 
 def _check_memory(dataset: Any, names: set[str], source: str) -> None:
     """Warn of what takes more than half of the memory; raise `MemoryError` if it exceeds it."""
-    n_bytes, memory = sum(dataset[name].nbytes for name in names), memory_of_machine()
+    n_bytes, memory = sum(dataset[name].nbytes for name in names), checks.memory_of_machine()
     if memory is None or n_bytes <= memory / 2:
         return
     read = f"{n_bytes / 1e9:.3g} GB of {', '.join(sorted(names))} of {source}"
     advice = "give `trials` to read some of the trials."
     if n_bytes > memory:
         raise MemoryError(f"{read} must fit into the memory of {memory / 1e9:.3g} GB: {advice}")
-    warn_caller(f"{read} are read, more than half of the memory of {memory / 1e9:.3g} GB: {advice}")
+    checks.warn_caller(f"{read} are read, more than half of the memory of {memory / 1e9:.3g} GB: {advice}")
 
 
 def _read(argument: str, dataset: Any, name: str, axes: tuple[str, str], source: str) -> np.ndarray:
     variable = dataset[name]
+    if axes[0] not in variable.dims:
+        raise ValueError(f"`{argument}` must have the axis {axes[0]!r}, got {name!r} of {variable.dims}.")
     leading = [axis for axis in axes if axis in variable.dims]
     with _naming(source):
         variable = variable.transpose(*leading, ...).load()
@@ -166,10 +123,7 @@ def _step_of_time(axis: str, times: Any) -> float:
         raise ValueError(f"`dt` must be given where the dataset has no coordinate {axis!r}, got None.")
     seconds, unit = _seconds(axis, times)
     if seconds is None:
-        of_unit = f"no steps in a unit of time, {KNOWN_UNITS}"
-        raise ValueError(
-            f"`dt` must be given where {axis!r} has {of_unit}, got {kind_of(times.values)}{unit}."
-        )
+        raise ValueError(f"`dt` must be given where {axis!r} has no steps in {KNOWN_UNITS}{unit}.")
     steps = np.diff(seconds)
     step = float(np.median(steps))
     if not np.all(np.abs(steps - step) < 1e-3 * abs(step)):
@@ -186,13 +140,10 @@ def _step_of_time(axis: str, times: Any) -> float:
 
 
 def _agreed_step(axis: str, times: Any, dt: Any) -> float:
-    """Return a time step that is given; raise `ValueError` if the coordinate of time has other steps.
-
-    **Warns:** instead, if the coordinate has no unit, as its numbers may be those of time steps.
-    """
-    check_time_step(dt)
+    """Return a given time step; other steps of time are refused, or warned of where they have no unit."""
+    checks.check_time_step(dt)
     seconds, unit = (None, "") if times is None else _seconds(axis, times)
-    if seconds is None or not is_number(dt):
+    if seconds is None or not checks.is_number(dt):
         return dt
     expected = seconds[0] + dt * np.arange(seconds.size)
     mean = (seconds[-1] - seconds[0]) / (seconds.size - 1)
@@ -201,15 +152,12 @@ def _agreed_step(axis: str, times: Any, dt: Any) -> float:
     differs = f"{axis!r} has steps of {float(mean):.6g} s{unit}, `dt` is {dt:g} s"
     if unit:
         raise ValueError(f"`dt` must be the step of time of the dataset, got others: {differs}.")
-    warn_caller(f"{differs}, which is taken: give {axis!r} the attribute `units` if it has a unit.")
+    checks.warn_caller(f"{differs}, which is taken: give {axis!r} the attribute `units` if it has a unit.")
     return dt
 
 
 def _seconds(axis: str, times: Any) -> tuple[np.ndarray | None, str]:
-    """Return the coordinate of time in seconds, and its unit in brackets; None if it has none that is known.
-
-    Numbers without a unit are seconds.
-    """
+    """Return the coordinate of time in seconds, or None, and its unit in brackets; without one it is s."""
     values, unit = times.values, unit_of(times)
     named = "" if unit is None else f" ({short_repr(unit)})"
     if values.ndim != 1 or values.size < 2:
@@ -217,6 +165,6 @@ def _seconds(axis: str, times: Any) -> tuple[np.ndarray | None, str]:
     if values.dtype.kind in "mM":
         return durations_in_seconds(axis, values - values[0]), f" ({values.dtype})"
     ratio = 1 if unit is None else per_second(unit)
-    if ratio is None or not is_numeric(values.dtype) or values.dtype == bool:
+    if ratio is None or not checks.is_numeric(values.dtype) or values.dtype == bool:
         return None, named
     return values.astype(float) / ratio, named

@@ -10,25 +10,13 @@ from jaxtyping import Int
 from popsim._checks import is_number, is_numeric, short_repr, warn_caller
 from popsim.per_member import PerMember
 from popsim.randomness import seed_key
-from popsim.tasks.stored._time_units import in_seconds
+from popsim.tasks.stored._stored_arrays import in_seconds
 
 
 def training_and_validation(
     train: Any, validation: Any, conditions: Mapping[str, np.ndarray], n_trials: int
 ) -> tuple[Any, Any]:
-    """Return the numbers of the trials that train, and of those that validate; a `PerMember` if one is given.
-
-    Trials that are drawn, as a fraction of all, are none of those that the other argument selects.
-
-    **Arguments:**
-
-    - `train`, `validation`: numbers of trials, a bool for each, values of conditions by name, or a fraction;
-        `train` may be None, for all that do not validate.
-    - `conditions`: the conditions of all trials.
-    - `n_trials`: the number of trials.
-
-    **Warns:** if a trial is in both.
-    """
+    """Return the numbers of the trials that train and of those that validate; of members, if one is."""
     counts = {len(each.values) for each in (train, validation) if isinstance(each, PerMember)}
     if len(counts) > 1:
         raise ValueError(f"`train` and `validation` must be of the same members, got {sorted(counts)}.")
@@ -81,12 +69,7 @@ def _selected(
     n_trials: int,
     others: Int[np.ndarray, " other"] | None = None,
 ) -> Int[np.ndarray, " selected"]:
-    """Return the numbers of the trials that an argument called `name` selects.
-
-    **Arguments:**
-
-    - `others`: the trials that a fraction does not draw.
-    """
+    """Return the trials that an argument called `name` selects; a fraction draws none of `others`."""
     if isinstance(selection, Mapping):
         return _of_conditions(name, selection, conditions, n_trials)
     if is_number(selection):

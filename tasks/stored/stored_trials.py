@@ -13,8 +13,7 @@ from popsim._argument_shapes import check_fields
 from popsim._checks import check_instance, check_time_step
 from popsim._modules import replace_fields
 from popsim.loss import Loss
-from popsim.losses import OutputError
-from popsim.losses._target_checks import check_choices
+from popsim.losses import ChoiceError, OutputError
 from popsim.randomness import key_stream
 from popsim.recorded_activity import RecordedActivity
 from popsim.task import AbstractTask
@@ -108,7 +107,6 @@ class StoredTrials(AbstractTask):
         loss: Loss | None = None,
     ):
         check_time_step(dt)
-        check_instance("is_choice", is_choice, (bool, np.bool_), "True or False")
         check_instance("inputs", inputs, Mapping, 'arrays by name, such as {"stimulus": stimulus}')
         if not inputs:
             raise ValueError("`inputs` must be at least one array, got none.")
@@ -130,7 +128,10 @@ class StoredTrials(AbstractTask):
         self.timeline = Timeline(dt, shape.n_steps, *named)
         self.train, self.validation = as_arrays((training, validating))
         self.loss = _default_loss(targets, recordings) if loss is None else loss
-        self.loss.check(self._all_trials(), None)
+        trials = self._all_trials()
+        self.loss.check(trials, None)
+        if is_choice:
+            ChoiceError().check(trials, None)
 
     def __check_init__(self):
         check_fields(self)
@@ -220,8 +221,6 @@ def _target(targets: Any, mask: Any, shape: SeriesShape, is_choice: bool) -> Out
     counts = shape.counts("mask", mask, values.shape[2])
     place = WITHIN if mask is None else "where `mask` is not zero"
     values = finite_where("targets", values, counts, place)
-    if is_choice:
-        check_choices("targets", values, counts)
     return OutputTarget(jnp.asarray(values), jnp.asarray(counts), is_choice=is_choice)
 
 

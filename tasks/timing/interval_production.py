@@ -7,14 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._argument_shapes import check_fields
-from popsim._checks import (
-    as_float_array,
-    check_fraction,
-    check_non_negative,
-    check_positive,
-    is_traced,
-)
+from popsim import _checks as checks
+from popsim._checks import as_float_array
 from popsim._plain_values import plain_number
 from popsim._time_steps import step_at
 from popsim.distributions import (
@@ -29,24 +23,16 @@ from popsim.loss import Loss
 from popsim.losses import OutputError
 from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
-from popsim.task import AbstractTask
+from popsim.tasks import trial_parts as parts
 from popsim.tasks._interval_noise import shortest_interval, steps_shown, widest_interval
-from popsim.tasks.timing._ramps import production_of
-from popsim.tasks.trial_parts import (
-    check_drawn,
-    check_time_left,
-    nominal_values,
-    pulses_at,
-    trials_of_conditions,
-)
-from popsim.trial import Trial
+from popsim.trial import OutputTarget, Trial
 from popsim.trial_plan import Epoch, TrialPlan
-from popsim.windows import Timeline
+from popsim.windows import NEVER, Timeline
 
 __all__ = ["CueSetGo", "OneTwoThreeGo"]
 
 
-class CueSetGo(AbstractTask):
+class CueSetGo(parts.AbstractPlannedTask):
     """A cue names an interval: after the pulse set, the output ramps to 1 over that interval.
 
     The task of Wang, Narain, Hosseini & Jazayeri 2018, Nat Neurosci 21:102, as NeuroGym's `MotorTiming`,
@@ -93,34 +79,27 @@ class CueSetGo(AbstractTask):
 
     @property
     def plan(self) -> TrialPlan:
-        """The plan of a trial."""
-        return TrialPlan(
-            (
-                Epoch("fixation", self.fixation),
-                Epoch("cue", self.cue, event="cue on"),
-                Epoch("production", event="set"),
-            ),
-            duration=self.duration,
-            dt=self.dt,
-            catch_event="set",
-            catch_probability=self.catch_probability,
+        epochs = (
+            Epoch("fixation", self.fixation),
+            Epoch("cue", self.cue, event="cue on"),
+            Epoch("production", event="set"),
         )
+        return parts.plan_of(self, epochs, "set", self.catch_probability)
 
-    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
-        interval = self.interval.sample(key=key_stream(key, "interval"))
-        return self._trial(self.plan.draw(key=key_stream(key, "timeline")), interval, key=key)
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        return (self.interval.sample(key=key_stream(key, "interval")),)
 
-    def validation_trials(self) -> Trial:
-        shared = (self.plan.nominal(),)
-        return trials_of_conditions(self._trial, nominal_values(self.interval), shared=shared)
+    def nominal(self) -> tuple[Array, ...]:
+        return (parts.nominal_values(self.interval),)
 
-    def _trial(self, timeline: Timeline, interval: Float[Array, ""], *, key: Key[Array, ""]) -> Trial:
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        (interval,) = draws
         cue = jnp.where(timeline.since("cue on"), interval, 0.0)
-        inputs = {"cue": cue[:, None], "set": pulses_at(timeline, ("set",), self.pulse)}
+        inputs = {"cue": cue[:, None], "set": parts.pulses_at(timeline, ("set",), self.pulse)}
         return _production_trial(timeline, "set", interval, self.overshoot, inputs)
 
 
-class OneTwoThreeGo(AbstractTask):
+class OneTwoThreeGo(parts.AbstractShownIntervals):
     """Three pulses mark the same interval twice: the output ramps to 1 over that interval once more.
 
     The task of Egger, Remington, Chang & Jazayeri 2019, Nat Neurosci 22:1871, with the intervals and times of
@@ -167,75 +146,63 @@ class OneTwoThreeGo(AbstractTask):
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
 
     def __check_init__(self):
-        check_fields(self)
-        check_fraction("weber_fraction", self.weber_fraction)
+        checks.check_fraction("weber_fraction", self.weber_fraction)
         if has_per_member((self.interval, self.weber_fraction)):
             return
         widest = widest_interval(self.interval, self.weber_fraction)
-        if not is_traced(widest):
+        if not checks.is_traced(widest):
             shortest = float(shortest_interval(self.interval, self.weber_fraction))
             if shortest < self.pulse + self.dt - 1e-6:
                 raise ValueError(
                     "`interval` must be longer than the pulse in all trials, with its noise and a time step, "
                     f"got down to {shortest:.4g} s for a pulse of {self.pulse} s."
                 )
-            plan = self._plan(Constant(widest), Constant(widest))
-            _check_production(self, plan, self.interval)
+            _check_production(self, self.plan, self.interval)
 
     def _plan(self, first: AbstractDistribution, second: AbstractDistribution) -> TrialPlan:
-        return TrialPlan(
-            (
-                Epoch("foreperiod", self.foreperiod),
-                Epoch("first interval", first, event="one"),
-                Epoch("second interval", second, event="two"),
-                Epoch("production", event="three"),
-            ),
-            duration=self.duration,
-            dt=self.dt,
-            catch_event="three",
-            catch_probability=self.catch_probability,
+        epochs = (
+            Epoch("foreperiod", self.foreperiod),
+            Epoch("first interval", first, event="one"),
+            Epoch("second interval", second, event="two"),
+            Epoch("production", event="three"),
         )
+        return parts.plan_of(self, epochs, "three", self.catch_probability)
 
-    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+    @property
+    def plan(self) -> TrialPlan:
+        widest = Constant(widest_interval(self.interval, self.weber_fraction))
+        return self._plan(widest, widest)
+
+    def plan_for(self, draws: tuple[Array, ...]) -> TrialPlan:
+        return self._plan(Constant(draws[1]), Constant(draws[2]))
+
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         interval = self.interval.sample(key=key_stream(key, "interval"))
         keys = jax.random.split(key_stream(key, "noise"))
-        first, second = (
-            self.dt * steps_shown(interval, self.weber_fraction, self.dt, key=key).astype(float)
-            for key in keys
-        )
-        timeline = self._plan(Constant(first), Constant(second)).draw(key=key_stream(key, "timeline"))
-        return self._trial(timeline, interval, first, second)
+        n_shown = [steps_shown(interval, self.weber_fraction, self.dt, key=key) for key in keys]
+        first, second = (self.dt * n_steps.astype(float) for n_steps in n_shown)
+        return interval, first, second
 
-    def validation_trials(self) -> Trial:
-        return trials_of_conditions(self._typical_trial, nominal_values(self.interval))
+    def nominal(self) -> tuple[Array, ...]:
+        return (parts.nominal_values(self.interval),) * 3
 
-    def _typical_trial(self, interval: Float[Array, ""], *, key: Key[Array, ""]) -> Trial:
-        timeline = self._plan(Constant(interval), Constant(interval)).nominal()
-        return self._trial(timeline, interval, interval, interval)
-
-    def _trial(
-        self,
-        timeline: Timeline,
-        interval: Float[Array, ""],
-        first: Float[Array, ""],
-        second: Float[Array, ""],
-    ) -> Trial:
-        inputs = {"pulses": pulses_at(timeline, ("one", "two", "three"), self.pulse)}
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        interval, first, second = draws
+        inputs = {"pulses": parts.pulses_at(timeline, ("one", "two", "three"), self.pulse)}
         shown = {"first shown": first, "second shown": second}
         return _production_trial(timeline, "three", interval, self.overshoot, inputs, shown)
 
 
 def _check_production(task: Any, plan: TrialPlan, interval: AbstractDistribution) -> None:
     """Check the fields of a task in which an interval is produced, and that its longest ramp has time."""
-    check_fields(task)
-    check_positive("pulse", task.pulse)
-    check_non_negative("overshoot", task.overshoot)
+    checks.check_positive("pulse", task.pulse)
+    checks.check_non_negative("overshoot", task.overshoot)
     if has_per_member(interval):
         return
-    check_drawn("interval", interval, check_positive)
+    parts.check_drawn("interval", interval, checks.check_positive)
     _, longest = interval.bounds()
-    if not is_traced(longest):
-        check_time_left(plan, float(longest) * (1 + task.overshoot) + task.dt, "the longest ramp")
+    if not checks.is_traced(longest):
+        parts.check_time_left(plan, float(longest) * (1 + task.overshoot) + task.dt, "the longest ramp")
 
 
 def _production_trial(
@@ -255,3 +222,16 @@ def _production_trial(
         timeline=timeline,
         conditions={"interval": interval, **(conditions or {}), "catch": ~timeline.happens(start)},
     )
+
+
+def production_of(
+    timeline: Timeline, start: str, n_production: Int[Array, ""], overshoot: float
+) -> tuple[Timeline, OutputTarget]:
+    """Return the timeline with the event "go", and the target, which ramps from 0 to 1 until then."""
+    go = jnp.where(timeline.happens(start), timeline.events[start] + n_production, NEVER)
+    events = timeline.events | {"go": go}
+    since = jnp.maximum(jnp.arange(timeline.n_steps) - timeline.events[start], 0).astype(float)
+    ramp = since / jnp.maximum(n_production, 1).astype(float)
+    counts = (ramp <= 1 + overshoot + 1e-6).astype(float)
+    with_go = Timeline(timeline.dt, timeline.n_steps, epochs=timeline.epochs, events=events)
+    return with_go, OutputTarget(ramp[:, None], counts, is_choice=False)

@@ -1,4 +1,4 @@
-"""Which of two stimuli lasted longer."""
+"""Intervals that are compared, or measured and produced."""
 
 import equinox as eqx
 import jax
@@ -6,43 +6,26 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from popsim import _checks as checks
 from popsim._argument_shapes import check_kinds
-from popsim._checks import (
-    as_float_array,
-    check_non_negative,
-    check_positive,
-    check_positive_int,
-    is_traced,
-    n_steps_in,
-    short_repr,
-)
+from popsim._checks import as_float_array, short_repr
 from popsim._plain_values import plain_number
 from popsim._time_steps import step_at
-from popsim.distributions import (
-    AbstractDistribution,
-    Constant,
-    Uniform,
-    as_distribution,
-)
+from popsim.distributions import AbstractDistribution, Constant, Uniform, as_distribution
 from popsim.loss import Loss
 from popsim.losses import OutputError
-from popsim.per_member import is_per_member
+from popsim.per_member import has_per_member, is_per_member
 from popsim.randomness import key_stream
-from popsim.task import AbstractTask
-from popsim.tasks.trial_parts import (
-    GoResponse,
-    all_combinations,
-    trials_of_conditions,
-    with_noise,
-)
+from popsim.tasks import trial_parts as parts
+from popsim.tasks.timing.interval_production import production_of
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch, TrialPlan
 from popsim.windows import Timeline
 
-__all__ = ["IntervalDiscrimination", "accuracy_from_one_interval", "longer_stimulus"]
+__all__ = ["IntervalDiscrimination", "accuracy_from_one_interval", "longer_stimulus", "ReadySetGo"]
 
 
-class IntervalDiscrimination(AbstractTask):
+class IntervalDiscrimination(parts.AbstractShownIntervals):
     """Two stimuli in sequence, one red and one blue: after the go cue, report which lasted longer.
 
     The task of Genovesio, Tsujimoto & Wise 2009, Neuron 63:254 (compared with the abstract only), with the
@@ -83,19 +66,18 @@ class IntervalDiscrimination(AbstractTask):
         kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.2, 0.6)
     )
     wait: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
-    response: GoResponse = eqx.field(kw_only=True, default_factory=GoResponse)
+    response: parts.GoResponse = eqx.field(kw_only=True, default_factory=parts.GoResponse)
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.5)
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
 
     def __check_init__(self):
         check_kinds(self)
-        check_non_negative("noise", self.noise)
-        check_positive("durations", self.durations)
-        if is_per_member(self.durations) or is_traced(self.durations):
+        checks.check_non_negative("noise", self.noise)
+        checks.check_positive("durations", self.durations)
+        if is_per_member(self.durations) or checks.is_traced(self.durations):
             return
         _check_durations(self.durations, self.dt)
-        longest = Constant(jnp.max(self.durations))
-        self.response.check(self._plan(longest, longest))
+        self.response.check(self.plan)
 
     def _plan(self, first: AbstractDistribution, second: AbstractDistribution) -> TrialPlan:
         return self.response.plan(
@@ -108,46 +90,33 @@ class IntervalDiscrimination(AbstractTask):
             dt=self.dt,
         )
 
-    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+    @property
+    def plan(self) -> TrialPlan:
+        longest = Constant(jnp.max(self.durations))
+        return self._plan(longest, longest)
+
+    def plan_for(self, draws: tuple[Array, ...]) -> TrialPlan:
+        return self._plan(Constant(draws[0]), Constant(draws[1]))
+
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         n = self.durations.shape[0]
         index = jax.random.randint(key_stream(key, "first"), (), 0, n)
         further = jax.random.randint(key_stream(key, "second"), (), 1, n)
         order = jax.random.randint(key_stream(key, "order"), (), 0, 2)
-        first, second = self.durations[index], self.durations[(index + further) % n]
-        timeline = self._plan(Constant(first), Constant(second)).draw(key=key_stream(key, "timeline"))
-        return self._trial(timeline, first, second, order, key=key)
+        return self.durations[index], self.durations[(index + further) % n], order
 
-    def validation_trials(self) -> Trial:
+    def nominal(self) -> tuple[Array, ...]:
         n = self.durations.shape[0]
-        index, further, order = all_combinations(n, n - 1, 2)
-        first, second = self.durations[index], self.durations[(index + further + 1) % n]
-        return trials_of_conditions(self._typical_trial, first, second, order)
+        index, further, order = parts.all_combinations(n, n - 1, 2)
+        return self.durations[index], self.durations[(index + further + 1) % n], order
 
-    def _typical_trial(
-        self,
-        first: Float[Array, ""],
-        second: Float[Array, ""],
-        order: Int[Array, ""],
-        *,
-        key: Key[Array, ""],
-    ) -> Trial:
-        timeline = self._plan(Constant(first), Constant(second)).nominal()
-        return self._trial(timeline, first, second, order, key=key)
-
-    def _trial(
-        self,
-        timeline: Timeline,
-        first: Float[Array, ""],
-        second: Float[Array, ""],
-        order: Int[Array, ""],
-        *,
-        key: Key[Array, ""],
-    ) -> Trial:
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        first, second, order = draws
         is_first, is_second = timeline.in_epoch("first"), timeline.in_epoch("second")
         colour = jnp.where(is_first, order, 1 - order)
         noise_key = key_stream(key, "noise")
         shown = is_first | is_second
-        stimulus = with_noise(jax.nn.one_hot(colour, 2), self.noise, shown, dt=self.dt, key=noise_key)
+        stimulus = parts.with_noise(jax.nn.one_hot(colour, 2), self.noise, shown, dt=self.dt, key=noise_key)
         choice = jnp.where(first > second, order, 1 - order)
         return Trial(
             init=(),
@@ -166,7 +135,10 @@ class IntervalDiscrimination(AbstractTask):
 
 def _check_durations(durations: Float[Array, " duration"], dt: float) -> None:
     """Raise `ValueError` unless the durations are at least two different whole numbers of time steps."""
-    if durations.ndim != 1 or len({n_steps_in("durations", float(each), dt) for each in durations}) < 2:
+    if (
+        durations.ndim != 1
+        or len({checks.n_steps_in("durations", float(each), dt) for each in durations}) < 2
+    ):
         raise ValueError(f"`durations` must be at least two different ones, got {short_repr(durations)}.")
     if len(np.unique(step_at(durations, dt))) < durations.size:
         raise ValueError(f"`durations` must differ from each other, got {short_repr(durations)}.")
@@ -188,8 +160,137 @@ def accuracy_from_one_interval(n_durations: int) -> float:
     Of n equally frequent durations, i are shorter than a duration and n - 1 - i are longer. It is the mean of
     max(i, n - 1 - i) / (n - 1): an `IntervalDiscrimination` is learned only above it.
     """
-    check_positive_int("n_durations", n_durations)
+    checks.check_positive_int("n_durations", n_durations)
     if n_durations < 2:
         raise ValueError("`n_durations` must be at least 2, got 1.")
     shorter = np.arange(n_durations)
     return float(np.mean(np.maximum(shorter, n_durations - 1 - shorter)) / (n_durations - 1))
+
+
+LARGEST_ERROR = 3.5
+"""Of a measured interval, in standard deviations; larger ones are not drawn."""
+
+
+class ReadySetGo(parts.AbstractShownIntervals):
+    """Two pulses, ready and set, mark an interval; the output ramps to 1 after `gain` times that interval.
+
+    The task of Remington et al. 2018, Neuron 98:1005, as NeuroGym's `ReadySetGo`, with a linear ramp instead
+    of the exponential one of Wang et al. 2018, Nat Neurosci 21:102 (not compared with the papers).
+
+    - Inputs: "pulses" (1), 1 for `pulse` seconds after ready and after set; "gain" (1), constant.
+    - Targets: one output, 0 until set, then a linear ramp that reaches 1 at go and continues for the
+        fraction `overshoot` of the produced interval. Later time steps do not count.
+    - Epochs "fixation", "interval", "production"; events "ready", "set", "go" (when the ramp reaches 1).
+    - Conditions: "interval", "measured" and "production" (s, NaN in a catch trial), "gain", "catch".
+
+    A catch trial has no set. The validation trials are all combinations of intervals and gains.
+
+    With a `weber_fraction` w the interval shown is not the interval t itself but a measurement of it,
+    t (1 + w x) with normal x, as the observer of Jazayeri & Shadlen 2010, Nat Neurosci 13:1020, makes one.
+    The target is that of t, so that it pays to regress to the mean: `bayes_least_squares` is the estimate of
+    t with the least squared error. Beyond 3.5 standard deviations x is not drawn. Validation trials show the
+    intervals themselves.
+
+    **Arguments:**
+
+    - `interval`: the distribution of the time from ready to set, in seconds, rounded to time steps.
+    - `gain`: the distribution of the ratio of produced interval to t.
+    - `weber_fraction`: w, below 1 / 3.5; 0 shows t itself.
+    - `fixation`: the time until ready, in seconds.
+    - `pulse`: the duration of a pulse, in seconds.
+    - `overshoot`: the continuation of the ramp, as a fraction of the produced interval.
+    - `catch_probability`: the fraction of trials without set.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
+    - `loss`: the loss to train with.
+    """
+
+    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
+    interval: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.4, 0.8)
+    )
+    gain: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=1.0)
+    weber_fraction: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
+    fixation: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.1, 0.3)
+    )
+    pulse: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.06)
+    overshoot: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.2)
+    catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.1)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.02)
+
+    def __check_init__(self):
+        checks.check_positive("pulse", self.pulse)
+        checks.check_non_negative("overshoot", self.overshoot)
+        checks.check_fraction("catch_probability", self.catch_probability)
+        checks.check_non_negative("weber_fraction", self.weber_fraction)
+        plan = self.plan
+        if has_per_member((self.gain, self.interval, self.weber_fraction)):
+            return
+        parts.check_drawn("gain", self.gain, checks.check_positive)
+        (_, fastest), (_, longest) = self.gain.bounds(), self.interval.bounds()
+        if checks.is_traced(fastest) or checks.is_traced(longest) or checks.is_traced(self.weber_fraction):
+            return
+        if not LARGEST_ERROR * float(self.weber_fraction) < 1:
+            raise ValueError(
+                f"`weber_fraction` must be below 1 / {LARGEST_ERROR}, so that intervals are positive, "
+                f"got {short_repr(self.weber_fraction)}."
+            )
+        ramp = float(fastest) * float(longest) * (1 + self.overshoot)
+        error = LARGEST_ERROR * float(self.weber_fraction) * float(longest)
+        parts.check_time_left(plan, error + ramp + self.dt, "the longest ramp")
+
+    @property
+    def plan(self) -> TrialPlan:
+        """The plan of a trial."""
+        return self._plan(self.interval)
+
+    def _plan(self, interval: AbstractDistribution) -> TrialPlan:
+        epochs = (
+            Epoch("fixation", self.fixation),
+            Epoch("interval", interval, event="ready"),
+            Epoch("production", event="set"),
+        )
+        return parts.plan_of(self, epochs, "set", self.catch_probability)
+
+    def plan_for(self, draws: tuple[Array, ...]) -> TrialPlan:
+        interval, error, _ = draws
+        return self._plan(Constant(interval * (1 + error)))
+
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        timeline_key = key_stream(key, "timeline")
+        interval = self.interval.sample(key=key_stream(timeline_key, "epoch interval"))  # as a plan draws it
+        within = (-LARGEST_ERROR, LARGEST_ERROR)
+        error = self.weber_fraction * jax.random.truncated_normal(key_stream(key, "measurement"), *within)
+        return interval, error, self.gain.sample(key=key_stream(key, "gain"))
+
+    def nominal(self) -> tuple[Array, ...]:
+        intervals, gains = parts.nominal_values(self.interval), parts.nominal_values(self.gain)
+        of_interval, of_gain = parts.all_combinations(len(intervals), len(gains))
+        return intervals[of_interval], jnp.zeros_like(intervals[of_interval]), gains[of_gain]
+
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        shown, relative_error, gain = draws
+        error = shown * relative_error
+        ready, set_ = timeline.events["ready"], timeline.events["set"]
+        is_catch = ~timeline.happens("set")
+        measured = self.dt * jnp.where(is_catch, 1, set_ - ready).astype(float)
+        interval = jnp.where(is_catch, measured, measured - error)
+        n_production = step_at(gain * interval, self.dt)
+        timeline, ramp = production_of(timeline, "set", n_production, self.overshoot)
+        return Trial(
+            init=(),
+            inputs={
+                "pulses": parts.pulses_at(timeline, ("ready", "set"), self.pulse),
+                "gain": jnp.broadcast_to(gain, (timeline.n_steps, 1)),
+            },
+            targets=ramp,
+            timeline=timeline,
+            conditions={
+                "interval": jnp.where(is_catch, jnp.nan, interval),
+                "measured": jnp.where(is_catch, jnp.nan, measured),
+                "production": jnp.where(is_catch, jnp.nan, self.dt * n_production.astype(float)),
+                "gain": gain,
+                "catch": is_catch,
+            },
+        )

@@ -28,15 +28,6 @@ def task(request):
     return request.param
 
 
-def test_the_key_decides_the_trial(task, getkey):
-    key = getkey()
-    first, again, other = (task.trial(batch=0, key=k) for k in (key, key, getkey()))
-    assert jax.tree.all(jax.tree.map(jnp.array_equal, first, again))
-    different = many_trials(task, getkey(), 20)
-    assert len(np.unique(different.targets.position[:, 0, 0])) > 1
-    assert first.timeline.n_steps == other.timeline.n_steps == 100
-
-
 def test_a_reach_shows_its_target_throughout_and_asks_for_rest_there(task, getkey):
     trials = many_trials(task, getkey(), 5)
     np.testing.assert_array_equal(trials.inputs["target"], trials.targets.position)
@@ -101,25 +92,3 @@ def test_reaches_in_space_are_in_the_plane_of_the_first_two_axes(getkey):
     task = CenterOutReaches(popsim.Workspace([0.0, 0.0, 0.0], [0.2, 0.2, 0.2]))
     for trials in (task.validation_trials(), many_trials(task, getkey(), 3)):
         np.testing.assert_allclose(trials.targets.position[..., 2], 0.1, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "task, options, name",
-    [
-        *(
-            (task, {name: value}, name)
-            for task in (RandomReaches, CenterOutReaches)
-            for name, value in (("dt", 0.0), ("dt", -0.01), ("duration", 0.0), ("duration", -1.0))
-        ),
-        (RandomReaches, {"duration": 0.995, "dt": 0.01}, "duration"),
-        (CenterOutReaches, {"duration": 1.0, "dt": 0.03}, "duration"),
-        (CenterOutReaches, {"distance": 0.0}, "distance"),
-        (CenterOutReaches, {"distance": float("inf")}, "distance"),
-        (CenterOutReaches, {"n_directions": 0}, "n_directions"),
-        (RandomReaches, {"validation_distance": 0.0}, "validation_distance"),
-        (RandomReaches, {"validation_distance": -0.1}, "validation_distance"),
-    ],
-)
-def test_bad_numbers_are_refused_by_name(task, options, name):
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        task(WORKSPACE, **options)

@@ -140,25 +140,6 @@ def test_the_correct_side_follows_interval_and_rule_and_the_ideal_observer_is_as
     assert 0.7 < np.mean(inferred == choice) < bound - 0.03
 
 
-@pytest.mark.parametrize(
-    ("task", "options", "name"),
-    [
-        (BlockDecisions, {"n_trials": 0}, "n_trials"),
-        (BlockDecisions, {"probability": 1.2}, "probability"),
-        (BlockDecisions, {"block_length": 0.5}, "block_length"),
-        (BlockDecisions, {"contrast": -0.5}, "contrast"),
-        (BlockDecisions, {"decision": 0.1}, "decision"),
-        (BlockDecisions, {"duration": 0.6}, "duration"),
-        (BlockDecisions, {"n_unbiased": -1}, "n_unbiased"),
-        (HierarchicalReasoning, {"weber_fraction": 0.3}, "duration|epochs"),
-        (HierarchicalReasoning, {"boundary": 0.0}, "boundary"),
-    ],
-)
-def test_bad_settings_are_refused_by_name(task, options, name, as_users_run):
-    with pytest.raises(ValueError, match=f"`({name})`"):
-        task(**options)
-
-
 @pytest.mark.full
 def test_choices_are_scored_by_trial_and_as_many_are_drawn_in_all():
     key = jax.random.key(3)
@@ -172,10 +153,3 @@ def test_choices_are_scored_by_trial_and_as_many_are_drawn_in_all():
     at_choice = np.asarray(outputs).reshape(2, 3, 4, 8, 2)[:, :, :, 5]  # the step after the grace
     right = at_choice.argmax(-1) == np.asarray(sessions.conditions["choice"])
     np.testing.assert_allclose(accuracy, right.mean((1, 2)), rtol=1e-6)
-
-
-def test_observers_refuse_what_they_cannot_know():
-    with pytest.raises(ValueError, match="`contrast` of `task` must be a Choice"):
-        tasks.accuracy_with_prior(BlockDecisions(contrast=0.5), 0.8, 0.3)
-    with pytest.raises(ValueError, match="`block_length` of `task`"):
-        tasks.block_prior(BlockDecisions(block_length=30.0), np.zeros((1, 3), int))

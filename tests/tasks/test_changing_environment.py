@@ -8,7 +8,6 @@ from short_form import every_nth_row
 
 import popsim
 from popsim import tasks
-from popsim.distributions import Uniform
 from popsim.tasks import ChangingEnvironment, ChangingEnvironmentObserver
 
 KEY = jax.random.key(0)
@@ -57,38 +56,3 @@ def test_a_clear_error_speaks_more_for_a_change_than_an_unclear_one():
     # The odds of the first context, 9, times 1 - q; then a change with probability .1.
     odds = [1 / (1 + 9 * (1 - q)) for q in (0.5, 0.9, 1.0)]
     np.testing.assert_allclose(second, [0.9 * p + 0.1 * (1 - p) for p in odds], rtol=1e-5)
-
-
-def test_in_a_session_the_context_continues():
-    task = ChangingEnvironment(hazard_rate=1.0)
-    environment = jax.tree.map(lambda leaf: leaf[0], task.validation_trials()).environment
-    state, shown = environment.init(key=KEY)
-    contexts = []
-    for _ in range(4):
-        state, outcome = environment.step(state, jnp.asarray(0), key=KEY)
-        contexts.append(int(outcome.record["context"]))
-        state, shown = environment.resume(state, key=KEY)
-        np.testing.assert_array_equal(shown["evidence"], outcome.observation["evidence"])
-    first = int(environment.second_context)
-    assert contexts == [first, 1 - first, first, 1 - first]
-
-
-@pytest.mark.parametrize(
-    ("options", "name"),
-    [
-        ({"hazard_rate": 2.0}, "hazard_rate"),
-        ({"noise_std": 0.0}, "noise_std"),
-        ({"coherence": 2.0}, "coherence"),
-        ({"n_choices": 0}, "n_choices"),
-    ],
-)
-def test_bad_numbers_are_refused_by_name(options, name):
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        ChangingEnvironment(**options)
-
-
-def test_an_observer_needs_what_can_be_known():
-    with pytest.raises(ValueError, match="`coherence` of `task` must be a Choice"):
-        ChangingEnvironmentObserver(ChangingEnvironment(coherence=0.3))
-    with pytest.raises(ValueError, match="`hazard_rate` of `task` must be one number"):
-        ChangingEnvironmentObserver(ChangingEnvironment(hazard_rate=Uniform(0.0, 0.2)))

@@ -1,6 +1,5 @@
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from motor_trials import WORKSPACE, assert_share, many_trials, steps_from
 
 import popsim
@@ -51,9 +50,3 @@ def test_where_the_hand_is_to_stay_the_channel_is_finite(getkey):
 def test_equal_channels_share_compiled_programs():
     assert channel_trials().parameters == channel_trials().parameters
     assert channel_trials(stiffness=1000.0).parameters != channel_trials().parameters
-
-
-@pytest.mark.parametrize("name", ["stiffness", "damping"])
-def test_a_negative_wall_is_refused_by_name(name):
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        channel_trials(**{name: -1.0})

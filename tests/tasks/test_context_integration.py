@@ -57,12 +57,3 @@ def test_validation_has_all_combinations_once():
     conditions = validation_trials(ContextIntegration()).conditions
     names = ("context", "motion coherence", "colour coherence")
     assert len({tuple(row) for row in np.stack([conditions[name] for name in names], axis=1)}) == 128
-
-
-@pytest.mark.parametrize(
-    "options, name",
-    [({"n_outputs": 3}, "n_outputs"), ({"noise": -1.0}, "noise"), ({"delay": 0.06}, "duration")],
-)
-def test_bad_settings_are_refused_by_name(options, name, as_users_run):
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        ContextIntegration(**options)

@@ -100,28 +100,3 @@ def test_the_share_of_anti_trials_may_follow_a_schedule(getkey):
     for batch, fraction in ((0, 0.0), (50, 0.5), (100, 1.0)):
         rules = many_trials(task, getkey(), batch=batch).conditions["rule"]
         np.testing.assert_allclose(rules.mean(), fraction, atol=share_error(fraction, 2000))
-
-
-@pytest.mark.parametrize(
-    "task, options, name",
-    [
-        (DelayedComparison, {"pairs": [[10.0, 10.0]]}, "pairs"),
-        (DelayedComparison, {"pairs": [[10.0, -5.0]]}, "pairs"),
-        (DelayedComparison, {"pairs": [10.0, 12.0]}, "pairs"),
-        (DelayedComparison, {"noise": -1.0}, "noise"),
-        (DelayedComparison, {"duration": 1.2}, "duration"),
-        (DelayedMatchToSample, {"n_directions": 1}, "n_directions"),
-        (DelayedMatchToSample, {"rotation": 2}, "rotation"),
-        (DelayedMatchToSample, {"yes_to": "both"}, "yes_to"),
-        (DelayedMatchToSample, {"match_probability": 2.0}, "match_probability"),
-        (DelayedMatchToSample, {"noise": -1.0}, "noise"),
-        (DelayedMatchToSample, {"dt": 0.035}, "duration"),
-        (DelayedResponse, {"n_directions": 7}, "n_directions"),
-        (DelayedResponse, {"anti_probability": -0.1}, "anti_probability"),
-        (DelayedResponse, {"noise": -1.0}, "noise"),
-        (DelayedResponse, {"duration": 1.0}, "duration"),
-    ],
-)
-def test_bad_settings_are_refused_by_name(task, options, name, as_users_run):
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        task(**options)

@@ -107,22 +107,3 @@ def test_who_sums_the_weights_reaches_the_bound(getkey):
     assert bound == pytest.approx(np.mean(1 / (1 + 10.0 ** -abs(sums))), abs=1e-6)
     right = np.mean((log_odds > 0) == trials.conditions["choice"])
     np.testing.assert_allclose(right, bound, atol=4 / 5 * share_error(bound, n))
-
-
-@pytest.mark.parametrize(
-    ("task", "options", "name"),
-    [
-        (AngleReproduction, {"n_channels": 2}, "n_channels"),
-        (AngleReproduction, {"noise": -1.0}, "noise"),
-        (AngleReproduction, {"duration": 3.1}, "duration"),
-        (DirectionCategory, {"n_directions": 7}, "n_directions"),
-        (DirectionCategory, {"boundary": 12}, "boundary"),
-        (DirectionCategory, {"duration": 2.2}, "duration"),
-        (ProbabilisticReasoning, {"weights": [1.0]}, "weights"),
-        (ProbabilisticReasoning, {"n_shapes": 0}, "n_shapes"),
-        (ProbabilisticReasoning, {"duration": 3.1}, "duration"),
-    ],
-)
-def test_bad_settings_are_refused_by_name(task, options, name, as_users_run):
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        task(**options)

@@ -49,18 +49,3 @@ def test_first_bits_are_the_first_pulses_and_all_come_in_validation(getkey):
 def test_no_pulse_or_all(probability, n_pulses):
     trial = FlipFlop(pulse_probability=probability).trial(batch=0, key=jax.random.key(0))
     assert np.count_nonzero(trial.inputs["pulses"]) == n_pulses
-
-
-@pytest.mark.parametrize(
-    "options, name",
-    [
-        ({"n_bits": 0}, "n_bits"),
-        ({"n_bits": 11}, "n_bits"),
-        ({"pulse_probability": 1.1}, "pulse_probability"),
-        ({"dt": 0.0}, "dt"),
-        ({"duration": 0.995}, "duration"),
-    ],
-)
-def test_bad_numbers_are_refused_by_name(options, name):
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        FlipFlop(**options)

@@ -129,20 +129,3 @@ def test_losses_of_reaches_take_them(name):
     assert [leaf.shape for leaf in jax.tree.leaves(gradient)] == [
         leaf.shape for leaf in jax.tree.leaves(trainable)
     ]
-
-
-@pytest.mark.parametrize(
-    ("kind", "options", "name"),
-    [
-        (tasks.HeldReach, {"radius": 0.0}, "radius"),
-        (tasks.HeldReach, {"hold": 0.0}, "hold"),
-        (tasks.HeldReach, {"penalty": -1.0}, "penalty"),
-        (tasks.Interception, {"speed": 0.0}, "speed"),
-        (tasks.Interception, {"passing_time": 0.0}, "passing_time"),
-        (tasks.GoBeforeYouKnow, {"separation": 0.0}, "separation"),
-        (tasks.GoBeforeYouKnow, {"reveal_distance": -0.1}, "reveal_distance"),
-    ],
-)
-def test_bad_numbers_are_refused_by_name(kind, options, name):
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        kind(WORKSPACE, **options)

@@ -9,7 +9,6 @@ from short_form import every_nth_row
 import popsim
 from popsim import tasks
 from popsim.analysis.behaviour import produced_interval
-from popsim.distributions import Choice
 from popsim.tasks import CueSetGo, IntervalDiscrimination, OneTwoThreeGo
 
 DT = 0.05
@@ -91,34 +90,3 @@ def test_the_best_estimate_of_a_shown_interval_has_the_error_that_is_computed(ge
     exact = OneTwoThreeGo(weber_fraction=0.0)
     assert tasks.interval_error(exact) == 0
     np.testing.assert_allclose(tasks.estimate_interval(exact, jnp.array([[14, 14]])), 0.7, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("task", "options", "name"),
-    [
-        (IntervalDiscrimination, {"durations": [0.3]}, "durations"),
-        (IntervalDiscrimination, {"durations": [0.3, 0.3, 0.4]}, "durations"),
-        (IntervalDiscrimination, {"durations": [0.3, 0.42]}, "durations"),
-        (IntervalDiscrimination, {"noise": -1.0}, "noise"),
-        (IntervalDiscrimination, {"duration": 2.3}, "duration"),
-        (CueSetGo, {"interval": 0.0}, "interval"),
-        (CueSetGo, {"interval": 2.0}, "duration"),
-        (CueSetGo, {"pulse": 0.0}, "pulse"),
-        (OneTwoThreeGo, {"weber_fraction": -0.1}, "weber_fraction"),
-        (OneTwoThreeGo, {"interval": 0.15}, "interval"),
-        (OneTwoThreeGo, {"interval": 1.4}, "epochs|duration"),
-    ],
-)
-def test_bad_settings_are_refused_by_name(task, options, name, as_users_run):
-    with pytest.raises(ValueError, match=f"`({name})`"):
-        task(**options)
-
-
-def test_observers_refuse_what_they_cannot_know():
-    uniform = OneTwoThreeGo(interval=popsim.distributions.Uniform(0.6, 1.0))
-    with pytest.raises(ValueError, match="`interval` of `task` must be a Choice"):
-        tasks.interval_error(uniform)
-    with pytest.raises(ValueError, match="`n_intervals`"):
-        tasks.interval_error(OneTwoThreeGo(interval=Choice([0.6, 0.8])), n_intervals=3)
-    with pytest.raises(ValueError, match="`n_durations`"):
-        tasks.accuracy_from_one_interval(1)

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sample_trials import many_trials, validation_trials
+from sample_trials import many_trials
 
-from popsim.distributions import Choice, Constant, Normal, Uniform
+from popsim.distributions import Choice, Constant, Uniform
 from popsim.tasks import ReadySetGo, bayes_least_squares
 
 PRIOR, WEBER = Uniform(0.6, 1.0), 0.1
@@ -56,20 +56,3 @@ def test_the_estimate_of_a_choice_and_of_a_constant():
     np.testing.assert_allclose(bayes_least_squares(measured, Choice([0.6, 0.9]), WEBER), expected, rtol=1e-4)
     unsure = bayes_least_squares(measured, Uniform(0.4, 1.4), 0.05)  # m (1 + 2 w²), far from the ends
     np.testing.assert_allclose(unsure[1], 0.8 * (1 + 2 * 0.05**2), rtol=1e-3)
-
-
-def test_validation_trials_show_the_intervals_themselves():
-    conditions = validation_trials(ReadySetGo(weber_fraction=0.1, duration=2.5)).conditions
-    np.testing.assert_array_equal(conditions["measured"], conditions["interval"])
-
-
-def test_bad_settings_are_refused_by_name(as_users_run):
-    for fraction in (-0.1, 0.3):
-        with pytest.raises(ValueError, match="`weber_fraction`"):
-            ReadySetGo(weber_fraction=fraction, duration=5.0)
-    with pytest.raises(ValueError, match="`duration`"):
-        ReadySetGo(weber_fraction=0.1)
-    with pytest.raises(ValueError, match="`prior`"):
-        bayes_least_squares(jnp.array([0.5]), Normal(0.7, 0.1), 0.1)
-    with pytest.raises(ValueError, match="`weber_fraction`"):
-        bayes_least_squares(jnp.array([0.5]), PRIOR, 0.0)

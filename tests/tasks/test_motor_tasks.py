@@ -71,17 +71,6 @@ def test_every_body_can_do_it(build_task, build_body, getkey):
     assert jax.eval_shape(loss_of_one, one, getkey()).shape == ()
 
 
-@pytest.mark.full
-def test_the_key_decides_the_trial_whatever_is_drawn_beside_it(build_task, getkey):
-    task = build_task(PLANE)
-    keys = jax.random.split(getkey(), 7)
-    draw = jax.jit(jax.vmap(lambda batch, key: task.trial(batch=batch, key=key)))
-    many, few = draw(jnp.arange(7), keys), draw(jnp.zeros(2, int), keys[2:4])
-    for all_of, own in zip(jax.tree.leaves(many), jax.tree.leaves(few), strict=True):
-        np.testing.assert_array_equal(all_of[2:4], own)
-    assert len(np.unique(np.asarray(many.targets.position).reshape(7, -1), axis=0)) == 7
-
-
 @pytest.mark.parametrize(
     "build, where",
     every_nth_row(

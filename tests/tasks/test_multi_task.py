@@ -182,11 +182,9 @@ def test_tasks_that_cannot_be_mixed_are_refused(getkey, as_users_run):
     for options, message in (
         ({"shares": [1.0, 1.0]}, "`shares`"),
         ({"shares": [1.0, -1.0, 1.0]}, "`shares`"),
-        ({"shares": {"z": 1.0}}, "`shares` must be of the tasks"),
-        ({"shares": {next(iter(TASKS)): 1.0}}, "`shares` must have a number for each task, got none for"),
+        ({"shares": {"z": 1.0}}, "`shares` must be of each of the tasks"),
         ({"shares": dict.fromkeys(TASKS, -1.0)}, "`shares` must be one number for each"),
         ({"shares": [0.0, 0.0, 0.0]}, "`shares`"),
-        ({"shares": dict.fromkeys(TASKS, popsim.PerMember([1.0, 2.0]))}, "`shares` must have one number"),
         ({"shares": popsim.schedules.LinearSchedule([0.0], [1.0], last_batch=5)}, "`shares`"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -1,13 +1,11 @@
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from motor_trials import CENTER, WORKSPACE, assert_share, loss_of_hand, many_trials, one_of
 from scipy.spatial import ConvexHull
 
 from popsim import losses
-from popsim.distributions import Uniform
 from popsim.tasks import ObstacleAvoidance, obstacle_clearance, shortest_path_length
 
 TASK = ObstacleAvoidance(WORKSPACE)
@@ -82,25 +80,6 @@ def test_validation_has_each_direction_with_and_without_an_obstacle(trials):
     names = ("direction", "obstacle", "obstacle left")
     cases = np.stack([np.asarray(trials.conditions[name], float) for name in names], axis=-1)
     assert len(np.unique(cases, axis=0)) == len(cases) == 8 * 4
-
-
-@pytest.mark.parametrize(
-    "options, name",
-    [
-        ({"distance": 0.0}, "distance"),
-        ({"n_directions": 0}, "n_directions"),
-        ({"offset": jnp.nan}, "value"),
-        ({"radius": 0.0}, "radius"),
-        ({"radius": 0.08}, "radius"),
-        ({"radius": Uniform(0.01, 0.2)}, "radius"),
-        ({"distance": Uniform(0.05, 0.2)}, "radius"),
-        ({"obstacle_probability": 1.1}, "obstacle_probability"),
-        ({"duration": 1.005}, "duration"),
-    ],
-)
-def test_bad_numbers_are_refused_by_name(options, name):
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        ObstacleAvoidance(WORKSPACE, **options)
 
 
 def test_an_obstacle_beside_the_way_may_be_larger_than_half_of_it():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sample_trials import many_trials, validation_trials
 
-from popsim.tasks import MultiTask, PathIntegration, SineGeneration, huang2025, integrate_velocity
-from popsim.tasks.dynamics.path_integration import SLOWER_AT_WALL, SPEED, integration_error
+from popsim.tasks import MultiTask, PathIntegration, huang2025, integrate_velocity
+from popsim.tasks.dynamics import SLOWER_AT_WALL, SPEED, integration_error
 
 DT, N_PULSE = 0.05, 2
 estimates = jax.jit(jax.vmap(integrate_velocity))
@@ -121,32 +121,3 @@ def test_the_suite_of_four_tasks_can_be_mixed():
     assert (delay.min(), delay.max()) == (5, 20)
     paths = trials.targets.values[is_of["path-integration"]]
     assert 4.9 < np.abs(paths).max() <= 5
-
-
-@pytest.mark.parametrize(
-    "options, name",
-    [
-        ({"width": 0.0}, "width"),
-        ({"speed": -1.0}, "speed"),
-        ({"speed_time": 0.0}, "speed_time"),
-        ({"turning": -1.0}, "turning"),
-        ({"border": 1.1}, "border"),
-        ({"noise": -0.1}, "noise"),
-        ({"velocity_input": "polar"}, "velocity_input"),
-        ({"pulse": 0.0}, "pulse"),
-        ({"pulse": 0.12}, "pulse"),
-        ({"pulse": 2.1}, "pulse"),
-        ({"duration": 2.12}, "duration"),
-    ],
-)
-def test_bad_settings_are_refused_by_name(options, name, as_users_run):
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        PathIntegration(**options)
-
-
-def test_what_is_no_path_cannot_be_integrated(as_users_run):
-    trial = jax.tree.map(lambda leaf: leaf[0], SineGeneration().validation_trials())
-    with pytest.raises(ValueError, match="`trial` must have the inputs 'start'"):
-        integrate_velocity(trial)
-    with pytest.raises(ValueError, match="`seconds`"):
-        integration_error(0.1, jnp.array([-1.0]))

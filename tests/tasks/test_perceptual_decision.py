@@ -79,9 +79,3 @@ def test_the_noise_may_differ_between_members(getkey):
     stimulus = np.asarray(of_members(task, 2).inputs["stimulus"])[:, :, 5:30]
     assert np.all(stimulus[0].std(axis=1) < 1e-6)
     np.testing.assert_allclose(stimulus[1].std(axis=1).mean(), 0.1 / 0.02**0.5, rtol=0.05)
-
-
-@pytest.mark.parametrize("options, name", [({"n_streams": 3}, "n_streams"), ({"noise": -0.1}, "noise")])
-def test_bad_settings_are_refused_by_name(options, name, as_users_run):
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        PerceptualDecision(**options)

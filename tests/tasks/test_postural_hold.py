@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 from motor_trials import CENTER, WORKSPACE, assert_uniform, many_trials, validation
 
 from popsim.distributions import Uniform
@@ -41,19 +40,3 @@ def test_validation_is_nine_places_with_typical_times():
     assert labels[0][1] == round(np.pi, 5)
     assert set(trials.timeline.events["pulse on"].tolist()) == {35}
     assert set(trials.timeline.events["pulse off"].tolist()) == {45}
-
-
-@pytest.mark.parametrize(
-    "options, name",
-    [
-        ({"hold": -0.1}, "hold"),
-        ({"pulse": 0.0}, "pulse"),
-        ({"pulse": 0.7}, "duration"),
-        ({"pulse": 0.8}, "epochs"),
-        ({"duration": 0.0}, "duration"),
-        ({"dt": 0.7}, "duration"),
-    ],
-)
-def test_bad_numbers_are_refused_by_name(options, name):
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        PosturalHold(WORKSPACE, **options)

@@ -82,22 +82,3 @@ def test_the_loss_counts_the_end_of_each_reach():
     missed = np.sum(np.square(trial.inputs["target 1"][0] - trial.inputs["target 2"][0]))
     expected = np.sum((np.arange(1, 61) / 60) ** 6) * missed
     assert loss_of_hand(task, trial, skips)["position error"] == pytest.approx(expected, rel=1e-4)
-
-
-@pytest.mark.parametrize(
-    "options, name",
-    [
-        ({"n_targets": 0}, "n_targets"),
-        ({"reach": 1.5}, "epochs"),
-        ({"n_targets": 4}, "epochs"),
-        ({"reach": 0.0}, "reach"),
-        ({"delay": Uniform(-0.1, 0.1)}, "delay"),
-        ({"delay": 0.5, "reach": 1.1}, "duration"),
-        ({"catch_probability": -0.1}, "catch_probability"),
-        ({"validation_distance": 0.0}, "validation_distance"),
-        ({"duration": 1.605}, "duration"),
-    ],
-)
-def test_bad_numbers_are_refused_by_name(options, name):
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        SequentialReaches(WORKSPACE, **options)

@@ -81,32 +81,3 @@ def test_the_best_player_is_the_best_of_all_that_report_or_err_by_time_level_and
     assert tasks.reward_in_staircase(task, can_err=True) == pytest.approx(best)
     longer = tasks.StaircaseDecision(n_choices=200)
     assert tasks.reward_in_staircase(longer, can_err=True) > tasks.reward_in_staircase(longer) + 0.01
-
-
-def test_in_a_session_the_staircase_continues():
-    environment = jax.tree.map(
-        lambda leaf: leaf[0], tasks.StaircaseDecision().validation_trials()
-    ).environment
-    state, _ = environment.init(key=KEY)
-    state, outcome = environment.step(state, state["direction"], key=KEY)
-    resumed, shown = environment.resume(state, key=KEY)
-    assert resumed["in a row"] == 1
-    np.testing.assert_array_equal(shown["evidence"], outcome.observation["evidence"])
-
-
-@pytest.mark.parametrize(
-    ("options", "name"),
-    [
-        ({"coherences": (0.1,)}, "coherences"),
-        ({"coherences": (0.2, 0.1)}, "coherences"),
-        ({"coherences": popsim.PerMember([[0.1, 0.2], [0.2, 0.1]])}, "coherences"),
-        ({"coherences": (-0.1, 0.1)}, "coherences"),
-        ({"noise_std": 0.0}, "noise_std"),
-        ({"n_correct": 0}, "n_correct"),
-        ({"n_choices": 0}, "n_choices"),
-    ],
-    ids=str,
-)
-def test_bad_numbers_are_refused_by_name(options, name):
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        tasks.StaircaseDecision(**options)

@@ -1,11 +1,9 @@
 """Wrappers of tasks: interventions, mixtures, phases, schedules, held-out conditions, fixation."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_reaches import small_reach_setup
 
 import popsim
 from popsim import Workspace
@@ -175,17 +173,6 @@ def test_validation_is_without_any_intervention_then_under_each_alone():
     np.testing.assert_array_equal(trials.interventions["push"].active[:, 0], np.repeat([0, 0, 1], 8))
 
 
-def test_a_field_in_a_task_bends_reaches_and_leaves_other_trials_alone():
-    plain, build = small_reach_setup()
-    task = WithInterventions(plain, [InterventionPlan("curl field", 20.0)])
-    model = build(jax.random.key(0))
-    held = eqx.tree_at(lambda m: m.interventions, model, (popsim.interventions.CurlField(),))
-    reaches = popsim.evaluate(held, task, key=jax.random.key(2)).states.hand.position
-    free = popsim.evaluate(model, plain, key=jax.random.key(2)).states.hand.position
-    np.testing.assert_allclose(reaches[:8], free, atol=1e-7)  # another program, rounded otherwise
-    assert float(jnp.abs(reaches[8:] - reaches[:8]).max()) > 1e-4
-
-
 def test_two_plans_of_one_intervention_are_refused():
     with pytest.raises(ValueError, match="`plans`.*'curl field'"):
         WithInterventions(TASK, [CURL, CURL])
@@ -293,30 +280,3 @@ def test_fixation_lasts_until_its_event():
     assert set(n_fixating) - set(range(10, 31)) == {50}
     with pytest.raises(ValueError, match="`name`.*'cue'"):
         draws(WithFixation(Waits(plan), name="cue"), 2)
-
-
-@pytest.mark.full
-def test_a_training_meets_the_phases_of_an_intervention():
-    task, build = small_reach_setup()
-    plan = InterventionPlan(
-        "curl field", 5.0, probability=popsim.schedules.PiecewiseSchedule((0, 2), [0.0, 1.0])
-    )
-    ensemble = popsim.make_ensemble(
-        lambda key: eqx.tree_at(lambda m: m.interventions, build(key), (popsim.interventions.CurlField(),)),
-        2,
-        key=jax.random.key(0),
-    )
-    trainer = popsim.training.TaskTrainer(popsim.training.adam(1e-3))
-    _, history = trainer(
-        WithInterventions(task, [plan]),
-        ensemble,
-        n_batches=4,
-        batch_size=3,
-        where_train=lambda m: m.network,
-        ensembled=True,
-        save_trial_specs=np.arange(4),
-        disable_tqdm=True,
-        key=jax.random.key(1),
-    )
-    acts = [bool(history.trial_specs[batch].conditions["curl field"].all()) for batch in range(4)]
-    assert acts == [False, False, True, True]

@@ -86,20 +86,3 @@ def test_what_the_dynamic_programme_cannot_know_is_refused(as_users_run):
         tasks.optimal_clicks(tasks.ReactionTimeDecision())
     with pytest.raises(ValueError, match="below 1000, as all pairs of numbers are visited, got 2196"):
         tasks.optimal_clicks(tasks.ReactionTimeClicks(total_rate=100.0, duration=20.0))
-
-
-@pytest.mark.parametrize(
-    ("options", "name"),
-    [
-        ({"total_rate": 0.0}, "total_rate"),
-        ({"total_rate": 101.0}, "total_rate"),
-        ({"total_rate": popsim.PerMember([40.0, 101.0])}, "total_rate"),
-        ({"error_payoff": 1.5}, "error_payoff"),
-        ({"error_payoff": popsim.PerMember([0.0, 1.5])}, "error_payoff"),
-        ({"duration": 0.1}, "duration"),
-    ],
-    ids=str,
-)
-def test_bad_numbers_are_refused_by_name(options, name):
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        tasks.ReactionTimeClicks(**options)

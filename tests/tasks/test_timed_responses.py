@@ -7,11 +7,7 @@ import pytest
 
 import popsim
 from popsim import tasks
-from popsim.analysis.behaviour import environment_responses
-from popsim.networks import GRUNetwork
-from popsim.policies import Categorical, greedy
 from popsim.tasks.rewards.timed_responses import ResponseEnvironment
-from popsim.training import TaskTrainer, adam
 
 KEY = jax.random.key(0)
 
@@ -160,37 +156,3 @@ def test_a_sure_response_without_an_offer_pays_as_an_early_one():
     np.testing.assert_allclose(payoffs[:, 3], np.where(has_offer, 0.7, -0.1), rtol=1e-6)
     correct = payoffs[np.arange(len(payoffs)), 1 + np.asarray(trials.conditions["choice"])]
     assert np.all(correct == 1) and np.all(payoffs[:, 1:3].sum(1) == 1)
-
-
-@pytest.fixture(scope="module")
-def trained():
-    """Two networks after a short training of go/no-go, and their evaluation with the best actions."""
-    task = tasks.GoNoGo(dt=0.1, foreperiod=popsim.distributions.Uniform(0.2, 0.4), duration=0.8)
-
-    def build(key):
-        network = GRUNetwork(2, 16, 3, key=key)
-        return popsim.NetworkModel(network, policy=Categorical(2, critic=True), dt=0.1)
-
-    untrained = popsim.make_ensemble(build, 2, key=KEY)
-    options = {"where_train": lambda model: model.network, "ensembled": True, "disable_tqdm": True}
-    ensemble, history = TaskTrainer(adam(1e-2))(task, untrained, 300, 64, log_step=100, key=KEY, **options)
-    trials = popsim.sample_trials(task, 200, batch=0, key=jax.random.key(5))
-    return trials, popsim.evaluate_ensemble(greedy(ensemble), task, trials=trials, key=KEY), history
-
-
-@pytest.mark.full
-@pytest.mark.slow
-def test_networks_learn_to_go_and_not_to_go(trained):
-    trials, evaluation, history = trained
-    interaction = evaluation.states.interaction
-    assert np.all(interaction.reward.sum(-1).mean(1) > 0.9)
-    responds = np.asarray((interaction.record["response"] & interaction.active).any(-1))
-    is_go = np.asarray(trials.conditions["is go"])
-    assert responds[:, is_go].mean() > 0.95 and responds[:, ~is_go].mean() < 0.05
-    responses = environment_responses(interaction, trials, "stimulus on")
-    np.testing.assert_array_equal(responses.choice == 1, responds)
-    goes = is_go & (responses.time > 0)  # what they are paid says when they responded
-    paid = np.asarray(interaction.reward.sum(-1))[goes]
-    np.testing.assert_allclose(1 - 0.5 * (responses.time[goes] - 0.1), paid, atol=1e-6)
-    minus_reward = np.asarray(history.loss.terms["minus reward"])
-    assert np.all(minus_reward[-20:].mean(0) < minus_reward[:20].mean(0) - 0.5)

@@ -2,9 +2,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from motor_trials import CENTER, WORKSPACE, assert_uniform, many_trials, validation
+from motor_trials import CENTER, WORKSPACE, assert_uniform, many_trials
 
-import popsim
 from popsim.distributions import Uniform
 from popsim.tasks import RandomWalk, SumOfSinusoids, Tracking
 
@@ -77,40 +76,3 @@ def test_a_random_walk_has_its_speed_and_forgets_it(getkey):
     np.testing.assert_allclose(np.corrcoef(now, then)[0, 1], 2 * np.exp(-1), atol=0.08)
     np.testing.assert_allclose(np.corrcoef(now, velocity[:, 700].ravel())[0, 1], 0.0, atol=0.1)
     assert np.abs(np.diff(velocity, axis=1)).std() < 0.1 * 0.05
-
-
-def test_validation_paths_are_the_same_at_every_call(path):
-    task = Tracking(WORKSPACE, path, n_validation_trials=5)
-    first, again = validation(task), validation(task)
-    assert jax.tree.all(jax.tree.map(jnp.array_equal, first, again))
-    assert len(np.unique(first.init.position[:, 0])) == 5
-    assert set(first.timeline.events["target moves"].tolist()) == {20}
-
-
-@pytest.mark.parametrize(
-    "build, name",
-    [
-        (lambda: Tracking(WORKSPACE, ramp=0.0), "ramp"),
-        (lambda: Tracking(WORKSPACE, start=4.0), "epochs"),
-        (lambda: Tracking(WORKSPACE, start=0.0), "start"),
-        (lambda: Tracking(WORKSPACE, start=3.0), "duration"),
-        (lambda: Tracking(WORKSPACE, n_validation_trials=0), "n_validation_trials"),
-        (lambda: Tracking(WORKSPACE, duration=0.995), "duration"),
-        (lambda: SumOfSinusoids([0.0], [0.1]), "frequencies"),
-        (lambda: SumOfSinusoids([0.1], [-0.1]), "amplitudes"),
-        (lambda: SumOfSinusoids([0.1, 0.2], [0.6, 0.5]), "amplitudes"),
-        (lambda: RandomWalk(speed=0.0), "speed"),
-        (lambda: RandomWalk(correlation_time=-1.0), "correlation_time"),
-    ],
-)
-def test_bad_numbers_are_refused_by_name(build, name):
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        build()
-
-
-def test_what_is_no_path_is_refused_by_name(as_users_run):
-    with pytest.raises(ValueError, match=r"`path`.*RandomWalk\(\), got 3"):
-        Tracking(WORKSPACE, 3)
-    with pytest.raises(ValueError, match=r"`amplitudes`.*\(2,\), got \(1,\)"):
-        SumOfSinusoids([0.1, 0.2], [0.5])
-    assert isinstance(Tracking(WORKSPACE).path, popsim.tasks.AbstractTargetPath)

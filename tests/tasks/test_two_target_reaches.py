@@ -5,7 +5,7 @@ import pytest
 from motor_trials import CENTER, WORKSPACE, assert_share, loss_of_hand, many_trials, one_of, validation
 
 import popsim
-from popsim.distributions import Choice, Uniform
+from popsim.distributions import Choice
 from popsim.tasks import TwoTargetReaches, reached_target
 
 SHORT = {"hold": 0.02, "targets": 0.02, "memory": 0.02, "cue": 0.02, "duration": 0.1, "n_directions": 4}
@@ -95,27 +95,3 @@ def test_the_loss_lets_the_hand_leave_between_go_cue_and_colour():
     between = (np.arange(170) >= go) & (np.arange(170) < cue)
     hand = np.asarray(trial.targets.position) + 0.05 * between[:, None]
     assert go < cue and max(loss_of_hand(task, trial, jnp.asarray(hand)).values()) == 0
-
-
-@pytest.mark.parametrize(
-    "options, name",
-    [
-        ({"distance": 0.0}, "distance"),
-        ({"separation": 0.0}, "separation"),
-        ({"hold": 0.0}, "hold"),
-        ({"targets": 0.0}, "targets"),
-        ({"memory": Uniform(-0.1, 0.2)}, "memory"),
-        ({"cue": 0.0}, "cue"),
-        ({"targets": 1.1}, "epochs"),
-        ({"cue": 1.1}, "duration"),
-        ({"duration": 1.705}, "duration"),
-    ],
-)
-def test_bad_numbers_are_refused_by_name(options, name):
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        TwoTargetReaches(WORKSPACE, **options)
-
-
-def test_another_order_is_refused(as_users_run):
-    with pytest.raises(ValueError, match="`order`.*'both'"):
-        TwoTargetReaches(WORKSPACE, order="both")

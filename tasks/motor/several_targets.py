@@ -1,0 +1,407 @@
+"""Reaches to several targets, to a target that jumps, and to one of two targets."""
+
+import dataclasses
+import functools
+from itertools import pairwise
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from popsim._checks import (
+    as_float_array,
+    check_finite,
+    check_fraction,
+    check_non_negative,
+    check_positive,
+    check_positive_int,
+    warn_of_unit,
+)
+from popsim._plain_values import plain_number
+from popsim.distributions import AbstractDistribution, Choice, Uniform, as_distribution
+from popsim.loss import Loss
+from popsim.losses import (
+    Effort,
+    EuclideanDistance,
+    FinalVelocity,
+    HiddenActivity,
+    Hold,
+    LateInEpochs,
+    PositionError,
+)
+from popsim.per_member import PerMember
+from popsim.randomness import key_stream, seed_key
+from popsim.tasks import trial_parts as parts
+from popsim.tasks.motor.reaching import delayed_reach_loss
+from popsim.trial import Trial
+from popsim.trial_plan import Epoch, TrialPlan
+from popsim.windows import Before, Timeline
+
+__all__ = ["sequential_reach_loss", "SequentialReaches", "TargetJump", "TwoTargetReaches", "reached_target"]
+
+
+def sequential_reach_loss() -> Loss:
+    """Return the loss of `reach_loss`, with position errors late in each reach and a hold before them."""
+    reaches = PositionError(profile=LateInEpochs("reach"))
+    return (
+        reaches + Hold(Before("go cue 1")) + 0.1 * FinalVelocity() + 1e-6 * Effort() + 1e-8 * HiddenActivity()
+    )
+
+
+class SequentialReaches(parts.AbstractPlannedReach):
+    """Reaches to several targets in a known order; double reaches by default.
+
+    Start and targets are drawn uniformly from the workspace. All targets are shown throughout, and each has
+    its own go cue, similar to the delayed double reaches of Zimnik & Churchland 2021, Nat Neurosci
+    24:412-424 (compared with a summary only), with random targets.
+
+    | input | shape | |
+    | --- | --- | --- |
+    | "target 1", "target 2", … | (time, space) | m; positions of the targets, in order |
+    | "go cue" | (time, targets) | for each target 1 from its go cue, 0 before |
+
+    Targets: the hand at rest at the start until "go cue 1", then at the target of the last go cue. Epochs:
+    "delay" (begun by the event "targets on"), "reach 1" (begun by "go cue 1"), "reach 2", …; in catch trials
+    the hand stays at the start. Conditions: "direction 1", "direction 2", … of each target from the previous
+    position (rad); "catch", whether it is a catch trial. The validation trials start at the centre, with
+    the first target in eight directions, and each further one at the same distance from the centre, a
+    quarter turn to the left or to the right of the previous one.
+
+    **Arguments:**
+
+    - `workspace`: the region of starts and targets.
+    - `loss`: the loss to train with.
+    - `n_targets`: the number of targets of a trial.
+    - `delay`: the time before the first go cue, in seconds; a number or a distribution.
+    - `reach`: the time from each go cue to the next, in seconds, as `delay`; the last reach takes the rest.
+    - `catch_probability`: the fraction of trials without go cues.
+    - `validation_distance`: the distance of all targets from the centre in the validation trials, in m.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
+    """
+
+    loss: Loss = eqx.field(kw_only=True, default_factory=sequential_reach_loss)
+    n_targets: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=2)
+    delay: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.1, 0.3)
+    )
+    reach: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.6)
+    catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
+    validation_distance: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.08)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.6)
+
+    def __check_init__(self):
+        check_positive_int("n_targets", self.n_targets)
+        parts.check_each(check_positive, self, "validation_distance", "delay", "reach")
+
+    @property
+    def plan(self) -> TrialPlan:
+        numbers = range(1, self.n_targets + 1)
+        reaches = [
+            Epoch(f"reach {i}", self.reach if i < self.n_targets else None, event=f"go cue {i}")
+            for i in numbers
+        ]
+        return TrialPlan(
+            (Epoch("delay", self.delay, event="targets on"), *reaches),
+            duration=self.duration,
+            dt=self.dt,
+            catch_event="go cue 1",
+            catch_probability=self.catch_probability,
+        )
+
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        names = ["start", *(f"target {i + 1}" for i in range(self.n_targets))]
+        return (jnp.stack([self.workspace.sample(key=key_stream(key, name)) for name in names]),)
+
+    def nominal(self) -> tuple[Array, ...]:
+        turns = jnp.array([0.5 * jnp.pi, -0.5 * jnp.pi])
+        directions, turns = (
+            grid.ravel() for grid in jnp.meshgrid(parts.even_directions(8), turns, indexing="ij")
+        )
+        return (jax.vmap(self._around)(directions, turns),)
+
+    def _around(self, direction: Float[Array, ""], turn: Float[Array, ""]) -> Float[Array, "place space"]:
+        """Return the centre and the targets, each turned from the one before."""
+        center, distance = self.workspace.center, self.validation_distance
+        angles = [direction + i * turn for i in range(self.n_targets)]
+        return jnp.stack([center, *(parts.at_direction(center, angle, distance) for angle in angles)])
+
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        (places,) = draws
+        gone = jnp.stack([timeline.since(f"go cue {i + 1}") for i in range(self.n_targets)], axis=-1)
+        goal = places[jnp.sum(gone, axis=-1)]
+        shown = {
+            f"target {i}": jnp.broadcast_to(place, goal.shape) for i, place in enumerate(places[1:], start=1)
+        }
+        ways = enumerate(pairwise(places), start=1)
+        return Trial(
+            init=parts.at_rest(places[0]),
+            inputs=shown | {"go cue": gone.astype(places.dtype)},
+            targets=parts.at_rest(goal),
+            timeline=timeline,
+            conditions={
+                **{f"direction {i}": parts.direction_of(end - start) for i, (start, end) in ways},
+                "catch": ~timeline.happens("go cue 1"),
+            },
+        )
+
+
+class TargetJump(parts.AbstractPlannedReach):
+    """Centre-out reaches with a target that jumps in some trials.
+
+    A double-step task after Georgopoulos et al. 1981, J Neurophysiol 46:725 (compared with the abstract
+    only). The hand should correct the ongoing reach.
+
+    | input | shape | |
+    | --- | --- | --- |
+    | "target" | (time, space) | m; the current position of the target |
+
+    Targets: the hand at rest at the current target. Epochs: "movement" (begun by the event "target on" at
+    the first time step), "correction" (begun by "target jump"); without a jump the movement lasts to the
+    end. Conditions: "direction" of the first target from the start (rad); "jump", whether it jumps; "jump
+    along" and "jump left", the displacement away from the start and to the left of the reach (m), zero
+    without a jump. The validation trials have, in each direction (eight if `n_directions` is None), no
+    jump, the lowest and the highest displacement, with distance and jump time at their midpoints.
+
+    **Arguments:**
+
+    - `workspace`: reaches start at its centre. Targets may jump out of it, within reach of the body.
+    - `loss`: the loss to train with.
+    - `distance`: the distance from centre to target, in m; a number or a distribution.
+    - `n_directions`: the number of directions; None for the whole circle.
+    - `jump_time`: the time of the jump, in seconds; a number or a distribution.
+    - `displacement`: the jump along the reach and to its left, two numbers in m or a distribution of them.
+    - `jump_probability`: the fraction of trials with a jump.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
+    """
+
+    loss: Loss = eqx.field(kw_only=True, default_factory=parts.reach_loss)
+    distance: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
+    n_directions: int | None = eqx.field(static=True, converter=plain_number, kw_only=True, default=8)
+    jump_time: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.1, 0.4)
+    )
+    displacement: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=lambda: Choice([[0.0, -0.03], [0.0, 0.03]])
+    )
+    jump_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.2)
+
+    def __check_init__(self):
+        check_fraction("jump_probability", self.jump_probability)
+        parts.check_each(check_positive, self, "distance", "jump_time")
+        parts.check_drawn("displacement", self.displacement, check_finite, shape=(2,))
+        parts.check_directions(self.n_directions)
+
+    @property
+    def plan(self) -> TrialPlan:
+        """The plan from which each trial draws its timeline; its catch trials are those without a jump."""
+        epochs = (
+            Epoch("movement", self.jump_time, event="target on"),
+            Epoch("correction", event="target jump"),
+        )
+        return parts.plan_of(self, epochs, "target jump", _complement(self.jump_probability))
+
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        direction = parts.random_direction(self.n_directions, key=key_stream(key, "direction"))
+        distance = self.distance.sample(key=key_stream(key, "distance"))
+        return direction, distance, self.displacement.sample(key=key_stream(key, "displacement"))
+
+    def nominal(self) -> tuple[Array, ...]:
+        """Return the conditions of no jump, and of the two extreme ones, in each direction."""
+        directions = jnp.repeat(parts.even_directions(self.n_directions), 3)
+        low, high = self.displacement.bounds()
+        displacements = jnp.tile(jnp.stack([jnp.zeros_like(low), low, high]), (directions.size // 3, 1))
+        return directions, jnp.broadcast_to(parts.middle_of(self.distance), directions.shape), displacements
+
+    def validation_trials(self) -> Trial:
+        never = dataclasses.replace(self.plan, catch_probability=1.0).draw(key=seed_key(0))
+        draws = self.nominal()
+        timelines = [never, *2 * [self.plan.nominal()]] * (len(draws[0]) // 3)
+        timelines = jax.tree.map(lambda *leaves: jnp.stack(leaves), *timelines)
+        return jax.vmap(lambda at, draws: self.trial_of(at, draws, key=seed_key(0)))(timelines, draws)
+
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        center, (direction, distance, displacement) = self.workspace.center, draws
+        jumps = timeline.happens("target jump")
+        along, leftward = jnp.where(jumps, displacement, 0.0)
+        first = parts.at_direction(center, direction, distance)
+        second = parts.at_direction(
+            parts.at_direction(first, direction, along), direction + 0.5 * jnp.pi, leftward
+        )
+        target = jnp.where(timeline.since("target jump")[:, None], second, first)
+        return Trial(
+            init=parts.at_rest(center),
+            inputs={"target": target},
+            targets=parts.at_rest(target),
+            timeline=timeline,
+            conditions={
+                "direction": parts.wrap_angle(direction),
+                "jump": jumps,
+                "jump along": along,
+                "jump left": leftward,
+            },
+        )
+
+
+def _complement(fraction: Float[Array, ""] | PerMember) -> Float[Array, ""] | PerMember:
+    return PerMember(1 - fraction.values) if isinstance(fraction, PerMember) else 1 - fraction
+
+
+CueOrder = Literal["cue first", "go first"]
+
+
+class TwoTargetReaches(parts.AbstractPlannedReach):
+    """Two possible targets: both are shown, later a colour says which is right, and a go cue when to reach.
+
+    The order of events is that of Cisek & Kalaska 2005, Neuron 45:801 (compared with the abstract only): the
+    two targets appear in two colours, and are remembered; then a cue without a place, the colour of one of
+    them, says which is right. Times are those of no experiment. With `order="go first"` the go cue comes
+    before the colour, so that the hand may leave while both targets are possible; `GoBeforeYouKnow` is such a
+    task in which the movement itself reveals the target. Whoever does not know the colour reaches the right
+    target in half of the trials: targets, colours and the right one are drawn independently.
+
+    | input | shape | |
+    | --- | --- | --- |
+    | "target 1", "target 2" | (time, space) | m; the place of each colour while shown, else the centre |
+    | "targets shown" | (time, 1) | 1 in the epoch "targets", else 0 |
+    | "color cue" | (time, 2) | one-hot: the colour of the right target, from "cue on"; 0 before |
+    | "go cue" | (time, 1) | 1 from "go cue", 0 before and in catch trials |
+
+    Targets: the hand at rest at the start until both the colour and the go cue have come, then at rest at the
+    right target; in catch trials at the start throughout. Epochs: "hold", "targets" (begun by the event
+    "targets on"), "memory" (by "targets off"), "cue" (by "cue on") and "movement" (by "go cue"); with
+    `order="go first"` instead of these two "undecided" (by "go cue") and "movement" (by "cue on"). Catch
+    trials then have no colour either. Conditions: "direction" of the right target and "other direction" of
+    the wrong one (rad); "separation" of the two, counter-clockwise from target 1 to target 2 (rad); "right
+    target", 1 or 2; "distance" of both from the start (m); "catch", whether it is a catch trial.
+    `reached_target` says which one was chosen. The validation trials are each of the two targets, in each
+    direction of target 1 (eight if `n_directions` is None) and with each separation (five of a uniform
+    distribution), without catch trials, with durations and distance at their midpoints.
+
+    **Arguments:**
+
+    - `workspace`: the workspace; reaches start at its centre.
+    - `loss`: the loss to train with.
+    - `order`: "cue first", or "go first".
+    - `distance`: the distance of the targets from the centre, in m; a number or a distribution.
+    - `separation`: the angle from target 1 to target 2, in rad, by default opposite; as `distance`.
+    - `n_directions`: the number of directions of target 1; None for the whole circle.
+    - `hold`: the duration before the targets, in seconds; as `distance`.
+    - `targets`: how long the targets are shown, in seconds; as `distance`.
+    - `memory`: the duration between the targets and the next cue, in seconds; as `distance`.
+    - `cue`: the duration between colour and go cue, in either order, in seconds; as `distance`.
+    - `catch_probability`: the fraction of trials without a go cue.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
+    """
+
+    loss: Loss = eqx.field(kw_only=True, default_factory=delayed_reach_loss)
+    order: CueOrder = eqx.field(static=True, kw_only=True, default="cue first")
+    distance: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
+    separation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=jnp.pi)
+    n_directions: int | None = eqx.field(static=True, converter=plain_number, kw_only=True, default=8)
+    hold: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
+    targets: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.2)
+    memory: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.1, 0.3)
+    )
+    cue: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.1, 0.3)
+    )
+    catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.7)
+
+    def __check_init__(self):
+        parts.check_each(check_positive, self, "distance", "separation", "hold", "targets", "cue")
+        parts.check_drawn("separation", self.separation, functools.partial(warn_of_unit, kind="angle"))
+        parts.check_directions(self.n_directions)
+        parts.check_drawn("memory", self.memory, check_non_negative)
+
+    @property
+    def plan(self) -> TrialPlan:
+        first, second = ("cue on", "go cue") if self.order == "cue first" else ("go cue", "cue on")
+        epochs = (
+            Epoch("hold", self.hold),
+            Epoch("targets", self.targets, event="targets on"),
+            Epoch("memory", self.memory, event="targets off"),
+            Epoch("cue" if self.order == "cue first" else "undecided", self.cue, event=first),
+            Epoch("movement", event=second),
+        )
+        return parts.plan_of(self, epochs, "go cue", self.catch_probability)
+
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        return (
+            parts.random_direction(self.n_directions, key=key_stream(key, "direction")),
+            self.separation.sample(key=key_stream(key, "separation")),
+            jax.random.bernoulli(key_stream(key, "right target")),
+            self.distance.sample(key=key_stream(key, "distance")),
+        )
+
+    def nominal(self) -> tuple[Array, ...]:
+        directions, separations = (
+            parts.even_directions(self.n_directions),
+            parts.nominal_values(self.separation),
+        )
+        direction, separation, second = parts.all_combinations(len(directions), len(separations), 2)
+        distances = jnp.broadcast_to(parts.middle_of(self.distance), direction.shape)
+        return directions[direction], separations[separation], second.astype(bool), distances
+
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        center, (direction, separation, second_is_right, distance) = self.workspace.center, draws
+        angles = jnp.stack([direction, direction + separation])
+        places = jnp.stack([parts.at_direction(center, angle, distance) for angle in angles])
+        right = second_is_right.astype(int)
+        shown = timeline.in_epoch("targets")[:, None]
+        cued, gone = (timeline.since(event)[:, None] for event in ("cue on", "go cue"))
+        goal = jnp.where(cued & gone, places[right], center)
+        return Trial(
+            init=parts.at_rest(center),
+            inputs={
+                **{f"target {i}": jnp.where(shown, place, center) for i, place in enumerate(places, 1)},
+                "targets shown": shown.astype(center.dtype),
+                "color cue": jnp.where(cued, jax.nn.one_hot(right, 2, dtype=center.dtype), 0.0),
+                "go cue": gone.astype(center.dtype),
+            },
+            targets=parts.at_rest(goal),
+            timeline=timeline,
+            conditions={
+                "direction": _label(angles[right]),
+                "other direction": _label(angles[1 - right]),
+                "separation": separation,
+                "right target": 1 + right,
+                "distance": distance,
+                "catch": ~timeline.happens("go cue"),
+            },
+        )
+
+
+def _label(angle: Float[Array, ""]) -> Float[Array, ""]:
+    """Return a direction in rad, rounded so that a place has one label, of whichever colour it is."""
+    return jnp.minimum(jnp.round(parts.wrap_angle(angle), 4), jnp.pi)
+
+
+def reached_target(
+    position: Float[Array | np.ndarray, "*axes time space"], trials: Trial
+) -> Int[Array, "*axes"]:
+    """Return which target the cursor is nearer to at the end of each trial, 1 or 2; 0 if it has not left.
+
+    The fraction of trials in which it is `trials.conditions["right target"]` is 0.5 by chance, and 1 at best.
+    It has left if it is farther from the start than half of the distance of the targets.
+
+    **Arguments:**
+
+    - `position`: `states.cursor.position`, in m; axes (trial, time, space), perhaps with others before them.
+    - `trials`: the trials, stacked, of `TwoTargetReaches`.
+    """
+    conditions, length = trials.conditions, EuclideanDistance()
+    moved = (position[..., -1, :] - trials.init.position)[..., :2]
+
+    def far_from(angle: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
+        place = jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=-1)
+        return length(moved - conditions["distance"][..., None] * place)
+
+    is_right = far_from(conditions["direction"]) < far_from(conditions["other direction"])
+    chosen = jnp.where(is_right, conditions["right target"], 3 - conditions["right target"])
+    return jnp.where(length(moved) > conditions["distance"] / 2, chosen, 0)
