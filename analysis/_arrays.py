@@ -6,7 +6,7 @@ compiled program, in float64 internally.
 """
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from jaxtyping import Complex, Float, Inexact, Int, PRNGKeyArray, Shaped
 
-from popsim._checks import kind_of
+from popsim._checks import is_int, kind_of
 from popsim.randomness import as_key
 
 AnyArray = np.ndarray | jax.Array
@@ -31,71 +31,99 @@ MemberCourses = Float[AnyArray, "batch member"]
 Evidence = Float[AnyArray, "trial stream"]
 
 
-def as_float64(name: str, values: AnyArray) -> Float[np.ndarray, "..."]:
-    """Return the values in float64; see `as_numbers`."""
-    return as_numbers(name, values, np.float64)
+def as_float64(name: str, values: AnyArray, axes: str = "...") -> Float[np.ndarray, "..."]:
+    """Return the values in float64, an array or nested lists of numbers; for `axes` see `check_axes`."""
+    return as_numbers(name, values, np.float64, axes)
 
 
-def as_numbers(name: str, values: AnyArray, dtype: type) -> Inexact[np.ndarray, "..."]:
-    """Return the values, an array or nested lists of numbers, with a type."""
-    n_arrays = sum(np.ndim(part) > 0 for part in values) if isinstance(values, tuple) else 0
-    if n_arrays and not all(isinstance(part, list | tuple) for part in values):
+def as_numbers(name: str, values: AnyArray, dtype: type, axes: str = "...") -> Inexact[np.ndarray, "..."]:
+    """Return one number or more, with a type: the door that every array of an analysis enters by."""
+    if isinstance(values, eqx.Module) or holds_arrays(values, tuple):
         raise ValueError(
-            f"`{name}` must be one array, got a tuple of {n_arrays}: of a hidden state take the activity, "
-            "popsim.networks.unit_activity(ensemble, states), or join its arrays by np.concatenate(hidden, "
-            "axis=-1)."
+            f"`{name}` must be one array of numbers, got {kind_of(values)}: of a hidden state take the "
+            "activity, popsim.networks.unit_activity(ensemble, states), or join its arrays by "
+            "np.concatenate(hidden, axis=-1)."
         )
-    if isinstance(values, eqx.Module):
-        raise ValueError(
-            f"`{name}` must be an array of numbers, got {kind_of(values)}: of a hidden state take the "
-            "activity, popsim.networks.unit_activity(ensemble, states)."
-        )
-    if values is None or isinstance(values, str | bytes | Mapping):
-        raise ValueError(f"`{name}` must be an array of numbers, got {kind_of(values)}.")
-    try:
-        array = np.asarray(values)
-        if not _is_converted(array.dtype, dtype):
-            raise TypeError(f"their type is {array.dtype}")
-        return np.asarray(array, dtype)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, jax.errors.JAXTypeError):
-            raise
-        raise ValueError(f"`{name}` must be an array of numbers, got {kind_of(values)}: {error}.") from error
+    array = np.asarray(values)
+    _check_type(name, None if values is None else array.dtype, dtype)
+    check_axes(name, array, axes)
+    return np.asarray(array, dtype)
 
 
-def _is_converted(dtype: Any, to: type) -> bool:
-    """Whether NumPy converts numbers of a type: of durations and dates it takes counts in their unit."""
-    return dtype.kind not in ("mM" if issubclass(to, np.complexfloating) else "mMc")
+def _check_type(name: str, dtype: Any, to: type) -> None:
+    """Refuse texts, durations and dates, of which NumPy takes counts, and complex for real numbers."""
+    if dtype is None or dtype.kind in ("mMSU" if issubclass(to, np.complexfloating) else "mMSUc"):
+        raise ValueError(f"`{name}` must be an array of numbers, got {dtype}.")
+
+
+def holds_arrays(values: Any, kind: type) -> bool:
+    """Whether a tuple or list holds arrays, such as those of a hidden state."""
+    return isinstance(values, kind) and any(np.ndim(part) > 0 and hasattr(part, "shape") for part in values)
+
+
+def check_axes(name: str, array: Any, axes: str) -> None:
+    """Raise `ValueError` unless an array has axes such as "... trial=8 state state", none of length zero.
+
+    Axes may have a size, and have the same size where they have the same name; "..." is any number of axes.
+    """
+    shape = tuple(np.shape(array))
+    first, is_open, last = (part.split() for part in axes.partition("..."))
+    n_others = len(shape) - len(first) - len(last)
+    fits = (n_others >= 0 if is_open else n_others == 0) and 0 not in shape
+    sizes: dict[str, int] = {}
+    for axis, length in zip(
+        [*first, *last], [*shape[: len(first)], *shape[len(first) + n_others :]], strict=False
+    ):
+        label, _, size = axis.partition("=")
+        fits &= length == sizes.setdefault(label, int(size or length))
+    if not fits:
+        raise ValueError(f"`{name}` must have axes ({', '.join(axes.split())}), got shape {shape}.")
 
 
 def as_sized(name: str, values: Any) -> Any:
     """Return what has a shape, such as a lazy array of a history, as it is, and lists as an array."""
     if not hasattr(values, "shape"):
         return as_float64(name, values)
-    if not _is_converted(values.dtype, np.float64):
-        raise ValueError(f"`{name}` must be an array of numbers, got {values.dtype}.")
+    _check_type(name, values.dtype, np.float64)
     return values
 
 
-def finite_float64(name: str, values: AnyArray) -> Float[np.ndarray, "..."]:
-    """Return the values in float64.
-
-    **Arguments:**
-
-    - `name`: the name of the argument, for the error message.
-    - `values`: numbers.
-    """
-    converted = as_float64(name, values)
-    if converted.size == 0:
-        raise ValueError(f"`{name}` must hold at least one number, got shape {converted.shape}.")
+def finite_float64(name: str, values: AnyArray, axes: str = "...") -> Float[np.ndarray, "..."]:
+    """Return finite numbers in float64; for `axes` see `check_axes`."""
+    converted = as_float64(name, values, axes)
     if n_bad := int(np.count_nonzero(~np.isfinite(converted))):
         raise ValueError(f"`{name}` must be finite, got {n_bad} of {converted.size} numbers that are not.")
     return converted
 
 
+def as_activity(name: str, values: AnyArray) -> Float[np.ndarray, "member trial time unit"]:
+    """Return activity, such as `states.network.hidden` of an ensemble, in float64."""
+    return finite_float64(name, values, "member trial time unit")
+
+
+def symmetric_matrix(name: str, matrix: Distances) -> Distances:
+    """Return a matrix in float64 that is symmetric but for 1e-6 of its largest number."""
+    values = finite_float64(name, matrix, "member member")
+    if np.abs(values - values.T).max() > 1e-6 * np.abs(values).max():
+        raise ValueError(f"`{name}` must be a symmetric matrix, got {values}.")
+    return values
+
+
 def numpy_generator(key: PRNGKeyArray) -> np.random.Generator:
     """Return a NumPy generator seeded by a JAX random key, for bootstraps and permutations."""
     return np.random.default_rng(np.asarray(jax.random.key_data(as_key(key))).tolist())
+
+
+def check_within(name: str, value: Any, low: int, high: int) -> None:
+    """Raise `ValueError` unless a whole number is from `low` to `high`."""
+    if not (is_int(value) and low <= value <= high):
+        raise ValueError(f"`{name}` must be a whole number from {low} to {high}, got {value}.")
+
+
+def check_between_0_and_1(name: str, value: float) -> None:
+    """Raise `ValueError` unless a number is above 0 and below 1."""
+    if not 0 < value < 1:
+        raise ValueError(f"`{name}` must be between 0 and 1, got {value}.")
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
@@ -105,15 +133,7 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
 
 
 def import_optional(name: str, extra: str = "analysis") -> ModuleType:
-    """Import an optional module, such as `sklearn.cluster`.
-
-    **Arguments:**
-
-    - `name`: the name of the module.
-    - `extra`: the extra of popsim that installs its package.
-
-    **Raises:** `ImportError` with the installation command if the package is missing.
-    """
+    """Import a module, such as `sklearn.cluster`, or say which extra of popsim installs its package."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -133,11 +153,8 @@ def sorted_eigenvalues(matrices: Float[np.ndarray, "*axes state state"]) -> Comp
 def standard_errors(slopes: Float[np.ndarray, "row value"]) -> Float[np.ndarray, " value"]:
     """Return the square roots of the diagonal of (S'S)^-1, in a way that does not depend on units.
 
-    The columns of S are scaled to unit length first. Infinite if the scaled columns are linearly dependent.
-
-    **Arguments:**
-
-    - `slopes`: S, the derivatives of observations by values, in standard deviations of a row.
+    S are the derivatives of observations by values, in standard deviations of a row. Infinite if the columns,
+    scaled to unit length, are linearly dependent.
     """
     lengths = np.linalg.norm(slopes, axis=0)
     infinite = np.full(lengths.size, np.inf)
@@ -155,10 +172,7 @@ ALIKE = 1e-6
 
 def check_trials(name: str, of_trials: AnyArray, n_trials: int) -> None:
     """Raise `ValueError` unless there is one value per trial."""
-    if np.shape(of_trials) != (n_trials,):
-        raise ValueError(
-            f"`{name}` must have one value for each of {n_trials} trials, got shape {np.shape(of_trials)}."
-        )
+    check_axes(name, of_trials, f"trial={n_trials}")
 
 
 def as_groups(groups: Sequence[Any] | Shaped[AnyArray, " member"], n_members: int) -> np.ndarray:
@@ -175,10 +189,6 @@ def unique_labels(
     """Return the distinct labels in ascending order, and the index of the label of each trial.
 
     Floating-point labels that differ by less than 1e-6 of the largest count as one: the lowest of them.
-
-    **Arguments:**
-
-    - `labels`: integers, names, or numbers such as directions.
     """
     labels_in_order, label_index = np.unique(np.asarray(labels), return_inverse=True)
     if not np.issubdtype(labels_in_order.dtype, np.floating) or not np.isfinite(labels_in_order).all():
@@ -193,18 +203,8 @@ Single precision, in which networks run, rounds by at most 6e-8 of each number a
 
 
 def centred_samples(name: str, activity: AnyArray) -> Float[np.ndarray, "sample unit"]:
-    """Return the samples of one member, with their mean subtracted.
-
-    **Arguments:**
-
-    - `name`: the name of the argument, for the error message.
-    - `activity`: array with axes (sample..., unit), such as (trial, time, unit).
-    """
-    values = finite_float64(name, activity)
-    if values.ndim < 2 or values[..., 0].size < 2:
-        raise ValueError(
-            f"`{name}` must have axes (sample..., unit) with two samples or more, got shape {values.shape}."
-        )
+    """Return the samples of one member, such as (trial, time, unit), with their mean subtracted."""
+    values = finite_float64(name, activity, "... sample unit")
     samples = values.reshape(-1, values.shape[-1])
     centred = samples - samples.mean(axis=0)
     rounding = 1e-12 * float(np.abs(samples).max())
@@ -239,9 +239,5 @@ def least_singular_value(activity: AnyArray) -> float:
 
     This is `ROUNDING` times the root sum of squares of the activity, including its mean, because rounding is
     proportional to the size of a number. A dimension below it has less than 1e-12 of that sum.
-
-    **Arguments:**
-
-    - `activity`: the recorded activity, with axes (sample..., unit).
     """
     return ROUNDING * float(np.linalg.norm(np.asarray(activity, np.float64).reshape(-1)))

@@ -15,14 +15,12 @@ def sign_factors(values: Shaped[np.ndarray, "..."], axis: int | tuple[int, ...])
     the entries of a direction without data. It depends on neither the order of units nor that of trials, so
     that members whose activity is alike get the same sign. Complex values v are turned so that the sum of
     v |v|^2 is real and positive. Where that sum vanishes, as for values that are symmetric about 0, the first
-    of the largest values becomes positive.
+    of the largest values becomes positive, and where all are zero the factor is 1.
 
     **Arguments:**
 
     - `values`: the projections on each direction, or its entries.
-    - `axis`: the axes of the samples, or of the entries.
-
-    **Returns:** with the axes of `values`, of length 1 along `axis`; 1 where all values are zero.
+    - `axis`: the axes of the samples, or of the entries, which are kept with length 1.
     """
     axes = tuple(sorted(place % values.ndim for place in np.atleast_1d(axis)))
     sample_axes = tuple(place for place in range(values.ndim) if place not in axes)

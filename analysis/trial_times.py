@@ -18,6 +18,11 @@ __all__ = [
 ]
 
 
+def trial_time_axes(trials: Trial) -> str:
+    """Return the axes that values of trials end with, for `check_axes`."""
+    return f"trial={n_trials(trials)} time={trials.timeline.n_steps}"
+
+
 def move_trial_time_last(
     values: Shaped[Array, "..."], trials: Trial, time_axis: int
 ) -> Shaped[Array, "*axes trial time"]:

@@ -88,9 +88,6 @@ def adaptation_index(
     """
     measured = as_float64("channel_force", channel_force)
     ideal = as_float64("ideal_force", ideal_force)
-    for name, force in (("channel_force", measured), ("ideal_force", ideal)):
-        if np.any(np.isinf(force)):
-            raise ValueError(f"`{name}` must be numbers of newtons or NaN, got infinite ones.")
     counts = ~np.isnan(measured) & ~np.isnan(ideal)
     n_steps = np.maximum(counts.sum(axis=-1, keepdims=True), 1)
 
@@ -118,7 +115,5 @@ def after_effect(
     """
     after, before = finite_float64("deviation", deviation), finite_float64("baseline", baseline)
     if after.shape != before.shape:
-        raise ValueError(
-            f"`baseline` must be of the trials of `deviation`, shape {after.shape}, got {before.shape}."
-        )
+        raise ValueError(f"`baseline` must have the shape of `deviation`, {after.shape}, got {before.shape}.")
     return np.asarray(np.mean(after - before, axis=-1))

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from popsim._checks import check_positive, check_time_step
-from popsim.analysis._arrays import AnyArray, TimeCourses, as_float64, finite_float64
+from popsim.analysis._arrays import AnyArray, TimeCourses, as_float64, check_axes, finite_float64
 
 __all__ = [
     "ChoiceFractions",
@@ -43,9 +43,8 @@ def choice_fractions(
     - `coherence`: of each trial, signed: positive for the choice that is counted.
     - `chose_right`: whether that choice was made, with leading axes such as (member).
     """
-    signed, choices = finite_float64("coherence", coherence), np.asarray(chose_right)
-    if choices.shape[-1:] != signed.shape:
-        raise ValueError(f"`chose_right` must end with {signed.size} trials, got shape {choices.shape}.")
+    signed, choices = finite_float64("coherence", coherence, "trial"), np.asarray(chose_right)
+    check_axes("chose_right", choices, f"... trial={signed.size}")
     levels, level_index, counts = np.unique(signed, return_inverse=True, return_counts=True)
     is_of = np.equal(level_index[:, None], np.arange(levels.size)).astype(np.float64)
     return ChoiceFractions(levels, choices.astype(np.float64) @ is_of / counts, counts)
@@ -134,9 +133,8 @@ def chronometric_curve(
     - `coherence`: of each trial, signed.
     - `times`: in s, from `decision_time` or `reaction_time`; NaN where there was no decision.
     """
-    signed, decision_times = finite_float64("coherence", coherence), as_float64("times", times)
-    if decision_times.shape[-1:] != signed.shape:
-        raise ValueError(f"`times` must end with {signed.size} trials, got shape {decision_times.shape}.")
+    signed = finite_float64("coherence", coherence, "trial")
+    decision_times = as_float64("times", times, f"... trial={signed.size}")
     levels = np.unique(signed)
     columns = [_column(decision_times[..., signed == level]) for level in levels]
     mean, error, decided = (np.stack([column[i] for column in columns], axis=-1) for i in range(3))

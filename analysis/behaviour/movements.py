@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from popsim._checks import check_positive, check_time_step, n_steps_in
-from popsim.analysis._arrays import AnyArray, TimeCourses, finite_float64
-from popsim.analysis.trial_times import window_mask
+from popsim.analysis._arrays import AnyArray, TimeCourses, check_between_0_and_1, finite_float64
+from popsim.analysis.trial_times import trial_time_axes, window_mask
 from popsim.hand import HandState
-from popsim.trial import Trial, n_trials
+from popsim.trial import Trial
 from popsim.windows import FromEvent
 
 __all__ = [
@@ -92,14 +92,11 @@ def peak_speed(speed: TimeCourses, *, dt: float) -> PeakSpeed:
     if values.shape[-1] < 3:
         return PeakSpeed(values.max(axis=-1), dt * (fastest + 1.0))
 
-    def at(step: np.ndarray) -> np.ndarray:
-        return np.take_along_axis(values, step[..., None], axis=-1)[..., 0]
-
-    before, top, after = at(inner - 1), at(inner), at(inner + 1)
+    before, top, after = (_at(values, inner + step) for step in (-1, 0, 1))
     bend = before - 2 * top + after
     is_parabola = (inner == fastest) & (bend < 0)
     shift = np.where(is_parabola, (before - after) / (2 * np.where(is_parabola, bend, 1.0)), 0.0)
-    height = np.where(is_parabola, top - (before - after) * shift / 4, at(fastest))
+    height = np.where(is_parabola, top - (before - after) * shift / 4, _at(values, fastest))
     return PeakSpeed(height, dt * (fastest + 1 + shift))
 
 
@@ -116,8 +113,7 @@ def count_speed_peaks(speed: TimeCourses, *, prominence: float = 0.05) -> Int[np
     """
     from scipy.signal import find_peaks
 
-    if not 0 < prominence < 1:
-        raise ValueError(f"`prominence` must be above 0 and below 1, got {prominence}.")
+    check_between_0_and_1("prominence", prominence)
     values = finite_float64("speed", speed)
     rest_state = np.zeros_like(values[..., :1])
     profiles = np.concatenate([rest_state, values, rest_state], axis=-1).reshape(-1, values.shape[-1] + 2)
@@ -132,10 +128,7 @@ class FractionOfPeak:
     fraction: float = 0.05
 
     def __post_init__(self):
-        if not 0 < self.fraction < 1:
-            raise ValueError(
-                f"`fraction` of the peak speed must be above 0 and below 1, got {self.fraction}."
-            )
+        check_between_0_and_1("fraction", self.fraction)
 
     def speed(self, peak: Float[np.ndarray, "*trial"]) -> Float[np.ndarray, "*trial"]:
         """Return the threshold of movements with these peak speeds; both in m/s."""
@@ -248,10 +241,7 @@ def reaction_time(
     - `event`: the name of the event.
     - `threshold`: as for `movement_onset`.
     """
-    values = finite_float64("speed", speed)
-    expected = (n_trials(trials), trials.timeline.n_steps)
-    if values.shape[-2:] != expected:
-        raise ValueError(f"`speed` must end with (trial, time) = {expected}, got shape {values.shape}.")
+    values = finite_float64("speed", speed, f"... {trial_time_axes(trials)}")
     comes = np.asarray(trials.timeline.happens(event))
     step = np.where(comes, np.asarray(trials.timeline.events[event]), 0)
     forwards = prepend_rest(values)
@@ -277,10 +267,8 @@ def preparatory_activity(
     - `event`: the name of the event.
     - `duration`: in s, a positive multiple of the time step.
     """
-    values, dt = finite_float64("hidden", hidden), trials.timeline.dt
-    expected = (n_trials(trials), trials.timeline.n_steps)
-    if values.shape[-3:-1] != expected:
-        raise ValueError(f"`hidden` must end with (trial, time, unit) = {expected}, got {values.shape}.")
+    values = finite_float64("hidden", hidden, f"... {trial_time_axes(trials)} unit")
+    dt = trials.timeline.dt
     if (n_steps := n_steps_in("duration", duration, dt)) == 0:
         raise ValueError(f"`duration` must be at least the time step, {dt} s, got {duration} s.")
     mask = np.asarray(window_mask(trials, FromEvent(event, delay=-duration, duration=duration)))

@@ -6,7 +6,14 @@ import numpy as np
 from jaxtyping import Float
 
 from popsim._checks import check_time_step
-from popsim.analysis._arrays import AnyArray, Paths, Points, as_float64, finite_float64
+from popsim.analysis._arrays import (
+    AnyArray,
+    Paths,
+    Points,
+    as_float64,
+    check_between_0_and_1,
+    finite_float64,
+)
 
 __all__ = [
     "path_length",
@@ -60,9 +67,7 @@ def curvature(position: Float[AnyArray, "*axes time 2"]) -> Float[np.ndarray, "*
 
     - `position`: of the hand in the plane, in m.
     """
-    points = finite_float64("position", position)
-    if points.shape[-1] != 2:
-        raise ValueError(f"`position` must have a last axis of x and y, got shape {points.shape}.")
+    points = finite_float64("position", position, "... time space=2")
     steps = np.diff(points, axis=-2)
     before, after = steps[..., :-1, :], steps[..., 1:, :]
     turned = before[..., 0] * after[..., 1] - before[..., 1] * after[..., 0]
@@ -74,20 +79,11 @@ def curvature(position: Float[AnyArray, "*axes time 2"]) -> Float[np.ndarray, "*
 
 
 def movement_directions(starts: Points, targets: Points) -> Float[np.ndarray, "trial 2"]:
-    """Return the unit vectors from the starts to the targets (both in m)."""
-    ends, begins = finite_float64("targets", targets), finite_float64("starts", starts)
-    for name, places in (("targets", ends), ("starts", begins)):
-        if places.ndim != 2 or places.shape[1] != 2 or len(places) != len(begins):
-            raise ValueError(
-                f"`{name}` must be a place in the plane for each trial, (trial, 2), such as "
-                f"`targets.position[:, -1]`; got shape {places.shape}."
-            )
-    way = ends - begins
+    """Return the unit vectors from the starts to the targets (both in m); NaN where they are one place."""
+    ends = finite_float64("targets", targets, "trial space=2")
+    way = ends - finite_float64("starts", starts, f"trial={len(ends)} space=2")
     distance = np.linalg.norm(way, axis=-1, keepdims=True)
-    if not np.all(distance > 0):
-        at_start = np.flatnonzero(distance[:, 0] == 0).tolist()
-        raise ValueError(f"`targets` must be away from `starts`, got one place in trials {at_start}.")
-    return way / distance
+    return way / np.where(distance > 0, distance, np.nan)
 
 
 def leftward_component(
@@ -235,9 +231,8 @@ def end_point_ellipse(
     - `end_points`: of the hand or the cursor, in m, of repeated trials to one target.
     - `coverage`: the probability that the ellipse contains the next end point, above 0 and below 1.
     """
-    if not 0 < coverage < 1:
-        raise ValueError(f"`coverage` must be above 0 and below 1, got {coverage}.")
-    points = finite_float64("end_points", end_points)
+    check_between_0_and_1("coverage", coverage)
+    points = finite_float64("end_points", end_points, "... trial space=2")
     n_trials = points.shape[-2]
     if n_trials < 3:
         raise ValueError(f"`end_points` must be of three trials or more, got {n_trials}.")

@@ -5,67 +5,51 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from popsim.analysis._arrays import AnyArray, Evidence, finite_float64, standard_errors
+from popsim.analysis._arrays import AnyArray, Evidence, check_axes, finite_float64, standard_errors
 
 __all__ = ["PsychometricFit", "LapsingPsychometricFit", "fit_psychometric", "fit_psychometric_with_lapses"]
 
-Numbers = Float[np.ndarray, "..."]
-
-
 Design = Float[np.ndarray, "condition column"]
 Counts = Float[np.ndarray, " condition"]
-
-
-def probit_share(eta: Numbers, lapse: Numbers | float) -> Numbers:
-    """Return the probability p of choosing right."""
-    from scipy.special import ndtr
-
-    return np.asarray(lapse / 2 + (1 - lapse) * ndtr(eta))
-
-
-def log_shares(eta: Numbers, lapse: float) -> tuple[Numbers, Numbers]:
-    """Return ln p and ln (1 - p), accurate also where either is near zero."""
-    from scipy.special import log_ndtr
-
-    if lapse == 0:
-        return np.asarray(log_ndtr(eta)), np.asarray(log_ndtr(-eta))
-    guess = np.log(lapse / 2)
-    log_right, log_left = (np.logaddexp(guess, np.log1p(-lapse) + log_ndtr(side)) for side in (eta, -eta))
-    return log_right, log_left
-
-
-def log_share_slopes(eta: Numbers, lapse: float) -> Numbers:
-    """Return ln (dp / d eta), accurate also where p is near zero or one."""
-    return np.log1p(-lapse) - eta**2 / 2 - np.log(2 * np.pi) / 2
-
-
-def lapse_slopes(eta: Numbers) -> Numbers:
-    """Return dp / d lapse."""
-    from scipy.special import ndtr
-
-    return 0.5 - np.asarray(ndtr(eta))
-
+Values = Float[np.ndarray, " value"]
 
 HIGHEST_LAPSE = 0.5
 START_LAPSE = 0.02
-LARGEST_LOGARITHM = 300.0
+LARGEST_LOGARITHM = 300.0  # of numbers whose squares do not overflow
 
 
-def fit_binomial(
+class _Logarithms(NamedTuple):
+    """ln p, ln (1 - p) and ln (dp / d eta) of the share p of right choices, and dp / d lapse."""
+
+    right: np.ndarray
+    left: np.ndarray
+    slope: np.ndarray
+    lapse_slope: np.ndarray
+
+
+def _logarithms(eta: np.ndarray, lapse: np.ndarray | float) -> _Logarithms:
+    """Return what follows from the probit and the lapse, accurate also where p is near zero or one."""
+    from scipy.special import log_ndtr, ndtr
+
+    with np.errstate(divide="ignore"):  # without lapses the guesses have a logarithm of -inf
+        guess, attends = np.log(np.divide(lapse, 2)), np.log1p(-np.asarray(lapse))
+    right, left = (np.logaddexp(guess, attends + log_ndtr(side)) for side in (eta, -eta))
+    return _Logarithms(right, left, attends - eta**2 / 2 - np.log(2 * np.pi) / 2, 0.5 - ndtr(eta))
+
+
+def _exponential(logarithm: np.ndarray) -> np.ndarray:
+    return np.exp(np.minimum(logarithm, LARGEST_LOGARITHM))
+
+
+def _fit_binomial(
     design: Design, n_trials: Counts, n_right: Counts, *, with_lapse: bool
-) -> tuple[Float[np.ndarray, " value"], Float[np.ndarray, " value"]]:
+) -> tuple[Values, Values]:
     """Return the weights of the columns, then the lapse if there is one, and their standard errors.
 
     L-BFGS-B maximises the likelihood with its gradient. With lapses there may be two maxima, so the search
     starts from a flat curve and again from the curve without lapses. Standard errors come from the expected
     information, I = sum_i n_i p_i' p_i'^T / (p_i (1 - p_i)). If the estimated lapse is 0 or the upper bound,
     its error is NaN, and the other errors are conditional on that lapse.
-
-    **Arguments:**
-
-    - `design`: the predictors, each scaled to about one.
-    - `n_trials`, `n_right`: of each condition, the number of trials and of right choices.
-    - `with_lapse`: whether to fit a lapse.
     """
     start = np.zeros(design.shape[1])
     values = _most_likely(design, n_trials, n_right, start)
@@ -76,23 +60,19 @@ def fit_binomial(
     return values, _standard_errors(design, n_trials, values)
 
 
-def _most_likely(
-    design: np.ndarray, n_trials: np.ndarray, n_right: np.ndarray, start: np.ndarray
-) -> Float[np.ndarray, " value"]:
+def _most_likely(design: Design, n_trials: Counts, n_right: Counts, start: Values) -> Values:
     from scipy.optimize import minimize
 
-    n_columns = design.shape[1]
-    low = np.array([-np.inf] * n_columns + [0.0] * (start.size - n_columns))
-    high = np.array([np.inf] * n_columns + [HIGHEST_LAPSE] * (start.size - n_columns))
-    options = {"ftol": 0.0, "gtol": 1e-10, "maxiter": 2000, "maxfun": 20000}
+    bounds = [(-np.inf, np.inf)] * design.shape[1] + [(0.0, HIGHEST_LAPSE)]
+    low, high = np.array(bounds[: start.size]).T
     optimum = minimize(
         _cost,
         start,
         args=(design, n_trials, n_right),
         jac=True,
         method="L-BFGS-B",
-        bounds=np.column_stack([low, high]),
-        options=options,
+        bounds=bounds[: start.size],
+        options={"ftol": 0.0, "gtol": 1e-10, "maxiter": 2000, "maxfun": 20000},
     )
     is_held = ((optimum.x <= low) & (optimum.jac > 0)) | ((optimum.x >= high) & (optimum.jac < 0))
     if not np.all(np.abs(np.where(is_held, 0.0, optimum.jac)) < 1e-5):
@@ -100,50 +80,36 @@ def _most_likely(
     return optimum.x
 
 
-def _lapse_of(values: np.ndarray, design: np.ndarray) -> float:
+def _lapse_of(values: Values, design: Design) -> float:
     return float(values[-1]) if values.size > design.shape[1] else 0.0
 
 
-def _cost(
-    values: np.ndarray, design: np.ndarray, n_trials: np.ndarray, n_right: np.ndarray
-) -> tuple[float, Float[np.ndarray, " value"]]:
+def _cost(values: Values, design: Design, n_trials: Counts, n_right: Counts) -> tuple[float, Values]:
     """Return minus the mean log likelihood of a trial, and its gradient."""
-    lapse, n_left, total = _lapse_of(values, design), n_trials - n_right, n_trials.sum()
-    eta = design @ values[: design.shape[1]]
-    log_right, log_left = log_shares(eta, lapse)
-    log_slope = log_share_slopes(eta, lapse)
-    pull = n_right * _exponential(log_slope - log_right) - n_left * _exponential(log_slope - log_left)
+    n_columns, n_left, total = design.shape[1], n_trials - n_right, n_trials.sum()
+    logs = _logarithms(design @ values[:n_columns], _lapse_of(values, design))
+    pull = n_right * _exponential(logs.slope - logs.right) - n_left * _exponential(logs.slope - logs.left)
     gradient = design.T @ pull
-    if values.size > design.shape[1]:
-        pull = n_right * _exponential(-log_right) - n_left * _exponential(-log_left)
-        gradient = np.append(gradient, pull @ lapse_slopes(eta))
-    likelihood = n_right @ log_right + n_left @ log_left
-    return -float(likelihood) / total, -gradient / total
+    if values.size > n_columns:
+        pull = n_right * _exponential(-logs.right) - n_left * _exponential(-logs.left)
+        gradient = np.append(gradient, pull @ logs.lapse_slope)
+    return -float(n_right @ logs.right + n_left @ logs.left) / total, -gradient / total
 
 
-def _exponential(logarithm: np.ndarray) -> np.ndarray:
-    """Return the exponential, bounded so that its square does not overflow."""
-    return np.exp(np.minimum(logarithm, LARGEST_LOGARITHM))
-
-
-def _standard_errors(
-    design: np.ndarray, n_trials: np.ndarray, values: np.ndarray
-) -> Float[np.ndarray, " value"]:
+def _standard_errors(design: Design, n_trials: Counts, values: Values) -> Values:
     """Return the roots of the diagonal of (R'R)^-1; the rows of R are n^1/2 p' / (p (1 - p))^1/2."""
     lapse, n_columns = _lapse_of(values, design), design.shape[1]
-    eta = design @ values[:n_columns]
-    log_right, log_left = log_shares(eta, lapse)
-    log_spread = (log_right + log_left) / 2
-    rows = _exponential(log_share_slopes(eta, lapse) - log_spread)[:, None] * design
+    logs = _logarithms(design @ values[:n_columns], lapse)
+    log_spread = (logs.right + logs.left) / 2
+    rows = _exponential(logs.slope - log_spread)[:, None] * design
     if 0 < lapse < HIGHEST_LAPSE:
-        rows = np.column_stack([rows, _exponential(-log_spread) * lapse_slopes(eta)])
-    rows = np.sqrt(n_trials)[:, None] * rows
+        rows = np.column_stack([rows, _exponential(-log_spread) * logs.lapse_slope])
     errors = np.full(values.size, np.nan)
-    errors[: rows.shape[1]] = standard_errors(rows)
+    errors[: rows.shape[1]] = standard_errors(np.sqrt(n_trials)[:, None] * rows)
     return errors
 
 
-def is_separated(design: Design, n_trials: Counts, n_right: Counts) -> bool:
+def _is_separated(design: Design, n_trials: Counts, n_right: Counts) -> bool:
     """Return whether some weights contradict no choice, so that no finite weights are the most likely.
 
     The choices s_i = +-1 are separated if w exists with s_i w.x_i >= 0 for all i and > 0 for one (Albert &
@@ -173,7 +139,7 @@ class PsychometricFit(NamedTuple):
 
     def share_right(self, coherences: Evidence) -> Float[np.ndarray, "*axes trial"]:
         """Return P(right) at the given coherences, for each member."""
-        return probit_share(_probits(self, coherences), 0.0)
+        return np.exp(_logarithms(_probits(self, coherences), 0.0).right)
 
 
 class LapsingPsychometricFit(NamedTuple):
@@ -190,7 +156,7 @@ class LapsingPsychometricFit(NamedTuple):
 
     def share_right(self, coherences: Evidence) -> Float[np.ndarray, "*axes trial"]:
         """Return P(right) at the given coherences, for each member."""
-        return probit_share(_probits(self.curve, coherences), self.lapse[..., None])
+        return np.exp(_logarithms(_probits(self.curve, coherences), self.lapse[..., None]).right)
 
 
 def fit_psychometric(coherences: Evidence, chose_right: Bool[AnyArray, "*axes trial"]) -> PsychometricFit:
@@ -236,14 +202,8 @@ def _fits(
     coherences: AnyArray, chose_right: AnyArray, *, with_lapse: bool
 ) -> tuple[list[tuple[np.ndarray, np.ndarray]], tuple[int, ...]]:
     """Return the values and errors of each fit, and the leading axes of the choices."""
-    signed, choices = finite_float64("coherences", coherences), np.asarray(chose_right)
-    if signed.ndim != 2 or choices.ndim < 1:
-        raise ValueError(
-            "`coherences` must have axes (trial, stream), of one stream coherence[:, None], and "
-            f"`chose_right` (..., trial), got shapes {signed.shape} and {choices.shape}."
-        )
-    if choices.shape[-1] != signed.shape[0]:
-        raise ValueError(f"`chose_right` must end with {signed.shape[0]} trials, got shape {choices.shape}.")
+    signed, choices = finite_float64("coherences", coherences, "trial stream"), np.asarray(chose_right)
+    check_axes("chose_right", choices, f"... trial={len(signed)}")
     # the fit must not depend on the unit of the coherences
     largest = np.abs(signed).max(axis=0)
     largest = np.where(largest > 0, largest, 1.0)
@@ -266,12 +226,12 @@ def _fit_one(
     n_trials = np.bincount(row_of_trial).astype(np.float64)
     n_right = np.bincount(row_of_trial, weights=chose_right)
     n_columns = rows.shape[1]
-    if is_separated(rows, n_trials, n_right):
+    if _is_separated(rows, n_trials, n_right):
         values = np.full(n_columns + with_lapse, np.nan)
         if (total := n_right.sum()) in (0, n_trials.sum()):
             values[:n_columns] = [np.inf if total else -np.inf, *np.zeros(n_columns - 1)]
         return values, np.full(n_columns + with_lapse, np.inf)
-    return fit_binomial(rows, n_trials, n_right, with_lapse=with_lapse)
+    return _fit_binomial(rows, n_trials, n_right, with_lapse=with_lapse)
 
 
 def _stack_fits(fits: list[tuple[np.ndarray, np.ndarray]], axes: tuple[int, ...]) -> PsychometricFit:

@@ -1,17 +1,19 @@
 """Trials that end by choice: reaction times, choices, and how accuracy depends on time."""
 
+import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from popsim._checks import check_finite, check_instance, check_positive_int, kind_of
-from popsim.analysis._arrays import AnyArray, as_float64, finite_float64
+from popsim._checks import check_positive_int, kind_of
+from popsim.analysis._arrays import AnyArray, as_float64, check_axes, finite_float64
 from popsim.analysis.behaviour.decisions import ChronometricCurve, chronometric_curve
+from popsim.analysis.trial_times import trial_time_axes
 from popsim.hand import HandState
 from popsim.interaction import Interaction
-from popsim.trial import Trial, n_trials
+from popsim.trial import Trial
 
 __all__ = [
     "Responses",
@@ -56,12 +58,8 @@ def environment_responses(
 
     **Returns:** the responses; `choice` is the action.
     """
-    expected = "what an environment and a network exchanged, such as `states.interaction`"
-    check_instance("interaction", interaction, Interaction, expected)
     active, action = np.asarray(interaction.active, bool), interaction.action
-    shape = (n_trials(trials), trials.timeline.n_steps)
-    if active.shape[-2:] != shape:
-        raise ValueError(f"`interaction` must end with (trial, time) = {shape}, got shape {active.shape}.")
+    check_axes("interaction", active, f"... {trial_time_axes(trials)}")
     if isinstance(action, HandState) or not np.issubdtype(action.dtype, np.integer):
         raise ValueError(f"`interaction` must have discrete actions, got {kind_of(action)}.")
     n_active = active.sum(axis=-1)
@@ -89,14 +87,8 @@ def threshold_responses(
 
     **Returns:** the responses; `choice` is the index of the output.
     """
-    check_finite("threshold", threshold)
-    values, timeline = finite_float64("outputs", outputs), trials.timeline
-    shape = (n_trials(trials), timeline.n_steps)
-    if values.ndim < 3 or values.shape[-3:-1] != shape:
-        raise ValueError(
-            f"`outputs` must end with (trial, time, output), of which (trial, time) = {shape}, "
-            f"got shape {values.shape}."
-        )
+    values = finite_float64("outputs", outputs, f"... {trial_time_axes(trials)} output")
+    timeline = trials.timeline
     comes = np.asarray(timeline.happens(event))
     is_after = np.arange(timeline.n_steps) >= np.asarray(timeline.events[event])[:, None]
     crosses = (values.max(axis=-1) >= threshold) & is_after
@@ -144,8 +136,8 @@ def chronometric_curves_by_outcome(
     - `times`: in s, such as `Responses.time`; NaN where there was no response.
     - `is_correct`: whether the response was correct; does not count where there was none.
     """
-    levels = finite_float64("condition", condition)
-    seconds, correct = _times_and_outcomes(times, is_correct, levels.shape)
+    levels = finite_float64("condition", condition, "trial")
+    seconds, correct = _times_and_outcomes(times, is_correct, f"trial={levels.size}")
     return ChronometricCurvesByOutcome(
         chronometric_curve(levels, np.where(correct, seconds, np.nan)),
         chronometric_curve(levels, np.where(correct, np.nan, seconds)),
@@ -186,13 +178,8 @@ def reaction_time_quantiles(
     - `condition`, `times`, `is_correct`: as for `chronometric_curves_by_outcome`.
     - `probabilities`: of the quantiles, from 0 to 1.
     """
-    of_trials, shares = (
-        finite_float64("condition", condition),
-        as_float64("probabilities", np.asarray(probabilities)),
-    )
-    if shares.ndim != 1 or shares.size == 0 or not np.all((shares >= 0) & (shares <= 1)):
-        raise ValueError(f"`probabilities` must be numbers from 0 to 1, got {probabilities}.")
-    seconds, correct = _times_and_outcomes(times, is_correct, of_trials.shape)
+    of_trials, shares = finite_float64("condition", condition, "trial"), np.asarray(probabilities, float)
+    seconds, correct = _times_and_outcomes(times, is_correct, f"trial={of_trials.size}")
     levels = np.unique(of_trials)
 
     def by_level(counts: Bool[np.ndarray, "*axes trial"]) -> Float[np.ndarray, "*axes level quantile"]:
@@ -249,13 +236,10 @@ def conditional_accuracy(
 
 
 def _times_and_outcomes(
-    times: AnyArray, is_correct: AnyArray, of_trials: tuple[int, ...] | None = None
+    times: AnyArray, is_correct: AnyArray, trial_axis: str = "trial"
 ) -> tuple[Float[np.ndarray, "*axes trial"], Bool[np.ndarray, "*axes trial"]]:
     """Return the times and outcomes as arrays of one shape, which ends with the axis of the trials."""
-    seconds, correct = as_float64("times", times), np.asarray(is_correct)
-    if seconds.ndim == 0 or seconds.size == 0 or of_trials not in (None, seconds.shape[-1:]):
-        trials = "at least one trial" if of_trials is None else f"trials of shape {of_trials}"
-        raise ValueError(f"`times` must end with {trials}, got shape {seconds.shape}.")
+    seconds, correct = as_float64("times", times, f"... {trial_axis}"), np.asarray(is_correct)
     if correct.dtype != bool or correct.shape != seconds.shape:
         raise ValueError(
             f"`is_correct` must be True or False for each of `times`, shape {seconds.shape}, "
@@ -268,11 +252,7 @@ def _quantiles(
     times: Float[np.ndarray, "*axes trial"], probabilities: Float[np.ndarray, " quantile"]
 ) -> Float[np.ndarray, "*axes quantile"]:
     """Return quantiles of the times that are finite; NaN if none is."""
-
-    def of_member(seconds: Float[np.ndarray, " trial"]) -> Float[np.ndarray, " quantile"]:
-        of_responses = seconds[np.isfinite(seconds)]
-        if of_responses.size == 0:
-            return np.full(probabilities.shape, np.nan)
-        return np.quantile(of_responses, probabilities)
-
-    return np.apply_along_axis(of_member, -1, times)
+    finite = np.where(np.isfinite(times), times, np.nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of members without a response
+        return np.moveaxis(np.nanquantile(finite, probabilities, axis=-1), 0, -1)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Complex, Float, Int
 
 from popsim._checks import check_positive, check_positive_int, check_time_step
 from popsim._compiled import jit
-from popsim.analysis._arrays import AnyArray, as_float64, finite_float64
+from popsim.analysis._arrays import AnyArray, as_float64, check_within, finite_float64
 from popsim.analysis._signs import sign_factors
 from popsim.analysis.dynamics.fixed_points import FixedPoints
 from popsim.analysis.dynamics.inputs import Constants, Inputs
@@ -76,12 +76,7 @@ def assign_basins(points: FixedPoints, states: States, within: float) -> Int[np.
     - `within`: maximum distance of a state from its point, in the unit of the states.
     """
     check_positive("within", within)
-    last = as_float64("states", states)
-    if last.ndim != 3 or last.shape[0] != points.n_members:
-        raise ValueError(
-            f"`states` must have axes (member, point, state) of {points.n_members} members, "
-            f"got shape {last.shape}."
-        )
+    last = as_float64("states", states, f"member={points.n_members} point state")
     reached = np.full(last.shape[:2], -1)
     for member, ends in enumerate(last):
         rows = np.flatnonzero(points.member == member)
@@ -138,11 +133,9 @@ def slow_directions(
         dt / log(1.01).
     - `n_neighbours`: number of neighbours from which the curve is estimated.
     """
-    points, matrices = finite_float64("states", states), finite_float64("jacobian", jacobian)
-    if matrices.shape != (*points.shape, points.shape[-1]):
-        raise ValueError(f"`jacobian` must be that of {points.shape} states, got shape {matrices.shape}.")
-    if not 2 <= n_neighbours < len(points):
-        raise ValueError(f"`n_neighbours` must be 2 to {len(points) - 1}, got {n_neighbours}.")
+    points = finite_float64("states", states, "point state")
+    matrices = finite_float64("jacobian", jacobian, f"point={len(points)} state state={points.shape[1]}")
+    check_within("n_neighbours", n_neighbours, 2, len(points) - 1)
     check_time_step(dt)
     growth_time = least_time_constant if least_growth_time is None else least_growth_time
     check_positive("least_time_constant", least_time_constant)

@@ -10,7 +10,14 @@ import numpy as np
 from jaxtyping import Array, Bool, Complex, Float, Int, Key
 
 from popsim._checks import check_non_negative, check_positive, check_positive_int
-from popsim.analysis._arrays import AnyArray, finite_float64, numpy_generator, sorted_eigenvalues
+from popsim.analysis._arrays import (
+    AnyArray,
+    check_within,
+    finite_float64,
+    holds_arrays,
+    numpy_generator,
+    sorted_eigenvalues,
+)
 from popsim.analysis.dynamics.inputs import Constants, Inputs
 from popsim.analysis.dynamics.linearization import (
     Dynamics,
@@ -92,16 +99,12 @@ def _generators_and_states(
     states: AnyArray, key: Key[Array, ""]
 ) -> list[tuple[np.random.Generator, Float[np.ndarray, "visited state"]]]:
     """Return a random generator and the visited states of each member."""
-    if isinstance(states, list | tuple) and any(
-        np.ndim(part) > 1 and hasattr(part, "shape") for part in states
-    ):
+    if holds_arrays(states, list):
         raise ValueError(
             f"`states` must be one array, got {len(states)}, which would be taken for members: join the "
             "arrays of a hidden state by np.concatenate(states, axis=-1), stack members by np.stack(states)."
         )
-    visited = finite_float64("states", states)
-    if visited.ndim < 3:
-        raise ValueError(f"`states` must have axes (member, ..., state), got shape {visited.shape}.")
+    visited = finite_float64("states", states, "member ... visited state")
     flat = visited.reshape(visited.shape[0], -1, visited.shape[-1])
     return [
         (numpy_generator(jax.random.fold_in(as_key(key), i)), member_states)
@@ -110,10 +113,7 @@ def _generators_and_states(
 
 
 class DistinctPoints(NamedTuple):
-    """Points that are farther apart than a radius, the slowest of those that were merged.
-
-    - `n_starts`: number of points merged into each.
-    """
+    """Points that are farther apart than a radius, the slowest of the starts that were merged into each."""
 
     state: Float[np.ndarray, "distinct state"]
     speed: Float[np.ndarray, " distinct"]
@@ -126,15 +126,7 @@ def distinct_points(
     n_starts: Int[np.ndarray, " point"],
     radius: float,
 ) -> DistinctPoints:
-    """Merge points greedily: the slowest point absorbs all remaining points within a radius of it.
-
-    **Arguments:**
-
-    - `states`: the points.
-    - `speed`: speed at each point.
-    - `n_starts`: number of starts that led to each point.
-    - `radius`: in the unit of the states.
-    """
+    """Merge points greedily: the slowest point absorbs all remaining points within a radius of it."""
     remaining = np.argsort(speed, kind="stable")
     rows, counts = [], []
     while remaining.size:
@@ -209,8 +201,7 @@ class FixedPoints:
 
     def select_member(self, member: int) -> "FixedPoints":
         """Return the points of one member."""
-        if not 0 <= member < self.n_members:
-            raise ValueError(f"`member` must be 0 to {self.n_members - 1}, got {member}.")
+        check_within("member", member, 0, self.n_members - 1)
         return self.where(self.member == member)
 
     def counts(self) -> Int[np.ndarray, "member unstable"]:

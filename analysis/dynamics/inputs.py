@@ -42,15 +42,9 @@ def received_inputs(
 
     **Returns:** the inputs by name, in the order of `popsim.senses.network_input_names`.
     """
-    if not hasattr(ensemble, "network_inputs"):
-        raise ValueError(
-            "`ensemble` must be models that say what their networks received, a SensorimotorLoop or a "
-            f"NetworkModel, got {type(ensemble).__name__}."
-        )
     leading_axes, count = {len(leaf) for leaf in jax.tree.leaves(states)}, n_members(ensemble)
     if leading_axes != {count}:
         raise ValueError(f"`states` must be of {count} members, got leading axes of {sorted(leading_axes)}.")
-
     sizes = member(ensemble, 0).input_sizes(trials)
     ensemble.trained_inputs.check(sizes)
     received = np.asarray(_inputs_of_members(ensemble, states, trials), np.float64)

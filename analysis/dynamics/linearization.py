@@ -101,18 +101,9 @@ def one_step(dynamics: Dynamics, model: Any, state: Array, inputs: Any) -> Array
 def to_double_precision(
     dynamics: Dynamics, ensemble: eqx.Module, name: str, states: AnyArray, inputs: Inputs | None
 ) -> tuple[Any, Float[Array, "member point state"], Constants | None]:
-    """Check the ensemble, its states and its inputs, and convert them to double precision.
-
-    **Arguments:**
-
-    - `dynamics`, `ensemble`, `inputs`: as for `find_fixed_points`.
-    - `name`, `states`: name of the argument with the states, and its value.
-    """
-    checked, count = finite_float64(name, states), n_members(ensemble)
-    if checked.ndim != 3 or checked.shape[0] != count:
-        raise ValueError(
-            f"`{name}` must have axes (member, point, state) of {count} members, got shape {checked.shape}."
-        )
+    """Check the ensemble, its states and its inputs, and convert them to double precision."""
+    count = n_members(ensemble)
+    checked = finite_float64(name, states, f"member={count} point state")
     if isinstance(inputs, Mapping):
         constant = {
             key: vectors_of_members(f"inputs[{key!r}]", vector, count) for key, vector in inputs.items()
@@ -221,9 +212,7 @@ def modes(jacobian: Float[AnyArray, "*axes state state"]) -> Modes:
 
     - `jacobian`: Jacobian of one time step by the state, such as `FixedPoints.jacobian`.
     """
-    matrices = finite_float64("jacobian", jacobian)
-    if matrices.ndim < 2 or matrices.shape[-1] != matrices.shape[-2]:
-        raise ValueError(f"`jacobian` must have axes (..., state, state), got shape {matrices.shape}.")
+    matrices = finite_float64("jacobian", jacobian, "... state state")
     eigenvalue, direction = np.linalg.eig(matrices)
     order = np.argsort(-np.abs(eigenvalue), axis=-1, kind="stable")
     eigenvalue = np.take_along_axis(eigenvalue, order, axis=-1).astype(complex)

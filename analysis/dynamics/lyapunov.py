@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from popsim._checks import WholeNumber, check_non_negative_int, check_positive_int
+from popsim._checks import WholeNumber, check_non_negative_int
 from popsim._compiled import jit
-from popsim.analysis._arrays import AnyArray, as_float64, finite_float64
+from popsim.analysis._arrays import AnyArray, as_float64, check_within, finite_float64
 from popsim.analysis.dynamics.inputs import Constants, Inputs
 from popsim.analysis.dynamics.linearization import (
     Dynamics,
@@ -69,16 +69,12 @@ def lyapunov_spectrum(
     - `n_exponents`: how many are computed, from the largest on; by default all.
     - `n_transient`: the number of time steps before these, for the state and the deviations to settle.
     """
-    check_positive_int("n_steps", n_steps)
+    check_within("n_steps", n_steps, N_BLOCKS, 2**31 - 1)
     check_dt_of(ensemble, dynamics, dt)
     check_non_negative_int("n_transient", n_transient)
-    if n_steps < N_BLOCKS:
-        raise ValueError(f"`n_steps` must be at least {N_BLOCKS}, got {n_steps}.")
-    size = np.atleast_1d(finite_float64("states", states)).shape[-1]
+    size = finite_float64("states", states, "member point state").shape[-1]
     count = size if n_exponents is None else n_exponents
-    check_positive_int("n_exponents", count)
-    if count > size:
-        raise ValueError(f"`n_exponents` must be at most the size of a state, {size}, got {count}.")
+    check_within("n_exponents", count, 1, size)
     with jax.enable_x64(True):
         arguments = to_double_precision(dynamics, ensemble, "states", states, inputs)
         unblocked = int(n_steps) % N_BLOCKS
@@ -140,13 +136,9 @@ def kaplan_yorke_dimension(exponent: Float[AnyArray, "*axes exponent"]) -> Float
 
     - `exponent`: the exponents, the largest first, such as those of `lyapunov_spectrum`; -inf is one of them.
     """
-    values = as_float64("exponent", exponent)
-    if values.ndim < 1 or not np.all(values < np.inf):
-        raise ValueError(
-            "`exponent` must have axes (..., exponent) of numbers below infinity, none of them NaN."
-        )
-    if np.any(values[..., 1:] > values[..., :-1]):
-        raise ValueError("`exponent` must be in order, the largest first.")
+    values = as_float64("exponent", exponent, "... exponent")
+    if not np.all(values[..., 1:] <= values[..., :-1]):  # also if one is NaN
+        raise ValueError("`exponent` must be numbers in order, the largest first.")
     sums = np.cumsum(values, axis=-1)
     j = np.sum(np.logical_and.accumulate(sums >= 0, axis=-1), axis=-1)
     is_too_short = j == values.shape[-1]

@@ -6,7 +6,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from popsim.analysis._arrays import AnyArray, finite_float64
+from popsim.analysis._arrays import AnyArray, check_axes, finite_float64
 from popsim.analysis.dynamics.attractors import rollout
 from popsim.analysis.dynamics.inputs import Inputs
 from popsim.analysis.dynamics.linearization import Dynamics, check_dt_of, network_dynamics
@@ -36,18 +36,8 @@ class PhasePlane(NamedTuple):
 
     def project(self, states: Float[AnyArray, "member *axes state"]) -> Float[np.ndarray, "member *axes 2"]:
         """Return the coordinates in the plane of states of each member, such as trajectories."""
-        values = finite_float64("states", states)
-        if values.ndim < 2 or (values.shape[0], values.shape[-1]) != self.origin.shape:
-            raise ValueError(
-                f"`states` must have axes (member, ..., state) of {self.origin.shape} members and numbers of "
-                f"a state, got shape {values.shape}."
-            )
-        return np.stack(
-            [
-                (of_member - origin) @ axes.T
-                for of_member, origin, axes in zip(values, self.origin, self.axes, strict=True)
-            ]
-        )
+        members = zip(finite_float64("states", states), self.origin, self.axes, strict=True)
+        return np.stack([(of_member - origin) @ axes.T for of_member, origin, axes in members])
 
 
 def phase_plane(
@@ -81,13 +71,9 @@ def phase_plane(
     check_dt_of(ensemble, dynamics, dt)
     columns, rows = _coordinates("x", x), _coordinates("y", y)
     count = n_members(ensemble)
-    axes = _orthonormal(_of_members("directions", directions, count, ("2", "state")))
+    axes = _orthonormal(_of_members("directions", directions, count, ("direction=2", "state")))
     start = np.zeros(axes.shape[-1]) if origin is None else origin
-    center = _of_members("origin", start, count, ("state",))
-    if center.shape[-1] != axes.shape[-1]:
-        raise ValueError(
-            f"`origin` must be of {axes.shape[-1]} numbers, as the directions, got {center.shape[-1]}."
-        )
+    center = _of_members("origin", start, count, (f"state={axes.shape[-1]}",))
     grid = np.stack(np.meshgrid(columns, rows), axis=-1).reshape(-1, 2)
     states = center[:, None] + np.einsum("pa,mas->mps", grid, axes)
     following = rollout(ensemble, states, 1, inputs=inputs, dynamics=dynamics)[:, :, 0]
@@ -99,8 +85,8 @@ def phase_plane(
 
 
 def _coordinates(name: str, values: AnyArray) -> Float[np.ndarray, " coordinate"]:
-    coordinates = finite_float64(name, values)
-    if coordinates.ndim != 1 or coordinates.size < 2 or np.any(np.diff(coordinates) <= 0):
+    coordinates = finite_float64(name, values, "coordinate")
+    if coordinates.size < 2 or np.any(np.diff(coordinates) <= 0):
         raise ValueError(f"`{name}` must be two coordinates or more that ascend, got {coordinates}.")
     return coordinates
 
@@ -112,21 +98,15 @@ def _of_members(
     given = finite_float64(name, values)
     if given.ndim == len(axes):
         given = np.broadcast_to(given, (count, *given.shape))
-    if given.ndim != len(axes) + 1 or given.shape[0] != count or (len(axes) == 2 and given.shape[1] != 2):
-        raise ValueError(
-            f"`{name}` must have axes ({', '.join(axes)}), or those of each of {count} members, "
-            f"got shape {np.shape(values)}."
-        )
+    check_axes(name, given, " ".join((f"member={count}", *axes)))
     return given
 
 
 def _orthonormal(directions: Float[np.ndarray, "member 2 state"]) -> Float[np.ndarray, "member 2 state"]:
     lengths = np.linalg.norm(directions, axis=-1, keepdims=True)
-    if np.any(lengths == 0):
-        raise ValueError("`directions` must not be zero.")
-    first, second = np.moveaxis(directions / lengths, 1, 0)
+    first, second = np.moveaxis(directions / np.where(lengths > 0, lengths, 1.0), 1, 0)
     across = second - np.sum(first * second, axis=-1, keepdims=True) * first
     length = np.linalg.norm(across, axis=-1, keepdims=True)
     if np.any(length < PARALLEL):
-        raise ValueError("`directions` must span a plane, got two that are parallel.")
+        raise ValueError("`directions` must span a plane, got two that are parallel, or zero.")
     return np.stack([first, across / length], axis=1)

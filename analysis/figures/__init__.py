@@ -13,7 +13,6 @@ from popsim.analysis.figures import (
     members,
     movies,
     neural_activity,
-    reaction_times,
     selection,
     settings,
     style,
@@ -29,7 +28,6 @@ from popsim.analysis.figures.learning import *
 from popsim.analysis.figures.members import *
 from popsim.analysis.figures.movies import *
 from popsim.analysis.figures.neural_activity import *
-from popsim.analysis.figures.reaction_times import *
 from popsim.analysis.figures.selection import *
 from popsim.analysis.figures.settings import *
 from popsim.analysis.figures.style import *
@@ -46,7 +44,6 @@ __all__ += learning.__all__
 __all__ += members.__all__
 __all__ += movies.__all__
 __all__ += neural_activity.__all__
-__all__ += reaction_times.__all__
 __all__ += selection.__all__
 __all__ += settings.__all__
 __all__ += style.__all__

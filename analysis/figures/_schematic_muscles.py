@@ -17,12 +17,8 @@ def schematic_muscles(
 
     The line passes each joint that the muscle crosses on the side to which it pulls, at the distance of its
     moment arm; a muscle over several joints further out, so that it shows. The rest is invented: where on its
-    segments a muscle begins and ends, and a trunk to the left of the first joint.
-
-    **Arguments:**
-
-    - `skeleton`: the joints of the chain, and the hand.
-    - `moment_arms`: d length / d angle, in m/rad; negative if the muscle turns the joint counter-clockwise.
+    segments a muscle begins and ends, and a trunk to the left of the first joint. Moment arms, in m/rad, are
+    negative if the muscle turns the joint counter-clockwise.
     """
     trunk = skeleton[:, 0] - [TRUNK * np.linalg.norm(skeleton[0, 1] - skeleton[0, 0]), 0.0]
     chain = np.concatenate([trunk[:, None], skeleton], axis=1)

@@ -13,14 +13,7 @@ from popsim.trial import Trial, n_trials
 
 
 def shown_signals(trials: Trial) -> dict[str, Shaped[np.ndarray, "trial time features"]]:
-    """Return by name what the environment of stacked trials shows.
-
-    Choices and vectors are drawn at random; a hand stays where it starts.
-
-    **Arguments:**
-
-    - `trials`: stacked trials.
-    """
+    """Return by name what the environment shows if actions are random, and hands stay where they start."""
     environment = trials.environment
     if environment is None:
         return {}

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 
 from popsim.analysis._arrays import AnyArray, finite_float64
-from popsim.analysis.figures.style import extend_limits
+from popsim.analysis.figures.style import draw_signed_map
 
 __all__ = ["draw_area_activity", "draw_area_weights"]
 
@@ -32,29 +32,17 @@ def draw_area_activity(
     - `dt`: time step in s.
     - `label`: label of the colour bar.
     """
-    values = finite_float64("hidden", hidden)
-    if values.ndim != 2:
-        raise ValueError(f"`hidden` must have axes (time, unit), got shape {values.shape}.")
-    units = _checked_areas(areas, values.shape[1])
+    values = finite_float64("hidden", hidden, "time unit")
+    units = _checked_areas(areas)
     peak = np.argmax(np.abs(values), axis=0)
     order = np.concatenate([numbers[np.argsort(peak[numbers], kind="stable")] for numbers in units.values()])
-    largest = float(np.abs(values[:, order]).max()) or 1.0
-    image = ax.imshow(
-        values[:, order].T,
-        aspect="auto",
-        cmap="RdBu_r",
-        vmin=-largest,
-        vmax=largest,
-        extent=(0, len(values) * dt, len(order) - 0.5, -0.5),
-        interpolation="nearest",
-    )
+    extent = (0, len(values) * dt, len(order) - 0.5, -0.5)
+    draw_signed_map(ax, values[:, order].T, label=label, extent=extent)
     for border in _borders(units)[1:-1]:
         ax.axhline(border, **LINE)
     ax.set_yticks(_centers(units), list(units))
     ax.tick_params(axis="y", length=0)
     ax.set(xlabel="time (s)", ylabel="area (units by time of peak)")
-    extend_limits(ax)  # an image sets the limits of its axes
-    ax.figure.colorbar(image, ax=ax, label=label)
     return ax
 
 
@@ -78,16 +66,10 @@ def draw_area_weights(
     - `limit`: magnitude of the darkest colours; None for the largest magnitude.
     - `label`: label of the colour bar.
     """
-    values = finite_float64("weights", weights)
-    if values.ndim != 2 or values.shape[0] != values.shape[1]:
-        raise ValueError(f"`weights` must have axes (post, pre) of the same units, got shape {values.shape}.")
-    units = _checked_areas(areas, values.shape[0])
+    values = finite_float64("weights", weights, "unit unit")
+    units = _checked_areas(areas)
     order = np.concatenate(list(units.values()))
-    shown = values[np.ix_(order, order)]
-    largest = limit if limit is not None else float(np.abs(shown).max()) or 1.0
-    image = ax.imshow(
-        shown, cmap="RdBu_r", vmin=-largest, vmax=largest, interpolation="nearest", aspect="auto"
-    )
+    draw_signed_map(ax, values[np.ix_(order, order)], label=label, limit=limit)
     for border in _borders(units)[1:-1]:
         ax.axhline(border, **LINE)
         ax.axvline(border, **LINE)
@@ -95,22 +77,12 @@ def draw_area_weights(
     ax.set_yticks(_centers(units), list(units))
     ax.tick_params(length=0)
     ax.set(xlabel="from area", ylabel="to area")
-    extend_limits(ax)
-    ax.figure.colorbar(image, ax=ax, label=label)
     return ax
 
 
-def _checked_areas(areas: Groups, n_units: int) -> dict[str, Int[np.ndarray, " _"]]:
-    if not areas:
-        raise ValueError("`areas` must be at least one, got none: see `unit_groups` of the network.")
+def _checked_areas(areas: Groups) -> dict[str, Int[np.ndarray, " _"]]:
     units = {name: np.asarray(numbers) for name, numbers in areas.items()}
     together = np.concatenate(list(units.values()))
-    if (
-        any(numbers.size == 0 for numbers in units.values())
-        or together.min() < 0
-        or together.max() >= n_units
-    ):
-        raise ValueError(f"`areas` must be numbers of units from 0 to {n_units - 1}, got {units}.")
     if np.unique(together).size < together.size:
         raise ValueError(
             f"`areas` must not overlap, got {', '.join(map(repr, units))}: choose among the groups of the "

@@ -1,4 +1,4 @@
-"""Figures of movements and choices."""
+"""Figures of movements, choices and reaction times."""
 
 from collections.abc import Sequence
 
@@ -9,13 +9,22 @@ from matplotlib.axes import Axes
 from popsim.analysis.behaviour import (
     ChoiceFractions,
     ChronometricCurve,
+    ChronometricCurvesByOutcome,
+    ConditionalAccuracy,
     LapsingPsychometricFit,
     PsychometricFit,
     end_point_ellipse,
     maximum_perpendicular_deviation,
     perpendicular_deviation,
 )
-from popsim.analysis.figures.style import COLORS, direction_colors, extend_limits
+from popsim.analysis.figures.style import (
+    color_of,
+    direction_colors,
+    draw_band,
+    draw_member_points,
+    extend_limits,
+    name_of,
+)
 
 __all__ = [
     "draw_direction_key",
@@ -28,6 +37,8 @@ __all__ = [
     "draw_channels",
     "draw_psychometric_curves",
     "draw_chronometric_curves",
+    "draw_chronometric_curves_by_outcome",
+    "draw_conditional_accuracy",
 ]
 
 
@@ -99,8 +110,8 @@ def draw_mean_speed(
     """
     of_members = speed.mean(axis=1)
     time = dt * np.arange(1, speed.shape[-1] + 1)
-    ax.plot(time, of_members.mean(axis=0), color=color, label=label)
-    ax.fill_between(time, of_members.min(axis=0), of_members.max(axis=0), color=color, alpha=0.2, linewidth=0)
+    course = of_members.mean(axis=0), of_members.min(axis=0), of_members.max(axis=0)
+    draw_band(ax, time, course, color=color, label=label, alpha=0.2)
     ax.set(xlabel="time (s)", ylabel="hand speed (m/s)")
     extend_limits(ax, x=[0.0], y=[0.0])
     return ax
@@ -120,8 +131,8 @@ def draw_speed_profiles(
     time = dt * np.arange(1, speed.shape[-1] + 1)
     for index, of_member in enumerate(speed):
         mean, spread = of_member.mean(axis=0), of_member.std(axis=0)
-        (line,) = ax.plot(time, mean, label=f"member {index}" if label_members else None)
-        ax.fill_between(time, mean - spread, mean + spread, color=line.get_color(), alpha=0.12, linewidth=0)
+        label = f"member {index}" if label_members else ""
+        draw_band(ax, time, (mean, mean - spread, mean + spread), color=None, label=label, alpha=0.12)
     ax.set(xlabel="time (s)", ylabel="hand speed (m/s)")
     extend_limits(ax, x=(0, time[-1]), y=[0])
     if label_members:
@@ -228,8 +239,7 @@ def draw_muscle_activations(
     time = dt * np.arange(1, len(activation) + 1)
     n_muscles = activation.shape[1]
     for index, of_muscle in enumerate(activation.T):
-        name = f"muscle {index}" if names is None else names[index]
-        ax.plot(time, of_muscle, color=f"C{index}", label=name)
+        ax.plot(time, of_muscle, color=f"C{index}", label=name_of(names, index, "muscle"))
     ax.set(xlabel="time (s)", ylabel="activation")
     extend_limits(ax, x=(0, time[-1]), y=[0])
     ax.legend(ncols=2 if n_muscles > 4 else 1, handlelength=1.2)
@@ -258,7 +268,7 @@ def draw_channels(
     """
     times = dt * np.arange(channels.shape[0]) + (dt if first_at is None else first_at)
     for index, values in enumerate(channels.T):
-        color = COLORS[index % len(COLORS)]
+        color = color_of(index)
         ax.plot(times, values, color=color, linewidth=0.9)
         if targets is not None:
             ax.plot(times, targets[:, index], color=color, linewidth=1.4, linestyle=(0, (2, 1)), alpha=0.6)
@@ -285,28 +295,18 @@ def draw_psychometric_curves(
     """
     farthest = 1.1 * float(np.abs(shares.coherence).max())
     fine = np.linspace(-farthest, farthest, 201)
-    curves, at_levels = (_of_members(fit, coherence) for coherence in (fine, shares.coherence))
+    at_levels = fit.share_right(shares.coherence[:, None])
     errors = np.sqrt(at_levels * (1 - at_levels) / shares.n_trials)
-    points = np.atleast_2d(shares.fraction)
-    for index, (curve, fractions, error) in enumerate(zip(curves, points, errors, strict=True)):
-        color = COLORS[index % len(COLORS)]
-        name = f"member {index}" if names is None else names[index]
-        ax.plot(fine, curve, color=color, linewidth=0.9, label=name)
-        ax.errorbar(
-            shares.coherence, fractions, error, fmt="o", ms=3, mfc="none", mew=0.8, lw=0.8, color=color
-        )
+    for index, curve in enumerate(np.atleast_2d(fit.share_right(fine[:, None]))):
+        ax.plot(fine, curve, color=color_of(index), linewidth=0.9, label=name_of(names, index))
+    hollow = {"fmt": "o", "mfc": "none", "mew": 0.8, "lw": 0.8, "label": None}
+    draw_member_points(ax, shares.coherence, shares.fraction, errors, names=names, **hollow)
     ax.axhline(0.5, color="0.8", linewidth=0.6, zorder=0)
     ax.axvline(0.0, color="0.8", linewidth=0.6, zorder=0)
     ax.set(xlabel="coherence", ylabel="share of choices to the right", yticks=[0, 0.5, 1])
     extend_limits(ax, x=(-farthest, farthest), y=(-0.03, 1.03))
     ax.legend(loc="lower right", handlelength=1.2)
     return ax
-
-
-def _of_members(
-    fit: PsychometricFit | LapsingPsychometricFit, coherence: Float[np.ndarray, " level"]
-) -> Float[np.ndarray, "member level"]:
-    return np.atleast_2d(fit.share_right(coherence[:, None]))
 
 
 def draw_chronometric_curves(
@@ -319,13 +319,48 @@ def draw_chronometric_curves(
     - `curve`: curve of each member, see `popsim.analysis.behaviour.chronometric_curve`.
     - `names`: names of the members, for the legend. By default they are numbered.
     """
-    means, errors = np.atleast_2d(curve.mean), np.atleast_2d(curve.standard_error)
-    for index, (mean, error) in enumerate(zip(means, errors, strict=True)):
-        color = COLORS[index % len(COLORS)]
-        name = f"member {index}" if names is None else names[index]
-        points = (curve.coherence, 1000 * mean, 1000 * error)
-        ax.errorbar(*points, fmt="o-", ms=3, lw=0.9, color=color, label=name)
+    draw_member_points(ax, curve.coherence, 1000 * curve.mean, 1000 * curve.standard_error, names=names)
     ax.set(xlabel="coherence", ylabel="time to decide (ms)")
     extend_limits(ax, y=[0])
     ax.legend(loc="lower center", ncols=2, handlelength=1.2)
+    return ax
+
+
+def draw_chronometric_curves_by_outcome(
+    ax: Axes, curves: ChronometricCurvesByOutcome, *, names: Sequence[str] | None = None
+) -> Axes:
+    """Draw the mean reaction time in each condition, correct ones solid and errors dashed.
+
+    Bars are standard errors over trials; there are none for a single response. Each member has a colour.
+
+    **Arguments:**
+
+    - `curves`: those of each member, see `popsim.analysis.behaviour.chronometric_curves_by_outcome`.
+    - `names`: names of the members, for the legend. By default they are numbered.
+    """
+    for curve, look in ((curves.correct, {}), (curves.error, {"fmt": "o--", "mfc": "white", "label": None})):
+        means, errors = 1000 * curve.mean, 1000 * curve.standard_error
+        draw_member_points(ax, curve.coherence, means, errors, names=names, **look)
+    ax.plot([], [], "o--", ms=3, mfc="white", lw=0.9, color="0.4", label="errors")
+    ax.set(xlabel="condition", ylabel="reaction time (ms)")
+    extend_limits(ax, y=[0])
+    ax.legend(loc="lower center", ncols=2, handlelength=1.2)
+    return ax
+
+
+def draw_conditional_accuracy(
+    ax: Axes, accuracy: ConditionalAccuracy, *, names: Sequence[str] | None = None
+) -> Axes:
+    """Draw the accuracy of fast to slow responses with standard errors over trials, a colour per member.
+
+    **Arguments:**
+
+    - `accuracy`: that of each member, see `popsim.analysis.behaviour.conditional_accuracy`.
+    - `names`: names of the members, for the legend. By default they are numbered.
+    """
+    times = 1000 * accuracy.time
+    draw_member_points(ax, times, accuracy.accuracy, accuracy.standard_error, names=names)
+    ax.set(xlabel="reaction time (ms)", ylabel="share of correct responses")
+    extend_limits(ax, x=[0], y=(0, 1.03))
+    ax.legend(loc="lower right", handlelength=1.2)
     return ax

@@ -78,22 +78,13 @@ def body_motion(states: LoopState, trial: Trial, model: Any) -> BodyMotion:
     - `trial`: the trial.
     - `model`: the model of the member, with a `plant`.
     """
-    plant = getattr(model, "plant", None)
-    if not isinstance(plant, AbstractPlant):
-        raise ValueError(f"`model` must have a body, its `plant`, got {type(model).__name__}.")
-    shape = np.shape(states.hand.position)
-    if len(shape) != 2 or shape[0] != trial.timeline.n_steps:
-        raise ValueError(
-            f"`states` must be those of one trial of one member, with {trial.timeline.n_steps} time steps "
-            f"first, got a hand of shape {shape}: jax.tree.map(lambda leaf: leaf[member, trial], states)."
-        )
-    motion = plant_motion(plant, states.plant, dt=trial.timeline.dt)
+    motion = plant_motion(model.plant, states.plant, dt=trial.timeline.dt)
     cursor, force = _in_plane(states.cursor.position), _in_plane(states.external_force)
     target = _in_plane(trial.targets.position) if isinstance(trial.targets, HandState) else None
     return dataclasses.replace(
         motion,
         target=target,
-        shown_targets=_shown_targets(trial, shape, target),
+        shown_targets=_shown_targets(trial, states.hand.position.shape, target),
         cursor=cursor if np.abs(cursor - motion.hand).max() > APART else None,
         force=force if np.any(force) else None,
         epochs=_epoch_names(trial),
@@ -116,15 +107,14 @@ def plant_motion(plant: AbstractPlant, states: PyTree[Array], *, dt: float) -> B
     - `states`: its states, with the axes (time, ...), such as the `state` of a `PlantTrajectory`.
     - `dt`: the time step, in s.
     """
-    if not isinstance(plant, AbstractPlant):
-        raise ValueError(f"`plant` must be a body, an AbstractPlant, got {type(plant).__name__}.")
     at_rest = jax.eval_shape(lambda: plant.rest_state(plant.workspace.center))
     shapes = [each.shape for each in jax.tree.leaves(at_rest)]
     given = [np.shape(each) for each in jax.tree.leaves(states)]
     if [shape[1:] for shape in given] != shapes or len({shape[:1] for shape in given}) != 1:
         raise ValueError(
             f"`states` must be those of one {type(plant).__name__} over time, arrays of shapes "
-            f"{[('time', *shape) for shape in shapes]}, got {given}."
+            f"{[('time', *shape) for shape in shapes]}, got {given}: of an ensemble in several trials, "
+            "jax.tree.map(lambda leaf: leaf[member, trial], states)."
         )
     points = jax.tree.map(np.asarray, _points_over_time(plant, states))
     skeleton = _in_plane(points.skeleton)
@@ -190,32 +180,23 @@ TARGET_SIZE, SHOWN_SIZE, HAND_SIZE = 9.0, 11.0, 5.0  # points
 
 @dataclasses.dataclass(frozen=True)
 class BodyScale:
-    """What several drawings of bodies have in common, so that they can be compared.
+    """What several drawings of bodies have in common, so that they can be compared."""
 
-    - `low`, `high`: corners of the view, in cm.
-    - `activation`: what the darkest colour of muscles stands for.
-    - `force`: the force with the longest arrow, in N; zero for none.
-    - `has_cursor`: whether a cursor is away from the hand in any of the drawings.
-    - `n_shown_targets`: the most targets that are shown in any of the drawings.
-    """
-
-    low: Float[np.ndarray, "2"]
+    low: Float[np.ndarray, "2"]  # corners of the view, in cm
     high: Float[np.ndarray, "2"]
-    activation: float
-    force: float
+    activation: float  # with the darkest colour
+    force: float  # with the longest arrow, in N; zero for none
     has_cursor: bool
     n_shown_targets: int
 
     @classmethod
     def of(cls, motions: Sequence[BodyMotion]) -> "BodyScale":
-        """Return the scale on which everything in `motions` can be seen.
-
-        Muscles of a body without segments come from afar, and may begin outside of the view.
-        """
+        """Return the scale on which everything in `motions` can be seen."""
         places = []
         for motion in motions:
             places += [motion.skeleton, *motion.shown_targets]
             places += [each for each in (motion.target, motion.cursor) if each is not None]
+            # Muscles of a body without segments come from afar, and may begin outside of the view.
             places += [*motion.muscles] if motion.skeleton.shape[1] > 1 else []
         corners = 100 * np.concatenate([place.reshape(-1, 2) for place in places])
         corners = corners[np.isfinite(corners).all(axis=1)]
@@ -274,15 +255,7 @@ def draw_body(ax: Axes, motion: BodyMotion, step: int = -1, *, trail: float = 2.
 
 
 class BodyArtists:
-    """The drawing of a body in axes, which can show any step of any motion of that body.
-
-    **Arguments:**
-
-    - `ax`: the axes.
-    - `motion`: one of the motions; says what there is to draw.
-    - `scale`: the view, the colours and the length of the arrow.
-    - `trail`: how much of the path of the hand is drawn, in s.
-    """
+    """The drawing of a body in axes, which can show any step of any motion with the parts of the first."""
 
     def __init__(self, ax: Axes, motion: BodyMotion, scale: BodyScale, *, trail: float):
         self.trail = trail
@@ -360,17 +333,8 @@ def _muscle_lines(ax: Axes, motion: BodyMotion, scale: BodyScale) -> LineCollect
 
 def _force_arrow(ax: Axes, scale: BodyScale) -> Any:
     length = FORCE_LENGTH * float((scale.high - scale.low).max())
-    arrow = ax.quiver(
-        *np.zeros((4, 1)),
-        angles="xy",
-        scale_units="xy",
-        scale=scale.force / length,
-        units="inches",
-        width=0.02,
-        color=FORCE,
-        zorder=7,
-        minlength=0.0,
-    )
+    look: Any = {"angles": "xy", "scale_units": "xy", "units": "inches", "width": 0.02, "minlength": 0.0}
+    arrow = ax.quiver(*np.zeros((4, 1)), scale=scale.force / length, color=FORCE, zorder=7, **look)
     tip = 0.04 + length / float(scale.high[0] - scale.low[0])
     ax.quiverkey(arrow, tip, 0.96, scale.force, f"{scale.force:.2g} N", labelpos="E", coordinates="axes")
     return arrow

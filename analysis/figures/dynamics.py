@@ -71,10 +71,8 @@ def draw_fixed_points(
     - `paths`: paths of visited states, in the same dimensions.
     """
     n_dimensions = 3 if ax.name == "3d" else 2
-    if points.shape[1] != n_dimensions or len(points) != len(n_unstable):
-        raise ValueError(
-            f"`points` must be {len(n_unstable)}, in {n_dimensions} dimensions, got shape {points.shape}."
-        )
+    if points.shape != (len(n_unstable), n_dimensions):
+        raise ValueError(f"`points` must have shape {(len(n_unstable), n_dimensions)}, got {points.shape}.")
     for path in () if paths is None else paths:
         ax.plot(*path.T, color="0.75", lw=0.4, zorder=1)
     solid = {"depthshade": False} if n_dimensions == 3 else {}
@@ -110,26 +108,11 @@ def draw_phase_portrait(
         default is a ring for each.
     - `paths`: paths of visited states in the plane.
     """
-    if velocity.shape != (y.size, x.size, 2):
-        raise ValueError(f"`velocity` must have shape {(y.size, x.size, 2)}, got {velocity.shape}.")
-    for name, coordinates in (("x", x), ("y", y)):
-        if not np.allclose(np.diff(coordinates), np.ptp(coordinates) / (coordinates.size - 1)):
-            raise ValueError(f"`{name}` must be evenly spaced, got {coordinates}.")
-    if n_unstable is not None and (points is None or len(points) != len(n_unstable)):
-        raise ValueError(f"`n_unstable` must be of each of `points`, got {len(n_unstable)}.")
     for path in () if paths is None else paths:
         ax.plot(*path.T, color="0.5", lw=0.6, zorder=1)
+    look: Any = {"cmap": "viridis", "linewidth": 0.7, "arrowsize": 0.6, "zorder": 2}
     speed = np.linalg.norm(velocity, axis=-1)
-    stream = ax.streamplot(
-        x,
-        y,
-        *np.moveaxis(velocity, -1, 0),
-        color=speed,
-        cmap="viridis",
-        linewidth=0.7,
-        arrowsize=0.6,
-        zorder=2,
-    )
+    stream = ax.streamplot(x, y, *np.moveaxis(velocity, -1, 0), color=speed, **look)
     if points is not None and n_unstable is not None:
         draw_fixed_points(ax, points, n_unstable)
     elif points is not None:

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
 
 from popsim.analysis._arrays import AnyArray, Batches, MemberCourses
-from popsim.analysis.figures.style import extend_limits
+from popsim.analysis.figures.style import draw_band, extend_limits
 from popsim.analysis.learning import LearningCurve, TwoStateTimeCourse
 from popsim.analysis.statistics.intervals import IntervalMethod, interval_method, mean_interval
 
@@ -52,8 +52,7 @@ def draw_ensemble_band(
     method = interval_method(values) if method is None else method
     interval = mean_interval(values, method=method)
     band = "95 % interval" if method in ("t", "log t") else method
-    (line,) = ax.plot(x, interval.estimate, color=color, label=f"{label}, {band} (n = {len(values)})")
-    ax.fill_between(x, interval.low, interval.high, color=line.get_color(), alpha=0.25, linewidth=0)
+    draw_band(ax, x, interval, color=color, label=f"{label}, {band} (n = {len(values)})")
     ax.legend()
     return ax
 
@@ -79,8 +78,7 @@ def draw_learning_bands(
     - `color`: colour of this curve. The default is the next colour of the axes.
     - `x_scale`: scale of the axis of batches.
     """
-    (line,) = ax.plot(batch + 1, curve.mean, color=color, label=f"{label}, {curve.n_members} members")
-    ax.fill_between(batch + 1, curve.low, curve.high, color=line.get_color(), alpha=0.25, linewidth=0)
+    draw_band(ax, batch + 1, curve, color=color, label=f"{label}, {curve.n_members} members")
     _set_loss_axes(ax, x_scale)
     ax.legend()
     return ax
@@ -145,8 +143,6 @@ def draw_loss_bands(
     - `x_scale`: scale of the axis of batches.
     """
     finite = loss[:, np.isfinite(loss).all(axis=0)].astype(np.float64)
-    if finite.size == 0:
-        raise ValueError(f"`loss` must be finite for at least one member, got {loss.shape} with none.")
     mean = _mean_of_members(finite)
     marker, width = ("o", 2) if len(batch) == 1 else ("", 0)
     ax.plot(batch + 1, mean, color=color, marker=marker, markersize=3, label=label)
@@ -220,13 +216,10 @@ def draw_adaptation_time_course(
     - `color`: colour of this course. The default is the next colour of the axes.
     - `confidence`: confidence of the band, above 0 and below 1.
     """
-    if (n_members := values.shape[1]) < 2:
-        raise ValueError(f"`values` must be of two members or more, got {n_members}.")
     interval = mean_interval(values.T, method=interval_method(values), confidence=confidence)
     count = batch + 1
     ax.axhline(0, color="0.8", linewidth=0.6, zorder=0)
-    (line,) = ax.plot(count, interval.estimate, color=color, label=label)
-    ax.fill_between(count, interval.low, interval.high, color=line.get_color(), alpha=0.25, linewidth=0)
+    draw_band(ax, count, interval, color=color, label=label)
     ax.set(xlabel="training batch")
     extend_limits(ax, x=(float(count[0]), float(count[-1])))
     ax.legend()

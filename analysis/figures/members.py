@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from popsim.analysis._arrays import as_groups, check_choice
-from popsim.analysis.figures.style import COLORS, extend_limits
+from popsim.analysis.figures.style import COLORS, color_of, draw_interval, extend_limits
 from popsim.analysis.statistics.intervals import interval_method, mean_interval
 
 __all__ = [
@@ -41,8 +41,6 @@ def draw_member_values(
     - `scale`: "log" for a logarithmic axis and bars at the geometric mean, of values above zero.
     """
     check_choice("scale", scale, ("linear", "log"))
-    if len(values) != len(names):
-        raise ValueError(f"`names` must be {len(values)}, one for each ensemble, got {len(names)}.")
     if scale == "log":
         if any((numbers <= 0).any() for numbers in values):
             raise ValueError('`values` must be above zero for the scale "log", got some that are not.')
@@ -51,7 +49,7 @@ def draw_member_values(
         ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         ax.xaxis.set_minor_formatter(NullFormatter())
     for place, of_members in enumerate(values):
-        color = COLORS[place % len(COLORS)]
+        color = color_of(place)
         finite = of_members[np.isfinite(of_members)]
         if finite.size == 0:
             continue
@@ -60,9 +58,9 @@ def draw_member_values(
         mean = np.exp(np.log(finite).mean()) if scale == "log" else finite.mean()
         mean = np.clip(mean, finite.min(), finite.max())  # limits a rounding apart would make no axis
         ax.plot([mean] * 2, [place - 0.32, place + 0.32], color=color, linewidth=1.6)
-    ax.set_yticks(range(len(names)), names)
+    ax.set_yticks(range(len(values)), names)
     ax.yaxis.set_inverted(True)
-    extend_limits(ax, y=(-0.5, len(names) - 0.5))
+    extend_limits(ax, y=(-0.5, len(values) - 0.5))
     ax.set(xlabel=label)
     return ax
 
@@ -84,21 +82,10 @@ def draw_paired_members(
     - `label`: label of the values, with their unit.
     """
     n_conditions = values.shape[1]
-    if len(names) != n_conditions:
-        raise ValueError(f"`names` must be of {n_conditions} conditions, got {len(names)}.")
     places = np.arange(n_conditions)
     ax.plot(places, values.T, color="0.6", lw=0.7, marker="o", ms=2.5, mew=0)
     interval = mean_interval(values, method=interval_method(values))
-    ax.errorbar(
-        places + 0.12,
-        interval.estimate,
-        [interval.estimate - interval.low, interval.high - interval.estimate],
-        fmt="o",
-        ms=4,
-        color=COLORS[0],
-        lw=1.4,
-        label=f"mean, 95 % interval (n = {len(values)})",
-    )
+    draw_interval(ax, places + 0.12, interval, label=f"mean, 95 % interval (n = {len(values)})")
     ax.set_xticks(places, names)
     ax.set(ylabel=label)
     extend_limits(ax, x=(-0.4, n_conditions - 0.6))
@@ -132,15 +119,8 @@ def draw_member_map(
     else:
         names = as_groups(groups, len(positions))
         for index, name in enumerate(np.unique(names)):
-            ax.plot(
-                *positions[names == name].T,
-                GROUP_MARKERS[index % len(GROUP_MARKERS)],
-                color=COLORS[index % len(COLORS)],
-                ms=4.5,
-                mew=0.4,
-                mec="white",
-                label=str(name),
-            )
+            marker, look = GROUP_MARKERS[index % len(GROUP_MARKERS)], {"ms": 4.5, "mew": 0.4, "mec": "white"}
+            ax.plot(*positions[names == name].T, marker, color=color_of(index), label=str(name), **look)
         ax.legend(handletextpad=0.1)
     if fraction is not None:
         ax.set_title(f"the map shows {100 * fraction:.0f} % of the spread")
@@ -218,7 +198,7 @@ def draw_dendrogram(
     shown = names[tree["leaves"]]
     ax.set_xticks(range(n_members), [str(name) for name in shown])
     if groups is not None:
-        colors = {str(name): COLORS[i % len(COLORS)] for i, name in enumerate(np.unique(names))}
+        colors = {str(name): color_of(index) for index, name in enumerate(np.unique(names))}
         for tick in ax.get_xticklabels():
             tick.set(color=colors[tick.get_text()], rotation=45, ha="right", rotation_mode="anchor")
     ax.tick_params(axis="x", length=0)

@@ -96,13 +96,7 @@ class _FrameCanvas(FigureCanvasAgg):
 
 
 class _AbstractFrameWriter(AbstractMovieWriter):
-    """Draws the frames; what does not move is drawn once.
-
-    **Arguments:**
-
-    - `frames_per_second`: the rate.
-    - `path`: the file, for error messages and titles.
-    """
+    """Draws the frames; what does not move is drawn once."""
 
     def __init__(self, frames_per_second: float, path: Path):
         super().__init__(fps=frames_per_second)  # pyright: ignore[reportArgumentType]

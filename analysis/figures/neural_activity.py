@@ -1,6 +1,7 @@
 """Figures of neural activity."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -8,8 +9,16 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from popsim.analysis.figures.style import COLORS, direction_colors, extend_limits
-from popsim.analysis.statistics.intervals import mean_interval
+from popsim.analysis._arrays import check_axes
+from popsim.analysis.figures.style import (
+    COLORS,
+    color_of,
+    direction_colors,
+    draw_members_and_spread,
+    draw_signed_map,
+    extend_limits,
+    name_of,
+)
 
 __all__ = [
     "draw_hidden_activity",
@@ -34,20 +43,10 @@ def draw_hidden_activity(ax: Axes, hidden: Float[np.ndarray, "time unit"], *, dt
     - `dt`: time step in s.
     """
     order = np.argsort(np.argmax(np.abs(hidden), axis=0), kind="stable")
-    largest = np.abs(hidden).max()
     n_steps, n_units = hidden.shape
-    image = ax.imshow(
-        hidden[:, order].T,
-        aspect="auto",
-        cmap="RdBu_r",
-        vmin=-largest,
-        vmax=largest,
-        extent=(0, n_steps * dt, n_units + 0.5, 0.5),
-        interpolation="nearest",
-    )
+    extent = (0, n_steps * dt, n_units + 0.5, 0.5)
+    draw_signed_map(ax, hidden[:, order].T, label="activity", extent=extent)
     ax.set(xlabel="time (s)", ylabel="unit (by time of peak)")
-    extend_limits(ax)  # an image sets the limits of its axes
-    ax.figure.colorbar(image, ax=ax, label="activity")
     return ax
 
 
@@ -79,8 +78,7 @@ def draw_state_space(
         )
     colors = trial_colors(direction, projections.shape[0])
     for trial, color in zip(projections, colors, strict=True):
-        ax.plot(*trial.T, color=color, linewidth=1.0)
-        ax.plot(*trial[:1].T, "o", color=color, markersize=3.5, markerfacecolor="white", zorder=3)
+        _draw_path(ax, trial, color)
         ax.plot(*trial[-1:].T, "o", color=color, markersize=3.5, zorder=3)
     for index, axis in enumerate("xyz"[:n_components]):
         fraction = "" if explained is None else f" ({100 * explained[index]:.0f} %)"
@@ -91,6 +89,12 @@ def draw_state_space(
         ax.set_aspect("equal", adjustable="datalim")
     _add_key(ax, with_directions=direction is not None)
     return ax
+
+
+def _draw_path(ax: Axes, trial: Float[np.ndarray, "time component"], color: Any) -> None:
+    """Draw a line that begins in a ring."""
+    ax.plot(*trial.T, color=color, linewidth=1.0)
+    ax.plot(*trial[:1].T, "o", color=color, markersize=3.5, markerfacecolor="white", zorder=3)
 
 
 def _add_key(ax: Axes, *, with_directions: bool) -> None:
@@ -121,8 +125,7 @@ def trial_colors(
     """Return the colour of each trial: that of its direction in rad, or grey."""
     if direction is None:
         return np.tile([0.3, 0.3, 0.3, 1.0], (n_trials, 1))
-    if np.shape(direction) != (n_trials,):
-        raise ValueError(f"`direction` must be of {n_trials} trials, got shape {np.shape(direction)}.")
+    check_axes("direction", direction, f"trial={n_trials}")
     return direction_colors(direction)
 
 
@@ -142,8 +145,7 @@ def draw_rotation_plane(
     - `frequency`: frequency of the rotation in Hz, for the title.
     """
     for trial, color in zip(projections, trial_colors(direction, len(projections)), strict=True):
-        ax.plot(*trial.T, color=color, linewidth=1.0)
-        ax.plot(*trial[:1].T, "o", color=color, markersize=3.5, markerfacecolor="white", zorder=3)
+        _draw_path(ax, trial, color)
         onward = np.degrees(np.arctan2(*(trial[-1] - trial[-2])[::-1]))
         ax.plot(*trial[-1:].T, marker=(3, 0, onward - 90), color=color, markersize=6, zorder=3)
     ax.axhline(0, color="0.85", linewidth=0.6, zorder=0)
@@ -197,13 +199,9 @@ def draw_explained_variance(ax: Axes, explained: Float[np.ndarray, "member compo
     """
     number = np.arange(1, explained.shape[1] + 1)
     together = 100 * np.cumsum(explained, axis=1)
-    mean = together.mean(axis=0)
     ax.bar(number, 100 * explained.mean(axis=0), color="0.8", label="each")
-    ax.plot(number, together.T, color="#0072B2", linewidth=0.4, alpha=0.5)
-    if len(together) > 1:
-        _, low, high = mean_interval(together, method="standard deviation")
-        ax.fill_between(number, low, high, color="#0072B2", alpha=0.2, linewidth=0)
-    ax.plot(number, mean, "o-", color="#0072B2", markersize=3, label="together")
+    draw_members_and_spread(ax, number, together)
+    ax.plot(number, together.mean(axis=0), "o-", color=COLORS[0], markersize=3, label="together")
     ax.set(xlabel="component", ylabel="explained variance (%)")
     extend_limits(ax, y=(0, 105))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -233,8 +231,8 @@ def draw_tangling(
     largest = 1.05 * max(float(reference.max()), float(tangling.max()))
     ax.plot([0, largest], [0, largest], color="0.4", linestyle="--", linewidth=0.8)
     for index, (across, up) in enumerate(zip(reference, tangling, strict=True)):
-        color = COLORS[index % len(COLORS)]
-        ax.plot(across.ravel(), up.ravel(), ".", color=color, markersize=1.5, alpha=0.5, rasterized=True)
+        look = {"color": color_of(index), "markersize": 1.5, "alpha": 0.5, "rasterized": True}
+        ax.plot(across.ravel(), up.ravel(), ".", **look)
     ax.set(aspect="equal")
     extend_limits(ax, x=(0, largest), y=(0, largest))
     ax.set(xlabel=f"tangling of the {reference_name} (1/s²)", ylabel=f"tangling of the {name} (1/s²)")
@@ -264,8 +262,7 @@ def draw_tuning_curves(
     """
     fine = np.linspace(-np.pi, np.pi, 181)
     for index in range(mean.shape[1]):
-        color = COLORS[index % len(COLORS)]
-        label = f"unit {index}" if names is None else names[index]
+        color, label = color_of(index), name_of(names, index, "unit")
         points = (np.degrees(direction), mean[:, index], deviation[:, index])
         ax.errorbar(*points, fmt="o" if cosine is not None else "o-", color=color, markersize=3, label=label)
         if cosine is not None:
@@ -299,18 +296,10 @@ def draw_preferred_directions(
     farthest = 1.1 * float(np.max(depth))
     x, y = depth * np.cos(preferred), depth * np.sin(preferred)
     for index in range(preferred.shape[1]):
-        label = f"muscle {index}" if names is None else names[index]
-        for member in range(preferred.shape[0]):
-            ax.plot(
-                [0, x[member, index]],
-                [0, y[member, index]],
-                color=f"C{index}",
-                lw=0.8,
-                marker="o",
-                ms=2.5,
-                markevery=[1],
-                label=label if member == 0 else None,
-            )
+        look: Any = {"color": f"C{index}", "lw": 0.8, "marker": "o", "ms": 2.5, "markevery": [1]}
+        zeros = np.zeros(len(preferred))
+        lines = ax.plot(np.stack([zeros, x[:, index]]), np.stack([zeros, y[:, index]]), **look)
+        lines[0].set_label(name_of(names, index, "muscle"))
     ax.set_aspect("equal")
     extend_limits(
         ax, x=(-1.4 * farthest, 1.4 * farthest), y=(-1.8 * farthest, farthest)
@@ -339,16 +328,13 @@ def draw_decoding(
     - `shuffled`: accuracy with shuffled conditions; the grey band is the middle 95 % of shuffles and members.
         None for no band.
     """
-    mean = accuracy.mean(axis=0)
     if shuffled is not None:
         low, high = np.quantile(shuffled.reshape(-1, len(time)), [0.025, 0.975], axis=0)
         ax.fill_between(time, low, high, color="0.8", linewidth=0, label="shuffled, 95 %")
     ax.axhline(chance, color="0.4", linestyle="--", linewidth=0.8, label="chance")
-    ax.plot(time, accuracy.T, color="#0072B2", linewidth=0.4, alpha=0.5)
-    if len(accuracy) > 1:
-        _, low, high = mean_interval(accuracy, method="standard deviation")
-        ax.fill_between(time, low, high, color="#0072B2", alpha=0.2, linewidth=0)
-    ax.plot(time, mean, color="#0072B2", linewidth=1.5, label=f"mean of {len(accuracy)} members")
+    draw_members_and_spread(ax, time, accuracy)
+    label = f"mean of {len(accuracy)} members"
+    ax.plot(time, accuracy.mean(axis=0), color=COLORS[0], linewidth=1.5, label=label)
     ax.set(xlabel="time (s)", ylabel="decoding accuracy")
     extend_limits(ax, x=(0, time[-1]), y=(0, 1.05))
     ax.legend(loc="lower right", bbox_to_anchor=(1.0, 0.25))

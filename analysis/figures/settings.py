@@ -1,12 +1,13 @@
 """Figures of scores over settings, as in a sweep."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 
-from popsim.analysis.figures.style import COLORS, extend_limits
+from popsim.analysis.figures.style import draw_interval, extend_limits
 from popsim.analysis.statistics import geometric_mean_interval, mean_interval
 
 __all__ = ["draw_setting_map", "draw_setting_scores"]
@@ -29,27 +30,21 @@ def draw_setting_scores(
     - `names`: the values of the setting, as text.
     - `axis`, `label`: the name of the setting and of the score, with their units.
     """
-    if len(names) != len(scores):
-        raise ValueError(f"`names` must be of the {len(scores)} values of the setting, got {len(names)}.")
     finite_scores = [values[np.isfinite(values)] for values in scores]
     is_positive = all((values > 0).all() for values in finite_scores)
     interval_of = geometric_mean_interval if is_positive else mean_interval
-    for place, values in enumerate(scores):
-        finite = values[np.isfinite(values)]
+    for place, finite in enumerate(finite_scores):
         spread = np.linspace(-0.12, 0.12, finite.size) if finite.size > 1 else np.zeros(finite.size)
         ax.plot(place + spread, finite, "o", color="0.6", ms=2.5, mew=0)
         if finite.size > 1:
-            mean, low, high = interval_of(finite)
-            ax.errorbar(
-                [place], [mean], [[mean - low], [high - mean]], fmt="o", ms=4, color=COLORS[0], lw=1.4
-            )
+            draw_interval(ax, [place], interval_of(finite))
     largest = max((numbers.max() for numbers in finite_scores if numbers.size), default=1.0)
     smallest = min((numbers.min() for numbers in finite_scores if numbers.size), default=1.0)
     if smallest > 0 and largest > WIDE * smallest:
         ax.set_yscale("log")
-    ax.set_xticks(range(len(names)), names)
+    ax.set_xticks(range(len(scores)), names)
     ax.set(xlabel=axis, ylabel=label)
-    extend_limits(ax, x=(-0.4, len(names) - 0.6))
+    extend_limits(ax, x=(-0.4, len(scores) - 0.6))
     return ax
 
 
@@ -71,11 +66,6 @@ def draw_setting_map(
     - `axes`: the names of the settings of rows and columns, with their units.
     - `label`: the name of the score, with its unit.
     """
-    if scores.shape != (len(rows), len(columns)):
-        raise ValueError(
-            f"`rows` and `columns` must name the {scores.shape} values of the settings, "
-            f"got {len(rows)} and {len(columns)}."
-        )
     finite = scores[np.isfinite(scores)]
     is_wide = finite.size > 0 and finite.min() > 0 and finite.max() > WIDE * finite.min()
     norm = "log" if is_wide else "linear"
@@ -83,11 +73,10 @@ def draw_setting_map(
     shades = np.asarray(image.norm(scores))
     for (row, column), score in np.ndenumerate(scores):
         if np.isfinite(score):
-            dark = shades[row, column] < 0.5
-            ax.text(
-                column, row, f"{score:.3g}", ha="center", va="center", fontsize=7, color="w" if dark else "k"
-            )
-    ax.set(xticks=range(len(columns)), xticklabels=columns, yticks=range(len(rows)), yticklabels=rows)
+            look: Any = {"ha": "center", "va": "center", "fontsize": 7}
+            ax.text(column, row, f"{score:.3g}", color="w" if shades[row, column] < 0.5 else "k", **look)
+    ax.set_xticks(range(scores.shape[1]), columns)
+    ax.set_yticks(range(scores.shape[0]), rows)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     ax.set(xlabel=axes[1], ylabel=axes[0])

@@ -3,15 +3,18 @@
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import matplotlib.style
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from popsim._text_checks import check_path
+from popsim.analysis._arrays import AnyArray
+from popsim.analysis.statistics.intervals import mean_interval
 from popsim.store.files import atomic_file, has_mark, make_folder
 
 __all__ = ["STYLE_SHEET", "figure_style", "direction_colors", "save_figure"]
@@ -50,6 +53,67 @@ def extend_limits(ax: Axes, *, x: Sequence[float] = (), y: Sequence[float] = ())
         artist.sticky_edges.x.extend(x)
         artist.sticky_edges.y.extend(y)
     ax.autoscale_view()
+
+
+def color_of(index: int) -> str:
+    """Return the colour of a member, unit or channel; colours repeat."""
+    return COLORS[index % len(COLORS)]
+
+
+def name_of(names: Sequence[str] | None, index: int, kind: str = "member") -> str:
+    """Return a name for the legend: by default the kind of thing and its number."""
+    return f"{kind} {index}" if names is None else names[index]
+
+
+def draw_signed_map(
+    ax: Axes,
+    values: Float[np.ndarray, "row column"],
+    *,
+    label: str,
+    limit: float | None = None,
+    extent: tuple[float, float, float, float] | None = None,
+) -> None:
+    """Draw a heat map that is white at zero, with a colour bar beside the axes."""
+    largest = limit if limit is not None else float(np.abs(values).max()) or 1.0
+    look: Any = {"cmap": "RdBu_r", "vmin": -largest, "vmax": largest, "extent": extent}
+    image = ax.imshow(values, interpolation="nearest", aspect="auto", **look)
+    extend_limits(ax)  # an image sets the limits of its axes
+    ax.figure.colorbar(image, ax=ax, label=label)
+
+
+def draw_band(
+    ax: Axes, x: Shaped[AnyArray, " x"], interval: Any, *, color: str | None, label: str, alpha: float = 0.25
+) -> None:
+    """Draw estimate, low and high of an `Interval` or `LearningCurve` as a line with a band."""
+    mean, low, high = interval[:3]
+    (line,) = ax.plot(x, mean, color=color, label=label)
+    ax.fill_between(x, low, high, color=line.get_color(), alpha=alpha, linewidth=0)
+
+
+def draw_members_and_spread(
+    ax: Axes, x: Shaped[AnyArray, " x"], values: Float[np.ndarray, "member x"]
+) -> None:
+    """Draw a thin line for each member, and a band of one standard deviation over members."""
+    ax.plot(x, values.T, color=COLORS[0], linewidth=0.4, alpha=0.5)
+    if len(values) > 1:
+        _, low, high = mean_interval(values, method="standard deviation")
+        ax.fill_between(x, low, high, color=COLORS[0], alpha=0.2, linewidth=0)
+
+
+def draw_member_points(
+    ax: Axes, x: Any, y: Any, error: Any, *, names: Sequence[str] | None, fmt: str = "o-", **look: Any
+) -> None:
+    """Draw points with error bars, (*member, point), with a colour and a name for each member."""
+    columns = np.broadcast_arrays(*np.atleast_2d(x, y, error))
+    for index, points in enumerate(zip(*columns, strict=True)):
+        style = {"ms": 3, "lw": 0.9, "color": color_of(index), "label": name_of(names, index)}
+        ax.errorbar(*points, fmt=fmt, **style | look)
+
+
+def draw_interval(ax: Axes, x: Any, interval: Any, **look: Any) -> None:
+    """Draw estimates with the bars of their `Interval`."""
+    mean, low, high = np.atleast_1d(*interval)
+    ax.errorbar(x, mean, [mean - low, high - mean], fmt="o", ms=4, color=COLORS[0], lw=1.4, **look)
 
 
 @contextlib.contextmanager

@@ -38,15 +38,7 @@ class _Label:
 
 
 def draw_named_times(axes: Shaped[np.ndarray, "row trial"], timeline: Timeline) -> list[float]:
-    """Shade the epochs and draw the events of each trial in its column, with their names above it.
-
-    **Arguments:**
-
-    - `axes`: one column per trial.
-    - `timeline`: timeline of stacked trials.
-
-    **Returns:** the height of the names above the column of each trial, in points.
-    """
+    """Shade epochs, draw events of each trial in its column, and return the heights of names in points."""
     figure = axes[0, 0].get_figure()
     width = 72 * figure.get_size_inches()[0] / (axes.shape[1] + 0.5) * 0.9  # approximate, in points
     return [_draw_trial(column, timeline, trial, width) for trial, column in enumerate(axes.T)]

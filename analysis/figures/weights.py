@@ -12,7 +12,7 @@ from matplotlib.patches import Circle
 from matplotlib.ticker import LogFormatter
 
 from popsim.analysis._arrays import AnyArray, Batches, MemberCourses, finite_float64
-from popsim.analysis.figures.style import extend_limits
+from popsim.analysis.figures.style import draw_band, draw_signed_map, extend_limits
 
 __all__ = [
     "draw_weight_matrix",
@@ -35,14 +35,8 @@ def draw_weight_matrix(
     - `limit`: magnitude of the darkest colours; None for the largest magnitude.
     - `label`: label of the colour bar.
     """
-    values = finite_float64("weights", weights)
-    largest = limit if limit is not None else float(np.abs(values).max()) or 1.0
-    image = ax.imshow(
-        values, cmap="RdBu_r", vmin=-largest, vmax=largest, interpolation="nearest", aspect="auto"
-    )
+    draw_signed_map(ax, finite_float64("weights", weights), label=label, limit=limit)
     ax.set(xlabel="from unit", ylabel="to unit")
-    extend_limits(ax)  # an image sets the limits of its axes
-    ax.figure.colorbar(image, ax=ax, label=label)
     return ax
 
 
@@ -61,8 +55,6 @@ def animate_weight_matrix(
     **Returns:** the animation; keep a reference until it is shown or saved, see `save_animation`.
     """
     numbers = np.asarray(batch)
-    if numbers.shape[0] != weights.shape[0]:
-        raise ValueError(f"`batch` must be those of {weights.shape[0]} weights, got {numbers.shape[0]}.")
     limit = max(float(np.abs(np.asarray(weights[row])).max()) for row in range(weights.shape[0])) or 1.0
     draw_weight_matrix(ax, np.asarray(weights[0]), limit=limit, label=label)
     image, title = ax.images[-1], ax.set_title("")
@@ -95,8 +87,8 @@ def draw_weight_history(
     n_batches, numbers = np.asarray(batch) + 1, np.asarray(values, np.float64)
     shown = (n_batches > 0) & np.any(np.isfinite(numbers), axis=1)
     x, y = n_batches[shown], numbers[shown]
-    ax.fill_between(x, np.nanmin(y, axis=1), np.nanmax(y, axis=1), color=color, alpha=0.25, linewidth=0)
-    ax.plot(x, np.nanmedian(y, axis=1), color=color, label=label)
+    course = np.nanmedian(y, axis=1), np.nanmin(y, axis=1), np.nanmax(y, axis=1)
+    draw_band(ax, x, course, color=color, label=label)
     ax.set(xlabel="training batch", ylabel="distance", xscale="log")
     extend_limits(ax, y=[0])
     for set_formatter in (ax.xaxis.set_major_formatter, ax.xaxis.set_minor_formatter):

@@ -13,6 +13,7 @@ from popsim.analysis._arrays import (
     Batches,
     MemberCourses,
     as_float64,
+    check_within,
     finite_float64,
     standard_errors,
 )
@@ -90,9 +91,7 @@ def learning_curve(loss: MemberCourses, *, confidence: float = 0.95) -> Learning
     - `confidence`: the confidence level, above 0 and below 1.
     """
     finite = finite_members(loss)
-    if (n_members := finite.shape[1]) < 2:
-        raise ValueError(f"`loss` must be finite in two members or more, got {n_members}.")
-    return LearningCurve(*geometric_mean_interval(finite.T, confidence=confidence), n_members)
+    return LearningCurve(*geometric_mean_interval(finite.T, confidence=confidence), finite.shape[1])
 
 
 def moving_average(values: MemberCourses, n_rows: int) -> Float[np.ndarray, "batch member"]:
@@ -100,11 +99,8 @@ def moving_average(values: MemberCourses, n_rows: int) -> Float[np.ndarray, "bat
 
     The first rows average over the rows available. Rows are batches only if every batch was saved.
     """
-    courses = as_float64("values", values)
-    if courses.ndim < 1:
-        raise ValueError("`values` must have axes (batch, member), got one number.")
-    if not 1 <= n_rows <= len(courses):
-        raise ValueError(f"`n_rows` must be from 1 to the {len(courses)} rows, got {n_rows}.")
+    courses = as_float64("values", values, "batch member")
+    check_within("n_rows", n_rows, 1, len(courses))
     ends = range(1, len(courses) + 1)
     return np.stack([courses[max(end - n_rows, 0) : end].mean(axis=0) for end in ends])
 
@@ -185,12 +181,17 @@ def _fit_one(batch: np.ndarray, course: np.ndarray) -> tuple[float, float, float
         return np.nan, np.nan, np.nan, np.nan, np.nan
     if (scale := float(np.ptp(course))) == 0:
         return float(course[0]), 0.0, np.nan, 0.0, np.inf
-    span = batch[-1] - batch[0]
-    bounds = (np.log(np.diff(batch).min() / 4), np.log(10 * span))
+    since = batch - batch[0]
+    bounds = (np.log(np.diff(batch).min() / 4), np.log(10 * since[-1]))
+
+    def linear_part(tau: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the design, and the least-squares asymptote and amplitude for this tau."""
+        design = np.column_stack([np.ones(len(batch)), np.exp(-since / tau)])
+        return design, np.linalg.lstsq(design, course, rcond=None)[0]
 
     def residuals(log_tau: np.ndarray) -> np.ndarray:
-        asymptote, amplitude = _linear_part(batch, course, np.exp(log_tau[0]))
-        return (asymptote + amplitude * _decay(batch, np.exp(log_tau[0])) - course) / scale
+        design, linear = linear_part(np.exp(log_tau[0]))
+        return (design @ linear - course) / scale
 
     grid = np.linspace(*bounds, 40)
     best = grid[np.argmin([np.sum(residuals(np.array([x])) ** 2) for x in grid])]
@@ -198,30 +199,12 @@ def _fit_one(batch: np.ndarray, course: np.ndarray) -> tuple[float, float, float
     near = (max(best - step, bounds[0]), min(best + step, bounds[1]))
     optimum = least_squares(residuals, [np.mean(near)], bounds=near, xtol=1e-12, ftol=1e-14, gtol=1e-14)
     tau = float(np.exp(optimum.x[0]))
-    asymptote, amplitude = _linear_part(batch, course, tau)
-    residual = asymptote + amplitude * _decay(batch, tau) - course
-    root_mean_square = float(np.sqrt(np.mean(residual**2)))
-    return asymptote, amplitude, tau, root_mean_square, _tau_error(batch, amplitude, tau, residual)
-
-
-def _decay(batch: np.ndarray, tau: float) -> np.ndarray:
-    """Return the exponential decay, which is 1 in the first row."""
-    return np.exp(-(batch - batch[0]) / tau)
-
-
-def _linear_part(batch: np.ndarray, course: np.ndarray, tau: float) -> tuple[float, float]:
-    """Return the least-squares asymptote, and amplitude at the first row, for this tau."""
-    design = np.column_stack([np.ones(len(batch)), _decay(batch, tau)])
-    asymptote, amplitude = np.linalg.lstsq(design, course, rcond=None)[0]
-    return float(asymptote), float(amplitude)
-
-
-def _tau_error(batch: np.ndarray, amplitude: float, tau: float, residual: np.ndarray) -> float:
-    """Return sqrt((J'J)^-1 s²) for tau, with s² the residual variance (number of rows minus three)."""
-    decay = _decay(batch, tau)
-    slopes = np.column_stack([np.ones(len(batch)), decay, amplitude * decay * (batch - batch[0]) / tau**2])
-    error = standard_errors(slopes)[2]
-    return float(error * np.sqrt(np.sum(residual**2) / (len(batch) - 3)))
+    design, (asymptote, amplitude) = linear_part(tau)
+    squares = float(np.sum((scale * residuals(optimum.x)) ** 2))
+    # The error is sqrt((J'J)^-1 s^2), with the residual variance s^2 of as many rows less three.
+    slopes = np.column_stack([design, amplitude * design[:, 1] * since / tau**2])
+    error = float(standard_errors(slopes)[2] * np.sqrt(squares / (len(batch) - 3)))
+    return float(asymptote), float(amplitude), tau, float(np.sqrt(squares / len(batch))), error
 
 
 class Savings(NamedTuple):
@@ -312,14 +295,7 @@ def _warn_of_crossing_back(
     batch: Batches,
     saved: Float[np.ndarray, " member"],
 ) -> None:
-    """Warn if the batches saved until a criterion is first met have another sign than those until it stays.
-
-    **Arguments:**
-
-    - `is_good`: for each exposure, whether the criterion is met, by its name.
-    - `batch`: of each row.
-    - `saved`: how much sooner each member stays at the criterion; NaN for one that is not compared.
-    """
+    """Warn if batches saved until a criterion is first met have another sign than those until it stays."""
     times = [batch[np.argmax(course, axis=0)] for course in is_good.values()]
     is_compared = np.isfinite(saved)
     at_first, for_good = (values[is_compared].mean() for values in (times[0] - times[1], saved))
@@ -341,9 +317,5 @@ def _compare(
     first: np.ndarray, second: np.ndarray, saved: np.ndarray, *, confidence: float, key: Key[jax.Array, ""]
 ) -> Savings:
     finite = saved[np.isfinite(saved)]
-    if finite.size < 2:
-        raise ValueError(
-            f"`first` and `second` must be comparable in two members or more, got {finite.size} that are."
-        )
     comparison = paired_comparison(np.zeros(finite.size), finite, confidence=confidence, key=key)
     return Savings(first, second, saved, finite.size, comparison)

@@ -57,9 +57,7 @@ def simulate_two_states(
     - `perturbation`: f of each trial, such as 1 in a field, -1 in the reversed field, 0 without a field.
     - `is_error_clamp`: whether each trial is without error, as in a force channel.
     """
-    world, clamped = finite_float64("perturbation", perturbation), np.asarray(is_error_clamp)
-    if clamped.shape != world.shape:
-        raise ValueError(f"`is_error_clamp` must be of {world.size} trials, got shape {clamped.shape}.")
+    world, clamped = finite_float64("perturbation", perturbation, "trial"), np.asarray(is_error_clamp)
     keep_fast, learn_fast, keep_slow, learn_slow = (
         np.asarray(rates, np.float64) for rates in np.broadcast_arrays(*parameters)
     )
@@ -105,11 +103,8 @@ def fit_two_states(
     - `adaptation`: of each trial and member, such as the adaptation index, in the unit of `perturbation`.
     - `perturbation`, `is_error_clamp`: the protocol, see `simulate_two_states`.
     """
-    measured, world = as_float64("adaptation", adaptation), finite_float64("perturbation", perturbation)
-    if len(measured) != world.size:
-        raise ValueError(f"`adaptation` must be of {world.size} trials, got shape {measured.shape}.")
-    if (most := int(np.isfinite(measured).sum(axis=0).max(initial=0))) < 5:
-        raise ValueError(f"`adaptation` must be five numbers of a member or more, got {most}.")
+    world = finite_float64("perturbation", perturbation, "trial")
+    measured = as_float64("adaptation", adaptation, f"trial={world.size} member")
     clamped = np.asarray(is_error_clamp)
     fits = [_fit_one(course, world, clamped) for course in measured.T]
     parameters = TwoStateParameters(*np.array([values for values, _ in fits]).T)

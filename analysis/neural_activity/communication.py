@@ -6,8 +6,8 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int, Key
 
-from popsim._checks import check_non_negative, check_non_negative_int, check_positive_int
-from popsim.analysis._arrays import AnyArray, finite_float64, numpy_generator
+from popsim._checks import check_non_negative
+from popsim.analysis._arrays import AnyArray, check_within, finite_float64, numpy_generator
 from popsim.analysis._signs import sign_factors
 
 __all__ = [
@@ -37,12 +37,7 @@ class ReducedRankRegression(NamedTuple):
 
     def predict(self, source: Source) -> Float[np.ndarray, "trial *time other"]:
         """Predict the activity of the target from that of the source."""
-        values = finite_float64("source", source)
-        if values.ndim < 1 or values.shape[-1] != len(self.weights):
-            raise ValueError(
-                f"`source` must have axes (..., unit) of {len(self.weights)} units, got shape {values.shape}."
-            )
-        return values @ self.weights + self.offset
+        return finite_float64("source", source) @ self.weights + self.offset
 
 
 def reduced_rank_regression(
@@ -64,10 +59,7 @@ def reduced_rank_regression(
         activity. 0 for least squares.
     """
     predictors, responses = _paired(source, target)
-    largest = min(predictors.shape[-1], responses.shape[-1])
-    check_non_negative_int("rank", rank)
-    if rank > largest:
-        raise ValueError(f"`rank` must be from 0 to {largest}, the smaller number of units, got {rank}.")
+    check_within("rank", rank, 0, min(predictors.shape[-1], responses.shape[-1]))
     check_non_negative("ridge", ridge)
     x, y = (values.reshape(-1, values.shape[-1]) for values in (predictors, responses))
     full, patterns = _full_rank(x, y, ridge)
@@ -122,17 +114,9 @@ def communication_subspace(
     n_trials = len(predictors)
     smaller = min(predictors.shape[-1], responses.shape[-1])
     largest = smaller if max_rank is None else max_rank
-    check_positive_int("max_rank", largest)
-    if largest > smaller:
-        raise ValueError(
-            f"`max_rank` must be from 1 to {smaller}, the smaller number of units, got {max_rank}."
-        )
+    check_within("max_rank", largest, 1, smaller)
     check_non_negative("ridge", ridge)
-    check_positive_int("n_folds", n_folds)
-    if n_trials < 4:
-        raise ValueError(f"`source` must have four trials or more, got shape {predictors.shape}.")
-    if not 2 <= n_folds <= n_trials // 2:
-        raise ValueError(f"`n_folds` must be from 2 to {n_trials // 2}, half the trials, got {n_folds}.")
+    check_within("n_folds", n_folds, 2, n_trials // 2)
     ranks = np.arange(largest + 1)
     order = numpy_generator(key).permutation(n_trials)
     r2 = np.stack(
@@ -148,9 +132,8 @@ def communication_subspace(
 def _paired(
     source: AnyArray, target: AnyArray
 ) -> tuple[Float[np.ndarray, "trial *time unit"], Float[np.ndarray, "trial *time other"]]:
-    predictors, responses = finite_float64("source", source), finite_float64("target", target)
-    if predictors.ndim < 2:
-        raise ValueError(f"`source` must have axes (trial, ..., unit), got shape {predictors.shape}.")
+    predictors = finite_float64("source", source, "trial ... unit")
+    responses = finite_float64("target", target)
     if responses.shape[:-1] != predictors.shape[:-1]:
         raise ValueError(
             f"`target` must have the trials and times of `source`, {predictors.shape[:-1]}, "

@@ -12,12 +12,15 @@ from popsim.analysis._arrays import (
     Activity,
     AnyArray,
     Labels,
+    as_activity,
     centred_samples_of_members,
+    check_between_0_and_1,
+    check_within,
     least_singular_value,
     numpy_generator,
 )
 from popsim.analysis._signs import sign_factors
-from popsim.analysis.neural_activity.preprocessing import as_activity, average_by_factors, marginalize
+from popsim.analysis.neural_activity.preprocessing import average_by_factors, marginalize
 
 __all__ = [
     "PrincipalComponents",
@@ -69,8 +72,7 @@ def principal_components(activity: Activity, *, n_components: int | None = None)
     samples = centred_samples_of_members(values)
     most = min(samples.shape[1:])
     n_kept = most if n_components is None else n_components
-    if not 1 <= n_kept <= most:
-        raise ValueError(f"`n_components` must be from 1 to {most}, got {n_components}.")
+    check_within("n_components", n_kept, 1, most)
     _, singular, components = np.linalg.svd(samples, full_matrices=False)
     variance = singular**2 / samples.shape[1]
     total = variance.sum(axis=1, keepdims=True)
@@ -111,8 +113,7 @@ def n_components_for(activity: Activity, fraction: float) -> Int[np.ndarray, " m
     - `activity`: activity of the units; trials and times are the samples.
     - `fraction`: share of the variance, above 0 and below 1.
     """
-    if not 0 < fraction < 1:
-        raise ValueError(f"`fraction` must be above 0 and below 1, got {fraction}.")
+    check_between_0_and_1("fraction", fraction)
     explained = principal_components(activity).explained
     if n_still := int(np.count_nonzero(np.isnan(explained[:, 0]))):
         raise ValueError(f"`activity` must vary in every member, got {n_still} in which it does not.")
@@ -179,8 +180,7 @@ def _covariances(first: AnyArray, second: AnyArray, n_components: int) -> tuple[
     sizes = [(epoch.shape[0], epoch.shape[-1]) for epoch in epochs]
     if sizes[0] != sizes[1]:
         raise ValueError(f"`second` must have the members and units of `first`, {sizes[0]}, got {sizes[1]}.")
-    if not 1 <= n_components <= sizes[0][1]:
-        raise ValueError(f"`n_components` must be from 1 to {sizes[0][1]}, the units, got {n_components}.")
+    check_within("n_components", n_components, 1, sizes[0][1])
     samples = [centred_samples_of_members(epoch) for epoch in epochs]
     of_first, of_second = (sample.mT @ sample / sample.shape[1] for sample in samples)
     if not np.all(np.trace(of_second, axis1=1, axis2=2) > 0):
@@ -247,14 +247,10 @@ def demixed_components(
     **Returns:** the components of each part: "time", which all conditions share, each factor, and
         interactions such as "direction x distance".
     """
-    check_positive_int("n_components", n_components)
     check_non_negative("regularization", regularization)
     mean = average_by_factors(activity, factors)
     n_units = mean.shape[-1]
-    if n_components > n_units:
-        raise ValueError(
-            f"`n_components` must be at most the number of units, {n_units}, got {n_components}."
-        )
+    check_within("n_components", n_components, 1, n_units)
     parts = {
         name: part.reshape(len(mean), -1, n_units) for name, part in marginalize(mean, tuple(factors)).items()
     }

@@ -11,13 +11,14 @@ from popsim.analysis._arrays import (
     Activity,
     AnyArray,
     Labels,
+    as_activity,
     check_trials,
+    check_within,
     finite_float64,
     import_optional,
     numpy_generator,
     unique_labels,
 )
-from popsim.analysis.neural_activity.preprocessing import as_activity
 
 __all__ = [
     "decode_condition",
@@ -50,8 +51,7 @@ def decode_condition(
     - `n_folds`: number of folds, each with all conditions.
     - `key`: random key of the split.
 
-    **Raises:** `ValueError` if `activity` has other axes or is not finite, there is not one label per trial,
-        only one label, or a label has fewer than `n_folds` trials; `ImportError` without scikit-learn.
+    **Raises:** `ImportError` without scikit-learn.
     """
     values, labels = _activity_and_labels(activity, condition, n_folds)
     folds = _folds(labels, n_folds, numpy_generator(key))
@@ -222,18 +222,13 @@ def decode_kinematics(
     - `n_folds`: number of folds, from 2 to the number of trials, which leave two trials or more to fit.
     - `key`: random key of the split.
 
-    **Raises:** `ValueError` if `activity` has other axes, `kinematics` has other members, trials or times, a
-        number is not finite, or `lead` or `n_folds` is out of range; `ImportError` without scikit-learn.
+    **Raises:** `ImportError` without scikit-learn.
     """
-    values, movement = as_activity("activity", activity), finite_float64("kinematics", kinematics)
-    n_trials, n_steps = values.shape[1:3]
-    if movement.ndim != 4 or movement.shape[:3] != values.shape[:3]:
-        raise ValueError(
-            f"`kinematics` must have the members, trials and times of `activity`, {values.shape[:3]}, "
-            f"and features, got shape {movement.shape}."
-        )
-    if not 2 <= n_folds <= n_trials:
-        raise ValueError(f"`n_folds` must be from 2 to {n_trials}, the trials, got {n_folds}.")
+    values = as_activity("activity", activity)
+    n_members, n_trials, n_steps = values.shape[:3]
+    axes = f"member={n_members} trial={n_trials} time={n_steps} feature"
+    movement = finite_float64("kinematics", kinematics, axes)
+    check_within("n_folds", n_folds, 2, n_trials)
     if n_trials - -(-n_trials // n_folds) < 2:
         raise ValueError(
             f"`n_folds` must leave two trials or more to fit and to choose the penalty by, "

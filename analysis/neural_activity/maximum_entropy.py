@@ -8,9 +8,8 @@ import numpy as np
 from jaxtyping import Float, Key
 
 from popsim._checks import check_positive_int
-from popsim.analysis._arrays import Activity, numpy_generator
+from popsim.analysis._arrays import Activity, as_activity, numpy_generator
 from popsim.analysis._signs import sign_factors
-from popsim.analysis.neural_activity.preprocessing import as_activity
 from popsim.analysis.neural_activity.rotational_dynamics import rotations
 
 __all__ = ["MaximumEntropyActivity", "maximum_entropy_activity", "RotationTest", "rotation_test"]
@@ -66,8 +65,7 @@ def maximum_entropy_activity(activity: Activity) -> MaximumEntropyActivity:
 
     - `activity`: activity of the units, such as condition means.
 
-    **Raises:** `ValueError` if `activity` has other axes, is not finite, or does not vary over trials, times
-        and units; `RuntimeError` if the covariances are not matched.
+    **Raises:** `RuntimeError` if the covariances are not matched.
     """
     values = as_activity("activity", activity)
     mean = _mean_of_each_axis(values)

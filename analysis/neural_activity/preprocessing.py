@@ -7,33 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from popsim._checks import check_non_negative
-from popsim.analysis._arrays import (
-    Activity,
-    AnyArray,
-    Labels,
-    as_float64,
-    check_trials,
-    finite_float64,
-    unique_labels,
-)
+from popsim.analysis._arrays import Activity, Labels, as_activity, as_float64, check_trials, unique_labels
 
 __all__ = ["soft_normalize", "subtract_condition_mean", "average_by_factors", "marginalize"]
-
-
-def as_activity(name: str, values: AnyArray) -> Float[np.ndarray, "member trial time unit"]:
-    """Return activity in float64.
-
-    **Arguments:**
-
-    - `name`: name of the argument, for the error message.
-    - `values`: such as `states.network.hidden` of an ensemble.
-    """
-    activity = finite_float64(name, values)
-    if activity.ndim != 4:
-        raise ValueError(
-            f"`{name}` must have the axes (member, trial, time, unit), got shape {activity.shape}."
-        )
-    return activity
 
 
 def soft_normalize(activity: Activity, *, constant: float) -> Float[np.ndarray, "member trial time unit"]:
@@ -41,7 +17,7 @@ def soft_normalize(activity: Activity, *, constant: float) -> Float[np.ndarray, 
 
     After Churchland et al. 2012, Nature 487:51. Their constant is 5 spikes/s (as in the Python package jPCA),
     so that units with weak responses stay small. For the units of a network, with a range of about 1, a
-    constant of about 0.1 does the same; 0 gives every unit the range 1.
+    constant of about 0.1 does the same; 0 gives every unit the range 1, and NaN if it never changes.
 
     **Arguments:**
 
@@ -51,11 +27,7 @@ def soft_normalize(activity: Activity, *, constant: float) -> Float[np.ndarray, 
     values = as_activity("activity", activity)
     check_non_negative("constant", constant)
     scale = np.ptp(values, axis=(1, 2), keepdims=True) + constant
-    if n_still := int(np.count_nonzero(scale == 0)):
-        raise ValueError(
-            f"`constant` must be above zero where a unit never changes, got 0 and {n_still} such units."
-        )
-    return values / scale
+    return values / np.where(scale > 0, scale, np.nan)
 
 
 def subtract_condition_mean(activity: Activity) -> Float[np.ndarray, "member trial time unit"]:
@@ -85,8 +57,6 @@ def average_by_factors(
         only by rounding are one level.
     """
     values = as_activity("activity", activity)
-    if not factors:
-        raise ValueError("`factors` must be one or more, got none.")
     cells = []
     for name, levels in factors.items():
         check_trials(f"factors[{name!r}]", levels, values.shape[1])

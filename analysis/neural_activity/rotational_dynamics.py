@@ -6,10 +6,9 @@ import numpy as np
 from jaxtyping import Float
 
 from popsim._checks import check_positive, check_time_step
-from popsim.analysis._arrays import ROUNDING, Activity
+from popsim.analysis._arrays import ROUNDING, Activity, as_activity
 from popsim.analysis._signs import sign_factors
 from popsim.analysis.neural_activity.components import principal_components
-from popsim.analysis.neural_activity.preprocessing import as_activity
 
 __all__ = ["Rotations", "rotations", "tangling"]
 
@@ -61,17 +60,15 @@ def rotations(activity: Activity, *, dt: float, n_components: int = 6) -> Rotati
     check_time_step(dt)
     if n_components < 2 or n_components % 2:
         raise ValueError(f"`n_components` must be even, 2 or more, got {n_components}.")
-    if values.shape[2] < 3:
-        raise ValueError(f"`activity` must have three times or more, got {values.shape[2]}.")
     reduced = principal_components(values, n_components=n_components)
     if not np.all(reduced.variance[:, -1] > ROUNDING**2 * np.sum(values**2, axis=-1).mean(axis=(1, 2))):
         raise ValueError(
             f"`activity` must span {n_components} dimensions or more in every member, beyond rounding."
         )
     n_members = values.shape[0]
-    states, changes = (
-        array.reshape(n_members, -1, n_components) for array in _midpoints_and_changes(reduced.projections)
-    )
+    before, after = reduced.projections[:, :, :-1], reduced.projections[:, :, 1:]
+    flat = (n_members, -1, n_components)
+    states, changes = ((before + after) / 2).reshape(flat), (after - before).reshape(flat)
     skew = _skew_symmetric_fit(states, changes)
     full = np.linalg.pinv(states) @ changes
     planes, speed = _planes(skew, reduced.projections[:, :, 0])
@@ -89,15 +86,6 @@ def rotations(activity: Activity, *, dt: float, n_components: int = 6) -> Rotati
         r2_skew=_r_squared(states @ skew, changes),
         r2_full=_r_squared(states @ full, changes),
     )
-
-
-def _midpoints_and_changes(
-    projections: Float[np.ndarray, "member trial time component"],
-) -> tuple[
-    Float[np.ndarray, "member trial step component"], Float[np.ndarray, "member trial step component"]
-]:
-    before, after = projections[:, :, :-1], projections[:, :, 1:]
-    return (before + after) / 2, after - before
 
 
 def _skew_symmetric_fit(states: Samples, changes: Samples) -> Float[np.ndarray, "member component component"]:
@@ -151,6 +139,7 @@ def tangling(
     components, and e is `softening` times their summed variance. A state passed in two directions is tangled;
     activity that follows from its own state is not. Give units of similar range (`soft_normalize`), and
     compare with the output, such as muscles. One turn of a circle at w rad/s has Q = 4 w^2 / (4 + softening).
+    NaN in a member without variance.
 
     **Arguments:**
 
@@ -163,14 +152,11 @@ def tangling(
     check_time_step(dt)
     check_positive("softening", softening)
     n_members, n_trials, n_steps, n_units = values.shape
-    if n_steps < 3:
-        raise ValueError(f"`activity` must have three times or more, got {n_steps}.")
     n_kept = min(n_components, n_units, n_trials * n_steps)
     components = principal_components(values, n_components=n_kept)
     velocity = np.gradient(components.projections, dt, axis=2, edge_order=2)
     constant = softening * components.variance.sum(axis=1)
-    if n_still := int(np.count_nonzero(constant == 0)):
-        raise ValueError(f"`activity` must vary in every member, got {n_still} in which it does not.")
+    constant = np.where(constant > 0, constant, np.nan)
     flat = (n_trials * n_steps, n_kept)
     of_members = [
         _largest_ratio(states.reshape(flat), speeds.reshape(flat), float(added))
@@ -184,17 +170,11 @@ def _largest_ratio(
     velocity: Float[np.ndarray, "sample component"],
     added: float,
 ) -> Float[np.ndarray, " sample"]:
+    from scipy.spatial.distance import cdist
+
     largest = np.empty(len(states))
     for first in range(0, len(states), _ROWS):
         rows = slice(first, first + _ROWS)
-        apart = _squared_distances(states[rows], states)
-        largest[rows] = np.max(_squared_distances(velocity[rows], velocity) / (apart + added), axis=1)
+        apart, turned = (cdist(x[rows], x, "sqeuclidean") for x in (states, velocity))
+        largest[rows] = np.max(turned / (apart + added), axis=1)
     return largest
-
-
-def _squared_distances(
-    points: Float[np.ndarray, "some component"], centers: Float[np.ndarray, "other component"]
-) -> Float[np.ndarray, "some other"]:
-    squares = np.sum(points**2, axis=1)[:, None] + np.sum(centers**2, axis=1)
-    # One matrix product in place of all differences; of equal points, rounding may leave less than zero.
-    return np.maximum(squares - 2 * points @ centers.T, 0.0)

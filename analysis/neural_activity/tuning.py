@@ -6,8 +6,15 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from popsim._checks import check_time_step
-from popsim.analysis._arrays import ALIKE, Activity, AnyArray, check_trials, finite_float64, unique_labels
-from popsim.analysis.neural_activity.preprocessing import as_activity
+from popsim.analysis._arrays import (
+    ALIKE,
+    Activity,
+    AnyArray,
+    as_activity,
+    check_trials,
+    finite_float64,
+    unique_labels,
+)
 
 __all__ = [
     "RayleighTest",

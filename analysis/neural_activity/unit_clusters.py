@@ -7,9 +7,15 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int, Key
 
-from popsim._checks import check_non_negative, check_positive_int
-from popsim.analysis._arrays import Activity, AnyArray, finite_float64, import_optional, numpy_generator
-from popsim.analysis.neural_activity.preprocessing import as_activity
+from popsim._checks import check_non_negative
+from popsim.analysis._arrays import (
+    Activity,
+    AnyArray,
+    as_activity,
+    finite_float64,
+    import_optional,
+    numpy_generator,
+)
 
 __all__ = ["task_variance", "UnitClusters", "cluster_units"]
 
@@ -30,19 +36,12 @@ def task_variance(activity: Mapping[str, Activity]) -> Float[np.ndarray, "member
 
     **Returns:** in squared units of the activity, the tasks in the order given.
     """
-    if not isinstance(activity, Mapping) or not activity:
-        raise ValueError(f"`activity` must be by the name of the task, got {type(activity).__name__}.")
     variances = []
     for task, of_task in activity.items():
         values = as_activity(f"activity[{task!r}]", of_task)
         if values.shape[1] < 2:
             raise ValueError(f"`activity[{task!r}]` must have two trials or more, got {values.shape[1]}.")
         variances.append(values.var(axis=1).mean(axis=1))
-        if variances[-1].shape != variances[0].shape:
-            raise ValueError(
-                f"`activity[{task!r}]` must have the members and units of the other tasks, "
-                f"{variances[0].shape}, got {variances[-1].shape}."
-            )
     return np.stack(variances, axis=-1)
 
 
@@ -88,15 +87,11 @@ def cluster_units(
     - `max_clusters`: the largest number of clusters that is tried; fewer if there are fewer different units.
     - `key`: random key of the starts of k-means.
 
-    **Raises:** `ValueError` if fewer than three active units differ; `ImportError` without scikit-learn.
+    **Raises:** `ImportError` without scikit-learn.
     """
-    values = finite_float64("variance", variance)
-    if values.ndim != 2 or values.min() < 0:
-        raise ValueError(f"`variance` must have axes (unit, task), none below 0, got shape {values.shape}.")
+    values = finite_float64("variance", variance, "unit task")
+    check_non_negative("variance", values)
     check_non_negative("least_variance", least_variance)
-    check_positive_int("max_clusters", max_clusters)
-    if max_clusters < 2:
-        raise ValueError(f"`max_clusters` must be 2 or more, got {max_clusters}.")
     units = np.flatnonzero(values.sum(axis=1) > least_variance)
     active = values[units]
     normalized = active / active.max(axis=1, keepdims=True)

@@ -45,8 +45,7 @@ def dynamical_angle(
     - `n_iterations`: number of steps of the gradient descent.
     - `key`: random key of its start.
 
-    **Raises:** `ValueError` if a member has too few time steps or varies in fewer than `rank` dimensions, or
-    a number is not positive; `ImportError` if the package is missing.
+    **Raises:** `ImportError` if the package is missing.
     """
     check_positive_int("n_iterations", n_iterations)
     first_map = _linear_map("first", first, n_delays, rank)
@@ -70,8 +69,6 @@ def eigenvalue_distance(first: AnyArray, second: AnyArray, *, n_delays: int, ran
     **Arguments:**
 
     - `first`, `second`, `n_delays`, `rank`: as for `dynamical_angle`.
-
-    **Raises:** `ValueError` as `dynamical_angle`; `ImportError` if the package is missing.
     """
     first_map = _linear_map("first", first, n_delays, rank)
     second_map = _linear_map("second", second, n_delays, rank)

@@ -16,10 +16,12 @@ from popsim.analysis._arrays import (
     AnyArray,
     Distances,
     as_groups,
+    check_axes,
     check_choice,
     finite_float64,
     import_optional,
     numpy_generator,
+    symmetric_matrix,
 )
 from popsim.analysis._signs import sign_factors
 from popsim.analysis.statistics.comparisons import PermutationTest, permutation_test_result
@@ -59,9 +61,8 @@ def pairwise(
         cluster, or a `ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))` with a measure
         that is importable; None for one after the other in this process.
     """
-    _check_executor(executor)
-    if len(members) < 2:
-        raise ValueError(f"`members` must be two members or more, got {len(members)}.")
+    if isinstance(executor, ProcessPoolExecutor):
+        _check_processes(executor)
     values = [finite_float64("members", member) for member in members]
     matrix = np.empty((len(values), len(values)))
     ends = np.linspace(0, len(values), min(N_BLOCKS, len(values)) + 1).astype(int).tolist()
@@ -74,21 +75,11 @@ def pairwise(
     )
     for (row, column), block in zip(blocks, of_blocks, strict=True):
         matrix[row, column], matrix[column, row] = block, block.T
-    if not np.isfinite(matrix).all():
-        pair = np.argwhere(~np.isfinite(matrix))[0].tolist()
-        raise ValueError(f"`measure` must be finite, got {matrix[*pair]} for members {pair}.")
     return matrix
 
 
-def _check_executor(executor: Executor | None) -> None:
-    """Raise `ValueError` unless what computes is an executor, whose processes are not forks of this one."""
-    if executor is not None and not isinstance(executor, Executor):
-        raise ValueError(
-            "`executor` must be an Executor of concurrent.futures or client.get_executor() of Dask, "
-            f"got {type(executor).__name__}."
-        )
-    if not isinstance(executor, ProcessPoolExecutor):
-        return
+def _check_processes(executor: ProcessPoolExecutor) -> None:
+    """Raise `ValueError` if the processes are forks of this one."""
     # The context is no public attribute; without one, the executor takes that of the machine.
     context = getattr(executor, "_mp_context", None) or multiprocessing.get_context()
     if context.get_start_method() == "fork":
@@ -116,17 +107,9 @@ def _block(
 
 
 def check_distances(name: str, distances: Distances) -> Float[np.ndarray, "member member"]:
-    """Return distances in float64, after removing asymmetries and diagonals below 1e-6 of the largest.
-
-    **Arguments:**
-
-    - `name`: name of the argument, for the error message.
-    - `distances`: distances of all pairs of members.
-    """
-    values = finite_float64(name, distances)
+    """Return distances in float64, after removing asymmetries and diagonals below 1e-6 of the largest."""
+    values = symmetric_matrix(name, distances)
     rounding = 1e-6 * float(np.abs(values).max())
-    if values.ndim != 2 or len(values) != len(values.T) or np.abs(values - values.T).max() > rounding:
-        raise ValueError(f"`{name}` must be a symmetric matrix, got shape {values.shape}: {values}.")
     if values.min() < -rounding or np.abs(np.diagonal(values)).max() > rounding:
         raise ValueError(
             f"`{name}` must be at least 0, and 0 on the diagonal (1 - similarity is such), got {values}."
@@ -154,14 +137,10 @@ def matrix_permutation_test(
     """
     check_positive_int("n_permutations", n_permutations)
     x, y = check_distances("first", first), check_distances("second", second)
-    if x.shape != y.shape or len(x) < 3:
-        raise ValueError(
-            "`first` and `second` must be of the same three members or more, "
-            f"got shapes {x.shape} and {y.shape}."
-        )
+    check_axes("second", y, f"member={len(x)} member")
     above = np.triu_indices(len(x), 1)
     for name, values in (("first", x), ("second", y)):
-        if np.ptp(values[above]) == 0:
+        if np.ptp(values[above]) == 0:  # also those of two members
             raise ValueError(f"`{name}` must have distances that differ, got {values[above][0]} for all.")
     generator = numpy_generator(key)
     exact = math.factorial(len(x)) <= n_permutations
@@ -209,8 +188,7 @@ def cluster_members(
     - `distances`: distances of all pairs of members, see `pairwise`.
     - `method`: distance of two clusters: the mean, largest or smallest over pairs of members.
 
-    **Raises:** `ValueError` if `distances` are not distances of three members or more; `ImportError` if
-    scikit-learn is missing.
+    **Raises:** `ImportError` if scikit-learn is missing.
     """
     from scipy.cluster import hierarchy
     from scipy.spatial.distance import squareform

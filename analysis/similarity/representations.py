@@ -16,6 +16,7 @@ from popsim.analysis._arrays import (
     import_optional,
     least_singular_value,
     paired_samples,
+    symmetric_matrix,
     unique_labels,
 )
 from popsim.analysis._signs import sign_factors
@@ -193,8 +194,9 @@ def debiased_linear_cka(first: AnyArray, second: AnyArray) -> float:
     J Mach Learn Res 13:1393-1434, used for this by Nguyen, Raghu & Kornblith 2021, ICLR. For centred X and Y
     with squared row lengths a and b, and n samples, it is, up to a factor that cancels,
     |Y'X|^2 - n / (n - 2) a.b + sum(a) sum(b) / ((n - 1) (n - 2)), as in the demo of Kornblith et al. 2019.
-    The expectation is 0 for unrelated members with any number of units, so values can be negative. The
-    invariances are those of `linear_cka`.
+    The expectation is 0 for unrelated members with any number of units, so values can be negative. NaN where
+    few samples make the estimate of a member's own dependence negative. The invariances are those of
+    `linear_cka`.
 
     **Arguments:** as for `procrustes_angle`.
     """
@@ -202,12 +204,7 @@ def debiased_linear_cka(first: AnyArray, second: AnyArray) -> float:
     if len(x) < 4:
         raise ValueError(f"`first` and `second` must have four samples or more, got {len(x)}.")
     product = _unbiased_dependence(x, x) * _unbiased_dependence(y, y)
-    if product <= 0:
-        raise ValueError(
-            "`first` and `second` must have more samples for an unbiased estimate to be positive, "
-            f"got {len(x)} of {x.shape[1]} and {y.shape[1]} units."
-        )
-    return float(_unbiased_dependence(x, y) / product**0.5)
+    return float(_unbiased_dependence(x, y) / product**0.5) if product > 0 else float("nan")
 
 
 def rbf_cka(first: AnyArray, second: AnyArray, *, bandwidth: float = 0.5) -> float:
@@ -268,17 +265,12 @@ def representational_dissimilarities(
 
     **Returns:** a symmetric matrix with zeros on the diagonal; conditions are in sorted order.
 
-    **Raises:** `ValueError` if the numbers of trials differ, there are fewer than three conditions, or, for
-    the correlation, the units do not differ in a condition; `ImportError` if rsatoolbox is missing.
+    **Raises:** `ImportError` if rsatoolbox is missing.
     """
     check_choice("method", method, ("euclidean", "correlation"))
-    values, labels = finite_float64("activity", activity), np.asarray(condition)
-    if values.ndim < 2:
-        raise ValueError(f"`activity` must have axes (..., trial, unit), got shape {values.shape}.")
+    values, labels = finite_float64("activity", activity, "... trial unit"), np.asarray(condition)
     check_trials("condition", labels, values.shape[-2])
     conditions, places = unique_labels(labels)
-    if len(conditions) < 3:
-        raise ValueError(f"`condition` must be three conditions or more, got {conditions.tolist()}.")
     means = np.stack(
         [values[..., places == place, :].mean(axis=-2) for place in range(len(conditions))], axis=-2
     )
@@ -307,32 +299,20 @@ def compare_dissimilarities(
     - `method`: the correlation ("corr"), the cosine, or a rank correlation ("rho-a" and "tau-a" are expected
         values under random tie-breaking).
 
-    **Raises:** `ValueError` if a matrix is not symmetric or has fewer than three conditions, the numbers of
-    conditions differ, or all dissimilarities are equal (all zero, for the cosine); `ImportError` if
-    rsatoolbox is missing.
+    **Raises:** `ImportError` if rsatoolbox is missing.
     """
     check_choice("method", method, ("corr", "cosine", "spearman", "rho-a", "tau-a"))
     rdm = import_optional("rsatoolbox.rdm")
     matrices = []
     for name, matrix in (("first", first), ("second", second)):
-        values = finite_float64(name, matrix)
-        if values.ndim != 2 or values.shape != values.T.shape or not _symmetric(values):
-            raise ValueError(f"`{name}` must be a symmetric matrix, got shape {values.shape}: {values}.")
+        values = symmetric_matrix(name, matrix)
         above = values[np.triu_indices(len(values), 1)]
         if above.size < 3 or (np.all(above == 0) if method == "cosine" else np.ptp(above) == 0):
             raise ValueError(
                 f"`{name}` must be dissimilarities of three conditions or more that differ, got {values}."
             )
         matrices.append(rdm.RDMs(above[None]))
-    if len(first) != len(second):
-        raise ValueError(
-            f"`second` must be of the {len(first)} conditions of `first`, got shape {second.shape}."
-        )
     return float(np.squeeze(rdm.compare(*matrices, method=method)))
-
-
-def _symmetric(values: Float[np.ndarray, "condition condition"]) -> bool:
-    return bool(np.abs(values - values.T).max() <= 1e-6 * np.abs(values).max())
 
 
 def _matrix(means: Float[np.ndarray, "condition unit"], method: str) -> np.ndarray:

@@ -17,12 +17,7 @@ Triangle = Float[np.ndarray, " entry"]
 
 
 class Rows(NamedTuple):
-    """The rows of a mixed model, reduced in each group to the triangular factor of [Z, X, y].
-
-    - `factors`: one for each group, with rows of zeros where a group has fewer rows than columns.
-    - `n_rows`: number of rows.
-    - `n_random`: number of columns of Z.
-    """
+    """The rows of a mixed model, reduced in each group to the triangular factor of [Z, X, y]."""
 
     factors: Float[np.ndarray, "group column column"]
     n_rows: int
@@ -30,14 +25,9 @@ class Rows(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """The estimates at the maximum of the restricted likelihood.
+    """The estimates at the maximum of the restricted likelihood: b, G and s.
 
-    - `fixed`: b.
-    - `covariance`: of b.
-    - `degrees_of_freedom`: of b, after Satterthwaite; NaN if variances cannot be told from one another.
-    - `random`: G.
-    - `residual`: s.
-    - `is_at_bound`: whether G is singular.
+    Degrees of freedom are NaN if variances cannot be told from one another. At the bound G is singular.
     """
 
     fixed: Float[np.ndarray, " effect"]
@@ -54,14 +44,8 @@ def reduce_rows(
     response: Float[np.ndarray, " row"],
     groups: list[np.ndarray],
 ) -> Rows:
-    """Return the rows reduced by group.
-
-    **Arguments:**
-
-    - `random`, `fixed`, `response`: Z, X and y.
-    - `groups`: the rows of each group.
-    """
-    table = np.concatenate([random, fixed, response[:, None]], axis=1)
+    """Return Z, X and y reduced by group; where one has fewer rows than columns, there are rows of zeros."""
+    table = np.column_stack([random, fixed, response])
     factors = np.zeros((len(groups), table.shape[1], table.shape[1]))
     for factor, rows in zip(factors, groups, strict=True):
         triangle = _triangular(table[rows])
@@ -166,12 +150,8 @@ def _satterthwaite(
     v is its variance, g the gradient of v by the variances s and G, and A the covariance of these:
     Satterthwaite 1946, Biometrics Bull 2:110-114, for mixed models as in lmerTest (Kuznetsova, Brockhoff &
     Christensen 2017, J Stat Softw 82(13)), with the expected information tr(P V_j P V_k) / 2 in place of the
-    observed one. In balanced designs they are those of the F tests of the analysis of variance.
-
-    **Arguments:**
-
-    - `relative`: Lambda.
-    - `covariance`: of the effects, in units of the residual variance.
+    observed one. In balanced designs they are those of the F tests of the analysis of variance. Covariances
+    are in units of the residual variance.
     """
     n_random, size = rows.n_random, rows.factors.shape[-1]
     random, fixed = rows.factors[..., :n_random], rows.factors[..., n_random:-1]

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Key
 
 from popsim._checks import check_positive_int
-from popsim.analysis._arrays import AnyArray, numpy_generator
+from popsim.analysis._arrays import AnyArray, check_axes, numpy_generator
 from popsim.analysis.statistics.intervals import as_member_values, mean_interval
 
 __all__ = [
@@ -97,11 +97,8 @@ def paired_comparison(
     """
     check_positive_int("n_permutations", n_permutations)
     before, after = as_member_values("first", first), as_member_values("second", second)
-    if before.shape != after.shape or before.ndim != 1:
-        raise ValueError(
-            "`first` and `second` must have one value of each of the same members, "
-            f"got shapes {before.shape} and {after.shape}."
-        )
+    check_axes("first", before, "member")
+    check_axes("second", after, f"member={len(before)}")
     differences = after - before
     n_members = len(differences)
     interval = mean_interval(differences, confidence=confidence)

@@ -2,14 +2,22 @@
 
 import warnings
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import jax
 import numpy as np
 from jaxtyping import Float, Key
 
 from popsim._checks import check_positive_int
-from popsim.analysis._arrays import AnyArray, as_float64, check_choice, finite_float64, numpy_generator
+from popsim.analysis._arrays import (
+    AnyArray,
+    as_float64,
+    check_axes,
+    check_between_0_and_1,
+    check_choice,
+    finite_float64,
+    numpy_generator,
+)
 
 __all__ = [
     "Interval",
@@ -22,7 +30,6 @@ __all__ = [
 ]
 
 IntervalMethod = Literal["t", "log t", "standard error", "standard deviation", "range"]
-METHODS: tuple[IntervalMethod, ...] = ("t", "log t", "standard error", "standard deviation", "range")
 
 
 class Interval(NamedTuple):
@@ -39,20 +46,15 @@ class Interval(NamedTuple):
 
 def as_member_values(name: str, values: AnyArray) -> Float[np.ndarray, "member ..."]:
     """Return the values in float64."""
-    converted = finite_float64(name, values)
-    if converted.ndim < 1 or len(converted) < 2:
+    converted = np.atleast_1d(finite_float64(name, values))
+    if len(converted) < 2:
         raise ValueError(f"`{name}` must have two members or more, got shape {converted.shape}.")
     return converted
 
 
-def check_confidence(confidence: float) -> None:
-    """Raise `ValueError` unless the confidence is strictly between 0 and 1."""
-    if not 0 < confidence < 1:
-        raise ValueError(f"`confidence` must be between 0 and 1, such as 0.95, got {confidence}.")
-
-
 def check_n_resamples(n_resamples: int, confidence: float) -> None:
     """Raise `ValueError` unless one resample or more is expected beyond each end of an interval."""
+    check_between_0_and_1("confidence", confidence)
     check_positive_int("n_resamples", n_resamples)
     fewest = int(np.ceil(2 / (1 - confidence) - 1e-6))
     if n_resamples < fewest:
@@ -87,8 +89,8 @@ def mean_interval(values: AnyArray, *, method: IntervalMethod = "t", confidence:
         deviation" (divisor n - 1), plus and minus one, and "range", the minimum and maximum.
     - `confidence`: of the methods "t" and "log t".
     """
-    check_choice("method", method, METHODS)
-    check_confidence(confidence)
+    check_choice("method", method, get_args(IntervalMethod))
+    check_between_0_and_1("confidence", confidence)
     members = as_member_values("values", values)
     mean = np.asarray(members.mean(axis=0))
     if method == "range":
@@ -161,7 +163,6 @@ def bootstrap_members(
     zero width where the statistic does not vary over resamples.
     """
     check_choice("method", method, ("BCa", "percentile"))
-    check_confidence(confidence)
     check_n_resamples(n_resamples, confidence)
     members = as_member_values("values", values)
     from scipy.stats import DegenerateDataWarning, bootstrap
@@ -183,8 +184,6 @@ def bootstrap_members(
     same = np.asarray(result.standard_error) <= 1e-12 * np.abs(members).max()
     ends = (result.confidence_interval.low, result.confidence_interval.high)
     low, high = (np.where(same, estimate.reshape(-1), end).reshape(estimate.shape) for end in ends)
-    if np.isnan(low).any() or np.isnan(high).any():
-        raise ValueError(f"`statistic` must be finite for all draws of members, got {statistic!r}.")
     return Interval(estimate, low, high)
 
 
@@ -214,11 +213,9 @@ def bootstrap_members_and_trials(
 
     **Returns:** the statistic and its interval: three numbers.
     """
-    check_confidence(confidence)
     check_n_resamples(n_resamples, confidence)
     members = as_member_values("values", values)
-    if members.ndim != 2:
-        raise ValueError(f"`values` must have axes (member, trial), got shape {members.shape}.")
+    check_axes("values", members, "member trial")
     n_members, n_trials = members.shape
     generator = numpy_generator(key)
     n_at_once = max(1, _MOST_NUMBERS // members.size)

@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from popsim.analysis._arrays import AnyArray, import_optional
+from popsim.analysis._arrays import AnyArray, check_axes, check_between_0_and_1, import_optional
 from popsim.analysis.statistics._restricted_likelihood import Estimate, maximize_likelihood, reduce_rows
-from popsim.analysis.statistics.intervals import check_confidence
 
 __all__ = ["MixedModel", "fit_mixed_model", "long_table"]
 
@@ -64,11 +63,9 @@ def fit_mixed_model(
         intercept and a slope.
     - `confidence`: of the intervals, between 0 and 1.
 
-    **Raises:** `ValueError` if the group column is missing or has fewer than two groups, the formulas cannot
-    be read, numbers are missing, predictors depend on one another, repeated trials of a member are equal, or
-    the variances cannot be told apart; `ImportError` if statsmodels is missing.
+    **Raises:** `ImportError` if statsmodels is missing.
     """
-    check_confidence(confidence)
+    check_between_0_and_1("confidence", confidence)
     models = import_optional("statsmodels.formula.api")
     rows = import_optional("pandas").DataFrame(dict(table)) if isinstance(table, Mapping) else table
     if group not in rows or rows[group].nunique() < 2:
@@ -85,8 +82,19 @@ def fit_mixed_model(
         np.asarray(part, np.float64) for part in (model.endog, model.exog, model.exog_re)
     )
     groups = [np.flatnonzero(labels == label) for label in model.group_labels]
-    _check_rows(formula, len(rows), response, fixed, random)
-    _check_replicates(formula, response, np.concatenate([fixed, random], axis=1), groups)
+    n_finite = np.count_nonzero(np.isfinite(np.column_stack([response, fixed, random])).all(axis=1))
+    if n_finite < len(rows):
+        raise ValueError(
+            f"`table` must have a finite number in every row and column of {formula!r}, "
+            f"got {len(rows) - n_finite} of {len(rows)} rows that have not: drop them first."
+        )
+    for name, columns in (("formula", fixed), ("random_effects", random)):
+        sizes = np.maximum(np.abs(columns).max(axis=0), 1e-300)
+        if np.linalg.matrix_rank(columns / sizes) < columns.shape[1]:
+            raise ValueError(
+                f"`{name}` must have predictors that do not follow from one another: {formula!r}."
+            )
+    _check_replicates(response, np.concatenate([fixed, random], axis=1), groups)
     estimate = _estimate(response, fixed, random, groups)
     if estimate is None or not np.isfinite(estimate.degrees_of_freedom).all():
         raise ValueError(
@@ -98,47 +106,17 @@ def fit_mixed_model(
     return _report(estimate, tuple(str(name) for name in model.exog_names), len(groups), group, confidence)
 
 
-def _check_rows(
-    formula: str,
-    n_rows: int,
-    response: Float[np.ndarray, " row"],
-    fixed: Float[np.ndarray, "row effect"],
-    random: Float[np.ndarray, "row random"],
-) -> None:
-    """Raise `ValueError` unless the numbers are finite, and the predictors independent."""
-    n_finite = np.count_nonzero(
-        np.isfinite(np.concatenate([response[:, None], fixed, random], axis=1)).all(axis=1)
-    )
-    if n_finite < n_rows:
-        raise ValueError(
-            f"`table` must have a finite number in every row and column of {formula!r}, "
-            f"got {n_rows - n_finite} of {n_rows} rows that have not: drop them first."
-        )
-    for name, columns in (("formula", fixed), ("random_effects", random)):
-        if (
-            np.linalg.matrix_rank(columns / np.maximum(np.abs(columns).max(axis=0), 1e-300))
-            < columns.shape[1]
-        ):
-            raise ValueError(
-                f"`{name}` must have predictors that do not follow from one another, got {columns.shape[1]} "
-                f"columns that do, for {formula!r}."
-            )
-    if n_rows <= fixed.shape[1]:
-        raise ValueError(f"`table` must have more rows than {fixed.shape[1]} effects, got {n_rows}.")
-
-
 LEAST_SPREAD = 1e-5
 """Share of the spread of the response below which repeated trials of a member are equal: no noise, but the
 rounding of single precision."""
 
 
 def _check_replicates(
-    formula: str,
     response: Float[np.ndarray, " row"],
     predictors: Float[np.ndarray, "row predictor"],
     groups: list[np.ndarray],
 ) -> None:
-    """Raise `ValueError` if the response does not vary, or not over repeated trials of a member."""
+    """Raise `ValueError` if the response does not vary over repeated trials of a member."""
     squares, n_repeated = 0.0, 0
     for rows in groups:
         _, cells = np.unique(predictors[rows], axis=0, return_inverse=True)
@@ -146,13 +124,7 @@ def _check_replicates(
         means = np.bincount(cells.ravel(), response[rows]) / counts
         squares += float(np.sum((response[rows] - means[cells.ravel()]) ** 2))
         n_repeated += int(np.sum(counts - 1))
-    spread = float(response.std())
-    if spread <= 1e-12 * np.abs(response).max():
-        raise ValueError(
-            f"`formula` must be of a model that can be fitted, got {formula!r}, "
-            "whose response is the same in all rows."
-        )
-    if n_repeated and np.sqrt(squares / n_repeated) <= LEAST_SPREAD * spread:
+    if n_repeated and np.sqrt(squares / n_repeated) <= LEAST_SPREAD * float(response.std()):
         raise ValueError(
             "`table` must have trials that differ by noise, got repeated trials of a member that are equal "
             "(evaluated without noise?), which count as one: analyse the mean of each member and condition, "
@@ -224,9 +196,7 @@ def long_table(
 
     **Returns:** a table whose columns are the axes, then the labels, then the values.
 
-    **Raises:** `ValueError` if there is no array, the shapes differ, `axes` does not name each axis, the
-    labels do not match the length of their axis, or two columns have the same name; `ImportError` if pandas
-    is missing.
+    **Raises:** `ImportError` if pandas is missing.
     """
     arrays = {name: np.asarray(array) for name, array in values.items()}
     shapes = {name: array.shape for name, array in arrays.items()}
@@ -241,12 +211,7 @@ def long_table(
     places = np.indices(shape)
     columns: dict[str, np.ndarray] = {name: place.ravel() for name, place in zip(axes, places, strict=True)}
     for name, (axis, along) in (labels or {}).items():
-        label_values = np.asarray(along)
-        if axis not in axes or label_values.shape != (shape[list(axes).index(axis)],):
-            raise ValueError(
-                f"`labels` must be an axis of {list(axes)} and a label of each place along it, "
-                f"got {axis!r} and shape {label_values.shape} for {name!r}."
-            )
-        columns[name] = label_values[columns[axis]]
+        check_axes(f"labels[{name!r}]", along, f"{axis}={shape[list(axes).index(axis)]}")
+        columns[name] = np.asarray(along)[columns[axis]]
     columns |= {name: array.ravel() for name, array in arrays.items()}
     return import_optional("pandas").DataFrame(columns)

@@ -44,17 +44,9 @@ def map_over_members(
     trials: Trial | None,
     key: Key[Array, ""],
 ) -> Callable[[PyTree[Array]], PyTree[Array]]:
-    """Map `function` over all members, in a program that is compiled at its first call.
+    """Map a function of a member's loss, itself one of a model, and of its arrays over all members.
 
-    **Arguments:**
-
-    - `function`: takes the loss of a member, as a function of a model, and the member's arrays.
-    - `ensemble`: determines the number of members, and checks the trials.
-    - `task`: provides the loss; its `PerMember` values differ between members.
-    - `trials`: stacked, the same for all members; None for the validation trials.
-    - `key`: for the noise, as in `popsim.evaluate_ensemble`, the same at each call.
-
-    **Returns:** a function of arrays with a leading member axis.
+    The result is a function of arrays with a leading member axis, which is compiled at its first call.
     """
     count = n_members(ensemble)
     trial_batch, each_its_own = prepare_trials(ensemble, task, trials)

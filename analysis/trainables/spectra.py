@@ -6,8 +6,15 @@ import jax
 import numpy as np
 from jaxtyping import Complex, Float, Key
 
-from popsim._checks import check_positive, check_positive_int
-from popsim.analysis._arrays import AnyArray, as_sized, finite_float64, numpy_generator, sorted_eigenvalues
+from popsim.analysis._arrays import (
+    AnyArray,
+    as_sized,
+    check_axes,
+    check_within,
+    finite_float64,
+    numpy_generator,
+    sorted_eigenvalues,
+)
 from popsim.analysis._signs import sign_factors
 from popsim.analysis.trainables.trainable_arrays import Block, initial_values, map_blocks
 
@@ -40,7 +47,7 @@ def change_singular_values(
     - `initial`: W(0); None for the first row of a history that says that it begins before training (batch
         -1).
     """
-    weights = as_sized("weights", weights)
+    weights = _weight_history(weights)
     start = initial_values(weights, "weights", None if initial is None else {"weights": initial})
 
     def of_block(block: Block) -> np.ndarray:
@@ -57,7 +64,7 @@ def effective_rank(singular_values: Float[AnyArray, "*axes mode"]) -> Float[np.n
 
     **Returns:** from 1 to the number of singular values; NaN where all are zero.
     """
-    values = _not_negative(singular_values)
+    values = finite_float64("singular_values", singular_values)
     total = values.sum(axis=-1, keepdims=True)
     shares = values / np.where(total > 0, total, np.nan)
     return np.asarray(np.exp(-np.sum(shares * np.log(np.where(shares == 0, 1.0, shares)), axis=-1)))
@@ -74,7 +81,7 @@ def participation_ratio_of_singular_values(
 
     **Returns:** from 1 to the number of singular values; NaN where all are zero.
     """
-    values = _not_negative(singular_values)
+    values = finite_float64("singular_values", singular_values)
     largest = values.max(axis=-1, keepdims=True)
     squares = (values / np.where(largest > 0, largest, np.nan)) ** 2
     return np.asarray(squares.sum(axis=-1) ** 2 / np.sum(squares**2, axis=-1))
@@ -90,19 +97,10 @@ def low_rank_approximation(
     - `change`: matrices.
     - `rank`: the number of modes to keep, from 0 to all.
     """
-    matrices = finite_float64("change", change)
-    n_modes = min(matrices.shape[-2:])
-    if not 0 <= rank <= n_modes:
-        raise ValueError(f"`rank` must be from 0 to {n_modes}, got {rank}.")
+    matrices = finite_float64("change", change, "... row column")
+    check_within("rank", rank, 0, min(matrices.shape[-2:]))
     u, values, vt = np.linalg.svd(matrices, full_matrices=False)
     return (u[..., :rank] * values[..., None, :rank]) @ vt[..., :rank, :]
-
-
-def _not_negative(singular_values: AnyArray) -> np.ndarray:
-    values = finite_float64("singular_values", singular_values)
-    if values.min() < 0:
-        raise ValueError(f"`singular_values` must be zero or more, got {values.min()}.")
-    return values
 
 
 def recurrent_eigenvalues(
@@ -170,13 +168,12 @@ def mode_strengths(
     """
     weights = _weight_history(weights)
     n_members, n_rows, n_columns = weights.shape[1:]
-    u, v = _of_members("left", left, n_members, n_rows), _of_members("right", right, n_members, n_columns)
-    if u.shape[2] != v.shape[2]:
-        raise ValueError(f"`right` must have the {u.shape[2]} modes of `left`, got {v.shape[2]}.")
+    u = _of_members("left", left, f"member={n_members} row={n_rows} mode")
+    v = _of_members("right", right, f"member={n_members} column={n_columns} mode={u.shape[2]}")
 
     def of_block(block: Block) -> np.ndarray:
-        through = np.einsum("tmrc,mca->tmra", block.values, v[block.members])
-        return np.sum(u[block.members] * through, axis=-2)
+        of_u, of_v = (x if len(x) == 1 else x[block.members] for x in (u, v))
+        return np.sum(of_u * (block.values @ of_v), axis=-2)
 
     return map_blocks(of_block, weights)
 
@@ -190,9 +187,7 @@ def final_modes(weights: Float[Any, "batch member row column"], n_modes: int) ->
     - `n_modes`: the number of modes.
     """
     weights = _weight_history(weights)
-    most = min(weights.shape[-2:])
-    if not 1 <= n_modes <= most:
-        raise ValueError(f"`n_modes` must be from 1 to {most}, got {n_modes}.")
+    check_within("n_modes", n_modes, 1, min(weights.shape[-2:]))
     u, strengths, v = np.linalg.svd(np.asarray(weights[-1], np.float64), full_matrices=False)
     u, v = u[..., :n_modes], np.swapaxes(v[..., :n_modes, :], -1, -2)
     factors = sign_factors(np.concatenate([u, v], axis=-2), axis=-2)
@@ -202,24 +197,18 @@ def final_modes(weights: Float[Any, "batch member row column"], n_modes: int) ->
 def _weight_history(weights: Any) -> Any:
     """Return the weights of a history, lazy or in memory, after a check of their axes."""
     weights = as_sized("weights", weights)
-    if len(weights.shape) != 4:
-        raise ValueError(
-            "`weights` must have axes (batch, member, row, column), those of one model or ensemble with "
-            f"`weights[None]`; got shape {tuple(weights.shape)}."
-        )
+    check_axes("weights", weights, "batch member row column")
     return weights
 
 
-def _of_members(name: str, vectors: AnyArray, n_members: int, length: int) -> np.ndarray:
-    """Return vectors [member, length, mode], repeated if they are shared by all members."""
+def _of_members(name: str, vectors: AnyArray, axes: str) -> np.ndarray:
+    """Return vectors in columns, those for all members with an axis of length one for these."""
     modes = finite_float64(name, vectors)
-    member_modes = np.broadcast_to(modes, (n_members, *modes.shape)) if modes.ndim == 2 else modes
-    if member_modes.ndim != 3 or member_modes.shape[:2] != (n_members, length):
-        raise ValueError(
-            f"`{name}` must be columns of {length} numbers for {n_members} members or for all, "
-            f"got shape {modes.shape}."
-        )
-    return member_modes
+    if modes.ndim == 2:
+        check_axes(name, modes, axes.partition(" ")[2])
+        return modes[None]
+    check_axes(name, modes, axes)
+    return modes
 
 
 def gaussian_participation_ratio(n_rows: int, n_columns: int) -> float:
@@ -229,8 +218,6 @@ def gaussian_participation_ratio(n_rows: int, n_columns: int) -> float:
     moments of a Wishart matrix, derived), for large matrices M N / (M + N). The mean of the ratio differs
     from it by a share of order 1 / (M N); `gaussian_singular_values` gives draws.
     """
-    check_positive_int("n_rows", n_rows)
-    check_positive_int("n_columns", n_columns)
     return (n_rows * n_columns + 2) / (n_rows + n_columns + 1)
 
 
@@ -248,9 +235,6 @@ def gaussian_singular_values(
 
     **Returns:** the largest first.
     """
-    for name, value in (("n_rows", n_rows), ("n_columns", n_columns), ("n_draws", n_draws)):
-        check_positive_int(name, value)
-    check_positive("norm", norm)
     matrices = numpy_generator(key).standard_normal((n_draws, n_rows, n_columns))
     values = np.linalg.svd(matrices, compute_uv=False)
     return norm * values / np.linalg.norm(values, axis=-1, keepdims=True)

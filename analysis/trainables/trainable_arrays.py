@@ -31,11 +31,7 @@ BLOCK_BYTES = 64 * 2**20
 
 
 class Block(NamedTuple):
-    """A part of an array (batch, member, ...).
-
-    - `rows`, `members`: its position in the array.
-    - `values`: the numbers, in float64.
-    """
+    """A part of an array (batch, member, ...) in float64, and its place in the array."""
 
     rows: slice
     members: slice
@@ -45,12 +41,8 @@ class Block(NamedTuple):
 def blocks(array: Any, *, overlap: int = 0, n_bytes: int | None = None) -> Iterator[Block]:
     """Iterate over an array in blocks, reading one at a time; all rows of some members come first.
 
-    **Arguments:**
-
-    - `array`: (batch, member, ...), of NumPy, JAX, or lazy from xarray.
-    - `overlap`: the number of rows that a block shares with the next one: 1 for steps from row to row.
-    - `n_bytes`: the size of the largest block in float64; None for `BLOCK_BYTES`. It is exceeded only where
-        `overlap` + 1 rows of one member are larger.
+    A block shares `overlap` rows with the next one: 1 for steps from row to row. It has at most `n_bytes` in
+    float64, except where `overlap` + 1 rows of one member are larger.
     """
     n_bytes = BLOCK_BYTES if n_bytes is None else n_bytes
     n_rows, n_members, *shape = array.shape
@@ -68,14 +60,7 @@ def blocks(array: Any, *, overlap: int = 0, n_bytes: int | None = None) -> Itera
 def map_blocks(
     function: Any, array: Any, *, dtype: type = np.float64, overlap: int = 0
 ) -> Float[np.ndarray, "..."] | Any:
-    """Apply a function to each block and combine the results to (batch - overlap, member, ...).
-
-    **Arguments:**
-
-    - `function`: maps a `Block` to the results for its members and its rows except the last `overlap`.
-    - `array`, `overlap`: as for `blocks`.
-    - `dtype`: of the results.
-    """
+    """Combine what a function returns for each block, without the last `overlap` rows, as in `blocks`."""
     result = None
     for block in blocks(array, overlap=overlap):
         values = function(block)

@@ -130,25 +130,3 @@ def test_the_penalty_is_that_of_nested_cross_validation_over_trials():
     both = np.concatenate([velocity, 1e6 * smooth(1, 6, 30, 1, seed=2)], axis=-1)
     beside = decode_kinematics(activity, both, dt=0.01, n_folds=6, key=KEY)
     np.testing.assert_allclose(beside.predicted[..., :1], found.predicted, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("condition", "n_folds"),
-    [(np.zeros(6), 2), (np.arange(6), 2), (np.tile([0, 1], 3), 1), (np.arange(5), 2)],
-)
-def test_conditions_that_do_not_fit_are_refused(as_users_run, condition, n_folds):
-    with pytest.raises(ValueError, match="`condition`"):
-        decode_condition(np.ones((1, 6, 2, 3)), condition, n_folds=n_folds, key=KEY)
-
-
-@pytest.mark.parametrize(
-    ("options", "name"), [({"lead": 0.4}, "lead"), ({"n_folds": 31}, "n_folds"), ({"lead": 0.015}, "lead")]
-)
-def test_options_that_do_not_fit_are_refused(as_users_run, options, name):
-    activity, velocity = planted_kinematics(0)
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        decode_kinematics(activity, velocity, dt=0.01, key=KEY, **options)
-    with pytest.raises(ValueError, match="`n_folds` must leave two trials"):
-        decode_kinematics(activity[:, :2], velocity[:, :2], dt=0.01, n_folds=2, key=KEY)
-    with pytest.raises(ValueError, match="`kinematics`"):
-        decode_kinematics(activity, velocity[:, :5], dt=0.01, key=KEY)

@@ -57,8 +57,6 @@ def test_a_known_share_of_the_ideal_force_is_found_per_member_and_trial():
     some[..., 30:] = np.nan
     np.testing.assert_allclose(adaptation_index(some, ideals), shares, atol=1e-12)
     assert np.isnan(adaptation_index(measured, 0 * ideals)).all()
-    with pytest.raises(ValueError, match="`ideal_force` must be"):
-        adaptation_index(measured, ideals + np.inf)
 
 
 class ExpectField(popsim.interventions.AbstractIntervention):
@@ -111,7 +109,3 @@ def test_preparatory_activity_ends_before_the_cue():
     found = preparatory_activity(hidden, trials, "go cue", duration=0.2)
     nan = [np.nan, np.nan]
     np.testing.assert_allclose(found, [[[0.5, 10.5], [3.5, 13.5], nan, nan]] * 3)
-    with pytest.raises(ValueError, match="`duration` must be at least"):
-        preparatory_activity(hidden, trials, "go cue", duration=0.0)
-    with pytest.raises(ValueError, match="`hidden` must end"):
-        preparatory_activity(hidden[:, :3], trials, "go cue", duration=0.2)

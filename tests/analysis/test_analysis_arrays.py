@@ -1,23 +1,63 @@
-"""The arrays that analyses take."""
+"""What analyses share: draws by a key, standard errors, and which labels of trials are the same."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from popsim.analysis._arrays import finite_float64, numpy_generator
-
-
-def test_values_are_in_float64():
-    assert finite_float64("values", jnp.ones(3, jnp.float32)).dtype == np.float64
-
-
-@pytest.mark.parametrize("values", [np.array([1.0, np.nan, np.inf]), np.zeros((0, 2))])
-def test_what_is_refused(values):
-    with pytest.raises(ValueError, match="`speed` must"):
-        finite_float64("speed", values)
+from popsim.analysis._arrays import numpy_generator, standard_errors, unique_labels
+from popsim.analysis.neural_activity import average_by_factors, chance_level, decode_condition, tuning_curves
 
 
 def test_a_key_gives_the_same_numbers_and_another_key_others():
     same, again, other = (numpy_generator(jax.random.key(seed)).normal(size=3) for seed in (0, 0, 1))
     assert (same == again).all() and (same != other).all()
+
+
+SLOPES = np.random.default_rng(0).normal(size=(30, 3)) @ np.array([[1, 0.5, 0], [0, 1, 0.9], [0, 0, 1]])
+
+
+def test_they_are_those_of_the_inverse_information():
+    expected = np.sqrt(np.diag(np.linalg.inv(SLOPES.T @ SLOPES)))
+    np.testing.assert_allclose(standard_errors(SLOPES), expected)
+    units = np.array([1e-60, 1.0, 1e40])
+    np.testing.assert_allclose(standard_errors(SLOPES * units), expected / units)
+
+
+def test_values_that_cannot_be_told_apart_have_infinite_errors():
+    alike, none = SLOPES[:, [0, 1, 1]] * [1, 1, 1e-8], SLOPES * [1, 0, 1]
+    for slopes in (alike, none, SLOPES[:2]):
+        assert np.isinf(standard_errors(slopes)).all()
+
+
+EIGHT = np.arange(8) * np.pi / 4
+ROUNDED = np.concatenate([EIGHT, EIGHT.astype(np.float32)])  # each direction twice
+
+
+def test_whole_numbers_and_names_are_told_apart_exactly():
+    found, which = unique_labels(np.array(["b", "a", "b"]))
+    assert found.tolist() == ["a", "b"] and which.tolist() == [1, 0, 1]
+    found, which = unique_labels(np.array([10**9, 10**9 + 1, -3]))
+    assert found.tolist() == [-3, 10**9, 10**9 + 1] and which.tolist() == [1, 2, 0]
+
+
+def test_numbers_that_differ_by_rounding_are_one_label():
+    found, which = unique_labels(np.array([0.3, np.float32(0.1), 0.1, 0.1001]))
+    np.testing.assert_allclose(found, [0.1, 0.1001, 0.3], rtol=1e-6)
+    assert which.tolist() == [2, 0, 0, 1]
+    assert unique_labels(np.zeros(3))[0].tolist() == [0.0]
+
+
+def test_all_analyses_take_the_same_trials_for_one_condition():
+    activity = np.random.default_rng(0).normal(size=(1, 16, 2, 3))
+    by_direction = average_by_factors(activity, {"direction": ROUNDED})
+    assert by_direction.shape == (1, 8, 2, 3)
+    curves = tuning_curves(activity[0, :, 0], ROUNDED)
+    np.testing.assert_array_equal(curves.n_trials, 2)
+    np.testing.assert_allclose(curves.mean[3:], by_direction[0, :5, 0])  # from -3 pi / 4; here from 0
+    assert chance_level(ROUNDED) == 1 / 8
+
+
+def test_a_decoder_has_the_trials_of_rounded_directions_as_one_condition():
+    pytest.importorskip("sklearn")
+    activity = np.tile(np.stack([np.cos(EIGHT), np.sin(EIGHT)], 1), (2, 1))[None, :, None]
+    assert decode_condition(activity, ROUNDED, n_folds=2, key=jax.random.key(0)) == [[1.0]]

@@ -117,16 +117,10 @@ def test_a_body_in_space_is_projected():
 def test_what_has_no_body_or_is_not_one_trial_is_refused(as_users_run):
     plant = plants.PointMass()
     trial, states = one_reach(plant)
-    with pytest.raises(ValueError, match="`model` must have a body"):
-        body_motion(states, trial, popsim.networks.LeakyRNN(1, 2, 1, key=jax.random.key(0)))
-    with pytest.raises(ValueError, match="`states` must be those of one trial"):
-        body_motion(jax.tree.map(lambda leaf: leaf[None], states), trial, Model(plant))
     with pytest.raises(
         ValueError, match=r"`states` must be those of one PointMass over time, .*\('time', 2\)"
     ):
         plant_motion(plant, plant.rest_state(plant.workspace.center), dt=0.01)
-    with pytest.raises(ValueError, match="`plant` must be a body, an AbstractPlant, got Model"):
-        plant_motion(Model(plant), states.plant, dt=0.01)
 
 
 def test_a_body_is_drawn_at_its_step(ax):

@@ -4,12 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import small_training
 from quadratic_loss import Constant, nearness
 
 import popsim
 from popsim.analysis import trainables
-from popsim.training import TaskTrainer, sgd
 
 
 def test_cosines_between_members_by_hand():
@@ -59,37 +57,6 @@ def test_gradient_descent_is_aligned_and_steps_by_sign_are_as_far_as_they_must_b
     across = alignment_of_steps(lambda slope: slope[:, ::-1] * [1e-3, -1e-3])[0]
     np.testing.assert_allclose(across, 0.0, atol=1e-4)
     assert np.all(np.isnan(alignment_of_steps(lambda slope: 0 * slope)[0]))
-
-
-class SameTrials(small_training.RunningSum):
-    """Always the same trial, so that a training batch is all there is."""
-
-    def trial(self, *, batch, key):
-        return super().trial(batch=batch, key=jax.random.key(7))
-
-    def validation_trials(self):
-        return jax.vmap(lambda key: self.trial(batch=0, key=key))(jax.random.split(jax.random.key(0), 4))
-
-
-@pytest.mark.full
-@pytest.mark.slow
-def test_training_by_gradient_descent_on_all_trials_is_aligned():
-    ensemble = popsim.without_noise(popsim.make_ensemble(small_training.build, 2, key=jax.random.key(1)))
-    trained, history = small_training.train(
-        3,
-        ensemble=ensemble,
-        task=SameTrials(),
-        trainer=TaskTrainer(sgd(3e-2)),
-        save_model_trainables=np.arange(3),
-    )
-    groups = {"recurrent": ["network.recurrent_weights"], "rest": ["network.bias", "network.readout.weight"]}
-    recorded = trainables.arrays_by_name(history.model_trainables)
-    found = trainables.update_gradient_alignment(
-        recorded, trained, SameTrials(), groups=groups, key=jax.random.key(5)
-    )
-    assert found.keys() == groups.keys()
-    for cosines in found.values():
-        np.testing.assert_allclose(cosines, np.ones((2, 2)), atol=1e-5)
 
 
 def test_a_history_of_one_row_or_another_model_is_refused():

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from popsim.analysis.neural_activity import communication_subspace, reduced_rank_regression
-from popsim.networks import LeakyState
 
 N_TRIALS, N_TIMES, N_SOURCE, N_TARGET, RANK = 80, 4, 8, 6, 2
 KEY = jax.random.key(0)
@@ -75,43 +74,3 @@ def test_samples_without_times_are_trials(areas):
     source, target, _ = areas
     found = communication_subspace(source[:, 0], target[:, 0], key=KEY)
     assert found.regression.weights.shape == (N_SOURCE, N_TARGET)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"target": np.ones((3, 6))}, r"`target` must have the trials and times of `source`, \(80,\)"),
-        ({"target": np.ones((80, 6))}, "`target` must vary"),
-        ({"source": np.full((80, 8), np.nan)}, "`source` must be finite"),
-        ({"source": np.ones(80)}, "`source` must have axes"),
-        ({"max_rank": 7}, "`max_rank` must be from 1 to 6, the smaller number of units, got 7"),
-        ({"ridge": -1.0}, "`ridge`"),
-        ({"n_folds": 2.5}, "`n_folds` must be a positive whole number, got 2.5"),
-        ({"max_rank": 2.0}, "`max_rank` must be a positive whole number, got 2.0"),
-        (
-            {"source": np.ones((1, 80, 8)), "target": np.ones((1, 80, 6))},
-            r"`source` must have four trials or more, got shape \(1, 80, 8\)",
-        ),
-        ({"n_folds": 41}, "`n_folds` must be from 2 to 40, half the trials, got 41"),
-    ],
-)
-def test_what_does_not_fit_is_refused(areas, as_users_run, options, message):
-    source, target, _ = areas
-    arrays = {"source": source[:, 0], "target": target[:, 0]} | options
-    with pytest.raises(ValueError, match=message):
-        communication_subspace(**arrays, key=KEY)
-
-
-def test_a_rank_above_the_number_of_units_is_refused(areas):
-    with pytest.raises(ValueError, match="`rank` must be from 0 to 6, the smaller number of units, got 7"):
-        reduced_rank_regression(*areas[:2], 7)
-
-
-def test_what_is_no_rank_and_no_source_is_refused(areas, as_users_run):
-    with pytest.raises(ValueError, match="`rank` must be a whole number from 0 on, got 2.5"):
-        reduced_rank_regression(*areas[:2], 2.5)
-    with pytest.raises(ValueError, match=r"`source` must have axes \(..., unit\) of 8 units, got shape \(3,"):
-        reduced_rank_regression(*areas[:2], 2).predict(np.ones((3, 5)))
-    state = LeakyState(np.ones((3, 8)), None)
-    with pytest.raises(ValueError, match="`source` must be an array of numbers, got a LeakyState"):
-        reduced_rank_regression(state, areas[1], 2)

@@ -1,9 +1,9 @@
-"""Tuning curves, changes of preferred directions, and concentrated angles."""
+"""Tuning curves, cosines, changes of preferred directions, and concentrated angles."""
 
 import numpy as np
-import pytest
 
 from popsim.analysis.neural_activity import (
+    cosine_tuning,
     mean_in_time_bins,
     preferred_direction_change,
     rayleigh_test,
@@ -37,12 +37,6 @@ def test_tuning_in_windows_of_time():
     )
 
 
-@pytest.mark.parametrize("edges", [[0.0], [0.2, 0.1], [0.0, 0.05], [0.3, 0.5, 0.6]])
-def test_edges_that_do_not_fit_are_refused(edges):
-    with pytest.raises(ValueError, match="`edges`"):
-        mean_in_time_bins(np.ones((1, 2, 5, 3)), np.array(edges), dt=0.1)
-
-
 def test_the_change_of_preferred_directions_goes_the_short_way():
     before, after = (
         np.array([[3.0, 0.0, 1.0], [0.0, 0.0, 0.0]]),
@@ -67,3 +61,25 @@ def test_the_p_values_of_angles_from_all_round_are_even():
     p = rayleigh_test(np.random.default_rng(0).uniform(0, 2 * np.pi, size=(4000, 20))).p
     for level in (0.05, 0.2, 0.5):
         np.testing.assert_allclose(np.mean(p <= level), level, atol=0.015)
+
+
+def test_planted_preferred_directions_are_found():
+    preferred, depth, baseline = np.array([[0.3, -2.0, 3.0], [1.0, 0.5, 2.0], [1.0, 2.0, 3.0]])
+    activity = baseline + depth * np.cos(EIGHT[:, None] - preferred)
+    found = cosine_tuning(np.stack([activity, 2 * activity]), EIGHT)
+    np.testing.assert_allclose(found.preferred, [preferred, preferred], atol=1e-12)
+    np.testing.assert_allclose(found.depth, [depth, 2 * depth])
+    np.testing.assert_allclose(found.baseline, [baseline, 2 * baseline])
+    np.testing.assert_allclose(found.explained, 1.0)
+
+
+def test_what_is_no_cosine_is_not_explained():
+    found = cosine_tuning(np.stack([np.cos(2 * EIGHT), np.zeros(8)], axis=1), EIGHT)
+    np.testing.assert_allclose(found.explained[0], 0.0, atol=1e-12)
+    assert np.isnan(found.explained[1]) and found.depth[1] < 1e-12
+
+
+def test_uneven_directions_do_not_shift_the_preferred_one():
+    direction = np.array([0.0, 0.2, 0.4, 2.0, 4.0])
+    found = cosine_tuning(1 + np.cos(direction - 1.1)[:, None], direction)
+    np.testing.assert_allclose(found.preferred, [1.1])

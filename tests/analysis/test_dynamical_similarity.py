@@ -45,19 +45,6 @@ def test_the_descent_begins_where_the_key_says_and_leaves_torch_alone():
     assert dynamical_angle(first, second, **options | {"n_iterations": 400}, key=jax.random.key(0)) < 0.05
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"n_delays": 150, "rank": 2}, "more than 150 time steps"),
-        ({"n_delays": 1, "rank": 3}, "vary in 3 dimensions"),
-        ({"n_delays": 0, "rank": 1}, "`n_delays`"),
-    ],
-)
-def test_what_is_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        eigenvalue_distance(rotating(0.2, 1), rotating(0.2, 1), **options)
-
-
 def test_the_rounding_of_single_precision_is_no_dimension():
     single = rotating(0.2, seed=1).astype(np.float32)
     with pytest.raises(ValueError, match="vary in 3 dimensions"):

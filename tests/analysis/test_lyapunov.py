@@ -118,28 +118,3 @@ def test_they_are_in_order_and_a_deviation_that_vanishes_has_minus_infinity():
 )
 def test_the_dimension_is_that_of_kaplan_and_yorke(exponents, dimension):
     np.testing.assert_allclose(dynamics.kaplan_yorke_dimension(np.array(exponents)), dimension)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n_steps": 5}, "`n_steps` must be at least 10, got 5"),
-        ({"n_exponents": 2}, "`n_exponents` must be at most the size of a state, 1, got 2"),
-        ({"dt": 0.0}, "`dt`"),
-        ({"n_transient": -1}, "`n_transient`"),
-    ],
-)
-def test_what_does_not_fit_is_refused(options, message):
-    given = {"n_steps": 20, "dt": 0.1} | options
-    with pytest.raises(ValueError, match=message):
-        dynamics.lyapunov_spectrum(
-            Rate(jnp.array([4.0])), np.array([[[0.3]]]), given.pop("n_steps"), dynamics=logistic, **given
-        )
-
-
-def test_exponents_that_are_not_in_order_are_refused():
-    with pytest.raises(ValueError, match="`exponent` must be in order"):
-        dynamics.kaplan_yorke_dimension(np.array([-1.0, 2.0]))
-    for bad in ([np.nan, -1.0], [np.inf, -1.0]):
-        with pytest.raises(ValueError, match="`exponent` must have axes .* of numbers below infinity"):
-            dynamics.kaplan_yorke_dimension(np.array(bad))

@@ -68,36 +68,6 @@ def test_one_plane_for_all_members_has_its_origin_at_zero(ensemble):
     np.testing.assert_allclose(plane.velocity[:, 0, 3], at_zero, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"directions": np.ones((2, N_UNITS))}, "`directions` must span a plane, got two that are parallel"),
-        ({"directions": np.zeros((2, N_UNITS))}, "`directions` must not be zero"),
-        (
-            {"directions": np.eye(N_UNITS)[:3]},
-            r"`directions` must have axes \(2, state\).*got shape \(3, 4\)",
-        ),
-        ({"origin": np.zeros((3, N_UNITS))}, r"`origin` must have axes \(state\), or .* of 2 members"),
-        ({"origin": np.zeros(3)}, "`origin` must be of 4 numbers"),
-        ({"x": np.zeros(3)}, "`x` must be two coordinates or more that ascend"),
-        ({"y": np.ones(1)}, "`y` must be two coordinates or more that ascend"),
-        ({"dt": 0.0}, "`dt`"),
-        ({"dt": 10.0}, "`dt` must be that of the network, 0.01 s, got 10.0 s"),
-        ({"inputs": {"target": np.zeros(2)}}, "`inputs` must be 3 numbers"),
-    ],
-)
-def test_what_makes_no_plane_is_refused(ensemble, as_users_run, options, message):
-    given = {"directions": np.eye(N_UNITS)[:2], "x": X, "y": Y, "dt": DT} | options
-    with pytest.raises(ValueError, match=message):
-        dynamics.phase_plane(ensemble, **given)
-
-
-def test_states_of_others_are_not_projected(ensemble, as_users_run):
-    plane = dynamics.phase_plane(ensemble, np.eye(N_UNITS)[:2], X, Y, dt=DT)
-    with pytest.raises(ValueError, match="`states` must have axes"):
-        plane.project(np.zeros((2, 5, 3)))
-
-
 @pytest.fixture
 def ax():
     figure, ax = plt.subplots()
@@ -125,13 +95,3 @@ def test_the_portrait_shows_flow_points_and_paths(ax):
 def test_points_of_which_no_more_is_known_are_rings(ax):
     draw_phase_portrait(ax, X, Y, circling(X, Y), points=np.zeros((3, 2)))
     assert len(ax.lines[-1].get_xdata()) == 3 and ax.get_legend() is None
-
-
-def test_what_cannot_be_drawn_is_refused(ax, as_users_run):
-    with pytest.raises(ValueError, match=r"`velocity` must have shape \(4, 5, 2\), got \(5, 4, 2\)"):
-        draw_phase_portrait(ax, X, Y, circling(Y, X))
-    uneven = np.array([0.0, 1.0, 3.0])
-    with pytest.raises(ValueError, match="`x` must be evenly spaced"):
-        draw_phase_portrait(ax, uneven, Y, circling(uneven, Y))
-    with pytest.raises(ValueError, match="`n_unstable` must be of each of `points`, got 2"):
-        draw_phase_portrait(ax, X, Y, circling(X, Y), n_unstable=np.array([0, 1]))

@@ -52,16 +52,6 @@ def test_it_is_the_probit_regression_of_statsmodels():
         np.testing.assert_allclose(errors, other.bse, rtol=1e-5)
 
 
-@pytest.mark.full
-def test_errors_are_the_scatter_of_fits_to_further_choices():
-    rng = np.random.default_rng(2)
-    coherences = rng.choice(LEVELS, size=(600, 1))
-    chose_right = rng.random((120, 600)) < norm.cdf(0.2 + 4.0 * coherences[:, 0])
-    fit = fit_psychometric(coherences, chose_right)
-    assert abs(fit.slopes.std() / fit.slope_errors.mean() - 1) < 0.2
-    assert abs(fit.slopes.mean() - 4.0) < 4 * fit.slopes.std() / np.sqrt(120) + 0.03
-
-
 def test_lapses_flatten_a_curve_that_does_not_allow_for_them():
     coherences, chose_right = drawn(20_000, lapse=0.1)
     fit = fit_psychometric_with_lapses(coherences, chose_right)
@@ -163,16 +153,3 @@ def test_a_chronometric_curve_is_of_the_decided_trials():
     np.testing.assert_allclose(found.mean, [[np.nan, 0.6, 0.2]])
     np.testing.assert_allclose(found.standard_error, [[np.nan, 0.1, 0.0]], atol=1e-12)
     np.testing.assert_allclose(found.share_decided, [[0, 2 / 3, 1]])
-
-
-@pytest.mark.parametrize(
-    ("coherences", "n_choices", "said"),
-    [
-        (np.ones((4, 1)), 4, "`coherences` must differ"),
-        (np.eye(2)[[0, 1, 0, 1]], 4, "`coherences` must differ"),
-        (LEVELS[:, None], 3, "`chose_right` must end with 8"),
-    ],
-)
-def test_what_is_refused(as_users_run, coherences, n_choices, said):
-    with pytest.raises(ValueError, match=said):
-        fit_psychometric(coherences, np.ones((1, n_choices), bool))

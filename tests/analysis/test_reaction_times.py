@@ -1,7 +1,5 @@
 """Reaction times and choices: of trials made by hand, and of drift-diffusion, which has closed forms."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -170,36 +168,3 @@ def test_accuracy_is_by_the_times_of_each_member():
     np.testing.assert_allclose(found.time, [[0.15, 0.55], [0.1, 0.3], [np.nan, np.nan]])
     np.testing.assert_allclose(found.accuracy, [[0.5, 1], [0.25, 1], [np.nan, np.nan]])
     np.testing.assert_allclose(found.standard_error[:2], [[0.125**0.5, 0], [(0.1875 / 4) ** 0.5, 0]])
-
-
-def test_what_is_refused(as_users_run):
-    trials, times, right = trials_with([1, 1]), np.ones(2), np.ones(2, bool)
-    interaction = interaction_of(np.ones((2, N_STEPS)), [2, 2])
-    refused: Any = (
-        (None, "`interaction` must be what an environment and a network exchanged"),
-        (interaction, "`interaction` must have discrete actions"),
-        (
-            interaction_of(np.ones((3, N_STEPS), int), [2, 2, 2]),
-            r"`interaction` must end with \(trial, time\)",
-        ),
-    )
-    for bad, said in refused:
-        with pytest.raises(ValueError, match=said):
-            behaviour.environment_responses(bad, trials, "on")
-    for shape in ((2, N_STEPS), (N_STEPS, 2, 1)):
-        with pytest.raises(ValueError, match=r"`outputs` must end with \(trial, time, output\)"):
-            behaviour.threshold_responses(np.ones(shape), trials, "on", threshold=1.0)
-    with pytest.raises(ValueError, match="`threshold` must be finite"):
-        behaviour.threshold_responses(np.ones((2, N_STEPS, 1)), trials, "on", threshold=np.nan)
-    with pytest.raises(ValueError, match="must be one of the events"):
-        behaviour.threshold_responses(np.ones((2, N_STEPS, 1)), trials, "cue", threshold=1.0)
-    with pytest.raises(ValueError, match="`is_correct` must be True or False for each"):
-        behaviour.conditional_accuracy(times, times)
-    with pytest.raises(ValueError, match="`is_correct` must be True or False for each"):
-        behaviour.conditional_accuracy(times, right[:1])
-    with pytest.raises(ValueError, match="`n_bins` must be"):
-        behaviour.conditional_accuracy(times, right, n_bins=0)
-    with pytest.raises(ValueError, match="`times` must end with"):
-        behaviour.chronometric_curves_by_outcome(np.ones(3), times, right)
-    with pytest.raises(ValueError, match="`probabilities` must be numbers from 0 to 1"):
-        behaviour.reaction_time_quantiles(times, times, right, probabilities=[0.5, 1.5])

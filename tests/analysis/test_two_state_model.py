@@ -1,7 +1,6 @@
 """The published two-state model of adaptation: known values, closed forms, and parameters found again."""
 
 import numpy as np
-import pytest
 
 from popsim.analysis.learning import TwoStateParameters, fit_two_states, simulate_two_states
 
@@ -58,23 +57,9 @@ def test_trials_that_were_not_measured_are_left_out():
     assert np.all(fit.residual < 1e-5)
 
 
-def test_what_is_refused():
-    few = np.full((235, 1), np.nan)
-    few[:4] = 0.1
-    with pytest.raises(ValueError, match="five numbers of a member or more, got 4"):
-        fit_two_states(few, FIELD, IS_CLAMP)
-
-
 def test_a_member_that_was_hardly_measured_has_no_model():
     course = simulate_two_states(model(*PUBLISHED), FIELD, IS_CLAMP).adaptation[:-1].reshape(235, 1)
     few, none = np.where(np.arange(235)[:, None] < 4, course, np.nan), np.full((235, 1), np.nan)
     found = fit_two_states(np.concatenate([few, course, none], axis=1), FIELD, IS_CLAMP)
     for own in (*found.parameters, found.residual, found.explained):
         np.testing.assert_array_equal(np.isfinite(own), [False, True, False])
-
-
-def test_a_protocol_of_other_trials_is_refused(as_users_run):
-    with pytest.raises(ValueError, match="`is_error_clamp` must be of 235 trials"):
-        simulate_two_states(model(*PUBLISHED), FIELD, IS_CLAMP[1:])
-    with pytest.raises(ValueError, match="`adaptation` must be of 235 trials"):
-        fit_two_states(np.zeros((234, 2)), FIELD, IS_CLAMP)

@@ -62,35 +62,3 @@ def test_there_are_no_more_clusters_than_different_units():
     variance = np.repeat(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), 2, axis=0)
     found = cluster_units(variance, key=KEY)
     assert found.n_clusters.tolist() == [2, 3] and found.labels[found.best].tolist() == [0, 0, 2, 2, 1, 1]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"variance": -np.ones((4, 2))}, r"`variance` must have axes \(unit, task\), none below 0"),
-        ({"variance": np.ones((4, 2))}, "`variance` must have three units or more .* got 1 of 4"),
-        ({"variance": np.zeros((4, 2))}, "`variance` must have three units or more .* got 0 of 4"),
-        ({"least_variance": -1.0}, "`least_variance`"),
-        ({"max_clusters": 1}, "`max_clusters` must be 2 or more, got 1"),
-        ({"max_clusters": 2.5}, "`max_clusters` must be a positive whole number, got 2.5"),
-    ],
-)
-def test_what_cannot_be_clustered_is_refused(as_users_run, variance, options, message):
-    with pytest.raises(ValueError, match=message):
-        cluster_units(**{"variance": variance} | options, key=KEY)
-
-
-@pytest.mark.parametrize(
-    ("activity", "message"),
-    [
-        ({}, "`activity` must be by the name of the task, got dict"),
-        ({"go": np.ones((1, 1, 5, 2))}, r"`activity\['go'\]` must have two trials or more, got 1"),
-        (
-            {"go": np.ones((1, 2, 5, 2)), "anti": np.ones((1, 2, 5, 3))},
-            r"`activity\['anti'\]` must have the members and units .*, \(1, 2\), got \(1, 3\)",
-        ),
-    ],
-)
-def test_activity_that_does_not_fit_is_refused(as_users_run, activity, message):
-    with pytest.raises(ValueError, match=message):
-        task_variance(activity)

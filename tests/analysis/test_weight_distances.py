@@ -48,26 +48,6 @@ def test_weights_before_training_are_the_start_where_they_are_given():
     )
 
 
-@pytest.mark.parametrize(
-    "arguments, name",
-    [
-        ({"groups": {"g": ["nothing"]}}, "groups"),
-        ({"groups": {"g": []}}, "groups"),
-        ({"initial": {"w": np.zeros((2, 2))}}, "initial"),
-        ({"initial": {}}, "initial"),
-    ],
-)
-def test_what_was_not_recorded_is_refused_by_name(arguments, name):
-    with pytest.raises(ValueError, match=f"`{name}"):
-        distance_travelled({"w": np.zeros((3, 2, 4))}, **arguments)
-
-
-@pytest.mark.parametrize("history", [{}, {"a": np.zeros((3, 2)), "b": np.zeros((4, 2))}, {"a": np.zeros(3)}])
-def test_arrays_that_are_no_history_are_refused(history):
-    with pytest.raises(ValueError, match="`history`"):
-        distance_from_start(history)
-
-
 def test_a_history_that_begins_after_training_did_needs_what_it_began_with():
     """Or the distance would be that since its first row, which is less."""
     data = xarray.DataArray(

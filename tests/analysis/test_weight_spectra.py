@@ -41,8 +41,6 @@ def test_numbers_of_dimensions_by_hand():
     for measure in (trainables.effective_rank, trainables.participation_ratio_of_singular_values):
         np.testing.assert_allclose(measure(1e-200 * values), measure(values))
         assert np.isnan(measure(np.zeros(4)))
-        with pytest.raises(ValueError, match="`singular_values` must be zero or more"):
-            measure(np.array([1.0, -1.0]))
 
 
 @pytest.mark.parametrize("shape", [(96, 32), (8, 8), (1, 20)])
@@ -59,8 +57,6 @@ def test_the_closed_null_is_what_drawn_gaussian_matrices_have(shape):
 def test_the_null_of_large_matrices_is_the_harmonic_one():
     assert trainables.gaussian_participation_ratio(1, 1) == 1.0
     np.testing.assert_allclose(trainables.gaussian_participation_ratio(3000, 1000), 750, rtol=1e-3)
-    with pytest.raises(ValueError, match="`n_columns`"):
-        trainables.gaussian_participation_ratio(3, 0)
 
 
 def test_a_truncated_change_is_the_nearest_of_its_rank(planted):
@@ -69,8 +65,6 @@ def test_a_truncated_change_is_the_nearest_of_its_rank(planted):
         np.testing.assert_allclose(np.sum((nearest[0] - planted) ** 2), left, atol=1e-12)
         np.testing.assert_allclose(nearest[1], 2 * nearest[0], atol=1e-12)
         assert np.linalg.matrix_rank(nearest[0], tol=1e-9) == min(rank, 3)
-    with pytest.raises(ValueError, match="`rank` must be from 0 to 5"):
-        trainables.low_rank_approximation(planted, 6)
 
 
 def test_strengths_of_given_modes_are_the_planted_ones():
@@ -83,14 +77,6 @@ def test_strengths_of_given_modes_are_the_planted_ones():
     np.testing.assert_allclose(trainables.mode_strengths(weights, *own), signs * strengths, atol=1e-12)
 
 
-def test_modes_that_do_not_fit_are_refused(as_users_run):
-    weights, left, right = np.zeros((2, 2, 7, 5)), orthonormal(7, 3), orthonormal(5, 3)
-    with pytest.raises(ValueError, match="`right`"):
-        trainables.mode_strengths(weights, left, right[:, :2])
-    with pytest.raises(ValueError, match="`left`"):
-        trainables.mode_strengths(weights, left[:5], right)
-
-
 def test_the_modes_that_training_ended_with(planted):
     weights = np.stack([0.1 * planted, planted])[:, None]
     modes = trainables.final_modes(weights, 3)
@@ -100,5 +86,3 @@ def test_the_modes_that_training_ended_with(planted):
     np.testing.assert_allclose(
         (modes.left * modes.strengths[:, None]) @ np.swapaxes(modes.right, 1, 2), [planted], atol=1e-12
     )
-    with pytest.raises(ValueError, match="`n_modes` must be from 1 to 5"):
-        trainables.final_modes(weights, 6)

@@ -40,12 +40,6 @@ def test_a_network_in_a_loop_follows_what_it_received():
         np.testing.assert_allclose(following, hidden[member, :, -1], atol=1e-6)
 
 
-def test_what_does_not_say_what_it_received_is_refused(as_users_run):
-    network = popsim.networks.LeakyRNN(2, 3, 1, tau=2.0, dt=1.0, key=jax.random.key(0))
-    with pytest.raises(ValueError, match="`ensemble` must be models that say what their networks received"):
-        dynamics.received_inputs(network, {}, popsim.tasks.FlipFlop().validation_trials())
-
-
 def test_starts_of_another_size_are_refused():
     def build(key):
         return popsim.networks.LeakyRNN(2, 3, 1, tau=2.0, dt=1.0, key=key)

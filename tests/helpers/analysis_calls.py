@@ -1,10 +1,9 @@
-"""Analyses take lists and tuples of numbers like arrays, and name what is no array of numbers."""
+"""A call of each analysis that takes arrays, for the contract of all of them, and where its members are."""
 
-import inspect
+import re
 
 import jax
 import numpy as np
-import pytest
 
 from popsim.analysis import behaviour, dynamics, learning, neural_activity, similarity, statistics, trainables
 
@@ -123,61 +122,34 @@ CALLS = {
     (behaviour, "end_point_ellipse"): ((MEMBERS[:, :2],), {}),
     (behaviour, "choice_fractions"): ((COHERENCE, CHOICES), {}),
     (behaviour, "fit_psychometric"): ((COHERENCE[:, None], CHOICES), {}),
-    (behaviour, "chronometric_curve"): ((COHERENCE[:4], MEMBERS[:, :4]), {}),
-    (behaviour, "chronometric_curves_by_outcome"): ((COHERENCE[:4], MEMBERS[:, :4], MEMBERS[:, :4] > 0), {}),
-    (behaviour, "reaction_time_quantiles"): ((COHERENCE[:4], MEMBERS[:, :4], MEMBERS[:, :4] > 0), {}),
+    (behaviour, "chronometric_curve"): ((COHERENCE[:4], MEMBERS[:3, :4]), {}),
+    (behaviour, "chronometric_curves_by_outcome"): (
+        (COHERENCE[:4], MEMBERS[:3, :4], MEMBERS[:3, :4] > 0),
+        {},
+    ),
+    (behaviour, "reaction_time_quantiles"): ((COHERENCE[:4], MEMBERS[:3, :4], MEMBERS[:3, :4] > 0), {}),
     (behaviour, "conditional_accuracy"): ((MEMBERS, MEMBERS > 0), {}),
 }
-IDS = [f"{module.__name__.rpartition('.')[2]}.{name}" for module, name in CALLS]
 
-
-PAIR = (np.ones((2, 3, 4)), np.ones((2, 3, 4)))
-BAD = {
-    "text": "text",
-    "nothing": None,
-    "dict": {"a": 1.0},
-    "ragged": [[1.0], [1.0, 2.0]],
-    "pair of arrays": PAIR,
-    "durations": np.full((2, 3, 4), 200, "m8[ms]"),
-    "dates": np.full((2, 3, 4), 200, "M8[ms]"),
-}
-
-
-def as_lists(tree):
-    return jax.tree.map(lambda leaf: leaf.tolist() if isinstance(leaf, np.ndarray) else leaf, tree)
-
-
-@pytest.mark.parametrize(("module", "name"), CALLS, ids=IDS)
-def test_lists_are_taken_like_arrays(module, name, as_users_run):
-    arguments, options = CALLS[module, name]
-    function = getattr(module, name)
-    expected, found = function(*arguments, **options), function(*as_lists(arguments), **as_lists(options))
-    expected, found = (
-        vars(result) if hasattr(result, "__dataclass_fields__") else result for result in (expected, found)
-    )
-    jax.tree.map(np.testing.assert_array_equal, found, expected)
-
-
-@pytest.mark.parametrize(("module", "name"), CALLS, ids=IDS)
-@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
-def test_what_is_no_array_of_numbers_is_refused_by_name(module, name, bad, as_users_run):
-    arguments, options = CALLS[module, name]
-    function = getattr(module, name)
-    first = next(iter(inspect.signature(function).parameters))
-    with pytest.raises(ValueError, match=f"`{first}`"):
-        function(bad, *arguments[1:], **options)
-
-
-def test_complex_numbers_are_taken_only_where_they_are_meant(as_users_run):
-    with pytest.raises(ValueError, match="`values` must be an array of numbers.*complex128"):
-        learning.moving_average(COURSES + 1j, 3)
-    assert dynamics.frequencies(np.exp(0.1j * np.ones(2)), dt=0.01).shape == (2,)
-
-
-@pytest.mark.parametrize("draw", [dynamics.mixtures_of_states, dynamics.states_with_noise])
-@pytest.mark.parametrize("pair", [tuple, list])
-def test_the_arrays_of_a_hidden_state_are_not_taken_for_members(draw, pair, as_users_run):
-    hidden, cell = STATES, 2 * STATES
-    with pytest.raises(ValueError, match="`states` must be one array, got 2"):
-        draw(pair((hidden, cell)), 3, key=KEY)
-    assert draw(np.concatenate([hidden, cell], axis=-1), 3, key=KEY).shape == (2, 3, 6)
+# Where members are, in the arrays that are given and in what is returned.
+FIRST_AXIS = re.findall(
+    r"\w+",
+    """soft_normalize subtract_condition_mean average_by_factors marginalize principal_components rotations
+    participation_ratio n_components_for alignment_index demixed_components tangling decode_condition
+    decode_condition_across_times decode_kinematics rayleigh_test cosine_tuning tuning_curves
+    preferred_direction_change mean_in_time_bins maximum_entropy_activity effective_rank
+    low_rank_approximation
+    participation_ratio_of_singular_values input_output_change modes peak_speed count_speed_peaks path_length
+    curvature chronometric_curve chronometric_curves_by_outcome reaction_time_quantiles conditional_accuracy
+    choice_fractions fit_psychometric""",
+)
+SECOND_AXIS = ["finite_members", "moving_average", "recurrent_eigenvalues", "spectral_radius"]
+INVARIANT = ["mean_interval", "geometric_mean_interval", "learning_curve"]
+# Conditions of trials come before the argument with an axis of members.
+AFTER_CONDITIONS = [
+    "choice_fractions",
+    "fit_psychometric",
+    "chronometric_curve",
+    "chronometric_curves_by_outcome",
+    "reaction_time_quantiles",
+]
