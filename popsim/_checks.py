@@ -99,13 +99,7 @@ def short_repr(value: Any) -> str:
 
 
 def check_instance(name: str, value: object, kinds: type | tuple[type, ...], expected: str) -> None:
-    """Raise `ValueError` unless the argument called `name` is an instance.
-
-    **Arguments:**
-
-    - `kinds`: the class, or classes.
-    - `expected`: what it must be, such as "a Timeline".
-    """
+    """Raise `ValueError` unless the argument called `name` is an instance."""
     if not isinstance(value, kinds):
         raise ValueError(f"`{name}` must be {expected}, got {short_repr(value)}.")
 
@@ -165,13 +159,7 @@ def check_index(name: str, value: Any, count: int, role: str = "a member") -> No
 
 
 def as_parts(name: str, values: Any, kind: type | tuple[type, ...], expected: str) -> tuple[Any, ...]:
-    """Return an argument that is a list of parts as a tuple.
-
-    **Arguments:**
-
-    - `kind`: the class of each part, or classes.
-    - `expected`: what they must be, such as "tasks".
-    """
+    """Return an argument that is a list of parts as a tuple."""
     if isinstance(values, (str, Mapping, kind)) or not isinstance(values, Iterable):
         raise ValueError(f"`{name}` must be a list of {expected}, got {short_repr(values)}.")
     parts = tuple(values)
@@ -218,12 +206,6 @@ def check_time_constant(name: str, value: Any, dt: float) -> None:
 
     An explicit step moves a state by dt / tau of its distance from where it decays to: more than all of it
     passes that point, and more than twice as much moves away from it.
-
-    **Arguments:**
-
-    - `name`: the name of the time constant tau.
-    - `value`: tau, as for `check_finite`.
-    - `dt`: the time step in seconds.
     """
     check_positive(name, value)
     values = value.values if isinstance(value, PerMember) else value
@@ -244,14 +226,7 @@ QUANTITIES = {
 
 
 def warn_of_unit(name: str, value: Any, kind: str) -> None:
-    """Warn if a quantity is larger than fits any use, as numbers in another unit are.
-
-    **Arguments:**
-
-    - `name`: the name of the argument.
-    - `value`: its value, checked, as for `check_finite`; what is infinite, as a bound may be, does not count.
-    - `kind`: the kind of quantity, one of `QUANTITIES`.
-    """
+    """Warn if a quantity is larger than fits any use, as numbers in another unit are."""
     values = value.values if isinstance(value, PerMember) else value
     if is_traced(values):
         return
@@ -313,20 +288,13 @@ def _is_of_other_kind(value: Any) -> bool:
 
 
 def n_steps_in(name: str, seconds: Seconds, dt: float) -> int:
-    """Return the number of time steps in a time that must be zero or more, and a multiple of `dt`.
-
-    **Arguments:**
-
-    - `name`: the name of the argument, for the error message.
-    - `seconds`: the time in seconds.
-    - `dt`: the time step in seconds.
-    """
+    """Return the number of time steps in a time that must be zero or more, and a multiple of `dt`."""
     check_non_negative(name, seconds)
     return steps_of_delay(name, seconds, dt)
 
 
 def steps_of_delay(name: str, seconds: Seconds, dt: float) -> int:
-    """Return the number of time steps in a delay, which may be negative; arguments and errors as above."""
+    """Return the number of time steps in a delay, which may be negative."""
     check_finite(name, seconds)
     _check_countable(name, seconds, dt)
     if not is_on_grid(seconds, dt):
@@ -354,15 +322,7 @@ def _check_countable(name: str, seconds: Seconds, dt: float) -> None:
 
 
 def check_same_dt(dt: float, expected: float, owner: str, advice: str = "") -> None:
-    """Raise `ValueError` unless a time step equals the expected one to within 1e-9 s.
-
-    **Arguments:**
-
-    - `dt`: the time step, in seconds.
-    - `expected`: the expected time step, in seconds.
-    - `owner`: the object that expects it, for the error message.
-    - `advice`: what to do otherwise, a sentence.
-    """
+    """Raise `ValueError` unless a time step equals the expected one to within 1e-9 s."""
     if not abs(dt - expected) <= 1e-9:
         raise ValueError(f"`dt` must be that of the {owner}, {expected} s, got {dt} s. {advice}".rstrip())
 
@@ -373,13 +333,7 @@ def check_fraction(name: str, value: Any) -> None:
 
 
 def violates(condition: Callable[..., Any], *values: Any) -> bool:
-    """Return whether a condition of arrays is false anywhere; False if one of them is traced.
-
-    **Arguments:**
-
-    - `condition`: from NumPy arrays to an array of bools.
-    - `values`: its arguments.
-    """
+    """Return whether a condition of arrays is false anywhere; False if one of them is traced."""
     return not is_traced(*values) and not np.all(condition(*map(np.asarray, values)))
 
 
@@ -406,13 +360,7 @@ def naming_traced_code(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def naming_errors(name: str, arguments: str) -> Iterator[None]:
-    """Name the user's function in errors that it raises, including those of `naming_traced_code`.
-
-    **Arguments:**
-
-    - `name`: the name of the function.
-    - `arguments`: its arguments, such as "(states, trial, model)".
-    """
+    """Name the user's function in errors that it raises, including those of `naming_traced_code`."""
     try:
         with naming_traced_code(name):
             yield
@@ -443,14 +391,7 @@ def kind_of(value: Any) -> str:
 
 
 def check_like(name: str, role: str, expected: PyTree[Array], returned: PyTree[Array]) -> None:
-    """Raise `ValueError` unless a method returned what has the structure and shapes of another PyTree.
-
-    **Arguments:**
-
-    - `name`: the name of the method.
-    - `role`: the name of the other PyTree, such as "the state".
-    - `expected`, `returned`: the other PyTree, and what the method returned.
-    """
+    """Raise `ValueError` unless a method returned what has the structure and shapes of another PyTree."""
     returned_kind, expected_kind = (_kind_and_shapes(tree) for tree in (returned, expected))
     if returned_kind != expected_kind:
         raise ValueError(f"{name} must return what is like {role}, {expected_kind}, got {returned_kind}.")
@@ -494,10 +435,6 @@ def memory_of_machine(root: Path = Path("/")) -> int | None:
 
     This is the memory of the machine or, if lower, the limit of its Linux control groups (v2 or v1), as in
     containers and cluster jobs.
-
-    **Arguments:**
-
-    - `root`: the root of the file system.
     """
     limits = [*_control_group_limits(root)]
     with contextlib.suppress(AttributeError, ValueError, OSError):  # not every system has these names

@@ -27,11 +27,6 @@ def members_to_check(columns: Columns, n_members: int) -> list[int]:
 
     Of more than `N_CHECKED` combinations these are those with the lowest and the highest number of each
     column, a NaN before all, and others at even distances.
-
-    **Arguments:**
-
-    - `columns`: the values by member; without columns, all members are alike.
-    - `n_members`: the number of members.
     """
     tables = [np.asarray(column).reshape(n_members, -1) for column in columns]
     rows: dict[tuple[bytes, ...], int] = {}
@@ -60,12 +55,6 @@ def check_builds(
     """Build the model of each combination of settings separately, so that every check in it sees numbers.
 
     Checked are the members of `members_to_check`. Nothing is built where JAX traces the key or a setting.
-
-    **Arguments:**
-
-    - `build`: makes one model, `build(key, **settings)`.
-    - `key`, `ids`: a member is built from `fold_in(key, its id)`.
-    - `settings`: the values of each setting, by member.
     """
     if is_tracing() or is_traced(key, dict(settings)):
         return
@@ -92,13 +81,6 @@ def warn_if_key_is_ignored(
 
     This is so if the program of `build` draws random numbers for the model, and its key has no part in them.
     Weights that are not drawn there, such as those of a trained model, may be equal.
-
-    **Arguments:**
-
-    - `build`: makes one model, `build(key, **settings)`.
-    - `key`: of one member.
-    - `ids`: of all members.
-    - `settings`: the values of each setting.
     """
     if is_tracing() or is_traced(key, dict(settings)) or not _members_alike_but_for_ids(ids, settings):
         return
@@ -131,11 +113,6 @@ def check_values_of_members(name: str, tree: PyTree) -> None:
 
     `__check_init__` of each module that holds a `PerMember` is called with the values of one member, for the
     members of `members_to_check`. This includes values that were put in after the module was made.
-
-    **Arguments:**
-
-    - `name`: the name of the argument.
-    - `tree`: the task, loss or the like.
     """
     for path, module in _modules(tree):
         check_module_of_members(f"`{name}{path}`", module)
@@ -158,13 +135,7 @@ def check_module_of_members(name: str, module: eqx.Module) -> None:
 
 
 def check_modules(name: str, tree: PyTree) -> None:
-    """Check every module in a PyTree again, after values were put into it without its constructors.
-
-    **Arguments:**
-
-    - `name`: what the PyTree is, for the error message.
-    - `tree`: a task or the like; modules that hold a `PerMember` are checked with the values of members.
-    """
+    """Check every module in a PyTree again, after values were put into it without its constructors."""
     if is_traced(tree):
         return
     for path, module in _modules(tree):

@@ -16,11 +16,6 @@ def precision_loss(values: Any, most_settings: int = MOST_SETTINGS) -> str:
 
     Where float64 is enabled, none is. A positive number below the smallest normal one, 1.2e-38,
     becomes 0: XLA flushes subnormal numbers to zero.
-
-    **Arguments:**
-
-    - `values`: numbers, or an array of numbers; traced arrays have no values, and are passed over.
-    - `most_settings`: of longer arrays only numbers that become infinite are looked for.
     """
     listed = values if isinstance(values, list | tuple) else (values,)
     if all(

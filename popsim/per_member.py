@@ -141,14 +141,7 @@ def check_n_members(tree: PyTree, n_members: int, name: str) -> None:
 
 
 def member_values(tree: PyTree, n_members: int, name: str) -> PyTree[Array]:
-    """Return a PyTree with the arrays of its `PerMember` and None elsewhere, for use with `vmap`.
-
-    **Arguments:**
-
-    - `tree`: a task, a loss, or the like.
-    - `n_members`: the number of members of the ensemble.
-    - `name`: the name of the argument, for the error message.
-    """
+    """Return a PyTree with the arrays of its `PerMember` and None elsewhere, for use with `vmap`."""
     check_n_members(tree, n_members, name)
     return jax.tree.map(
         lambda node: node.values if is_per_member(node) else None, tree, is_leaf=is_per_member

@@ -119,13 +119,7 @@ def observation_space(setting: AgentTask) -> tuple[spaces.Box, dict[str, slice]]
 def agent_outputs(
     space: spaces.Box | spaces.Discrete, actions: Any, *copies: int
 ) -> Float[np.ndarray, "*copies outputs"]:
-    """Return actions as outputs of agents, clipped to the space; raise `ValueError` if they are none.
-
-    **Arguments:**
-
-    - `space`: the actions of one environment.
-    - `actions`: one action or, with a number of `copies`, as many.
-    """
+    """Return actions as outputs of agents, clipped to the space; raise `ValueError` if they are none."""
     numbers = np.asarray(actions)
     name = "actions" if copies else "action"
     if isinstance(space, spaces.Discrete):

@@ -96,16 +96,6 @@ def check_loss(
 ) -> tuple[str, ...]:
     """Raise `ValueError` unless each term of a loss is defined for an agent with random actions, finite, and
     the sum of its step costs.
-
-    **Arguments:**
-
-    - `loss`: the loss.
-    - `model`: a model with an `Agent`, with or without a plant.
-    - `trials`: stacked trials.
-    - `limits`: bounds of the uniform random actions.
-    - `key`: the key of the random actions.
-
-    **Returns:** the names of the terms that are paid step by step.
     """
     check_of_one_member("loss", loss)
     names = []
@@ -234,13 +224,6 @@ def observation(
     These are the inputs of the trial with what its environment shows, and then the feedback, delayed and with
     noise; both are sorted by name and scaled. After the last time step, the inputs remain those
     of the last one.
-
-    **Arguments:**
-
-    - `model`: as for `begin_episode`.
-    - `trial`, `state`: the trial, and the state of the model.
-    - `step`: the number of completed steps.
-    - `key`: that of the next step, from `step_key`.
     """
     inputs = inputs_by_name(_step_input(trial, step).inputs)
     shown = observation_to_come(state.interaction)
@@ -260,7 +243,7 @@ def step_key(key: Key[Array, ""], step: Int[Array, ""]) -> Key[Array, ""]:
 def run_step(
     model: AgentModel, trial: Trial, state: PyTree[Array], *, step: Int[Array, ""], key: Key[Array, ""]
 ) -> PyTree[Array]:
-    """Return the state of a model after one more time step of a trial; arguments as for `observation`."""
+    """Return the state of a model after one more time step of a trial."""
     with drawing_from_key("`step` of `model`", model, trial.environment):
         return model.step(_step_input(trial, step), state, key=key)
 
@@ -272,13 +255,7 @@ def _step_input(trial: Trial, step: Int[Array, ""]) -> StepInput:
 
 
 def observation_layout(model: AgentModel, trial: Trial) -> dict[str, slice]:
-    """Return the slice of each part of an observation by name, in the order of `network_input_names`.
-
-    **Arguments:**
-
-    - `model`: as for `begin_episode`.
-    - `trial`: one trial.
-    """
+    """Return the slice of each part of an observation by name, in the order of `network_input_names`."""
     stacked = jax.tree.map(lambda leaf: leaf[None], trial)
     body = model if isinstance(model, SensorimotorLoop) else None
     sizes = network_input_names(stacked, body and body.plant, body and body.channels)
