@@ -19,7 +19,6 @@ from jax.typing import ArrayLike
 from jaxtyping import PyTree
 
 from popsim._compiled import as_array, is_traced
-from popsim._precision import precision_loss
 from popsim._text_checks import one_line, suggestion
 from popsim._time_steps import Seconds, is_on_grid, nearest_times, step_at
 from popsim.per_member import PerMember
@@ -47,29 +46,25 @@ def warn_caller_once(message: str) -> None:
     warn_caller(message)
 
 
-def check_arguments(call: str, function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> None:
-    """Raise `TypeError`, naming the call, unless a function takes the arguments."""
-    signature = inspect.signature(function)
-    for name in kwargs:
-        if name not in signature.parameters:
-            raise TypeError(f"{call} has no argument `{name}`.{suggestion(name, signature.parameters)}")
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError as error:
-        raise TypeError(f"{call}: {error}.") from error
-
-
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
 def names_arguments(call: str) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Let a function name an argument that it does not have, or lacks, as `check_arguments` does."""
+    """Let a function name an argument that it does not have, or lacks, and the call."""
 
     def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
         @functools.wraps(function)
         def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            check_arguments(call, function, args, kwargs)
+            signature = inspect.signature(function)
+            for name in kwargs:
+                if name not in signature.parameters:
+                    near = suggestion(name, signature.parameters)
+                    raise TypeError(f"{call} has no argument `{name}`.{near}")
+            try:
+                signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{call}: {error}.") from error
             return function(*args, **kwargs)
 
         return checked
@@ -135,27 +130,19 @@ def check_time_step(dt: Any) -> None:
 
 def check_positive_int(name: str, value: Any) -> None:
     """Raise `ValueError` unless `value` is a positive integer of 32 bits."""
-    if not is_int(value) or value < 1:
-        raise ValueError(f"`{name}` must be a positive whole number, got {short_repr(value)}.")
-    _check_int_fits(name, value)
+    _check_int(name, value, 1, "a positive whole number")
 
 
 def check_non_negative_int(name: str, value: Any) -> None:
     """Raise `ValueError` unless `value` is an integer of 32 bits that is at least 0."""
-    if not is_int(value) or value < 0:
-        raise ValueError(f"`{name}` must be a whole number from 0 on, got {short_repr(value)}.")
-    _check_int_fits(name, value)
+    _check_int(name, value, 0, "a whole number from 0 on")
 
 
-def _check_int_fits(name: str, value: WholeNumber) -> None:
+def _check_int(name: str, value: Any, least: int, expected: str) -> None:
+    if not is_int(value) or value < least:
+        raise ValueError(f"`{name}` must be {expected}, got {short_repr(value)}.")
     if value > LARGEST_INT:
         raise ValueError(f"`{name}` must be below 2**31, got {value}.")
-
-
-def check_index(name: str, value: Any, count: int, role: str = "a member") -> None:
-    """Raise `ValueError` unless `value` is an index from 0 to `count` - 1."""
-    if not is_int(value) or not 0 <= value < count:
-        raise ValueError(f"`{name}` must be {role}, 0 to {count - 1}, got {short_repr(value)}.")
 
 
 def as_parts(name: str, values: Any, kind: type | tuple[type, ...], expected: str) -> tuple[Any, ...]:
@@ -171,11 +158,8 @@ def as_parts(name: str, values: Any, kind: type | tuple[type, ...], expected: st
 
 def check_callables(name: str, values: Any) -> None:
     """Raise `ValueError` unless `values` is a sequence of functions."""
-    if not isinstance(values, Sequence):
+    if not isinstance(values, Sequence) or not all(map(callable, values)):
         raise ValueError(f"`{name}` must be a sequence of functions, such as [function], got {values!r}.")
-    for value in values:
-        if not callable(value):
-            raise ValueError(f"`{name}` must be functions, got {value!r}.")
 
 
 def check_numbers(name: str, value: Any) -> None:
@@ -255,8 +239,6 @@ def _check_numbers(
     bad = numbers[~good(numbers)]
     if bad.size:
         raise ValueError(f"`{name}` must be {expected}, got {short_repr(bad.flat[0])}.")
-    if lost := precision_loss(values):
-        raise ValueError(f"`{name}` must be {expected}, got {lost}.")
 
 
 @overload
@@ -270,8 +252,6 @@ def as_float_array(value: ArrayLike | Sequence[Any] | PerMember) -> Array | PerM
     """
     if isinstance(value, PerMember):
         return PerMember(as_float_array(value.values))
-    if isinstance(value, float | list | tuple) and (lost := precision_loss(value)):
-        raise ValueError(f"a parameter must be a number of its precision, got {lost}.")
     if _is_of_other_kind(value):
         return value  # pyright: ignore[reportReturnType]
     try:

@@ -203,7 +203,7 @@ def respond(
 def resume_interaction(
     environment: AbstractEnvironment, fresh: Interaction, ended: Interaction, *, key: Key[Array, ""]
 ) -> Interaction:
-    """Return the interaction before the first step of a trial of a session, which continues the one before."""
+    """Return the interaction before the first step of a trial of a session; it continues the one before."""
     assert fresh.upcoming is not None and ended.upcoming is not None
     name = f"`resume` of {type(environment).__name__}"
     with tracing(name, "(state, *, key)", environment):
@@ -244,7 +244,7 @@ def observation_to_come(interaction: Interaction | None) -> Observation:
 
 
 def active_steps(states: Any) -> Bool[Array, "*time"] | None:
-    """Return whether each step belongs to the trial, which its environment may have ended; None without one."""
+    """Return whether each step belongs to the trial, which an environment may end; None without one."""
     interaction = getattr(states, "interaction", None)
     return None if interaction is None else interaction.active
 

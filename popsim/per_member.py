@@ -9,8 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree, Shaped
 
-from popsim._precision import precision_loss
-
 __all__ = ["PerMember", "ScaledLearningRate", "select_member"]
 
 Tree = TypeVar("Tree")
@@ -18,11 +16,8 @@ MOST_MEMBERS = 1_000_000
 
 
 def _as_values(values: Any) -> Any:
-    """Convert the values of members to an array, unless the default precision cannot hold one of them."""
     if isinstance(values, jax.Array):
         return values
-    if lost := precision_loss(values, MOST_MEMBERS):
-        raise ValueError(f"`values` of PerMember must be numbers of its precision, got {lost}.")
     try:
         return jnp.asarray(values)
     except (TypeError, ValueError):

@@ -192,7 +192,7 @@ def products_of(body: Operations, inputs: Iterable[Variable]) -> list[JaxprEqn]:
 
 
 def split_draws(body: Operations, state: Iterable[Variable]) -> tuple[Operations, Operations]:
-    """Divide the body of a loop, whose inputs `state` the turn before made, into its random draws and the rest.
+    """Divide the body of a loop, where the turn before made `state`, into its random draws and the rest.
 
     The draws come with what is computed from them without branches and loops, as far as none of it depends
     on the state. The rest receives the outputs of the draws after its own inputs.

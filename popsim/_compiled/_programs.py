@@ -115,7 +115,7 @@ class Programs:
         self._executables: weakref.WeakValueDictionary[Hashable, _Executable] = weakref.WeakValueDictionary()
 
     def call(self, ordinary: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Call the program for these arguments, or that of `ordinary`, by `equinox.filter_jit`, if only JAX can."""
+        """Call the program for these arguments; that of `ordinary`, by `equinox.filter_jit`, if JAX must."""
         leaves, structure = jax.tree.flatten((args, dict(kwargs)))
         numbers = static_numbers(leaves, structure)
         if any(getattr(jax.config, flag, False) for flag in UNUSUAL_FLAGS):
