@@ -27,14 +27,7 @@ def check_one_number(name: str, value: Any) -> None:
 
 
 def check_of_one_model(name: str, value: Any, part: str = "model", parts: str = "models") -> None:
-    """Raise `ValueError` if an argument of a part of a model is a `PerMember`.
-
-    **Arguments:**
-
-    - `name`: the name of the argument.
-    - `value`: its value.
-    - `part`, `parts`: what has the argument, in singular and plural.
-    """
+    """Raise `ValueError` if an argument of a part of a model is a `PerMember`."""
     if isinstance(value, PerMember):
         raise ValueError(
             f"`{name}` must be that of one {part}, got a PerMember: "
@@ -48,15 +41,7 @@ def check_of_one_body(name: str, value: Any) -> None:
 
 
 def check_one_or_each(name: str, value: Any, n: int | None = None, each: str = "") -> None:
-    """Raise `ValueError` unless an argument of one model is a number, or an array with one for each unit.
-
-    **Arguments:**
-
-    - `name`: the name of the argument.
-    - `value`: a number, an array or a list.
-    - `n`: how many numbers it may have; None for one number only.
-    - `each`: what each is for, such as "units".
-    """
+    """Raise `ValueError` unless an argument of one model is a number, or an array with one for each unit."""
     check_of_one_model(name, value)
     shape = np.shape(value)
     if shape and shape != (n,):

@@ -19,7 +19,6 @@ from jax.typing import ArrayLike
 from jaxtyping import PyTree
 
 from popsim._compiled import as_array, is_traced
-from popsim._precision import precision_loss
 from popsim._text_checks import one_line, suggestion
 from popsim._time_steps import Seconds, is_on_grid, nearest_times, step_at
 from popsim.per_member import PerMember
@@ -47,29 +46,25 @@ def warn_caller_once(message: str) -> None:
     warn_caller(message)
 
 
-def check_arguments(call: str, function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> None:
-    """Raise `TypeError`, naming the call, unless a function takes the arguments."""
-    signature = inspect.signature(function)
-    for name in kwargs:
-        if name not in signature.parameters:
-            raise TypeError(f"{call} has no argument `{name}`.{suggestion(name, signature.parameters)}")
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError as error:
-        raise TypeError(f"{call}: {error}.") from error
-
-
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
 def names_arguments(call: str) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Let a function name an argument that it does not have, or lacks, as `check_arguments` does."""
+    """Let a function name an argument that it does not have, or lacks, and the call."""
 
     def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
         @functools.wraps(function)
         def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            check_arguments(call, function, args, kwargs)
+            signature = inspect.signature(function)
+            for name in kwargs:
+                if name not in signature.parameters:
+                    near = suggestion(name, signature.parameters)
+                    raise TypeError(f"{call} has no argument `{name}`.{near}")
+            try:
+                signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{call}: {error}.") from error
             return function(*args, **kwargs)
 
         return checked
@@ -99,13 +94,7 @@ def short_repr(value: Any) -> str:
 
 
 def check_instance(name: str, value: object, kinds: type | tuple[type, ...], expected: str) -> None:
-    """Raise `ValueError` unless the argument called `name` is an instance.
-
-    **Arguments:**
-
-    - `kinds`: the class, or classes.
-    - `expected`: what it must be, such as "a Timeline".
-    """
+    """Raise `ValueError` unless the argument called `name` is an instance."""
     if not isinstance(value, kinds):
         raise ValueError(f"`{name}` must be {expected}, got {short_repr(value)}.")
 
@@ -141,37 +130,23 @@ def check_time_step(dt: Any) -> None:
 
 def check_positive_int(name: str, value: Any) -> None:
     """Raise `ValueError` unless `value` is a positive integer of 32 bits."""
-    if not is_int(value) or value < 1:
-        raise ValueError(f"`{name}` must be a positive whole number, got {short_repr(value)}.")
-    _check_int_fits(name, value)
+    _check_int(name, value, 1, "a positive whole number")
 
 
 def check_non_negative_int(name: str, value: Any) -> None:
     """Raise `ValueError` unless `value` is an integer of 32 bits that is at least 0."""
-    if not is_int(value) or value < 0:
-        raise ValueError(f"`{name}` must be a whole number from 0 on, got {short_repr(value)}.")
-    _check_int_fits(name, value)
+    _check_int(name, value, 0, "a whole number from 0 on")
 
 
-def _check_int_fits(name: str, value: WholeNumber) -> None:
+def _check_int(name: str, value: Any, least: int, expected: str) -> None:
+    if not is_int(value) or value < least:
+        raise ValueError(f"`{name}` must be {expected}, got {short_repr(value)}.")
     if value > LARGEST_INT:
         raise ValueError(f"`{name}` must be below 2**31, got {value}.")
 
 
-def check_index(name: str, value: Any, count: int, role: str = "a member") -> None:
-    """Raise `ValueError` unless `value` is an index from 0 to `count` - 1."""
-    if not is_int(value) or not 0 <= value < count:
-        raise ValueError(f"`{name}` must be {role}, 0 to {count - 1}, got {short_repr(value)}.")
-
-
 def as_parts(name: str, values: Any, kind: type | tuple[type, ...], expected: str) -> tuple[Any, ...]:
-    """Return an argument that is a list of parts as a tuple.
-
-    **Arguments:**
-
-    - `kind`: the class of each part, or classes.
-    - `expected`: what they must be, such as "tasks".
-    """
+    """Return an argument that is a list of parts as a tuple."""
     if isinstance(values, (str, Mapping, kind)) or not isinstance(values, Iterable):
         raise ValueError(f"`{name}` must be a list of {expected}, got {short_repr(values)}.")
     parts = tuple(values)
@@ -183,11 +158,8 @@ def as_parts(name: str, values: Any, kind: type | tuple[type, ...], expected: st
 
 def check_callables(name: str, values: Any) -> None:
     """Raise `ValueError` unless `values` is a sequence of functions."""
-    if not isinstance(values, Sequence):
+    if not isinstance(values, Sequence) or not all(map(callable, values)):
         raise ValueError(f"`{name}` must be a sequence of functions, such as [function], got {values!r}.")
-    for value in values:
-        if not callable(value):
-            raise ValueError(f"`{name}` must be functions, got {value!r}.")
 
 
 def check_numbers(name: str, value: Any) -> None:
@@ -218,12 +190,6 @@ def check_time_constant(name: str, value: Any, dt: float) -> None:
 
     An explicit step moves a state by dt / tau of its distance from where it decays to: more than all of it
     passes that point, and more than twice as much moves away from it.
-
-    **Arguments:**
-
-    - `name`: the name of the time constant tau.
-    - `value`: tau, as for `check_finite`.
-    - `dt`: the time step in seconds.
     """
     check_positive(name, value)
     values = value.values if isinstance(value, PerMember) else value
@@ -244,14 +210,7 @@ QUANTITIES = {
 
 
 def warn_of_unit(name: str, value: Any, kind: str) -> None:
-    """Warn if a quantity is larger than fits any use, as numbers in another unit are.
-
-    **Arguments:**
-
-    - `name`: the name of the argument.
-    - `value`: its value, checked, as for `check_finite`; what is infinite, as a bound may be, does not count.
-    - `kind`: the kind of quantity, one of `QUANTITIES`.
-    """
+    """Warn if a quantity is larger than fits any use, as numbers in another unit are."""
     values = value.values if isinstance(value, PerMember) else value
     if is_traced(values):
         return
@@ -280,8 +239,6 @@ def _check_numbers(
     bad = numbers[~good(numbers)]
     if bad.size:
         raise ValueError(f"`{name}` must be {expected}, got {short_repr(bad.flat[0])}.")
-    if lost := precision_loss(values):
-        raise ValueError(f"`{name}` must be {expected}, got {lost}.")
 
 
 @overload
@@ -295,8 +252,6 @@ def as_float_array(value: ArrayLike | Sequence[Any] | PerMember) -> Array | PerM
     """
     if isinstance(value, PerMember):
         return PerMember(as_float_array(value.values))
-    if isinstance(value, float | list | tuple) and (lost := precision_loss(value)):
-        raise ValueError(f"a parameter must be a number of its precision, got {lost}.")
     if _is_of_other_kind(value):
         return value  # pyright: ignore[reportReturnType]
     try:
@@ -313,20 +268,13 @@ def _is_of_other_kind(value: Any) -> bool:
 
 
 def n_steps_in(name: str, seconds: Seconds, dt: float) -> int:
-    """Return the number of time steps in a time that must be zero or more, and a multiple of `dt`.
-
-    **Arguments:**
-
-    - `name`: the name of the argument, for the error message.
-    - `seconds`: the time in seconds.
-    - `dt`: the time step in seconds.
-    """
+    """Return the number of time steps in a time that must be zero or more, and a multiple of `dt`."""
     check_non_negative(name, seconds)
     return steps_of_delay(name, seconds, dt)
 
 
 def steps_of_delay(name: str, seconds: Seconds, dt: float) -> int:
-    """Return the number of time steps in a delay, which may be negative; arguments and errors as above."""
+    """Return the number of time steps in a delay, which may be negative."""
     check_finite(name, seconds)
     _check_countable(name, seconds, dt)
     if not is_on_grid(seconds, dt):
@@ -354,15 +302,7 @@ def _check_countable(name: str, seconds: Seconds, dt: float) -> None:
 
 
 def check_same_dt(dt: float, expected: float, owner: str, advice: str = "") -> None:
-    """Raise `ValueError` unless a time step equals the expected one to within 1e-9 s.
-
-    **Arguments:**
-
-    - `dt`: the time step, in seconds.
-    - `expected`: the expected time step, in seconds.
-    - `owner`: the object that expects it, for the error message.
-    - `advice`: what to do otherwise, a sentence.
-    """
+    """Raise `ValueError` unless a time step equals the expected one to within 1e-9 s."""
     if not abs(dt - expected) <= 1e-9:
         raise ValueError(f"`dt` must be that of the {owner}, {expected} s, got {dt} s. {advice}".rstrip())
 
@@ -373,13 +313,7 @@ def check_fraction(name: str, value: Any) -> None:
 
 
 def violates(condition: Callable[..., Any], *values: Any) -> bool:
-    """Return whether a condition of arrays is false anywhere; False if one of them is traced.
-
-    **Arguments:**
-
-    - `condition`: from NumPy arrays to an array of bools.
-    - `values`: its arguments.
-    """
+    """Return whether a condition of arrays is false anywhere; False if one of them is traced."""
     return not is_traced(*values) and not np.all(condition(*map(np.asarray, values)))
 
 
@@ -406,13 +340,7 @@ def naming_traced_code(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def naming_errors(name: str, arguments: str) -> Iterator[None]:
-    """Name the user's function in errors that it raises, including those of `naming_traced_code`.
-
-    **Arguments:**
-
-    - `name`: the name of the function.
-    - `arguments`: its arguments, such as "(states, trial, model)".
-    """
+    """Name the user's function in errors that it raises, including those of `naming_traced_code`."""
     try:
         with naming_traced_code(name):
             yield
@@ -443,14 +371,7 @@ def kind_of(value: Any) -> str:
 
 
 def check_like(name: str, role: str, expected: PyTree[Array], returned: PyTree[Array]) -> None:
-    """Raise `ValueError` unless a method returned what has the structure and shapes of another PyTree.
-
-    **Arguments:**
-
-    - `name`: the name of the method.
-    - `role`: the name of the other PyTree, such as "the state".
-    - `expected`, `returned`: the other PyTree, and what the method returned.
-    """
+    """Raise `ValueError` unless a method returned what has the structure and shapes of another PyTree."""
     returned_kind, expected_kind = (_kind_and_shapes(tree) for tree in (returned, expected))
     if returned_kind != expected_kind:
         raise ValueError(f"{name} must return what is like {role}, {expected_kind}, got {returned_kind}.")
@@ -494,10 +415,6 @@ def memory_of_machine(root: Path = Path("/")) -> int | None:
 
     This is the memory of the machine or, if lower, the limit of its Linux control groups (v2 or v1), as in
     containers and cluster jobs.
-
-    **Arguments:**
-
-    - `root`: the root of the file system.
     """
     limits = [*_control_group_limits(root)]
     with contextlib.suppress(AttributeError, ValueError, OSError):  # not every system has these names

@@ -28,12 +28,6 @@ def try_to_draw(
     """Return what a function draws, or warn in one line that it failed, and return why.
 
     A drawing may fail by the user's own code, or by settings of matplotlib such as `text.usetex`.
-
-    **Arguments:**
-
-    - `subject`: what is drawn, such as "the figure 'loss'".
-    - `draw`: the function; figures that it opened before it failed are closed.
-    - `passes`: the errors that are raised, because nothing could be written.
     """
     before = _open_figures()
     try:

@@ -1,6 +1,6 @@
 """Checks of the values of members, one member at a time: while JAX traces, a check sees no value."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -15,43 +15,8 @@ from popsim._other_draws import drawing_from_key
 from popsim.per_member import PerMember, is_per_member, per_member_nodes
 from popsim.randomness import folded_key
 
-N_CHECKED = 32
-"""The most members that are checked: more of them, with other values each, are sampled."""
-
-Columns = Sequence[Shaped[np.ndarray, "member ..."]]
+Columns = Iterable[Shaped[np.ndarray, "member ..."]]
 Settings = Mapping[str, Shaped[np.ndarray, "member ..."]]
-
-
-def members_to_check(columns: Columns, n_members: int) -> list[int]:
-    """Return the first member of each combination of values, in order.
-
-    Of more than `N_CHECKED` combinations these are those with the lowest and the highest number of each
-    column, a NaN before all, and others at even distances.
-
-    **Arguments:**
-
-    - `columns`: the values by member; without columns, all members are alike.
-    - `n_members`: the number of members.
-    """
-    tables = [np.asarray(column).reshape(n_members, -1) for column in columns]
-    rows: dict[tuple[bytes, ...], int] = {}
-    for place in range(n_members):
-        rows.setdefault(tuple(table[place].tobytes() for table in tables), place)
-    first = list(rows.values())
-    if len(first) <= N_CHECKED:
-        return first
-    extremes = {int(pick(table)) for table in tables if table.size for pick in (_lowest, _highest)}
-    n_others = max(N_CHECKED - len(extremes), 2)
-    places = np.linspace(0, len(first) - 1, n_others).astype(int)
-    return sorted(extremes | {first[index] for index in places})
-
-
-def _lowest(table: Shaped[np.ndarray, "member value"]) -> np.intp:
-    return np.argmin(table.min(axis=1))
-
-
-def _highest(table: Shaped[np.ndarray, "member value"]) -> np.intp:
-    return np.argmax(table.max(axis=1))
 
 
 def check_builds(
@@ -59,17 +24,12 @@ def check_builds(
 ) -> None:
     """Build the model of each combination of settings separately, so that every check in it sees numbers.
 
-    Checked are the members of `members_to_check`. Nothing is built where JAX traces the key or a setting.
-
-    **Arguments:**
-
-    - `build`: makes one model, `build(key, **settings)`.
-    - `key`, `ids`: a member is built from `fold_in(key, its id)`.
-    - `settings`: the values of each setting, by member.
+    A member is built by `build(key, **settings)`, the key from `fold_in(key, its id)`. Nothing is built where
+    JAX traces the key or a setting.
     """
     if is_tracing() or is_traced(key, dict(settings)):
         return
-    for place in members_to_check(list(settings.values()), len(ids)):
+    for place in _first_of_each(_rows(settings.values(), len(ids))):
         values = {name: column[place] for name, column in settings.items()}
         arrays = {name: as_array(value, jnp.result_type(value)) for name, value in values.items()}
         try:
@@ -92,18 +52,14 @@ def warn_if_key_is_ignored(
 
     This is so if the program of `build` draws random numbers for the model, and its key has no part in them.
     Weights that are not drawn there, such as those of a trained model, may be equal.
-
-    **Arguments:**
-
-    - `build`: makes one model, `build(key, **settings)`.
-    - `key`: of one member.
-    - `ids`: of all members.
-    - `settings`: the values of each setting.
     """
-    if is_tracing() or is_traced(key, dict(settings)) or not _members_alike_but_for_ids(ids, settings):
+    if is_tracing() or is_traced(key, dict(settings)):
+        return
+    rows = _rows(settings.values(), len(ids))
+    if len({*zip(rows, ids.tolist(), strict=True)}) == len({*rows}):
         return
     values = {name: as_array(column[0], jnp.result_type(column[0])) for name, column in settings.items()}
-    if ignores_key(lambda key, values: _numbers_of(build(key, **values)), key, values):
+    if ignores_key(lambda key, values: eqx.filter(build(key, **values), eqx.is_inexact_array), key, values):
         warn_caller(
             "`build` ignores its `key`: it draws the same numbers for members of different ids, which start "
             "equal. Draw from the key that `build` gets, or, if all members should be the same, draw before "
@@ -111,46 +67,25 @@ def warn_if_key_is_ignored(
         )
 
 
-def _members_alike_but_for_ids(ids: Int[np.ndarray, " member"], settings: Settings) -> bool:
-    """Return whether two members have different ids and the same settings."""
-    id_of: dict[tuple[bytes, ...], int] = {}
-    for place, number in enumerate(ids.tolist()):
-        row = tuple(np.asarray(column[place]).tobytes() for column in settings.values())
-        if id_of.setdefault(row, number) != number:
-            return True
-    return False
-
-
-def _numbers_of(model: Any) -> PyTree[Array]:
-    """Return the floating-point arrays of a model."""
-    return eqx.filter(model, eqx.is_inexact_array)
-
-
 def check_values_of_members(name: str, tree: PyTree) -> None:
     """Check what differs between members as if each had a task, a loss or an optimizer to itself.
 
-    `__check_init__` of each module that holds a `PerMember` is called with the values of one member, for the
-    members of `members_to_check`. This includes values that were put in after the module was made.
-
-    **Arguments:**
-
-    - `name`: the name of the argument.
-    - `tree`: the task, loss or the like.
+    This includes values that were put in after a module was made.
     """
     for path, module in _modules(tree):
         check_module_of_members(f"`{name}{path}`", module)
 
 
 def check_module_of_members(name: str, module: eqx.Module) -> None:
-    """Check one module as `check_values_of_members` does, but not those in it.
+    """Call `__check_init__` of a module that holds a `PerMember` with each combination of their values.
 
     Values that JAX traces, or that are not of the same members, are left to other checks.
     """
-    nodes = list(per_member_nodes(module).values())
-    if not nodes or is_traced([node.values for node in nodes]) or len({len(n.values) for n in nodes}) > 1:
+    nodes = per_member_nodes(module).values()
+    if is_traced([node.values for node in nodes]) or len({len(node.values) for node in nodes}) != 1:
         return
     columns = [np.asarray(node.values) for node in nodes]
-    for place in members_to_check(columns, len(columns[0])):
+    for place in _first_of_each(_rows(columns, len(columns[0]))):
         try:
             _check_again(_of_member(module, place))
         except ValueError as error:
@@ -158,23 +93,31 @@ def check_module_of_members(name: str, module: eqx.Module) -> None:
 
 
 def check_modules(name: str, tree: PyTree) -> None:
-    """Check every module in a PyTree again, after values were put into it without its constructors.
-
-    **Arguments:**
-
-    - `name`: what the PyTree is, for the error message.
-    - `tree`: a task or the like; modules that hold a `PerMember` are checked with the values of members.
-    """
+    """Check every module in a PyTree again, after values were put into it without its constructors."""
     if is_traced(tree):
         return
+    check_values_of_members(name, tree)
     for path, module in _modules(tree):
         if per_member_nodes(module):
-            check_module_of_members(f"{name}{path}", module)
             continue
         try:
             _check_again(module)
         except ValueError as error:
-            raise ValueError(f"{name}{path}: {error}") from error
+            raise ValueError(f"`{name}{path}`: {error}") from error
+
+
+def _rows(columns: Columns, n_members: int) -> list[tuple[bytes, ...]]:
+    """Return the values of each member, as bits."""
+    listed = [np.asarray(column) for column in columns]
+    return [tuple(column[place].tobytes() for column in listed) for place in range(n_members)]
+
+
+def _first_of_each(rows: list[tuple[bytes, ...]]) -> Iterable[int]:
+    """Return the first place of each combination of values, in order."""
+    places: dict[tuple[bytes, ...], int] = {}
+    for place, row in enumerate(rows):
+        places.setdefault(row, place)
+    return places.values()
 
 
 def _check_again(module: eqx.Module) -> None:

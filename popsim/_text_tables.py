@@ -9,15 +9,7 @@ Rows = Sequence[Sequence[str]]
 
 
 def align(rows: Rows, *, at_least: Sequence[int] = (), sides: str = "", gap: int = 2) -> list[str]:
-    """Return the rows of a table as lines.
-
-    **Arguments:**
-
-    - `rows`: the cells of each row, from left to right.
-    - `at_least`: the least widths of the first columns.
-    - `sides`: "<" or ">" for each of the first columns; further ones are aligned to the left.
-    - `gap`: the number of blanks between columns.
-    """
+    """Return the rows of a table as lines."""
     widths = column_widths(rows, at_least)
     formats = [f"{side}{width}" for side, width in zip(sides.ljust(len(widths), "<"), widths, strict=True)]
     cells = ([f"{cell:{form}}" for cell, form in zip(row, formats, strict=False)] for row in rows)

@@ -24,11 +24,6 @@ def step_at(seconds: Any, dt: float) -> Any:
 
     Times are rounded since the start of the trial or since an event, not durations one by one: four epochs of
     .125 s at dt = .01 s end at the steps 13, 25, 38 and 50.
-
-    **Arguments:**
-
-    - `seconds`: a time, or an array of times, in s; negative for times before an event.
-    - `dt`: the time step in s.
     """
     if isinstance(seconds, int | float | np.generic):
         return math.floor(float(seconds) / dt + HALF)

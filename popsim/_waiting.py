@@ -46,11 +46,6 @@ def waiting_line(what: str, *, disable: bool = False) -> Iterator[None]:
     """Show what is being waited for, and for how long, until the context ends; then the line disappears.
 
     Nothing is shown in a pipe or a file.
-
-    **Arguments:**
-
-    - `what`: what is being done, such as "drawing the figures".
-    - `disable`: whether nothing is shown.
     """
     if disable or not is_interactive():
         yield

@@ -14,10 +14,10 @@ from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree, Shaped
 from popsim._checks import (
     LARGEST_INT,
     as_parts,
-    check_index,
     check_instance,
     check_non_negative_int,
     check_positive_int,
+    is_int,
     is_numeric,
     is_traced,
     kind_of,
@@ -132,7 +132,7 @@ class Members:
 
     def select(self, index: int) -> "Members":
         """Return one member with its id and settings; trained alone it is the same as in the ensemble."""
-        check_index("index", index, self.n_members)
+        _check_index(index, self.n_members)
         place = slice(index, index + 1)
         settings = {name: values[place] for name, values in self.settings.items()}
         return Members(self.ids[place], settings, (1,) * len(self.shape))
@@ -144,6 +144,11 @@ class Members:
         if not is_numeric(values.dtype):
             raise ValueError(f"the setting {name!r} must be of numbers here, got {values.dtype}.")
         return values
+
+
+def _check_index(index: Any, count: int) -> None:
+    if not is_int(index) or not 0 <= index < count:
+        raise ValueError(f"`index` must be a member, 0 to {count - 1}, got {short_repr(index)}.")
 
 
 def member_grid(n_seeds: int, **settings: Any) -> Members:
@@ -249,8 +254,7 @@ def build_members(
     - `build`: makes one model, `build(key=..., **settings)`; traced under `jit` and `vmap`. A setting is
         passed as a traced number, so it may become any array of the model (a noise level, a mass, a time
         constant), but not a size. For each combination of settings it is also called once as it is, so that
-        the checks of what it makes see numbers; of more than 32, for those with the lowest and the highest
-        value of each setting and a sample of the others.
+        the checks of what it makes see numbers.
     - `members`: the members, see `member_grid`.
     - `settings`: the settings that `build` takes; by default all. The others are for the task, the loss or
         the optimizer.
@@ -365,8 +369,7 @@ def member(ensemble: ModelType, index: int) -> ModelType:
     - `ensemble`: models stacked on a leading axis.
     - `index`: the index of the member, from 0.
     """
-    count = n_members(ensemble)
-    check_index("index", index, count, "a member of the ensemble")
+    _check_index(index, n_members(ensemble))
     return members_at(ensemble, np.asarray(index))
 
 

@@ -64,13 +64,6 @@ def start_interaction(
     """Return the interaction before the first step, with the first observation to come.
 
     The state of a scan cannot change its structure, so that what a step will fill is zero here.
-
-    **Arguments:**
-
-    - `environment`: that of the trial.
-    - `action`: an action of the shape and type of those to come.
-    - `value`: what the critic says, of which only the shape matters; None without one.
-    - `key`: the key of the initial state of the trial.
     """
     key = key_stream(key, "environment")
     name = type(environment).__name__
@@ -165,15 +158,7 @@ def _check_step(name: str, state: Any, observation: Observation, after: Any, out
 def act(
     policy: AbstractPolicy, output: Float[Array, " output"], interaction: Interaction, *, key: Key[Array, ""]
 ) -> tuple[Any, Interaction]:
-    """Return the action that a policy draws, and the interaction with its probability.
-
-    **Arguments:**
-
-    - `policy`: the policy.
-    - `output`: the output of the network.
-    - `interaction`: of the step before.
-    - `key`: the key of the time step.
-    """
+    """Return the action that a policy draws, and the interaction with its probability."""
     drawn = policy.act(output, key=key_stream(key, "policy"))
     acting = dataclasses.replace(
         interaction,
@@ -187,15 +172,7 @@ def act(
 def respond(
     environment: AbstractEnvironment, interaction: Interaction, action: Any, *, key: Key[Array, ""]
 ) -> Interaction:
-    """Return the interaction of a time step, after the environment has answered to an action.
-
-    **Arguments:**
-
-    - `environment`: that of the trial.
-    - `interaction`: with the probability of the action, from `act`.
-    - `action`: a whole number, a vector, or a `HandState`, as the environment takes it.
-    - `key`: the key of the time step.
-    """
+    """Return the interaction of a time step, after the environment has answered to an action."""
     before, actions = interaction.upcoming, environment.actions
     assert before is not None
     if isinstance(actions, Box):
@@ -226,15 +203,7 @@ def respond(
 def resume_interaction(
     environment: AbstractEnvironment, fresh: Interaction, ended: Interaction, *, key: Key[Array, ""]
 ) -> Interaction:
-    """Return the interaction before the first step of a trial of a session, which continues the one before.
-
-    **Arguments:**
-
-    - `environment`: that of the trial that begins.
-    - `fresh`: the interaction with which it would begin by itself.
-    - `ended`: the interaction at the end of the trial before.
-    - `key`: the key of the initial state of the trial.
-    """
+    """Return the interaction before the first step of a trial of a session; it continues the one before."""
     assert fresh.upcoming is not None and ended.upcoming is not None
     name = f"`resume` of {type(environment).__name__}"
     with tracing(name, "(state, *, key)", environment):
@@ -275,14 +244,7 @@ def observation_to_come(interaction: Interaction | None) -> Observation:
 
 
 def active_steps(states: Any) -> Bool[Array, "*time"] | None:
-    """Return whether each time step belongs to the trial, which its environment may have ended.
-
-    **Arguments:**
-
-    - `states`: recorded states of a trial, or of one time step.
-
-    **Returns:** None where there is no environment, and every step counts.
-    """
+    """Return whether each step belongs to the trial, which an environment may end; None without one."""
     interaction = getattr(states, "interaction", None)
     return None if interaction is None else interaction.active
 

@@ -57,13 +57,7 @@ def is_parameter(model: PyTree) -> PyTree[bool]:
 
 
 def declared_leaves(tree: PyTree, attribute: Literal["constants", "data_fields"]) -> PyTree[bool]:
-    """Return, for each leaf, whether an enclosing module names the field with it in one of its attributes.
-
-    **Arguments:**
-
-    - `tree`: a model, a task, or another PyTree.
-    - `attribute`: an attribute or a property: names of fields, or "all".
-    """
+    """Return, for each leaf, whether an enclosing module names the field with it in one of its attributes."""
     children, structure = jax.tree.flatten_with_path(tree, is_leaf=lambda node: node is not tree)
     if any(path == () for path, _ in children):
         return False
@@ -86,14 +80,6 @@ def picked_parameters(model: PyTree, where: Callable[[Any], Any] | None, *, argu
     `lambda m: (m.network, m.network.tau)` selects the parameters of the network and also `tau`. Of a module
     that the function makes from parts of the model (`equinox.filter(m.network, ...)`), the parameters in it
     are selected. None selects nothing.
-
-    **Arguments:**
-
-    - `model`: as for `is_parameter`, or a selection of one, with None for the leaves left out.
-    - `where`: the function, called once with the arrays of the model traced. None selects all parameters.
-    - `argument`: the name of the function in error messages, such as "`where_train`".
-
-    **Returns:** True or False for each leaf, in the structure of `model`.
     """
     leaves, structure = jax.tree.flatten(model)
     learned = jax.tree.leaves(is_parameter(model))
@@ -119,11 +105,6 @@ def unselected_by_argument(picked: PyTree[bool], path: str = "model") -> Iterato
 
     A module says so by `learned_by_argument`, an attribute or a property: the names of such fields, each with
     the argument, such as {"log_std": "learns_std=True"}.
-
-    **Arguments:**
-
-    - `picked`: a model with True or False for each leaf.
-    - `path`: that of `picked`, in Python.
     """
     for field, argument in getattr(picked, "learned_by_argument", {}).items():
         if not any(jax.tree.leaves(getattr(picked, field))):

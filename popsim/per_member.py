@@ -9,8 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree, Shaped
 
-from popsim._precision import precision_loss
-
 __all__ = ["PerMember", "ScaledLearningRate", "select_member"]
 
 Tree = TypeVar("Tree")
@@ -18,11 +16,8 @@ MOST_MEMBERS = 1_000_000
 
 
 def _as_values(values: Any) -> Any:
-    """Convert the values of members to an array, unless the default precision cannot hold one of them."""
     if isinstance(values, jax.Array):
         return values
-    if lost := precision_loss(values, MOST_MEMBERS):
-        raise ValueError(f"`values` of PerMember must be numbers of its precision, got {lost}.")
     try:
         return jnp.asarray(values)
     except (TypeError, ValueError):
@@ -141,14 +136,7 @@ def check_n_members(tree: PyTree, n_members: int, name: str) -> None:
 
 
 def member_values(tree: PyTree, n_members: int, name: str) -> PyTree[Array]:
-    """Return a PyTree with the arrays of its `PerMember` and None elsewhere, for use with `vmap`.
-
-    **Arguments:**
-
-    - `tree`: a task, a loss, or the like.
-    - `n_members`: the number of members of the ensemble.
-    - `name`: the name of the argument, for the error message.
-    """
+    """Return a PyTree with the arrays of its `PerMember` and None elsewhere, for use with `vmap`."""
     check_n_members(tree, n_members, name)
     return jax.tree.map(
         lambda node: node.values if is_per_member(node) else None, tree, is_leaf=is_per_member

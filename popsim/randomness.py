@@ -43,11 +43,6 @@ def as_key(key: Any, name: str = "key") -> Key[Array, ""]:
 
     The numbers of a `PRNGKey` do not determine its implementation: JAX's default is assumed
     (`jax_default_prng_impl`).
-
-    **Arguments:**
-
-    - `key`: the key.
-    - `name`: the name of the argument, for the error message.
     """
     if hasattr(key, "dtype"):
         if key.dtype == np.uint32:
@@ -65,12 +60,7 @@ def as_key(key: Any, name: str = "key") -> Key[Array, ""]:
 
 
 def _check_implementation(name: str, implementation: Any) -> None:
-    """Raise `ValueError` if the implementation of the key called `name` is not sound.
-
-    **Arguments:**
-
-    - `implementation`: what `jax.random.key_impl` returns for the key.
-    """
+    """Raise `ValueError` if the implementation of the key called `name` is not sound."""
     if implementation != IMPLEMENTATION and (problem := _unsound(implementation)):
         raise ValueError(
             f'`{name}` must be a key such as jax.random.key(0, impl="{IMPLEMENTATION}"), got one of '
@@ -129,14 +119,7 @@ def folded_key(key: Key[Array, ""], number: Any) -> Key[Array, ""]:
 def trial_keys(
     key: PRNGKeyArray, n_trials: int, *, member_id: int | Int[Array, ""] | None
 ) -> Key[Array, " trial"]:
-    """Return one key per trial of a batch; key i depends only on `key`, `member_id` and i.
-
-    **Arguments:**
-
-    - `key`: the key of the batch.
-    - `n_trials`: the number of trials.
-    - `member_id`: the id of the member; None if all members share the trials.
-    """
+    """Return one key per trial of a batch; key i depends only on `key`, `member_id` and i."""
     key = as_key(key)
     if member_id is not None:
         key = jax.random.fold_in(key, member_id)
@@ -148,11 +131,6 @@ def check_draws_from_key(name: str, function: Callable[..., Any], *args: Any) ->
 
     What NumPy and Python draw is found by `drawing_from_key`. The function is traced twice and not compiled,
     which also finds a clock, a counter, or a key that the function keeps: constants that differ.
-
-    **Arguments:**
-
-    - `name`: the name of the function, for the error message.
-    - `function`, `args`: the function and its arguments.
     """
     with naming_traced_code(name), drawing_from_key(name, function):
         draws_alike = has_equal_traces(function, *args)

@@ -80,16 +80,7 @@ StateType = TypeVar("StateType", bound="LoopState | NetworkModelState")
 def continue_state(
     fresh: StateType, ended: StateType, trial: Trial, carry: Collection[str], *, key: Key[Array, ""]
 ) -> StateType:
-    """Return the state before the first step of a trial of a session.
-
-    **Arguments:**
-
-    - `fresh`: the state from which the trial would begin by itself.
-    - `ended`: the state after the last step of the trial before.
-    - `trial`: the trial that begins.
-    - `carry`: what continues: some of "environment" and "hidden".
-    - `key`: the key of the initial state of the trial.
-    """
+    """Return the state before the first step of a trial of a session."""
     if "hidden" in carry:
         fresh = dataclasses.replace(fresh, network=ended.network)
     if "environment" in carry and trial.environment is not None:

@@ -216,10 +216,6 @@ def named_task(task: MakesTrials) -> tuple[str, str]:
 
     A task is named by its class. A wrapper adds the names of its interventions, as in "CenterOutReaches with
     curl field", or its class, as in "HeldOutConditions of CenterOutReaches".
-
-    **Arguments:**
-
-    - `task`: the task of one member.
     """
     inner = getattr(task, "task", None)
     if not isinstance(inner, MakesTrials):

@@ -281,7 +281,7 @@ class ParameterCurriculum(AbstractWrapper):
         starts = self.schedule.starts if isinstance(self.schedule, PiecewiseSchedule) else (0, LAST_BATCH)
         if not has_per_member(self.schedule):
             for batch in starts:
-                check_modules("`schedule` of the task", self.at_batch(batch))
+                check_modules("schedule", self.at_batch(batch))
 
     def at_batch(self, batch: int | Int[Array, ""]) -> AbstractTask:
         """Return the task in a given training batch."""

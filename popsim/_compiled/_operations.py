@@ -130,14 +130,7 @@ def _inner_programs(equation: JaxprEqn) -> list[ClosedJaxpr | Jaxpr]:
 
 
 def operations_of(program: ClosedJaxpr | Jaxpr, *, inlined: Mapping[str, str] = INLINED) -> Operations:
-    """Return the operations of a program.
-
-    **Arguments:**
-
-    - `program`: the program.
-    - `inlined`: the operations that stand for programs whose own operations are returned, by default calls of
-        jitted functions; and the parameter that holds the program.
-    """
+    """Return the operations of a program."""
     operations: list[Operation] = []
     inputs = tuple(Variable() for _ in _as_closed(program).jaxpr.invars)
     outputs = _append(operations, program, inputs, inlined)
@@ -199,16 +192,10 @@ def products_of(body: Operations, inputs: Iterable[Variable]) -> list[JaxprEqn]:
 
 
 def split_draws(body: Operations, state: Iterable[Variable]) -> tuple[Operations, Operations]:
-    """Divide the body of a loop into its random draws and the rest.
+    """Divide the body of a loop, where the turn before made `state`, into its random draws and the rest.
 
-    **Arguments:**
-
-    - `body`: the body.
-    - `state`: those of its inputs that the turn before made.
-
-    **Returns:** the operations that draw random numbers, and what is computed from them without branches and
-    loops, as far as none of it depends on the state; and the rest, which receives the outputs of the former
-    after its own inputs.
+    The draws come with what is computed from them without branches and loops, as far as none of it depends
+    on the state. The rest receives the outputs of the draws after its own inputs.
     """
     depends: set[Variable | TracedConstant] = set(state)
     from_draws: set[Variable | TracedConstant] = set()

@@ -115,15 +115,7 @@ class Programs:
         self._executables: weakref.WeakValueDictionary[Hashable, _Executable] = weakref.WeakValueDictionary()
 
     def call(self, ordinary: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Call the program for these arguments.
-
-        **Arguments:**
-
-        - `ordinary`: returns, for the `static_numbers` of the arguments, the function compiled by
-            `equinox.filter_jit`, for programs that call back into Python, which only JAX can run, and under
-            flags with which it does more than run a program.
-        - `args`, `kwargs`: the arguments.
-        """
+        """Call the program for these arguments; that of `ordinary`, by `equinox.filter_jit`, if JAX must."""
         leaves, structure = jax.tree.flatten((args, dict(kwargs)))
         numbers = static_numbers(leaves, structure)
         if any(getattr(jax.config, flag, False) for flag in UNUSUAL_FLAGS):
@@ -264,9 +256,6 @@ def _array_function(
     """Return a function of the arrays among its arguments alone, which returns arrays.
 
     It is a new object: when it is dropped, JAX drops what it keeps for it.
-
-    **Returns:** the function, and a list that holds, once it is traced, the structure of the arrays
-    that it returns, and what else it returns.
     """
     static = [None if eqx.is_array(leaf) else leaf for leaf in leaves]
     results: list[tuple[Any, PyTree]] = []

@@ -61,11 +61,7 @@ RULES: dict[str, Rule] = {}
 
 
 def map_trials(function: Callable[..., PyTree[Array]], *stacked: PyTree[Array]) -> PyTree[Array]:
-    """Return `jax.vmap(function)(*stacked)`, equal to rounding.
-
-    **Raises:** `UnknownOperation` if the function has an operation that cannot be run on all trials here, and
-    none with effects, which would be repeated if the function ran again.
-    """
+    """Return `jax.vmap(function)(*stacked)`, equal to rounding."""
     leaves, structure = jax.tree.flatten(stacked)
     n_trials = leaves[0].shape[0]
     # The trace is of one trial: its program knows no trial axis, which `run` adds to each operation.

@@ -69,13 +69,7 @@ def current_engine() -> str:
 
 
 def fall_back(reason: str, *, in_part: bool) -> None:
-    """Note that plain JAX is used in place of the engine, and warn once for each reason.
-
-    **Arguments:**
-
-    - `reason`: what the engine does not know.
-    - `in_part`: whether it is one function only that falls back.
-    """
+    """Note that plain JAX is used in place of the engine, and warn once for each reason."""
     fallbacks = _fallbacks.get()
     if fallbacks is not None:
         fallbacks.add(IN_PART if in_part else PLAIN_JAX)

@@ -56,11 +56,6 @@ def memoize_in_trace(
 
     Elsewhere, as in the loop of an implicit solver, and for arrays it is evaluated at each call: what one
     trace computes cannot be used in another.
-
-    **Arguments:**
-
-    - `function`: of a number to an array.
-    - `first`: results that need no evaluation, by number.
     """
     results = dict(first)
     trace = jax.extend.core.get_opaque_trace_state()
@@ -95,13 +90,7 @@ def trace_function(
 
 
 def ignores_key(function: Callable[..., PyTree[Array]], key: Array, *arguments: PyTree) -> bool:
-    """Return whether the program of a function draws random numbers for its result, and not from `key`.
-
-    **Arguments:**
-
-    - `function`: of the key and the other arguments, to a PyTree of arrays.
-    - `key`, `arguments`: what it is traced with.
-    """
+    """Return whether the program of a function draws random numbers for its result, and not from `key`."""
     closed, _, _ = eqx.filter_make_jaxpr(function)(key, *arguments)
     # Without what the result does not need: a key that is split and dropped is not used.
     needed, used = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
@@ -121,13 +110,7 @@ DRAWS = RANDOM - {"random_fold_in", "random_split"} | {"rng_uniform"}
 
 
 def count_numbers(function: Callable[..., PyTree], *arguments: PyTree) -> int:
-    """Return how many numbers a function makes outside of products, each loop run once.
-
-    **Arguments:**
-
-    - `function`: the function.
-    - `arguments`: what it is traced with; `jax.ShapeDtypeStruct` stands for arrays.
-    """
+    """Return how many numbers a function makes outside of products, each loop run once."""
     return _count_numbers(eqx.filter_make_jaxpr(function)(*arguments)[0].jaxpr)
 
 

@@ -27,11 +27,6 @@ def map_trials(function: Callable[..., PyTree[Array]], *stacked: PyTree[Array]) 
 
     Derivatives of both modes, and `jax.vmap` over members, go through it. An operation that the engine does
     not know makes it `jax.vmap`, with a warning.
-
-    **Arguments:**
-
-    - `function`: a function of one trial: arrays and PyTrees of them.
-    - `stacked`: its arguments, with the trials on the first axis of each array.
     """
     sizes = {leaf.shape[0] for leaf in jax.tree.leaves(stacked)}
     if len(sizes) != 1:
@@ -58,10 +53,6 @@ def elementwise(function: Callable[..., PyTree[Array]]) -> Callable[..., PyTree[
 
     Where a function turns out not to be elementwise, because it sums over muscles or has a loop, it is
     differentiated as usual.
-
-    **Arguments:**
-
-    - `function`: of PyTrees of arrays (others are passed on), to a PyTree of floating-point arrays.
     """
 
     @functools.wraps(function)

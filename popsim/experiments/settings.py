@@ -10,7 +10,6 @@ from typing import Any
 
 from popsim._checks import is_number
 from popsim._plain_values import check_finite_value, check_text_keys, plain_value
-from popsim._precision import precision_loss
 
 __all__ = ["alternatives", "as_setting", "convert_settings", "setting_types", "types_in_words"]
 
@@ -116,9 +115,7 @@ def converting_first(post_init: Callable[..., None]) -> Callable[..., None]:
         convert_settings(self)
         post_init(self, *args, **kwargs)  # whose messages say more of a number that is not finite
         for field in dataclasses.fields(self):
-            check_finite_value(field.name, value := getattr(self, field.name))
-            if isinstance(value, float | tuple) and (lost := precision_loss(value)):
-                raise ValueError(f"`{field.name}` must be a number of its precision, got {lost}.")
+            check_finite_value(field.name, getattr(self, field.name))
 
     convert_and_check.converts_settings = True  # pyright: ignore[reportAttributeAccessIssue]
     return convert_and_check

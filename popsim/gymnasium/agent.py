@@ -182,13 +182,5 @@ class ActionReplay(AbstractModel):
 def replay_actions(
     model: AgentModel, trial: Trial, actions: Float[Array, "time output"], *, key: PRNGKeyArray
 ) -> PyTree[Array]:
-    """Simulate a trial with a given sequence of actions and return the recorded states.
-
-    **Arguments:**
-
-    - `model`: a model with an `Agent`, with or without a plant.
-    - `trial`: one trial.
-    - `actions`: commands of the plant, or outputs.
-    - `key`: the key of the trial, for noise.
-    """
+    """Simulate a trial with a given sequence of actions and return the recorded states."""
     return simulate(ActionReplay(model, actions), trial, key=key)[0]

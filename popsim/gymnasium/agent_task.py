@@ -13,12 +13,13 @@ from jaxtyping import Array, Float, Int, Key
 from popsim._other_draws import drawing_from_key
 from popsim.environment import AbstractEnvironment, Box, Discrete
 from popsim.gymnasium.agent import AgentModel, agent_network_model, default_limits, with_agent
-from popsim.gymnasium.episode import StepRewards, check_loss, observation_layout
+from popsim.gymnasium.episode import Episode, StepRewards, check_loss, observation_layout
 from popsim.hand import HandState
 from popsim.loss import Loss
 from popsim.model import check_runs
 from popsim.per_member import check_of_one_member
 from popsim.randomness import key_stream, seed_key, trial_keys
+from popsim.states import LoopState
 from popsim.task import AbstractTask, build_validation_trials
 from popsim.trial import OutputTarget, Trial, n_trials
 
@@ -119,13 +120,7 @@ def observation_space(setting: AgentTask) -> tuple[spaces.Box, dict[str, slice]]
 def agent_outputs(
     space: spaces.Box | spaces.Discrete, actions: Any, *copies: int
 ) -> Float[np.ndarray, "*copies outputs"]:
-    """Return actions as outputs of agents, clipped to the space; raise `ValueError` if they are none.
-
-    **Arguments:**
-
-    - `space`: the actions of one environment.
-    - `actions`: one action or, with a number of `copies`, as many.
-    """
+    """Return actions as outputs of agents, clipped to the space; raise `ValueError` if they are none."""
     numbers = np.asarray(actions)
     name = "actions" if copies else "action"
     if isinstance(space, spaces.Discrete):
@@ -152,7 +147,7 @@ def check_validation_index(setting: AgentTask, options: dict[str, Any] | None) -
     return index
 
 
-def flat_targets(trial: Trial) -> Float[Array, "time features"] | None:
+def _flat_targets(trial: Trial) -> Float[Array, "time features"] | None:
     """Return target positions or target outputs, else all targets in one array; None without any."""
     targets = trial.targets
     if isinstance(targets, HandState):
@@ -161,3 +156,15 @@ def flat_targets(trial: Trial) -> Float[Array, "time features"] | None:
         return targets.values
     leaves = [leaf.reshape(trial.timeline.n_steps, -1) for leaf in jax.tree.leaves(targets)]
     return jnp.concatenate(leaves, axis=1) if leaves else None
+
+
+def episode_info(episode: Episode) -> dict[str, Any]:
+    """Return the `info` of `TaskEnv`, except for losses."""
+    targets, state = _flat_targets(episode.trial), episode.state
+    info: dict[str, Any] = {"step": episode.step}
+    if targets is not None:
+        info["target"] = targets[jnp.maximum(episode.step - 1, 0)]
+    if isinstance(state, LoopState):
+        info["hand"] = state.hand.position
+    info["conditions"] = episode.trial.conditions
+    return info

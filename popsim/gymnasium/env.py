@@ -4,8 +4,9 @@ from typing import Any
 
 import gymnasium
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
 from popsim._checks import as_float_array, is_int
 from popsim._compiled import jit
@@ -15,16 +16,15 @@ from popsim.gymnasium.agent_task import (
     agent_outputs,
     agent_task,
     check_validation_index,
-    flat_targets,
+    episode_info,
     observation_space,
 )
 from popsim.gymnasium.episode import Episode, advance_episode, begin_episode
 from popsim.loss import Loss
 from popsim.randomness import seed_key
 from popsim.schedules import LAST_BATCH
-from popsim.states import LoopState
 from popsim.task import AbstractTask
-from popsim.trial import Trial, n_trials
+from popsim.trial import n_trials
 
 __all__ = ["TaskEnv"]
 
@@ -127,16 +127,11 @@ class TaskEnv(gymnasium.Env[np.ndarray, Any]):
         super().reset(seed=seed)
         key = seed_key(int(self.np_random.integers(2**32)))
         index = check_validation_index(self._setting, options)
-        if index is None:
-            trial = _draw(self._setting, key)
-        else:
-            trial = jax.tree.map(lambda leaf: leaf[index], self._setting.validation_trials)
-        self._episode, observed = begin_episode(self._setting.model, trial, key=key)
-        self._conditions = {name: np.asarray(value) for name, value in trial.conditions.items()}
-        targets = flat_targets(trial)
-        self._targets = None if targets is None else np.asarray(targets)
-        self._n_done, self._is_over = 0, False
-        return np.array(observed, np.float32), self._info()
+        self._episode, observed, info = _begin(
+            self._setting, key, None if index is None else jnp.asarray(index, int)
+        )
+        self._is_over = False
+        return np.array(observed, np.float32), jax.tree.map(np.array, info) | {"step": 0}
 
     def step(self, action: Any) -> Step:
         """Run one time step and return observation, reward, terminated, truncated (always False) and `info`.
@@ -148,35 +143,29 @@ class TaskEnv(gymnasium.Env[np.ndarray, Any]):
         outputs, episode = agent_outputs(space, action), self.episode
         if self._is_over:
             raise gymnasium.error.ResetNeeded("The trial is over: call `env.reset()`.")
-        setting = self._setting
-        self._episode, observed, reward = advance_episode(
-            setting.model, setting.rewards, episode, as_float_array(outputs)
-        )
-        self._n_done += 1
+        self._episode, observed, reward, info = _advance(self._setting, episode, as_float_array(outputs))
         self._is_over = bool(self._episode.is_over)
-        return np.array(observed, np.float32), float(reward), self._is_over, False, self._info()
-
-    def _info(self) -> dict[str, Any]:
-        """Return the `info` of this step; all arrays are copies."""
-        episode = self.episode
-        info: dict[str, Any] = {"step": self._n_done}
-        if self._targets is not None:
-            info["target"] = np.array(self._targets[max(self._n_done - 1, 0)])
-        if isinstance(episode.state, LoopState):
-            info["hand"] = np.array(episode.state.hand.position)
-        info["conditions"] = {name: np.array(value) for name, value in self._conditions.items()}
+        info = jax.tree.map(np.array, info) | {"step": int(info["step"])}
         if self._is_over and self._setting.rewards is not None:
-            losses = _losses(self._setting.rewards.loss, episode, self._setting.model)
-            info["loss"] = {name: float(value) for name, value in losses.items()}
-        return info
+            info["loss"] = {name: float(cost) for name, cost in self._episode.costs.items()}
+        return np.array(observed, np.float32), float(reward), self._is_over, False, info
 
 
 @jit
-def _draw(setting: AgentTask, key: Key[Array, ""]) -> Trial:
-    return setting.draw(key)
+def _begin(
+    setting: AgentTask, key: Key[Array, ""], index: Int[Array, ""] | None
+) -> tuple[Episode, Float[Array, " observation"], dict[str, Any]]:
+    if index is None:
+        trial = setting.draw(key)
+    else:
+        trial = jax.tree.map(lambda leaf: leaf[index], setting.validation_trials)
+    episode, observed = begin_episode(setting.model, setting.rewards, trial, key=key)
+    return episode, observed, episode_info(episode)
 
 
 @jit
-def _losses(loss: Loss, episode: Episode, model: AgentModel) -> dict[str, Float[Array, ""]]:
-    terms: dict = loss(episode.states, episode.trial, model).terms
-    return terms
+def _advance(
+    setting: AgentTask, episode: Episode, action: Float[Array, " output"]
+) -> tuple[Episode, Float[Array, " observation"], Float[Array, ""], dict[str, Any]]:
+    episode, observed, reward = advance_episode(setting.model, setting.rewards, episode, action)
+    return episode, observed, reward, episode_info(episode)

@@ -1,5 +1,6 @@
 """Trials as episodes: steps, observations and rewards."""
 
+import dataclasses
 import itertools
 
 import equinox as eqx
@@ -52,32 +53,6 @@ class StepRewards(eqx.Module):
         costs = {term.name: term.step_cost(state, trial_at_step, model) for term in self.loss.terms}
         return {name: weights[name] * cost for name, cost in costs.items() if cost is not None}
 
-    def reward(
-        self,
-        step: Int[Array, ""],
-        states: PyTree[Array],
-        trial: Trial,
-        model: AgentModel,
-        paid: Float[Array, ""],
-    ) -> Float[Array, ""]:
-        """Return the reward of a step; at the last one, minus the loss not yet paid.
-
-        **Arguments:**
-
-        - `step`: the index of the step.
-        - `states`: the recorded states up to this step, and anything after it, with a leading time axis.
-        - `trial`, `model`: as for a loss term.
-        - `paid`: the sum of the rewards so far.
-        """
-        state = jax.tree.map(lambda leaf: leaf[step], states)
-        cost = sum(self.costs(state, TrialAtStep(trial, step), model).values(), jnp.zeros_like(paid))
-
-        def last_reward() -> Float[Array, ""]:
-            return jnp.asarray(-self.loss(states, trial, model).total - paid)
-
-        # The loss of the whole trial is computed at the last step only.
-        return jax.lax.cond(step == trial.timeline.n_steps - 1, last_reward, lambda: -cost)
-
     def final_costs(
         self, states: PyTree[Array], trial: Trial, model: AgentModel
     ) -> dict[str, Float[Array, ""]]:
@@ -96,16 +71,6 @@ def check_loss(
 ) -> tuple[str, ...]:
     """Raise `ValueError` unless each term of a loss is defined for an agent with random actions, finite, and
     the sum of its step costs.
-
-    **Arguments:**
-
-    - `loss`: the loss.
-    - `model`: a model with an `Agent`, with or without a plant.
-    - `trials`: stacked trials.
-    - `limits`: bounds of the uniform random actions.
-    - `key`: the key of the random actions.
-
-    **Returns:** the names of the terms that are paid step by step.
     """
     check_of_one_member("loss", loss)
     names = []
@@ -158,39 +123,50 @@ class Episode(eqx.Module):
     - `trial`, `key`: the trial, and the key of its noise. With the same actions, `simulate` gives the same.
     - `step`: the number of completed steps.
     - `state`: the state of the model.
-    - `states`: the recorded states so far; later time steps contain the initial one.
-    - `paid`: the sum of the rewards so far.
+    - `states`: the recorded states so far; later time steps contain the initial one. None where they are not
+        kept.
+    - `costs`: by name, what each loss term has cost so far: minus the sum of the rewards.
     - `is_over`: whether the trial has ended, by its length or by its environment.
     """
 
     trial: Trial
-    key: Key[Array, ""]
-    step: Int[Array, ""]
+    key: Key[Array, "*copy"]
+    step: Int[Array, "*copy"]
     state: PyTree[Array]
     states: PyTree[Array]
-    paid: Float[Array, ""]
-    is_over: Bool[Array, ""]
+    costs: dict[str, Float[Array, "*copy"]]
+    is_over: Bool[Array, "*copy"]
 
 
 @jit
 def begin_episode(
-    model: AgentModel, trial: Trial, *, key: PRNGKeyArray
+    model: AgentModel,
+    rewards: StepRewards | None,
+    trial: Trial,
+    *,
+    keeps_states: bool = True,
+    key: PRNGKeyArray,
 ) -> tuple[Episode, Float[Array, " observation"]]:
     """Start a trial and return the episode and the first observation.
 
     **Arguments:**
 
     - `model`: a model with an `Agent`, with or without a plant.
+    - `rewards`: the rewards; None for those of the environment of the trial.
     - `trial`: one trial.
+    - `keeps_states`: whether the states of all steps are kept, which terms paid at the last step need.
     - `key`: the key of its noise.
     """
     key = as_key(key)
-    state = initial_state(model, trial, key=key)
-    n_steps = trial.timeline.n_steps
-    states = jax.tree.map(lambda leaf: jnp.tile(leaf, (n_steps, *[1] * leaf.ndim)), model.record(state))
+    state, states = initial_state(model, trial, key=key), None
+    if keeps_states:
+        n_steps = trial.timeline.n_steps
+        states = jax.tree.map(lambda leaf: jnp.tile(leaf, (n_steps, *[1] * leaf.ndim)), model.record(state))
     step, false = jnp.zeros((), int), jnp.zeros((), bool)
-    episode = Episode(trial, key, step, state, states, jnp.zeros(()), false)
-    return episode, observation(model, trial, state, key=step_key(key, step), step=step)
+    terms = () if rewards is None else rewards.loss.terms
+    costs = {term.name: jnp.zeros(()) for term in terms}
+    episode = Episode(trial, key, step, state, states, costs, false)
+    return episode, observation(model, episode)
 
 
 @jit
@@ -201,84 +177,85 @@ def advance_episode(
 
     **Arguments:**
 
-    - `model`: as for `begin_episode`.
-    - `rewards`: the rewards; None for those of the environment of the trial.
+    - `model`, `rewards`: as for `begin_episode`.
     - `episode`: the episode, which is not over.
     - `action`: commands of the plant, outputs, or the number of a choice.
     """
-    trial, key, step = episode.trial, episode.key, episode.step
-    state = run_step(with_action(model, action), trial, episode.state, key=step_key(key, step), step=step)
-    states = jax.tree.map(lambda all_, now: all_.at[step].set(now), episode.states, model.record(state))
-    # The model without the action, so that loss terms on weights do not depend on what the agent does.
+    episode, reward = step_episode(model, rewards, episode, action)
+    if rewards is not None:
+        # The loss of the whole trial is computed at the last step only.
+        rest = jax.lax.cond(
+            episode.is_over,
+            lambda: rewards.final_costs(episode.states, episode.trial, model),
+            lambda: no_final_costs(model, rewards, episode),
+        )
+        reward = reward - sum(rest.values(), jnp.zeros(()))
+        episode = dataclasses.replace(episode, costs=episode.costs | rest)
+    return episode, observation(model, episode), reward
+
+
+def step_episode(
+    model: AgentModel, rewards: StepRewards | None, episode: Episode, action: Float[Array, " output"]
+) -> tuple[Episode, Float[Array, ""]]:
+    """Return the episode after a time step, and its reward without the terms that are paid at the end."""
+    trial, step, costs, states = episode.trial, episode.step, episode.costs, episode.states
+    state = run_step(with_action(model, action), episode)
+    recorded = model.record(state)
+    if states is not None:
+        states = jax.tree.map(lambda all_, now: all_.at[step].set(now), states, recorded)
     if rewards is None:
         reward = state.interaction.reward
     else:
-        reward = rewards.reward(step, states, trial, model, episode.paid)
+        # The model without the action, so that loss terms on weights do not depend on what the agent does.
+        added = rewards.costs(recorded, TrialAtStep(trial, step), model)
+        costs = costs | {name: costs[name] + cost for name, cost in added.items()}
+        reward = -sum(added.values(), jnp.zeros(()))
     step = step + 1
-    paid, is_over = episode.paid + reward, has_ended(trial, state, step)
-    episode = Episode(trial, key, step, state, states, paid, is_over)
-    return episode, observation(model, trial, state, key=step_key(key, step), step=step), reward
+    is_over = step == trial.timeline.n_steps
+    if state.interaction is not None:
+        is_over = is_over | state.interaction.upcoming.is_over
+    return Episode(trial, episode.key, step, state, states, costs, is_over), reward
 
 
-def has_ended(trial: Trial, state: PyTree[Array], step: Int[Array, ""]) -> Bool[Array, ""]:
-    """Return whether a trial has ended after `step` steps, by its length or by its environment."""
-    is_last = step == trial.timeline.n_steps
-    return is_last if state.interaction is None else is_last | state.interaction.upcoming.is_over
+def no_final_costs(model: AgentModel, rewards: StepRewards, episode: Episode) -> dict[str, Float[Array, ""]]:
+    """Return zeros in place of `StepRewards.final_costs`."""
+    costs = jax.eval_shape(rewards.final_costs, episode.states, episode.trial, model)
+    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), costs)
 
 
-def observation(
-    model: AgentModel, trial: Trial, state: PyTree[Array], *, step: Int[Array, ""], key: Key[Array, ""]
-) -> Float[Array, " observation"]:
+def observation(model: AgentModel, episode: Episode) -> Float[Array, " observation"]:
     """Return the input that the replaced network would receive at the next time step.
 
     These are the inputs of the trial with what its environment shows, and then the feedback, delayed and with
-    noise; both are sorted by name and scaled. After the last time step, the inputs remain those
-    of the last one.
-
-    **Arguments:**
-
-    - `model`: as for `begin_episode`.
-    - `trial`, `state`: the trial, and the state of the model.
-    - `step`: the number of completed steps.
-    - `key`: that of the next step, from `step_key`.
+    noise; both are sorted by name and scaled. After the last time step, the inputs remain those of the last
+    one.
     """
-    inputs = inputs_by_name(_step_input(trial, step).inputs)
-    shown = observation_to_come(state.interaction)
+    inputs = inputs_by_name(_step_input(episode).inputs)
+    shown = observation_to_come(episode.state.interaction)
     if not isinstance(model, SensorimotorLoop):
         return network_input({**inputs, **shown}, {}, {})
     direct = {name: values for name, values in shown.items() if name not in model.channels}
     # The feedback of a step does not depend on its action, and XLA removes the rest of the step.
-    feedback = run_step(model, trial, state, step=step, key=key).feedback
+    feedback = run_step(model, episode).feedback
     return network_input({**inputs, **direct}, feedback, model.scaling)
 
 
-def step_key(key: Key[Array, ""], step: Int[Array, ""]) -> Key[Array, ""]:
-    """Return the key of a time step, as in `simulate`, from that of its trial."""
-    return jax.random.fold_in(key_stream(key, "steps"), step)
+def run_step(model: AgentModel, episode: Episode) -> PyTree[Array]:
+    """Return the state of a model after one more time step, with the key that the step has in `simulate`."""
+    key = jax.random.fold_in(key_stream(episode.key, "steps"), episode.step)
+    with drawing_from_key("`step` of `model`", model, episode.trial.environment):
+        return model.step(_step_input(episode), episode.state, key=key)
 
 
-def run_step(
-    model: AgentModel, trial: Trial, state: PyTree[Array], *, step: Int[Array, ""], key: Key[Array, ""]
-) -> PyTree[Array]:
-    """Return the state of a model after one more time step of a trial; arguments as for `observation`."""
-    with drawing_from_key("`step` of `model`", model, trial.environment):
-        return model.step(_step_input(trial, step), state, key=key)
-
-
-def _step_input(trial: Trial, step: Int[Array, ""]) -> StepInput:
-    step = jnp.minimum(step, trial.timeline.n_steps - 1)
+def _step_input(episode: Episode) -> StepInput:
+    trial = episode.trial
+    step = jnp.minimum(episode.step, trial.timeline.n_steps - 1)
     active = {name: schedule.active[step] for name, schedule in trial.interventions.items()}
     return trial.at_step(jax.tree.map(lambda leaf: leaf[step], trial.inputs), active)
 
 
 def observation_layout(model: AgentModel, trial: Trial) -> dict[str, slice]:
-    """Return the slice of each part of an observation by name, in the order of `network_input_names`.
-
-    **Arguments:**
-
-    - `model`: as for `begin_episode`.
-    - `trial`: one trial.
-    """
+    """Return the slice of each part of an observation by name, in the order of `network_input_names`."""
     stacked = jax.tree.map(lambda leaf: leaf[None], trial)
     body = model if isinstance(model, SensorimotorLoop) else None
     sizes = network_input_names(stacked, body and body.plant, body and body.channels)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import equinox as eqx
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -10,15 +11,25 @@ import numpy as np
 from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
-from jaxtyping import Bool, Float
+from jaxtyping import Array, Bool, Float, Int, Key, UInt32
 
 from popsim._checks import check_positive_int, is_int
+from popsim._compiled import jit
 from popsim.gymnasium.agent import AgentModel
-from popsim.gymnasium.agent_task import agent_outputs, agent_task, check_validation_index, observation_space
-from popsim.gymnasium.episodes import Episodes, advance_episodes, begin_episodes
+from popsim.gymnasium.agent_task import (
+    AgentTask,
+    agent_outputs,
+    agent_task,
+    check_validation_index,
+    episode_info,
+    observation_space,
+)
+from popsim.gymnasium.episode import Episode, begin_episode, no_final_costs, observation, step_episode
 from popsim.loss import Loss
+from popsim.randomness import seed_key
 from popsim.schedules import LAST_BATCH
 from popsim.task import AbstractTask
+from popsim.trial import Trial
 
 __all__ = ["TaskVectorEnv"]
 
@@ -72,7 +83,7 @@ class TaskVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
         self.single_observation_space, self.layout = observation_space(self._setting)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
-        self._episodes: Episodes | None = None
+        self._episodes: Episode | None = None
         self._generators: list[np.random.Generator] = []
         self._seeds: tuple[int, ...] = ()
 
@@ -111,7 +122,7 @@ class TaskVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
         # A copy that continues its sequence has drawn its seed already, when its last trial began.
         seeds = jnp.asarray(self._draw_seeds(is_new))
         self._next_seeds = self._draw_seeds(np.ones(self.num_envs, bool))
-        self._episodes, observed, info = begin_episodes(self._setting, seeds, index)
+        self._episodes, observed, info = _begin_episodes(self._setting, seeds, index)
         return np.array(observed), _stacked_info(info, np.ones(self.num_envs, bool))
 
     def _seed_generators(self, seed: Any) -> Bool[np.ndarray, " copy"]:
@@ -153,7 +164,7 @@ class TaskVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
         outputs = agent_outputs(space, actions, self.num_envs)
         if self._episodes is None:
             raise gymnasium.error.ResetNeeded("Call `envs.reset()` before `envs.step(actions)`.")
-        self._episodes, advance = advance_episodes(
+        self._episodes, advance = _advance_episodes(
             self._setting, self._episodes, jax.device_put(outputs), jax.device_put(self._next_seeds)
         )
         is_over = np.array(advance.is_over)
@@ -183,3 +194,75 @@ def _of_those(value: Any, has: Bool[np.ndarray, " copy"]) -> np.ndarray:
     values = np.array(value)
     values[~has] = 0  # as Gymnasium fills what copies do not have
     return values
+
+
+class _Advance(eqx.Module):
+    """What a step returns besides the new episodes.
+
+    - `observation`, `info`: of the new episodes: of a copy that is over, those of its next trial.
+    - `final_observation`, `final_info`: after the step, before new trials begin.
+    - `reward`: of the step.
+    - `is_over`: whether the trial is over, and another has begun.
+    """
+
+    observation: Float[Array, "copy observation"]
+    info: dict[str, Any]
+    final_observation: Float[Array, "copy observation"]
+    final_info: dict[str, Any]
+    reward: Float[Array, " copy"]
+    is_over: Bool[Array, " copy"]
+
+
+@jit
+def _begin_episodes(
+    setting: AgentTask, seeds: UInt32[Array, " copy"], index: Int[Array, " copy"] | None
+) -> tuple[Episode, Float[Array, "copy observation"], dict[str, Any]]:
+    """Start a trial in each copy; return the episodes, the first observations, and `info`."""
+    keys = jax.vmap(seed_key)(seeds)
+    if index is None:
+        trials = jax.vmap(setting.draw)(keys)
+    else:
+        trials = jax.tree.map(lambda leaf: leaf[index], setting.validation_trials)
+
+    def begin(trial: Trial, key: Key[Array, ""]) -> tuple[Episode, Float[Array, " observation"], Any]:
+        keeps = setting.pays_at_end
+        started = begin_episode(setting.model, setting.rewards, trial, keeps_states=keeps, key=key)
+        return (*started, episode_info(started[0]))
+
+    return jax.vmap(begin)(trials, keys)
+
+
+@jit
+def _advance_episodes(
+    setting: AgentTask,
+    episodes: Episode,
+    actions: Float[Array, "copy outputs"],
+    seeds: UInt32[Array, " copy"],
+) -> tuple[Episode, _Advance]:
+    """Run one time step of each copy, and start a new random trial in each that is over by it."""
+    model, rewards = setting.model, setting.rewards
+    after, reward = jax.vmap(lambda episode, action: step_episode(model, rewards, episode, action))(
+        episodes, actions
+    )
+    any_over = jnp.any(after.is_over)
+    final_observation = jax.vmap(lambda episode: observation(model, episode))(after)
+    final_info = info = jax.vmap(episode_info)(after)
+    if rewards is not None:
+        rest = {}
+        if setting.pays_at_end:
+            rest = jax.lax.cond(
+                any_over,
+                lambda: jax.vmap(lambda each: rewards.final_costs(each.states, each.trial, model))(after),
+                lambda: jax.vmap(lambda each: no_final_costs(model, rewards, each))(after),
+            )
+        final_info = info | {"loss": after.costs | rest}
+        reward = reward - jnp.where(after.is_over, sum(rest.values(), jnp.zeros_like(reward)), 0.0)
+    ended = after, final_observation, info
+
+    def begin_anew() -> tuple[Episode, Float[Array, "copy observation"], dict[str, Any]]:
+        fresh = _begin_episodes(setting, seeds, None)
+        return jax.tree.map(lambda new, old: jax.vmap(jnp.where)(after.is_over, new, old), fresh, ended)
+
+    # A branch for all copies: in most steps none is over, and no trial is drawn.
+    new, observed, info = jax.lax.cond(any_over, begin_anew, lambda: ended)
+    return new, _Advance(observed, info, final_observation, final_info, reward, after.is_over)

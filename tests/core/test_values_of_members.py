@@ -6,12 +6,10 @@ import warnings
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 import popsim
 from popsim import PerMember
-from popsim._member_values import N_CHECKED, members_to_check
 
 KEY = jax.random.key(0)
 
@@ -60,18 +58,6 @@ def test_a_value_that_one_model_refuses_is_refused_of_a_member(build, name, bad,
         popsim.build_members(build, members, key=KEY)
     with pytest.raises(ValueError, match=message):  # also where `build` itself computes the value
         popsim.make_ensemble(lambda key: build(key=key, **{name: jnp.asarray(bad) * 1}), 2, key=KEY)
-
-
-def test_of_many_values_the_extremes_and_some_others_are_built():
-    values = np.linspace(1.0, 2.0, 1000)
-    values[[417, 501]] = -3.0, 9.0
-    places = members_to_check([values, values > 5], 1000)
-    assert {417, 501} <= set(places)
-    assert len(places) <= N_CHECKED
-    assert members_to_check([np.repeat([1, 2, 3], 4)], 12) == [0, 4, 8]
-    assert members_to_check([], 12) == [0]
-    values[700] = np.nan
-    assert 700 in members_to_check([values], 1000)
 
 
 def fixed(key):

@@ -9,7 +9,7 @@ from small_tasks import Choose, choice_loss
 import popsim
 from popsim import losses
 from popsim.gymnasium.agent import agent_loop, agent_network_model, replay_actions
-from popsim.gymnasium.episode import StepRewards, check_loss
+from popsim.gymnasium.episode import StepRewards, advance_episode, begin_episode, check_loss
 
 PLANT = popsim.plants.PointMass()
 REACH = popsim.tasks.RandomReaches(PLANT.workspace, duration=0.1)
@@ -27,13 +27,12 @@ def rewards_of(task, model, loss, key):
     actions = jax.random.normal(key, (trial.timeline.n_steps, model.network.n_outputs))
     states = eqx.filter_jit(replay_actions)(model, trial, actions, key=key)
     each = check_loss(loss, model, drawn(task, key, 4), (-1.0, 1.0), key=key)
-    step_rewards = StepRewards(loss)
-
-    def pay(paid, step):
-        reward = step_rewards.reward(step, states, trial, model, paid)
-        return paid + reward, reward
-
-    _, rewards = jax.lax.scan(pay, jnp.zeros(()), jnp.arange(trial.timeline.n_steps))
+    episode, _ = begin_episode(model, StepRewards(loss), trial, key=key)
+    rewards = []
+    for action in actions:
+        episode, _, reward = advance_episode(model, StepRewards(loss), episode, action)
+        rewards.append(reward)
+    np.testing.assert_allclose(sum(episode.costs.values()), -sum(rewards), rtol=1e-5)
     return np.asarray(rewards), states, trial, each
 
 
@@ -126,14 +125,6 @@ def test_rewards_add_up_to_the_loss_whatever_the_terms_are(getkey):
     assert each == ("surprise", "output error")
     np.testing.assert_allclose(rewards.sum(), -loss(states, trial, model).total, rtol=1e-5)
     assert np.all(rewards[:-1] < 0)
-
-
-def test_a_reward_looks_at_its_own_step_alone(getkey):
-    loss = losses.PositionError() + 1e-3 * losses.Effort()
-    rewards, states, trial, _ = rewards_of(REACH, LOOP, loss, getkey())
-    unknown = jax.tree.map(lambda leaf: leaf.at[5:].set(jnp.nan), states)
-    step = StepRewards(loss).reward(jnp.asarray(4), unknown, trial, LOOP, jnp.asarray(rewards[:4].sum()))
-    np.testing.assert_allclose(step, rewards[4], rtol=1e-6)
 
 
 def test_losses_that_no_agent_can_have_are_refused(getkey):

@@ -13,7 +13,7 @@ from popsim.gymnasium.episode import StepRewards, advance_episode, begin_episode
 
 def run(model, network, trial, key, rewards):
     """A network in the place of the agent: what it observed, its rewards, and the episode at the end."""
-    episode, observed = begin_episode(model, trial, key=key)
+    episode, observed = begin_episode(model, rewards, trial, key=key)
     hidden = network.init(key=key)
     observations, paid = [], []
     for t in range(trial.timeline.n_steps):
@@ -66,7 +66,7 @@ def test_the_layout_names_inputs_and_channels():
     layout = observation_layout(model, trial)
     assert list(layout) == ["target", "proprioception", "vision"]
     assert [(where.start, where.stop) for where in layout.values()] == [(0, 2), (2, 6), (6, 10)]
-    _, observed = begin_episode(model, trial, key=jax.random.key(1))
+    _, observed = begin_episode(model, None, trial, key=jax.random.key(1))
     np.testing.assert_allclose(observed[layout["target"]], trial.inputs["target"][0], rtol=1e-6)
     np.testing.assert_allclose(
         observed[layout["vision"]], jnp.concatenate([*jax.tree.leaves(trial.init)]), atol=0.1
@@ -78,7 +78,7 @@ def test_every_step_runs_the_same_program(getkey, count_compilations):
     model = with_agent(build(getkey()))
     trial = jax.tree.map(lambda leaf: leaf[0], task.validation_trials())
     rewards = StepRewards(task.loss)
-    episode, _ = begin_episode(model, trial, key=getkey())
+    episode, _ = begin_episode(model, rewards, trial, key=getkey())
     action = jnp.ones(2)
     episode, _, _ = advance_episode(model, rewards, episode, action)
     with count_compilations() as compiled:
