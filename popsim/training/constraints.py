@@ -131,14 +131,7 @@ class AbstractConstraint(eqx.Module):
 
 
 def warn_of_start(functions: Sequence[Any], model: Any, n_members: int | None) -> None:
-    """Warn once if constraints with advice change the initial weights by more than `MOST_CHANGED`.
-
-    **Arguments:**
-
-    - `functions`: constraints, and other functions of the model.
-    - `model`: a model, or an ensemble.
-    - `n_members`: the number of members; None for a single model.
-    """
+    """Warn once if constraints with advice change the initial weights by more than `MOST_CHANGED`."""
     constraints = [
         function for function in functions if isinstance(function, AbstractConstraint) and function.advice
     ]

@@ -17,7 +17,6 @@ from popsim._argument_shapes import check_one_number
 from popsim._checks import check_positive
 from popsim._compiled import jit_fast_compile
 from popsim._plain_values import plain_value
-from popsim._precision import precision_loss
 from popsim.per_member import PerMember, ScaledLearningRate, is_per_member, without_member_axes
 
 __all__ = ["inject_hyperparams", "adam", "sgd"]
@@ -57,8 +56,6 @@ def inject_hyperparams(
             if isinstance(value, np.generic):  # which optax would take for a constant
                 value = bound.arguments[name] = plain_value(name, value)
             scale = value.scale if isinstance(value, ScaledLearningRate) else value
-            if type(scale) is float and (lost := precision_loss(scale)):
-                raise ValueError(f"`{name}` of the optimizer must be a number of its precision, got {lost}.")
             if not isinstance(scale, PerMember):
                 continue
             if name in static:
@@ -169,18 +166,7 @@ def _hyperparams_by_member(opt_state: PyTree) -> dict[str, PerMember]:
 def injected_hyperparameters(
     optimizer: optax.GradientTransformation, opt_state: PyTree, one_member: PyTree
 ) -> tuple[dict[str, int], set[str]]:
-    """Return the injected hyperparameters that an ensemble may change, and which of them differ by member.
-
-    **Arguments:**
-
-    - `optimizer`: the optimizer.
-    - `opt_state`: its state.
-    - `one_member`: the parameters of one member, arrays or their shapes.
-
-    **Returns:** by name, the number of the leaf in `opt_state` that determines the hyperparameter: its value,
-    or the factor of its schedule (those that follow a schedule alone are left out); and the names of those
-    that were given as `PerMember`.
-    """
+    """Return the injected hyperparameters that an ensemble may change, and which of them differ by member."""
     indices, scheduled, scaled = {}, set(), {}
     for index, (path, leaf) in enumerate(jax.tree.leaves_with_path(opt_state)):
         fields = [getattr(step, "name", None) for step in path]

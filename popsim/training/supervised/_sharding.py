@@ -21,13 +21,6 @@ class StepShardings(eqx.Module):
 
     Each is a PyTree of JAX shardings, or a prefix of one: a sharding stands for all arrays below it, None
     leaves them to JAX.
-
-    **Arguments:**
-
-    - `train_state`: a `TrainState` of shardings, or one sharding for all of it. Those of `step` and
-        `root_rng` are ignored: every device has a copy of these.
-    - `inputs`: the shardings of the inputs, by keyword.
-    - `outputs`: the shardings of the outputs of the step other than the train state.
     """
 
     parts: dict[str, PyTree]
