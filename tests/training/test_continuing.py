@@ -43,14 +43,6 @@ def test_the_optimizer_state_is_made_anew_where_told():
     np.testing.assert_array_equal(history.learning_rate[4], history.learning_rate[0])
 
 
-@pytest.mark.full  # in short: an ensemble continues
-def test_one_model_continues_too():
-    whole, _ = train(6, n_members=0)
-    half, first = train(3, n_members=0)
-    rest, _ = train(6, n_members=0, ensemble=half, opt_state=first.opt_state, start_batch=3)
-    assert_same(rest, whole)
-
-
 @pytest.mark.parametrize(
     ("name", "options"),
     [
