@@ -257,7 +257,6 @@ def test_what_makes_no_sense_is_refused_when_it_is_given(as_users_run, make, mes
     "constraint, message",
     [
         (Range(recurrent, jnp.zeros(3), 1.0), r"`low` of Range .*\(15, 5\), got shape \(3,\)"),
-        (UnitNorm(recurrent, 2), "`axis` of UnitNorm"),
         (SpectralNorm(lambda m: m.cell.bias, 1.0), r"`where` of SpectralNorm .*\(15,\)"),
         (DalesLaw(recurrent, SIGNS[1:]), "`signs` of DalesLaw .* 5 columns of the weights, got 4"),
         (SparsityMask(recurrent, MASK[:5]), r"`mask` of SparsityMask .*\(15, 5\), got \(5, 5\)"),

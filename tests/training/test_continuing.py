@@ -25,14 +25,6 @@ def test_training_continues_from_an_optimizer_state_as_if_never_stopped():
     np.testing.assert_array_equal(second.learning_rate, history.learning_rate[5:])
 
 
-def test_without_the_optimizer_state_it_is_not_the_same():
-    trainer = TaskTrainer(SCHEDULED)
-    half, first = train(5, trainer=trainer)
-    rest, _ = train(8, trainer=trainer, ensemble=half, start_batch=5)
-    kept, _ = train(8, trainer=trainer, ensemble=half, start_batch=5, opt_state=first.opt_state)
-    assert not np.array_equal(rest.network.bias, kept.network.bias)
-
-
 def test_the_optimizer_state_is_made_anew_where_told():
     trainer = TaskTrainer(SCHEDULED)
     whole, history = train(6, trainer=trainer, reset_opt_state_at=np.array([4]))

@@ -131,14 +131,6 @@ def test_members_can_share_their_trials_but_not_their_noise():
     np.testing.assert_array_equal(quiet.loss.total[:, 0], quiet.loss.total[:, 1])
 
 
-@pytest.mark.full
-def test_a_single_model_shares_its_trials_with_nobody():
-    """`ensemble_random_trials` is about the members of an ensemble: one model trains as it does without."""
-    model, history = small_training.train(2, n_members=0, ensemble_random_trials=False)
-    expected, its_history = small_training.train(2, n_members=0)
-    small_training.assert_same((model, history.loss), (expected, its_history.loss))
-
-
 def test_losses_are_printed_at_log_points(capsys):
     entries = []
     trainer = TaskTrainer(small_training.OPTIMIZER, log_fns=[entries.append])

@@ -33,7 +33,7 @@ class StoppedWaiting(BaseException):
 
 @dataclasses.dataclass
 class MemberExchange:
-    """Moves members within the population of an update, see `Exchange`."""
+    """Moves members within the population of an update, see `Population`."""
 
     state: TrainState
     recorded: PyTree[bool]
