@@ -1,12 +1,13 @@
 """What a function holds or names: in closures, defaults and globals, and in the fields of objects."""
 
 import functools
+import sys
 from collections.abc import Iterator, Sequence
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from popsim._named_values import ARRAYS, PLAIN
-from popsim._user_code import is_installed
+from popsim._named_values import ARRAYS
+from popsim._user_code import OTHER_STATEMENTS, PLAIN, definitions, is_installed, reachable, users_modules
 
 # Where bound methods, partial functions, properties and functions of JAX hold what they call.
 WRAPPED = ("__func__", "__self__", "__wrapped__")
@@ -49,6 +50,23 @@ def held_values(roots: Sequence[Any]) -> Iterator[HeldValue]:
         if id(value) not in seen:
             seen[id(value)] = value
             waiting += [(own or name, part, its_place) for own, part, its_place in _parts(value)]
+
+
+def users_code(*roots: Any) -> dict[str, str]:
+    """Return the digests of the user's functions and classes in some values, and of all that they name."""
+    held = [value for _, value, _ in held_values(roots) if isinstance(value, type | FunctionType)]
+    users = [value for value in held if not is_installed(value.__module__)]
+    known = definitions(users_modules({value.__module__ for value in users}))
+    return reachable({name for value in users for name in _names_of(value)}, known)
+
+
+def _names_of(value: Any) -> set[str]:
+    """Return the names of the definitions of a user's function or class, see `definitions`."""
+    name = value.__qualname__.partition(".<locals>")[0]
+    if name != "<lambda>":
+        return {name}
+    namespace = getattr(sys.modules.get(value.__module__), "__dict__", {})
+    return {own for own, other in [*namespace.items()] if other is value} or {OTHER_STATEMENTS}
 
 
 def _parts(value: Any) -> Iterator[HeldValue]:

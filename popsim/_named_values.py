@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import hashlib
+import inspect
 import types
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,29 +14,24 @@ import jax.numpy as jnp
 import numpy as np
 
 from popsim._text_checks import printable
+from popsim._user_code import PLAIN, is_installed
 
 ARRAYS = (jax.Array, np.ndarray, np.generic, jax.ShapeDtypeStruct)
-PLAIN = (type(None), bool, int, float, complex, str, bytes)
 MOST_VALUES = 5000
 MOST_TOLD = 3
 LONGEST = 100
 DEEPEST = 32
 
 
-def named_values(name: str, value: Any) -> dict[str, str]:
+def named_values(name: str, value: Any, *, closures: bool = False) -> dict[str, str]:
     """Return the kind or the value of each part of a value, by path, such as "task.duration": "0.5".
 
     Fields, items of containers and attributes are parts. Numbers and texts are written out, functions and
     classes count by their names, arrays by dtype and shape; arrays in static fields by their digest, too.
-
-    **Arguments:**
-
-    - `name`: the name of the value, with which paths begin.
-    - `value`: a PyTree, a function, or any other object.
     """
     leaves = {id(leaf) for leaf in jax.tree.leaves(value)}
     texts: dict[str, str] = {}
-    for path, part in _parts(name, value):
+    for path, part in _parts(name, value, closures=closures):
         if len(texts) == MOST_VALUES:
             break
         text = _text(part)
@@ -107,15 +103,27 @@ def _text(part: Any) -> str:
     return getattr(part, "__qualname__", type(part).__qualname__)
 
 
-def _parts(path: str, value: Any, within: tuple[int, ...] = ()) -> Iterator[tuple[str, Any]]:
+def _parts(
+    path: str, value: Any, within: tuple[int, ...] = (), *, closures: bool = False
+) -> Iterator[tuple[str, Any]]:
     """Yield path and value of each part; `within` are the ids of the enclosing parts, to end cycles."""
     if id(value) in within or len(within) > DEEPEST:
         return
     value = value if isinstance(value, eqx.Module) else getattr(value, "__wrapped__", value)
     yield path, value
     within = (*within, id(value))
-    for name, child in _children(value).items():
-        yield from _parts(f"{path}.{name}", child, within)
+    children = _enclosed(value) if closures and isinstance(value, types.FunctionType) else _children(value)
+    for name, child in children.items():
+        yield from _parts(f"{path}.{name}", child, within, closures=closures)
+
+
+def _enclosed(function: types.FunctionType) -> dict[Any, Any]:
+    """Return the defaults of a user's function and what it encloses, by name."""
+    if is_installed(function.__module__):
+        return {}
+    enclosed = inspect.getclosurevars(function).nonlocals
+    defaults = dict(enumerate(function.__defaults__ or ()))
+    return {**defaults, **(function.__kwdefaults__ or {}), **enclosed}
 
 
 def _children(value: Any) -> Mapping[Any, Any]:

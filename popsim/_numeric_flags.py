@@ -33,13 +33,7 @@ def _plain(value: Any) -> bool | int | str | None:
 
 
 def different_flags(then: Mapping[str, Any]) -> str:
-    """Return a message on the flags that differ from those in force; empty if none does.
-
-    **Arguments:**
-
-    - `then`: an earlier result of `numeric_flags`, as read from a file. A flag without an entry is unknown,
-        which is no difference.
-    """
+    """Return a message on the flags that differ from those in force; empty if none does."""
     now = numeric_flags()
     different = [name for name in now if name in then and then[name] != now[name]]
     return "; ".join(f"`{name}`, {then[name]} then and {now[name]} now" for name in different)

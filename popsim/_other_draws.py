@@ -42,11 +42,7 @@ MOST_LETTERS = 100  # of a line
 
 
 class _Watched(NamedTuple):
-    """A function that is traced.
-
-    - `must`, `hint`: the beginning and the end of the message that refuses a draw.
-    - `takes_seeds`: whether it may make a generator of a seed.
-    """
+    """A function that is traced."""
 
     must: str
     hint: str
@@ -69,13 +65,7 @@ _DRAWS_OF_OTHERS = itertools.count()
 
 @contextlib.contextmanager
 def drawing_from_key(name: str, *functions: Any) -> Iterator[None]:
-    """Raise `ValueError` if a function that is traced within draws by NumPy or Python.
-
-    **Arguments:**
-
-    - `name`: the name of the function, for the error message.
-    - `functions`: the function, or the objects whose methods are traced, where generators are looked for.
-    """
+    """Raise `ValueError` if a function that is traced within draws by NumPy or Python."""
     must = f"{name} must draw from a `key` alone, by jax.random"
     hint = (
         "while it is traced, this becomes a constant, the same for all trials, batches and members. What "
@@ -94,10 +84,7 @@ def tracing(name: str, arguments: str, *functions: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def drawing_alike(name: str, *functions: Any) -> Iterator[None]:
-    """Raise `ValueError` if a function that must return the same at every call draws without a seed.
-
-    **Arguments:** as for `drawing_from_key`.
-    """
+    """Raise `ValueError` if a function that must return the same at every call draws without a seed."""
     must = f"{name} must return the same at every call"
     hint = "draw from a fixed key, or from a generator made of a seed there, numpy.random.default_rng(0)."
     with _watching(_Watched(must, hint, takes_seeds=True), functions):

@@ -11,15 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-PLAIN_VALUES = (type(None), bool, int, float, complex, str, bytes)
+OTHER_STATEMENTS = "its other statements"  # of a module, besides what it defines
+PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
 class Definition(NamedTuple):
-    """What a statement of a module, or a method of a class, defines.
-
-    - `digest`: a digest of its syntax, the same whatever its comments, docstrings and local variables.
-    - `names`: all names in it.
-    """
+    """What a statement of a module, or a method of a class, defines."""
 
     digest: str
     names: frozenset[str]
@@ -42,12 +39,7 @@ def is_installed(module: str | None) -> bool:
 
 
 def users_modules(names: Iterable[str] | None = None) -> list[str]:
-    """Return the names of the user's modules that some modules import, themselves included.
-
-    **Arguments:**
-
-    - `names`: these modules, of which installed ones are ignored; None for all that are loaded.
-    """
+    """Return the names of the user's modules that some modules import, themselves included."""
     if names is None:
         return sorted(filter(_is_users, [*sys.modules]))
     found: set[str] = set()
@@ -104,7 +96,7 @@ def _definitions_without_file(module: types.ModuleType) -> dict[str, Definition]
             continue
         if inspect.isclass(value):  # whose source is not known, unlike that of its methods
             named = [item for item in vars(value).items() if not item[0].startswith("__")]
-            values = {name: part for name, part in named if isinstance(part, PLAIN_VALUES)}
+            values = {name: part for name, part in named if isinstance(part, PLAIN)}
             found[value.__qualname__] = Definition(_digest(repr(sorted(values.items()))), frozenset())
             parts = [*vars(value).values()]
         else:
@@ -153,7 +145,7 @@ def _define(body: list[ast.stmt], within: str = "") -> Iterator[tuple[str, Defin
         elif not isinstance(node, ast.Import | ast.ImportFrom):
             others.append(node)
     if others and not within:
-        yield "its other statements", _definition(others)
+        yield OTHER_STATEMENTS, _definition(others)
 
 
 def _is_stored(name: ast.Name) -> bool:
@@ -204,13 +196,7 @@ def digests_of(definitions: Mapping[str, Definition]) -> dict[str, str]:
 
 
 def reachable(starts: Iterable[str], known: Mapping[str, Definition]) -> dict[str, str]:
-    """Return the digests of some definitions, and of all whose names stand in these, by name.
-
-    **Arguments:**
-
-    - `starts`: names of functions and classes; those that are not known, as of packages, are ignored.
-    - `known`: the definitions by name.
-    """
+    """Return the digests of some definitions, and of all whose names stand in these, by name."""
     by_last_name: dict[str, list[str]] = {}
     for name in known:
         by_last_name.setdefault(name.rpartition(".")[2], []).append(name)

@@ -10,7 +10,7 @@ from popsim._compiled import jit_fast_compile, map_trials
 from popsim._member_values import check_values_of_members
 from popsim.ensemble import as_member_ids, map_members, member, n_members
 from popsim.loss import Loss, LossValues
-from popsim.model import AbstractModel, check_model, check_runs, simulate
+from popsim.model import AbstractModel, check_model, simulate
 from popsim.per_member import (
     check_n_members,
     check_of_one_member,
@@ -62,14 +62,14 @@ def evaluate(
         trials = build_validation_trials(task)
     else:
         check_trials("trials", trials)
-    check_trials_of(model, task.loss, trials)
+    check_trials_of(model, trials, task.loss)
     member_id = as_member_ids("member_id", member_id)
     if member_id.ndim:
         raise ValueError(
             f"`member_id` must be one whole number, got {member_id.size}: `evaluate_ensemble` takes the "
             "members of an ensemble."
         )
-    return _evaluate(model, task, trials, key, member_id)
+    return evaluate_trials(model, task, trials, key, member_id)
 
 
 def evaluate_ensemble(
@@ -107,7 +107,7 @@ def evaluate_ensemble(
     if member_batch_size is not None:
         check_positive_int("member_batch_size", member_batch_size)
     checked = prepare_trials(ensemble, task, trials)
-    return _evaluate_ensemble(ensemble, task, *checked, key, ids, member_batch_size)
+    return evaluate_members(ensemble, task, *checked, key, ids, member_batch_size)
 
 
 def prepare_trials(ensemble: AbstractModel, task: AbstractTask, trials: Trial | None) -> tuple[Trial, bool]:
@@ -116,14 +116,20 @@ def prepare_trials(ensemble: AbstractModel, task: AbstractTask, trials: Trial | 
         check_trials("trials", trials)
     each_its_own = trials is None and differs_between_members(task)
     trials = validation_trials(task, n_members(ensemble)) if trials is None else trials
-    check_trials_of(member(ensemble, 0), task.loss, merge_member_axis(trials) if each_its_own else trials)
+    check_trials_of(member(ensemble, 0), merge_member_axis(trials) if each_its_own else trials, task.loss)
     return trials, each_its_own
 
 
-def check_trials_of(model: AbstractModel, loss: Loss, trials: Trial) -> None:
-    """Raise `ValueError` unless stacked trials are some that a model can run, and a loss can evaluate."""
-    check_runs(model, trials)
-    loss.check(separate_trials(trials), model)
+def check_trials_of(model: AbstractModel, trials: Trial, loss: Loss | None = None) -> None:
+    """Raise `ValueError` unless a model can run stacked trials, and a loss evaluate them.
+
+    They must have the inputs that the model was trained with.
+    """
+    trials = separate_trials(trials)
+    model.check(trials)
+    model.trained_inputs.check(model.input_sizes(trials))
+    if loss is not None:
+        loss.check(trials, model)
 
 
 @jit_fast_compile
@@ -143,9 +149,11 @@ def validation_trials(task: AbstractTask, n_members: int) -> Trial:
 
 
 @jit_fast_compile
-def _evaluate(
+def evaluate_trials(
     model: AbstractModel, task: AbstractTask, trials: Trial, key: Key[Array, ""], member_id: Int[Array, ""]
 ) -> Evaluation:
+    """Return the evaluation of one model on trials that were checked."""
+
     def one_trial(trial, trial_key):
         states = simulate(model, trial, key=trial_key)
         return Evaluation(states, task.loss(states, trial, model))
@@ -154,7 +162,7 @@ def _evaluate(
 
 
 @jit_fast_compile
-def _evaluate_ensemble(
+def evaluate_members(
     ensemble: AbstractModel,
     task: AbstractTask,
     trials: Trial,
@@ -163,13 +171,14 @@ def _evaluate_ensemble(
     member_ids: Int[Array, " member"],
     member_batch_size: int | None,
 ) -> Evaluation:
+    """Return the evaluation of an ensemble on what `prepare_trials` returns."""
     arrays, static = eqx.partition(ensemble, eqx.is_array)
 
     def one_member(of_member):
         arrays, values, own_trials, member_id = of_member
         model = eqx.combine(arrays, static)
         member_trials = own_trials if each_its_own else trials
-        return _evaluate(model, with_member_values(task, values), member_trials, key, member_id)
+        return evaluate_trials(model, with_member_values(task, values), member_trials, key, member_id)
 
     values_of_members = member_values(task, member_ids.shape[0], "task")
     members = (arrays, values_of_members, trials if each_its_own else None, member_ids)

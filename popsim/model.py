@@ -166,13 +166,6 @@ def with_trained_inputs(model: ModelType, sizes: Mapping[str, int] | None) -> Mo
     return replace_fields(model, trained_inputs=as_trained_inputs(sizes))
 
 
-def check_runs(model: AbstractModel, trials: Trial) -> None:
-    """Raise `ValueError` unless a model takes stacked trials, with the inputs that it was trained with."""
-    trials = separate_trials(trials)
-    model.check(trials)
-    model.trained_inputs.check(model.input_sizes(trials))
-
-
 def initial_state(model: AbstractModel, trial: Trial, *, key: PRNGKeyArray) -> PyTree[Array]:
     """Return the state from which `simulate` with the same key starts."""
     if trial.session is not None:

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from popsim._compiled.choice import is_plain_jax
-from popsim._compiled.program_texts import start_waiting
+from popsim._compiled.while_compiling import start_waiting
 
 MOST_PROGRAMS = 16  # of one function
 # Flags with which JAX does more than run a program: it runs Python again, or passes constants apart.
@@ -121,7 +121,7 @@ class Programs:
         if any(getattr(jax.config, flag, False) for flag in UNUSUAL_FLAGS):
             return ordinary(numbers)(*args, **kwargs)
         n_first = len(jax.tree.leaves(args[:1])) if self._donates_rest else len(leaves)
-        kinds = (tuple(map(_kind, leaves)), _context())
+        kinds = (tuple(map(_kind, leaves)), context())
         try:
             hash(key := (structure, n_first, kinds, numbers))
         except TypeError:  # raised again by JAX, which names the argument
@@ -146,7 +146,7 @@ class Programs:
         # Two closures are never equal, but what they compute may be: the text tells, as it holds every number
         # that was read from a closure or a global.
         text = lowered.as_text()
-        if "callback" in text:  # it names a place in a list of Python functions, not the function
+        if calls_python(text):
             return _Program(None, *results[0])
         # Programs of equal text may take arrays in other trees, from other devices, or under other flags.
         key = (hashlib.sha256(text.encode()).digest(), lowered.in_tree, _array_kinds(kinds))
@@ -208,7 +208,12 @@ def _array_kinds(kinds: Any) -> Hashable:
     return tuple(kind for kind in of_leaves if isinstance(kind, _ArrayKind)), context
 
 
-def _context() -> Hashable:
+def calls_python(text: str) -> bool:
+    """Return whether a program calls Python: it names a place in a list of functions, not the function."""
+    return "callback" in text
+
+
+def context() -> Hashable:
     """Return what a program depends on besides its arguments: flags of JAX, the mesh, and the engine."""
     flags = tuple(getattr(jax.config, name) for name in _flags())
     return flags, jax.sharding.get_abstract_mesh(), is_plain_jax()
@@ -241,7 +246,7 @@ class NestedPrograms:
             return jax.jit(array_function), results
 
         try:
-            hash(key := (structure, kinds, _context(), static_numbers(leaves, structure)))
+            hash(key := (structure, kinds, context(), static_numbers(leaves, structure)))
             jitted, results = self._programs.get_or_make(key, traced)
         except TypeError:  # something that is no array has no hash
             jitted, results = traced()

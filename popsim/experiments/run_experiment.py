@@ -12,6 +12,7 @@ from popsim._compiled import record_fallbacks
 from popsim._plain_values import plain_value
 from popsim._text_checks import as_path, count_text
 from popsim.ensemble import member
+from popsim.evaluation import check_trials_of
 from popsim.experiments.circumstances import (
     Devices,
     check_flags,
@@ -26,7 +27,6 @@ from popsim.experiments.run import Run, open_run
 from popsim.experiments.run_config import RunConfig, write_config
 from popsim.experiments.run_differences import differences_from_plan, differences_text
 from popsim.experiments.run_options import RunOptions, RunStopped
-from popsim.model import check_runs
 from popsim.per_member import select_member
 from popsim.store import MismatchError, RunFolder
 from popsim.store.checkpoints import Checkpoints
@@ -129,7 +129,7 @@ def _begin(
     with options.waiting(_building(experiment)):
         check_size(experiment, trainer)
         untrained = experiment.build_ensemble()
-        check_runs(member(untrained, 0), select_member(experiment.build_task(), 0).validation_trials())
+        check_trials_of(member(untrained, 0), select_member(experiment.build_task(), 0).validation_trials())
     RunFolder.make(out)
     with options.lock(out):
         folder = RunFolder.create(out, overwrite=overwrite)

@@ -12,11 +12,11 @@ from jaxtyping import Array, Float, Int, Key
 
 from popsim._other_draws import drawing_from_key
 from popsim.environment import AbstractEnvironment, Box, Discrete
+from popsim.evaluation import check_trials_of
 from popsim.gymnasium.agent import AgentModel, agent_network_model, default_limits, with_agent
 from popsim.gymnasium.episode import Episode, StepRewards, check_loss, observation_layout
 from popsim.hand import HandState
 from popsim.loss import Loss
-from popsim.model import check_runs
 from popsim.per_member import check_of_one_member
 from popsim.randomness import key_stream, seed_key, trial_keys
 from popsim.states import LoopState
@@ -68,7 +68,7 @@ def agent_task(
     validation_trials = build_validation_trials(task)
     if validation_trials.session is not None:
         raise ValueError("`task` must have single trials: an episode is a trial, got one with sessions.")
-    check_runs(model, validation_trials)
+    check_trials_of(model, validation_trials)
     environment = validation_trials.environment
     actions = _action_space(model, environment, limits)
     at_batch = jnp.asarray(batch)

@@ -23,6 +23,7 @@ from popsim._checks import (
     kind_of,
     short_repr,
 )
+from popsim._compiled import jit
 from popsim._other_draws import tracing
 from popsim.ensemble import n_members
 from popsim.randomness import seed_key
@@ -287,6 +288,7 @@ def _may_be_ensemble(network: AbstractNetwork) -> bool:
         return False
 
 
+@jit
 def _call_methods(network: AbstractNetwork, inputs: Float[Array, " inputs"], key: Key[Array, ""]) -> None:
     init, step, read_out = (
         f"`{method}` of {type(network).__name__}" for method in ("init", "step", "read_out")

@@ -12,8 +12,10 @@ import numpy as np
 from jaxtyping import PyTree
 
 from popsim._checks import is_traced, warn_caller
-from popsim._comparison import compare_parts, describe_parts
+from popsim._held_values import users_code
+from popsim._named_values import MOST_TOLD, describe_differences, named_values
 from popsim._text_checks import as_path
+from popsim._user_code import different_names
 from popsim.model import AbstractModel, with_trained_inputs
 from popsim.store.array_file import (
     as_keys,
@@ -51,7 +53,6 @@ def _name(path: tuple[Any, ...]) -> str:
 
 FORMAT = 1
 KIND = "a model file"
-MOST_PARTS = 5000  # besides its arrays
 
 
 def save_model(
@@ -120,8 +121,13 @@ def _with_trained_inputs(model: PyTree, stored: Mapping[str, Any]) -> PyTree:
 
 
 def _static_parts(model: PyTree) -> dict[str, Any]:
-    """Describe all of a model but its arrays, at most `MOST_PARTS` parts."""
-    return describe_parts("model", jax.tree.map(lambda x: None if _is_array(x) else x, model), MOST_PARTS)
+    """Describe all of a model but its arrays."""
+    without_arrays = jax.tree.map(lambda leaf: None if _is_array(leaf) else leaf, model)
+    return {
+        "settings": named_values("model", without_arrays, closures=True),
+        "code": users_code(without_arrays),
+        "popsim": __version__,
+    }
 
 
 def load_model(path: str | Path, template: PyTree) -> PyTree:
@@ -132,8 +138,8 @@ def load_model(path: str | Path, template: PyTree) -> PyTree:
     - `path`: the file.
     - `template`: an untrained model of the same structure, or `equinox.filter_eval_shape` of what builds it.
         All leaves that are not arrays, including Python numbers, and static fields are taken from it; they
-        must be those of the model that was saved. There is a warning with the names of those that cannot be
-        compared, such as a lambda whose code differs, or if the file does not describe them.
+        must be those of the model that was saved. There is a warning with the names of the user's functions
+        of which the source differs.
 
     **Returns:** the template with the arrays of the file, and the names of the inputs that the model that was
     saved was trained with.
@@ -148,34 +154,38 @@ def load_model(path: str | Path, template: PyTree) -> PyTree:
     leaves, structure = jax.tree.flatten(template)
     with open_array_file(path, FORMAT, KIND) as (file, content):
         check_arrays(content["arrays"], template, source=str(path))
-        _check_static_parts(content, template, path)
+        _check_static_parts(content["static"], template, path)
         for name, index in names.items():
             array = read_array(path, file, name, content["arrays"][name])
             leaves[index] = _restore_leaf(array, leaves[index], f"array {name!r} of {path}")
     return _with_trained_inputs(jax.tree.unflatten(structure, leaves), content.get("inputs", {}))
 
 
-def _check_static_parts(content: Mapping[str, Any], template: PyTree, path: Path) -> None:
+def _check_static_parts(then: Mapping[str, Any], template: PyTree, path: Path) -> None:
     """Check that the static parts of a template are those that a file describes; errors as `load_model`."""
-    if "static" not in content:
+    now = _static_parts(template)
+    both, is_same_version = (then["settings"], now["settings"]), then["popsim"] == __version__
+    only_one_has = sorted(both[0].keys() ^ both[1].keys())
+    names = [name for name in both[0] if name in both[1] and not _are_equal(*(of[name] for of in both))]
+    names += only_one_has if is_same_version else []
+    if names:
+        different = describe_differences(*({name: of[name] for name in names if name in of} for of in both))
+        raise MismatchError(f"`template` must be the model saved in {path}, got another: {different}.")
+    unknown = [*([] if is_same_version else only_one_has), *different_names(then["code"], now["code"])]
+    if unknown:
         warn_caller(
-            f"{path} describes only the arrays of the model, as it was written by an earlier popsim: "
-            "`template` must have the same nonlinearities, dt, delays and solvers, which is not checked."
+            f"`template` must be the model saved in {path}, which is not known of "
+            f"{', '.join(map('`{}`'.format, unknown[:MOST_TOLD]))}: there, the code or the version of popsim "
+            "is another one."
         )
-        return
+
+
+def _are_equal(text: str, other: str) -> bool:
+    """Return whether two texts are equal, or those of equal numbers, such as 0 and 0.0."""
     try:
-        compared = compare_parts(content["static"], _static_parts(template))
-    except ValueError as error:
-        raise CorruptDataError(f"{path} must describe a model as popsim writes it: {error}") from None
-    if compared.different:
-        raise MismatchError(
-            f"`template` must be the model saved in {path}, got another: {compared.different}."
-        )
-    if compared.unknown:
-        warn_caller(
-            f"`template` must be the model saved in {path}, which is not known of {compared.unknown}: there, "
-            "code, a module or a version is another one."
-        )
+        return text == other or float(text) == float(other)
+    except ValueError:
+        return False
 
 
 def read_model_details(path: str | Path) -> dict[str, Any]:

@@ -131,14 +131,7 @@ class AbstractConstraint(eqx.Module):
 
 
 def warn_of_start(functions: Sequence[Any], model: Any, n_members: int | None) -> None:
-    """Warn once if constraints with advice change the initial weights by more than `MOST_CHANGED`.
-
-    **Arguments:**
-
-    - `functions`: constraints, and other functions of the model.
-    - `model`: a model, or an ensemble.
-    - `n_members`: the number of members; None for a single model.
-    """
+    """Warn once if constraints with advice change the initial weights by more than `MOST_CHANGED`."""
     constraints = [
         function for function in functions if isinstance(function, AbstractConstraint) and function.advice
     ]
@@ -160,19 +153,8 @@ def _share_changed(constraint: AbstractConstraint, model: Any, n_members: int | 
     return float(jnp.max(of_model(model, values)))
 
 
-def normalize_axes(name: str, axis: int | tuple[int, ...], ndim: int) -> tuple[int, ...]:
-    """Return the axes as sorted non-negative numbers."""
-    places = (axis,) if isinstance(axis, int) else axis
-    if not all(-ndim <= place < ndim for place in places):
-        raise ValueError(f"`axis` of {name} must be axes of the weights, which have {ndim}, got {axis}.")
-    axes = tuple(sorted({place % ndim for place in places}))
-    if len(axes) != len(places) or not axes:
-        raise ValueError(f"`axis` of {name} must name different axes, at least one, got {axis}.")
-    return axes
-
-
 def norm_and_direction(
-    weights: Float[Array, "..."], axes: tuple[int, ...]
+    weights: Float[Array, "..."], axes: int | tuple[int, ...]
 ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
     """Return the norm along `axes`, kept with length one, and the weights divided by it.
 
@@ -209,8 +191,7 @@ class MaxNorm(AbstractConstraint):
         check_positive("max_norm", self.max_norm)
 
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
-        axes = normalize_axes("MaxNorm", self.axis, weights.ndim)
-        norm, direction = norm_and_direction(weights, axes)
+        norm, direction = norm_and_direction(weights, self.axis)
         limit = self.of_one_member("max_norm").astype(weights.dtype)
         return jnp.where(norm > limit, limit * direction, weights)
 
@@ -231,8 +212,7 @@ class UnitNorm(AbstractConstraint):
     axis: int | tuple[int, ...] = eqx.field(static=True, default=-1)
 
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
-        axes = normalize_axes("UnitNorm", self.axis, weights.ndim)
-        return norm_and_direction(weights, axes)[1]
+        return norm_and_direction(weights, self.axis)[1]
 
 
 class SpectralNorm(AbstractConstraint):

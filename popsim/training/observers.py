@@ -30,13 +30,7 @@ ValidationFigures = Callable[[PyTree, Trial], Mapping[str, Any]]
 def as_metrics(
     metrics: Mapping[str, ArrayLike], n_members: int | None
 ) -> dict[str, Shaped[np.ndarray, "..."]]:
-    """Return metrics as arrays.
-
-    **Arguments:**
-
-    - `metrics`: the result of `validation_metrics`.
-    - `n_members`: the length of the leading member axis; None for a single model.
-    """
+    """Return metrics as arrays."""
     if not isinstance(metrics, Mapping):
         raise ValueError(f"`validation_metrics` must return numbers by name, got {type(metrics).__name__}.")
     arrays = {name: np.asarray(values) for name, values in metrics.items()}

@@ -87,31 +87,9 @@ class TaskTrainer(TrainerOptions):
         naming the differences if the checkpoint is of another training; `CorruptDataError` if no checkpoint
         is intact; `SaveError` if a checkpoint cannot be written.
         """
-        training = Training(
-            task=task,
-            model=model,
-            n_batches=n_batches,
-            batch_size=batch_size,
-            where_train=where_train,
-            ensembled=ensembled,
-            ensemble_random_trials=ensemble_random_trials,
-            log_step=log_step,
-            save_model_trainables=save_model_trainables,
-            save_trial_specs=save_trial_specs,
-            toggle_model_update_funcs=toggle_model_update_funcs,
-            restore_checkpoint=restore_checkpoint,
-            disable_tqdm=disable_tqdm,
-            batch_callbacks=batch_callbacks,
-            opt_state=opt_state,
-            start_batch=start_batch,
-            reset_opt_state_at=reset_opt_state_at,
-            trainables_dtype=trainables_dtype,
-            members=members,
-            population=population,
-            on_begin=on_begin,
-            key=key,
-        )
-        return train(plan_training(self, training))
+        arguments = dict(locals())
+        del arguments["self"]
+        return train(plan_training(self, Training(**arguments)))
 
 
 def train(plan: TrainingPlan) -> tuple[Any, TaskTrainerHistory]:

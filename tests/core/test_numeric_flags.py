@@ -9,11 +9,10 @@ import jax
 import pytest
 from short_form import mostly_in_full
 from small_experiment import Sum, stopping_after
-from small_training import OPTIMIZER, assert_same, build, train
+from small_training import OPTIMIZER, build, train
 from swept_runs import Swept
 
 import popsim
-from popsim import _numeric_flags
 from popsim._numeric_flags import NUMERIC_FLAGS, numeric_flags
 from popsim.experiments import RunStopped, resume_run, run_experiment
 from popsim.store import MismatchError, load_model, save_model
@@ -100,18 +99,6 @@ def test_a_cell_is_not_trained_under_other_flags_than_its_sweep(flag, cell, fold
     with refused_naming(flag):
         run_cell(folder / "sweep", cell)
     assert cell == 0 or not (folder / "sweep" / "cells" / "000001" / "run.json").exists()
-
-
-def test_a_flag_that_was_not_written_is_unknown_and_told_once(tmp_path, monkeypatch):
-    expected = train(6)[0]
-    with monkeypatch.context() as patch:
-        patch.setattr(_numeric_flags, "NUMERIC_FLAGS", NUMERIC_FLAGS[:-1])
-        train(3, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path))
-    trainer = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path)
-    with pytest.warns(UserWarning, match="jax_threefry_partitionable of JAX") as told:
-        ensemble, _ = train(6, trainer=trainer, restore_checkpoint=True)
-    assert len(told) == 1
-    assert_same(ensemble, expected)
 
 
 def test_flags_that_a_sweep_does_not_tell_are_unknown_and_told_once(folder):

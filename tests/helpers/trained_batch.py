@@ -92,9 +92,3 @@ LINEAR_SYNAPSES = popsim.training.rules.Synapses(
     post=lambda activity: activity.states,
     where_bias=lambda model: model.bias,
 )
-
-
-def stacked_models(build, n_members, key):
-    """Members of one structure, stacked, and the list of them."""
-    models = [build(k) for k in jax.random.split(key, n_members)]
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves) if eqx.is_array(leaves[0]) else leaves[0], *models)

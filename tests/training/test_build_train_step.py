@@ -102,14 +102,6 @@ def test_donation_without_jit_raises():
         build_train_step_fn(supervised, jit=False, donate_params_and_state=True)
 
 
-def test_optimizers_that_ask_for_the_loss_get_it(regression):
-    state, data = regression
-    optimizer = optax.chain(optax.sgd(0.1), optax.contrib.reduce_on_plateau(patience=1))
-    state = TrainState.initial_state(state.model, optimizer, jax.random.key(0), jnp.asarray(0))
-    after, _ = build_train_step_fn(supervised)(state, **data)
-    assert int(after.step) == 1
-
-
 def test_members_keep_what_their_step_carries():
     def counting(state, *, batch, member_id, enabled):
         record = jnp.sum(state.params.weight**2)

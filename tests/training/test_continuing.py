@@ -25,14 +25,6 @@ def test_training_continues_from_an_optimizer_state_as_if_never_stopped():
     np.testing.assert_array_equal(second.learning_rate, history.learning_rate[5:])
 
 
-def test_without_the_optimizer_state_it_is_not_the_same():
-    trainer = TaskTrainer(SCHEDULED)
-    half, first = train(5, trainer=trainer)
-    rest, _ = train(8, trainer=trainer, ensemble=half, start_batch=5)
-    kept, _ = train(8, trainer=trainer, ensemble=half, start_batch=5, opt_state=first.opt_state)
-    assert not np.array_equal(rest.network.bias, kept.network.bias)
-
-
 def test_the_optimizer_state_is_made_anew_where_told():
     trainer = TaskTrainer(SCHEDULED)
     whole, history = train(6, trainer=trainer, reset_opt_state_at=np.array([4]))
@@ -41,14 +33,6 @@ def test_the_optimizer_state_is_made_anew_where_told():
     assert_same(whole, by_hand)
     np.testing.assert_array_equal(history.learning_rate[4:], second.learning_rate)
     np.testing.assert_array_equal(history.learning_rate[4], history.learning_rate[0])
-
-
-@pytest.mark.full  # in short: an ensemble continues
-def test_one_model_continues_too():
-    whole, _ = train(6, n_members=0)
-    half, first = train(3, n_members=0)
-    rest, _ = train(6, n_members=0, ensemble=half, opt_state=first.opt_state, start_batch=3)
-    assert_same(rest, whole)
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jax
 import pytest
 from repository import HELPERS
-from small_training import OPTIMIZER, train
 
 import popsim
-from popsim.training import TaskTrainer
 
 pytestmark = pytest.mark.slow
 
@@ -88,17 +85,3 @@ def test_devices_train_as_one_does(code, count):
         [sys.executable, "-c", start + code], env=environment, capture_output=True, text=True
     )
     assert run.returncode == 0, run.stderr
-
-
-@pytest.mark.full  # in short: test_devices_train_as_one_does
-def test_one_device_given_by_name_changes_no_bit():
-    from small_training import assert_same
-
-    given, _ = train(3, trainer=TaskTrainer(OPTIMIZER, devices=jax.local_devices()[:1]))
-    assert_same(given, train(3)[0], rtol=0, atol=1e-7)
-
-
-@pytest.mark.parametrize("devices", [[], ["cpu"]])
-def test_other_things_than_devices_are_refused(as_users_run, devices):
-    with pytest.raises(ValueError, match="devices"):
-        train(1, trainer=TaskTrainer(OPTIMIZER, devices=devices))

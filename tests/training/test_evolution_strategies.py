@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_training import RunningSum, assert_same, network, train
+from small_training import RunningSum
 
 import popsim
 from popsim.training import EvolutionStrategies, TaskTrainer, sgd
@@ -93,21 +93,6 @@ def test_a_flat_loss_moves_no_weights_and_no_deviations():
         task, Flat(jnp.zeros(4)), 20, 2, lambda model: model.weights, disable_tqdm=True, key=jax.random.key(0)
     )
     np.testing.assert_array_equal(trained.weights, 0.0)
-
-
-@pytest.mark.full
-def test_an_ensemble_with_phases_and_minibatches_resumes_bit_for_bit(tmp_path):
-    phases = {0: lambda model: model.network.readout, 2: network}
-
-    def trained(folder, n_batches, **options):
-        gradient = EvolutionStrategies(4, std=popsim.PerMember([0.1, 0.2]))
-        trainer = TaskTrainer(sgd(1.0), gradient=gradient, n_minibatches=2, chkpt_dir=folder)
-        return train(n_batches, trainer=trainer, where_train=phases, **options)
-
-    whole, _ = trained(tmp_path / "whole", 4)
-    trained(tmp_path / "parts", 3)
-    resumed, _ = trained(tmp_path / "parts", 4, restore_checkpoint=True)
-    assert_same(whole, resumed)
 
 
 def test_what_makes_no_search_is_refused(as_users_run):

@@ -134,8 +134,3 @@ def test_optimizers_that_call_the_loss_are_refused_by_name():
     message = r"`optimizer` \(.*linesearch.*\) cannot train this model: .*`gradient`.*ForwardMode"
     with pytest.raises(ValueError, match=message):
         train(trainer=TaskTrainer(optax.lbfgs(), gradient=ForwardMode()))
-
-
-@pytest.mark.full
-def test_the_default_is_back_propagation_through_time():
-    assert TaskTrainer(small_training.OPTIMIZER).gradient == BackpropThroughTime()

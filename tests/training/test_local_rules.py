@@ -9,13 +9,10 @@ from trained_batch import (
     MODEL_NAMES,
     MODELS,
     LinearUnits,
-    bare_model,
     random_trials,
-    stacked_models,
     train_batch,
 )
 
-import popsim
 from popsim.networks import LeakyRNN
 from popsim.training import rules
 
@@ -190,40 +187,3 @@ def test_the_threshold_of_bcm_slides_over_batches(float64, getkey):
         threshold = mean if threshold is None else threshold + (1 - np.exp(-1 / 3)) * (mean - threshold)
         np.testing.assert_allclose(carried.value[b], threshold, rtol=1e-10)
         weights = weights + 0.01 * (y * (y - threshold)).T @ x / len(x)
-
-
-def test_each_member_gets_what_it_gets_alone(float64, getkey):
-    """Also where members differ in a parameter of the rule, which is traced then."""
-    ensemble = stacked_models(lambda key: bare_model(LeakyRNN, key)[0], 3, getkey())
-    trials, key = random_trials(4, 3, key=getkey()), getkey()
-
-    def learn(model, rate, time_constant):
-        rule = rules.BCM(rules.recurrent_synapses(), rate, time_constant=time_constant)
-        batch = train_batch(model, trials, key=key)
-        update, state = rule(model, batch, rule.init(model), key=key)
-        return update, rule(model, batch, state, key=key)
-
-    rates, time_constants = jnp.array([0.1, 0.2, 0.4]), jnp.array([2.0, 3.0, 4.0])
-    together = eqx.filter_jit(eqx.filter_vmap(learn))(ensemble, rates, time_constants)
-    for i in range(3):
-        alone = learn(popsim.member(ensemble, i), rates[i], time_constants[i])
-        for one, other in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
-            np.testing.assert_allclose(one[i], other, rtol=1e-10)
-
-
-@pytest.mark.parametrize("build", [build for build, _ in RULES.values()], ids=RULES)
-@pytest.mark.parametrize("rate", [-1.0, np.nan])
-def test_a_bad_rate_is_refused_by_name(build, rate):
-    with pytest.raises(ValueError, match="`rate`"):
-        build(rules.recurrent_synapses(), rate)
-
-
-def test_other_bad_arguments_are_refused_by_name(float64, getkey):
-    with pytest.raises(ValueError, match="`time_constant`"):
-        rules.BCM(rules.recurrent_synapses(), 0.1, time_constant=0.0)
-    model = LinearUnits(jnp.ones((1, 2)), jnp.zeros(1))
-    batch = train_batch(
-        model, random_trials(3, 2, n_steps=1, key=getkey()), lambda *_: jnp.zeros(()), key=getkey()
-    )
-    with pytest.raises(ValueError, match="`n_steps`"):
-        rules.DifferentialHebb(LINEAR_SYNAPSES, 0.1)(model, batch, None, key=getkey())

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, member_of, train
+from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, train
 
 import popsim
 from popsim.training import AbstractModelUpdate, TaskTrainer
@@ -84,15 +84,6 @@ def test_a_learning_rule_sees_trials_losses_a_key_and_what_it_carried():
         np.testing.assert_allclose(rows[0, index, 4], np.sum(evaluation.states.network.output), rtol=1e-4)
 
 
-@pytest.mark.full
-def test_an_optimizer_that_sets_gradients_to_zero_has_no_rate_to_warn_about():
-    """Warnings are errors here."""
-    ensemble, history = train(1, trainer=trainer(add_mean_activity, optimizer=optax.set_to_zero()))
-    by_hand, _ = train(1, trainer=trainer(add_mean_activity))
-    assert_same(ensemble, by_hand)
-    assert np.all(np.isnan(history.learning_rate))
-
-
 def test_updates_are_made_in_order_after_the_optimizer():
     one, _ = train(1, trainer=trainer(add_mean_activity, double_bias, optimizer=OPTIMIZER))
     other, _ = train(1, trainer=trainer(double_bias, add_mean_activity, optimizer=OPTIMIZER))
@@ -143,18 +134,6 @@ def test_updates_in_a_mapping_are_toggled_by_a_mapping():
 
 
 @pytest.mark.full
-def test_members_do_not_leak_into_each_other():
-    both, _ = train(3, trainer=trainer(add_mean_activity, optimizer=OPTIMIZER))
-    start = popsim.make_ensemble(build, 2, key=jax.random.key(0))
-    other = eqx.tree_at(
-        lambda m: m.network.recurrent_weights, start, replace_fn=lambda w: w.at[1].multiply(3.0)
-    )
-    changed, _ = train(3, ensemble=other, trainer=trainer(add_mean_activity, optimizer=OPTIMIZER))
-    assert_same(member_of(changed, 0), member_of(both, 0))
-    assert not np.array_equal(changed.network.bias[1], both.network.bias[1])
-
-
-@pytest.mark.full
 def test_minibatches_give_the_rules_the_whole_batch():
     whole, _ = train(3, trainer=trainer(Recorded()), save_model_trainables=True)  # compiled above
     parts, _ = train(3, trainer=trainer(Recorded(), n_minibatches=2))
@@ -170,6 +149,19 @@ def test_post_step_functions_come_last():
     assert float(jnp.max(jnp.abs(model.network.bias))) == np.float32(1e-3)
 
 
+class BadCarry(Recorded):
+    def init(self, model):
+        return jnp.zeros(3)
+
+    def __call__(self, model, batch, state, *, key):
+        return bias_update(model, model.network.bias), jnp.asarray(0.0)
+
+
+class NoState(Recorded):
+    def __call__(self, model, batch, state, *, key):
+        return bias_update(model, model.network.bias)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -179,6 +171,8 @@ def test_post_step_functions_come_last():
         ({"post_step_fns": (lambda model: model.network,)}, r"post_step_fns\[0\]"),
         ({"post_step_fns": (lambda m: eqx.tree_at(network_bias, m, jnp.zeros(3)),)}, "post_step_fns"),
         ({"loss_update_func": lambda loss, values, gradients: values}, "loss_update_func"),
+        ({"model_update_funcs": (BadCarry(),)}, "state of BadCarry"),
+        ({"model_update_funcs": (NoState(),)}, r"NoState.*\(update, state\)"),
     ],
 )
 def test_what_returns_something_else_than_it_must_is_refused(options, message):
@@ -216,42 +210,3 @@ def test_functions_that_are_pytrees_are_not_overlooked(function):
     expected, _ = train(1, trainer=trainer(add_mean_activity))
     model, _ = train(1, trainer=trainer(function))
     assert_same(model, expected, rtol=1e-6)
-
-
-class BadCarry(Recorded):
-    def init(self, model):
-        return jnp.zeros(3)
-
-    def __call__(self, model, batch, state, *, key):
-        return bias_update(model, model.network.bias), jnp.asarray(0.0)
-
-
-def test_a_rule_that_carries_on_something_else_is_refused():
-    with pytest.raises(ValueError, match="state of BadCarry"):
-        train(1, trainer=trainer(BadCarry()))
-
-
-class Counting(Recorded):
-    """Carries a number of Python."""
-
-    def init(self, model):
-        return 0.0
-
-    def __call__(self, model, batch, state, *, key):
-        return bias_update(model, state - model.network.bias), state + 0.5
-
-
-@pytest.mark.full
-def test_a_number_that_a_rule_carries_is_not_dropped():
-    _, history = train(4, trainer=trainer(Counting()), save_model_trainables=True)
-    np.testing.assert_array_equal(history.model_trainables.network.bias[:, 0, 0], [0, 0.5, 1, 1.5])
-
-
-class NoState(Recorded):
-    def __call__(self, model, batch, state, *, key):
-        return bias_update(model, model.network.bias)
-
-
-def test_a_rule_that_returns_no_pair_is_told_so():
-    with pytest.raises(ValueError, match=r"NoState.*\(update, state\)"):
-        train(1, trainer=trainer(NoState()))

@@ -163,9 +163,9 @@ def test_every_optimizer_is_taken_or_refused_by_name(ensemble):
         state = dataclasses.replace(state, loss_fn_state=step.initial_carry(model, state.params))
         if name in REFUSED:
             with pytest.raises(ValueError, match=REFUSED[name]):
-                check_changes(step, state, [None])
+                check_changes(step, state, None, [None])
         else:
-            check_changes(step, state, [None])
+            check_changes(step, state, None, [None])
 
 
 def test_the_loss_as_a_function_is_that_of_the_whole_batch(ensemble):
@@ -203,7 +203,7 @@ def idle_offset():
 @pytest.mark.full
 def test_the_loss_as_a_function_holds_what_is_idle(idle_offset):
     step, state, trained = idle_offset(OPTIMIZERS["sam, opaque"]())
-    check_changes(step, state, [None, trained])
+    check_changes(step, state, None, [None, trained])
     step = dataclasses.replace(step, trained=trained)
     after, _ = step(state, batch=jnp.asarray(0), member_id=jnp.asarray(0))
     assert not np.any(after.params.offset) and np.all(after.params.weights)
@@ -211,9 +211,9 @@ def test_the_loss_as_a_function_holds_what_is_idle(idle_offset):
 
 def test_an_optimizer_that_cannot_hold_what_is_idle_is_refused(idle_offset):
     step, state, trained = idle_offset(optax.lbfgs())
-    check_changes(step, state, [None])
+    check_changes(step, state, None, [None])
     with pytest.raises(ValueError, match="`optimizer` .* cannot train this model where `where_train`"):
-        check_changes(step, state, [None, trained])
+        check_changes(step, state, None, [None, trained])
 
 
 def test_a_train_step_of_a_loss_function_hands_it_to_the_optimizer(getkey):

@@ -8,9 +8,7 @@ from trained_batch import (
     MODEL_NAMES,
     MODELS,
     LinearUnits,
-    bare_model,
     random_trials,
-    stacked_models,
     train_batch,
 )
 
@@ -184,27 +182,3 @@ def test_a_loss_on_the_weights_counts_for_weight_perturbation_only(float64, getk
     batch = train_batch(model, trials, lambda states, trial, model: jnp.sum(model.weights**2), key=getkey())
     update, _ = RULES[name](LINEAR_SYNAPSES, 0.1, std=0.1)(model, batch, None, key=getkey())
     assert bool(np.any(update.weights != 0)) == (name == "weight")
-
-
-@pytest.mark.parametrize("name", RULES)
-def test_each_member_gets_what_it_gets_alone(float64, getkey, name):
-    """Also where members differ in parameters of the rule, which are traced then."""
-    ensemble = stacked_models(lambda key: bare_model(LeakyRNN, key)[0], 3, getkey())
-    trials, keys = random_trials(4, 3, key=getkey()), jax.random.split(getkey(), 3)
-
-    def learn(model, rate, std, key):
-        rule = RULES[name](rules.input_synapses(), rate, std=std)
-        return rule(model, train_batch(model, trials, key=key), None, key=key)[0]
-
-    rates, stds = jnp.array([0.1, 0.2, 0.4]), jnp.array([0.01, 0.02, 0.03])
-    together = eqx.filter_jit(eqx.filter_vmap(learn))(ensemble, rates, stds, keys)
-    for i in range(3):
-        alone = learn(popsim.member(ensemble, i), rates[i], stds[i], keys[i])
-        np.testing.assert_allclose(together.network.input_weights[i], alone.network.input_weights, rtol=1e-8)
-
-
-@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-@pytest.mark.parametrize("bad, name", [({"rate": -0.1}, "rate"), ({"std": 0.0}, "std"), ({"std": -1}, "std")])
-def test_bad_arguments_are_refused_by_name(rule, bad, name):
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        rule(rules.recurrent_synapses(), **{"rate": 0.1, "std": 0.1, **bad})

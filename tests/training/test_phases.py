@@ -3,7 +3,7 @@ import jax
 import numpy as np
 import optax
 import pytest
-from small_training import OPTIMIZER, assert_same, build, train
+from small_training import assert_same, build, train
 
 import popsim
 from popsim.store import leaf_names
@@ -52,15 +52,6 @@ def test_a_time_constant_is_trained_in_the_phase_that_picks_it():
 
 
 @pytest.mark.full
-def test_a_phase_of_everything_is_training_without_phases():
-    both = lambda model: (recurrent(model), readout(model))  # noqa: E731
-    phased = train(6, where_train={0: both, 4: both})
-    plain = train(6, where_train=both)
-    assert_same(phased[0], plain[0])
-    np.testing.assert_array_equal(phased[1].loss.total, plain[1].loss.total)
-
-
-@pytest.mark.full
 def test_the_optimizer_keeps_what_it_holds_of_parts_that_pause():
     first = train(3, where_train={0: lambda m: (recurrent(m), readout(m)), 1: readout})[1]
     then = train(6, where_train={0: lambda m: (recurrent(m), readout(m)), 1: readout, 5: recurrent})[1]
@@ -99,14 +90,6 @@ def test_weight_decay_leaves_what_is_not_trained_alone():
     start = popsim.make_ensemble(build, 2, key=jax.random.key(0))
     assert_same(recurrent(model), recurrent(start))
     assert not np.array_equal(recurrent(both), recurrent(start))
-
-
-@pytest.mark.full
-def test_a_member_in_phases_is_what_it_is_alone():
-    phases = {0: readout, 2: lambda m: (recurrent(m), readout(m))}
-    ensemble, _ = train(4, where_train=phases, trainer=TaskTrainer(OPTIMIZER))
-    alone, _ = train(4, n_members=0, where_train=phases)
-    assert_same(popsim.member(ensemble, 0), eqx.filter(alone, eqx.is_array), atol=1e-6)
 
 
 @pytest.mark.full

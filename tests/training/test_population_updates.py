@@ -105,13 +105,6 @@ def test_controls_are_recorded_and_exported(stopped, tmp_path):
     np.testing.assert_array_equal(dataset["stopped_from"], history.stopped_from)
 
 
-@pytest.mark.full  # in short: test_a_single_model_and_an_update_of_your_own
-def test_training_ends_when_all_are_stopped():
-    control = [EarlyStopping(2, min_gain=1e3)]
-    _, history = stepping(control)
-    assert history.stopped_from.tolist() == [6] * N_MEMBERS and history.batch.size == 6
-
-
 @pytest.mark.parametrize("mode", ["min", "max"])
 @pytest.mark.parametrize("metric", [np.nan, np.inf, -np.inf])
 def test_a_metric_that_is_not_finite_is_no_gain_and_reaches_nothing(metric, mode):
@@ -193,46 +186,6 @@ def test_a_rate_is_reduced_on_a_plateau(advanced):
     used = history.learning_rate[LOG_STEP::LOG_STEP]
     trained = np.isfinite(used)
     np.testing.assert_array_equal(used[trained], rate[:-1][trained])
-
-
-@pytest.mark.parametrize("last", [7, 8])
-@pytest.mark.full
-def test_a_controlled_training_goes_on_where_it_stopped(last, advanced, tmp_path):
-    """After a log point, and after the batch that follows it."""
-    whole, history = advanced
-    folder, done = {"chkpt_dir": tmp_path / "run"}, []
-    _, part = advancing(
-        trainer={**folder, "stop": lambda: bool(done)},
-        batch_callbacks={last: [lambda: done.append(last)]},
-        save_trial_specs=[0, 15],
-    )
-    assert part.batch.size == last + 1 and part.updates["control"]["batch"][-1] == 7
-    resumed, own = advancing(trainer=folder, save_trial_specs=[0, 15], restore_checkpoint=True)
-    assert_same(resumed, whole)
-    for name in ("updates", "metrics", "stopped_from", "opt_state", "trial_specs"):
-        assert_same(getattr(own, name), getattr(history, name))
-    np.testing.assert_array_equal(own.loss.total, history.loss.total)
-    dataset = open_history(tmp_path / "run")
-    np.testing.assert_array_equal(
-        dataset["control.Curriculum.stage"], history.updates["control"]["control.Curriculum.stage"]
-    )
-    assert dataset["hyperparameter.task.scale"].dims == ("control_batch", "member")
-    np.testing.assert_array_equal(dataset["stopped_from"], history.stopped_from)
-    other = (Curriculum("task.scale", STAGES, "error", 1.9, mode="min"), *CONTROLS[1:])
-    with pytest.raises(ValueError, match=r"population_updates.0.threshold`, 2.0 then and 1.9 now"):
-        advancing(control=other, trainer=folder, restore_checkpoint=True)
-    with pytest.raises(ValueError, match="`log_step`, 2 then and 4 now"):
-        advancing(log_step=4, trainer=folder, restore_checkpoint=True)
-
-
-@pytest.mark.full
-def test_a_longer_training_is_as_if_it_had_been_longer(advanced, tmp_path):
-    """The last batch, 10, has a log point of its own, at which no control acts."""
-    folder = {"chkpt_dir": tmp_path / "run"}
-    advancing(11, trainer=folder)
-    longer, own = advancing(trainer=folder, restore_checkpoint=True)
-    assert_same(longer, advanced[0])
-    assert_same(own.updates, advanced[1].updates)
 
 
 class StopFirst(AbstractPopulationUpdate):
@@ -446,15 +399,15 @@ class Rescale(AbstractPopulationUpdate):
         return population, {"scale": state["scale"] * factors}, {"norm": norms}
 
 
-def all_of_them(n_batches=12, *, restore=False, **trainer):
+def all_of_them(n_batches=12, *, restore=False, threshold=2.0, log_step=5, **trainer):
     """Selection of rates, with early stopping, a curriculum, and weights that are scaled every 3 batches."""
     updates = [
         PopulationBasedTraining(every=4, hyperparameters=("learning_rate",)),
-        Curriculum("task.scale", STAGES, "error", 2.0, mode="min"),
+        Curriculum("task.scale", STAGES, "error", threshold, mode="min"),
         EarlyStopping(2, metric="error", every=3),
         Rescale(0.5, every=3),
     ]
-    options = {"log_step": 5, "save_model_trainables": True, "restore_checkpoint": restore}
+    options = {"log_step": log_step, "save_model_trainables": True, "restore_checkpoint": restore}
     given = TaskTrainer(LEARNING, population_updates=updates, validation_metrics=error, **trainer)
     return train(n_batches, n_members=4, task=SCALED, trainer=given, **options)
 
@@ -492,6 +445,12 @@ def test_all_kinds_of_updates_act_together_and_resume_bit_for_bit(last, tmp_path
         for array in {*rows} - {"batch"}:
             np.testing.assert_array_equal(dataset[array], rows[array])
             np.testing.assert_array_equal(own.updates[name][array], rows[array])
+    for other, said in (
+        ({"threshold": 1.9}, "1.threshold`, 2.0 then and 1.9"),
+        ({"log_step": 4}, "`log_step`"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            all_of_them(chkpt_dir=tmp_path, restore=True, **other)
 
 
 class CopyBest(AbstractPopulationUpdate):

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import jax
-import numpy as np
 import optax
 import pytest
 from repository import HELPERS
@@ -58,16 +57,6 @@ def test_members_that_differ(tmp_path):
     assert_same(history.opt_state, expected.opt_state)
     opened = open_history(tmp_path / "history.zarr")
     assert opened["setting.strength"].values.tolist() == [0.5, 0.5, 1.0, 1.0]
-
-
-@pytest.mark.full  # in short: test_resume
-def test_double_precision(tmp_path, float64):
-    options = {"ensemble": popsim.make_ensemble(build, 2, key=jax.random.key(0)), "log_step": 3}
-    model, history = stopped_and_resumed(tmp_path, 12, **options)
-    whole, expected = train(12, **options)
-    assert model.network.readout.weight.dtype == history.loss.total.dtype == np.float64
-    assert_same(model, whole)
-    assert_same(history.loss.terms, expected.loss.terms)
 
 
 def test_tensorboard_has_every_point_once(tmp_path):

@@ -5,12 +5,9 @@ import numpy as np
 import pytest
 from short_form import every_nth, mostly_in_full
 from trained_batch import (
-    LINEAR_SYNAPSES,
     MODEL_NAMES,
     MODELS,
-    bare_model,
     random_trials,
-    stacked_models,
     train_batch,
 )
 
@@ -110,73 +107,3 @@ def test_updates_go_down_the_gradient(getkey, baseline):
     slopes = jax.lax.map(lambda key: jax.grad(mean_loss)(model.network.input_weights, key), keys[:20])
     update, slope = np.ravel(updates.mean(axis=0)), np.ravel(slopes.mean(axis=0))
     assert -update @ slope / np.linalg.norm(update) / np.linalg.norm(slope) > 0.7
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "synapses, left",
-    [
-        (rules.recurrent_synapses(), 0.8),
-        pytest.param(rules.input_synapses(), 0.5, marks=pytest.mark.full),
-    ],
-)
-@pytest.mark.full
-def test_networks_learn_from_reward_alone(getkey, synapses, left):
-    """The mean loss of six; it cannot be zero, as the output starts from zero in each trial."""
-    rule = RewardModulatedHebb(synapses, 0.1, baseline=RunningBaseline(10.0))
-
-    def losses_of_one(key):
-        model, trials = noisy_network(key)
-
-        def one(carry, key):
-            model, state = carry
-            batch = train_batch(model, trials, distance, key=key)
-            update, state = rule(model, batch, state, key=key)
-            return (eqx.apply_updates(model, update), state), batch.losses.total.mean()
-
-        return jax.lax.scan(one, (model, rule.init(model)), jax.random.split(key, 400))[1]
-
-    losses = jax.vmap(losses_of_one)(jax.random.split(getkey(), 6)).mean(axis=0)
-    assert losses[-20:].mean() < left * losses[:5].mean()
-
-
-def test_each_member_gets_what_it_gets_alone(float64, getkey):
-    """Also where members differ in parameters of the rule, which are traced then."""
-    ensemble = stacked_models(lambda key: bare_model(LeakyRNN, key)[0], 3, getkey())
-    trials, key = random_trials(4, 3, key=getkey()), getkey()
-
-    def learn(model, rate, decay):
-        rule = RewardModulatedHebb(
-            rules.recurrent_synapses(),
-            rate,
-            baseline=RunningBaseline(10 * decay),
-            decay=decay,
-            average_decay=decay,
-        )
-        return rule(model, train_batch(model, trials, key=key), rule.init(model), key=key)
-
-    rates, decays = jnp.array([0.1, 0.2, 0.4]), jnp.array([0.3, 0.6, 0.9])
-    together = eqx.filter_jit(eqx.filter_vmap(learn))(ensemble, rates, decays)
-    for i in range(3):
-        alone = learn(popsim.member(ensemble, i), rates[i], decays[i])
-        for one, other in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
-            np.testing.assert_allclose(one[i], other, rtol=1e-8)
-
-
-@pytest.mark.parametrize(
-    "bad, name",
-    [
-        ({"rate": -0.1}, "rate"),
-        ({"decay": 1.1}, "decay"),
-        ({"average_decay": -0.1}, "average_decay"),
-        ({"baseline": 0.0}, "baseline"),
-    ],
-)
-def test_bad_arguments_are_refused_by_name(as_users_run, bad, name):
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        RewardModulatedHebb(LINEAR_SYNAPSES, **{"rate": 0.1, "baseline": BatchBaseline(), **bad})
-
-
-def test_a_bad_time_constant_is_refused_by_name():
-    with pytest.raises(ValueError, match="`time_constant`"):
-        RunningBaseline(0.0)

@@ -62,22 +62,6 @@ def test_constraints_hold_after_every_batch():
     assert np.any(weights.bias == np.float32(0.02)) or np.any(weights.bias == np.float32(-0.01))
 
 
-@pytest.mark.full  # in short: test_constraints_hold_after_every_batch and test_resume
-def test_constraints_hold_in_a_training_that_is_continued():
-    whole, _ = trained()
-    half, first = train(5, trainer=TRAINER)
-    rest, history = train(
-        8,
-        trainer=TRAINER,
-        ensemble=half,
-        opt_state=first.opt_state,
-        start_batch=5,
-        save_model_trainables=True,
-    )
-    assert_all_hold(history.model_trainables.network)
-    assert_same(rest, whole)
-
-
 def test_a_hebbian_batch_is_the_mean_product_of_its_activity():
     """One batch without gradient: dW = rate <post pre^T>, diagonal zero, for each member by itself."""
     rule = rules.Hebb(rules.recurrent_synapses(zero_diagonal=True), 0.5)
@@ -97,7 +81,6 @@ def test_a_hebbian_batch_is_the_mean_product_of_its_activity():
         np.testing.assert_allclose(change, expected, rtol=1e-4, atol=1e-7)
 
 
-@pytest.mark.full
 def test_the_rate_of_a_rule_may_differ_between_members(as_users_run):
     rates = popsim.PerMember([0.0, 0.1, 0.2])
     rule = rules.Oja(rules.recurrent_synapses(), rates)
@@ -112,7 +95,12 @@ def test_the_rate_of_a_rule_may_differ_between_members(as_users_run):
         np.testing.assert_allclose(recurrent(model)[index], recurrent(own)[index], rtol=1e-5)
 
 
-DRAW_OR_CARRY = [
+RULES = [
+    HEBB,
+    rules.AntiHebb(rules.input_synapses(), 0.01),
+    rules.Oja(rules.readout_synapses(), 0.01),
+    rules.CovarianceHebb(rules.recurrent_synapses(), 0.01),
+    rules.DifferentialHebb(rules.recurrent_synapses(), 0.01),
     rules.NodePerturbation(rules.recurrent_synapses(), 0.01, std=0.05),
     rules.WeightPerturbation(rules.input_synapses(), 0.01, std=0.05),
     rules.BCM(rules.recurrent_synapses(), 0.01, time_constant=3.0),
@@ -123,11 +111,8 @@ DRAW_OR_CARRY = [
 IN_SHORT = ("RewardModulatedHebb",)
 
 
-@pytest.mark.parametrize(
-    "rule", mostly_in_full(DRAW_OR_CARRY, IN_SHORT, name_of=lambda rule: type(rule).__name__)
-)
-@pytest.mark.full
-def test_rules_that_draw_or_carry_train_each_member_as_alone(rule):
+@pytest.mark.parametrize("rule", mostly_in_full(RULES, IN_SHORT, name_of=lambda rule: type(rule).__name__))
+def test_a_rule_trains_each_member_as_alone(rule):
     trainer = TaskTrainer(OPTIMIZER, model_update_funcs=(rule,))
     together, _ = train(4, n_members=2, trainer=trainer)
     alone, _ = train(
@@ -159,3 +144,25 @@ def test_a_rule_and_a_phase_go_together():
     weights = history.model_trainables.network.recurrent_weights
     assert np.any(weights[2] != weights[1]) and np.all(weights[3] == weights[2])
     assert np.any(weights[4] != weights[3])
+
+
+REFUSED = [
+    *((kind, {"rate": bad}, "rate") for kind in (rules.Hebb, rules.Oja) for bad in (-1.0, np.nan)),
+    (rules.BCM, {"time_constant": 0.0}, "time_constant"),
+    (rules.NodePerturbation, {"std": 0.0}, "std"),
+    (rules.WeightPerturbation, {"std": -1}, "std"),
+    (rules.RewardModulatedHebb, {"baseline": rules.BatchBaseline(), "decay": 1.1}, "decay"),
+    (rules.RewardModulatedHebb, {"baseline": rules.BatchBaseline(), "average_decay": -0.1}, "average_decay"),
+    (rules.RewardModulatedHebb, {"baseline": 0.0}, "baseline"),
+]
+
+
+@pytest.mark.parametrize(("kind", "given", "name"), REFUSED)
+def test_bad_arguments_are_refused_by_name(as_users_run, kind, given, name):
+    with pytest.raises(ValueError, match=f"`{name}`"):
+        kind(rules.recurrent_synapses(), **{"rate": 0.1, **given})
+
+
+def test_a_baseline_over_no_batches_is_refused():
+    with pytest.raises(ValueError, match="`time_constant`"):
+        rules.RunningBaseline(0.0)

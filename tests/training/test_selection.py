@@ -1,19 +1,12 @@
 """Population-based training: who replaces whom, what is inherited, resumed and sharded, and what it gains."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from repository import HELPERS
 from short_form import mostly_in_full
-from small_experiment import stopping_after
-from small_reaches import small_reach_setup
-from small_training import RunningSum, activity, assert_same, build, squared_error, train
+from small_training import RunningSum, activity, build, squared_error, train
 
 import popsim
 from popsim.analysis.figures import draw_discovered_schedules, draw_genealogy
@@ -27,7 +20,6 @@ from popsim.training import (
     adam,
     ancestors,
     cosine_decay,
-    open_history,
     sgd,
 )
 
@@ -165,31 +157,6 @@ def test_the_genealogy_says_who_took_what_from_whom(trained):
 
 
 @pytest.mark.slow
-@pytest.mark.full
-def test_a_selected_training_goes_on_where_it_stopped(trained, tmp_path):
-    """With the same genealogy and bits, also with selections at each batch around the checkpoint."""
-    whole, history = trained
-    stop = stopping_after(2)
-    saved = {"chkpt_dir": tmp_path / "run", "stop": stop}
-    _, part = selecting(trainer=saved)
-    assert 0 < part.batch.size < 12
-    resumed, own = selecting(trainer={"chkpt_dir": tmp_path / "run"}, restore_checkpoint=True)
-    assert_same(resumed, whole)
-    assert_same(own.updates, history.updates)
-    np.testing.assert_array_equal(own.loss.total, history.loss.total)
-    dataset = open_history(tmp_path / "run")
-    assert dataset["parent"].dims == ("selection_batch", "member")
-    rates = own.updates["selection"]["hyperparameter.learning_rate"]
-    np.testing.assert_array_equal(dataset["hyperparameter.learning_rate"], rates)
-    with pytest.raises(ValueError, match="population_updates"):
-        selecting(
-            rule=PopulationBasedTraining(3, score=error),
-            trainer={"chkpt_dir": tmp_path / "run"},
-            restore_checkpoint=True,
-        )
-
-
-@pytest.mark.slow
 def test_members_are_inherited_whole_and_frozen_ones_come_back():
     """A rate that overflows freezes a member until it is replaced; what is not replaced is as alone."""
     rates = popsim.PerMember([1e-3, 2e-3, 3e-3, 4e-3, 5e-3, 3e38])
@@ -243,29 +210,6 @@ def test_rates_that_are_not_selected_stay_with_their_member():
     np.testing.assert_allclose(history.learning_rate, decay[:, None] * np.asarray(RATES.values), rtol=1e-4)
 
 
-DEVICES = """
-import sys
-sys.path[:0] = {folders!r}
-import jax
-jax.config.update("jax_num_cpu_devices", 2)
-import numpy as np
-from test_selection import selecting
-from small_training import assert_same
-one, history = selecting(trainer=dict(member_batch_size=3))
-two, own = selecting(trainer=dict(member_batch_size=3, devices=jax.devices()))
-np.testing.assert_array_equal(own.updates["selection"]["parent"], history.updates["selection"]["parent"])
-assert_same(own.updates, history.updates, rtol=1e-5)
-assert_same(two, one, rtol=0, atol=1e-6)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.full
-def test_the_genealogy_is_the_same_on_two_devices():
-    code = DEVICES.format(folders=[str(HELPERS), str(Path(__file__).parent)])
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 @pytest.mark.parametrize(
     ("make", "said"),
     [
@@ -275,7 +219,6 @@ def test_the_genealogy_is_the_same_on_two_devices():
         (lambda: Truncation(0.6), "`fraction` must be above 0 and at most 0.5"),
         (lambda: Perturb(0.0, 2.0), "`low` must be finite and above"),
         (lambda: Resample(1.0), "`distribution` must be of popsim.distributions"),
-        (lambda: TaskTrainer(adam(1e-3), population_updates="pbt"), "`population_updates` must be a list"),
         (
             lambda: selecting(rule=PopulationBasedTraining(2, hyperparameters=("learnig_rate",))),
             "meant learning_rate",
@@ -286,7 +229,6 @@ def test_the_genealogy_is_the_same_on_two_devices():
             "for each of the 6",
         ),
         (lambda: selecting(task=RunningSum(), rates=1e-3), "must have hyperparameters to change"),
-        (lambda: selecting(reset_opt_state_at=[3]), "`reset_opt_state_at` must be empty"),
         (
             lambda: train(
                 4,
@@ -320,42 +262,3 @@ def test_figures_show_the_line_of_the_best(trained, ax):
         and own[0] == RATES.values[ancestors(record["parent"])[0, 2]]
         and len(own) == 5
     )
-
-
-def reaches():
-    task, build = small_reach_setup(duration=0.3)
-    return task, build, lambda model: model.network
-
-
-def flips():
-    task = popsim.tasks.FlipFlop(n_bits=1, duration=0.3)
-
-    def build(key):
-        return popsim.NetworkModel(popsim.networks.GRUNetwork(1, 12, 1, key=key), dt=task.dt)
-
-    return task, build, lambda model: model.network
-
-
-@pytest.mark.full  # in short: test_selection_beats_the_best_constant_rate_on_a_noisy_quadratic
-@pytest.mark.parametrize("setup", [reaches, flips])
-@pytest.mark.parametrize("seed", range(5))
-def test_the_median_member_beats_that_of_a_fixed_grid(setup, seed):
-    """Of equal compute, on trials that selection did not use; the best members are reported, not compared."""
-    task, build, where = setup()
-    rates = popsim.PerMember(jnp.geomspace(1e-4, 1e-1, 12))
-    keys = jax.random.split(jax.random.key(seed), 3)
-    ensemble = popsim.make_ensemble(build, 12, key=keys[0])
-    fresh = popsim.sample_trials(task, 200, batch=0, key=keys[2])
-    losses = {}
-    for name, rate, rule in (
-        ("selected", rates, PopulationBasedTraining(20)),
-        ("fixed", rates, None),
-        ("decayed", cosine_decay(rates, 300), None),
-    ):
-        trainer = TaskTrainer(adam(rate, clip_norm=1.0), population_updates=() if rule is None else [rule])
-        trained, _ = trainer(task, ensemble, 300, 32, where, ensembled=True, disable_tqdm=True, key=keys[1])
-        found = popsim.evaluate_ensemble(trained, task, trials=fresh, key=keys[2])
-        losses[name] = np.asarray(found.losses.total.mean(axis=1))
-    best = {name: float(np.nanmin(own)) for name, own in losses.items()}
-    print(setup.__name__, seed, {name: float(np.nanmedian(own)) for name, own in losses.items()}, best)
-    assert np.median(losses["selected"]) < np.nanmedian(losses["fixed"])

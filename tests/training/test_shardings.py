@@ -1,4 +1,3 @@
-import dataclasses
 import os
 import subprocess
 import sys
@@ -184,14 +183,6 @@ def test_they_are_ignored_without_jit(problem):
     state, data = problem
     step = build_train_step_fn(loss_fn, False, False, "not", "a", "sharding")
     assert int(step(state, **data)[0].step) == 1
-
-
-@pytest.mark.parametrize("name", ["train_state_shardings", "input_kwarg_shardings", "aux_output_shardings"])
-def test_what_is_no_sharding_is_refused(as_users_run, name, problem):
-    specs = PartitionSpec("batch")
-    for given in (specs, {"inputs": specs}, dataclasses.replace(problem[0], params=specs)):
-        with pytest.raises(ValueError, match=f"`{name}"):
-            build_train_step_fn(loss_fn, **{name: given})
 
 
 @pytest.mark.parametrize(

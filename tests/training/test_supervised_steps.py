@@ -2,7 +2,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 
 from popsim.training import TrainState, eval_step, sgd, train_step, train_step_post
@@ -61,14 +60,6 @@ def test_post_processing_acts_in_order_after_the_step(problem):
     post, _ = train_step_post(state, batch, rate, criterion, train_step, metrics_fn, [clip, double])
     np.testing.assert_allclose(post.params.weight, 2 * jnp.clip(plain.params.weight, -0.1, 0.1), rtol=1e-6)
     assert int(post.step) == 1
-
-
-def test_optimizers_keep_their_state(problem):
-    _, batch = problem
-    state = TrainState.initial_state(problem[0].model, optax.adam(1e-2), jax.random.key(0))
-    for _ in range(3):
-        state, _ = train_step(state, batch, rate, criterion, metrics_fn)
-    assert int(state.opt_state[0].count) == 3
 
 
 @pytest.mark.parametrize(

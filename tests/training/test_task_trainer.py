@@ -81,19 +81,6 @@ def test_only_what_is_selected_changes(trained, module_setup):
     assert not np.array_equal(model.network.cell.weight_hh, before.network.cell.weight_hh)
 
 
-@pytest.mark.full  # in short: that of test_invariance
-def test_the_length_of_calls_changes_no_bit(trained, module_setup):
-    """With a callback after every batch the compiled loop makes one batch a call."""
-    callbacks = {batch: [lambda: None] for batch in range(6)}
-    model, history = train(module_setup, log_step=5, save_model_trainables=True, batch_callbacks=callbacks)
-    assert_same_arrays(model, trained[0])
-    np.testing.assert_array_equal(history.loss.total, trained[1].loss.total)
-    rows = jax.tree.map(lambda rows: rows[[1, 4]], history.model_trainables)
-    assert_same_arrays(rows, trained[1].model_trainables)
-    last = jax.tree.map(lambda rows: rows[5], history.model_trainables)
-    np.testing.assert_array_equal(last.network.cell.weight_hh, model.network.cell.weight_hh)
-
-
 @pytest.mark.full
 def test_recorded_trials_are_those_of_the_compiled_step(trained, module_setup):
     task, _ = module_setup
@@ -129,26 +116,6 @@ def test_the_number_of_batches_and_a_second_call_compile_nothing(count_compilati
     assert compiled
 
 
-@pytest.mark.full  # in short: test_invariance
-def test_members_do_not_depend_on_each_other(trained, module_setup):
-    three, history = train(module_setup, n_members=3)
-    np.testing.assert_allclose(history.loss.total[:, :2], trained[1].loss.total, rtol=1e-4)
-    for index in range(2):
-        assert_same_arrays(popsim.member(three, index), popsim.member(trained[0], index), atol=1e-5)
-
-
-@pytest.mark.full  # in short: test_invariance
-def test_one_model_is_trained_as_member_0_of_an_ensemble(trained, module_setup):
-    _, build = module_setup
-    first = popsim.member(popsim.make_ensemble(build, 2, key=jax.random.key(0)), 0)
-    model, history = train((module_setup[0], lambda key: first), n_members=0, save_trial_specs=np.array([5]))
-    assert history.loss.total.shape == (6,)
-    np.testing.assert_allclose(history.loss.total, trained[1].loss.total[:, 0], rtol=1e-4)
-    assert_same_arrays(model, popsim.member(trained[0], 0), atol=1e-5)
-    own = jax.tree.map(lambda leaf: leaf[0], trained[1].trial_specs[5])
-    assert_same_arrays(history.trial_specs[5], own, rtol=1e-6)
-
-
 @pytest.mark.full
 def test_members_can_share_their_trials_but_not_their_noise():
     def shared(noise_std):
@@ -162,14 +129,6 @@ def test_members_can_share_their_trials_but_not_their_noise():
     assert noisy.trial_specs[1].inputs.shape == (4, small_training.N_STEPS, 1)
     assert noisy.loss.total[0, 0] != noisy.loss.total[0, 1]
     np.testing.assert_array_equal(quiet.loss.total[:, 0], quiet.loss.total[:, 1])
-
-
-@pytest.mark.full
-def test_a_single_model_shares_its_trials_with_nobody():
-    """`ensemble_random_trials` is about the members of an ensemble: one model trains as it does without."""
-    model, history = small_training.train(2, n_members=0, ensemble_random_trials=False)
-    expected, its_history = small_training.train(2, n_members=0)
-    small_training.assert_same((model, history.loss), (expected, its_history.loss))
 
 
 def test_losses_are_printed_at_log_points(capsys):
@@ -245,16 +204,12 @@ class Nowhere(popsim.tasks.RandomReaches):
     ("name", "options"),
     [
         ("n_batches", {"n_batches": 0}),
-        ("log_step", {"log_step": -1}),
-        ("where_train", {"where_train": lambda m: m.dt}),
         ("where_train", {"where_train": lambda m: m.interventions}),
         ("save_model_trainables", {"save_model_trainables": np.array([6])}),
         ("save_trial_specs", {"save_trial_specs": np.array([-1])}),
         ("batch_callbacks", {"batch_callbacks": {99: []}}),
         ("init.position", {"task": Nowhere(popsim.plants.PointMass().workspace, duration=0.2)}),
         ("ensembled", {"ensembled": False}),
-        ("batch_callbacks", {"batch_callbacks": {0: print}}),
-        ("start_batch", {"start_batch": 1.5}),
         ("start_batch", {"start_batch": True}),
         ("key", {"key": 0}),
     ],
@@ -289,15 +244,10 @@ def test_there_is_nothing_to_restore_without_a_folder(module_setup):
     [
         ("optimizer", lambda: TaskTrainer(optax.adam)),
         ("checkpoint_seconds", lambda: TaskTrainer(adam(1e-3), checkpoint_seconds=5.0)),
-        ("n_checkpoints", lambda: TaskTrainer(adam(1e-3), False, "somewhere", n_checkpoints=5)),
         ("post_step_fns", lambda: TaskTrainer(adam(1e-3), post_step_fns=[3])),
-        ("log_fns", lambda: TaskTrainer(adam(1e-3), log_fns=[3])),
         ("loss_update_func", lambda: TaskTrainer(adam(1e-3), loss_update_func=3)),
-        ("devices", lambda: TaskTrainer(adam(1e-3), devices=jax.local_devices()[:1] * 2)),
         ("devices", lambda: TaskTrainer(adam(1e-3), devices=[])),
-        ("post_step_fns", lambda: TaskTrainer(adam(1e-3), post_step_fns=print)),
         ("learning_rate.*PerMember", lambda: adam([1e-3, 1e-2])),
-        ("clip_norm.*PerMember", lambda: adam(1e-3, clip_norm=np.ones(3))),
         ("rate.*PerMember", lambda: popsim.training.rules.Hebb(SYNAPSES, np.ones(2))),
         ("n_minibatches", lambda: TaskTrainer(adam(1e-3), n_minibatches=0)),
         ("member_batch_size", lambda: TaskTrainer(adam(1e-3), member_batch_size=-1)),

@@ -123,12 +123,6 @@ def test_half_a_wish_is_refused(options):
         TaskTrainer(OPTIMIZER, **options)
 
 
-def test_the_trainer_says_at_once_that_the_package_is_missing(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    with pytest.raises(ImportError, match="tensorboardX"):
-        TaskTrainer(OPTIMIZER, enable_tensorboard=True, tensorboard_logdir=tmp_path)
-
-
 def test_a_missing_package_is_named_with_the_way_to_install_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     with pytest.raises(ImportError, match=r'pip install "popsim\[tensorboard\]"'):

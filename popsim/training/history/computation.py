@@ -95,10 +95,7 @@ class Differences:
 
 
 def different_settings(then: Mapping[str, Any], now: Computation) -> str:
-    """Return a message on the settings that differ, those of JAX first; empty if none does.
-
-    **Arguments:** as for `compare_computations`.
-    """
+    """Return a message on the settings that differ, those of JAX first; empty if none does."""
     of_now = {name.partition(".")[0] for name in now.settings}
     before = {name: text for name, text in then["settings"].items() if name.partition(".")[0] in of_now}
     # A flag that is not told is unknown, and others follow from those of JAX.
@@ -112,14 +109,7 @@ def different_settings(then: Mapping[str, Any], now: Computation) -> str:
 def compare_computations(
     then: Mapping[str, Any], now: Computation, arrays_then: Mapping[str, Any]
 ) -> Differences:
-    """Compare what a checkpoint describes with a computation.
-
-    **Arguments:**
-
-    - `then`: the result of `Computation.as_json`, from a checkpoint.
-    - `now`: the computation; what it lacks altogether, such as the step of a training, is not compared.
-    - `arrays_then`: the arrays of the checkpoint.
-    """
+    """Compare what a checkpoint describes with a computation."""
     settings = different_settings(then, now)
     found = Differences(
         [settings] if settings else [], versions=describe_differences(then["made_by"], now.made_by)
@@ -226,35 +216,27 @@ def _number(number: np.generic) -> str:
 
 
 def task_computation(task: AbstractTask, model: Any, *, n_members: int | None) -> Computation:
-    """Return what is known of a computation from the task and the model alone.
-
-    **Arguments:**
-
-    - `task`: the task of all members.
-    - `model`: the model, or ensemble, of arrays or their shapes.
-    - `n_members`: the number of members; None for a single model.
-    """
+    """Return what is known of a computation from the task and the model alone."""
     trials = validation_trials(task, n_members or 1)
     modules = users_modules(modules_of((task, model)))
     return Computation(
         settings={**named_values("model", model), **named_values("task", task)},
-        texts={"an evaluation": _evaluation_text(task, model, n_members)},
+        texts={
+            "an evaluation": program_text(
+                _run_trial, without_member_axes(task), model, jnp.asarray(0), seed_key(0), n_members is None
+            )
+        },
         sums=sums_of(named_arrays("validation trials", trials)),
         functions=digests_of(definitions(modules)),
         made_by=_versions(),
     ) | constants_of("task", task)
 
 
-def _evaluation_text(task: AbstractTask, model: Any, n_members: int | None) -> ProgramText:
-    """Return the text of one trial of a task and its losses."""
-
-    def run_trial(task: AbstractTask, model: Any, batch: Any, key: Any) -> Any:
-        model = model if n_members is None else member(model, 0)
-        trial = task.trial(batch=batch, key=key_stream(key, "specification"))
-        states = simulate(model, trial, key=key)
-        return trial, states, task.loss(states, trial, model)
-
-    return program_text(run_trial, without_member_axes(task), model, jnp.asarray(0), seed_key(0))
+def _run_trial(task: AbstractTask, model: Any, batch: Any, key: Any, is_single: bool) -> Any:
+    model = model if is_single else member(model, 0)
+    trial = task.trial(batch=batch, key=key_stream(key, "specification"))
+    states = simulate(model, trial, key=key)
+    return trial, states, task.loss(states, trial, model)
 
 
 def constants_of(name: str, value: Any) -> Computation:

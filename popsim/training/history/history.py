@@ -57,12 +57,7 @@ class AbstractHistoryRows(abc.ABC):
 
 
 class RowsInMemory(AbstractHistoryRows):
-    """Rows in memory.
-
-    **Arguments:**
-
-    - `n_rows`: by axis, the final number of rows if known: they are then copied only once.
-    """
+    """Rows in memory."""
 
     def __init__(self, n_rows: dict[str, int]):
         self._n_rows = n_rows
@@ -163,15 +158,7 @@ class ValidationRecord(eqx.Module):
 
 
 class HistoryRecorder(Observer):
-    """Passes what a training computes to the rows of its history.
-
-    **Arguments:**
-
-    - `rows`: the rows.
-    - `spec_batches`, `trials_of`: the batches whose trials are kept, and the function that draws them, of a
-        batch and the `TrainState.hyperparameters` in it.
-    - `trainables_dtype`: the dtype in which trainables are kept; None for their own.
-    """
+    """Passes what a training computes to the rows of its history."""
 
     is_recording = True
 
@@ -258,14 +245,7 @@ class HistoryRecorder(Observer):
         members: Members | None,
         updates: Iterable[str],
     ) -> TaskTrainerHistory:
-        """Return the history so far, with values from the last state.
-
-        **Arguments:**
-
-        - `trials_like`: trials of any batch, for their leaves that are not arrays.
-        - `frozen_from`, `stopped_from`, `opt_state`, `members`: see `TaskTrainerHistory`.
-        - `updates`: the names of population updates in the history.
-        """
+        """Return the history so far, with values from the last state."""
         batch, records = self._rows.rows(BATCH)
         validation_batch, validation = self._rows.rows(VALIDATION)
         if validation is None:  # stopped before the first log point

@@ -2,8 +2,8 @@
 
 import dataclasses
 import functools
+import operator
 from collections.abc import Iterable, Mapping
-from types import FunctionType
 from typing import Any
 
 import equinox as eqx
@@ -13,10 +13,10 @@ import numpy as np
 from jaxtyping import PyTree
 
 from popsim._compiled import MadeWhileCompiling, program_text
-from popsim._held_values import held_values
+from popsim._held_values import users_code
 from popsim._named_values import array_digest, named_values, short_text
 from popsim._numeric_flags import numeric_flags
-from popsim._user_code import definitions, digests_of, is_installed, reachable, users_modules
+from popsim._user_code import definitions, digests_of, users_modules
 from popsim.store import leaf_names
 from popsim.training.history.computation import Computation, constants_of, sums_of, task_computation
 from popsim.training.loop.training_plan import TrainingPlan
@@ -31,10 +31,6 @@ class TrainingComputation:
 
     Excluded are how it is computed (devices, blocks of members, minibatches, rematerialisation), the batches
     that are recorded, and all that begins later: a longer training, another plan for the rest of it.
-
-    **Arguments:**
-
-    - `plan`: the plan of the training.
     """
 
     def __init__(self, plan: TrainingPlan):
@@ -63,17 +59,19 @@ class TrainingComputation:
             "post_step_fns": tuple(trainer.post_step_fns),
             "population_updates": updates,
         }
+        named = parts | {"optimizer": plan.state.opt_state}
         computation = Computation(
-            settings=_training_settings(plan) | _merged(named_values(*part) for part in parts.items()),
+            settings=_training_settings(plan) | _merged(named_values(*part) for part in named.items()),
             sums=sums_of(
                 {f"initial {name}": array for name, array in arrays.items() if name in changing}
                 | named_arrays("initial opt_state", plan.state.opt_state)
             ),
-            host_code=_host_code(updates, trainer.validation_metrics) if updates else {},
+            host_code=users_code(updates, trainer.validation_metrics) if updates else {},
             functions=digests_of(definitions(users_modules())),
             arrays={name: array for name, array in arrays.items() if name not in changing},
         )
-        return functools.reduce(lambda one, part: one | constants_of(*part), parts.items(), computation)
+        constants = [constants_of(*part) for part in parts.items()]
+        return functools.reduce(operator.or_, [computation, *constants, self._of_task.result()])
 
     def up_to(self, batch: int) -> Computation:
         """Return what is computed in all batches before `batch`."""
@@ -91,15 +89,10 @@ class TrainingComputation:
         toggles = "all" if enabled is None or enabled.all() else array_digest(enabled)
         resets = [reset for reset in plan.batches.resets if reset < batch]
         now = Computation(
-            settings={
-                **trained,
-                "toggle_model_update_funcs": toggles,
-                "reset_opt_state_at": repr(resets),
-                **named_values("optimizer", plan.state.opt_state),
-            },
+            settings={**trained, "toggle_model_update_funcs": toggles, "reset_opt_state_at": repr(resets)},
             texts=texts,
         )
-        return self._unchanged | self._of_task.result() | now
+        return self._unchanged | now
 
 
 def _training_settings(plan: TrainingPlan) -> dict[str, str]:
@@ -159,16 +152,6 @@ def _changing_names(plan: TrainingPlan) -> set[str]:
     return {name for name, place in names.items() if changes[place]} | recorded.keys()
 
 
-def _host_code(updates: Any, metrics: Any) -> dict[str, str]:
-    """Return the digests of the user's functions that run on the host, and of all that they name."""
-    functions = [
-        value for _, value, _ in held_values((updates, metrics)) if isinstance(value, type | FunctionType)
-    ]
-    users = [value for value in functions if not is_installed(value.__module__)]
-    known = definitions(users_modules({value.__module__ for value in users}))
-    return reachable({value.__qualname__.partition(".<locals>")[0] for value in users}, known)
-
-
 def _trained_text(params: PyTree, trained: PyTree[bool] | None) -> str:
     """Return the names of the parameters that are trained, or their beginning and a digest."""
     return short_text(
@@ -182,8 +165,10 @@ def _step_text(plan: TrainingPlan, trained: PyTree[bool] | None) -> Any:
     step = dataclasses.replace(step, n_minibatches=1, remat=False, trained=trained)
     # Also where all are, as they may be toggled in later batches.
     are_enabled = jnp.ones(len(step.updates), bool) if step.updates else None
+    # When a training is resumed, globals that were changed since it began are to be seen.
+    anew = plan.training.restore_checkpoint
+    return program_text(_run_step, step, state, jnp.asarray(0), jnp.asarray(0), are_enabled, anew=anew)
 
-    def run_step(step: Any, state: Any, batch: Any, member_id: Any, enabled: Any) -> Any:
-        return step(state, batch=batch, member_id=member_id, enabled=enabled)
 
-    return program_text(run_step, step, state, jnp.asarray(0), jnp.asarray(0), are_enabled)
+def _run_step(step: Any, state: Any, batch: Any, member_id: Any, enabled: Any) -> Any:
+    return step(state, batch=batch, member_id=member_id, enabled=enabled)

@@ -14,7 +14,6 @@ import numpy as np
 from jaxtyping import PyTree
 
 from popsim._checks import warn_caller
-from popsim._numeric_flags import missing_flags
 from popsim.loss import LossValues
 from popsim.store import (
     Checkpoint,
@@ -50,15 +49,6 @@ class TrainingStore:
 
     A checkpoint records the length of the history at its time; on resuming, the history and the log are cut
     there. All files carry the id of the run. Created by `open_training_store`.
-
-    **Arguments:**
-
-    - `described`: the folder, with the id of the run.
-    - `computation`: what the training computes.
-    - `seconds`: the time between checkpoints.
-    - `n_kept`: the number of checkpoints kept.
-    - `like`, `by_member`: see `RowsOnDisk`.
-    - `fixed`, `attributes`: arrays and JSON values stored with the history.
     """
 
     def __init__(
@@ -90,16 +80,7 @@ class TrainingStore:
         self.rows: RowsOnDisk
 
     def begin(self, state: TrainState, *, restore: bool) -> TrainState:
-        """Return the initial state, with the history and the log cut to it.
-
-        **Arguments:**
-
-        - `state`: the state of a new training.
-        - `restore`: whether to resume from the last intact checkpoint, if there is one.
-
-        **Raises:** `MismatchError` if a checkpoint or part is of another training or run; `CorruptDataError`
-        if no checkpoint is intact or a part is missing; `ValueError` if the checkpoint is past `n_batches`.
-        """
+        """Return the initial state, with the history and the log cut to it."""
         self._parts = check_parts(self._described)
         checkpoint = (
             self._checkpoints.restore(lambda details: self._forms(details, state)) if restore else None
@@ -143,11 +124,6 @@ class TrainingStore:
         found = compare_computations(then, self.computation.up_to(checkpoint.step), checkpoint.arrays)
         if found.refused:
             self._refuse(checkpoint.step, "; ".join(found.refused))
-        if unknown := missing_flags(then["settings"]):
-            warn_caller(
-                f"the training in {self.folder.path} does not say under which {', '.join(unknown)} of JAX it "
-                "began: it continues under the present ones, which may change its numbers."
-            )
         if found.not_compared:
             what = " and ".join(found.not_compared)
             warn_caller(
@@ -202,16 +178,7 @@ class TrainingStore:
         return time.monotonic() - self._saved_at >= wait
 
     def save(self, state: TrainState, seconds: float, n_rows: dict[str, int]) -> None:
-        """Commit the history, and write a checkpoint in the background.
-
-        **Arguments:**
-
-        - `state`: the state, its members without padding.
-        - `seconds`: the training time.
-        - `n_rows`: `rows.n_rows` at that state. Later rows are dropped.
-
-        **Raises:** `SaveError` if it cannot be written, or the previous checkpoint could not.
-        """
+        """Commit the history, and write a checkpoint in the background."""
         step = int(state.step)
         self.wait()
         if step == self._saved_step:
@@ -279,11 +246,7 @@ class TrainingStore:
 
 @contextlib.contextmanager
 def open_training_store(plan: TrainingPlan) -> Iterator[TrainingStore]:
-    """Open the store of a training, locked against other processes; its folder is created if missing.
-
-    **Raises:** `ValueError` if the folder holds a training and the plan is not to restore it, holds something
-    else, is in use by another process, or cannot be written; `CorruptDataError` if a part of it is a link.
-    """
+    """Open the store of a training, locked against other processes; its folder is created if missing."""
     trainer, training = plan.trainer, plan.training
     folder, restore = RunFolder(Path(str(trainer.folder))), training.restore_checkpoint
     folder.check_free_for_training(restore=restore)  # before anything is written
@@ -323,13 +286,7 @@ def open_training_store(plan: TrainingPlan) -> Iterator[TrainingStore]:
 
 
 def _log_line(entry: LogEntry, run_id: str) -> dict[str, Any]:
-    """Return a line of the log, as JSON values; numbers that are not finite are null.
-
-    **Arguments:**
-
-    - `entry`: the log point.
-    - `run_id`: the id of the run.
-    """
+    """Return a line of the log, as JSON values; numbers that are not finite are null."""
     return {
         RUN_ID: run_id,
         "batch": entry.batch,

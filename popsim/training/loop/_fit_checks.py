@@ -10,18 +10,17 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from popsim._checks import short_repr
+from popsim._checks import bytes_of, short_repr
 from popsim._compiled import as_array
 from popsim._member_values import check_values_of_members
-from popsim.ensemble import member
-from popsim.evaluation import check_trials_of, merge_member_axis
+from popsim.evaluation import check_trials_of
 from popsim.loss import Loss
-from popsim.model import AbstractModel, simulate, with_trained_inputs
+from popsim.model import AbstractModel, with_trained_inputs
 from popsim.per_member import check_n_members, check_of_one_member
 from popsim.randomness import seed_key
 from popsim.schedules import AbstractBatchSchedule
 from popsim.session import separate_trials
-from popsim.task import AbstractTask, build_validation_trials, check_trials
+from popsim.task import AbstractTask
 from popsim.training.options import TrainerOptions, Training
 from popsim.training.population_updates.base import hyperparameters_of
 from popsim.training.steps.gradients import BackpropThroughTime, BatchRun
@@ -90,37 +89,11 @@ def _check_population(trainer: TrainerOptions, training: Training, count: int | 
         )
 
 
-def check_fit(
-    task: AbstractTask, model: Any, trials: Trial, *, ensembled: bool, by_member: bool
-) -> dict[str, int]:
-    """Raise unless the task and the model fit together.
-
-    **Arguments:**
-
-    - `task`: the task of one member.
-    - `model`: the model, or ensemble.
-    - `trials`: the trials of the first batch.
-    - `ensembled`: whether `model` is an ensemble.
-    - `by_member`: whether the trials have a leading member axis.
-
-    **Returns:** the sizes of the model's inputs, by name.
-    """
-    one_model: AbstractModel = member(model, 0) if ensembled else model
-    if by_member and isinstance(trials, Trial):
-        trials = merge_member_axis(trials)
-    check_trials("trial", trials)
-    validation = build_validation_trials(task)
-    check_trials_of(one_model, task.loss, validation)
-    sizes = one_model.input_sizes(separate_trials(validation))
-    one_model = with_trained_inputs(one_model, sizes)
-    check_trials_of(one_model, task.loss, trials)
-    trial = jax.eval_shape(lambda trials: jax.tree.map(lambda leaf: leaf[0], trials), trials)
-    try:
-        states = jax.eval_shape(lambda trial: simulate(one_model, trial, key=seed_key(0)), trial)
-    except (TypeError, ValueError, AttributeError, LookupError) as error:
-        hint = "" if ensembled else " (If `model` is an ensemble, say `ensembled=True`.)"
-        raise ValueError(f"`model` cannot be run on the trials of `task`: {error}{hint}") from error
-    jax.eval_shape(lambda states, trial: task.loss(states, trial, one_model), states, trial)
+def check_fit(task: AbstractTask, model: AbstractModel, trials: Trial, validation: Trial) -> dict[str, int]:
+    """Raise unless the task and the model of one member fit together."""
+    check_trials_of(model, validation, task.loss)
+    sizes = model.input_sizes(separate_trials(validation))
+    check_trials_of(with_trained_inputs(model, sizes), trials, task.loss)
     _check_something_counts(task.loss, separate_trials(validation), separate_trials(trials))
     return sizes
 
@@ -138,26 +111,24 @@ def _check_something_counts(loss: Loss, *trials: Trial) -> None:
 
 
 def check_changes(
-    step: MemberStep, state: TrainState, trained: Sequence[PyTree[bool] | None]
-) -> PyTree[bool]:
-    """Raise unless the optimizer can train the model and all updates return what they should.
+    step: MemberStep, state: TrainState, trials: Trial | None, trained: Sequence[PyTree[bool] | None]
+) -> tuple[PyTree[bool], int]:
+    """Return which leaves of the model training changes, and the bytes of the states of a minibatch.
 
-    **Arguments:**
-
-    - `step`: the step of one member, with its model updates, post-step functions and loss update.
-    - `state`: its state.
-    - `trained`: for each phase of the training, which parameters are trained; None for all.
-
-    **Returns:** which leaves of the model are trained by the optimizer or changed by model updates.
+    Raise unless model, loss, gradient, optimizer and updates return what they should.
     """
-    model = state.model
-    run = eqx.filter_eval_shape(step.batch_run, state, batch=as_array(0, int), member_id=as_array(0, int))
+    model, number = state.model, as_array(0, int)
+
+    def first_run(state: TrainState, trials: Trial | None) -> BatchRun:
+        run = step.batch_run(state, batch=number, member_id=number, trials=trials)
+        return dataclasses.replace(run, keeps_states=True)
+
+    run = eqx.filter_eval_shape(first_run, state, trials)
     trained_batch = eqx.filter_eval_shape(BatchRun.__call__, run, state.params)
-    like_gradients = state.params
     for trained_params in trained:
         step_now = dataclasses.replace(step, trained=trained_params)
         _check_gradient(step_now, state, run, trained_batch)
-        _check_optimizer(step_now, state, like_gradients, trained_batch, run)
+        _check_optimizer(step_now, state, state.params, trained_batch, run)
     is_kept = state.is_param
     for update in step.updates:
         changed = changed_leaves(update, model, trained_batch)
@@ -170,8 +141,8 @@ def check_changes(
     if step.loss_update_func is not None:
         _check_weights_are_numbers(step.task.loss)
         values = jax.tree.map(_mean_shape, trained_batch.losses)
-        _check_same("loss_update_func", step.loss_update_func, trained_batch.loss, values, like_gradients)
-    return is_kept
+        _check_same("loss_update_func", step.loss_update_func, trained_batch.loss, values, state.params)
+    return is_kept, bytes_of(trained_batch.initial_states) // step.n_minibatches
 
 
 def _check_gradient(step: MemberStep, state: TrainState, run: BatchRun, batch: TrainedBatch) -> None:

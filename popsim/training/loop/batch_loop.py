@@ -32,12 +32,7 @@ class LoopBuffers(eqx.Module):
 
 
 class CallPlan(eqx.Module):
-    """The plan of one call of the loop.
-
-    - `n_steps`: the number of steps.
-    - `trainable_rows`: for each step, the row for its trainables.
-    - `enabled`: for each step, which model updates are applied; None for all.
-    """
+    """The plan of one call of the loop."""
 
     n_steps: Int[Array, ""]
     trainable_rows: Int[Array, " capacity"]
@@ -80,17 +75,9 @@ class BatchLoop(eqx.Module):
         trainable_rows: Int[Array, " capacity"] | None = None,
         enabled: Bool[Array, "capacity update"] | None = None,
     ) -> tuple[TrainState, LoopBuffers]:
-        """Make `n_steps` train steps.
+        """Make `n_steps` train steps, up to `capacity`; the arrays of the state are donated.
 
-        **Arguments:**
-
-        - `state`: the initial state; its arrays are donated and cannot be used afterwards.
-        - `n_steps`: the number of steps, up to `capacity`.
-        - `trainable_rows`: for each step, the row for its trainables, or `n_kept` if they are not kept, as by
-            default.
-        - `enabled`: for each step, which model updates are applied; by default all.
-
-        **Returns:** the final state and the filled buffers; rows past `n_steps` are zero.
+        Rows of the buffers past `n_steps` are zero; trainables of row `n_kept` are not kept.
         """
         if n_steps > self.capacity:
             raise ValueError(f"`n_steps` must be at most the capacity {self.capacity}, got {n_steps}.")
@@ -176,13 +163,6 @@ def _map_blocks_with_active(
 
     The active members come first, in order, and fill ceil(n_active / block) blocks. Those in no
     block keep their arrays, and their records are NaN.
-
-    **Arguments:**
-
-    - `one_member`: from the arrays of a member, and what else it takes, to its next arrays and its record.
-    - `members`: the arrays of all members, and what else the function takes.
-    - `is_inactive`: which members do not change.
-    - `block`: the number of members in a block.
     """
     n_members = is_inactive.shape[0]
     # XLA has no arrays of variable length: the members that train are sorted to the front, and the loop runs
@@ -218,12 +198,6 @@ def members_at_a_time(n_members: int, weight_bytes: int, state_bytes: int) -> in
     The weights, their gradients and all that a time step reads and writes should take about 1 MB, which the
     caches of cores hold; up to half as much again, if that makes one block of all.
     A last block that is smaller is avoided where it can be, as it is compiled besides.
-
-    **Arguments:**
-
-    - `n_members`: the number of members.
-    - `weight_bytes`: the bytes of the weights of a member, and of their gradients.
-    - `state_bytes`: the bytes of the states of all its trials.
     """
     most = max(1, CACHE_BYTES // (weight_bytes + STORED_PER_STATE * state_bytes))
     if 2 * n_members <= 3 * most:

@@ -152,11 +152,7 @@ def max_kept_per_call(batches: Int[np.ndarray, " recorded"], n_batches: int) -> 
 
 @dataclasses.dataclass(frozen=True)
 class Phase:
-    """A range of training batches in which the same part of the model is trained.
-
-    - `first_batch`: the first batch.
-    - `trained`: which of all parameters are trained, in their structure; None for all.
-    """
+    """A range of training batches in which the same part of the model is trained."""
 
     first_batch: int
     trained: PyTree[bool] | None
@@ -164,11 +160,7 @@ class Phase:
 
 @dataclasses.dataclass(frozen=True)
 class TrainablePhases:
-    """The phases of a training.
-
-    - `where_train`: selects all that is trained in some phase.
-    - `phases`: the phases, sorted by first batch.
-    """
+    """The phases of a training."""
 
     where_train: Callable[[Any], Any]
     phases: tuple[Phase, ...]
@@ -184,14 +176,7 @@ class TrainablePhases:
 
 
 def training_phases(model: PyTree, where_train: WhereTrain) -> TrainablePhases:
-    """Return the phases given by `where_train`.
-
-    **Arguments:**
-
-    - `model`: the model, or ensemble.
-    - `where_train`: selects the trainable part, see `select_trainables`; or a mapping from batch number to
-        such a function, which applies from that batch on.
-    """
+    """Return the phases given by `where_train`."""
     if not isinstance(where_train, Mapping):
         select_trainables(model, where_train)
         return TrainablePhases(where_train, (Phase(0, None),))
@@ -241,18 +226,7 @@ def _picks_leaves(selected: PyTree) -> Callable[[Any], Any]:
 def enabled_updates(
     toggle: bool | PyTree, model_update_funcs: PyTree, n_batches: int
 ) -> Bool[np.ndarray, "batch update"] | None:
-    """Return, for each training batch, which updates are applied.
-
-    **Arguments:**
-
-    - `toggle`: True for all updates in all batches, False for none, or a PyTree of the structure of
-        `model_update_funcs` with a 1D array for each: batch numbers, or a boolean per batch. Ignored if there
-        are no updates.
-    - `model_update_funcs`: the updates.
-    - `n_batches`: the number of batches.
-
-    **Returns:** None if all updates are applied in all batches.
-    """
+    """Return, for each training batch, which updates are applied."""
     n_updates = len(jax.tree.leaves(model_update_funcs, is_leaf=is_model_update))
     if not n_updates:
         return None
@@ -274,17 +248,7 @@ def enabled_updates(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class BatchNumbers:
-    """The batches of a training at which something is done.
-
-    - `n_batches`: the number of batches.
-    - `recorded_batches`: those after which the trainables are kept.
-    - `specs`: those whose trials are kept.
-    - `callbacks`: by batch, the functions to call after it.
-    - `resets`: those before which the optimizer state is reset.
-    - `enabled`: those in which each model update is applied; None for all.
-    - `phases`: the phases, each with its trainable part.
-    - `logged`: those after which there is a log point, but for the last one, which always has one.
-    """
+    """The batches of a training at which something is done."""
 
     n_batches: int
     recorded_batches: Int[np.ndarray, " recorded"]

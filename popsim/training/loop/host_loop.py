@@ -16,7 +16,8 @@ from jaxtyping import Bool, Int, PyTree, Shaped
 
 from popsim._checks import warn_caller
 from popsim._compiled import as_array
-from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble, validation_trials
+from popsim._member_values import check_values_of_members
+from popsim.evaluation import Evaluation, evaluate_members, evaluate_trials, validation_trials
 from popsim.policies import greedy
 from popsim.randomness import key_stream
 from popsim.task import differs_between_members
@@ -39,13 +40,7 @@ Results = Callable[[], tuple[Any, Evaluation, Trial, dict[str, np.ndarray]]]
 
 @dataclasses.dataclass(frozen=True)
 class HostLoop:
-    """The loop on the host, which calls the compiled loop until all batches are done.
-
-    - `plan`: the plan of the training.
-    - `loops`: the compiled loop of each phase, by first batch.
-    - `observers`: the observers, called in this order.
-    - `_compiled`: the programs that have run: the first batches of their phases, and "validation".
-    """
+    """The loop on the host, which calls the compiled loop until all batches are done."""
 
     plan: TrainingPlan
     loops: Mapping[int, BatchLoop]
@@ -53,18 +48,7 @@ class HostLoop:
     _compiled: set[int | str] = dataclasses.field(default_factory=set, init=False)
 
     def run(self, state: TrainState, start: TrainingStart, start_time: float) -> TrainState:
-        """Train from `state` to the last batch, or until `stop` returns True or no member trains any more.
-
-        **Arguments:**
-
-        - `state`: the initial state; its arrays are donated.
-        - `start`: what the observers are told before the first batch.
-        - `start_time`: when the training began, on the clock of `time.perf_counter`.
-
-        **Returns:** the last state.
-
-        **Raises:** `NonfiniteError` if a member freezes and `nonfinite` is "raise"; what an observer raises.
-        """
+        """Train from `state` to the last batch, or until `stop` returns True or no member trains any more."""
         with contextlib.ExitStack() as stack:
             # The stack unwinds backwards: each observer ends in the given order, also after one that raises.
             for observer in reversed(self.observers):
@@ -130,10 +114,7 @@ class HostLoop:
     def _pause(
         self, state: TrainState, batches: FinishedBatches, start_time: float
     ) -> tuple[TrainState, Results | None]:
-        """Do what is due after the batches of a call, except replacing members.
-
-        **Returns:** the state afterwards, and its results on the validation trials if they are known.
-        """
+        """Do what is due after the batches of a call, except replacing members."""
         # Evaluated only if the log or an update asks, and once for both.
         results = self._results(state)
         entry = self._log_entry(batches, results, start_time) if batches.logs else None
@@ -197,11 +178,7 @@ class HostLoop:
         return after
 
     def _replace(self, state: TrainState, last: int, results: Results | None) -> TrainState:
-        """Return the state after the update that replaces members, if one is due after batch `last`.
-
-        **Raises:** `StoppedWaiting` if the training is to end before the others of its population have come
-        to the same batch.
-        """
+        """Return the state after the update that replaces members, if one is due after batch `last`."""
         plan, updates = self.plan, self.plan.population_updates
         if not updates.due_updates(last, replaces=True):
             return state
@@ -316,13 +293,7 @@ class HostLoop:
 def _validate(
     plan: TrainingPlan, model: Any, hyperparameters: PyTree = None
 ) -> tuple[Evaluation, Trial, dict[str, Shaped[np.ndarray, "..."]]]:
-    """Return the results of a model on the validation trials, these trials, and the metrics.
-
-    **Arguments:**
-
-    - `model`: the model, or ensemble.
-    - `hyperparameters`: those of the members at present, see `TrainState`; None for those given.
-    """
+    """Return the results of a model on the validation trials, these trials, and the metrics."""
     metrics_of = plan.trainer.validation_metrics
     task = with_present_values(plan.training.task, hyperparameters, plan.step)
     changes = hyperparameters is not None and differs_between_members(task)
@@ -330,18 +301,13 @@ def _validate(
     key = key_stream(plan.training.key, "validation")
     if plan.trainer.greedy_validation:
         model = greedy(model)
+    if hyperparameters is not None:  # which population updates have set since the plan was checked
+        check_values_of_members("task", task)
     if plan.training.ensembled:
-        shared = None if differs_between_members(task) else trials
-        results = evaluate_ensemble(
-            model,
-            task,
-            trials=shared,
-            member_ids=plan.member_ids,
-            member_batch_size=plan.trainer.member_batch_size,
-            key=key,
-        )
+        by_member, block = differs_between_members(task), plan.trainer.member_batch_size
+        results = evaluate_members(model, task, trials, by_member, key, plan.member_ids, block)
     else:
-        results = evaluate(model, task, trials=trials, member_id=plan.member_ids, key=key)
+        results = evaluate_trials(model, task, trials, key, plan.member_ids)
     metrics: Mapping[str, Any] = {} if metrics_of is None else metrics_of(results.states, trials)
     return results, trials, as_metrics(metrics, plan.count)
 

@@ -15,15 +15,13 @@ from popsim._checks import bytes_of, warn_caller
 from popsim._compiled import as_array
 from popsim._other_draws import drawing_from_key
 from popsim.ensemble import member, n_members
-from popsim.evaluation import validation_trials
-from popsim.model import initial_state
+from popsim.evaluation import merge_member_axis, validation_trials
 from popsim.per_member import (
     member_values,
     select_member,
     with_member_values,
 )
-from popsim.randomness import seed_key
-from popsim.task import AbstractTask
+from popsim.task import AbstractTask, check_trials, differs_between_members
 from popsim.training.constraints import warn_of_start
 from popsim.training.loop._fit_checks import check_changes, check_fit, check_options
 from popsim.training.loop.batch_loop import BatchLoop, members_at_a_time
@@ -52,40 +50,23 @@ MAX_TRAINABLES_BYTES = 256 * 2**20
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TrainingPlan:
-    """The plan of a training, made by `plan_training`.
-
-    - `trainer`, `training`: the options of the trainer and of the training.
-    - `count`: the number of members; None for a single model.
-    - `member_ids`: the numbers on which the draws of the members depend.
-    - `layout`: the layout of the members on the devices.
-    - `batches`: the batches at which something is done.
-    - `step`: the step of one member.
-    - `new_state`: the initial state with a new optimizer state.
-    - `state`: the initial state if no checkpoint is restored.
-    - `first_trials`: the trials of the first batch.
-    - `trials_by_member`: whether the trials of a batch have a leading member axis.
-    - `validation_trials`: the validation trials as given; with a leading member axis if the members' tasks
-        differ.
-    - `population_updates`: the population updates, with what they need of the training.
-    - `recorded`: the leaves of the model that are recorded as its trainables: those that change in training.
-    - `member_batch_size`: how many members are trained at a time on each device; None for all.
-    """
+    """The plan of a training, made by `plan_training`."""
 
     trainer: TrainerOptions
     training: Training
-    count: int | None
-    member_ids: Int[Array, "*member"]
+    count: int | None  # of members; None for a single model
+    member_ids: Int[Array, "*member"]  # on which their draws depend
     layout: MemberLayout
     batches: BatchNumbers
     step: MemberStep
-    new_state: TrainState
-    state: TrainState
+    new_state: TrainState  # the first one, with a new optimizer state
+    state: TrainState  # the first one if no checkpoint is restored
     first_trials: Trial
     trials_by_member: bool
     validation_trials: Trial
     population_updates: PopulationUpdates
     recorded: PyTree[bool]
-    member_batch_size: int | None
+    member_batch_size: int | None  # on each device; None for all
 
     @property
     def shared_trials(self) -> bool:
@@ -165,21 +146,20 @@ def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
     )
     # Tasks that differ give different trials even where all members draw the same numbers.
     by_member = training.ensembled and trials_differ(training.task, shared_trials=step.shared_trials)
-    task = select_member(training.task, 0)
-    sizes = check_fit(task, training.model, first_trials, ensembled=training.ensembled, by_member=by_member)
-    new_state, state = (each.with_trained_inputs(sizes) for each in (new_state, state))
-    traced = (
-        trainer.optimizer,
-        trainer.gradient,
-        trainer.updates,
-        trainer.post_step_fns,
-        trainer.loss_update_func,
+    own_trials = _of_first(first_trials) if by_member else first_trials
+    check_trials("trial", own_trials)
+    validation = validation_trials(training.task, count or 1)
+    sizes = check_fit(
+        select_member(training.task, 0),
+        member(training.model, 0) if training.ensembled else training.model,
+        merge_member_axis(first_trials) if by_member else first_trials,
+        _of_first(validation) if differs_between_members(training.task) else validation,
     )
+    new_state, state = (each.with_trained_inputs(sizes) for each in (new_state, state))
+    first, phases = _first_member(step, state, training.ensembled), batches.phases.phases
+    traced = (trainer.optimizer, step.gradient, step.updates, step.post_step_fns, step.loss_update_func)
     with drawing_from_key("the optimizer, the gradient and each update", *traced):
-        recorded = check_changes(
-            *_first_member(step, state, training.ensembled),
-            [phase.trained for phase in batches.phases.phases],
-        )
+        recorded, state_bytes = check_changes(*first, own_trials, [phase.trained for phase in phases])
     if trainer.post_step_fns:
         warn_of_start(trainer.post_step_fns, training.model, count)
     return TrainingPlan(
@@ -194,10 +174,10 @@ def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
         state=state,
         first_trials=first_trials,
         trials_by_member=by_member,
-        validation_trials=validation_trials(training.task, count or 1),
+        validation_trials=validation,
         population_updates=updates,
         recorded=recorded,
-        member_batch_size=_member_batch_size(trainer, training, layout, first_trials, state, by_member),
+        member_batch_size=_member_batch_size(trainer, training, layout, state, state_bytes),
     )
 
 
@@ -280,23 +260,14 @@ def _member_batch_size(
     trainer: TrainerOptions,
     training: Training,
     layout: MemberLayout,
-    trials: Trial,
     state: TrainState,
-    by_member: bool,
+    state_bytes: int,
 ) -> int | None:
     """Return how many members are trained at a time on each device; None for all."""
     if trainer.member_batch_size is not None or not training.ensembled or layout.platform != "cpu":
         return trainer.member_batch_size
-
-    def initial(model: Any, trials: Trial) -> PyTree:
-        first = np.index_exp[0, 0] if by_member else 0
-        trial = jax.tree.map(lambda leaf: leaf[first], trials)
-        return initial_state(member(model, 0), trial, key=seed_key(0))
-
-    states = eqx.filter_eval_shape(initial, training.model, trials)
-    n_trials = training.batch_size // trainer.n_minibatches
     weight_bytes = bytes_of((training.model, state.params)) // layout.n_members
-    return members_at_a_time(layout.n_on_device, weight_bytes, n_trials * bytes_of(states))
+    return members_at_a_time(layout.n_on_device, weight_bytes, state_bytes)
 
 
 def _first_member(step: MemberStep, state: TrainState, ensembled: bool) -> tuple[MemberStep, TrainState]:
@@ -304,13 +275,14 @@ def _first_member(step: MemberStep, state: TrainState, ensembled: bool) -> tuple
     if not ensembled:
         return step, state
 
-    def first(tree: PyTree) -> PyTree:
-        return jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, tree)
-
     # Shapes suffice to see what changes: slicing the first member would copy all of its state.
     return select_member(step, 0), dataclasses.replace(
-        state, **eqx.filter_eval_shape(first, state_parts(state, OWN))
+        state, **eqx.filter_eval_shape(_of_first, state_parts(state, OWN))
     )
+
+
+def _of_first(tree: PyTree) -> PyTree:
+    return jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, tree)
 
 
 def _loop_sizes(recorded: PyTree[Array], batches: Int[np.ndarray, " recorded"]) -> tuple[int, int]:

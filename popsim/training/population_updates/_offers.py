@@ -33,15 +33,6 @@ class Offers:
     these selections with the digests of both files. It is written last, so a selection that it lists is
     complete, and what was used once cannot be exchanged for something else. Each file says which training of
     which population wrote it, for which members, what it holds, and before which batch.
-
-    **Arguments:**
-
-    - `folder`: the folder of the population.
-    - `run_id`: the identity of the population, or of several.
-    - `population`: the number of the population among those of this identity.
-    - `part`: the number of the training.
-    - `places`: the places of its members in the population.
-    - `n_kept`: the number of selections whose files are kept.
     """
 
     folder: Path
@@ -73,10 +64,7 @@ class Offers:
         )
 
     def read_digests(self) -> dict[int, Digests]:
-        """Return the digests of the files of each selection, by its batch; empty before the first one.
-
-        **Raises:** `MismatchError` if the list is of another training; `CorruptDataError` if it is damaged.
-        """
+        """Return the digests of the files of each selection, by its batch; empty before the first one."""
         if not os.path.lexists(self.note):
             return {}
         described = read_sealed_json(self.note)
@@ -103,8 +91,6 @@ class Offers:
 
         A network file system may show the list before the files that it names, but no file of a folder
         before an earlier one of the same folder.
-
-        **Raises:** `CorruptDataError` naming what is gone.
         """
         batches = sorted(self.read_digests())
         if batch in batches:
@@ -118,11 +104,7 @@ class Offers:
             )
 
     def check(self, batch: int, kind: str) -> None:
-        """Check that a file is the one that was noted, without reading its arrays.
-
-        **Raises:** `CorruptDataError` naming a file that is missing, damaged, or another than was noted;
-        `MismatchError` naming one of another training, population or selection.
-        """
+        """Check that a file is the one that was noted, without reading its arrays."""
         self._check_digest(batch, kind, self._offered_files(batch, kind).check(batch))
 
     def verify(self, batch: int, kind: str) -> None:
@@ -177,10 +159,7 @@ class Offers:
             )
 
     def has_selection(self, batch: int) -> bool:
-        """Whether this training has offered its members for a selection, with all files as they were written.
-
-        **Raises:** `CorruptDataError` or `MismatchError` naming a file that is not.
-        """
+        """Whether this training has offered its members for a selection, in files as they were written."""
         is_noted = batch in self.read_digests()
         present = [kind for kind in KINDS if batch in self.files(kind).steps()]
         for kind in present:
@@ -192,11 +171,7 @@ class Offers:
         return is_noted and len(present) == len(KINDS)
 
     def write(self, batch: int, arrays: Mapping[str, Arrays]) -> None:
-        """Write the arrays of each kind for a selection; files that were noted and are present stay.
-
-        **Raises:** `SaveError` if they cannot be written; `CorruptDataError` if a file that was noted is
-        missing, and these arrays are not what it held.
-        """
+        """Write the arrays of each kind for a selection; files that were noted and are present stay."""
         with saving(self.folder):
             make_folder(self.folder, parents=True)
         noted = self.read_digests()

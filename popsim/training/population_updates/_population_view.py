@@ -21,13 +21,7 @@ from popsim.training.steps.train_state import TrainState
 
 @dataclasses.dataclass(frozen=True)
 class PopulationView:
-    """The state of a training as its population updates see it: arrays that lead with the member.
-
-    - `places`: by label, the places of the hyperparameters that an update sets, and of others of the
-        optimizer that differ between members, see `hyperparameter_places`.
-    - `count`: the number of members; None for a single model.
-    - `shared`: the trainings over which the population is divided; None for one training.
-    """
+    """The state of a training as its population updates see it: arrays that lead with the member."""
 
     places: Mapping[str, tuple[Mapping[str, HyperparameterLeaf], Mapping[str, HyperparameterLeaf]]]
     count: int | None
@@ -96,8 +90,6 @@ class PopulationView:
         """Return the state with the weights and hyperparameters that an update changed, of active members.
 
         Members for which a change is not finite keep what they had.
-
-        **Returns:** the state, and for which members all changes are finite.
         """
         changed = changed_leaves(label, before.model, after.model, recorded)
         is_finite = np.ones(active.size, bool)

@@ -31,15 +31,7 @@ def as_named_arrays(subject: str, arrays: Any, n_members: int) -> Named:
 
 
 def changed_leaves(label: str, before: Any, after: Any, recorded: PyTree[bool]) -> dict[int, Array]:
-    """Return the leaves of a model that an update changed, by their number, in the dtypes of those before.
-
-    **Arguments:**
-
-    - `label`: the name of the update.
-    - `before`, `after`: the model.
-    - `recorded`: which of its leaves change in training, in a structure that may have leaves where the model
-        has None.
-    """
+    """Return the leaves of a model that an update changed, by their number, in the dtypes of those before."""
     if after is before:
         return {}
     old, structure = jax.tree.flatten_with_path(before)

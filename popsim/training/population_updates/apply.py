@@ -40,14 +40,7 @@ Records = dict[str, Named]
 
 @dataclasses.dataclass(frozen=True)
 class PopulationUpdates:
-    """The population updates of a training.
-
-    - `updates`: the updates by label.
-    - `view`: the state of the training as they see it.
-    - `log_batches`: the batches after which there is a regular log point.
-    - `n_batches`, `start_batch`: those of the training.
-    - `key`: the key of the training.
-    """
+    """The population updates of a training."""
 
     updates: Mapping[str, AbstractPopulationUpdate]
     view: PopulationView
@@ -119,17 +112,7 @@ class PopulationUpdates:
     def apply(
         self, state: TrainState, results: ValidationResults, batch: int, *, recorded: PyTree[bool]
     ) -> tuple[TrainState, Records]:
-        """Apply the updates that are due, except those that replace members.
-
-        **Arguments:**
-
-        - `state`: the state after a batch, on one device.
-        - `results`: those of the validation trials.
-        - `batch`: the number of the batch.
-        - `recorded`: which leaves of the model change in training.
-
-        **Returns:** the state and the records.
-        """
+        """Apply the updates that are due, except those that replace members."""
         # Taken once: a member that one update stops takes part in the others of this call.
         active = ~np.atleast_1d(np.asarray(state.loss_fn_state.is_inactive))
         restarts_by_label = {label: np.zeros(active.size, bool) for label in self.updates}
@@ -162,18 +145,7 @@ class PopulationUpdates:
         recorded: PyTree[bool],
         should_stop: Callable[[], bool],
     ) -> tuple[TrainState, Records]:
-        """Apply the update that replaces members, if it is due.
-
-        **Arguments:**
-
-        - `state`, `results`, `batch`, `recorded`: see `apply`.
-        - `should_stop`: whether to give up waiting for other trainings.
-
-        **Returns:** the state and the records.
-
-        **Raises:** `StoppedWaiting`; `ValueError` as `apply`; `CorruptDataError` if what another training
-        wrote is damaged; `SaveError` if what this one offers cannot be written.
-        """
+        """Apply the update that replaces members, if it is due."""
         records: Records = {}
         for label in self.due_updates(batch, replaces=True):
             before = self.view.population(label, state)
@@ -314,16 +286,7 @@ def plan_population_updates(
     log_batches: range,
     count: int | None,
 ) -> PopulationUpdates:
-    """Return the population updates of a trainer, with what they need of a training.
-
-    **Arguments:**
-
-    - `trainer`, `training`: the options.
-    - `step`: the step of a member, with every `PerMember`.
-    - `state`: the first state of the training.
-    - `log_batches`: the batches after which there is a regular log point.
-    - `count`: the number of members; None for a single model.
-    """
+    """Return the population updates of a trainer, with what they need of a training."""
     first = eqx.filter_eval_shape(
         lambda params: params if count is None else jax.tree.map(lambda leaf: leaf[0], params), state.params
     )

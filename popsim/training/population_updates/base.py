@@ -4,7 +4,7 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -22,19 +22,6 @@ __all__ = ["AbstractPopulationUpdate", "Population", "ValidationResults"]
 HYPERPARAMETER = "hyperparameter."  # begins the names of those in a history
 State = Mapping[str, Shaped[Any, "member ..."]]
 Record = Mapping[str, Shaped[Any, "member ..."]]
-
-
-@runtime_checkable
-class Exchange(Protocol):
-    """Moves members within a population, which may be divided over several trainings."""
-
-    def gather_scores(self, scores: Float[Any, " member"]) -> Float[Array, " population"]:
-        """See `Population.gather_scores`."""
-        ...
-
-    def take(self, parents: Int[Any, " member"]) -> "Population":
-        """See `Population.take`."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +49,7 @@ class Population:
     restarted: Bool[Any, " member"]
     places: Int[np.ndarray, " member"]
     size: int
-    _exchange: Exchange | None = dataclasses.field(default=None, repr=False)
+    _exchange: Any = dataclasses.field(default=None, repr=False)
     _members: Any = dataclasses.field(default=None, repr=False)
 
     @property
@@ -93,7 +80,7 @@ class Population:
         """
         return self._of_whole("take").take(parents)
 
-    def _of_whole(self, method: str) -> Exchange:
+    def _of_whole(self, method: str) -> Any:
         if self._exchange is None:
             raise ValueError(f"`{method}` of a population is for updates with `replaces = True`.")
         return self._exchange

@@ -33,17 +33,7 @@ class StoppedWaiting(BaseException):
 
 @dataclasses.dataclass
 class MemberExchange:
-    """Moves members within the population of an update, see `Exchange`.
-
-    - `state`: the state before the update, on one device.
-    - `recorded`: which leaves of the model change in training.
-    - `places`: those of the hyperparameters that it sets, and of others, see `hyperparameter_places`.
-    - `shared`: the trainings over which the population is divided; None for one.
-    - `before`: the population in that state, as the update sees it.
-    - `population_of`: returns the population in another state.
-    - `n_done`: the number of batches done, by which other trainings know what is offered.
-    - `should_stop`: whether to give up waiting for them.
-    """
+    """Moves members within the population of an update, see `Population`."""
 
     state: TrainState
     recorded: PyTree[bool]

@@ -38,16 +38,7 @@ def hyperparameter_places(
     names: Sequence[str] | None, state: TrainState, step: Any, one_member: PyTree, *, owner: str
 ) -> tuple[dict[str, HyperparameterLeaf], dict[str, HyperparameterLeaf]]:
     """Return the places of the hyperparameters that a population update sets, and of others of the
-    optimizer that differ between members.
-
-    **Arguments:**
-
-    - `names`: their names; None for all that differ between members.
-    - `state`: the first state of the training.
-    - `step`: the step of a member, with every `PerMember`.
-    - `one_member`: the parameters of one member, arrays or their shapes.
-    - `owner`: the name of the update, for the error message.
-    """
+    optimizer that differ between members."""
     injected, of_members = injected_hyperparameters(state.optimizer_def, state.opt_state, one_member)
     by_name = {name: HyperparameterLeaf("opt_state", index) for name, index in injected.items()}
     chosen = [name for name in by_name if name in of_members]
@@ -94,12 +85,6 @@ def inherited_parts(
 
     Parameters, leaves that model updates change, and the states of optimizer and loss are inherited. Other
     settings stay with their member.
-
-    **Arguments:**
-
-    - `state`: the state, on one device.
-    - `recorded`: which leaves of the model change in training.
-    - `places`: see `hyperparameter_places`.
     """
     changing = eqx.filter(state.model_without_params, recorded)
     parts = (state.params, changing, state.opt_state, state.loss_fn_state)
@@ -113,14 +98,7 @@ def with_inherited(
     member_places: Mapping[str, HyperparameterLeaf],
     inherited: PyTree,
 ) -> TrainState:
-    """Return the state with other `inherited_parts`.
-
-    **Arguments:**
-
-    - `state`, `recorded`, `places`: as for `inherited_parts`.
-    - `member_places`: the hyperparameters that stay with their member, see `hyperparameter_places`.
-    - `inherited`: the other parts.
-    """
+    """Return the state with other `inherited_parts`."""
     own_values = values_at(state, member_places)
     changing, constant = eqx.partition(state.model_without_params, recorded)
     parts = (state.params, changing, state.opt_state, state.loss_fn_state)
@@ -136,14 +114,7 @@ def with_inherited(
 
 
 def with_present_values(tree: Any, hyperparameters: PyTree, step: Any) -> Any:
-    """Return a part of a step with its `PerMember` at present.
-
-    **Arguments:**
-
-    - `tree`: the part, such as the task.
-    - `hyperparameters`: of the whole step, see `member_values`; None for what is given.
-    - `step`: the step.
-    """
+    """Return a part of a step with its `PerMember` at present."""
     if hyperparameters is None:
         return tree
     # By identity: `tree` is a part of `step`, and holds the same `PerMember` objects.

@@ -12,13 +12,7 @@ AT_LOG_POINTS = "control"  # the axis of what acts at log points, and the prefix
 
 
 def as_population_updates(updates: Any, *, has_metrics: bool) -> tuple[AbstractPopulationUpdate, ...]:
-    """Return the population updates of a trainer as a tuple.
-
-    **Arguments:**
-
-    - `updates`: the updates.
-    - `has_metrics`: whether the trainer has `validation_metrics`.
-    """
+    """Return the population updates of a trainer as a tuple."""
     updates = as_parts(
         "population_updates", updates, AbstractPopulationUpdate, "updates such as EarlyStopping(5)"
     )

@@ -305,12 +305,6 @@ def select_parents(
     """Return for each member of a population the place of the one whose weights it takes.
 
     Where no score is finite nothing can be compared, and all keep their own.
-
-    **Arguments:**
-
-    - `rule`: the selection.
-    - `scores`: of each member, low for good ones.
-    - `key`: for all draws of the selection.
     """
     # A NaN would compare as neither better nor worse, and minus infinity as best of all.
     comparable = jnp.where(jnp.isfinite(scores), scores, jnp.inf)
@@ -328,15 +322,7 @@ def values_after_selection(
     *,
     key: Key[Array, ""],
 ) -> dict[str, Shaped[Array, "member ..."]]:
-    """Return the hyperparameters of members after a selection, by name.
-
-    **Arguments:**
-
-    - `rule`, `key`: see `select_parents`.
-    - `of_parents`, `of_members`: the hyperparameters before, of the parents of the members and their own.
-    - `places`: the places of the members in the population; their draws depend on them.
-    - `parents`: the places of their parents.
-    """
+    """Return the hyperparameters of members after a selection, by name."""
     explore_key = jax.random.split(as_key(key))[1]
     after = {}
     # By sorted name, so that draws do not depend on the order in which hyperparameters were given.

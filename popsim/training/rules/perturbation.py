@@ -30,15 +30,7 @@ def increase_of_loss(
     perturbations: Float[Array, "trial ..."],
     batch: TrainedBatch,
 ) -> Float[Array, " trial"]:
-    """Return the increase of each trial's total loss due to a perturbation, with all other noise the same.
-
-    **Arguments:**
-
-    - `perturb`: from a trial's perturbation, returns the model that runs the trial and the model passed to
-        the loss.
-    - `perturbations`: one for each trial.
-    - `batch`: the trials, run without perturbation.
-    """
+    """Return the increase of each trial's total loss due to a perturbation, with all other noise the same."""
 
     def total(trial, key, perturbation):
         runs, model = perturb(perturbation)

@@ -21,9 +21,6 @@ class MemberLayout:
     """A division of the member axis over devices, with equally many members on each.
 
     If the members do not divide evenly, the last one is repeated; gathering drops the copies.
-
-    - `n_members`: the number of members.
-    - `mesh`: the devices; None to leave everything in place.
     """
 
     n_members: int

@@ -56,18 +56,7 @@ def trials_of_batch(
     shared_trials: bool,
     key: PRNGKeyArray,
 ) -> Trial:
-    """Return the trials of one batch, as the compiled loop of a training with `key` draws them.
-
-    **Arguments:**
-
-    - `task`, `batch_size`: the task, and the number of trials.
-    - `batch`: the number of the training batch.
-    - `member_ids`: the numbers of the members; of a single model, its number.
-    - `shared_trials`: whether all members see the same trials.
-    - `key`: the `root_rng` of the training.
-
-    **Returns:** the trials, with a leading member axis if `trials_differ`.
-    """
+    """Return the trials of one batch, as the compiled loop of a training with `key` draws them."""
     batch_key = jax.random.fold_in(as_key(key), batch)
 
     def trials_of(member_id, values):
@@ -250,15 +239,7 @@ class MemberStep(eqx.Module):
         member_id: Int[Array, ""],
         enabled: Bool[Array, " update"] | None = None,
     ) -> tuple[TrainState, BatchRecord]:
-        """Return the next state of a member, and the record of the batch.
-
-        **Arguments:**
-
-        - `state`: the state; its `loss_fn_state` is a `MemberCarry`.
-        - `batch`: the number of the batch.
-        - `member_id`: the number that its draws depend on.
-        - `enabled`: which model updates are applied; None for all.
-        """
+        """Return the next state of a member, and the record of the batch."""
         carry = state.loss_fn_state
         # Folded from the root at each step, not split and carried: batch 1000 has the same draws in a
         # training that was resumed, or cut into other calls.
@@ -290,15 +271,24 @@ class MemberStep(eqx.Module):
         # failed.
         return freeze_nonfinite(state, after, is_finite), self._record(state, after, loss)
 
-    def batch_run(self, state: TrainState, *, batch: Int[Array, ""], member_id: Int[Array, ""]) -> BatchRun:
-        """Return the trials of a batch, ready to be run."""
+    def batch_run(
+        self,
+        state: TrainState,
+        *,
+        batch: Int[Array, ""],
+        member_id: Int[Array, ""],
+        trials: Trial | None = None,
+    ) -> BatchRun:
+        """Return the trials of a batch, drawn if they are not given, ready to be run."""
         rng = jax.random.fold_in(state.root_rng, state.step)
-        draws_of = None if self.shared_trials else member_id
+        if trials is None:
+            draws_of = None if self.shared_trials else member_id
+            trials = training_trials(self.task, self.batch_size, batch=batch, member_id=draws_of, key=rng)
         # An updated loss is part of the carry, so that it survives a checkpoint.
         loss = self.task.loss if self.loss_update_func is None else state.loss_fn_state.loss
         return BatchRun(
             model=state.model,
-            trials=training_trials(self.task, self.batch_size, batch=batch, member_id=draws_of, key=rng),
+            trials=trials,
             keys=trial_keys(rng, self.batch_size, member_id=member_id),
             loss=loss.at_batch(batch),
             number=batch,

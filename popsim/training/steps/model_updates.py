@@ -133,19 +133,7 @@ def update_model(
     *,
     key: Key[Array, ""],
 ) -> tuple[AbstractModel, tuple[PyTree[Array], ...]]:
-    """Apply each update in turn, to the model left by the one before.
-
-    **Arguments:**
-
-    - `updates`: the updates.
-    - `model`: the model after the optimizer.
-    - `batch`: the training batch.
-    - `states`: the state of each update.
-    - `enabled`: which updates are applied in this batch; None for all.
-    - `key`: the key of this batch and member.
-
-    **Returns:** the model, and the next state of each update.
-    """
+    """Apply each update in turn, to the model left by the one before."""
     carried = []
     for index, (update, state) in enumerate(zip(updates, states, strict=True)):
         # By position: a training resumes with the same draws only if the updates keep their order.
@@ -180,10 +168,7 @@ def _make_if(
 
 
 def changed_leaves(update: AbstractModelUpdate, model: AbstractModel, batch: TrainedBatch) -> PyTree[bool]:
-    """Return, for each leaf of a model, whether an update changes it.
-
-    **Arguments:** as for `update_model`; only shapes are evaluated.
-    """
+    """Return, for each leaf of a model, whether an update changes it."""
 
     def is_changed(delta, leaf):
         if delta is None:

@@ -166,18 +166,7 @@ def _hyperparams_by_member(opt_state: PyTree) -> dict[str, PerMember]:
 def injected_hyperparameters(
     optimizer: optax.GradientTransformation, opt_state: PyTree, one_member: PyTree
 ) -> tuple[dict[str, int], set[str]]:
-    """Return the injected hyperparameters that an ensemble may change, and which of them differ by member.
-
-    **Arguments:**
-
-    - `optimizer`: the optimizer.
-    - `opt_state`: its state.
-    - `one_member`: the parameters of one member, arrays or their shapes.
-
-    **Returns:** by name, the number of the leaf in `opt_state` that determines the hyperparameter: its value,
-    or the factor of its schedule (those that follow a schedule alone are left out); and the names of those
-    that were given as `PerMember`.
-    """
+    """Return the injected hyperparameters that an ensemble may change, and which of them differ by member."""
     indices, scheduled, scaled = {}, set(), {}
     for index, (path, leaf) in enumerate(jax.tree.leaves_with_path(opt_state)):
         fields = [getattr(step, "name", None) for step in path]

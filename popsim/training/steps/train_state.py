@@ -169,18 +169,7 @@ def optimizer_step(
     loss_of: LossOfParams,
     trained: PyTree[bool] | None = None,
 ) -> TrainState:
-    """Return the state with updated parameters and optimizer state.
-
-    **Arguments:**
-
-    - `state`: the state before.
-    - `gradients`: of the structure of `state.params`.
-    - `loss`: the loss, for optimizers that need it (`optax.polyak_sgd`).
-    - `loss_of`: from parameters to the loss of the same trials, for optimizers that need the function or its
-        derivatives (`optax.lbfgs`; `optax.contrib.sam` in opaque mode; `optax.contrib.sophia`).
-    - `trained`: which parameters are trained now; the others, whose gradients must be zero, keep their values
-        and optimizer state. None for all.
-    """
+    """Return the state with updated parameters and optimizer state."""
     optimizer = optax.with_extra_args_support(state.optimizer_def)
     offered = {
         "value": loss,

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -21,13 +21,6 @@ class StepShardings(eqx.Module):
 
     Each is a PyTree of JAX shardings, or a prefix of one: a sharding stands for all arrays below it, None
     leaves them to JAX.
-
-    **Arguments:**
-
-    - `train_state`: a `TrainState` of shardings, or one sharding for all of it. Those of `step` and
-        `root_rng` are ignored: every device has a copy of these.
-    - `inputs`: the shardings of the inputs, by keyword.
-    - `outputs`: the shardings of the outputs of the step other than the train state.
     """
 
     parts: dict[str, PyTree]
@@ -35,24 +28,10 @@ class StepShardings(eqx.Module):
     outputs: PyTree
 
     def __init__(self, train_state: PyTree, inputs: PyTree, outputs: PyTree):
-        if not (train_state is None or isinstance(train_state, (TrainState, Sharding))):
-            raise ValueError(
-                "`train_state_shardings` must be a TrainState of shardings or one sharding for all of it, "
-                f"got {type(train_state).__name__}."
-            )
-        if not (inputs is None or isinstance(inputs, Mapping)):
-            raise ValueError(
-                "`input_kwarg_shardings` must be a dict from input keyword to sharding, "
-                f"got {type(inputs).__name__}."
-            )
         is_whole = not isinstance(train_state, TrainState)
         self.parts = {part: train_state if is_whole else getattr(train_state, part) for part in OWN}
         self.inputs = dict(inputs or {})
         self.outputs = outputs
-        for part, shardings in self.parts.items():
-            _check_shardings(f"train_state_shardings.{part}", shardings)
-        _check_shardings("input_kwarg_shardings", self.inputs)
-        _check_shardings("aux_output_shardings", outputs)
         self.parts |= dict.fromkeys(SHARED, _replicated_sharding(self.parts))
 
     def place_state(self, state: TrainState) -> TrainState:
@@ -92,14 +71,6 @@ class ShardedStep(eqx.Module):
 
     def __call__(self, train_state: TrainState, **inputs: PyTree) -> tuple[TrainState, PyTree]:
         return self.shardings.constrain(*self.step(train_state, **inputs))
-
-
-def _check_shardings(name: str, shardings: PyTree) -> None:
-    for path, leaf in jax.tree.leaves_with_path(shardings):
-        if not isinstance(leaf, Sharding):
-            raise ValueError(
-                f"`{name}{jax.tree_util.keystr(path)}` must be a JAX sharding or None, got {leaf!r}."
-            )
 
 
 def _replicated_sharding(shardings: PyTree) -> Sharding | None:

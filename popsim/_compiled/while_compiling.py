@@ -1,0 +1,106 @@
+"""Values that another thread makes while XLA compiles, which does not hold Python's lock."""
+
+import contextlib
+import contextvars
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Generic, TypeVar
+
+import jax
+
+__all__ = ["MadeWhileCompiling", "start_while_compiling"]
+
+Value = TypeVar("Value")
+
+# Of JAX, they are in force in a thread, so that another one must enter them anew.
+FLAGS_OF_THREADS = (
+    "jax_default_matmul_precision",
+    "jax_default_prng_impl",
+    "jax_enable_x64",
+    "jax_numpy_dtype_promotion",
+    "jax_numpy_rank_promotion",
+    "jax_softmax_custom_jvp",
+    "jax_threefry_partitionable",
+)
+STACK_BYTES = 2**26  # of a thread that traces; some systems give it a sixteenth of what the main thread has
+
+
+_STACK_SIZE = threading.Lock()  # which all threads of a process share
+
+
+class MadeWhileCompiling(Generic[Value]):
+    """A value that another thread makes while XLA compiles, or whoever needs it before.
+
+    The flags of JAX and what else is in force where this object is made are in force for `make`.
+
+    **Arguments:**
+
+    - `make`: returns the value; called once.
+    """
+
+    def __init__(self, make: Callable[[], Value]):
+        flags = {name: getattr(jax.config, name) for name in FLAGS_OF_THREADS if hasattr(jax.config, name)}
+
+        def make_under_flags() -> Value:
+            with contextlib.ExitStack() as stack:
+                for name, flag in flags.items():
+                    stack.enter_context(getattr(jax, name.removeprefix("jax_"))(flag))
+                return make()
+
+        self._make = functools.partial(contextvars.copy_context().run, make_under_flags)
+        self._lock = threading.Lock()
+        self._future: Future[Value] | None = None
+
+    def start(self) -> None:
+        """Let another thread make the value, unless it is made already."""
+        with self._lock:
+            if self._future is not None:
+                return
+            self._future = future = Future()
+        with _STACK_SIZE:
+            before = threading.stack_size(STACK_BYTES)
+            try:
+                threading.Thread(target=self._fill, args=(future,), daemon=True).start()
+            finally:
+                threading.stack_size(before)
+
+    def result(self) -> Value:
+        """Return the value, made now if nobody began to; raises what `make` raised."""
+        with self._lock:
+            is_begun = self._future is not None
+            self._future = future = self._future or Future()
+        if not is_begun:
+            self._fill(future)
+        return future.result()
+
+    def _fill(self, future: Future[Value]) -> None:
+        try:
+            future.set_result(self._make())
+        except BaseException as error:
+            future.set_exception(error)
+
+
+_waiting: contextvars.ContextVar[tuple[MadeWhileCompiling, ...]] = contextvars.ContextVar(
+    "_waiting", default=()
+)
+
+
+@contextlib.contextmanager
+def start_while_compiling(*values: MadeWhileCompiling) -> Iterator[None]:
+    """Start to make values when a program is compiled within the context, after it was traced.
+
+    Both tracing and lowering hold Python's lock; XLA does not while it compiles.
+    """
+    before = _waiting.set(values)
+    try:
+        yield
+    finally:
+        _waiting.reset(before)
+
+
+def start_waiting() -> None:
+    """Start what is to be made while a program is compiled; called just before that."""
+    for value in _waiting.get():
+        value.start()
