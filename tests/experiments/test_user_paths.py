@@ -21,14 +21,10 @@ from popsim.experiments import open_run, read_run_info, resume_run, run_experime
 from popsim.experiments.run_options import RunStopped
 from popsim.report import compare_runs, report_run, report_sweep
 from popsim.store import (
-    GrowingArrays,
-    list_arrays,
     load_model,
-    lock_folder,
     open_arrays,
     read_model_details,
     save_model,
-    verify_arrays,
     write_netcdf,
 )
 from popsim.store.arrays import _stored_array
@@ -173,11 +169,6 @@ def _entrances(run, opened):
         "open_history": open_history,
         "save_history": lambda path: save_history(path, None),
         "SharedPopulation": lambda path: SharedPopulation(path, 0, (np.arange(1),), run_id="0" * 32),
-        "open_arrays": open_arrays,
-        "verify_arrays": verify_arrays,
-        "list_arrays": list_arrays,
-        "GrowingArrays": lambda path: GrowingArrays.create(path),
-        "lock_folder": lambda path: lock_folder(path).__enter__(),
         "save_model": lambda path: save_model(path, ensemble),
         "load_model": lambda path: load_model(path, ensemble),
         "read_model_details": read_model_details,
