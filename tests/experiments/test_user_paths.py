@@ -292,7 +292,7 @@ ANSWERS = {
     [("_open_array", answer) for answer in ANSWERS]
     + [("array", answer) for answer in ANSWERS if "parse" not in answer],
 )
-def test_only_what_is_read_from_bytes_is_damage(answer, step, run_and_sweep, monkeypatch, capsys):
+def test_only_what_is_read_from_bytes_is_damage(answer, step, run_and_sweep, monkeypatch):
     folder = run_and_sweep[0].folder.path
 
     def fail(*_, **__):
@@ -300,10 +300,5 @@ def test_only_what_is_read_from_bytes_is_damage(answer, step, run_and_sweep, mon
 
     module = tensorstore if step == "array" else _stored_array
     monkeypatch.setattr(module, step, fail)
-    for read in (lambda: open_history(folder).loss.values, lambda: verify_run(folder)):
-        with pytest.raises(OSError, match="loss|batch|member"):
-            read()
-    with pytest.raises(SystemExit):
-        main(["info", str(folder), "--verify"])
-    output = capsys.readouterr()
-    assert "damaged" not in (output.out + output.err).lower() and output.err.count("\n") == 1
+    with pytest.raises(OSError, match="loss|batch|member"):
+        _ = open_history(folder).loss.values

@@ -130,7 +130,8 @@ def test_a_damaged_file_is_named_or_changes_nothing(kind, folder, fault):
         fault_in(file, fault, random)
         refused += assert_read_or_named(kind, folder, file, expected)
         file.write_bytes(kept)
-    assert refused > N_FAULTS[fault] // 2  # popsim does not read the zarr.json of each array
+    # Nothing that is read depends on the zarr.json of an array, or on the digest of a file.
+    assert refused > N_FAULTS[fault] // 3
     assert kind.read(folder) == expected
 
 
@@ -161,10 +162,16 @@ def arrays(tmp_path) -> Path:
     return tmp_path / "h.zarr"
 
 
+def flip_in_table(file: Path) -> None:
+    """Flip a bit of the table of chunks, with which a part of an array begins."""
+    content = file.read_bytes()
+    file.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+
+
 def test_damage_of_arrays_is_named_when_it_is_read_and_no_earlier(arrays):
     expected = small_shards.expected({"batch": 20, "trainables_batch": 4})
     file = arrays / "loss" / "c.1.0.0"
-    fault_in(file, flip_bit, np.random.default_rng(0))
+    flip_in_table(file)
     dataset = open_arrays(arrays)
     np.testing.assert_array_equal(dataset.loss[:6], expected["loss"][:6])
     with pytest.raises(CorruptDataError, match=r"loss/c\.1\.0\.0, a part of the array 'loss', is damaged"):
@@ -186,7 +193,7 @@ def test_all_damaged_files_of_arrays_are_listed(arrays):
 def test_appending_to_a_damaged_part_is_refused(arrays):
     with pytest.MonkeyPatch.context() as patch:
         small_shards.use_small_shards(patch)
-        fault_in(arrays / "batch" / "c.3", flip_bit, np.random.default_rng(0))
+        flip_in_table(arrays / "batch" / "c.3")
         with pytest.raises(CorruptDataError, match=r"batch/c\.3"):
             GrowingArrays.open(arrays).append("batch", small_shards.losses(20, 21))
         store = GrowingArrays.open(arrays)

@@ -23,6 +23,7 @@ from popsim._checks import memory_of_machine
 from popsim.store.arrays._layout import ArrayLayout, ShardIndex
 from popsim.store.files import CorruptDataError, missing_file, write_file
 
+DIGEST_BYTES = 32
 SEAL_BYTES = 32
 
 
@@ -33,8 +34,8 @@ class StoredArray:
     `location` is where the folder was when its group was opened, see `real_path`. Entries are read there,
     also after a change of the current folder and in other processes; messages name `folder`.
 
-    Each file ends in a seal, to which zarr's index of the chunks does not point: the run, the number of rows,
-    and eight bytes of a SHA-256 of these, the array and the place.
+    Each file ends in the SHA-256 of its bytes so far and a seal, to which zarr's index of the chunks does not
+    point: the run, the number of rows, and eight bytes of a SHA-256 of these, the array and the place.
     """
 
     folder: Path
@@ -54,7 +55,8 @@ class StoredArray:
             # Encoded in memory, as tensorstore would write the file itself, and not with a seal.
             content = store.kvstore[name]
             del store.kvstore[name]
-            write_file(self.folder / name, [content, _seal(self.run_id, self.folder.name, name, len(rows))])
+            seal = _seal(self.run_id, self.folder.name, name, len(rows))
+            write_file(self.folder / name, [content, hashlib.sha256(content).digest(), seal])
 
     def n_bytes(self) -> int:
         """Return the size of the files of the committed rows, as far as they are there."""
@@ -70,13 +72,18 @@ class StoredArray:
         Each is read whole, one at a time, or its seal alone.
         """
         for place in self.layout.places():
+            name = self.layout.shard_name(place)
             try:
-                if every_byte:
-                    self.read(self.layout.block(place))
-                else:
-                    self._check_seals([place])
+                self._check_seals([place])
+                content = (self.location / name).read_bytes()[:-SEAL_BYTES] if every_byte else b""
             except CorruptDataError as error:
-                yield self.layout.shard_name(place), error
+                yield name, error
+                continue
+            if content and hashlib.sha256(content[:-DIGEST_BYTES]).digest() != content[-DIGEST_BYTES:]:
+                yield (
+                    name,
+                    CorruptDataError(f"{self.folder / name} must be as it was written; it is damaged."),
+                )
 
     def read(self, key: tuple[Any, ...]) -> np.ndarray:
         """Return the entries at `key`: an integer, a slice or an array of indices per axis (outer indexing).
