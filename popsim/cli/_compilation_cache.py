@@ -138,13 +138,15 @@ def _read_digests(folder: Path) -> dict[str, Any]:
     try:
         with (folder / DIGESTS).open("rb") as file:
             digests = json.loads(file.read(MOST_BYTES))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return digests if isinstance(digests, dict) else {}
 
 
 def _digest(path: Path) -> str | None:
     """Return the digest of a file; None if it is not a plain one, or too large."""
+    if path.is_symlink() or not path.is_file():
+        return None
     try:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_size <= MOST_BYTES:

@@ -107,7 +107,7 @@ def read_times() -> dict[str, float]:
     try:
         with (folder / FILE).open("rb") as file:
             times = json.loads(file.read(MOST_BYTES))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(times, dict):
         return {}

@@ -119,11 +119,13 @@ def open_array_file(path: Path, expected_format: int, kind: str) -> Iterator[tup
     """
     from safetensors import SafetensorError, safe_open
 
+    if not path.is_file():
+        raise missing_file(path)
     try:  # fails, too, if the arrays of the header do not exactly fill the rest of the file
         file = safe_open(path, framework="numpy")
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:  # a newer checkpoint has replaced it
         raise missing_file(path) from None
-    except (SafetensorError, IsADirectoryError) as error:
+    except SafetensorError as error:
         raise CorruptDataError(f"{path} must be {kind}; it is none, or damaged: {error}") from None
     with file:
         metadata = file.metadata() or {}

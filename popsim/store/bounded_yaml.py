@@ -30,12 +30,14 @@ def read_yaml(path: Path) -> Any:
     Nothing is made of it before its size, its depth and the number of its values are bounded, where each
     alias counts as all that it repeats.
 
-    **Raises:** `ValueError` naming what it must be: a plain file, not too large, YAML in UTF-8 without tags,
+    **Raises:** `ValueError` naming what it must be: a file, not too large, YAML in UTF-8 without tags,
     in which each key stands once. `OSError` if it cannot be read.
     """
     import yaml
 
-    with Path(path).open("rb") as file:
+    if path.exists() and not path.is_file():
+        raise ValueError("it must be a file")
+    with path.open("rb") as file:
         content = file.read(LARGEST_BYTES + 1)
     if len(content) > LARGEST_BYTES:
         raise ValueError(f"it must have at most {LARGEST_BYTES} bytes")

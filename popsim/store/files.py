@@ -173,7 +173,7 @@ def check_replaceable(
         raise ValueError(
             f"`{name}` must not exist, got {path}; use --overwrite (overwrite=True) to replace it."
         )
-    if not (path.is_file() and is_ours(path)):
+    if path.is_symlink() or not (path.is_file() and is_ours(path)):
         raise ValueError(
             f"`{name}` must not hold anything but {kind} of popsim, got {path}: it is left as it is."
         )

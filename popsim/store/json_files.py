@@ -91,6 +91,8 @@ def read_json(path: Path, *, most_bytes: int = LARGEST_BYTES) -> Any:
 
     **Raises:** `CorruptDataError` naming the file if it is missing, larger than `most_bytes`, or not JSON.
     """
+    if path.exists() and not path.is_file():
+        raise CorruptDataError(f"{path} must be a file.")
     try:
         with path.open("rb") as file:
             content = file.read(most_bytes + 1)

@@ -134,7 +134,7 @@ class SweepCell:
         """Read the description of the run, which must be what the plan says of it, before the run is used.
 
         **Raises:** `MismatchError` if the run is another cell, or of another experiment or of other settings;
-        `CorruptDataError` if its `run.json` is missing or was changed, or a part of it is a link.
+        `CorruptDataError` if its `run.json` is missing or was changed.
         """
         run, sweep = read_cell_description(self.folder, self.part_of), self.of_sweep.sweep
         differences = differences_from_plan(run.content, self.experiment, sweep.recording)
@@ -168,7 +168,7 @@ def read_cell_description(folder: CellFolder, part_of: Mapping[str, Any]) -> Des
     """Read the `run.json` of a cell, which must be this part of its sweep.
 
     **Raises:** `MismatchError` if the run is another cell; `CorruptDataError` if its `run.json` is missing or
-    was changed, or a part of it is a link.
+    was changed.
     """
     if not folder.description.exists():
         raise missing_file(folder.description)

@@ -282,7 +282,7 @@ def open_training_store(plan: TrainingPlan) -> Iterator[TrainingStore]:
     """Open the store of a training, locked against other processes; its folder is created if missing.
 
     **Raises:** `ValueError` if the folder holds a training and the plan is not to restore it, holds something
-    else, is in use by another process, or cannot be written; `CorruptDataError` if a part of it is a link.
+    else, is in use by another process, or cannot be written.
     """
     trainer, training = plan.trainer, plan.training
     folder, restore = RunFolder(Path(str(trainer.folder))), training.restore_checkpoint
