@@ -25,7 +25,7 @@ from typing import Any
 import jax
 from jaxlib.version import __version__ as jaxlib_version
 
-from popsim.store.files import CorruptDataError, read_plain, write_file
+from popsim.store.files import write_file
 
 VARIABLE = "POPSIM_CACHE"
 MOST_BYTES = 500_000_000
@@ -136,20 +136,22 @@ def _programs_in(folder: Path) -> list[Path]:
 def _read_digests(folder: Path) -> dict[str, Any]:
     """Return the digests of a folder's programs by file name; none if they cannot be read."""
     try:
-        with read_plain(folder / DIGESTS) as file:
+        with (folder / DIGESTS).open("rb") as file:
             digests = json.loads(file.read(MOST_BYTES))
-    except (OSError, ValueError, CorruptDataError, RecursionError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return digests if isinstance(digests, dict) else {}
 
 
 def _digest(path: Path) -> str | None:
     """Return the digest of a file; None if it is not a plain one, or too large."""
+    if path.is_symlink() or not path.is_file():
+        return None
     try:
-        with read_plain(path) as file:
+        with path.open("rb") as file:
             if os.fstat(file.fileno()).st_size <= MOST_BYTES:
                 return hashlib.file_digest(file, "sha256").hexdigest()
-    except (OSError, CorruptDataError):
+    except OSError:
         pass
     return None
 

@@ -216,7 +216,7 @@ def print_trained_sweep(opened: OpenedSweep) -> None:
     print(f"sweep: {opened.folder.path}")
     if opened.is_finished:
         print(f"Next: {opened.folder.command('show')}")
-    elif opened.is_trainable:
+    else:
         print(f"Next: {opened.folder.command('resume')}")
 
 

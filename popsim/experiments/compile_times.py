@@ -14,7 +14,7 @@ import jax
 
 from popsim._plain_values import plain_value
 from popsim.experiments.experiment import AbstractExperiment
-from popsim.store.files import CorruptDataError, read_plain, write_file
+from popsim.store.files import write_file
 from popsim.training import FinishedBatches, Observer, TrainingStart
 
 __all__ = ["CompileTimes"]
@@ -105,9 +105,9 @@ def read_times() -> dict[str, float]:
     if (folder := programs_folder()) is None:
         return {}
     try:
-        with read_plain(folder / FILE) as file:
+        with (folder / FILE).open("rb") as file:
             times = json.loads(file.read(MOST_BYTES))
-    except (OSError, ValueError, CorruptDataError, RecursionError):
+    except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(times, dict):
         return {}

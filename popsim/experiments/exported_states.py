@@ -11,15 +11,7 @@ from jaxtyping import PyTree
 from popsim.evaluation import validation_trials
 from popsim.experiments.registry import describe_experiment
 from popsim.experiments.run import Run
-from popsim.networks import (
-    AbstractNetwork,
-    AreaRNN,
-    GRUNetwork,
-    LeakyRNN,
-    LowRankRNN,
-    LSTMNetwork,
-    VanillaRNN,
-)
+from popsim.networks import AbstractNetwork
 from popsim.networks.activity import defines_activity, unit_activity
 from popsim.store import leaf_names
 from popsim.task import differs_between_members
@@ -44,48 +36,9 @@ FEATURES: Mapping[str, tuple[str, str]] = {
     "external_force": ("space", "N"),
     "external_torque": ("coordinate", "N m"),
     "start": ("space", "m"),
-    "plant_position": ("space", "m"),
-    "plant_activation": ("muscle", "1"),
-    "plant_fibre": ("muscle", ""),
-    "plant_angle": ("joint", "rad"),
-    "plant_skeleton_angle": ("joint", "rad"),
-    "plant_skeleton_position": ("space", "m"),
 }
-"""By variable, the name of its last axis, and its unit; "" where it depends on the model."""
-RATE_WEIGHTS = {
-    "recurrent_weights": ("unit", "presynaptic_unit"),
-    "input_weights": ("unit", "input"),
-    "bias": ("unit",),
-}
-WEIGHTS = {
-    GRUNetwork: {
-        "cell.weight_ih": ("gate_unit", "input"),
-        "cell.weight_hh": ("gate_unit", "presynaptic_unit"),
-        "cell.bias": ("gate_unit",),
-        "cell.bias_n": ("unit",),
-    },
-    LSTMNetwork: {
-        "cell.weight_ih": ("gate_unit", "input"),
-        "cell.weight_hh": ("gate_unit", "presynaptic_unit"),
-        "cell.bias": ("gate_unit",),
-    },
-    AreaRNN: {
-        "strengths": ("unit", "presynaptic_unit"),
-        "input_weights": ("unit", "input"),
-        "bias": ("unit",),
-    },
-    LeakyRNN: RATE_WEIGHTS,
-    VanillaRNN: RATE_WEIGHTS,
-    LowRankRNN: {
-        "left": ("unit", "mode"),
-        "right": ("unit", "mode"),
-        "input_weights": ("unit", "input"),
-        "bias": ("unit",),
-    },
-}
-"""By network, the names of the axes of its parameters; a GRU has reset, update and candidate units,
-an LSTM input, forget, candidate and output units."""
-READOUT = {"readout.weight": ("output", "unit"), "readout.bias": ("output",)}
+"""By variable, the name of its last axis, and its unit; "" where it depends on the model. A plant names those
+of its state, see `AbstractPlant.state_axes`."""
 
 
 def states_dataset(run: Run) -> Any:
@@ -111,7 +64,7 @@ def states_dataset(run: Run) -> Any:
     trials = validation_trials(task, count)
     evaluation = run.evaluate()
     of_members = ("member",) if differs_between_members(task) else ()
-    axes = NamedAxes()
+    axes = NamedAxes({**FEATURES, **_plant_features(run.ensemble)})
     for name, array in named_states(run.ensemble, evaluation.states):
         axes.add(name, ("member", "trial", "time"), array)
     for name, leading, array in named_parts(trials):
@@ -146,7 +99,8 @@ def history_dataset(run: Run) -> Any:
 
     dataset, sizes = run.history.dataset, {}
     network = getattr(run.history.template, "network", None)
-    roles = {f"network.{name}": named for name, named in _weight_axes(network).items()}
+    known = network.parameter_axes if isinstance(network, AbstractNetwork) else {}
+    roles = {f"network.{name}": axes for name, axes in known.items()}
 
     def renamed(name: str, variable: Any) -> Any:
         named = roles.get(name.removeprefix("trainables."))
@@ -169,10 +123,10 @@ def history_dataset(run: Run) -> Any:
     return described
 
 
-def _weight_axes(network: Any) -> dict[str, tuple[str, ...]]:
-    """Return the names of the axes of a network's parameters, by their names in the network."""
-    known = next((axes for kind, axes in WEIGHTS.items() if isinstance(network, kind)), None)
-    return {} if known is None else {**known, **READOUT}
+def _plant_features(model: Any) -> dict[str, tuple[str, str]]:
+    """Return the names of the axes of the state of a body, and their units, by variable."""
+    plant = getattr(model, "plant", None)
+    return {} if plant is None else {f"plant_{name}": axis for name, axis in plant.state_axes().items()}
 
 
 def _areas(model: Any, lengths: Mapping[str, int]) -> dict[str, tuple[str, list[str]]]:
@@ -210,10 +164,12 @@ def _attributes(run: Run) -> dict[str, Any]:
 class NamedAxes:
     """Variables of a dataset, whose axes with a common name have a common length.
 
+    - `features`: by variable, the name of its last axis, and its unit.
     - `variables`: by name, the names of the axes, the array, and its attributes.
     - `lengths`: the lengths of the axes, by name.
     """
 
+    features: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=lambda: FEATURES)
     variables: dict[str, Any] = dataclasses.field(default_factory=dict)
     lengths: dict[str, int] = dataclasses.field(default_factory=dict)
 
@@ -221,7 +177,7 @@ class NamedAxes:
         """Add an array, the first axes of which are known."""
         values = np.asarray(array)
         n_further = values.ndim - len(leading)
-        axis, units = self._feature(name)
+        axis, units = self.features.get(name, (f"{name}_feature", ""))
         further = (axis,) if n_further == 1 else tuple(f"{name}_axis_{i}" for i in range(n_further))
         if any(
             self.lengths.get(axis, length) != length
@@ -230,13 +186,6 @@ class NamedAxes:
             further = tuple(f"{name}_axis_{i}" for i in range(n_further))
         self.lengths |= dict(zip(further, values.shape[len(leading) :], strict=True))
         self.variables[name] = ((*leading, *further), values, {"units": units} if units else {})
-
-    def _feature(self, name: str) -> tuple[str, str]:
-        """Return the name of the last axis of a variable, and its unit."""
-        body, _, quantity = name.rpartition("_")
-        if body.startswith("plant") and quantity == "velocity":
-            return ("joint", "rad/s") if f"{body}_angle" in self.variables else ("space", "m/s")
-        return FEATURES.get(name, (f"{name}_feature", ""))
 
 
 def _named_leaves(tree: PyTree, name: str) -> Iterator[tuple[str, Any]]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from popsim.store.json_files import log_lines, parse_json
+from popsim.store.json_files import log_lines
 
-__all__ = ["LONGEST", "LoggedLosses", "damaged_lines", "last_losses", "logged_losses"]
+__all__ = ["LONGEST", "LoggedLosses", "last_losses", "logged_losses"]
 
 LONGEST = 1e9
 """The longest plausible training in seconds: thirty years."""
@@ -50,24 +51,9 @@ def last_losses(path: Path, most: int | None = None) -> tuple[LoggedLosses | Non
             n_lines += 1
             last = line if line.endswith(b"\n") else last
     try:
-        return (None if last is None else logged_losses(parse_json(last))), n_lines
+        return (None if last is None else logged_losses(json.loads(last))), n_lines
     except ValueError:
         return None, n_lines
-
-
-def damaged_lines(path: Path) -> list[int]:
-    """Return the numbers of log lines that are not log points, except a torn last one.
-
-    **Raises:** `CorruptDataError` as `log_lines`.
-    """
-    damaged = []
-    for number, line in enumerate(log_lines(path), 1):
-        try:
-            logged_losses(parse_json(line))
-        except ValueError:
-            if line.endswith(b"\n"):
-                damaged.append(number)
-    return damaged
 
 
 def logged_losses(line: Any) -> LoggedLosses:

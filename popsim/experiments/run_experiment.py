@@ -33,7 +33,7 @@ from popsim.store.checkpoints import Checkpoints
 from popsim.store.files import files_below, finished_name
 from popsim.store.json_files import plain_json
 from popsim.store.plain_folder import import_option
-from popsim.store.run_folder import DescribedRun, check_resumable
+from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import check_parts, write_summary
 from popsim.training import Observer, SharedPopulation, TaskTrainer
 from popsim.training.options import CHECKPOINT_SECONDS
@@ -222,7 +222,6 @@ def finish_run(run: Run, options: RunOptions, *, checkpoint_seconds: float | Non
             return run
         with options.lock(folder.path):  # killed after the summary
             return _finish(Run(described.reread(), run.experiment), options)
-    check_resumable(described.path, described.content)
     check_flags(described.content, described.path)
     if described.content.get("finished"):
         warn_caller(f"there must be a file {folder.summary}; it is missing: it is made again.")
@@ -298,7 +297,6 @@ def _train(
     with options.waiting("measuring the trained networks"):
         summary: dict[str, Any] = experiment.summarize(ensemble)
     options.check_not_stopped(run)
-    run.folder.check_plain()
     write_summary(described, plain_json("summarize", summary))
     return _finish(Run(described, experiment), options)
 
@@ -351,7 +349,6 @@ def run_or_resume(
     """
     _check_kinds(experiment, recording)
     folder = RunFolder(as_path("out", out))
-    folder.check_plain()
     options = RunOptions(quiet, devices, population, without_lock, stop, enable_tensorboard, observers)
     if not folder.description.exists():
         seconds = CHECKPOINT_SECONDS if checkpoint_seconds is None else checkpoint_seconds

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from popsim._text_checks import as_path, check_path
-from popsim.experiments.logged_losses import LoggedLosses, damaged_lines, last_losses
+from popsim.experiments.logged_losses import LoggedLosses, last_losses
 from popsim.experiments.registry import EXPERIMENTS, setting_text
 from popsim.store import (
     Checkpoints,
@@ -19,13 +19,11 @@ from popsim.store import (
     MismatchError,
     RunFolder,
     list_arrays,
-    open_arrays,
-    verify_arrays,
 )
 from popsim.store.files import files_below
 from popsim.store.identity import lock_holder
 from popsim.store.run_folder import DescribedRun
-from popsim.store.run_parts import RunParts, read_parts, read_summary
+from popsim.store.run_parts import damage_of_run
 
 __all__ = ["RunInfo", "read_run_info", "verify_run"]
 
@@ -134,8 +132,8 @@ def read_run_info(path: str | Path) -> RunInfo:
 
     - `path`: the folder of the run, or the `chkpt_dir` of a training.
 
-    **Raises:** `ValueError` if there is none, or its run.json is damaged; `CorruptDataError` if a part of it
-    is a link, a pipe or a device, or a line of the log is too long; `MismatchError` if it has another format.
+    **Raises:** `ValueError` if there is none, or its run.json is damaged; `CorruptDataError` if a line of the
+    log is too long; `MismatchError` if it has another format.
     """
     return info_of_run(_read_description(path))
 
@@ -171,7 +169,6 @@ def _read_description(path: str | Path) -> DescribedRun:
     """Read the description of a run or a training."""
     folder = RunFolder(as_path("path", path))
     check_path("path", folder.path)
-    folder.check_plain()
     if not folder.description.is_file() and not folder.training.is_file():
         raise ValueError(
             f"`path` must be the folder of a popsim run or training, got {folder.path}: "
@@ -264,10 +261,8 @@ UNCHECKED = "the numbers in log.jsonl and the order of its lines; what is in fig
 def verify_run(path: str | Path) -> dict[str, str]:
     """Check a run, or a training in its folder, one part at a time.
 
-    `run.json`, `training.json`, `run.yaml`, the summary, the checkpoints and the history are compared with
-    their checksums, and must be of this run. None of these may be missing, and no figure that was drawn. The
-    log must have its lines, each a log point of this run: their numbers and their order are not checked, nor
-    what is in the figures and in `tensorboard/`. A run in progress may be verified as well.
+    Every byte of it is read, see `damage_of_run`. Of the log, the numbers and the order of lines are not
+    checked, nor what is in the figures and in `tensorboard/`. A run in progress may be verified as well.
 
     **Arguments:**
 
@@ -275,83 +270,12 @@ def verify_run(path: str | Path) -> dict[str, str]:
 
     **Returns:** the problems by file or checkpoint, relative to `path`; empty if there are none.
 
-    **Raises:** `ValueError` if there is no run, or its run.json is damaged; `CorruptDataError` if a part of
-    it is a link, a pipe or a device; `MismatchError` if it has another format.
+    **Raises:** `ValueError` if there is no run, or its run.json is damaged; `MismatchError` if it has another
+    format.
     """
-    return damage_of_run(_read_description(path))
-
-
-def damage_of_run(described: DescribedRun) -> dict[str, str]:
-    """Return the problems of a run whose description is read; see `verify_run`."""
+    described = _read_description(path)
     _check_settings(described)
-    folder, parts, damage = described.folder, RunParts(described.folder, described.run_id), {}
-    try:
-        parts = read_parts(described)
-    except ValueError as error:
-        is_lost = not described.is_run and str(folder.description) in str(error)
-        damage[(folder.description if is_lost else folder.training).name] = str(error)
-    damage |= _damaged_checkpoints(parts) | _damaged_history(parts) | _damaged_log(parts)
-    if not described.is_run:  # of a script, whose folder may have files of others
-        return damage
-    is_finished = described.is_finished or described.content.get("finished")
-    if is_finished and (problem := complaint(lambda: read_summary(described))):
-        damage[folder.summary.name] = problem
-    return damage | _damaged_config(described) | _missing_figures(described)
-
-
-def _damaged_config(described: DescribedRun) -> dict[str, str]:
-    folder = described.folder
-    if not folder.training.exists() and not folder.config.exists():  # killed before its first checkpoint
-        return {}
-    problem = folder.config_problem(described.content)
-    return {folder.config.name: problem} if problem else {}
-
-
-def _missing_figures(described: DescribedRun) -> dict[str, str]:
-    names, folder = described.content.get("figures"), described.folder.figures
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        return {}
-    lost = sorted({*names} - {name for name, _ in files_below(folder)})
-    advice = f"must be there; it is missing. To draw it again: {described.folder.command('show')}"
-    return {f"{folder.name}/{name}": advice for name in lost}
-
-
-def _damaged_checkpoints(parts: RunParts) -> dict[str, str]:
-    folder, checkpoints = parts.folder, parts.all_checkpoints()
-    problems = {step: complaint(lambda step=step: checkpoints.verify(step)) for step in checkpoints.steps()}
-    steps = checkpoints.steps()
-    if not steps and (folder.is_finished or parts.checkpoints):
-        return {folder.checkpoints.name: "there must be a checkpoint; there is none"}
-    problems = {step: problem for step, problem in problems.items() if problem and step in steps}
-    problems |= dict.fromkeys(parts.missing_checkpoints(), "must be there; it is missing")
-    return {
-        f"{folder.checkpoints.name}/{step:09d}.safetensors": problem for step, problem in problems.items()
-    }
-
-
-def _damaged_log(parts: RunParts) -> dict[str, str]:
-    log = parts.folder.log
-    try:
-        lines = damaged_lines(log) if log.exists() else []
-    except ValueError as error:
-        return {log.name: str(error)}
-    if lines:
-        return {log.name: f"these of its lines are no log points: {', '.join(map(str, lines[:10]))}"}
-    problem = complaint(parts.read_log)
-    return {log.name: problem} if problem else {}
-
-
-def _damaged_history(parts: RunParts) -> dict[str, str]:
-    folder, name = parts.folder, parts.folder.history.name
-    if not (folder.history.exists() or parts.history or Checkpoints(folder.checkpoints).steps()):
-        return {}
-    try:
-        files = verify_arrays(folder.history, run_id=parts.run_id)
-        if not files:
-            parts.check_history_lengths(open_arrays(folder.history).sizes)
-    except ValueError as error:
-        return {name: str(error)}
-    return {f"{name}/{file}": "is damaged, missing, or a part of another run" for file in files}
+    return {name: str(error) for name, error in damage_of_run(described).items()}
 
 
 def complaint(read: Callable[[], object], errors: tuple[type[Exception], ...] = (ValueError, OSError)) -> str:

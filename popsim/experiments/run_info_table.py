@@ -9,7 +9,6 @@ from popsim._text_checks import count_text, printable, shorten
 from popsim._text_tables import align, size_text, spread_text
 from popsim.experiments.run_info import RunInfo
 from popsim.store import ListedArray, RunFolder
-from popsim.store.run_folder import READ_ONLY_FORMATS
 
 __all__ = ["info_table"]
 
@@ -65,8 +64,6 @@ def _state(info: RunInfo) -> str:
     saved = f"{info.n_saved} {of}batches saved" if info.n_saved else "nothing saved yet"
     if info.writer is not None:
         return f"being written now by {info.writer}, {saved}"
-    if (version := info.description.get("format")) in READ_ONLY_FORMATS:
-        return f"stopped, {saved}; runs of format {version} are only read, not resumed"
     if info.experiment is None:
         ended = f"ended, as all members were {how} after {n_until_inactive}"
         return f"{saved}; {'restore_checkpoint=True continues it' if n_until_inactive is None else ended}"
@@ -143,7 +140,6 @@ def _history(info: RunInfo) -> list[str]:
             _axes(array),
             array.dtype,
             size_text(array.n_bytes),
-            f"DAMAGED: {array.damage}" if array.damage else "",
         )
         for array in info.arrays
     ]

@@ -1,6 +1,7 @@
 """Leaky networks of several areas."""
 
 from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -14,7 +15,7 @@ from popsim._plain_values import plain_number
 from popsim._time_steps import is_on_grid, nearest_times, step_at
 from popsim.model import DelayBuffer
 from popsim.networks.areas import Areas
-from popsim.networks.base import Projection, linear_readout, prepare_readout
+from popsim.networks.base import READOUT_AXES, Projection, linear_readout, prepare_readout
 from popsim.networks.cell import noise_of_inputs, noise_of_units
 from popsim.networks.leaky import AbstractLeakyNetwork, check_leaky, check_plasticity, recurrent_projection
 from popsim.networks.plasticity import AbstractPlasticity
@@ -52,6 +53,12 @@ class AreaRNN(AbstractLeakyNetwork):
     - `key`: for the connections and the initial weights.
     """
 
+    parameter_axes: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "strengths": ("unit", "presynaptic_unit"),
+        "input_weights": ("unit", "input"),
+        "bias": ("unit",),
+        **READOUT_AXES,
+    }
     strengths: Float[Array, "*members units units"]  # [post, pre]
     input_weights: Float[Array, "*members units inputs"]
     bias: Float[Array, "*members units"]

@@ -3,8 +3,8 @@
 import abc
 import dataclasses
 import functools
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
 import jax
@@ -32,6 +32,17 @@ __all__ = ["NetworkStep", "Projection", "NetworkState", "AbstractNetwork"]
 
 
 NetworkType = TypeVar("NetworkType", bound="AbstractNetwork")
+
+
+READOUT_AXES = {"readout.weight": ("output", "unit"), "readout.bias": ("output",)}
+"""`AbstractNetwork.parameter_axes` of a linear readout of the units."""
+
+RATE_AXES = {
+    "recurrent_weights": ("unit", "presynaptic_unit"),
+    "input_weights": ("unit", "input"),
+    "bias": ("unit",),
+    **READOUT_AXES,
+}
 
 
 class NetworkStep(eqx.Module):
@@ -118,6 +129,9 @@ class AbstractNetwork(eqx.Module):
     PyTree of arrays, such as the pair (h, c) of an LSTM. A network whose hidden state is not one array also
     implements `activity` and `with_activity`, which losses, interventions, analyses and figures ask.
 
+    `parameter_axes` names the axes of parameters for exports, by their names in the network:
+    `{"readout.weight": ("output", "unit")}`.
+
     All floating-point arrays are learned except noise and the fields named in `constants`, such as
     `constants = ("tau", "mask", "initial_hidden")`; see `popsim.is_parameter`.
 
@@ -143,6 +157,7 @@ class AbstractNetwork(eqx.Module):
         ```
     """
 
+    parameter_axes: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     n_inputs: eqx.AbstractVar[int]
     n_outputs: eqx.AbstractVar[int]
 

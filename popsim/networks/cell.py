@@ -1,7 +1,7 @@
 """Networks of a cell of Equinox, or of one with the same methods, and a readout."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -13,7 +13,14 @@ from popsim._argument_shapes import OneOrEach, check_one_or_each
 from popsim._checks import WholeNumber, check_non_negative, check_positive_int, is_traced, kind_of
 from popsim._compiled import jit_fast_compile
 from popsim._plain_values import plain_number
-from popsim.networks.base import AbstractNetwork, Projection, as_sizes, linear_readout, prepare_readout
+from popsim.networks.base import (
+    READOUT_AXES,
+    AbstractNetwork,
+    Projection,
+    as_sizes,
+    linear_readout,
+    prepare_readout,
+)
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
 from popsim.randomness import key_stream
 
@@ -175,6 +182,12 @@ class LSTMNetwork(AbstractCellNetwork):
     **Arguments:** as of a `GRUNetwork`; the noise is on h.
     """
 
+    parameter_axes: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "cell.weight_ih": ("gate_unit", "input"),  # input, forget, candidate and output units
+        "cell.weight_hh": ("gate_unit", "presynaptic_unit"),
+        "cell.bias": ("gate_unit",),
+        **READOUT_AXES,
+    }
     cell: eqx.nn.LSTMCell
     readout: eqx.nn.Linear
     noise: AbstractNoise

@@ -1,7 +1,7 @@
 """Gated recurrent units."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Key
 from popsim._argument_shapes import OneOrEach
 from popsim._checks import WholeNumber
 from popsim._plain_values import plain_number
-from popsim.networks.base import Projection, as_sizes, prepare_readout
+from popsim.networks.base import READOUT_AXES, Projection, as_sizes, prepare_readout
 from popsim.networks.cell import AbstractCellNetwork, initial_layers, noise_of_units, readout_projection
 from popsim.noise import AbstractNoise
 
@@ -35,6 +35,13 @@ class GRUNetwork(AbstractCellNetwork):
     - `key`: for the initial weights, drawn uniformly within 1 / sqrt(n_units).
     """
 
+    parameter_axes: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "cell.weight_ih": ("gate_unit", "input"),  # reset, update and candidate units
+        "cell.weight_hh": ("gate_unit", "presynaptic_unit"),
+        "cell.bias": ("gate_unit",),
+        "cell.bias_n": ("unit",),
+        **READOUT_AXES,
+    }
     cell: eqx.nn.GRUCell
     readout: eqx.nn.Linear
     noise: AbstractNoise

@@ -1,6 +1,7 @@
 """Leaky recurrent networks, optionally with balanced excitation and inhibition."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -11,7 +12,7 @@ from jaxtyping import Array, Float, Key, ScalarLike
 from popsim._argument_shapes import OneOrEach, check_one_or_each
 from popsim._checks import WholeNumber, check_non_negative
 from popsim._plain_values import plain_number
-from popsim.networks.base import Projection, as_sizes, linear_readout, prepare_readout
+from popsim.networks.base import RATE_AXES, Projection, as_sizes, linear_readout, prepare_readout
 from popsim.networks.cell import noise_of_inputs, noise_of_units
 from popsim.networks.initial_weights import dale_weights
 from popsim.networks.leaky import AbstractLeakyNetwork, check_leaky, check_plasticity, recurrent_projection
@@ -55,6 +56,7 @@ class LeakyRNN(AbstractLeakyNetwork):
     - `key`: for the initial weights.
     """
 
+    parameter_axes: ClassVar[Mapping[str, tuple[str, ...]]] = RATE_AXES
     recurrent_weights: Float[Array, "*members units units"]  # [post, pre]
     input_weights: Float[Array, "*members units inputs"]
     bias: Float[Array, "*members units"]

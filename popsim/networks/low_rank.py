@@ -1,6 +1,7 @@
 """Leaky networks whose recurrent weights have a low rank."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -10,7 +11,7 @@ from jaxtyping import Array, Float, Key, ScalarLike
 from popsim._argument_shapes import OneOrEach, check_one_or_each
 from popsim._checks import WholeNumber, check_non_negative, check_positive_int, is_traced
 from popsim._plain_values import plain_number
-from popsim.networks.base import as_sizes, linear_readout, prepare_readout
+from popsim.networks.base import READOUT_AXES, as_sizes, linear_readout, prepare_readout
 from popsim.networks.cell import noise_of_inputs, noise_of_units
 from popsim.networks.leaky import AbstractLeakyNetwork, check_leaky, check_plasticity
 from popsim.networks.plasticity import AbstractPlasticity
@@ -37,6 +38,13 @@ class LowRankRNN(AbstractLeakyNetwork):
     - `key`: for the initial weights. Entries of m and n are drawn from a standard normal distribution.
     """
 
+    parameter_axes: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "left": ("unit", "mode"),
+        "right": ("unit", "mode"),
+        "input_weights": ("unit", "input"),
+        "bias": ("unit",),
+        **READOUT_AXES,
+    }
     left: Float[Array, "*members units rank"]  # m
     right: Float[Array, "*members units rank"]  # n
     random_weights: Float[Array, "*members units units"] | None  # g χ, [post, pre]

@@ -1,6 +1,7 @@
 """The plain recurrent network."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -11,6 +12,7 @@ from popsim._argument_shapes import OneOrEach, check_one_or_each
 from popsim._checks import WholeNumber, check_non_negative
 from popsim._plain_values import plain_number
 from popsim.networks.base import (
+    RATE_AXES,
     AbstractNetwork,
     Projection,
     as_sizes,
@@ -42,6 +44,7 @@ class VanillaRNN(AbstractNetwork):
     - `key`: for the initial weights.
     """
 
+    parameter_axes: ClassVar[Mapping[str, tuple[str, ...]]] = RATE_AXES
     recurrent_weights: Float[Array, "*members units units"]  # [post, pre]
     input_weights: Float[Array, "*members units inputs"]
     bias: Float[Array, "*members units"]

@@ -101,6 +101,14 @@ class AbstractPlant(eqx.Module):
         If the position is out of reach (see `is_reachable`), return the nearest posture.
         """
 
+    def state_axes(self) -> dict[str, tuple[str, str]]:
+        """Return for exports the name of the last axis of each array of the state, and its SI unit.
+
+        Arrays are named by their place in the state, such as "angle" or "skeleton_angle"; the unit may be
+        empty. By default nothing is known.
+        """
+        return {}
+
     @abc.abstractmethod
     def coordinates(self, state: PyTree[Array]) -> tuple[Coordinates, Coordinates]:
         """Return coordinates and velocities: joint angles (rad, rad/s) or a position (m, m/s).

@@ -142,6 +142,9 @@ class AbstractArm(AbstractSkeleton):
         """Return joint angles (rad) and joint velocities (rad/s)."""
         return state.angle, state.velocity
 
+    def state_axes(self) -> dict[str, tuple[str, str]]:
+        return {"angle": ("joint", "rad"), "velocity": ("joint", "rad/s")}
+
     def rest_state(self, position: Position) -> JointState:
         angle = self.joint_angles(position)
         return JointState(angle, jnp.zeros_like(angle))

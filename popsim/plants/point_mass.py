@@ -70,6 +70,9 @@ class PointMass(AbstractSkeleton):
         total = force + external_force - self.damping * state.velocity
         return PointMassState(state.velocity, total / self.mass)
 
+    def state_axes(self) -> dict[str, tuple[str, str]]:
+        return {"position": ("space", "m"), "velocity": ("space", "m/s")}
+
     def damping_rates(self) -> Float[np.ndarray, " modes"]:
         return np.ravel(self.damping / self.mass)
 

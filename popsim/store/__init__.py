@@ -1,7 +1,7 @@
 """Runs on disk: checkpoints, histories, models and JSON. Knows nothing of training or tasks."""
 
 from popsim.store.arrays.growing_arrays import GrowingArrays
-from popsim.store.arrays.inspection import ListedArray, list_arrays, open_arrays, verify_arrays
+from popsim.store.arrays.inspection import ListedArray, list_arrays, open_arrays
 from popsim.store.checkpoints import Checkpoint, Checkpoints
 from popsim.store.files import CorruptDataError, MismatchError, SaveError
 from popsim.store.identity import lock_folder
@@ -45,7 +45,6 @@ __all__ = [
     "read_model_details",
     "read_sealed_json",
     "save_model",
-    "verify_arrays",
     "write_json",
     "write_mat",
     "write_netcdf",

@@ -17,7 +17,6 @@ from popsim.store.files import CorruptDataError, MismatchError, missing_file, wr
 __all__ = [
     "AnyArray",
     "Form",
-    "MAX_HEADER_BYTES",
     "as_keys",
     "as_numpy",
     "check_forms",
@@ -29,9 +28,6 @@ __all__ = [
     "read_array",
     "write_array_file",
 ]
-
-MAX_HEADER_BYTES = 2**22
-"""Parsed JSON takes up to about thirty times its size, so files with larger headers are rejected unread."""
 
 _METADATA = "popsim"
 _SAFETENSORS_NAMES = {
@@ -79,16 +75,9 @@ def check_storable(name: str, form: Form) -> None:
 def check_forms(
     forms: Mapping[str, Any], expected: Mapping[str, Form], *, source: str, subset: bool = False
 ) -> None:
-    """Check that arrays have the expected forms.
+    """Check that arrays have the expected forms; with `subset`, there may be further ones.
 
-    **Arguments:**
-
-    - `forms`: the forms of the arrays; other entries of a form are ignored.
-    - `expected`: the expected forms.
-    - `source`: the origin of the arrays, for the error message.
-    - `subset`: whether there may be further arrays.
-
-    **Raises:** `MismatchError` naming the array.
+    **Raises:** `MismatchError` naming the array, and `source`.
     """
     missing, unexpected = sorted(set(expected) - set(forms)), sorted(set(forms) - set(expected))
     if missing or (unexpected and not subset):
@@ -111,51 +100,31 @@ def _in_words(form: Form) -> str:
 def write_array_file(
     path: Path, arrays: Mapping[str, np.ndarray], forms: Mapping[str, Form], content: Mapping[str, Any]
 ) -> None:
-    """Write a file atomically.
-
-    **Arguments:**
-
-    - `path`: the file; its folder must exist.
-    - `arrays`: from `as_numpy`.
-    - `forms`: from `describe`, by the same names.
-    - `content`: JSON values, among them its `"format"`, `"kind"` and `"details"`.
-
-    **Raises:** `ValueError` if `content` is too long; `SaveError` if the file cannot be written.
-    """
+    """Write arrays of `as_numpy`, their forms of `describe`, and JSON values, atomically."""
     from safetensors.numpy import save
 
     # safetensors has no checksums: a flipped bit would be another number, and no error.
     described = {name: {**forms[name], "sha256": _digest(array)} for name, array in arrays.items()}
     content = {**content, "arrays": described}
-    data = save(dict(arrays), {_METADATA: json.dumps({**content, "sha256": content_digest(content)})})
-    if int.from_bytes(data[:8], "little") > MAX_HEADER_BYTES:
-        raise ValueError(f"`details` and names must be shorter than {MAX_HEADER_BYTES} bytes.")
-    write_file(path, [data])
+    metadata = {_METADATA: json.dumps({**content, "sha256": content_digest(content)})}
+    write_file(path, [save(dict(arrays), metadata)])
 
 
 @contextlib.contextmanager
 def open_array_file(path: Path, expected_format: int, kind: str) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Open a file and yield it with its content, without reading any array.
 
-    **Arguments:**
-
-    - `path`: the file, from an untrusted source.
-    - `expected_format`: its `"format"`.
-    - `kind`: the kind of file, for error messages.
-
-    **Raises:** `CorruptDataError` naming the file if it is missing, not of this kind or changed since it was
-    written; `MismatchError` if it was written by something else or has another format.
+    **Raises:** `CorruptDataError` naming the file if it is missing, not of this `kind` or changed since
+    it was written; `MismatchError` if it was written by something else or has another format.
     """
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file():
         raise missing_file(path)
-    # Its first eight bytes are the length of the header; read here, as `safe_open` parses all of it.
-    with path.open("rb") as raw:
-        if int.from_bytes(raw.read(8), "little") > MAX_HEADER_BYTES:
-            raise CorruptDataError(f"{path} must be {kind}; it is none, or damaged: its header is too long.")
     try:  # fails, too, if the arrays of the header do not exactly fill the rest of the file
         file = safe_open(path, framework="numpy")
+    except FileNotFoundError:  # a newer checkpoint has replaced it
+        raise missing_file(path) from None
     except SafetensorError as error:
         raise CorruptDataError(f"{path} must be {kind}; it is none, or damaged: {error}") from None
     with file:
@@ -171,38 +140,25 @@ def open_array_file(path: Path, expected_format: int, kind: str) -> Iterator[tup
 def _content(path: Path, metadata: str, expected_format: int) -> dict[str, Any]:
     try:
         content = json.loads(metadata)
-        version, digest = content.get("format"), content.pop("sha256", None)
-        # Another format may have had another digest: a file of one is told by its format alone.
-        if version == expected_format and digest == content_digest(content) and _is_described(content):
-            return content
-    except (AttributeError, RecursionError, ValueError):
-        version = expected_format
-    if version != expected_format:
+        is_sound = content.pop("sha256") == content_digest(content)
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError):
+        content, is_sound = {}, False
+    if not is_sound:
+        raise CorruptDataError(f"{path} must be as popsim wrote it; its metadata is damaged.")
+    if (version := content.get("format")) != expected_format:
         raise MismatchError(
             f"{path} must have format {expected_format}, got {version!r}: use another popsim."
         )
-    raise CorruptDataError(f"{path} must be as popsim wrote it; its metadata is damaged.")
-
-
-def _is_described(content: Mapping[str, Any]) -> bool:
-    arrays, details = content.get("arrays"), content.get("details")
-    forms = arrays.values() if isinstance(arrays, dict) else [None]
-    return isinstance(details, dict) and all(isinstance(form, dict) for form in forms)
+    return content
 
 
 def read_array(path: Path, file: Any, name: str, form: Form) -> np.ndarray:
-    """Read an array of an opened file and check that it is unchanged.
-
-    **Raises:** `CorruptDataError` naming it if it is not.
-    """
+    """Read an array of an opened file; raises `CorruptDataError` naming it if it is not as it was written."""
     stored = file.get_slice(name) if name in file.keys() else None  # noqa: SIM118
-    declared = (_SAFETENSORS_NAMES.get(str(form.get("dtype"))), form.get("shape"))
-    if stored is None or (stored.get_dtype(), list(stored.get_shape())) != declared:
-        raise CorruptDataError(
-            f"{path} must be as popsim wrote it; array {name!r} is not what its metadata says."
-        )
-    array = file.get_tensor(name)
-    if _digest(array) != form.get("sha256"):
+    declared = (_SAFETENSORS_NAMES.get(form["dtype"]), form["shape"])
+    is_declared = stored is not None and (stored.get_dtype(), list(stored.get_shape())) == declared
+    array = file.get_tensor(name) if is_declared else None
+    if array is None or _digest(array) != form["sha256"]:
         raise CorruptDataError(f"{path} must be as popsim wrote it; array {name!r} is damaged.")
     return array
 

@@ -5,14 +5,12 @@ some versions of YAML take them for.
 """
 
 import functools
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from popsim._text_checks import one_line
-from popsim.store.files import read_plain
 
 __all__ = ["QuotedText", "quote_texts", "read_yaml", "yaml_text"]
 
@@ -32,12 +30,14 @@ def read_yaml(path: Path) -> Any:
     Nothing is made of it before its size, its depth and the number of its values are bounded, where each
     alias counts as all that it repeats.
 
-    **Raises:** `ValueError` naming what it must be: a plain file, not too large, YAML in UTF-8 without tags,
+    **Raises:** `ValueError` naming what it must be: a file, not too large, YAML in UTF-8 without tags,
     in which each key stands once. `OSError` if it cannot be read.
     """
     import yaml
 
-    with read_plain(Path(os.path.realpath(path))) as file:  # a link is the user's own choice here
+    if path.exists() and not path.is_file():
+        raise ValueError("it must be a file")
+    with path.open("rb") as file:
         content = file.read(LARGEST_BYTES + 1)
     if len(content) > LARGEST_BYTES:
         raise ValueError(f"it must have at most {LARGEST_BYTES} bytes")

@@ -6,6 +6,7 @@ import os
 import platform
 import re
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import jax
 import numpy as np
 
 from popsim._checks import warn_caller
-from popsim.store._background_write import BackgroundWrite
 from popsim.store.array_file import (
     AnyArray,
     Form,
@@ -31,10 +31,8 @@ from popsim.store.files import (
     CorruptDataError,
     MismatchError,
     SaveError,
-    check_plain_file,
     finished_name,
     make_folder,
-    missing_file,
 )
 from popsim.store.identity import RUN_ID, check_run_id
 from popsim.store.json_files import plain_json
@@ -42,7 +40,7 @@ from popsim.version import __version__
 
 __all__ = ["Checkpoint", "Checkpoints"]
 
-FORMAT = 2
+FORMAT = 1
 BELONGS_TO = "belongs_to"
 _VERSIONS = {"popsim": __version__, "jax": jax.__version__, "python": platform.python_version()}
 _OWN_FILE = re.compile(r"(?P<step>\d{9,})\.safetensors")
@@ -93,16 +91,14 @@ class Checkpoints:
         - `run_id`: the identity of the run, stored in each checkpoint; those of another run are rejected.
             None accepts all.
         - `belongs_to`: what the checkpoints are of within the run, by name, such as the number of a cell;
-            stored in each checkpoint. Those of something else, or of another step than their name says, are
-            then rejected as those of another run are.
+            stored in each checkpoint. Those of something else are rejected as those of another run are.
         """
-        if n_kept < 1:
-            raise ValueError(f"`n_kept` must be at least 1, got {n_kept}.")
         self.path = Path(path)
         self.n_kept = n_kept
         self._run_id = run_id
         self._belongs_to = None if belongs_to is None else dict(belongs_to)
-        self._background = BackgroundWrite()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="popsim-checkpoints")
+        self._pending: Future | None = None
 
     def steps(self) -> list[int]:
         """Return the steps of the checkpoints, ascending."""
@@ -120,11 +116,8 @@ class Checkpoints:
         - `arrays`: numbers, booleans and typed keys, by name. They may be donated after this returns.
         - `details`: further JSON values.
 
-        **Raises:** `SaveError` if the previous save failed; then nothing is saved. `ValueError` if an
-        argument cannot be saved.
+        **Raises:** `SaveError` if the previous save failed; then nothing is saved.
         """
-        if step < 0:
-            raise ValueError(f"`step` must be at least 0, got {step}.")
         self.wait()
         forms = {name: describe(array) for name, array in arrays.items()}
         for name, form in forms.items():
@@ -133,25 +126,30 @@ class Checkpoints:
             "format": FORMAT,
             "step": int(step),
             RUN_ID: self._run_id,
-            **({} if self._belongs_to is None else {BELONGS_TO: self._belongs_to}),
+            BELONGS_TO: self._belongs_to,
             "versions": _VERSIONS,
             "details": plain_json("details", details),
         }
         copies = _copy_to_host(arrays)
         # The caller may donate its arrays from here on: the thread has copies.
-        self._background.start(lambda: self._write(int(step), copies, forms, content))
+        self._pending = self._thread.submit(self._write, int(step), copies, forms, content)
 
     @property
     def is_writing(self) -> bool:
         """Whether a checkpoint is being written in the background."""
-        return self._background.is_running
+        return self._pending is not None and not self._pending.done()
 
     def wait(self) -> None:
         """Wait until the last save is on disk.
 
         **Raises:** `SaveError` if it failed. Earlier checkpoints are unchanged.
         """
-        self._background.wait()
+        if self._pending is None:
+            return
+        error = self._pending.exception()  # may be interrupted, and called again
+        self._pending = None
+        if error is not None:
+            raise error
 
     def restore(
         self,
@@ -199,7 +197,7 @@ class Checkpoints:
     def remove(self) -> None:
         """Remove all checkpoints; other files stay, and then so does the folder."""
         for step in self.steps():
-            self._file(step).unlink()
+            self.file(step).unlink()
         self._clear_leftovers()
         with contextlib.suppress(OSError):  # it holds other files, or does not exist
             self.path.rmdir()
@@ -227,8 +225,8 @@ class Checkpoints:
             return _digest(content)
 
     def file(self, step: int) -> Path:
-        """Return the path of a checkpoint."""
-        return self._file(self._existing_step(step))
+        """Return the path of the checkpoint of a step, whether it exists or not."""
+        return self.path / f"{step:09d}.safetensors"
 
     def _read(
         self,
@@ -238,7 +236,7 @@ class Checkpoints:
     ) -> Checkpoint:
         content, arrays = self._read_verified(step)
         forms = {name: describe(struct) for name, struct in expected(content["details"]).items()}
-        source = f"{self._file(step)}, written by {content.get('versions')},"
+        source = f"{self.file(step)}, written by {content.get('versions')},"
         check_forms(content["arrays"], forms, source=source, subset=subset)
         kinds = {name: form["key"] for name, form in forms.items()}
         values = {name: as_keys(arrays[name], kind) if kind else arrays[name] for name, kind in kinds.items()}
@@ -248,34 +246,22 @@ class Checkpoints:
         """Return the content and the arrays of a file that is as it was written."""
         with self._open_file(step) as (file, content):
             forms = content["arrays"].items()
-            return content, {name: read_array(self._file(step), file, name, form) for name, form in forms}
+            return content, {name: read_array(self.file(step), file, name, form) for name, form in forms}
 
     @contextlib.contextmanager
     def _open_file(self, step: int) -> Iterator[tuple[Any, dict[str, Any]]]:
-        path = self._file(step)
-        try:
-            check_plain_file(path)
-            with open_array_file(path, FORMAT, "a checkpoint") as (file, content):
-                check_run_id(content.get(RUN_ID), self._run_id, path)
-                self._check_owner(path, step, content)
-                if (stored_step := content.get("step")) != step:
-                    raise CorruptDataError(f"{path} must be of step {step}, got step {stored_step!r}.")
-                yield file, content
-        except FileNotFoundError:
-            raise missing_file(path) from None
-
-    def _check_owner(self, path: Path, step: int, content: Mapping[str, Any]) -> None:
-        """**Raises:** `MismatchError` naming what a checkpoint belongs to, if that is something else."""
-        if self._belongs_to is None:
-            return
-        stored = content.get(BELONGS_TO)
-        stored = {**(stored if isinstance(stored, dict) else {}), "step": content.get("step")}
-        expected = {**self._belongs_to, "step": step}
-        if differ := [name for name in expected if stored.get(name) != expected[name]]:
-            expected_text, stored_text = (
-                ", ".join(f"{name} {values.get(name)}" for name in differ) for values in (expected, stored)
-            )
-            raise MismatchError(f"{path} must be of {expected_text}, got {stored_text:.200}.")
+        path = self.file(step)
+        with open_array_file(path, FORMAT, "a checkpoint") as (file, content):
+            check_run_id(content.get(RUN_ID), self._run_id, path)
+            stored = {**(content.get(BELONGS_TO) or {}), "step": content["step"]}
+            expected = {**(self._belongs_to or {}), "step": step}
+            if differ := [name for name in expected if stored.get(name) != expected[name]]:
+                expected_text, stored_text = (
+                    ", ".join(f"{name} {values.get(name)}" for name in differ)
+                    for values in (expected, stored)
+                )
+                raise MismatchError(f"{path} must be of {expected_text}, got {stored_text}.")
+            yield file, content
 
     def _places(self) -> set[tuple[int, int]]:
         """Return step and inode number of each checkpoint; a replacement has another number."""
@@ -297,9 +283,6 @@ class Checkpoints:
             raise ValueError(f"`step` must be one of {steps}, for which {self.path} has one, got {step}.")
         return step
 
-    def _file(self, step: int) -> Path:
-        return self.path / f"{step:09d}.safetensors"
-
     def _write(
         self, step: int, copies: Mapping[str, np.ndarray], forms: Mapping[str, Form], content: dict[str, Any]
     ) -> None:
@@ -309,7 +292,7 @@ class Checkpoints:
             complete = self.steps()
             make_folder(self.path)
             self._clear_leftovers()
-            write_array_file(self._file(step), copies, forms, content)
+            write_array_file(self.file(step), copies, forms, content)
         except Exception as error:
             raise SaveError(
                 f"step {step} could not be saved in {self.path}; the checkpoints of steps {complete} are as "
@@ -318,7 +301,7 @@ class Checkpoints:
         try:
             # Old ones are deleted last, so that at no time there are fewer complete ones than before.
             for old in [number for number in self.steps() if number <= step][: -self.n_kept]:
-                self._file(old).unlink()
+                self.file(old).unlink()
         except OSError as error:
             raise SaveError(f"step {step} is saved, an old one is still in {self.path}: {error}") from error
 
@@ -326,7 +309,7 @@ class Checkpoints:
         """Remove what a killed process left."""
         for path in [*self.path.iterdir()] if self.path.is_dir() else []:
             name = finished_name(path.name)
-            if name is not None and _step(name) is not None and path.is_file() and not path.is_symlink():
+            if name is not None and _step(name) is not None and path.is_file():
                 path.unlink()
 
 

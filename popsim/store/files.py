@@ -1,4 +1,4 @@
-"""Files that are written atomically, and never through a link."""
+"""Files that are written atomically."""
 
 import contextlib
 import errno
@@ -7,10 +7,8 @@ import json
 import os
 import re
 import shutil
-import stat
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +40,6 @@ def digest(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-_CAREFULLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-_KINDS = {
-    stat.S_IFREG: "a file",
-    stat.S_IFDIR: "a folder",
-    stat.S_IFLNK: "a link",
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-}
 _MARKED_BYTES = 2**18
 _NAME_BYTES = 255  # NAME_MAX
 _UNFINISHED = re.compile(r"(?P<name>.+)\.[0-9a-f]{8}\.partial")
@@ -78,108 +68,30 @@ def is_of_system(name: str) -> bool:
 
 
 def real_path(path: Path) -> Path:
-    """Return where a path leads, as a plain path: without links, ".." and a second slash at the beginning.
+    """Return where a path leads, without links, ".." and a second slash at the beginning.
 
-    The system takes all of these, tensorstore does not. Only for what a user names: below it nothing may be
-    a link.
+    The system takes all of these, tensorstore does not.
     """
     real = os.path.realpath(path)
     return Path(f"/{real.lstrip('/')}" if real.startswith("//") else real)
 
 
-def read_plain(path: Path) -> BufferedReader:
-    """Open a file for reading, without blocking.
-
-    **Raises:** `CorruptDataError` naming it if it is a link, a pipe, a device or a folder; `OSError` as
-    `open` does.
-    """
-    return os.fdopen(_descriptor(path, os.O_RDONLY), "rb")
-
-
-def append_plain(path: Path) -> BufferedWriter:
-    """Open a file for appending, without blocking; it is created if missing.
-
-    **Raises:** as `read_plain`.
-    """
-    return os.fdopen(_descriptor(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab")
-
-
-def _descriptor(path: Path, flags: int) -> int:
-    with contextlib.suppress(FileNotFoundError):
-        check_plain_file(path)  # before opening, which alone has effects on some devices
-    descriptor = os.open(path, flags | _CAREFULLY, 0o666)
-    try:
-        # Again, of what was opened: between the first check and here, another file may have taken its name.
-        _check(path, os.fstat(descriptor).st_mode, stat.S_IFREG)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def check_plain_file(path: Path) -> None:
-    """Check that `path` is a plain file.
-
-    **Raises:** `CorruptDataError` naming it; `FileNotFoundError` if nothing is there.
-    """
-    _check(path, path.lstat().st_mode, stat.S_IFREG)
-
-
-def check_is_folder(path: Path) -> None:
-    """Check that `path` itself is a folder and no link to one.
-
-    **Raises:** `CorruptDataError` naming it; `FileNotFoundError` if nothing is there.
-    """
-    _check(path, path.lstat().st_mode, stat.S_IFDIR)
-
-
-def check_plain_folder(path: Path) -> None:
-    """Check that `path` is a folder that holds only plain files and folders, at any depth.
-
-    **Raises:** `CorruptDataError` naming what is not; `FileNotFoundError` if nothing is there.
-    """
-    check_is_folder(path)
-    for _ in files_below(path):
-        pass
-
-
 def files_below(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the files of a folder, at any depth, with their relative names.
-
-    Files that disappear meanwhile, and those of an operating system, are left out.
-
-    **Raises:** `CorruptDataError` naming what is neither a plain file nor a folder.
-    """
-    waiting = [folder]
-    while waiting:
-        with contextlib.suppress(FileNotFoundError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                path = Path(entry.path)
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(path)
-                elif entry.is_file(follow_symlinks=False):
-                    if not is_of_system(entry.name):
-                        yield path.relative_to(folder).as_posix(), path
-                else:
-                    _check(path, path.lstat().st_mode, stat.S_IFREG)
+    """Yield the files of a folder, at any depth, with their relative names, but for those of the system."""
+    for below, _, names in os.walk(folder):
+        for path in (Path(below, name) for name in names if not is_of_system(name)):
+            yield path.relative_to(folder).as_posix(), path
 
 
 def remove_left_over(path: Path) -> bool:
     """Remove an unfinished file or folder of a killed process; return whether it was one."""
-    mode = path.lstat().st_mode
-    if finished_name(path.name) is None or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+    if finished_name(path.name) is None or path.is_symlink():
         return False
-    if stat.S_ISDIR(mode):
+    if path.is_dir():
         shutil.rmtree(path)
     else:
-        path.unlink()
+        path.unlink(missing_ok=True)
     return True
-
-
-def _check(path: Path, mode: int, expected: int) -> None:
-    if stat.S_IFMT(mode) != expected:
-        kind = _KINDS[expected].replace("a ", "a plain ", 1)
-        raise CorruptDataError(f"{path} must be {kind}, got {_KINDS.get(stat.S_IFMT(mode), 'a device')}.")
 
 
 @contextlib.contextmanager
@@ -197,17 +109,8 @@ def saving(path: Path) -> Iterator[None]:
 def atomic_file(path: Path) -> Iterator[Path]:
     """Write a file atomically: a reader sees all of it or nothing, also after lost power.
 
-    The unfinished file remains only if the process is killed. On exit the file and its name are on disk.
-
-    **Arguments:**
-
-    - `path`: the file; its folder must exist. An existing file stays until the new one is finished.
-
-    **Returns:** a context with the name of the unfinished file: that of `path` with eight random letters and
-    ".partial" appended. Create it with mode "x", which follows no link placed there. On exit it is renamed to
-    `path`, also if `path` is a link; after an error it is removed.
-
-    **Raises:** `SaveError` naming `path` if it cannot be written.
+    Yields the name of the unfinished file, see `unfinished_name`, to be created. On exit the file and its
+    name are on disk as `path`; after an error it is removed. It remains only if the process is killed.
     """
     partial = unfinished_name(path)
     with saving(path):
@@ -225,15 +128,10 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush the names in a folder to disk, as `os.fsync` flushes the bytes of a file.
-
-    Without it, a crash of the machine may undo what was created, renamed or removed there.
-    """
+    """Flush the names in a folder to disk: else lost power may undo what was created or renamed there."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
-    except (
-        PermissionError
-    ):  # one may write into a folder that one may not read; its names are then not flushed
+    except PermissionError:  # of a folder that one may write and not read
         return
     try:
         os.fsync(descriptor)
@@ -264,18 +162,9 @@ def write_file(path: Path, parts: Iterable[bytes]) -> None:
 def check_replaceable(
     path: Path, is_ours: Callable[[Path], bool], *, kind: str, overwrite: bool, name: str = "path"
 ) -> None:
-    """Check that a file may be written to `path`, and overwrites nothing but such a file of popsim.
+    """Check that a file may be written to `path`, and replaces nothing but a file of popsim, if told to.
 
-    **Arguments:**
-
-    - `path`: the file to be written.
-    - `is_ours`: whether popsim wrote a given plain file of this kind.
-    - `kind`: the kind of file, for the error message.
-    - `overwrite`: whether to replace a file that popsim wrote.
-    - `name`: the argument, for the error message.
-
-    **Raises:** `ValueError` if nothing can be written to `path`, or it exists, unless popsim wrote it and
-    `overwrite` is True.
+    `is_ours` says whether popsim wrote a file of this `kind`, and `name` is the argument, for the message.
     """
     check_path(name, path)
     if not os.path.lexists(path):
@@ -284,20 +173,20 @@ def check_replaceable(
         raise ValueError(
             f"`{name}` must not exist, got {path}; use --overwrite (overwrite=True) to replace it."
         )
-    if not (stat.S_ISREG(path.lstat().st_mode) and is_ours(path)):
+    if path.is_symlink() or not (path.is_file() and is_ours(path)):
         raise ValueError(
             f"`{name}` must not hold anything but {kind} of popsim, got {path}: it is left as it is."
         )
 
 
 def has_mark(path: Path, beginning: bytes, mark: bytes) -> bool:
-    """Whether a plain file has this beginning, and a mark in its first or its last part of 256 KiB."""
+    """Whether a file has this beginning, and a mark in its first or its last part of 256 KiB."""
     try:
-        with read_plain(path) as file:
+        with path.open("rb") as file:
             first = file.read(_MARKED_BYTES)
             file.seek(max(0, file.seek(0, os.SEEK_END) - _MARKED_BYTES))
             return first.startswith(beginning) and (mark in first or mark in file.read(_MARKED_BYTES))
-    except (OSError, CorruptDataError):
+    except OSError:
         return False
 
 

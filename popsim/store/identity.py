@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from popsim._text_checks import check_path
-from popsim.store.files import MismatchError, check_plain_file, read_plain
+from popsim.store.files import MismatchError
 from popsim.store.json_files import read_json, write_json
 
 __all__ = ["FolderLockedError", "lock_folder"]
@@ -31,16 +30,7 @@ def is_run_id(value: Any) -> TypeGuard[str]:
 
 
 def check_run_id(stored_id: Any, expected: str | None, place: Path | str) -> None:
-    """Check that a part belongs to the expected run.
-
-    **Arguments:**
-
-    - `stored_id`: the identity stored in the part.
-    - `expected`: the identity of the run; None accepts any.
-    - `place`: the part, for the error message.
-
-    **Raises:** `MismatchError` naming the part.
-    """
+    """Check that a part belongs to the expected run, None for any; raises `MismatchError` naming `place`."""
     if expected is not None and stored_id != expected:
         origin = f"of the run {stored_id}" if is_run_id(stored_id) else "without an identity"
         raise MismatchError(f"{place} must be a part of the run {expected}, got one {origin}.")
@@ -76,12 +66,10 @@ def lock_folder(path: Path, *, without_lock: bool = False) -> Iterator[None]:
     - `without_lock`: whether to continue without a lock on a disk that has none.
 
     **Raises:** `FolderLockedError` naming the folder if another process or thread holds the lock;
-    `ValueError` if it is missing, cannot be written, or is on a disk without locks; `CorruptDataError` if
-    `run.lock` is not a plain file.
+    `ValueError` if it is missing, cannot be written, or is on a disk without locks.
     """
     import filelock
 
-    check_path("path", path)
     folder = Path(path).resolve()
     if not folder.is_dir():
         raise ValueError(f"`path` must be a folder, got {path}: there is none.")
@@ -92,8 +80,6 @@ def lock_folder(path: Path, *, without_lock: bool = False) -> Iterator[None]:
     is_first = not lock.is_locked
     # On a disk without locks, opening leaves an empty file, which is removed if this call made it.
     is_new = not os.path.lexists(folder / LOCK)
-    with contextlib.suppress(FileNotFoundError):
-        check_plain_file(folder / LOCK)
     try:
         lock.acquire(timeout=SECONDS_TO_LOCK, poll_interval=SECONDS_TO_LOCK / 5)  # others may just look at it
     except filelock.Timeout:
@@ -122,19 +108,8 @@ def lock_folder(path: Path, *, without_lock: bool = False) -> Iterator[None]:
         if is_holder:
             with contextlib.suppress(OSError):
                 (folder / HOLDER).unlink(missing_ok=True)
-        try:
+        with contextlib.suppress(OSError):  # a network disk lost it; all is written by now
             lock.release()
-        except OSError:  # a network disk lost it; all is written by now
-            _give_up(lock)
-
-
-def _give_up(lock: Any) -> None:
-    """Close the file of a lock that could not be released: the system then keeps nothing of it."""
-    descriptor, lock._context.lock_file_fd = lock._context.lock_file_fd, None
-    with contextlib.suppress(OSError):
-        if descriptor is not None:
-            os.close(descriptor)
-    lock.release()  # which counts it as released now
 
 
 def lock_holder(path: Path) -> str | None:
@@ -148,7 +123,7 @@ def lock_holder(path: Path) -> str | None:
     try:
         import fcntl
 
-        lock = read_plain(folder / LOCK)
+        lock = (folder / LOCK).open("rb")
     except FileNotFoundError:
         return None
     except (ImportError, OSError):

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -15,10 +14,8 @@ from popsim._plain_values import check_finite_value, plain_value
 from popsim.store.files import (
     CorruptDataError,
     MismatchError,
-    append_plain,
     digest,
     missing_file,
-    read_plain,
     saving,
     sync_folder,
     write_file,
@@ -39,9 +36,6 @@ __all__ = [
 CHECKSUM = "checksum"
 LARGEST_BYTES = 2**23
 """Largest size of a JSON file, and of a line of a log, in bytes."""
-
-LARGEST_LOG_BYTES = 2**28
-"""Largest size of a log that is read as a whole, in bytes."""
 
 
 def as_json_numbers(values: ArrayLike) -> Any:
@@ -92,40 +86,23 @@ def plain_json(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return json.loads(json.dumps(plain))
 
 
-def parse_json(content: bytes | str) -> Any:
-    """Parse JSON text from an untrusted source.
-
-    **Raises:** `ValueError` if it is not JSON, has a number that is not finite, or is nested too deeply.
-    """
-    try:
-        return json.loads(content, parse_constant=_finite, parse_float=_finite)
-    except RecursionError:
-        raise ValueError("it is nested too deeply.") from None
-
-
-def _finite(text: str) -> float:
-    if not math.isfinite(number := float(text)):
-        raise ValueError(f"its numbers must be finite, got {text[:20]}.")
-    return number
-
-
 def read_json(path: Path, *, most_bytes: int = LARGEST_BYTES) -> Any:
     """Read a JSON file.
 
-    **Raises:** `CorruptDataError` naming the file if it is missing, not a plain file, larger than
-    `most_bytes`, or not JSON.
+    **Raises:** `CorruptDataError` naming the file if it is missing, larger than `most_bytes`, or not JSON.
     """
+    if path.exists() and not path.is_file():
+        raise CorruptDataError(f"{path} must be a file.")
     try:
-        with read_plain(path) as file:
+        with path.open("rb") as file:
             content = file.read(most_bytes + 1)
-        if len(content) > most_bytes:
-            n_bytes = path.lstat().st_size
-            raise CorruptDataError(f"{path} must have at most {most_bytes} bytes, got {n_bytes}.")
     except (FileNotFoundError, NotADirectoryError):
         raise missing_file(path) from None
+    if len(content) > most_bytes:
+        raise CorruptDataError(f"{path} must have at most {most_bytes} bytes.")
     try:
-        return parse_json(content)
-    except ValueError as error:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
         raise CorruptDataError(f"{path} must hold JSON; it is damaged: {error}") from None
 
 
@@ -139,11 +116,10 @@ def read_sealed_json(path: Path, *, most_bytes: int = LARGEST_BYTES) -> dict[str
 
 
 def _without_seal(path: Path, data: Any) -> dict[str, Any]:
-    """Return the content of a sealed file without its checksum, which must be right."""
     value = {key: entry for key, entry in data.items() if key != CHECKSUM} if isinstance(data, dict) else {}
     try:
-        is_sound = isinstance(data, dict) and data.get(CHECKSUM) == digest(value)
-    except RecursionError:
+        is_sound = bool(value) and data.get(CHECKSUM) == digest(value)
+    except ValueError:  # of a number that JSON does not have
         is_sound = False
     if not is_sound:
         raise CorruptDataError(f"{path} must match its checksum; it is damaged, or was changed by hand.")
@@ -152,14 +128,9 @@ def _without_seal(path: Path, data: Any) -> dict[str, Any]:
 
 @dataclasses.dataclass(frozen=True)
 class SealedFormat:
-    """The format of the sealed JSON files of one kind, such as `run.json`.
-
-    - `version`: the number of the format, which is written into each file.
-    - `read_only`: the numbers of earlier formats, whose files are read.
-    """
+    """The format of the sealed JSON files of one kind, such as `run.json`: a number in each file."""
 
     version: int
-    read_only: tuple[int, ...] = ()
 
     def read(self, path: Path) -> dict[str, Any]:
         """Read a file, without the checksum.
@@ -170,25 +141,24 @@ class SealedFormat:
         content = read_json(path)
         if not isinstance(content, dict) or "format" not in content:
             raise CorruptDataError(f"{path} must be written by popsim; it is damaged, or something else.")
-        if (version := content["format"]) not in (self.version, *self.read_only):
+        if (version := content["format"]) != self.version:
             raise MismatchError(
                 f"{path} must have format {self.version}, got {version!r}: use another popsim."
             )
         return _without_seal(path, content)
 
     def write(self, path: Path, content: Mapping[str, Any]) -> None:
-        """Write a file of the present format, or of that which `content` has; raises `SaveError`."""
-        write_sealed_json(path, {"format": self.version, **content})
+        """Write a file of this format; raises `SaveError`."""
+        write_sealed_json(path, {**content, "format": self.version})
 
 
 def append_json_line(path: Path, value: Any) -> None:
     """Append `value` to a log, as one line, which is on disk afterwards.
 
-    **Raises:** `ValueError` if a number in `value` is not finite; `SaveError` if it cannot be written;
-    `CorruptDataError` if `path` is not a plain file.
+    **Raises:** `ValueError` if a number in `value` is not finite; `SaveError` if it cannot be written.
     """
     line = json.dumps(value, allow_nan=False) + "\n"
-    with saving(path), append_plain(path) as file:
+    with saving(path), path.open("ab") as file:
         is_new = file.tell() == 0
         file.write(line.encode())
         file.flush()
@@ -200,18 +170,13 @@ def append_json_line(path: Path, value: Any) -> None:
 def log_lines(path: Path) -> Iterator[bytes]:
     """Yield the lines of a log as bytes; only a last line torn by a crash has no "\\n" at its end.
 
-    **Raises:** `CorruptDataError` naming the file if it is missing, not a plain file, or has a line of more
-    than some MB.
+    **Raises:** `CorruptDataError` naming the file if it is missing, or has a line of more than some MB.
     """
     try:
-        with read_plain(path) as file:
-            number = 0
+        with path.open("rb") as file:
             while line := file.readline(LARGEST_BYTES + 1):
-                number += 1
                 if len(line) > LARGEST_BYTES:
-                    raise CorruptDataError(
-                        f"line {number} of {path} must have at most {LARGEST_BYTES} bytes."
-                    )
+                    raise CorruptDataError(f"a line of {path} must have at most {LARGEST_BYTES} bytes.")
                 yield line
     except FileNotFoundError:
         raise missing_file(path) from None
@@ -220,28 +185,21 @@ def log_lines(path: Path) -> Iterator[bytes]:
 def stream_json_lines(path: Path) -> Iterator[Any]:
     """Yield the parsed lines of a log, without a last line that was torn by a crash.
 
-    **Raises:** `CorruptDataError` naming the file if it is missing or not a plain file, and the line if
-    another one is damaged.
+    **Raises:** `CorruptDataError` as `log_lines`, and naming the line if another one is damaged.
     """
-    for value, _ in _parse_lines(path):
-        yield value
+    damaged = 0
+    for number, line in enumerate(log_lines(path), 1):
+        if damaged:
+            raise CorruptDataError(f"line {damaged} of {path} must hold JSON; it is damaged.")
+        try:
+            yield json.loads(line)
+        except ValueError:
+            damaged = number
 
 
 def read_json_lines(path: Path) -> list[Any]:
-    """Return the parsed lines of a log, without a last line that was torn by a crash.
-
-    **Raises:** `CorruptDataError` naming the file if it is missing, not a plain file, or larger than some
-    hundred MB, and the line if another one is damaged.
-    """
-    values, n_bytes = [], 0
-    for value, size in _parse_lines(path):
-        values.append(value)
-        n_bytes += size
-        if n_bytes > LARGEST_LOG_BYTES:
-            raise CorruptDataError(
-                f"{path} must have at most {LARGEST_LOG_BYTES} bytes to be read as a whole."
-            )
-    return values
+    """Return the parsed lines of a log; as `stream_json_lines`."""
+    return [*stream_json_lines(path)]
 
 
 def keep_json_lines(path: Path, keep: Callable[[Any], bool]) -> None:
@@ -249,29 +207,10 @@ def keep_json_lines(path: Path, keep: Callable[[Any], bool]) -> None:
 
     **Raises:** `CorruptDataError` if `keep` cannot handle a line; `SaveError` if it cannot be written.
     """
-    if os.path.lexists(path):
-        write_file(path, _select_lines(path, keep))
-
-
-def _select_lines(path: Path, keep: Callable[[Any], bool]) -> Iterator[bytes]:
+    if not path.exists():
+        return
     try:
-        for value in stream_json_lines(path):
-            if keep(value):
-                yield (json.dumps(value, allow_nan=False) + "\n").encode()
+        kept = [json.dumps(value) + "\n" for value in stream_json_lines(path) if keep(value)]
     except (KeyError, TypeError) as error:
         raise CorruptDataError(f"{path} must hold the lines of a log; it is damaged: {error!r}") from None
-
-
-def _parse_lines(path: Path) -> Iterator[tuple[Any, int]]:
-    """Yield the parsed lines of a log, without a torn last one, and the size of each in bytes."""
-    damaged = 0
-    for number, line in enumerate(log_lines(path), 1):
-        if damaged:
-            break
-        try:
-            yield parse_json(line), len(line)
-        except ValueError:
-            damaged = number
-    else:
-        return
-    raise CorruptDataError(f"line {damaged} of {path} must hold JSON; it is damaged.")
+    write_file(path, [line.encode() for line in kept])

@@ -1,11 +1,9 @@
 """Write datasets as NetCDF files."""
 
 import io
-import itertools
 import json
-import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ from popsim.version import __version__
 
 __all__ = ["write_netcdf", "check_netcdf_path"]
 
-CHUNK_BYTES = 2**20
 BLOCK_BYTES = 2**24
 COMPRESSION = {"compression": "gzip", "compression_opts": 4, "shuffle": True, "fletcher32": True}
 
@@ -24,8 +21,8 @@ COMPRESSION = {"compression": "gzip", "compression_opts": 4, "shuffle": True, "f
 def write_netcdf(dataset: Any, path: str | Path, *, overwrite: bool = False) -> None:
     """Write an `xarray.Dataset` to a compressed NetCDF-4 file with a checksum per chunk.
 
-    A lazy dataset may be larger than memory: about 16 MiB are read at a time, or one chunk of its source if
-    that is larger. `xarray.open_dataset(path, engine="h5netcdf")` opens the file.
+    A lazy dataset may be larger than memory: about 16 MiB are read at a time, or one row if that is larger.
+    `xarray.open_dataset(path, engine="h5netcdf")` opens the file.
 
     Numbers keep their dtype, except that half precision, which NetCDF lacks, becomes float32; booleans become
     marked bytes, as in xarray. Attributes other than text or a single number are written as JSON text. The
@@ -56,8 +53,9 @@ def write_netcdf(dataset: Any, path: str | Path, *, overwrite: bool = False) -> 
         file.dimensions = {names[dim]: length for dim, length in dataset.sizes.items()}
         for name, variable in dataset.variables.items():
             target = _new_variable(file, names, name, variable, dtypes[name])
-            for block in _blocks(variable.shape, dtypes[name]):
-                target[block] = np.asarray(variable[block].values).astype(dtypes[name])
+            # `Dataset.to_netcdf` would read each variable whole, unless it is of dask.
+            for rows in _blocks(variable, target):
+                target[rows] = np.asarray(variable[rows].values).astype(dtypes[name])
                 raw.check()
 
 
@@ -159,8 +157,7 @@ def _as_attribute(name: Any, value: Any) -> str | int | float:
 
 
 def _new_variable(file: Any, names: Mapping[Any, str], name: Any, variable: Any, dtype: np.dtype) -> Any:
-    packed = variable.ndim and variable.size and dtype.kind != "O"
-    options = {"chunks": _box(variable.shape, dtype, CHUNK_BYTES), **COMPRESSION} if packed else {}
+    options = COMPRESSION if variable.ndim and variable.size and dtype.kind != "O" else {}
     target = file.create_variable(names[name], tuple(names[dim] for dim in variable.dims), dtype, **options)
     target.attrs.update(_as_attributes(variable.attrs))
     if variable.dtype.kind == "b":
@@ -168,19 +165,11 @@ def _new_variable(file: Any, names: Mapping[Any, str], name: Any, variable: Any,
     return target
 
 
-def _box(shape: tuple[int, ...], dtype: np.dtype, n_bytes: int) -> tuple[int, ...]:
-    """Return the largest box of whole trailing axes that fits into `n_bytes`, or one element."""
-    box = list(shape)
-    for axis in range(len(shape)):
-        bytes_per_index = math.prod(box[axis + 1 :]) * dtype.itemsize
-        box[axis] = min(shape[axis], max(1, n_bytes // max(1, bytes_per_index)))
-    return tuple(box)
-
-
-def _blocks(shape: tuple[int, ...], dtype: np.dtype) -> Iterator[tuple[slice, ...]]:
-    """Yield slices that cover an array, each with whole chunks."""
-    chunk, block = _box(shape, dtype, CHUNK_BYTES), _box(shape, dtype, BLOCK_BYTES)
-    steps = [long - long % max(1, short) or 1 for long, short in zip(block, chunk, strict=True)]
-    starts = (range(0, length, step) for length, step in zip(shape, steps, strict=True))
-    for start in itertools.product(*starts):
-        yield tuple(slice(first, first + step) for first, step in zip(start, steps, strict=True))
+def _blocks(variable: Any, target: Any) -> list[Any]:
+    """Return slices of rows that cover a variable, each with whole chunks of the file."""
+    if not variable.ndim:
+        return [...]
+    n_rows, n_chunk = len(variable), (target.chunks or (1,))[0]
+    bytes_per_chunk = max(1, variable.nbytes // max(1, n_rows)) * n_chunk
+    step = n_chunk * max(1, BLOCK_BYTES // bytes_per_chunk)
+    return [slice(first, first + step) for first in range(0, n_rows, step)]

@@ -1,23 +1,13 @@
-"""A folder of popsim: which names in it are popsim's, and the checks before it is read or written."""
+"""A folder of popsim, of a run or a sweep: which names in it are popsim's."""
 
-import contextlib
 import dataclasses
-import functools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, overload
 
 from popsim._text_checks import as_word
-from popsim.store.files import (
-    check_plain_file,
-    check_plain_folder,
-    finished_name,
-    is_of_system,
-    make_folder,
-    remove_left_over,
-    unfinished_name,
-)
+from popsim.store.files import finished_name, is_of_system, make_folder, remove_left_over, unfinished_name
 from popsim.store.identity import HOLDER, LOCK
 from popsim.store.json_files import read_json
 
@@ -29,14 +19,9 @@ FolderType = TypeVar("FolderType", bound="PlainFolder")
 
 @dataclasses.dataclass(frozen=True)
 class FolderPart:
-    """A file or a folder of popsim in a `PlainFolder`, of which it is an attribute: its path.
-
-    - `name`: its name.
-    - `is_folder`: whether it is a folder.
-    """
+    """A file or a folder of popsim in a `PlainFolder`, by its name; as an attribute of that, its path."""
 
     name: str
-    is_folder: bool = False
 
     @overload
     def __get__(self, folder: None, kind: Any) -> "FolderPart": ...
@@ -46,21 +31,12 @@ class FolderPart:
         return self if folder is None else folder.path / self.name
 
 
-@functools.cache
-def _parts_of(kind: type) -> tuple[FolderPart, ...]:
-    """Return the parts of a kind of folder, also those that it inherits."""
-    attributes = {name: value for each in reversed(kind.__mro__) for name, value in vars(each).items()}
-    return tuple(value for value in attributes.values() if isinstance(value, FolderPart))
-
-
 @dataclasses.dataclass(frozen=True)
 class PlainFolder:
     """A folder that popsim writes, of a run or a sweep, in which there may be files of others, too.
 
     A subclass has a `FolderPart` for each file and folder that is popsim's, among them `description`, the
-    file that makes the folder popsim's, which is written first. They are what `check_plain` looks at, before
-    anything is read, written or deleted: below the path that the user names nothing may be a link, a pipe or
-    a device. The folder itself may be reached by a link.
+    file that makes the folder popsim's, which is written first.
 
     - `path`: the folder.
     """
@@ -69,40 +45,16 @@ class PlainFolder:
 
     description: ClassVar[FolderPart]
 
-    def possible_paths(self) -> dict[Path, bool]:
-        """Return the files and folders of popsim that may exist; whether each is a folder."""
-        return {self.path / part.name: part.is_folder for part in _parts_of(type(self))}
-
-    def check_folder(self, path: Path) -> None:
-        """Check one of the folders: that all in it, at any depth, are plain files and folders.
-
-        **Raises:** `CorruptDataError` naming what is not; `FileNotFoundError` if nothing is there.
-        """
-        check_plain_folder(path)
-
-    def existing_paths(self) -> Iterator[tuple[Path, bool]]:
-        """Yield popsim's files and folders, finished or not; whether each should be a folder."""
-        parts = self.possible_paths() | {self.path / LOCK: False, self.path / HOLDER: False}
-        for path in self.path.iterdir() if self.path.is_dir() else ():
-            finished_path = path.with_name(finished_name(path.name) or path.name)
-            if finished_path in parts:
-                yield path, parts[finished_path]
-
-    def check_plain(self) -> None:
-        """Check that no file of popsim is replaced by, or contains, a link, pipe or device.
-
-        Following one, popsim would read, write or delete files elsewhere. The folder itself may be reached by
-        a link, and other files in it are ignored.
-
-        **Raises:** `CorruptDataError` naming the first that is found.
-        """
-        for path, is_folder in self.existing_paths():
-            with contextlib.suppress(FileNotFoundError):  # another process may be writing the folder
-                (self.check_folder if is_folder else check_plain_file)(path)
+    def left_overs(self) -> list[Path]:
+        """Return the unfinished files of a killed process."""
+        attributes = (value for kind in type(self).__mro__ for value in vars(kind).values())
+        names = {LOCK, HOLDER} | {part.name for part in attributes if isinstance(part, FolderPart)}
+        paths = [*self.path.iterdir()] if self.path.is_dir() else []
+        return [path for path in paths if finished_name(path.name) in names]
 
     def remove_left_overs(self) -> None:
-        """Remove unfinished files of a killed process; call `check_plain` first."""
-        for path, _ in [*self.existing_paths()]:
+        """Remove the unfinished files of a killed process."""
+        for path in self.left_overs():
             remove_left_over(path)
 
     def foreign_file(self) -> str | None:
@@ -137,10 +89,8 @@ class PlainFolder:
 def import_option(description: Mapping[str, Any]) -> str:
     """Return the command-line options that make an experiment known: `--import MODULE `, with a space.
 
-    **Arguments:**
-
-    - `description`: as in run.json: the `module` of the experiment, and the `network_modules` that register
-        networks; those of popsim need no option.
+    In the description of run.json they are its `module`, and the `network_modules` that register networks;
+    those of popsim need no option.
     """
     further = description.get("network_modules")
     modules = [description.get("module"), *(further if isinstance(further, list) else ())]

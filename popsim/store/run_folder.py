@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,7 @@ from popsim.store.bounded_yaml import LARGEST_BYTES
 from popsim.store.checkpoints import Checkpoints
 from popsim.store.files import (
     CorruptDataError,
-    MismatchError,
     missing_file,
-    read_plain,
-    remove_left_over,
 )
 from popsim.store.identity import RUN_ID, check_run_id, is_run_id, new_run_id
 from popsim.store.json_files import SealedFormat
@@ -27,11 +23,8 @@ from popsim.store.plain_folder import FolderPart, PlainFolder, description_or_em
 __all__ = ["DescribedRun", "RunFolder"]
 
 CONFIG_DIGEST = "config_sha256"  # in run.json: of run.yaml
-FORMAT = 7
-# In those of 5 durations were rounded one by one, so some trials had other steps; 6 does not say what a
-# training step computes.
-READ_ONLY_FORMATS = (5, 6)
-DESCRIPTION = SealedFormat(FORMAT, READ_ONLY_FORMATS)
+FORMAT = 1
+DESCRIPTION = SealedFormat(FORMAT)
 """The format of `run.json` and of `training.json`."""
 
 
@@ -59,11 +52,11 @@ class RunFolder(PlainFolder):
     config = FolderPart("run.yaml")
     training = FolderPart("training.json")
     log = FolderPart("log.jsonl")
-    history = FolderPart("history.zarr", is_folder=True)
-    checkpoints = FolderPart("checkpoints", is_folder=True)
+    history = FolderPart("history.zarr")
+    checkpoints = FolderPart("checkpoints")
     summary = FolderPart("summary.json")
-    figures = FolderPart("figures", is_folder=True)
-    tensorboard = FolderPart("tensorboard", is_folder=True)
+    figures = FolderPart("figures")
+    tensorboard = FolderPart("tensorboard")
 
     @property
     def is_finished(self) -> bool:
@@ -80,20 +73,9 @@ class RunFolder(PlainFolder):
         present = [file.name for file in (self.log, self.history / "zarr.json") if file.exists()]
         return present + ([self.checkpoints.name] if Checkpoints(self.checkpoints).steps() else [])
 
-    def possible_paths(self) -> dict[Path, bool]:
-        """Return the files and folders of the run or training that may exist; whether each is a folder."""
-        parts = super().possible_paths()
-        if not os.path.lexists(self.description):  # files of these names may be of somebody else
-            for path in (self.description, self.config, self.summary, self.figures, self.tensorboard):
-                del parts[path]
-        return parts
-
-    def remove_left_overs(self) -> None:
-        """Remove unfinished files of a killed process, also of figures; call `check_plain` first."""
-        super().remove_left_overs()
-        if self.figures in self.possible_paths() and self.figures.is_dir():
-            for file in [*self.figures.iterdir()]:
-                remove_left_over(file)
+    def left_overs(self) -> list[Path]:
+        """Return the unfinished files of a killed process, also of figures."""
+        return [*super().left_overs(), *self.figures.glob("*.partial")]
 
     @classmethod
     def create(cls, path: str | Path, *, overwrite: bool = False) -> "RunFolder":
@@ -127,16 +109,11 @@ class RunFolder(PlainFolder):
             self.tensorboard.rmdir()
 
     def config_problem(self, described: Mapping[str, Any]) -> str | None:
-        """Return how `run.yaml` differs from what popsim wrote; empty if it does not, None if it wrote none.
-
-        **Arguments:**
-
-        - `described`: the content of `run.json`.
-        """
+        """Return how `run.yaml` differs from what popsim wrote, as run.json says; None if it wrote none."""
         if not isinstance(written := described.get(CONFIG_DIGEST), str):
             return None
         try:
-            with read_plain(self.config) as file:
+            with self.config.open("rb") as file:
                 is_same = hashlib.sha256(file.read(LARGEST_BYTES + 1)).hexdigest() == written
         except FileNotFoundError:
             return "must be there; it is missing: the settings are in run.json, too"
@@ -146,7 +123,6 @@ class RunFolder(PlainFolder):
     def check_free(cls, path: str | Path, *, overwrite: bool) -> None:
         """Check that a new run may be written into a folder; arguments and errors as for `create`."""
         folder = cls(as_path("out", path))
-        folder.check_plain()
         if folder.description.exists():
             if "popsim" not in description_or_empty(folder.description):
                 raise ValueError(f"`out` must not hold anything but a popsim run, got {path}.")
@@ -162,17 +138,12 @@ class RunFolder(PlainFolder):
             )
 
     def check_free_for_training(self, *, restore: bool) -> None:
-        """Check that a training may be written into the folder.
-
-        **Arguments:**
-
-        - `restore`: whether to continue an existing training.
+        """Check that a training may be written into the folder, or continued with `restore`.
 
         **Raises:** `ValueError` if it holds a training with saved state and `restore` is False, or files of
-        the same names that no training wrote; `MismatchError` if its format is not the current one;
-        `CorruptDataError` if `training.json` was changed, or there is a link.
+        the same names that no training wrote; `MismatchError` if it has another format; `CorruptDataError` if
+        `training.json` was changed.
         """
-        self.check_plain()
         if self.training.exists():
             content = DESCRIPTION.read(self.training)
             saved = content.get("checkpoints") or Checkpoints(self.checkpoints).steps()
@@ -181,7 +152,6 @@ class RunFolder(PlainFolder):
                     f"`chkpt_dir` must not hold a training already, got {self.path}: "
                     "restore_checkpoint=True continues it."
                 )
-            check_resumable(self.training, content)
         elif present := self.existing_training_files():
             raise ValueError(
                 f"`chkpt_dir` must not hold {', '.join(present)} of something else, got {self.path}: "
@@ -193,10 +163,9 @@ class RunFolder(PlainFolder):
         """Open the folder of a run, finished or not, and read its `run.json`.
 
         **Raises:** `ValueError` if there is none; `MismatchError` if it has another format;
-        `CorruptDataError` if `run.json` was changed or is lost, or a part of the run is a link.
+        `CorruptDataError` if `run.json` was changed or is lost.
         """
         folder = cls(as_path("path", path))
-        folder.check_plain()
         if not folder.description.is_file():
             # Without `run.json`, only this entry tells a run that lost it from the training of a script.
             if folder.training.is_file() and description_or_empty(folder.training).get("of_experiment"):
@@ -216,10 +185,9 @@ class RunFolder(PlainFolder):
         """Open the folder of a training, with or without an experiment.
 
         **Raises:** `ValueError` if there is none; `MismatchError` if it has another format;
-        `CorruptDataError` if its description was changed, or a part of it is a link.
+        `CorruptDataError` if its description was changed.
         """
         folder = cls(as_path("path", path))
-        folder.check_plain()
         if not folder.training.is_file():
             raise ValueError(f"`path` must be the folder of a training, got {path}: it has no training.json.")
         return DescribedRun.read(folder)
@@ -292,15 +260,3 @@ class DescribedRun:
         described = dataclasses.replace(self, content={**self.content, **entries})
         DESCRIPTION.write(self.path, described.content)
         return described
-
-
-def check_resumable(path: Path, content: Mapping[str, Any]) -> None:
-    """Check that the training of a `run.json` or `training.json` may be continued.
-
-    **Raises:** `MismatchError` if it has a format that is only read.
-    """
-    if (version := content["format"]) != FORMAT:
-        raise MismatchError(
-            f"{path} must have format {FORMAT} to be resumed, got {version!r}, which is only read: train "
-            "anew in another folder, or resume it with the popsim that began it."
-        )

@@ -1,26 +1,27 @@
-"""The parts of a run, and the check that they belong together.
+"""The parts of a run, and the check that they are there, whole, and belong together.
 
 Each run, and each training in a folder of its own, has a random identity. Its checkpoints, history files, log
 lines and summary carry it, and `training.json` lists what must exist. A part that is missing or was copied
 from another run is therefore detected, even if it is intact in itself.
 """
 
-import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from popsim._checks import warn_caller
-from popsim.store.arrays.inspection import check_arrays
+from popsim.store.arrays.inspection import array_lengths, damage_of_arrays
 from popsim.store.checkpoints import Checkpoints
-from popsim.store.files import CorruptDataError, MismatchError, missing_file
+from popsim.store.files import CorruptDataError, MismatchError, files_below, missing_file
 from popsim.store.identity import RUN_ID, check_run_id
-from popsim.store.json_files import read_json_lines, read_sealed_json, stream_json_lines, write_sealed_json
+from popsim.store.json_files import read_sealed_json, stream_json_lines, write_sealed_json
 from popsim.store.run_folder import DESCRIPTION, DescribedRun, RunFolder
 from popsim.version import __version__
 
-__all__ = ["RunParts", "check_parts", "read_parts", "read_summary", "write_summary"]
+__all__ = ["RunParts", "check_parts", "damage_of_run", "read_parts", "read_summary", "write_summary"]
+
+Damage = dict[str, ValueError | OSError]
+"""What is wrong, by the path of a file or a folder relative to that of the run."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,38 +60,21 @@ class RunParts:
         steps = Checkpoints(self.folder.checkpoints).steps()
         return [] if len(steps) >= len(self.checkpoints) else sorted({*self.checkpoints} - {*steps})
 
-    def lost_checkpoints(self) -> str:
-        """Return a message on `missing_checkpoints`, without a full stop; empty if there are none."""
-        steps = ", ".join(map(str, self.missing_checkpoints()))
-        if not steps:
-            return ""
-        return (
-            f"there must be checkpoints after {steps} batches in {self.folder.checkpoints}; they are missing"
-        )
-
-    def all_checkpoints(self) -> Checkpoints:
-        """Return the checkpoints, of which none is checked yet."""
-        return Checkpoints(self.folder.checkpoints, run_id=self.run_id)
-
     def open_checkpoints(self) -> Checkpoints:
         """Return the checkpoints, with a warning if some are lost and the newest of the others is used.
 
-        **Raises:** `MismatchError` if one is of another run; `CorruptDataError` if all are lost.
+        **Raises:** `CorruptDataError` if all are lost.
         """
-        checkpoints = self.all_checkpoints()
-        for step in checkpoints.steps():
-            try:
-                checkpoints.check(step)
-            except MismatchError:
-                raise
-            except ValueError:  # damaged, so skipped when it is read, or deleted meanwhile
-                continue
-        if lost := self.lost_checkpoints():
+        checkpoints = Checkpoints(self.folder.checkpoints, run_id=self.run_id)
+        if lost := self.missing_checkpoints():
             if not checkpoints.steps():
                 raise CorruptDataError(
                     f"there must be a checkpoint in {self.folder.checkpoints}; it is missing."
                 )
-            warn_caller(f"{lost}: the newest of the others is taken.")
+            warn_caller(
+                f"there must be checkpoints after {', '.join(map(str, lost))} batches in "
+                f"{self.folder.checkpoints}; they are missing: the newest of the others is taken."
+            )
         return checkpoints
 
     def check_history_lengths(self, lengths: Mapping[str, int]) -> None:
@@ -101,33 +85,14 @@ class RunParts:
                     f"{self.folder.history} must have {length} rows along {axis!r}, got {n_rows}."
                 )
 
-    def check_history(self) -> None:
-        """Check the forms of the arrays of the history, and that no rows are lost."""
-        self.check_history_lengths(check_arrays(self.folder.history, run_id=self.run_id))
-
-    def check_log(self) -> None:
-        """Check that the lines of the log are of this run, and that none is lost; errors as `stream_log`."""
-        for _ in self.stream_log():
-            pass
-
     def stream_log(self) -> Iterator[dict[str, Any]]:
         """Yield the lines of the log one at a time.
 
         **Raises:** `MismatchError` if one is of another run; `CorruptDataError` if some are damaged or
         missing.
         """
-        yield from self._log_lines(stream_json_lines)
-
-    def read_log(self) -> list[dict[str, Any]]:
-        """Return all lines of the log.
-
-        **Raises:** as `stream_log`; also `CorruptDataError` if the log is larger than some hundred MB.
-        """
-        return list(self._log_lines(read_json_lines))
-
-    def _log_lines(self, read: Callable[[Path], Iterable[Any]]) -> Iterator[dict[str, Any]]:
         log, number = self.folder.log, 0
-        for line in read(log) if self.n_log_lines or log.exists() else ():
+        for line in stream_json_lines(log) if self.n_log_lines or log.exists() else ():
             number += 1
             stored_id = line.get(RUN_ID) if isinstance(line, dict) else None
             check_run_id(stored_id, self.run_id, f"line {number} of {log}")
@@ -136,6 +101,83 @@ class RunParts:
             yield line
         if number < self.n_log_lines:
             raise CorruptDataError(f"{log} must have {self.n_log_lines} lines, got {number}.")
+
+    def read_log(self) -> list[dict[str, Any]]:
+        """Return all lines of the log; raises as `stream_log`."""
+        return list(self.stream_log())
+
+    def damage(self, *, every_byte: bool) -> Damage:
+        """Return what is wrong with checkpoints, history and log; see `damage_of_run`."""
+        checkpoints, history = self._damaged_checkpoints(every_byte), self._damaged_history(every_byte)
+        return {**dict(checkpoints), **dict(history), **_problem(self.folder.log.name, self.read_log)}
+
+    def _damaged_checkpoints(self, every_byte: bool) -> Iterator[tuple[str, ValueError | OSError]]:
+        checkpoints = Checkpoints(self.folder.checkpoints, run_id=self.run_id)
+        name = self.folder.checkpoints.name
+        for step in (steps := checkpoints.steps()):
+            read = checkpoints.verify if every_byte else checkpoints.check
+            file = checkpoints.file(step)
+            problem = _problem(f"{name}/{file.name}", lambda step=step, read=read: read(step))
+            if file.exists():  # else a newer one has replaced it
+                yield from problem.items()
+        if not steps and (self.folder.is_finished or self.checkpoints):
+            yield name, CorruptDataError(f"there must be a checkpoint in {checkpoints.path}; there is none.")
+            return
+        for file in map(checkpoints.file, self.missing_checkpoints()):
+            yield f"{name}/{file.name}", missing_file(file)
+
+    def _damaged_history(self, every_byte: bool) -> Iterator[tuple[str, ValueError | OSError]]:
+        history = self.folder.history
+        if not (history.exists() or self.history or Checkpoints(self.folder.checkpoints).steps()):
+            return
+        try:
+            lengths = array_lengths(history, run_id=self.run_id)
+            for file, error in damage_of_arrays(history, run_id=self.run_id, every_byte=every_byte):
+                yield f"{history.name}/{file}", error
+            self.check_history_lengths(lengths)
+        except (ValueError, OSError) as error:
+            yield history.name, error
+
+
+def _problem(name: str, read: Callable[[], object]) -> Damage:
+    """Return the error of a read by `name`; none if it succeeds."""
+    try:
+        read()
+    except (ValueError, OSError) as error:
+        return {name: error}
+    return {}
+
+
+def damage_of_run(described: DescribedRun) -> Damage:
+    """Read every byte of a run, or of a training in its folder, and return what is wrong, by file.
+
+    Its description, `training.json`, `run.yaml`, the summary, the checkpoints and the history must be as they
+    were written, and of this run; the log must have its lines, each a log point of this run. None may be
+    missing, and no figure that was drawn. A run in progress may be walked as well.
+    """
+    # Again if something is wrong: another process may have resumed it meanwhile, and cut its history.
+    return _walk(described) and _walk(described)
+
+
+def _walk(described: DescribedRun) -> Damage:
+    folder, parts = described.folder, RunParts(described.folder, described.run_id)
+    damage: Damage = {}
+    try:
+        parts = read_parts(described)
+    except (ValueError, OSError) as error:
+        damage[folder.training.name] = error
+    damage |= parts.damage(every_byte=True)
+    if not described.is_run:  # of a script, whose folder may have files of others
+        return damage
+    if described.is_finished or described.content.get("finished"):
+        damage |= _problem(folder.summary.name, lambda: read_summary(described))
+    has_begun = folder.training.exists() or folder.config.exists()
+    if has_begun and (problem := folder.config_problem(described.content)):
+        damage[folder.config.name] = CorruptDataError(problem)
+    drawn = {name for name, _ in files_below(folder.figures)}
+    advice = f"must be there; it is missing. To draw it again: {folder.command('show')}"
+    lost = sorted({*described.content.get("figures", ())} - drawn)
+    return damage | {f"{folder.figures.name}/{name}": CorruptDataError(advice) for name in lost}
 
 
 def read_parts(described: DescribedRun) -> RunParts:
@@ -151,38 +193,18 @@ def read_parts(described: DescribedRun) -> RunParts:
                 f"there must be a file {folder.training} beside {present[0]}; it is missing."
             )
         return RunParts(folder, described.run_id)
-    if described.is_run:
-        content = DESCRIPTION.read(folder.training)
-        place = f"{folder.training}, beside {folder.description.name},"
-        check_run_id(content.get(RUN_ID), described.run_id, place)
-    else:
-        content = described.content
-        _check_description(folder, content)
+    content = DESCRIPTION.read(folder.training)
+    place = f"{folder.training}, beside {described.path.name},"
+    check_run_id(content.get(RUN_ID), described.run_id, place)
+    if not described.is_run and content.get("of_experiment"):
+        raise missing_file(folder.description)
     try:
         history = {str(axis): int(length) for axis, length in content["history"].items()}
         steps = tuple(int(step) for step in content["checkpoints"])
-        n_log_lines, of_experiment = int(content["n_log_lines"]), content.get("of_experiment")
-        return RunParts(folder, described.run_id, steps, history, n_log_lines, of_experiment)
+        of_experiment = content["of_experiment"]
+        return RunParts(folder, described.run_id, steps, history, content["n_log_lines"], of_experiment)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CorruptDataError(f"{folder.training} must say what a training wrote: {error!r}.") from None
-
-
-def _check_description(folder: RunFolder, content: Mapping[str, Any]) -> None:
-    """Check that the `run.json` of a training by an experiment is not lost.
-
-    **Arguments:**
-
-    - `folder`: a folder without a `run.json`.
-    - `content`: the content of its training.json.
-
-    **Raises:** `CorruptDataError` naming it.
-    """
-    of_experiment = content.get("of_experiment")
-    if of_experiment is None:  # written by an earlier popsim
-        with contextlib.suppress(ValueError, OSError):  # a file of that name may be of somebody else
-            of_experiment = read_sealed_json(folder.summary).get(RUN_ID) == content.get(RUN_ID)
-    if of_experiment:
-        raise missing_file(folder.description)
 
 
 def read_summary(described: DescribedRun) -> dict[str, Any]:
@@ -216,13 +238,12 @@ def check_parts(described: DescribedRun) -> RunParts:
     checkpoints = parts.open_checkpoints()
     if described.is_finished:
         read_summary(described)
-        for step in checkpoints.steps():
-            try:
-                checkpoints.verify(step)
-            except CorruptDataError as error:
-                warn_caller(f"a checkpoint is damaged: {error}")
     elif not checkpoints.steps():  # leftovers of an interrupted start are of no use
         return parts
-    parts.check_log()
-    parts.check_history()
+    for name, error in parts.damage(every_byte=False).items():
+        is_checkpoint = name.startswith(f"{described.folder.checkpoints.name}/")
+        if not is_checkpoint or isinstance(error, MismatchError):
+            raise error
+        if described.is_finished:
+            warn_caller(f"a checkpoint is damaged: {error}")
     return parts

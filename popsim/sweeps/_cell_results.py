@@ -1,5 +1,6 @@
 """The results of the members of a cell, read from the log and the summary of its run."""
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,8 +12,7 @@ from jaxtyping import Float
 from popsim.experiments import AbstractExperiment
 from popsim.experiments.logged_losses import LoggedLosses, last_losses, logged_losses
 from popsim.store import CorruptDataError, RunFolder, read_sealed_json
-from popsim.store.files import read_plain
-from popsim.store.json_files import LARGEST_BYTES, parse_json
+from popsim.store.json_files import LARGEST_BYTES
 from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import read_parts
 from popsim.sweeps._index_checks import RESULT
@@ -57,7 +57,7 @@ def agrees(cell: SweepCell, members: Members, seconds: float) -> bool:
     if not folder.is_finished:
         losses, _ = last_losses(folder.log, read_parts(DescribedRun.read(folder)).n_log_lines)
         return _have_losses(members, losses, unknown)
-    line = parse_json(last_line(folder.log))
+    line = json.loads(last_line(folder.log))
     losses = logged_losses(line)
     is_frozen = members.get("frozen_from", unknown) >= 0
     if losses.seconds != seconds or line.get("frozen") != is_frozen.tolist():
@@ -112,7 +112,7 @@ def last_line(log: Path) -> bytes:
 
     **Raises:** `CorruptDataError` if there is none of at most some MB.
     """
-    with read_plain(log) as file:
+    with log.open("rb") as file:
         n_bytes = file.seek(0, os.SEEK_END)
         size = FIRST_BLOCK
         while size < 2 * LARGEST_BYTES:

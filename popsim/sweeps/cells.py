@@ -14,7 +14,7 @@ from popsim.store.identity import is_run_id
 from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import read_parts, read_summary
 from popsim.sweeps.division import Division
-from popsim.sweeps.folder import SWEEP_FORMAT, CellFolder, SweepFolder
+from popsim.sweeps.folder import CellFolder, SweepFolder
 from popsim.sweeps.sweep import Sweep
 from popsim.training import SharedPopulation
 
@@ -65,23 +65,6 @@ class DescribedSweep:
         """The identity of the sweep."""
         return self.content["sweep_id"]
 
-    @property
-    def is_trainable(self) -> bool:
-        """Whether cells may be trained; not in sweeps of an earlier format."""
-        return self.content["format"] == SWEEP_FORMAT.version
-
-    def check_trainable(self) -> None:
-        """Check that cells of the sweep may be trained.
-
-        **Raises:** `MismatchError` if it has an earlier format.
-        """
-        if not self.is_trainable:
-            raise MismatchError(
-                f"{self.folder.description} must have format {SWEEP_FORMAT.version} for cells to be trained, "
-                f"got {self.content['format']}, which does not say how they are divided: a new sweep of "
-                f"{self.folder.config} does."
-            )
-
     def cell(self, number: int) -> "SweepCell":
         """Return a cell, whether or not it is started; raises `ValueError` if there is none."""
         self.sweep.check_number(number)
@@ -100,8 +83,6 @@ def _sweep_of(content: Mapping[str, Any], experiment: AbstractExperiment) -> Swe
         content["member_batch_size"],
         Recording(**content["recording"]),
     )
-    if content["format"] != SWEEP_FORMAT.version:
-        return sweep
     return sweep.with_division(Division.parse(content["division"], sweep.axes, len(sweep.seeds)))
 
 
@@ -153,7 +134,7 @@ class SweepCell:
         """Read the description of the run, which must be what the plan says of it, before the run is used.
 
         **Raises:** `MismatchError` if the run is another cell, or of another experiment or of other settings;
-        `CorruptDataError` if its `run.json` is missing or was changed, or a part of it is a link.
+        `CorruptDataError` if its `run.json` is missing or was changed.
         """
         run, sweep = read_cell_description(self.folder, self.part_of), self.of_sweep.sweep
         differences = differences_from_plan(run.content, self.experiment, sweep.recording)
@@ -175,29 +156,20 @@ class SweepCell:
         """
         try:
             run = self.read()
-            parts = read_parts(run)  # first: what is read later may only be more
-            if lost := parts.lost_checkpoints():
-                return f"{lost}."
-            checkpoints = parts.all_checkpoints()
-            for step in checkpoints.steps()[-1:]:
-                checkpoints.check(step)
-            parts.check_log()
-            if parts.history:
-                parts.check_history()
+            damage = read_parts(run).damage(every_byte=False)
             if run.is_finished:
                 read_summary(run)
         except (ValueError, OSError) as error:
             return str(error)
-        return ""
+        return next((f"{error}" for error in damage.values()), "")
 
 
 def read_cell_description(folder: CellFolder, part_of: Mapping[str, Any]) -> DescribedRun:
     """Read the `run.json` of a cell, which must be this part of its sweep.
 
     **Raises:** `MismatchError` if the run is another cell; `CorruptDataError` if its `run.json` is missing or
-    was changed, or a part of it is a link.
+    was changed.
     """
-    folder.check_plain()
     if not folder.description.exists():
         raise missing_file(folder.description)
     run = DescribedRun.read(folder)

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import hashlib
+import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -13,9 +14,10 @@ from popsim.experiments.logged_losses import LONGEST as MOST_SECONDS
 from popsim.experiments.logged_losses import last_losses, logged_losses
 from popsim.experiments.run_info import RunInfo, info_of_run
 from popsim.store import CorruptDataError, as_json_numbers, read_sealed_json, write_sealed_json
-from popsim.store.files import missing_file, read_plain
+from popsim.store.arrays.inspection import damage_of_arrays
+from popsim.store.files import missing_file
 from popsim.store.identity import RUN_ID, check_run_id
-from popsim.store.json_files import log_lines, parse_json
+from popsim.store.json_files import log_lines
 from popsim.store.run_parts import RunParts, read_parts, read_summary
 from popsim.sweeps._cell_results import check_losses, last_line, member_metrics
 from popsim.sweeps._index_checks import (
@@ -153,7 +155,7 @@ def _digests_of(cell: CellFolder) -> dict[str, str]:
     digests = {}
     files = {"run": cell.description, "summary": cell.summary, "history": cell.history / "zarr.json"}
     for name, path in files.items():
-        with read_plain(path) as file:
+        with path.open("rb") as file:
             digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
     return digests
 
@@ -167,8 +169,10 @@ def inspect_cell(cell: SweepCell) -> CellEntry:
     info = info_of_run(run)
     if run.content.get("finished") and not info.is_finished:
         raise missing_file(cell.folder.summary)
-    if damage := next(filter(None, (info.history_damage, *(array.damage for array in info.arrays))), ""):
-        raise CorruptDataError(damage)
+    if info.history_damage:
+        raise CorruptDataError(info.history_damage)
+    for _, error in damage_of_arrays(cell.folder.history, every_byte=False) if info.arrays else ():
+        raise error
     members = {
         name: [float(batches.get(i, -1)) for i in range(cell.experiment.n_members)]
         for name, batches in (("frozen_from", info.frozen), ("stopped_from", info.stopped))
@@ -192,14 +196,14 @@ def _losses_of(cell: SweepCell, info: RunInfo, parts: RunParts) -> dict[str, lis
     """Return the last losses of the members, by name; nothing if no log point is saved."""
     folder, losses = cell.folder, info.losses
     if not info.is_finished:  # the log may be ahead of what is saved
-        parts.check_log()
+        parts.read_log()
         losses, _ = last_losses(folder.log, parts.n_log_lines)
     n_whole = sum(line.endswith(b"\n") for line in log_lines(folder.log)) if parts.n_log_lines else 0
     if n_whole < parts.n_log_lines or (losses is None and n_whole):
         raise _lost_lines(folder)
     if losses is None:
         return {}
-    check_run_id(parse_json(last_line(folder.log)).get(RUN_ID), parts.run_id, folder.log)
+    check_run_id(json.loads(last_line(folder.log)).get(RUN_ID), parts.run_id, folder.log)
     check_losses(folder, losses)
     training = losses.training.copy()
     if info.stopped:  # their last losses are earlier ones

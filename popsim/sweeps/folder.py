@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,8 @@ from popsim._text_checks import check_path
 from popsim._user_code import code_digest, different_names
 from popsim.experiments.circumstances import CODE
 from popsim.experiments.registry import describe_experiment
-from popsim.store import CorruptDataError, RunFolder
-from popsim.store.files import check_is_folder, saving
+from popsim.store import RunFolder
+from popsim.store.files import saving
 from popsim.store.identity import lock_holder
 from popsim.store.json_files import SealedFormat, read_json, write_json
 from popsim.store.plain_folder import FolderPart, PlainFolder
@@ -22,10 +21,8 @@ from popsim.sweeps.user_modules import named_modules
 
 __all__ = ["CellFolder", "SweepFolder"]
 
-SWEEP_FORMAT = SealedFormat(2, read_only=(1,))
-"""The format of `sweep.json`. Sweeps of format 1 do not say how they are divided into cells."""
-
-_CELL = re.compile(r"\d{6,}")
+SWEEP_FORMAT = SealedFormat(1)
+"""The format of `sweep.json`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,10 +30,6 @@ class CellFolder(RunFolder):
     """The layout of a cell: an ordinary run, and `cell.json`, what the index of the sweep holds of it."""
 
     entry = FolderPart("cell.json")
-
-    def possible_paths(self) -> dict[Path, bool]:
-        """Return the files and folders of the cell that may exist, also where `run.json` is lost."""
-        return PlainFolder.possible_paths(self)
 
     @property
     def is_started(self) -> bool:
@@ -67,24 +60,13 @@ class SweepFolder(PlainFolder):
 
     description = FolderPart("sweep.json")
     config = FolderPart("sweep.yaml")
-    cells = FolderPart("cells", is_folder=True)
+    cells = FolderPart("cells")
     index = FolderPart("index.safetensors")
-    failures = FolderPart("failures", is_folder=True)
-    all_selections = FolderPart("selections", is_folder=True)
-    codes = FolderPart("code", is_folder=True)
-    logs = FolderPart("logs", is_folder=True)
-    figures = FolderPart("figures", is_folder=True)
-
-    def check_folder(self, path: Path) -> None:
-        """Check one of the folders; of `cells/` only the folders of the cells, see `check_cell`."""
-        if path != self.cells:
-            super().check_folder(path)
-            return
-        check_is_folder(path)
-        with os.scandir(path) as entries:
-            for entry in entries:
-                if _CELL.fullmatch(entry.name) and not entry.is_dir(follow_symlinks=False):
-                    check_is_folder(Path(entry.path))
+    failures = FolderPart("failures")
+    all_selections = FolderPart("selections")
+    codes = FolderPart("code")
+    logs = FolderPart("logs")
+    figures = FolderPart("figures")
 
     def cell(self, number: int) -> CellFolder:
         """Return the folder of the run of a cell."""
@@ -92,10 +74,7 @@ class SweepFolder(PlainFolder):
 
     def holder(self, number: int) -> str | None:
         """Return the process that trains a cell, such as "process 123 on 'host'"; None if there is none."""
-        try:
-            return lock_holder(self.cell(number).path)
-        except CorruptDataError:  # a link in place of the lock, which is damage of the cell
-            return None
+        return lock_holder(self.cell(number).path)
 
     def failure(self, number: int) -> Path:
         """Return the file that says why a cell failed."""
@@ -139,10 +118,9 @@ class SweepFolder(PlainFolder):
         """Read the description, without rebuilding the experiment.
 
         **Raises:** `ValueError` if there is no sweep; `MismatchError` if it has another format;
-        `CorruptDataError` if it was changed, or a part of the folder is a link, a pipe or a device.
+        `CorruptDataError` if it was changed.
         """
         check_path("path", self.path)
-        self.check_plain()
         if not self.description.exists():
             raise ValueError(f"`path` must be the folder of a sweep, got {self.path}: it has no sweep.json.")
         return SWEEP_FORMAT.read(self.description)

@@ -1,21 +1,14 @@
-"""The layout of the history of a cell: its rows and arrays, as text from an untrusted source."""
+"""The layout of the history of a cell: its rows and arrays, also as text."""
 
 import dataclasses
 import functools
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, overload
-
-from popsim.store.files import is_plain_name
-from popsim.store.json_files import parse_json
+from typing import overload
 
 __all__ = ["Batches", "CellLayout"]
 
-LARGEST_TEXT = 2**20
-MOST_ROWS = 2**31
 MEMBER = "member"
-DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-DTYPES += ("float16", "float32", "float64")
 
 Form = tuple[tuple[str, ...], tuple[int, ...], str]
 """The axes of an array, their lengths, and its dtype."""
@@ -43,17 +36,9 @@ class Batches(Sequence[int]):
         return cls(tuple(ranges))
 
     @classmethod
-    def parse(cls, ranges: Any) -> "Batches":
-        """Return the batches in lists of a first, a last and a step; raises `ValueError` for others."""
-        parsed: list[range] = []
-        for numbers in ranges if isinstance(ranges, list) else [None]:
-            if not (isinstance(numbers, list) and len(numbers) == 3 and all(map(_is_count, numbers))):
-                raise ValueError(f"rows must be ranges of batches, got {numbers!r:.100}.")
-            first, last, step = numbers
-            if last < first or (last - first) % max(1, step) or (parsed and parsed[-1][-1] >= first):
-                raise ValueError(f"rows must be increasing ranges of batches, got {numbers!r:.100}.")
-            parsed.append(range(first, last + 1, max(1, step)))
-        return cls(tuple(parsed))
+    def parse(cls, ranges: Sequence[Sequence[int]]) -> "Batches":
+        """Invert `to_json`."""
+        return cls(tuple(range(first, last + 1, max(1, step)) for first, last, step in ranges))
 
     @property
     def to_json(self) -> list[list[int]]:
@@ -124,39 +109,12 @@ class CellLayout:
         )
 
     @classmethod
-    def parse(cls, text: Any) -> "CellLayout":
-        """Return the layout in a `text`; nothing is made of it before its size is known."""
-        if not isinstance(text, str) or len(text) > LARGEST_TEXT:
-            raise ValueError(f"a layout must be text of at most {LARGEST_TEXT} letters.")
-        described = parse_json(text)
-        if not isinstance(described, dict) or set(described) != {"rows", "arrays", "terms"}:
-            raise ValueError(f"a layout must have rows, arrays and terms, got {described!r:.100}.")
-        rows, arrays, terms = (described[name] for name in ("rows", "arrays", "terms"))
-        if not (isinstance(rows, dict) and isinstance(arrays, dict) and _are_names(terms)):
-            raise ValueError("a layout must have rows and arrays by name, and the names of terms.")
-        batches = {axis: Batches.parse(ranges) for axis, ranges in rows.items()}
-        return cls(batches, {name: _form(name, form, batches) for name, form in arrays.items()}, tuple(terms))
-
-
-def _form(name: str, form: Any, rows: Mapping[str, Batches]) -> Form:
-    """Return the form of an array of a layout; raises `ValueError` if it is none."""
-    if not (isinstance(form, list) and len(form) == 3 and _are_names(form[0]) and _are_counts(form[1])):
-        raise ValueError(f"array {name!r:.100} must have axes, a shape and a dtype, got {form!r:.100}.")
-    axes, shape, dtype = form
-    if not is_plain_name(name) or dtype not in DTYPES or len({*axes}) != len(axes) or len(axes) != len(shape):
-        raise ValueError(f"array {name!r:.100} must be numbers with an axis for each length.")
-    if not axes or axes[0] not in rows or shape[0] != len(rows[axes[0]]):
-        raise ValueError(f"array {name!r:.100} must have the rows of its first axis.")
-    return tuple(axes), tuple(shape), dtype
-
-
-def _is_count(number: Any) -> bool:
-    return type(number) is int and 0 <= number <= MOST_ROWS
-
-
-def _are_counts(numbers: Any) -> bool:
-    return isinstance(numbers, list) and all(map(_is_count, numbers))
-
-
-def _are_names(names: Any) -> bool:
-    return isinstance(names, list) and all(isinstance(name, str) for name in names)
+    def parse(cls, text: str) -> "CellLayout":
+        """Return the layout in a `text`."""
+        described = json.loads(text)
+        rows = {axis: Batches.parse(ranges) for axis, ranges in described["rows"].items()}
+        arrays = {
+            name: (tuple(axes), tuple(shape), dtype)
+            for name, (axes, shape, dtype) in described["arrays"].items()
+        }
+        return cls(rows, arrays, tuple(described["terms"]))

@@ -11,7 +11,6 @@ from popsim._checks import WholeNumber
 from popsim.experiments.logged_losses import LONGEST as MOST_SECONDS
 from popsim.store import SaveError
 from popsim.store.array_file import describe, open_array_file, read_array, write_array_file
-from popsim.store.files import check_plain_file
 from popsim.store.identity import FolderLockedError, lock_folder
 from popsim.sweeps._index_checks import (
     MISFITS,
@@ -85,7 +84,6 @@ class SweepIndex:
         sweep, path = described.sweep, described.folder.index
         empty = cls.empty(sweep)
         with contextlib.suppress(*MISFITS):
-            check_plain_file(path)
             with open_array_file(path, INDEX_FORMAT, KIND) as (file, content):
                 details, forms = content["details"], content["arrays"]
                 if details["sweep_id"] != described.sweep_id:

@@ -30,7 +30,6 @@ def check_sweep(sweep: Sweep, path: str | Path) -> None:
     check_instance("sweep", sweep, Sweep, "a Sweep")
     folder = SweepFolder(as_path("out", path))
     check_path("out", folder.cell(0).path)  # below which the longest paths are
-    folder.check_plain()
     if folder.description.exists():
         _check_same(folder, sweep)
     elif name := folder.foreign_file():

@@ -296,11 +296,6 @@ class OpenedSweep:
             ) from None
 
     @property
-    def is_trainable(self) -> bool:
-        """Whether cells may be trained; not in sweeps of an earlier format."""
-        return self.described.is_trainable
-
-    @property
     def counts(self) -> dict[str, int]:
         """How many cells are in each state."""
         n_by_state = np.bincount(self.index.state, minlength=len(STATES))

@@ -19,7 +19,7 @@ from popsim.experiments.circumstances import Devices, check_flags, code_of_exper
 from popsim.experiments.run_experiment import finish_run
 from popsim.experiments.run_options import RunOptions
 from popsim.store import RunFolder, SaveError, lock_folder, write_json
-from popsim.store.files import finished_name, make_folder, saving
+from popsim.store.files import make_folder, saving
 from popsim.store.identity import FolderLockedError
 from popsim.sweeps.cells import DescribedSweep, SweepCell
 from popsim.sweeps.entries import read_note, write_entry
@@ -68,16 +68,13 @@ def run_cell(
 
     **Returns:** the finished run.
 
-    **Raises:** `ValueError` if there is no such sweep or cell; `MismatchError` if the sweep has an earlier
-    format, or the cell is not what its plan says; `FolderLockedError` if another process trains it;
-    `RunStopped` if `stop` returned True, `SelectionPending` if it must wait for cells that no process trains;
-    otherwise as `run_or_resume`.
+    **Raises:** `ValueError` if there is no such sweep or cell; `MismatchError` if the cell is not what its
+    plan says; `FolderLockedError` if another process trains it; `RunStopped` if `stop` returned True,
+    `SelectionPending` if it must wait for cells that no process trains; otherwise as `run_or_resume`.
     """
     described = DescribedSweep.read(SweepFolder(as_path("path", path)))
     check_non_negative("patience", patience)
     cell = described.cell(plain_value("number", number))
-    described.check_trainable()
-    cell.folder.check_plain()
     run = cell.read() if cell.folder.is_started else None  # before its folder is made, or locked
     _warn_of_changes(described, cell.number, begins=run is None)
     if keeps_devices and devices is not None and run is not None:
@@ -267,7 +264,7 @@ def _repair(opened: OpenedSweep, *, without_lock: bool) -> None:
     **Raises:** `SaveError` if it cannot be written.
     """
     folder = opened.folder
-    if not folder.config.exists() or any(finished_name(path.name) for path, _ in folder.existing_paths()):
+    if not folder.config.exists() or folder.left_overs():
         # What another process is writing need not be repaired here.
         with contextlib.suppress(FolderLockedError), lock_folder(folder.path), saving(folder.path):
             folder.remove_left_overs()
@@ -299,10 +296,8 @@ def _disk_is_full(error: BaseException | None) -> bool:
 def select_unfinished(opened: OpenedSweep, cells: Iterable[int] | None) -> list[int]:
     """Return those of some cells of a sweep, None for all, that are not finished.
 
-    **Raises:** `ValueError` if there is no such cell; `MismatchError` if none may be trained, see
-    `DescribedSweep.check_trainable`.
+    **Raises:** `ValueError` if there is no such cell.
     """
-    opened.described.check_trainable()
     if cells is None:
         return opened.unfinished_cells
     numbers = list(cells)

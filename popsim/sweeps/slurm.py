@@ -209,12 +209,11 @@ def write_slurm_script(
     **Returns:** the path of the script.
 
     **Raises:** `ValueError` if `out` exists, unless popsim wrote it and `overwrite` is True; `SaveError` if
-    it cannot be written; `MismatchError` if the sweep has an earlier format, whose cells are not trained.
+    it cannot be written.
     """
     path: Any = opened.folder.path / "sweep.sbatch" if out is None else out
     check_replaceable(path, is_slurm_script, kind="a script", overwrite=overwrite, name="out")
     check_path("path", opened.folder.path)
-    opened.described.check_trainable()
     (opened.folder.path / "logs").mkdir(exist_ok=True)
     write_file(path, [slurm_script(opened, options).encode()])
     return path

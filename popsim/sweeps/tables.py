@@ -9,7 +9,6 @@ from typing import Any
 from popsim._text_checks import as_cell, as_word, count_text, printable, shorten
 from popsim._text_tables import align, size_text
 from popsim.experiments import Column, ResultTable, Row
-from popsim.store.files import read_plain
 from popsim.sweeps._index_checks import RESULT
 from popsim.sweeps._summary_columns import METRIC
 from popsim.sweeps.cost import MOST_ESTIMATED, CellCost, cell_cost, is_estimated
@@ -68,12 +67,9 @@ def sweep_table(opened: OpenedSweep) -> str:
         lines += ["", "not finished", *(_line(opened, number) for number in numbers)]
         if len(unfinished) > len(numbers):
             lines.append(f"  and {len(unfinished) - len(numbers)} more")
-        if opened.is_trainable:
-            lines.append(f"To train them: {opened.folder.command('resume')}")
+        lines.append(f"To train them: {opened.folder.command('resume')}")
     if damaged := opened.cells_in("damaged"):
         lines.append(damaged_text(opened.folder, damaged))
-    if not opened.is_trainable:
-        lines.append("the sweep was made by an earlier popsim: it can be read, and not trained further")
     return "\n".join(map(printable, lines))
 
 
@@ -137,7 +133,7 @@ def summary_csv(opened: OpenedSweep) -> str:
 def is_summary(path: Path) -> bool:
     """Whether a file begins with the columns of `OpenedSweep.summary` and no others, as CSV."""
     try:
-        with read_plain(path) as file:
+        with path.open("rb") as file:
             header = file.readline(_LONGEST_HEADER).decode()
     except (OSError, ValueError):
         return False

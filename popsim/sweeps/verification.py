@@ -1,14 +1,16 @@
 """Check the files of a sweep, and report what is not as it was written."""
 
+import contextlib
 import re
 from pathlib import Path
 
 import numpy as np
 
 from popsim._text_checks import as_path
-from popsim.experiments.run_info import UNCHECKED, complaint, damage_of_run
-from popsim.store.files import read_plain
+from popsim.experiments.run_info import UNCHECKED, complaint
 from popsim.store.json_files import read_json
+from popsim.store.run_folder import DescribedRun
+from popsim.store.run_parts import damage_of_run, read_parts
 from popsim.sweeps.cells import DescribedSweep, SweepCell
 from popsim.sweeps.entries import FINISHED, NOT_STARTED, CellEntry, inspect_cell, read_note, stamp_of
 from popsim.sweeps.folder import SweepFolder
@@ -22,8 +24,7 @@ _FAILURE = re.compile(r"\d{6,}\.json")
 
 
 UNCHECKED_OF_SWEEP = (
-    "whether files of failures/ and selections/ are missing: notes of selections, folders of populations, or "
-    f"all; what is in logs/ and figures/; of each cell, {UNCHECKED}"
+    f"whether files of failures/ are missing; what is in logs/ and figures/; of each cell, {UNCHECKED}"
 )
 """What `verify_sweep` does not check."""
 
@@ -38,7 +39,7 @@ def verify_sweep(path: str | Path) -> dict[str, str]:
 
     Each cell must be what `sweep.json` plans, `sweep.yaml` must say the same as `sweep.json`, and the index
     and the notes of the cells, `cell.json`, must hold what is in their runs. What cells offered one another,
-    in `selections/`, must be as it was written where it is there: that all of it is there is not checked.
+    in `selections/`, must be as it was written, and there of each cell that has selected.
     Nothing is written. A sweep that is being trained may be verified as well; of a cell that is being trained
     the notes are left out.
 
@@ -77,7 +78,7 @@ def verify_sweep(path: str | Path) -> dict[str, str]:
 def _config(described: DescribedSweep) -> dict[str, str]:
     folder, sweep = described.folder, described.sweep
     try:
-        with read_plain(folder.config) as file:
+        with folder.config.open("rb") as file:
             is_same = file.read(LARGEST_CONFIG) == config_text(sweep).encode()
         is_same = is_same or read_config(folder.config) == sweep  # of a popsim that writes it otherwise
     except FileNotFoundError:
@@ -116,12 +117,25 @@ def _selections(described: DescribedSweep) -> dict[str, str]:
     for number in range(sweep.n_cells) if sweep.selects_across_cells else ():
         cells = sweep.population_of(number)
         place = folder.selections(cells)
+        population = described.cell(number).shared_population(lambda missing: False)
+        if not (note := population.note).exists() and _has_selected(described.cell(number)):
+            damage[note.relative_to(folder.path).as_posix()] = (
+                "must list what the cell offered; it is missing"
+            )
         if number == cells[0] and place.is_dir():
-            problems = described.cell(number).shared_population(lambda missing: False).damage()
             damage |= {
-                (place / file).relative_to(folder.path).as_posix(): text for file, text in problems.items()
+                (place / file).relative_to(folder.path).as_posix(): text
+                for file, text in population.damage().items()
             }
     return damage
+
+
+def _has_selected(cell: SweepCell) -> bool:
+    """Whether the history of a cell has selections, before each of which it offered its members."""
+    with contextlib.suppress(ValueError, OSError):  # a damaged cell is named by itself
+        lengths = read_parts(DescribedRun.read(cell.folder)).history
+        return any(n_rows for axis, n_rows in lengths.items() if axis.startswith("selection"))
+    return False
 
 
 def _cell(cell: SweepCell) -> tuple[dict[str, str], CellEntry | None]:
@@ -130,13 +144,13 @@ def _cell(cell: SweepCell) -> tuple[dict[str, str], CellEntry | None]:
     **Returns:** the problems by file, and what its run says if there are none.
     """
     try:
-        damage = damage_of_run(cell.read())
+        damage = {name: str(error) for name, error in damage_of_run(cell.read()).items()}
         if damage or cell.is_locked:
             return damage, None
         entry = inspect_cell(cell)  # which reads the run again, as it may have been trained meanwhile
     except (ValueError, OSError) as error:
         return {cell.folder.description.name: str(error)}, None
-    if entry.state != FINISHED or not cell.of_sweep.is_trainable:  # an earlier popsim wrote no notes
+    if entry.state != FINISHED:
         return {}, entry
     problem = complaint(lambda: _check_note(read_note(cell), entry))
     if not problem:

@@ -113,6 +113,6 @@ def test_a_training_does_not_begin_among_the_files_of_another_or_of_something_el
     write_sealed_json(tmp_path / "training.json", {"format": FORMAT, "checkpoints": [2]})
     with pytest.raises(ValueError, match="restore_checkpoint=True"):
         RunFolder(tmp_path).check_free_for_training(restore=False)
-    write_json(tmp_path / "training.json", {"format": 1})
+    write_json(tmp_path / "training.json", {"format": 99})
     with pytest.raises(MismatchError, match=f"format {FORMAT}"):
         RunFolder(tmp_path).check_free_for_training(restore=True)

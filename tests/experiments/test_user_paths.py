@@ -21,14 +21,10 @@ from popsim.experiments import open_run, read_run_info, resume_run, run_experime
 from popsim.experiments.run_options import RunStopped
 from popsim.report import compare_runs, report_run, report_sweep
 from popsim.store import (
-    GrowingArrays,
-    list_arrays,
     load_model,
-    lock_folder,
     open_arrays,
     read_model_details,
     save_model,
-    verify_arrays,
     write_netcdf,
 )
 from popsim.store.arrays import _stored_array
@@ -173,11 +169,6 @@ def _entrances(run, opened):
         "open_history": open_history,
         "save_history": lambda path: save_history(path, None),
         "SharedPopulation": lambda path: SharedPopulation(path, 0, (np.arange(1),), run_id="0" * 32),
-        "open_arrays": open_arrays,
-        "verify_arrays": verify_arrays,
-        "list_arrays": list_arrays,
-        "GrowingArrays": lambda path: GrowingArrays.create(path),
-        "lock_folder": lambda path: lock_folder(path).__enter__(),
         "save_model": lambda path: save_model(path, ensemble),
         "load_model": lambda path: load_model(path, ensemble),
         "read_model_details": read_model_details,
@@ -301,7 +292,7 @@ ANSWERS = {
     [("_open_array", answer) for answer in ANSWERS]
     + [("array", answer) for answer in ANSWERS if "parse" not in answer],
 )
-def test_only_what_is_read_from_bytes_is_damage(answer, step, run_and_sweep, monkeypatch, capsys):
+def test_only_what_is_read_from_bytes_is_damage(answer, step, run_and_sweep, monkeypatch):
     folder = run_and_sweep[0].folder.path
 
     def fail(*_, **__):
@@ -309,10 +300,5 @@ def test_only_what_is_read_from_bytes_is_damage(answer, step, run_and_sweep, mon
 
     module = tensorstore if step == "array" else _stored_array
     monkeypatch.setattr(module, step, fail)
-    for read in (lambda: open_history(folder).loss.values, lambda: verify_run(folder)):
-        with pytest.raises(OSError, match="loss|batch|member"):
-            read()
-    with pytest.raises(SystemExit):
-        main(["info", str(folder), "--verify"])
-    output = capsys.readouterr()
-    assert "damaged" not in (output.out + output.err).lower() and output.err.count("\n") == 1
+    with pytest.raises(OSError, match="loss|batch|member"):
+        _ = open_history(folder).loss.values

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +15,10 @@ FIXED = {"member": (("member",), np.arange(3)), "scale": (("a",), np.asarray([2.
 ATTRIBUTES = {"terms": ["effort", "position"], "nested": {"a": [1, 2.5, None]}}
 
 
-def use_small_shards() -> None:
-    """Cut arrays into small pieces from now on; a test undoes it by its monkeypatch."""
-    chunk_shapes.SHARD_ROWS, chunk_shapes.CHUNK_ROWS = SHARD_ROWS, CHUNK_ROWS
+def use_small_shards(patch: Any) -> None:
+    """Cut arrays into small pieces until the monkeypatch is undone."""
+    patch.setattr(chunk_shapes, "SHARD_ROWS", SHARD_ROWS)
+    patch.setattr(chunk_shapes, "CHUNK_ROWS", CHUNK_ROWS)
 
 
 def losses(begin: int, end: int) -> dict:

@@ -1,63 +1,172 @@
+"""What is stored is read as it was written, or an error names the file: one contract for all kinds."""
+
+import dataclasses
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
 import numpy as np
 import pytest
 import small_shards
-import stored_faults
+from bit_flips import cut_short, flip_bit
+from checkpoint_helpers import bits_of, save_steps
+from saving_process import expected_arrays
 
-from popsim.store.arrays import _layout as chunk_shapes
+from popsim.store import Checkpoints, load_model, read_sealed_json, save_model, write_sealed_json
 from popsim.store.arrays.growing_arrays import GrowingArrays
-from popsim.store.arrays.inspection import open_arrays, verify_arrays
-from popsim.store.files import CorruptDataError
+from popsim.store.arrays.inspection import damage_of_arrays, open_arrays
+from popsim.store.files import CorruptDataError, MismatchError
+
+RUN_ID, OTHER_RUN = "0" * 32, "f" * 32
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """A kind of stored object: `write` puts one of a run into a folder, `read` returns its bits.
+
+    `verify` returns the files that are damaged; by default the read is all there is.
+    """
+
+    write: Callable[[Path, str], Any]
+    read: Callable[[Path], Any]
+    verify: Callable[[Path], Any] | None = None
+
+
+def read_arrays(folder: Path) -> Any:
+    dataset = open_arrays(folder / "h.zarr", run_id=RUN_ID)
+    return dataset.attrs, {name: dataset[name].values.tobytes() for name in dataset.variables}
+
+
+def write_arrays(folder: Path, run_id: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("popsim.store.arrays.growing_arrays.new_run_id", lambda: run_id)
+        small_shards.use_small_shards(patch)
+        small_shards.write_small(folder / "h.zarr", 20)
+
+
+def network() -> eqx.nn.Linear:
+    return eqx.nn.Linear(2, 3, key=jax.random.key(0))
+
+
+KINDS = {
+    "arrays": Stored(
+        write_arrays,
+        read_arrays,
+        lambda folder: dict(damage_of_arrays(folder / "h.zarr", run_id=RUN_ID)),
+    ),
+    "checkpoints": Stored(
+        lambda folder, run_id: save_steps(Checkpoints(folder / "checkpoints", run_id=run_id), 1),
+        lambda folder: bits_of(
+            Checkpoints(folder / "checkpoints", run_id=RUN_ID).restore(expected_arrays, step=1).arrays
+        ),
+    ),
+    "a description": Stored(
+        lambda folder, run_id: write_sealed_json(folder / "run.json", {"run": run_id, "number": 1.25}),
+        lambda folder: read_sealed_json(folder / "run.json"),
+    ),
+    "a model": Stored(
+        lambda folder, run_id: save_model(folder / "model.safetensors", network()),
+        lambda folder: bits_of({"w": load_model(folder / "model.safetensors", network()).weight}),
+    ),
+}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request) -> Stored:
+    return KINDS[request.param]
 
 
 @pytest.fixture
-def stored(monkeypatch, tmp_path):
-    """A small history of many files, and what it holds."""
-    monkeypatch.setattr(chunk_shapes, "SHARD_ROWS", small_shards.SHARD_ROWS)
-    monkeypatch.setattr(chunk_shapes, "CHUNK_ROWS", small_shards.CHUNK_ROWS)
-    lengths = small_shards.write_small(tmp_path / "h.zarr", 20)
-    return tmp_path / "h.zarr", small_shards.expected(lengths), small_shards.ATTRIBUTES
+def folder(kind, tmp_path) -> Path:
+    (tmp_path / "one").mkdir()
+    kind.write(tmp_path / "one", RUN_ID)
+    return tmp_path / "one"
 
 
-def test_no_flipped_bit_is_read_silently(stored):
-    path, expected, attributes = stored
-    found = stored_faults.outcomes(path, stored_faults.bit_flips(path, 200, 0), expected, attributes)
-    assert found["wrong"] == found["unnamed"] == found["unverified"] == 0, found
-    assert found["named"] > 150
-    assert verify_arrays(path) == []
+def files_of(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.rglob("*") if file.is_file())
 
 
-@pytest.mark.full
-def test_every_bit_of_the_metadata_matters_or_does_not(stored):
-    path, expected, attributes = stored
-    random = np.random.default_rng(0)
-    for file in (path / "zarr.json", path / "loss" / "zarr.json", path / "scale" / "zarr.json"):
-        bits = random.choice(8 * file.stat().st_size, 150, replace=False)
-        faults = ((file, lambda file=file, bit=bit: stored_faults.flip(file, int(bit))) for bit in bits)
-        found = stored_faults.outcomes(path, faults, expected, attributes)
-        assert found["wrong"] == found["unnamed"] == found["unverified"] == 0, (file, found)
+def fault_in(file: Path, fault: Callable | None, random: np.random.Generator) -> None:
+    """Put a fault into what a file holds, or with None delete it."""
+    if fault is None:
+        file.unlink()
+    else:
+        file.write_bytes(fault(file.read_bytes(), random))
 
 
-def test_every_missing_file_is_named(stored):
-    path, expected, attributes = stored
-    found = stored_faults.outcomes(path, stored_faults.deletions(path), expected, attributes)
-    assert set(found) <= {"named", "unverified"} and found["unverified"] == 0, found
-    assert found["named"] == len(stored_faults.files_of(path)) > 20
+def assert_read_or_named(kind: Stored, folder: Path, damaged: Path, expected: Any) -> bool:
+    """Return whether reading was refused; what it gives is as expected, and what it says names the file."""
+    try:
+        assert kind.read(folder) == expected, damaged
+        refused = False
+    except (CorruptDataError, MismatchError, ValueError) as error:
+        assert damaged.name in str(error) or damaged.parent.name in str(error), (damaged, error)
+        refused = True
+    if kind.verify is not None and refused:
+        try:
+            assert kind.verify(folder), damaged
+        except (CorruptDataError, MismatchError, ValueError) as error:
+            assert damaged.name in str(error)
+    return refused
 
 
-@pytest.mark.full
-def test_every_file_that_was_cut_off_is_named(stored):
-    path, expected, attributes = stored
-    found = stored_faults.outcomes(path, stored_faults.cuts(path, 100, 0), expected, attributes)
-    assert found["named"] == 100 and found["unverified"] == 0, found
+@pytest.mark.parametrize(("fault", "n_faults"), [(flip_bit, 150), (cut_short, 60), (None, 40)])
+def test_a_damaged_file_is_named_or_changes_nothing(kind, folder, fault, n_faults):
+    random, expected, refused = np.random.default_rng(0), kind.read(folder), 0
+    for _ in range(n_faults):
+        file = files_of(folder)[random.integers(len(files_of(folder)))]
+        kept = file.read_bytes()
+        fault_in(file, fault, random)
+        refused += assert_read_or_named(kind, folder, file, expected)
+        file.write_bytes(kept)
+    # Nothing that is read depends on the zarr.json of an array, or on the digest of a file.
+    assert refused > n_faults // 3
+    assert kind.read(folder) == expected
 
 
-def test_damage_is_named_when_it_is_read_and_no_earlier(stored):
-    path, expected, _ = stored
-    file = path / "loss" / "c.1.0.0"
-    stored_faults.flip(file, 100)
-    dataset = open_arrays(path)
+@pytest.mark.parametrize("kind", ["arrays", "checkpoints"], indirect=True)
+def test_files_of_another_run_and_swapped_ones_are_named(kind, folder, tmp_path):
+    """Each of them is intact in itself."""
+    (tmp_path / "other").mkdir()
+    kind.write(tmp_path / "other", OTHER_RUN)
+    expected, files = kind.read(folder), files_of(folder)
+    for file in files:
+        kept = file.read_bytes()
+        shutil.copy(tmp_path / "other" / file.relative_to(folder), file)
+        is_read = file.name.startswith("c.") or file.parent == folder / "h.zarr" or file.suffix != ".json"
+        assert assert_read_or_named(kind, folder, file, expected) == is_read, file
+        file.write_bytes(kept)
+    parts = [file for file in files if file.name.startswith("c.") and file.parent.name == "loss"]
+    for one, other in zip(parts, parts[1:], strict=False):
+        kept = one.read_bytes(), other.read_bytes()
+        one.write_bytes(kept[1]), other.write_bytes(kept[0])
+        assert assert_read_or_named(kind, folder, one, expected)
+        one.write_bytes(kept[0]), other.write_bytes(kept[1])
+    assert kind.read(folder) == expected
+
+
+@pytest.fixture
+def arrays(tmp_path) -> Path:
+    write_arrays(tmp_path, RUN_ID)
+    return tmp_path / "h.zarr"
+
+
+def flip_in_table(file: Path) -> None:
+    """Flip a bit of the table of chunks, with which a part of an array begins."""
+    content = file.read_bytes()
+    file.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+
+
+def test_damage_of_arrays_is_named_when_it_is_read_and_no_earlier(arrays):
+    expected = small_shards.expected({"batch": 20, "trainables_batch": 4})
+    file = arrays / "loss" / "c.1.0.0"
+    flip_in_table(file)
+    dataset = open_arrays(arrays)
     np.testing.assert_array_equal(dataset.loss[:6], expected["loss"][:6])
-    np.testing.assert_array_equal(dataset["learning rate"], expected["learning rate"])
     with pytest.raises(CorruptDataError, match=r"loss/c\.1\.0\.0, a part of the array 'loss', is damaged"):
         dataset.loss.load()
     file.unlink()
@@ -65,37 +174,45 @@ def test_damage_is_named_when_it_is_read_and_no_earlier(stored):
         dataset.loss[7].load()
 
 
-def test_all_damaged_files_are_listed(stored):
-    path, _, _ = stored
-    stored_faults.flip(path / "loss" / "c.1.0.0", 100)
-    (path / "loss" / "c.2.0.0").unlink()
-    (path / "batch" / "zarr.json").unlink()
-    assert sorted(verify_arrays(path)) == ["batch/zarr.json", "loss/c.1.0.0", "loss/c.2.0.0"]
+def test_all_damaged_files_of_arrays_are_listed(arrays):
+    fault_in(arrays / "loss" / "c.1.0.0", flip_bit, np.random.default_rng(0))
+    (arrays / "loss" / "c.2.0.0").unlink()
+    (arrays / "batch" / "zarr.json").unlink()
+    assert sorted(dict(damage_of_arrays(arrays))) == ["batch/zarr.json", "loss/c.1.0.0", "loss/c.2.0.0"]
+    quickly = dict(damage_of_arrays(arrays, every_byte=False))
+    assert {"batch/zarr.json", "loss/c.2.0.0"} <= quickly.keys()
 
 
-def test_appending_after_damage_is_refused(stored):
-    path, _, _ = stored
-    file = path / "batch" / "c.3"
-    content = file.read_bytes()
-    file.unlink()
-    with pytest.raises(CorruptDataError, match=r"batch/c\.3"):
-        GrowingArrays.open(path)
-    file.write_bytes(content)
-    stored_faults.flip(file, 0)
-    store = GrowingArrays.open(path)
-    with pytest.raises(CorruptDataError, match=r"batch/c\.3"):
-        store.append("batch", small_shards.losses(20, 21))
-    store = GrowingArrays.open(path)
-    store.truncate({"batch": 18, "trainables_batch": 4})
-    store.append("batch", small_shards.losses(18, 21))
-    store.commit()
-    small_shards.assert_holds(path, {"batch": 21, "trainables_batch": 4})
+def test_appending_to_a_damaged_part_is_refused(arrays):
+    with pytest.MonkeyPatch.context() as patch:
+        small_shards.use_small_shards(patch)
+        flip_in_table(arrays / "batch" / "c.3")
+        with pytest.raises(CorruptDataError, match=r"batch/c\.3"):
+            GrowingArrays.open(arrays).append("batch", small_shards.losses(20, 21))
+        store = GrowingArrays.open(arrays)
+        store.truncate({"batch": 18, "trainables_batch": 4})
+        store.append("batch", small_shards.losses(18, 21))
+        store.commit()
+    small_shards.assert_holds(arrays, {"batch": 21, "trainables_batch": 4})
 
 
 @pytest.mark.parametrize("length", [19, 999])
-def test_the_length_is_that_of_the_commit(length, stored):
+def test_the_length_is_that_of_the_commit(length, arrays):
     """Not that in the description of one array, which a writer brings up to date at another moment."""
-    path, expected, _ = stored
-    file = path / "loss" / "zarr.json"
+    file = arrays / "loss" / "zarr.json"
     file.write_text(file.read_text().replace("20,", f"{length},", 1))
-    np.testing.assert_array_equal(open_arrays(path).loss, expected["loss"])
+    assert open_arrays(arrays).sizes["batch"] == 20 and not dict(damage_of_arrays(arrays))
+
+
+def test_older_rows_in_place_of_newer_ones_are_damage(tmp_path):
+    """A part as it was at an earlier commit has fewer rows than the record says."""
+    store = GrowingArrays.create(tmp_path / "h.zarr")
+    store.append("n", {"x": ((), np.arange(3))})
+    store.commit()
+    part = tmp_path / "h.zarr" / "x" / "c.0"
+    kept = part.read_bytes()
+    store.append("n", {"x": ((), np.arange(3))})
+    store.commit()
+    part.write_bytes(kept)
+    with pytest.raises(CorruptDataError, match=r"x/c\.0, .*must have 6 rows, got 3"):
+        open_arrays(tmp_path / "h.zarr").x.load()

@@ -69,22 +69,6 @@ def test_only_what_is_needed_is_read(path, weights, files_read):
     assert shards(files_read) == ["c.0.0.0.0", "c.1.0.0.0"]
 
 
-def test_one_weight_takes_no_more_memory_than_its_chunks(path, weights, monkeypatch):
-    read = []
-    opened = Path.open
-
-    def counting(self, *arguments, **keywords):
-        file = opened(self, *arguments, **keywords)
-        inner = file.read
-        if self.name.startswith("c."):
-            file = _Counted(file, lambda n: (read.append(n), inner(n))[1])
-        return file
-
-    monkeypatch.setattr(Path, "open", counting)
-    np.testing.assert_array_equal(open_arrays(path).weights[:, 2, 3, 4], weights[:, 2, 3, 4])
-    assert sum(read) < 1.2 * weights.nbytes / SHAPE[0]
-
-
 @pytest.mark.parametrize("how", ["mean", "std"])
 def test_what_does_not_fit_into_memory_says_how_to_read_it(how, path, weights, monkeypatch):
     monkeypatch.setattr("popsim.store.arrays._stored_array.memory_of_machine", lambda: weights.nbytes // 10)
@@ -93,26 +77,6 @@ def test_what_does_not_fit_into_memory_says_how_to_read_it(how, path, weights, m
         getattr(lazy, how)("kept")
     part = getattr(lazy.isel(kept=slice(0, 5)), how)("kept")
     np.testing.assert_allclose(part, getattr(weights[:5], how)(0), rtol=1e-5, atol=1e-6)
-    monkeypatch.setattr("popsim.store.arrays._stored_array.memory_of_machine", lambda: 2 * weights.nbytes)
-    with pytest.warns(UserWarning, match="'weights' .* three times its size.* \\.chunk"):
-        whole = getattr(open_arrays(path).weights, how)("kept")
-    np.testing.assert_allclose(whole, getattr(weights, how)(0), rtol=1e-5, atol=1e-6)
-
-
-class _Counted:
-    """A file whose reads are passed through a function."""
-
-    def __init__(self, file, read):
-        self._file, self.read = file, read
-
-    def __getattr__(self, name):
-        return getattr(self._file, name)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        self._file.close()
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -173,8 +137,7 @@ def test_a_dataset_is_pickled_without_its_arrays(path, weights):
 
 
 def test_a_reader_sees_what_was_committed_when_it_opened(monkeypatch, tmp_path):
-    monkeypatch.setattr(chunk_shapes, "SHARD_ROWS", small_shards.SHARD_ROWS)
-    monkeypatch.setattr(chunk_shapes, "CHUNK_ROWS", small_shards.CHUNK_ROWS)
+    small_shards.use_small_shards(monkeypatch)
     path = tmp_path / "h.zarr"
     small_shards.write_small(path, 10)
     before = open_arrays(path)

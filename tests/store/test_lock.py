@@ -104,7 +104,7 @@ def test_a_folder_that_cannot_be_written_is_refused(process):
         os.chmod(name, 0o755)
 
 
-NO_LOCKS = ("ENOSYS", "ENOTSUP", "EOPNOTSUPP", "ENOLCK")
+NO_LOCKS = ("ENOSYS", "ENOLCK")
 
 
 @pytest.fixture

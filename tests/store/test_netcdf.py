@@ -73,7 +73,6 @@ def test_half_precision_becomes_single(tmp_path):
 def test_blocks_and_chunks_cover_everything(tmp_path, monkeypatch):
     given = xarray.Dataset({"x": (("a", "b", "c"), NUMBERS.normal(size=(13, 11, 7)))})
     for block in (8, 100, 700, 5000):
-        monkeypatch.setattr("popsim.store.netcdf.CHUNK_BYTES", block // 3)
         monkeypatch.setattr("popsim.store.netcdf.BLOCK_BYTES", block)
         write_netcdf(given, tmp_path / "d.nc", overwrite=True)
         xarray.testing.assert_equal(reread(tmp_path / "d.nc").load(), given)

@@ -11,12 +11,12 @@ import pytest
 from faults.damage import cut_short, flip_bit
 from faults.sweep_damage import SweepReader, files_of
 from short_form import mostly_in_full
-from small_sweep import DIVIDED, SWEEP, copy, make_begun, make_trained
+from small_sweep import DIVIDED, SELECTING, SWEEP, copy, make_begun, make_trained
 from small_training import assert_same
 
 from popsim.cli import main
 from popsim.store import read_sealed_json, write_sealed_json
-from popsim.sweeps import CellsFailed, make_sweep, open_sweep, run_cell, run_sweep, verify_sweep
+from popsim.sweeps import CellsFailed, Sweep, make_sweep, open_sweep, run_cell, run_sweep, verify_sweep
 from popsim.sweeps.tables import sweep_table
 
 pytestmark = pytest.mark.slow
@@ -246,9 +246,19 @@ def test_failures_and_selections_are_verified(tmp_path, capsys):
     assert set(verify_sweep(path)) == names and SWEEP.selects_across_cells
     for place in ("failures", "selections"):
         shutil.rmtree(path / place)
-    main(["info", str(path), "--verify"])  # finds nothing, and says that it did not look
+    main(["info", str(path), "--verify"])  # finds nothing: no cell has selected yet
     out = capsys.readouterr().out
-    assert "\nwhat was checked is as it was written\nnot checked: whether files of failures/ and selec" in out
+    assert "\nwhat was checked is as it was written\nnot checked: whether files of failures/ are miss" in out
+
+
+def test_a_lost_note_of_a_selection_and_a_lost_population_are_named(tmp_path):
+    sweep = Sweep(SELECTING, {"rate": (1e-3, 1e-2)}, range(1), members_per_cell=1)
+    path = run_sweep(make_sweep(sweep, tmp_path / "sw").folder.path).folder.path
+    assert verify_sweep(path) == {}
+    (path / "selections/000000/000001.json").unlink()
+    assert [*verify_sweep(path)] == ["selections/000000/000001.json"]
+    shutil.rmtree(path / "selections")
+    assert [*verify_sweep(path)] == ["selections/000000/000000.json", "selections/000000/000001.json"]
 
 
 @pytest.mark.full

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from repository import TESTS
 from short_form import every_nth
 from small_sweep import DIVIDED, copy, make_trained
 from swept_runs import Swept
@@ -24,10 +23,8 @@ from popsim.sweeps import (
     verify_sweep,
 )
 from popsim.sweeps.division import Division
-from popsim.sweeps.slurm import SlurmOptions, write_slurm_script
 
 pytestmark = pytest.mark.slow
-STORED = TESTS / "stored" / "format_1" / "sweep"
 
 
 @pytest.fixture(scope="module")
@@ -148,43 +145,6 @@ def test_a_division_that_does_not_fit_is_refused(what, copied):
     write_sealed_json(place, described)
     with pytest.raises(CorruptDataError, match=r"sweep\.json must describe a sweep: its division must"):
         open_sweep(copied)
-
-
-@pytest.fixture
-def stored(tmp_path):
-    """A sweep that popsim 0.1.0 made before sweeps said how they are divided."""
-    return shutil.copytree(STORED, tmp_path / "sw")
-
-
-@pytest.mark.full
-def test_a_sweep_of_format_1_is_read(stored, capsys, tmp_path):
-    opened = open_sweep(stored)
-    assert opened.counts["finished"] == opened.counts["not started"] == 1 and not opened.is_trainable
-    assert opened.summary()["validation_loss"].notna().sum() == 4
-    assert opened.total_loss.sizes == {"batch": 2, "member": 8}
-    assert opened.where(n_units=2, rate=1e-3).ensemble().network.bias.shape == (2, 2)
-    assert verify_sweep(stored) == {}
-    main(["info", str(stored), "--verify"])
-    said = capsys.readouterr().out
-    assert "it can be read, and not trained further" in said and "To train them" not in said
-    main(["show", str(stored), "--out", str(tmp_path / "shown")])
-    csv = tmp_path / "s.csv"
-    main(["export", str(stored), "--summary", str(csv), "--history", str(tmp_path / "h.nc")])
-    assert len(csv.read_text().splitlines()) == 9
-
-
-def test_a_sweep_of_format_1_is_not_trained_further(stored, capsys):
-    before = sorted(stored.rglob("*"))
-    told = r"sweep\.json must have format 2 for cells to be trained, got 1, which does not say"
-    for use in (run_sweep, *(lambda path, n=n: run_cell(path, n) for n in (0, 1))):
-        with pytest.raises(MismatchError, match=told):
-            use(stored)
-    with pytest.raises(MismatchError, match=told):
-        write_slurm_script(open_sweep(stored), SlurmOptions())
-    with pytest.raises(SystemExit) as end:
-        main(["resume", str(stored)])
-    assert end.value.code == 2 and "format 2 for cells to be trained, got 1" in capsys.readouterr().err
-    assert not [path for path in stored.rglob("*") if path not in before and path.name != "run.lock"]
 
 
 def test_a_cell_of_format_1_that_is_not_what_the_code_plans_is_damaged(stored, monkeypatch):

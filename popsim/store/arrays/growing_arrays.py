@@ -10,21 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from popsim._text_checks import check_path
-from popsim.store.arrays._commit_record import (
-    CommitRecord,
-    Values,
-    check_array,
-    check_attributes,
-    check_axes,
-    check_rows,
-)
-from popsim.store.arrays._layout import BUFFERED_BYTES, ArrayLayout, cut
+from popsim.store.arrays._commit_record import CommitRecord
+from popsim.store.arrays._layout import BUFFERED_BYTES, DTYPES, ArrayLayout, cut
 from popsim.store.arrays._stored_array import StoredArray
 from popsim.store.arrays.inspection import remove_array, remove_stale
 from popsim.store.files import (
     SaveError,
     finished_name,
+    is_plain_name,
     make_folder,
     real_path,
     remove_left_over,
@@ -33,10 +26,50 @@ from popsim.store.files import (
     unfinished_name,
 )
 from popsim.store.identity import new_run_id
+from popsim.store.json_files import plain_json
 
 __all__ = ["GrowingArrays"]
 
 Arrays = Mapping[str, tuple[Sequence[str], np.ndarray]]
+Values = Mapping[str, tuple[tuple[str, ...], np.ndarray]]
+
+
+def as_values(arrays: Arrays) -> Values:
+    """Return arrays as they can be stored; raises `ValueError` naming one that cannot be."""
+    values = {name: (tuple(axes), np.asarray(array)) for name, (axes, array) in arrays.items()}
+    for name, (axes, array) in values.items():
+        if not is_plain_name(name):
+            raise ValueError(f"the name of an array must be that of a plain folder, got {name!r}.")
+        if array.dtype.name not in DTYPES:
+            raise ValueError(
+                f"array {name!r} must have one of the types {', '.join(DTYPES)}, got {array.dtype}."
+            )
+        if len({*axes}) != len(axes):
+            raise ValueError(f"array {name!r} must have one axis for each name of {axes}.")
+    return values
+
+
+def check_rows(axis: str, rows: Values, layouts: Mapping[str, ArrayLayout]) -> None:
+    """Check rows to append along `axis` against the arrays so far; raises `ValueError` if they differ."""
+    n_rows = {array.shape[:1] for _, array in rows.values()}
+    if len(n_rows) != 1:
+        raise ValueError(f"`rows` along {axis!r} must be arrays of the same number of rows, got {n_rows}.")
+    peers = {name for name, layout in layouts.items() if layout.grows and layout.axes[0] == axis}
+    if set(rows) != (peers or set(rows) - set(layouts)):
+        raise ValueError(f"`rows` must hold the arrays {sorted(peers)} of {axis!r}, got {sorted(rows)}.")
+    for name, (axes, array) in rows.items():
+        if len(axes) != array.ndim - 1:
+            raise ValueError(f"array {name!r} must have one axis for each name of {axes}, got {array.shape}.")
+        layout = layouts.get(name)
+        if layout and (axes, array.shape[1:], array.dtype.name) != (
+            layout.axes[1:],
+            layout.shape[1:],
+            layout.dtype,
+        ):
+            raise ValueError(
+                f"rows of array {name!r} must be {layout.dtype} with axes {layout.axes[1:]} of shape "
+                f"{layout.shape[1:]}, got {array.dtype} with axes {axes} of shape {array.shape[1:]}."
+            )
 
 
 class RowBuffer:
@@ -102,10 +135,7 @@ def new_array(group: Path, name: str, layout: ArrayLayout, run_id: str) -> Store
 
 
 def write_fixed(group: Path, arrays: Values, run_id: str) -> dict[str, ArrayLayout]:
-    """Write arrays that do not grow into the folder of a group.
-
-    **Returns:** the layout of each.
-    """
+    """Write arrays that do not grow into the folder of a group, and return their layouts."""
     layouts = {}
     for name, (axes, values) in arrays.items():
         cuts = cut({name: (axes[1:], values.shape[1:], values.dtype.itemsize)})[name]
@@ -162,16 +192,11 @@ class GrowingArrays:
         **Raises:** `ValueError` if `path` exists or an array does not match its axis names; `SaveError` if
         the folder cannot be written.
         """
-        check_path("path", path)
         path = Path(path)
         if path.exists():
             raise ValueError(f"`path` must not exist, got {path}.")
-        fixed = {name: (tuple(axes), np.asarray(array)) for name, (axes, array) in (fixed or {}).items()}
-        lengths: dict[str, int] = {}
-        for name, (axes, array) in fixed.items():
-            check_array(name, axes, array)
-            check_axes(lengths, name, axes, array.shape)
-        attributes, run_id = check_attributes(attributes or {}), run_id or new_run_id()
+        values, run_id = as_values(fixed or {}), run_id or new_run_id()
+        attributes = plain_json("attributes", attributes or {})
         partial = unfinished_name(path)
         with saving(path):
             make_folder(path.parent, parents=True)
@@ -180,7 +205,7 @@ class GrowingArrays:
                     remove_left_over(sibling)
             partial.mkdir()  # fails if it exists, also as a link
             try:
-                layouts = write_fixed(partial, fixed, run_id)
+                layouts = write_fixed(partial, values, run_id)
                 CommitRecord(layouts, attributes, run_id).write(partial)
                 partial.rename(path)
                 sync_folder(path.parent)
@@ -198,14 +223,11 @@ class GrowingArrays:
         - `path`: the folder.
         - `run_id`: the expected identity of the run; None accepts any.
 
-        **Raises:** `ValueError` if there are no such arrays at `path`; `CorruptDataError` naming the file if
-        one is damaged, missing or of another run; `MismatchError` if all are.
+        **Raises:** `ValueError` if there are no such arrays at `path`; `CorruptDataError` naming its
+        zarr.json if that is damaged; `MismatchError` if it is of another run.
         """
         path = Path(path)
-        record = CommitRecord.read(path, run_id)
-        for array in record.arrays(path).values():
-            array.check_files()
-        return cls(path, record)
+        return cls(path, CommitRecord.read(path, run_id))
 
     @property
     def run_id(self) -> str:
@@ -239,7 +261,7 @@ class GrowingArrays:
         failed.
         """
         self._check_whole()
-        values = {name: (tuple(axes), np.asarray(array)) for name, (axes, array) in rows.items()}
+        values = as_values(rows)
         layouts = {name: buffer.array.layout for name, buffer in self._buffers.items()}
         check_rows(axis, values, {**self._record.layouts, **layouts})
         self._interrupted = True
@@ -262,7 +284,7 @@ class GrowingArrays:
         **Raises:** `SaveError` if a write failed; the previous commit is unchanged.
         """
         self._check_whole()
-        attributes = self._record.attributes if attributes is None else check_attributes(attributes)
+        attributes = self._record.attributes if attributes is None else plain_json("attributes", attributes)
         self._interrupted = True
         for buffer in self._buffers.values():
             if (unwritten := buffer.unwritten_rows()) is not None:
@@ -311,7 +333,7 @@ class GrowingArrays:
         self._thread.shutdown(wait=True)
 
     def _check_whole(self) -> None:
-        """**Raises:** `SaveError` if a write failed, or a call was interrupted: lengths may differ."""
+        """Raise `SaveError` if a write failed, or a call was interrupted: lengths may differ."""
         self._wait(BUFFERED_BYTES)
         if self._interrupted:
             raise SaveError(f"a call that writes {self._path} was interrupted: open it again and truncate.")
@@ -331,10 +353,7 @@ class GrowingArrays:
         self._waiting.append((rows.nbytes, self._thread.submit(array.write, number, rows)))
 
     def _wait(self, n_bytes: int) -> None:
-        """Wait until no more than `n_bytes` are to be written.
-
-        **Raises:** `SaveError` if a write failed, now and at each later call.
-        """
+        """Wait until no more than `n_bytes` are to be written; raises `SaveError` if a write failed."""
         while self._waiting:
             if not self._waiting[0][1].done() and sum(size for size, _ in self._waiting) <= n_bytes:
                 return

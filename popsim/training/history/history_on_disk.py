@@ -12,9 +12,8 @@ from jaxtyping import Int, PyTree
 from popsim._text_checks import check_path
 from popsim.ensemble import Members
 from popsim.loss import LossValues
-from popsim.store import CorruptDataError, GrowingArrays, leaf_names, open_arrays
+from popsim.store import GrowingArrays, leaf_names, open_arrays
 from popsim.store.arrays.inspection import remove_arrays
-from popsim.store.files import check_plain_folder
 from popsim.store.run_folder import RunFolder
 from popsim.training.history.history import (
     BATCH,
@@ -174,12 +173,7 @@ class RowsOnDisk(AbstractHistoryRows):
         if axis == TRIALS:
             # Trainables stay lazy, as the largest part of a history.
             arrays = {name: array.values for name, array in arrays.items()}
-        try:
-            rows = rows_of_names(axis, arrays, dataset.attrs["terms"], self._like.get(axis))
-        except (LookupError, TypeError) as error:
-            raise CorruptDataError(
-                f"{self._path} must hold this training; it is damaged: {error!r}"
-            ) from None
+        rows = rows_of_names(axis, arrays, dataset.attrs["terms"], self._like.get(axis))
         return dataset[axis].values, rows
 
 
@@ -257,15 +251,8 @@ def open_history(path: str | Path, *, run_id: str | None = None) -> Any:
     path = Path(path)
     within = RunFolder(path).history
     if within.exists():
-        check_plain_folder(within)
         path = within
-    dataset = open_arrays(path, run_id=run_id)
-    try:
-        return _with_labels(dataset)
-    except (TypeError, ValueError, OverflowError, AttributeError) as error:
-        raise CorruptDataError(
-            f"the attributes of {path} must fit its arrays; it is damaged: {error}"
-        ) from None
+    return _with_labels(open_arrays(path, run_id=run_id))
 
 
 def _without_batches(rows: Mapping[str, np.ndarray]) -> tuple[np.ndarray, Mapping[str, np.ndarray]]:

@@ -148,6 +148,11 @@ class SharedPopulation:
             scores[places] = offers.read(batch, SCORES, form)[SCORE]
         return jnp.asarray(scores)
 
+    @property
+    def note(self) -> Path:
+        """The list of what this training offered for selections, which it writes before each of them."""
+        return self._offers_of(self.part).note
+
     def damage(self) -> dict[str, str]:
         """Read all that the trainings offered, and return what is wrong, by file; empty if nothing."""
         problems = {}

@@ -1,11 +1,14 @@
-"""Stored arrays as lazy arrays of xarray."""
+"""Stored arrays as a lazy dataset of xarray."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from xarray import Dataset, Variable
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
+from popsim.store.arrays._commit_record import CommitRecord
 from popsim.store.arrays._stored_array import StoredArray
 
 
@@ -13,10 +16,6 @@ class LazyArray(BackendArray):
     """A stored array that reads entries when indexed; errors name the damaged file."""
 
     def __init__(self, array: StoredArray):
-        """**Arguments:**
-
-        - `array`: the stored array.
-        """
         self._array = array
         self.shape = array.layout.shape
         self.dtype = np.dtype(array.layout.dtype)
@@ -25,3 +24,13 @@ class LazyArray(BackendArray):
         """Return the entries at `key`."""
         outer = indexing.IndexingSupport.OUTER
         return indexing.explicit_indexing_adapter(key, self.shape, outer, self._array.read)
+
+
+def lazy_dataset(record: CommitRecord, path: Path) -> Dataset:
+    """Return the arrays of a record; what does not grow, or labels its own axis, is a coordinate."""
+    variables, coordinates = {}, {}
+    for name, array in record.arrays(path).items():
+        axes = array.layout.axes
+        where = variables if array.layout.grows and axes != (name,) else coordinates
+        where[name] = Variable(axes, indexing.LazilyIndexedArray(LazyArray(array)))
+    return Dataset(variables, coordinates, dict(record.attributes))
