@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from jaxtyping import Float
 
 from popsim.store.json_files import log_lines, parse_json
 
-__all__ = ["LONGEST", "LoggedLosses", "damaged_lines", "last_losses", "logged_losses"]
+__all__ = ["LONGEST", "LoggedLosses", "last_losses", "logged_losses"]
 
 LONGEST = 1e9
 """The longest plausible training in seconds: thirty years."""
@@ -41,11 +40,9 @@ def last_losses(path: Path, most: int | None = None) -> tuple[LoggedLosses | Non
 
     - `path`: the log.
     - `most`: the number of lines to read; None for all.
-
-    **Raises:** `CorruptDataError` as `log_lines`.
     """
     n_lines, last = 0, None
-    if os.path.lexists(path):
+    if path.exists():
         for line in itertools.islice(log_lines(path), most):
             n_lines += 1
             last = line if line.endswith(b"\n") else last
@@ -53,21 +50,6 @@ def last_losses(path: Path, most: int | None = None) -> tuple[LoggedLosses | Non
         return (None if last is None else logged_losses(parse_json(last))), n_lines
     except ValueError:
         return None, n_lines
-
-
-def damaged_lines(path: Path) -> list[int]:
-    """Return the numbers of log lines that are not log points, except a torn last one.
-
-    **Raises:** `CorruptDataError` as `log_lines`.
-    """
-    damaged = []
-    for number, line in enumerate(log_lines(path), 1):
-        try:
-            logged_losses(parse_json(line))
-        except ValueError:
-            if line.endswith(b"\n"):
-                damaged.append(number)
-    return damaged
 
 
 def logged_losses(line: Any) -> LoggedLosses:

@@ -11,7 +11,7 @@ import numpy as np
 
 from popsim.experiments.logged_losses import LONGEST as MOST_SECONDS
 from popsim.experiments.logged_losses import last_losses, logged_losses
-from popsim.experiments.run_info import RunInfo, info_of_run
+from popsim.experiments.run_info import RunInfo
 from popsim.store import CorruptDataError, as_json_numbers, read_sealed_json, write_sealed_json
 from popsim.store.files import missing_file, read_plain
 from popsim.store.identity import RUN_ID, check_run_id
@@ -164,7 +164,7 @@ def inspect_cell(cell: SweepCell) -> CellEntry:
     **Raises:** `CorruptDataError` or `MismatchError` naming what is damaged, or of another sweep.
     """
     run = cell.read()
-    info = info_of_run(run)
+    info = RunInfo(run)
     if run.content.get("finished") and not info.is_finished:
         raise missing_file(cell.folder.summary)
     if damage := next(filter(None, (info.history_damage, *(array.damage for array in info.arrays))), ""):

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from popsim._text_checks import as_path
-from popsim.experiments.run_info import UNCHECKED, complaint, damage_of_run
+from popsim.experiments.run_verification import UNCHECKED, complaint, damage_of_run
 from popsim.store.files import read_plain
 from popsim.store.json_files import read_json
 from popsim.sweeps.cells import DescribedSweep, SweepCell
