@@ -7,7 +7,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,6 @@ Report = Callable[..., None]
 
 WRITING = ("open", "os.rename", "os.mkdir", "os.truncate", "os.link", "os.symlink")
 REMOVING = ("os.rmdir", "os.remove", "shutil.rmtree")  # also by names relative to an open folder
-
-
-SECONDS_TO_LOOK = 60
 
 
 class Operations:
@@ -82,94 +78,22 @@ def resume_all(
         report(**{path: found})
 
 
-def open_all(report: Report, sound: str, paths: Sequence[str]) -> None:
-    """Open runs that somebody forged, read all that they offer, and finish those that can be read.
-
-    **Arguments:**
-
-    - `sound`: one that is opened before, so that all is imported.
-    """
+def open_all(report: Report, paths: Sequence[str]) -> None:
+    """Open runs that somebody forged, read all that they offer, and finish those that can be read."""
     from faults.trainings import SmallSum
 
     from popsim.experiments import open_run, resume_run
 
-    def read(path: str) -> None:
-        run = open_run(path, build=SmallSum)
-        _ = run.ensemble, run.history.dataset.load(), run.log
-
-    read(sound)
     for path in paths:
-        before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
         error = None
         try:
-            read(path)
+            run = open_run(path, build=SmallSum)
+            _ = run.ensemble, run.history.dataset.load(), run.log
             if (Path(path) / "forged settings").exists():
                 resume_run(path, build=SmallSum, quiet=True)
         except Exception as refused:
             error = f"{type(refused).__name__}: {refused}"
-        seconds = time.process_time() - began
-        megabytes = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-        report(**{path: {"error": error, "seconds": seconds, "megabytes": megabytes}})
-
-
-def make_small_sweep(report: Report, path: str) -> None:
-    """Train a small sweep."""
-    _begin(report, "")
-    from faults.forged_notes import make_small_sweep
-
-    make_small_sweep(Path(path))
-    report(made=path)
-
-
-def look_at_all(report: Report, sound: dict[str, str], paths: dict[str, Sequence[str]]) -> None:
-    """Look at what somebody forged, and report for each path what came of it, and what that took.
-
-    **Arguments:**
-
-    - `sound`: for each kind, one that is opened before, so that all is imported.
-    - `paths`: the paths of each kind: "notes" and "sweep" for sweeps, "run", "config" for a YAML file.
-    """
-    _begin(report, "")
-    import swept_runs  # noqa: F401, which registers the experiment of the sweeps
-    from faults.forged_notes import shown
-    from faults.trainings import SmallSum
-
-    from popsim.experiments import open_run, read_run_info
-    from popsim.sweeps import open_sweep
-    from popsim.sweeps.sweep_config import read_config
-
-    def read_run(path: str) -> None:
-        read_run_info(path)
-        run = open_run(path, build=SmallSum)
-        _ = run.ensemble, run.history.dataset.load(), run.log
-
-    looks: dict[str, Callable[[str], Any]] = {
-        "notes": lambda path: shown(Path(path)),
-        "sweep": lambda path: (open_sweep(path).summary(), open_sweep(path).history),
-        "run": read_run,
-        "config": lambda path: read_config(Path(path)).n_members,
-    }
-
-    def give_up(*_: object) -> None:
-        raise TimeoutError(f"no answer after {SECONDS_TO_LOOK} s")
-
-    signal.signal(signal.SIGALRM, give_up)
-    expected = {kind: looks[kind](path) for kind, path in sound.items()}
-    for kind, of_kind in paths.items():
-        for path in of_kind:
-            before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-            error = None
-            signal.alarm(SECONDS_TO_LOOK)
-            try:
-                seen = looks[kind](path)
-                if kind == "notes" and seen != expected[kind]:
-                    error = "Different: what is shown is not as before"
-            except (Exception, RecursionError) as refused:
-                error = f"{type(refused).__name__}: {str(refused)[:300]}"
-            signal.alarm(0)
-            seconds = time.process_time() - began
-            megabytes = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-            report(**{path: {"error": error, "seconds": seconds, "megabytes": megabytes}})
+        report(**{path: {"error": error}})
 
 
 def command(
