@@ -10,7 +10,7 @@ from popsim.store.files import files_below
 from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import RunParts, read_parts, read_summary
 
-__all__ = ["UNCHECKED", "verify_run"]
+__all__ = ["verify_run"]
 
 UNCHECKED = "the numbers in log.jsonl and the order of its lines; what is in figures/ and tensorboard/"
 """What `verify_run` does not check."""
