@@ -69,11 +69,6 @@ def plain_table(rows: Sequence[Sequence[str]], *, head: Sequence[str] = ()) -> H
     return element("table", *lines, element("tbody", *body))
 
 
-def folded(title: str, *inside: str) -> Html:
-    """Return a part that is opened by a click on its title."""
-    return element("details", element("summary", title), *inside)
-
-
 def shown_object(title: str, summary: str, *parts: str) -> Html:
     """Return what a notebook shows of an object: its title, a line about it, and parts below."""
     heading = [element("strong", title), *([": ", summary] if summary else [])]

@@ -17,10 +17,9 @@ def is_interactive() -> bool:
     return is_notebook or (sys.stderr is not None and sys.stderr.isatty())
 
 
-def waiting_text(what: str, seconds: float, expected_seconds: float | None = None) -> str:
-    """Return such as "compiling (about 10 s) … 7 s"; without the parentheses if nothing is expected."""
-    expected = "" if expected_seconds is None else f" (about {max(1, round(expected_seconds))} s)"
-    return f"{what}{expected} … {seconds:.0f} s"
+def waiting_text(what: str, seconds: float) -> str:
+    """Return such as "compiling … 7 s"."""
+    return f"{what} … {seconds:.0f} s"
 
 
 @contextlib.contextmanager

@@ -12,8 +12,6 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from popsim._checks import kind_of, short_repr
 from popsim._compiled import jit
-from popsim._html import show_or_print
-from popsim._model_html import model_html
 from popsim._modules import replace_fields
 from popsim._other_draws import drawing_from_key
 from popsim._text_checks import one_line
@@ -144,9 +142,13 @@ class AbstractModel(eqx.Module):
             for name, values in sorted(inputs_by_name(trials.inputs).items())
         }
 
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows of a model or an ensemble: its parts, and how many parameters."""
-        return show_or_print(lambda: model_html(self), self)
+    def _repr_html_(self) -> str | None:
+        """Return what a notebook shows: the model as a tree if treescope is installed, else its text."""
+        try:
+            import treescope  # pyright: ignore[reportMissingImports]
+        except ImportError:
+            return None
+        return treescope.render_to_html(self)
 
 
 def check_model(name: str, model: Any) -> None:

@@ -32,10 +32,10 @@ if jax.__version_info__ < (0, 11):
 if _XLA_FLAGS not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{_XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}".strip()
 
-os.environ["POPSIM_CACHE"] = "off"  # the commands write nothing into the user's cache folder
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each process that tests start compiles popsim anew
 
-# The processes of a run of the tests share the programs that take long to compile: they inherit the folder.
+# The processes of a run of the tests share the programs that take long to compile: they inherit the folder,
+# so that commands write nothing into the user's cache folder.
 _PROGRAMS = None if "JAX_COMPILATION_CACHE_DIR" in os.environ else tempfile.mkdtemp(prefix="programs-")
 if _PROGRAMS:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = _PROGRAMS

@@ -163,7 +163,7 @@ print("the same to the bit:", all(jax.tree.leaves(same)), "- size", experiment.n
 # %% [markdown]
 # ## What to try next
 #
-# - **What would it cost?** `popsim sweep ... --dry-run` estimates time, memory and disk beforehand.
+# - **How is it divided?** `popsim sweep ... --dry-run` prints the cells beforehand.
 # - **More seeds:** a second sweep with `range(4, 20)`. Its networks are those that the first would have had.
 # - **A cluster:** `popsim sweep script sweeps/noise --slurm`, see [a sweep on a
 #   cluster](../experiments/slurm_sweep.md).

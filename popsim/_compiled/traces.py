@@ -2,8 +2,7 @@
 
 import dataclasses
 import functools
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -25,7 +24,6 @@ __all__ = [
     "ignores_key",
     "is_traced",
     "is_tracing",
-    "count_numbers",
     "trace_function",
     "has_equal_traces",
 ]
@@ -56,6 +54,11 @@ def memoize_in_trace(
 
     Elsewhere, as in the loop of an implicit solver, and for arrays it is evaluated at each call: what one
     trace computes cannot be used in another.
+
+    **Arguments:**
+
+    - `function`: of a number to an array.
+    - `first`: results that need no evaluation, by number.
     """
     results = dict(first)
     trace = jax.extend.core.get_opaque_trace_state()
@@ -90,7 +93,13 @@ def trace_function(
 
 
 def ignores_key(function: Callable[..., PyTree[Array]], key: Array, *arguments: PyTree) -> bool:
-    """Return whether the program of a function draws random numbers for its result, and not from `key`."""
+    """Return whether the program of a function draws random numbers for its result, and not from `key`.
+
+    **Arguments:**
+
+    - `function`: of the key and the other arguments, to a PyTree of arrays.
+    - `key`, `arguments`: what it is traced with.
+    """
     closed, _, _ = eqx.filter_make_jaxpr(function)(key, *arguments)
     # Without what the result does not need: a key that is split and dropped is not used.
     needed, used = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
@@ -107,29 +116,6 @@ def _draws(jaxpr: Any) -> bool:
 
 
 DRAWS = RANDOM - {"random_fold_in", "random_split"} | {"rng_uniform"}
-
-
-def count_numbers(function: Callable[..., PyTree], *arguments: PyTree) -> int:
-    """Return how many numbers a function makes outside of products, each loop run once."""
-    return _count_numbers(eqx.filter_make_jaxpr(function)(*arguments)[0].jaxpr)
-
-
-def _count_numbers(jaxpr: Any) -> int:
-    n_numbers = 0
-    for equation in jaxpr.eqns:
-        parameters = [part for value in equation.params.values() for part in _as_sequence(value)]
-        programs = [
-            program for part in parameters if hasattr(program := getattr(part, "jaxpr", part), "eqns")
-        ]
-        if programs:
-            n_numbers += sum(map(_count_numbers, programs))
-        elif equation.primitive.name != "dot_general":
-            n_numbers += sum(math.prod(variable.aval.shape) for variable in equation.outvars)
-    return n_numbers
-
-
-def _as_sequence(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, list | tuple) else [value]
 
 
 def has_equal_traces(function: Callable[..., Any], *arguments: Any) -> bool:

@@ -16,7 +16,6 @@ import numpy as np
 from popsim.experiments.result_table import ResultTable
 from popsim.experiments.run import Run
 from popsim.experiments.run_info import RunInfo
-from popsim.store import RunFolder
 from popsim.sweeps.opened_sweep import OpenedSweep
 from popsim.sweeps.overview import SweepOverview
 
@@ -44,14 +43,14 @@ def _plain(value: Any) -> Any:
 
 def info_of_run(info: RunInfo) -> dict[str, Any]:
     """Return the contents of a run, or of a training without an experiment."""
-    is_run = info.experiment is not None
+    is_run = info.experiment_name is not None
     state = "finished" if info.is_finished else "being trained" if info.writer else "stopped"
     return {
         "kind": "run" if is_run else "training",
-        "path": info.path,
+        "path": info.folder.path,
         "popsim": info.description.get("popsim"),
         "format": info.description.get("format"),
-        "experiment": info.experiment,
+        "experiment": info.experiment_name,
         "settings": info.settings,
         "changed_settings": None if info.changed is None else sorted(info.changed),
         "state": state,
@@ -69,7 +68,7 @@ def info_of_run(info: RunInfo) -> dict[str, Any]:
         "history_damage": info.history_damage,
         "n_figures": info.n_figures,
         "n_bytes": info.sizes,
-        "resume_command": RunFolder(info.path).resume_command if is_run and not info.is_finished else None,
+        "resume_command": info.folder.resume_command if is_run and not info.is_finished else None,
     }
 
 

@@ -76,8 +76,8 @@ class Info:
     def run(self) -> None:
         """Print the table and verify the run if requested."""
         from popsim.cli._damage import print_damage, refuse_damaged
-        from popsim.experiments import info_table, read_run_info, verify_run
-        from popsim.experiments.run_info import UNCHECKED
+        from popsim.experiments import info_table, read_run_info
+        from popsim.experiments.run_verification import UNCHECKED, damage_texts
         from popsim.sweeps import SweepFolder
 
         if SweepFolder(self.path).is_sweep:
@@ -86,7 +86,7 @@ class Info:
             (print_sweep_as_json if self.json else print_sweep)(self.path, verify=self.verify)
             return
         info = read_run_info(self.path)
-        damage = verify_run(self.path) if self.verify else {}
+        damage = damage_texts(info.described) if self.verify else {}
         if self.json:
             from popsim.cli._as_json import info_of_run, print_json
 

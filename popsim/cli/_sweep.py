@@ -141,7 +141,7 @@ def sweep_command(kind: type[AbstractExperiment]) -> type:
         float16: tyro.conf.FlagCreatePairsOff[bool] = False
         """keep them with half the digits"""
         dry_run: tyro.conf.FlagCreatePairsOff[bool] = False
-        """print the cells and what they take, and do nothing"""
+        """print the cells, and do nothing"""
         only_make: tyro.conf.FlagCreatePairsOff[bool] = False
         """make the folder, and train nothing yet"""
 
@@ -181,7 +181,7 @@ class SweepConfig:
     """the folder of the sweep"""
     engine: Engine
     dry_run: tyro.conf.FlagCreatePairsOff[bool] = False
-    """print the cells and what they take, and do nothing"""
+    """print the cells, and do nothing"""
     only_make: tyro.conf.FlagCreatePairsOff[bool] = False
     """make the folder, and train nothing yet"""
 
@@ -192,7 +192,7 @@ class SweepConfig:
 
 
 def make_and_train(sweep: Sweep, out: Path, engine: Engine, *, dry_run: bool, only_make: bool) -> None:
-    """Make a sweep and train its cells, or only print what it takes."""
+    """Make a sweep and train its cells, or only print its cells."""
     engine.check()
     if dry_run:
         print(plan_table(sweep))

@@ -8,7 +8,7 @@ from popsim.experiments.experiment import AbstractExperiment, Recording
 from popsim.experiments.reaching import PLANTS
 from popsim.experiments.registry import EXPERIMENTS, load_ensemble, register_experiment, save_ensemble
 from popsim.experiments.result_table import Column, ResultTable, Row
-from popsim.experiments.run import Run, RunHistory, ScriptRun, open_run
+from popsim.experiments.run import Run, RunHistory, open_run
 from popsim.experiments.run_experiment import (
     RunStopped,
     devices_of_run,
@@ -17,8 +17,9 @@ from popsim.experiments.run_experiment import (
     run_or_resume,
 )
 from popsim.experiments.run_figure import RunFigure
-from popsim.experiments.run_info import RunInfo, read_run_info, verify_run
+from popsim.experiments.run_info import RunInfo, read_run_info
 from popsim.experiments.run_info_table import info_table
+from popsim.experiments.run_verification import verify_run
 
 if TYPE_CHECKING:
     from popsim.experiments.run_movie import animate_run, find_trials
@@ -38,7 +39,6 @@ __all__ = [
     "RunHistory",
     "RunInfo",
     "RunStopped",
-    "ScriptRun",
     "animate_run",
     "devices_of_run",
     "find_trials",

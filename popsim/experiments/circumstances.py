@@ -8,12 +8,12 @@ from typing import Any
 
 import jax
 
-from popsim._compiled import ENGINE, PLAIN_JAX, current_engine, plain_jax
+from popsim._compiled import PLAIN_JAX, current_engine, plain_jax
 from popsim._numeric_flags import different_flags, missing_flags, numeric_flags
 from popsim._user_code import code_digest, definitions, digests_of, users_modules
 from popsim.experiments.experiment import AbstractExperiment
 from popsim.experiments.registry import described_modules
-from popsim.store.files import CorruptDataError, MismatchError
+from popsim.store.files import MismatchError
 from popsim.store.run_folder import DescribedRun
 from popsim.version import __version__
 
@@ -58,18 +58,11 @@ def code_of_experiment(experiment: AbstractExperiment) -> dict[str, str]:
 def check_flags(described: Mapping[str, Any], source: Path) -> list[str]:
     """Check that a run, or a sweep, was begun under the flags of JAX that are in force now.
 
-    **Arguments:**
+    Returned are the names of the flags that its description, read from `source`, does not tell.
 
-    - `described`: the content of its run.json or sweep.json.
-    - `source`: the path of this file, for the error message.
-
-    **Returns:** the names of the flags that it does not tell, which are unknown and not compared.
-
-    **Raises:** `MismatchError` naming the flags that differ; `CorruptDataError` if they are not flags.
+    **Raises:** `MismatchError` naming the flags that differ.
     """
     flags = described.get(FLAGS, {})
-    if not isinstance(flags, dict):
-        raise CorruptDataError(f"{source} must tell flags of JAX by name, got {flags!r:.100}.")
     if different := different_flags(flags):
         raise MismatchError(
             f"{source} must be of a training under the present flags of JAX, got others: {different}."
@@ -79,11 +72,11 @@ def check_flags(described: Mapping[str, Any], source: Path) -> list[str]:
 
 def write_resumption(described: DescribedRun, n_batches: int, now: Mapping[str, Any]) -> DescribedRun:
     """Record in run.json the batch after which a run continues under changed circumstances."""
-    # A run that does not tell its engine is older than the choice between the two.
-    before = {"engine": ENGINE} | _latest_description(described)
+    before = _latest_description(described)
     if all(before.get(name) == value for name, value in now.items()):
         return described
-    return described.write(resumed=[*_resumptions(described), {"after_batches": n_batches, **now}])
+    resumed = described.content.get("resumed", [])
+    return described.write(resumed=[*resumed, {"after_batches": n_batches, **now}])
 
 
 def engine_of_run(described: DescribedRun) -> contextlib.AbstractContextManager[None]:
@@ -101,13 +94,4 @@ def write_engine(described: DescribedRun) -> DescribedRun:
 
 def _latest_description(described: DescribedRun) -> dict[str, Any]:
     """Return the description of a run with the circumstances under which it was last resumed."""
-    resumed = _resumptions(described)
-    return {**described.content, **(resumed[-1] if resumed else {})}
-
-
-def _resumptions(described: DescribedRun) -> list[dict[str, Any]]:
-    """Return the circumstances under which a run was resumed, from its description."""
-    resumed = described.content.get("resumed", [])
-    if not isinstance(resumed, list) or not all(isinstance(entry, dict) for entry in resumed):
-        raise CorruptDataError(f"{described.path} must list how the run went on, got {resumed!r:.100}.")
-    return resumed
+    return {**described.content, **(described.content.get("resumed") or [{}])[-1]}

@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +41,9 @@ def last_losses(path: Path, most: int | None = None) -> tuple[LoggedLosses | Non
 
     - `path`: the log.
     - `most`: the number of lines to read; None for all.
-
-    **Raises:** `CorruptDataError` as `log_lines`.
     """
     n_lines, last = 0, None
-    if os.path.lexists(path):
+    if path.exists():
         for line in itertools.islice(log_lines(path), most):
             n_lines += 1
             last = line if line.endswith(b"\n") else last

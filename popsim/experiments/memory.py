@@ -22,13 +22,8 @@ def check_size(experiment: AbstractExperiment, trainer: Any = None) -> None:
     """Check that what a training holds at least fits into the memory of the machine, or of the device.
 
     These are the validation trials, the ensemble, and for one batch of one member at a time its trials and
-    what the model records of them. A training that is not refused may take several times as much.
-
-    **Arguments:**
-
-    - `experiment`: the experiment.
-    - `trainer`: its trainer, which says how many members are trained at a time and on which devices; None
-        for the one that the experiment builds.
+    what the model records of them. A training that is not refused may take several times as much. `trainer`
+    says how many members are trained at a time, and on which devices.
     """
     name = type(experiment).__name__
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -75,10 +74,6 @@ class ResultTable:
                 raise ValueError(
                     f"`rows` must have {len(self.columns)} values each, one for each column, "
                     f"got {len(row.values)} in the row {row.label!r}."
-                )
-            if strange := [value for value in row.values if not _is_entry(value)]:
-                raise ValueError(
-                    f"`rows` must have numbers and text, got {strange[0]!r} in the row {row.label!r}."
                 )
 
     @property
@@ -171,13 +166,6 @@ def is_numeric(values: Sequence[Entry]) -> bool:
 
 def _labels_of(member: int | None, labels: Mapping[str, Sequence[str]]) -> list[str]:
     return ["" if member is None else texts[member] for texts in labels.values()]
-
-
-def _is_entry(value: Any) -> bool:
-    try:
-        return value is None or isinstance(value, str) or isinstance(float(value), float)
-    except (TypeError, ValueError, OverflowError):
-        return False
 
 
 def _number(value: Entry) -> float:

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -12,22 +12,19 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
 from popsim._checks import WholeNumber, warn_caller
-from popsim._html import show_or_print
 from popsim._named_values import named_values
 from popsim._text_checks import count_text
 from popsim.ensemble import make_ensemble
 from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble
-from popsim.experiments._run_html import dataset_html, dataset_text, info_html
 from popsim.experiments.experiment import AbstractExperiment
 from popsim.experiments.logged_losses import logged_losses
 from popsim.experiments.registry import rebuild_experiment, setting_text
 from popsim.experiments.result_table import ResultTable
-from popsim.experiments.run_info import read_run_info
+from popsim.experiments.run_info import RunInfo
 from popsim.model import AbstractModel, with_trained_inputs
 from popsim.randomness import seed_key
 from popsim.store import Checkpoint, CorruptDataError, MismatchError, RunFolder, leaf_names
-from popsim.store.run_folder import DescribedRun
-from popsim.store.run_parts import RunParts, read_parts, read_summary
+from popsim.store.run_parts import read_summary
 from popsim.task import AbstractTask, check_task
 from popsim.training import open_history
 from popsim.training.history.computation import (
@@ -42,7 +39,7 @@ from popsim.training.steps.member_step import trials_of_batch
 from popsim.training.steps.train_state import MODEL, named_arrays, with_named_arrays
 from popsim.trial import Trial
 
-__all__ = ["RunHistory", "Run", "ScriptRun", "open_run"]
+__all__ = ["RunHistory", "Run", "open_run"]
 
 
 def kept_batches(dataset: Any) -> list[int]:
@@ -74,11 +71,7 @@ class RunHistory:
         return self.dataset[name]
 
     def __repr__(self) -> str:
-        return dataset_text(self.dataset)
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows: what was recorded, with axes and sizes; no array is read."""
-        return show_or_print(lambda: dataset_html(self.dataset), self)
+        return repr(self.dataset)
 
     @property
     def total_loss(self) -> Any:
@@ -106,29 +99,66 @@ class RunHistory:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Opened:
-    """The common part of all reopened trainings. Properties are read from disk on first use, and cached."""
+class Script:
+    """What a training by a script is opened with.
 
-    described: DescribedRun
+    - `task`: the task.
+    - `build`: builds a model of the same shapes, `build(key)`.
+    """
+
+    task: AbstractTask
+    build: Callable[[Key[Array, ""]], AbstractModel]
+
+
+@dataclasses.dataclass(frozen=True)
+class Run(RunInfo):
+    """A run on disk, or a training by a script. Properties are read on first use, and kept.
+
+    - `described`: the folder of the run, with its description when it was opened.
+    - `source`: the experiment with its settings, or what a script's training is opened with.
+    """
+
+    source: AbstractExperiment | Script
+
+    def __repr__(self) -> str:
+        path = str(self.folder.path)
+        if isinstance(self.source, Script):
+            return f"Run({path!r}: {type(self.task).__name__})"
+        size = count_text(self.experiment.n_members, "member")
+        return (
+            f"Run({path!r}: {self.experiment.name}, {size}, {count_text(self.experiment.n_batches, 'batch')})"
+        )
 
     @property
-    def folder(self) -> RunFolder:
-        """The folder of the run, or of the training."""
-        return self.described.folder
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows: the state of the run as `popsim info` tells it."""
-        return show_or_print(lambda: info_html(read_run_info(self.folder.path)), self)
+    def experiment(self) -> AbstractExperiment:
+        """The experiment with its settings; raises `ValueError` for a script's training, which has none."""
+        if isinstance(self.source, Script):
+            raise ValueError(
+                f"{self.folder.path} must be the run of an experiment; it is a script's training."
+            )
+        return self.source
 
     @functools.cached_property
-    def parts(self) -> RunParts:
-        """The identity of the run, and the list of what its folder must contain."""
-        return read_parts(self.described)
+    def task(self) -> AbstractTask:
+        """The task."""
+        return self.source.task if isinstance(self.source, Script) else self.source.build_task()
+
+    @functools.cached_property
+    def _n_members(self) -> int | None:
+        """The number of members; None for a single model."""
+        if isinstance(self.source, Script):
+            return self._dataset.sizes.get("member")
+        return self.source.n_members
 
     @functools.cached_property
     def _template(self) -> Any:
         """The ensemble, or the model, with `jax.ShapeDtypeStruct`s in place of arrays."""
-        raise NotImplementedError
+        if not isinstance(self.source, Script):
+            return eqx.filter_eval_shape(self.source.build_ensemble)
+        build, n_members, key = self.source.build, self._n_members, seed_key(0)
+        return eqx.filter_eval_shape(
+            lambda: build(key) if n_members is None else make_ensemble(build, n_members, key=key)
+        )
 
     @functools.cached_property
     def _dataset(self) -> Any:
@@ -139,15 +169,25 @@ class _Opened:
     @functools.cached_property
     def _checkpoint(self) -> Checkpoint:
         """The model of the last checkpoint."""
-        return self._restore(lambda details: None)
-
-    def _restore(self, look: Callable[[dict[str, Any]], object]) -> Checkpoint:
-        """Read the model of the last checkpoint, after a check of its details."""
         expected = named_arrays(MODEL, self._template)
         shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in expected.items()}
-        checkpoint = self.parts.open_checkpoints().restore(
-            lambda details: (look(details), shapes)[1], subset=True
-        )
+        different = ""
+
+        def compare(details: dict[str, Any]) -> Any:
+            nonlocal different
+            if isinstance(self.source, Script):
+                now = Computation(settings=named_values("model", self._template))
+                different = different_settings(details["computation"], now)
+            return shapes
+
+        try:
+            checkpoint = self.parts.open_checkpoints().restore(compare, subset=True)
+        except MismatchError as error:
+            if not different:
+                raise
+            raise MismatchError(
+                f"`build` must give what was trained in {self.folder.path}, got another: {different}."
+            ) from error
         if checkpoint is None:
             raise ValueError(f"the run {self.folder.path} must have a checkpoint: it has none yet.")
         return checkpoint
@@ -159,19 +199,16 @@ class _Opened:
         **Raises:** `ValueError` if there is no checkpoint; `CorruptDataError` if all are damaged;
         `MismatchError` if their shapes are not those of the model, or they are of another run.
         """
+        if isinstance(self.source, Script):
+            self._warn_if_changed()
         ensemble = with_named_arrays(MODEL, self._template, self._checkpoint.arrays)
         return with_trained_inputs(ensemble, self._checkpoint.details.get("inputs"))
 
     @functools.cached_property
     def _changes(self) -> str:
         """What the task and the model compute now, but did not in the training; empty if nothing."""
-        raise NotImplementedError
-
-    def _changes_of(self, task: AbstractTask, n_members: int | None) -> str:
-        then = self._checkpoint.details.get("computation")
-        if then is None:  # of a format that is only read
-            return ""
-        now = task_computation(task, self._template, n_members=n_members)
+        then = self._checkpoint.details["computation"]
+        now = task_computation(self.task, self._template, n_members=self._n_members)
         if different := different_settings(then, now):
             return different
         shapes = {name: jax.ShapeDtypeStruct(array.shape, array.dtype) for name, array in now.arrays.items()}
@@ -219,9 +256,13 @@ class _Opened:
         - `batch`: the number of the batch, from 0; -1 for the ensemble of an experiment before training.
         """
         if batch == -1:
-            return self._initial()
-        dataset = self._dataset
-        batches = kept_batches(dataset)
+            if isinstance(self.source, Script):
+                raise ValueError(
+                    "`batch` must be 0 or more for a script's training, got -1: what it began with is not "
+                    "saved, it is the ensemble, or the model, that its trainer was given."
+                )
+            return self.experiment.build_ensemble()
+        batches = kept_batches(self._dataset)
         if batch not in batches:
             raise ValueError(
                 f"`batch` must be one whose trainables were kept by `save_model_trainables`, {batches}, or "
@@ -235,43 +276,27 @@ class _Opened:
 
         return jax.tree.map(at_batch, self.ensemble, self.history.trainables, is_leaf=lambda x: x is None)
 
-    def _initial(self) -> Any:
-        """Return what the training began with, or raise `ValueError`."""
-        raise NotImplementedError
+    def evaluate(
+        self, ensemble: Any = None, *, trials: Trial | None = None, key: Key[Array, ""] | None = None
+    ) -> Evaluation:
+        """Call `popsim.evaluate_ensemble`, or `popsim.evaluate` for a single model, with this task.
 
+        **Arguments:**
 
-@dataclasses.dataclass(frozen=True)
-class Run(_Opened):
-    """A run on disk. Properties are read on first use, and cached.
-
-    - `described`: the folder of the run, with its description when it was opened.
-    - `experiment`: the experiment with its settings.
-    """
-
-    experiment: AbstractExperiment
-
-    def __repr__(self) -> str:
-        size = count_text(self.experiment.n_members, "member")
-        n_batches = count_text(self.experiment.n_batches, "batch")
-        return f"Run({str(self.folder.path)!r}: {self.experiment.name}, {size}, {n_batches})"
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether the run is finished; if not, `popsim resume` continues it."""
-        return self.folder.is_finished
-
-    @functools.cached_property
-    def task(self) -> AbstractTask:
-        """The task."""
-        return self.experiment.build_task()
-
-    @functools.cached_property
-    def _template(self) -> Any:
-        return eqx.filter_eval_shape(self.experiment.build_ensemble)
-
-    @functools.cached_property
-    def _changes(self) -> str:
-        return self._changes_of(self.task, self.experiment.n_members)
+        - `ensemble`: by default that of the last checkpoint.
+        - `trials`: by default the validation trials.
+        - `key`: by default that of the experiment; of a script's training it must be given.
+        """
+        ensemble = self.ensemble if ensemble is None else ensemble
+        if isinstance(self.source, Script):
+            if key is None:
+                raise ValueError("`key` must be given for a script's training, got None.")
+            run = evaluate if self._n_members is None else evaluate_ensemble
+            return run(ensemble, self.task, trials=trials, key=key)
+        self._warn_if_changed()
+        key = self.experiment.key("evaluation") if key is None else key
+        ids = self.experiment.members.ids
+        return evaluate_ensemble(ensemble, self.task, trials=trials, member_ids=ids, key=key)
 
     @functools.cached_property
     def summary(self) -> dict[str, Any]:
@@ -309,9 +334,6 @@ class Run(_Opened):
         }
         return {**labels, "seed": [str(seed) for seed in members.ids]}
 
-    def _initial(self) -> Any:
-        return self.experiment.build_ensemble()
-
     def training_trials(self, batch: WholeNumber) -> Trial:
         """Return the training trials of all members in a batch, with axes (member, trial, ...)."""
         return trials_of_batch(
@@ -323,103 +345,10 @@ class Run(_Opened):
             key=self.experiment.key("training"),
         )
 
-    def evaluate(
-        self, ensemble: Any = None, *, trials: Trial | None = None, key: Key[Array, ""] | None = None
-    ) -> Evaluation:
-        """Call `popsim.evaluate_ensemble` with this run's task, and by default its ensemble and key."""
-        ensemble = self.ensemble if ensemble is None else ensemble
-        key = self.experiment.key("evaluation") if key is None else key
-        ids = self.experiment.members.ids
-        self._warn_if_changed()
-        return evaluate_ensemble(ensemble, self.task, trials=trials, member_ids=ids, key=key)
-
-
-@dataclasses.dataclass(frozen=True)
-class ScriptRun(_Opened):
-    """A training by a script with a `chkpt_dir`, reopened. Properties are read on first use, and cached.
-
-    - `described`: the folder of the training, with its description when it was opened.
-    - `task`: the task of the training.
-    - `build`: builds a model of the same shapes, `build(key)`.
-    """
-
-    task: AbstractTask
-    build: Callable[[Key[Array, ""]], AbstractModel]
-
-    def __repr__(self) -> str:
-        return f"ScriptRun({str(self.folder.path)!r}: {type(self.task).__name__})"
-
-    @functools.cached_property
-    def _n_members(self) -> int | None:
-        return self._dataset.sizes.get("member")
-
-    @functools.cached_property
-    def _template(self) -> Any:
-        def build_ensemble() -> Any:
-            key = seed_key(0)
-            return (
-                self.build(key)
-                if self._n_members is None
-                else make_ensemble(self.build, self._n_members, key=key)
-            )
-
-        return eqx.filter_eval_shape(build_ensemble)
-
-    @functools.cached_property
-    def _checkpoint(self) -> Checkpoint:
-        now = Computation(settings=named_values("model", self._template))
-        different = ""
-
-        def compare(details: dict[str, Any]) -> None:
-            nonlocal different
-            then = details.get("computation")
-            different = "" if then is None else different_settings(then, now)
-
-        try:
-            return self._restore(compare)
-        except MismatchError as error:
-            if not different:
-                raise
-            raise MismatchError(
-                f"`build` must give what was trained in {self.folder.path}, got another: {different}."
-            ) from error
-
-    @functools.cached_property
-    def _changes(self) -> str:
-        return self._changes_of(self.task, self._n_members)
-
-    @functools.cached_property
-    def ensemble(self) -> Any:
-        self._warn_if_changed()
-        return super().ensemble
-
-    def _initial(self) -> Any:
-        raise ValueError(
-            "`batch` must be 0 or more for a script's training, got -1: what it began with is not saved, "
-            "it is the ensemble, or the model, that its trainer was given."
-        )
-
-    def evaluate(
-        self, ensemble: Any = None, *, trials: Trial | None = None, key: Key[Array, ""]
-    ) -> Evaluation:
-        """Call `popsim.evaluate_ensemble`, or `popsim.evaluate` for a single model, with this task."""
-        run = evaluate if self._n_members is None else evaluate_ensemble
-        return run(self.ensemble if ensemble is None else ensemble, self.task, trials=trials, key=key)
-
-
-@overload
-def open_run(path: str | Path, *, build: Callable[..., AbstractExperiment] | None = None) -> Run: ...
-
-
-@overload
-def open_run(
-    path: str | Path, *, task: AbstractTask, build: Callable[[Key[Array, ""]], AbstractModel]
-) -> ScriptRun: ...
-
 
 def open_run(
     path: str | Path, *, task: AbstractTask | None = None, build: Callable[..., Any] | None = None
-) -> Run | ScriptRun:
+) -> Run:
     """Open the folder of a run, or of a training by a script with a `chkpt_dir`, finished or not.
 
     Nothing in the folder is executed: the experiment is a registered one, or the result of `build`; the task
@@ -436,7 +365,8 @@ def open_run(
     **Raises:** `ValueError` if there is no run, its experiment is not registered, its settings do not fit the
     experiment, or there is a `task` without `build`; `MismatchError` if it has another format, or its
     `training.json` is of another run; `CorruptDataError` if one of these is damaged or missing. The parts of
-    the run raise the same errors when they are read.
+    the run raise the same errors when they are read. `popsim.experiments.read_run_info` opens a run without
+    its experiment.
     """
     if task is not None:
         if build is None:
@@ -444,10 +374,9 @@ def open_run(
         if not callable(build):
             raise ValueError(f"`build` must make one model, build(key), got a {type(build).__name__}.")
         check_task(task)
-        script = ScriptRun(RunFolder.open_training(path), task, build)
-        _ = script.parts
-        return script
-    described = RunFolder.open(path)
-    run = Run(described, rebuild_experiment(described.content, described.path, build=build))
+        run = Run(RunFolder.open_training(path), Script(task, build))
+    else:
+        described = RunFolder.open(path)
+        run = Run(described, rebuild_experiment(described.content, described.path, build=build))
     _ = run.parts
     return run

@@ -10,7 +10,7 @@ import jax
 from popsim._checks import warn_caller
 from popsim._compiled import record_fallbacks
 from popsim._plain_values import plain_value
-from popsim._text_checks import as_path, count_text
+from popsim._text_checks import as_path
 from popsim.ensemble import member
 from popsim.evaluation import check_trials_of
 from popsim.experiments.circumstances import (
@@ -91,8 +91,9 @@ def run_experiment(
     it, or if its settings cannot fit into memory; `SaveError` if the disk is full;
     `RunStopped` if `stop` returned True. What memory ends in the first batch leaves no run.
     """
-    _check_kinds(experiment, recording)
-    recording = recording or Recording()
+    check_experiment(experiment)
+    recording = Recording() if recording is None else recording
+    check_recording(recording)
     recording.batches(experiment.n_batches, experiment.log_step)
     if population is None:
         experiment.check_selection(dict(experiment.grid), experiment.n_members)
@@ -117,16 +118,11 @@ def _begin(
     *,
     overwrite: bool,
 ) -> Run:
-    """Check all that can be checked before a folder is made, or a run is deleted; then train.
-
-    **Arguments:**
-
-    - `entries`: what run.json says of the training beside the experiment.
-    """
+    """Check all that can be checked before a folder is made, or a run is deleted; then train."""
     entries = {**describe_experiment(experiment), **entries}
     trainer = options.build_trainer(experiment, out, entries)
     stored = plain_json("experiment", entries)
-    with options.waiting(_building(experiment)):
+    with options.building(experiment):
         check_size(experiment, trainer)
         untrained = experiment.build_ensemble()
         check_trials_of(member(untrained, 0), select_member(experiment.build_task(), 0).validation_trials())
@@ -151,16 +147,6 @@ def _with_config(described: DescribedRun, experiment: AbstractExperiment) -> Des
     return write_config(
         described, RunConfig(experiment, recording, described.entry("checkpoint_seconds", float))
     )
-
-
-def _building(experiment: AbstractExperiment) -> str:
-    return f"building {count_text(experiment.n_members, 'network')}"
-
-
-def _check_kinds(experiment: Any, recording: Any) -> None:
-    check_experiment(experiment)
-    if recording is not None:
-        check_recording(recording)
 
 
 def _remove_if_untrained(folder: RunFolder, error: Exception) -> None:
@@ -206,15 +192,7 @@ def resume_run(
 
 
 def finish_run(run: Run, options: RunOptions, *, checkpoint_seconds: float | None = None) -> Run:
-    """Finish a run that is already open; errors as for `resume_run`.
-
-    **Arguments:**
-
-    - `checkpoint_seconds`: see `run_experiment`; None for the interval the run began with.
-
-    **Raises:** `ValueError` if the run began with a population and there is none; `MismatchError` if it has a
-    format that is only read.
-    """
+    """Finish a run that is already open, by default with the interval between checkpoints it began with."""
     described, folder = run.described, run.folder
     if run.is_finished:
         check_parts(described)
@@ -240,7 +218,7 @@ def finish_run(run: Run, options: RunOptions, *, checkpoint_seconds: float | Non
         run = Run(described.reread(), run.experiment)
         with engine_of_run(run.described):
             run = Run(_with_config(run.described, run.experiment), run.experiment)
-            with options.waiting(_building(run.experiment)):
+            with options.building(run.experiment):
                 check_size(run.experiment, trainer)
                 untrained = run.experiment.build_ensemble()
             return _train(run, trainer, untrained, options, options.write_resumption)
@@ -261,9 +239,7 @@ def _train(
 ) -> Run:
     """Train the remaining batches and finish the run.
 
-    **Arguments:**
-
-    - `on_begin`: called with the number of batches that are trained, to write down how the run continues.
+    `on_begin` writes down how the run continues after a number of batches.
     """
     described, experiment = run.described, run.experiment
     recording = described.entry("recording", lambda settings: Recording(**settings))
@@ -347,7 +323,9 @@ def run_or_resume(
     **Raises:** `MismatchError` if `out` holds another run, naming the settings that differ; otherwise as
     `run_experiment` and `resume_run`.
     """
-    _check_kinds(experiment, recording)
+    check_experiment(experiment)
+    recording = Recording() if recording is None else recording
+    check_recording(recording)
     folder = RunFolder(as_path("out", out))
     options = RunOptions(quiet, devices, population, without_lock, stop, enable_tensorboard, observers)
     if not folder.description.exists():
@@ -355,7 +333,7 @@ def run_or_resume(
         new |= {"checkpoint_seconds": seconds, "recording": recording}
         return run_experiment(experiment, out, **vars(options), **new)
     described = DescribedRun.read(folder)
-    if differences := differences_from_plan(described.content, experiment, recording or Recording()):
+    if differences := differences_from_plan(described.content, experiment, recording):
         raise MismatchError(
             f"`out` must hold a run like this one, to continue it, got {folder.path}: "
             f"{differences_text(differences)}."

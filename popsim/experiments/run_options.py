@@ -9,7 +9,6 @@ from typing import Any
 from popsim._text_checks import count_text
 from popsim._waiting import waiting_line
 from popsim.experiments.circumstances import Devices, circumstances, write_resumption
-from popsim.experiments.compile_times import CompileTimes
 from popsim.experiments.experiment import AbstractExperiment, build_trainer_of
 from popsim.experiments.run import Run
 from popsim.store import RunFolder, lock_folder
@@ -65,13 +64,16 @@ class RunOptions:
             options |= {"enable_tensorboard": True, "tensorboard_logdir": RunFolder(folder).tensorboard}
         options |= {"chkpt_dir": folder, "devices": self.devices, "stop": self.stop}
         trainer = build_trainer_of(experiment, **options)
-        times = CompileTimes(experiment, 1 if self.devices is None else len(self.devices))
-        progress = [] if self.quiet else [progress_observer(times.expected_seconds)]
-        return dataclasses.replace(trainer, observers=[*trainer.observers, times, *progress, *self.observers])
+        progress = [] if self.quiet else [progress_observer()]
+        return dataclasses.replace(trainer, observers=[*trainer.observers, *progress, *self.observers])
 
     def waiting(self, what: str) -> contextlib.AbstractContextManager[None]:
         """Return the context in which a line says what is being done, such as "drawing the figures"."""
         return waiting_line(what, disable=self.quiet)
+
+    def building(self, experiment: AbstractExperiment) -> contextlib.AbstractContextManager[None]:
+        """Return the context in which a line says that the networks are being built."""
+        return self.waiting(f"building {count_text(experiment.n_members, 'network')}")
 
     def lock(self, folder: Path) -> contextlib.AbstractContextManager[None]:
         """Return the context in which the folder of a run is locked."""

@@ -30,13 +30,7 @@ def explorer_elements(run: Run) -> list[Html]:
     """Return the charts of a finished run, as elements that `explorer.js` fills.
 
     They show the validation trials without noise, by the networks before training, after some of the batches
-    whose trainables were kept, and at the end.
-
-    **Arguments:**
-
-    - `run`: a finished run.
-
-    **Returns:** the elements; none where the states have nothing that these charts show.
+    whose trainables were kept, and at the end. There are none where the states have nothing to show.
     """
     trials = run.task.validation_trials()
     conditions = _evenly_spaced(n_trials(trials), MOST_CONDITIONS)
@@ -75,13 +69,7 @@ def explorer_elements(run: Run) -> list[Html]:
 
 
 def json_block(name: str, content: Any) -> Html:
-    """Return an element that holds JSON, which text in it cannot end: it has no `<`, `>` and `&`.
-
-    **Arguments:**
-
-    - `name`: the id of the element.
-    - `content`: what can be written as JSON.
-    """
+    """Return an element that holds JSON, which text in it cannot end: it has no `<`, `>` and `&`."""
     text = json.dumps(content, allow_nan=False)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -20,19 +20,17 @@ def note(text: str) -> Html:
 
 def scroll_box(name: str, inside: Html) -> Html:
     """Return a box that scrolls sideways on narrow pages; `name` is its label for screen readers."""
-    return element(
-        "div", inside, attributes={"class": "wide", "role": "region", "aria-label": name, "tabindex": "0"}
-    )
+    look = {"class": "wide", "role": "region", "aria-label": name, "tabindex": "0"}
+    return element("div", inside, attributes=look)
+
+
+def code_box(code: str) -> Html:
+    """Return lines of Python."""
+    return scroll_box("Python code", element("pre", element("code", code)))
 
 
 def named_values(name: str, values: Mapping[str, str]) -> Html:
-    """Return a table of two columns, names and values.
-
-    **Arguments:**
-
-    - `name`: the label of the table for screen readers.
-    - `values`: the values by name, text or `Html`.
-    """
+    """Return a table of names and values, text or `Html`; `name` is its label for screen readers."""
     rows = [
         element("tr", element("th", key, attributes={"scope": "row"}), element("td", value))
         for key, value in values.items()
@@ -41,20 +39,14 @@ def named_values(name: str, values: Mapping[str, str]) -> Html:
 
 
 def table(results: ResultTable, name: str) -> Html:
-    """Return a table of results.
-
-    **Arguments:**
-
-    - `results`: the results.
-    - `name`: the label of the table for screen readers.
-    """
+    """Return a table of results; `name` is its label for screen readers."""
     caption = [element("caption", results.caption)] if results.caption else []
-    labels = [row.label for row in results.rows]
-    begins = [
-        results.has_members and label != before for label, before in zip(labels, ["", *labels], strict=False)
-    ]
     numeric = [is_numeric(values) for values in zip(*(row.values for row in results.rows), strict=True)]
-    rows = [_row(results, row, numeric, first) for row, first in zip(results.rows, begins, strict=True)]
+    labels = ["", *(row.label for row in results.rows)]
+    rows = [
+        _row(results, row, numeric, is_first=results.has_members and row.label != before)
+        for row, before in zip(results.rows, labels, strict=False)
+    ]
     content = [*caption, element("thead", *_head(results)), element("tbody", *rows)]
     return scroll_box(name, element("table", *content, attributes={"class": "results"}))
 
@@ -72,64 +64,26 @@ def _head(results: ResultTable) -> list[Html]:
 
 
 def _heading(title: str, scope: str = "col", **attributes: str) -> Html:
-    """Return a heading cell, or a plain cell if the title is empty."""
     if not title:
         return element("td", attributes=attributes)
     return element("th", title, attributes={"scope": scope, **attributes})
 
 
-def _row(results: ResultTable, row: Row, numeric: Sequence[bool], first: bool) -> Html:
-    """Return a row, with a line above it if it is the first of an ensemble.
-
-    **Arguments:**
-
-    - `numeric`: whether each column holds numbers.
-    """
-    cells = [element("th", row.label, attributes={"scope": "row"})]
+def _row(results: ResultTable, row: Row, numeric: Sequence[bool], *, is_first: bool) -> Html:
+    """Return a row, with a line above it if it is the first of an ensemble."""
+    entries = [(entry_text(value, column)) for value, column in zip(row.values, results.columns, strict=True)]
     if results.has_members:
-        cells.append(element("td", "" if row.member is None else str(row.member), attributes=_look(True)))
-    for column, value, is_number in zip(results.columns, row.values, numeric, strict=True):
-        cells.append(element("td", entry_text(value, column), attributes=_look(is_number)))
-    return element("tr", *cells, attributes={"class": "first"} if first else {})
-
-
-def _look(numeric: bool) -> dict[str, str]:
-    return {"class": "number"} if numeric else {}
-
-
-def figure(
-    source: Html, *, alt: str, title: str, caption: str, files: Sequence[Html] = (), broad: bool = False
-) -> Html:
-    """Return a figure with its title and caption.
-
-    **Arguments:**
-
-    - `source`: the element that shows the figure.
-    - `alt`: the label of its scrolling box for screen readers.
-    - `title`, `caption`: the text above and below.
-    - `files`: links to the figure as files.
-    - `broad`: whether it takes the place of two.
-    """
-    links = [element("p", *files, attributes={"class": "files"})] if files else []
-    return element(
-        "figure",
-        element("h3", title),
-        scroll_box(alt, source),
-        element("figcaption", caption),
-        *links,
-        attributes={"class": "broad"} if broad else {},
-    )
+        entries, numeric = ["" if row.member is None else str(row.member), *entries], [True, *numeric]
+    cells = [
+        element("td", entry, attributes={"class": "number"} if is_number else {})
+        for entry, is_number in zip(entries, numeric, strict=True)
+    ]
+    label = element("th", row.label, attributes={"scope": "row"})
+    return element("tr", label, *cells, attributes={"class": "first"} if is_first else {})
 
 
 def file_link(text: str, file_name: str, content: bytes, kind: str) -> Html:
-    """Return a link that saves a file, which the page holds.
-
-    **Arguments:**
-
-    - `text`: what the link says.
-    - `file_name`: the name under which the file is saved.
-    - `content`, `kind`: the file and its type, such as "text/csv".
-    """
+    """Return a link that saves a file of a `kind` such as "text/csv", which the page holds."""
     source = f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
     return element("a", text, attributes={"download": file_name, "href": source})
 
@@ -158,7 +112,7 @@ def write_page(
     *,
     scripts: Sequence[str] = (),
 ) -> int:
-    """Write a page atomically.
+    """Write a page atomically, and return its size in bytes.
 
     The browser runs the named scripts and no others: the policy of the page has their digests.
 
@@ -170,14 +124,13 @@ def write_page(
     - `sections`: the content of each section, by its heading.
     - `scripts`: the names of further scripts in `popsim.report`, such as `CHARTS`.
 
-    **Returns:** the size of the page in bytes.
-
     **Raises:** `SaveError` if it cannot be written.
     """
     codes = [_read_asset(name) for name in ("page.js", *scripts)]
     body = [element("h1", title), *introduction, *_contents(list(sections))]
     for number, (heading, content) in enumerate(sections.items(), 1):
-        body.append(element("section", element("h2", heading), *content, attributes=_anchor(number)))
+        anchor = {"id": f"section-{number}"}
+        body.append(element("section", element("h2", heading), *content, attributes=anchor))
     page = Template(_read_asset("page.html")).substitute(
         policy=POLICY.format(hashes=" ".join(map(_script_hash, codes))),
         generator=GENERATOR,
@@ -200,21 +153,14 @@ def _script_hash(code: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(code.encode()).digest()).decode('ascii')}'"
 
 
-def _anchor(number: int) -> dict[str, str]:
-    return {"id": f"section-{number}"}
-
-
 def _contents(headings: Sequence[str]) -> list[Html]:
     """Return the list of contents, if there is more than one section."""
     links = [
-        element("li", element("a", heading, attributes={"href": f"#{_anchor(number)['id']}"}))
+        element("li", element("a", heading, attributes={"href": f"#section-{number}"}))
         for number, heading in enumerate(headings, 1)
     ]
-    return (
-        [element("nav", element("ol", *links), attributes={"aria-label": "Contents"})]
-        if len(links) > 1
-        else []
-    )
+    contents = element("nav", element("ol", *links), attributes={"aria-label": "Contents"})
+    return [contents] if len(links) > 1 else []
 
 
 def is_page(path: Path) -> bool:

@@ -56,10 +56,7 @@ def paired_table(
 ) -> ResultTable | None:
     """Return the changes from the first run to each other, or None where runs share fewer than two members.
 
-    **Arguments:**
-
-    - `names`, `experiments`: of the runs.
-    - `values`: by quantity, the values of the members of each run; none where a run has none.
+    `values` are, by quantity, those of the members of each run; none where a run has none.
     """
     rows = []
     for quantity, of_runs in values.items():

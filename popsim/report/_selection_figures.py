@@ -16,14 +16,9 @@ NOTE = (
 
 
 def draw_selection(opened: OpenedSweep, best: int) -> dict[str, RunFigure]:
-    """Draw the genealogy of the population of a member, and the schedules that it discovered.
+    """Draw the genealogy of the population of a member, with its line in colour, and discovered schedules.
 
-    **Arguments:**
-
-    - `opened`: the sweep; all its members.
-    - `best`: the number of the member whose line of descent is drawn in colour.
-
-    **Returns:** the figures by name; none where nothing was selected yet, or a cell has no history.
+    There are none where nothing was selected yet, or a cell has no history.
     """
     history, sweep = opened.history, opened.sweep
     if PARENT not in history:

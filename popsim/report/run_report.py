@@ -8,7 +8,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from jaxtyping import Float
 
@@ -37,32 +36,12 @@ from popsim.analysis.trainables import (
 )
 from popsim.experiments.run import Run, kept_batches
 from popsim.experiments.run_figure import RunFigure
-from popsim.experiments.run_info import RunInfo, read_run_info
 from popsim.experiments.run_info_table import duration_text
 from popsim.networks.activity import defines_activity, unit_activity
 from popsim.noise import without_noise
 from popsim.report._explorer import TITLE, explorer_elements
-from popsim.report._html import (
-    CHARTS,
-    Html,
-    element,
-    figure_grid,
-    named_values,
-    note,
-    scroll_box,
-    side_by_side,
-    table,
-    write_page,
-)
-from popsim.report.pictures import (
-    DAMAGE,
-    REPORT,
-    WrittenReport,
-    check_report_folder,
-    failed_figure_note,
-    make_report_folder,
-    save_and_embed,
-)
+from popsim.report._html import CHARTS, Html, code_box, element, named_values, note, side_by_side, table
+from popsim.report.report_folder import DAMAGE, REPORT, ReportFolder, WrittenReport, failed_note, small_axes
 from popsim.version import __version__
 
 __all__ = ["Section", "SECTIONS", "report_run"]
@@ -116,7 +95,7 @@ def draw_neural_activity(run: Run) -> dict[str, RunFigure] | FailedDrawing | Non
 
 
 def _dimensions(hidden: np.ndarray, components: PrincipalComponents) -> RunFigure:
-    figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
+    figure, ax = small_axes()
     draw_explained_variance(ax, components.explained)
     ratios = participation_ratio(hidden)
     caption = (
@@ -129,7 +108,7 @@ def _dimensions(hidden: np.ndarray, components: PrincipalComponents) -> RunFigur
 
 
 def _course(run: Run, components: PrincipalComponents) -> RunFigure:
-    figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
+    figure, ax = small_axes()
     direction = run.task.validation_trials().conditions.get("direction")
     draw_state_space(
         ax,
@@ -174,10 +153,10 @@ def draw_similarity(run: Run) -> dict[str, RunFigure] | FailedDrawing | None:
         "pair of members is not."
     )
     with figure_style():
-        matrix, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
+        matrix, ax = small_axes()
         draw_similarity_matrix(ax, distances, groups=groups, label="Procrustes angle (rad)")
         chart = member_map(distances)
-        plane, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
+        plane, ax = small_axes()
         draw_member_map(ax, chart.positions, groups=groups, fraction=chart.fraction)
     return {
         "member_distances": RunFigure(matrix, "Distances between members", caption),
@@ -218,7 +197,7 @@ def draw_weights(run: Run) -> dict[str, RunFigure] | None:
 
 
 def _distances(run: Run, names: list[str], initial: dict[str, np.ndarray]) -> RunFigure:
-    figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
+    figure, ax = small_axes()
     groups = {name: [name] for name in names}
     distances = distance_from_start(run.history.dataset, groups=groups, initial=initial)
     batch = run.history.trainables_batch.values
@@ -242,7 +221,7 @@ def _change(run: Run, name: str, initial: np.ndarray) -> dict[str, RunFigure]:
     if not len(values):
         return {}
     null = gaussian_singular_values(*initial.shape[-2:], key=run.experiment.key("report"))
-    figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
+    figure, ax = small_axes()
     draw_change_spectrum(ax, values, null)
     ratios = participation_ratio_of_singular_values(values)
     caption = (
@@ -298,69 +277,56 @@ def report_run(run: Run, out: str | Path | None = None) -> WrittenReport:
     something cannot be written.
     """
     check_instance("run", run, Run, "a run, such as popsim.open_run(path)")
-    out = run.folder.path if out is None else as_path("out", out)
-    check_report_folder(out, REPORT, home=run.folder.path)
+    home = run.folder.path
+    report = ReportFolder(home if out is None else as_path("out", out), REPORT, home=home)
     results = run.results()
-    info = read_run_info(run.folder.path)
-    make_report_folder(out)
-    trained = [element("h3", "Settings"), *_settings(info)]
-    came_out = [element("h3", "Results"), table(results, "Results")]
-    sections: dict[str, list[Html]] = {"What was trained, and the results": [side_by_side(trained, came_out)]}
-    figures: list[Path] = []
+    settings, came_out = [element("h3", "Settings"), *_settings(run)], table(results, "Results")
+    report.sections["What was trained, and the results"] = [
+        side_by_side(settings, [element("h3", "Results"), came_out])
+    ]
     for section in SECTIONS:
-        section_figures = try_to_draw(
-            f"the section {section.title!r}",
-            lambda section=section: _draw_section(section, run),
-            passes=DAMAGE,
-        )
-        if section_figures is None:
-            continue
-        if isinstance(section_figures, FailedDrawing):
-            sections[section.title] = [failed_figure_note(section_figures)]
-            continue
-        if repeated := {path.stem for path in figures} & section_figures.keys():
-            raise ValueError(
-                f"`SECTIONS` must have figures of different names, got {sorted(repeated)[0]!r} again."
-            )
-        paths, shown = save_and_embed(section_figures, out / run.folder.figures.name)
-        figures += paths
-        sections[section.title] = [element("p", section.introduction), *figure_grid(shown)]
+        _add_section(report, section, run)
     explorer = try_to_draw("the charts that follow a choice", lambda: explorer_elements(run), passes=DAMAGE)
     is_failed = isinstance(explorer, FailedDrawing)
     if explorer:
-        sections[TITLE] = [failed_figure_note(explorer)] if is_failed else explorer
-    code = element("pre", element("code", _CODE.format(path=repr(str(run.folder.path)))))
-    sections["Open this run in Python"] = [scroll_box("Python code", code)]
-    page, scripts = out / REPORT, CHARTS if explorer and not is_failed else ()
-    n_bytes = write_page(page, _title(run), _introduction(run, info), sections, scripts=scripts)
-    return WrittenReport(page, n_bytes, figures, str(results))
+        report.sections[TITLE] = [failed_note(explorer)] if is_failed else explorer
+    report.sections["Open this run in Python"] = [code_box(_CODE.format(path=repr(str(home))))]
+    title = f"{run.experiment.name}: {home.resolve().name}"
+    scripts = CHARTS if explorer and not is_failed else ()
+    return report.write(title, _introduction(run), str(results), scripts=scripts)
 
 
-def _draw_section(section: Section, run: Run) -> dict[str, RunFigure] | FailedDrawing | None:
-    """Return the figures of a section, or why there are none."""
-    figures = section.draw(run)
-    return figures if figures is None or isinstance(figures, FailedDrawing) else dict(figures)
+def _add_section(report: ReportFolder, section: Section, run: Run) -> None:
+    """Add the figures of a section, or why there are none."""
+
+    def draw() -> dict[str, RunFigure] | FailedDrawing | None:
+        figures = section.draw(run)
+        return figures if figures is None or isinstance(figures, FailedDrawing) else dict(figures)
+
+    figures = try_to_draw(f"the section {section.title!r}", draw, passes=DAMAGE)
+    if isinstance(figures, FailedDrawing):
+        report.sections[section.title] = [failed_note(figures)]
+    elif figures is not None:
+        if repeated := {path.stem for path in report.figures} & figures.keys():
+            raise ValueError(
+                f"`SECTIONS` must have figures of different names, got {sorted(repeated)[0]!r} again."
+            )
+        report.add_figures(section.title, figures, section.introduction)
 
 
-def _title(run: Run) -> str:
-    return f"{run.experiment.name}: {run.folder.path.resolve().name}"
-
-
-def _introduction(run: Run, info: RunInfo) -> list[Html]:
+def _introduction(run: Run) -> list[Html]:
     """Describe the model and the training of the run, with its duration."""
     experiment, about = run.experiment, inspect.getdoc(type(run.experiment)) or ""
-    elements = [
-        element("p", one_line(about.partition("\n\n")[0])),
-        element(
-            "p",
-            f"{experiment.n_members} members{_numbers_trained(info)}, each trained for "
-            f"{experiment.n_batches} batches of {experiment.batch_size} trials, all random numbers from seed "
-            f"{experiment.seed}{_time_trained(info)}.",
-        ),
-    ]
+    numbers = "" if run.n_trained is None else f" of {run.n_trained:,} trained numbers"
+    took = f"; the training took {duration_text(run.losses.seconds)}" if run.losses else ""
+    training = (
+        f"{experiment.n_members} members{numbers}, each trained for {experiment.n_batches} batches of "
+        f"{experiment.batch_size} trials, all random numbers from seed {experiment.seed}{took}."
+    )
+    elements = [element("p", one_line(about.partition("\n\n")[0])), element("p", training)]
     for members, reason in (
-        (info.frozen, "frozen because their numbers were no longer finite"),
-        (info.stopped, "stopped by their performance"),
+        (run.frozen, "frozen because their numbers were no longer finite"),
+        (run.stopped, "stopped by their performance"),
     ):
         if members:
             named = ", ".join(f"{member} (batch {batch})" for member, batch in members.items())
@@ -368,31 +334,18 @@ def _introduction(run: Run, info: RunInfo) -> list[Html]:
     return elements
 
 
-def _numbers_trained(info: RunInfo) -> str:
-    return "" if info.n_trained is None else f" of {info.n_trained:,} trained numbers"
-
-
-def _time_trained(info: RunInfo) -> str:
-    if info.losses is None:
-        return ""
-    return f"; the training took {duration_text(info.losses.seconds)}"
-
-
-def _settings(info: RunInfo) -> list[Html]:
+def _settings(run: Run) -> list[Html]:
     """List the settings, with changed ones in bold, and versions."""
-    changed = info.changed or frozenset()
-    values: dict[str, str] = {"experiment": str(info.experiment)}
-    for name, text in info.effective_settings.items():
+    changed, described = run.changed or frozenset(), run.description
+    values: dict[str, str] = {"experiment": str(run.experiment_name)}
+    for name, text in run.effective_settings.items():
         values[name] = element("strong", text) if name in changed else text
-    values["trained by"] = (
-        f"popsim {info.description.get('popsim')}, run format {info.description.get('format')}"
-    )
+    values["trained by"] = f"popsim {described.get('popsim')}, run format {described.get('format')}"
     values["figures by"] = (
         f"popsim {__version__}, JAX {version('jax')}, matplotlib {version('matplotlib')}, "
         f"Python {platform.python_version()}"
     )
-    if info.changed is None:
+    hint = "In bold: what is not the default." if changed else "All settings are the defaults."
+    if run.changed is None:
         hint = "The experiment is not registered here: its defaults are not known."
-    else:
-        hint = "In bold: what is not the default." if changed else "All settings are the defaults."
     return [element("p", hint), named_values("Settings and versions", values)]

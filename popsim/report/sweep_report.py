@@ -19,26 +19,9 @@ from popsim.analysis.figures.style import COLORS
 from popsim.analysis.statistics import Interval, geometric_mean_interval, mean_interval
 from popsim.experiments import Column, ResultTable, Row, RunFigure
 from popsim.experiments.registry import setting_text
-from popsim.report._html import (
-    Html,
-    element,
-    figure_grid,
-    named_values,
-    note,
-    scroll_box,
-    table,
-    write_page,
-)
+from popsim.report._html import Html, code_box, element, named_values, note, table
 from popsim.report._selection_figures import NOTE, draw_selection
-from popsim.report.pictures import (
-    DAMAGE,
-    REPORT,
-    WrittenReport,
-    check_report_folder,
-    figure_name,
-    make_report_folder,
-    save_and_embed,
-)
+from popsim.report.report_folder import DAMAGE, REPORT, ReportFolder, WrittenReport, figure_name, small_axes
 from popsim.sweeps import OpenedSweep
 from popsim.sweeps.tables import sweep_table
 
@@ -228,7 +211,7 @@ def _learning(results: ScoredSweep) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def _curves(results: ScoredSweep, axis: str, batch: np.ndarray, losses: np.ndarray) -> dict[str, RunFigure]:
-    figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
+    figure, ax = small_axes()
     values = results.opened.sweep.axes[axis]
     shown = np.unique(np.linspace(0, len(values) - 1, min(MOST_CURVES, len(values))).round().astype(int))
     counts = []
@@ -338,39 +321,35 @@ def report_sweep(
     `SaveError` if something cannot be written.
     """
     check_instance("opened", opened, OpenedSweep, "a sweep, such as open_sweep(path)")
-    out = opened.folder.path if out is None else as_path("out", out)
-    check_report_folder(out, REPORT, home=opened.folder.path)
+    home, sweep = opened.folder.path, opened.sweep
+    report = ReportFolder(home if out is None else as_path("out", out), REPORT, home=home)
     if opened.index.members.get("validation_loss") is None:
         raise ValueError(
-            f"the sweep {opened.folder.path} must have results to be shown, it has none yet. "
+            f"the sweep {home} must have results to be shown, it has none yet. "
             f"To train it: {opened.folder.command('resume')}"
         )
     results = score_sweep(opened, score)
-    best = settings_table(results)
+    best, notes = settings_table(results), _notes(results)
+    report.sections["Best settings"] = [table(best, "Best settings"), *map(note, notes)]
+    report.add_figures("What the settings do", draw_sweep(results))
+    report.sections |= _list_unfinished(opened)
+    selection = ", ".join(f"{name}={sweep.axes[name][0]!r}" for name in sweep.cell_axes)
+    code = _CODE.format(path=repr(str(home)), selection=selection)
+    report.sections["Open this sweep in Python"] = [code_box(code)]
+    title = f"{sweep.experiment.name}: sweep {home.resolve().name}"
+    return report.write(title, _introduction(opened), f"{sweep_table(opened)}\n\n{best}")
+
+
+def _notes(results: ScoredSweep) -> list[str]:
+    """Return what the reader should know of the comparison."""
+    opened, experiment = results.opened, results.opened.sweep.experiment
     notes = [_progress_note(opened)] if opened.unfinished_cells else []
-    make_report_folder(out)
-    figures, shown = save_and_embed(draw_sweep(results), out / "figures")
-    if results.score.endswith("loss") and any(
-        opened.sweep.experiment.member_settings.get(name) == "task" for name in results.axes
-    ):
+    changes_loss = any(experiment.member_settings.get(name) == "task" for name in results.axes)
+    if results.score.endswith("loss") and changes_loss:
         notes.append(
             "An axis changes the loss itself, so losses do not compare between its values: see --score."
         )
-    if opened.sweep.experiment.select_every is not None:
-        notes.append(NOTE)
-    sections = {
-        "Best settings": [table(best, "Best settings"), *map(note, notes)],
-        "What the settings do": figure_grid(shown),
-        **_list_unfinished(opened),
-    }
-    selection = ", ".join(f"{name}={opened.sweep.axes[name][0]!r}" for name in opened.sweep.cell_axes)
-    code = _CODE.format(path=repr(str(opened.folder.path)), selection=selection)
-    code_box = scroll_box("Python code", element("pre", element("code", code)))
-    sections["Open this sweep in Python"] = [code_box]
-    page = out / REPORT
-    title = f"{opened.sweep.experiment.name}: sweep {opened.folder.path.resolve().name}"
-    n_bytes = write_page(page, title, _introduction(opened), sections)
-    return WrittenReport(page, n_bytes, figures, f"{sweep_table(opened)}\n\n{best}")
+    return notes + [NOTE] * (experiment.select_every is not None)
 
 
 def _progress_note(opened: OpenedSweep) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from popsim.experiments.logged_losses import LONGEST as MOST_SECONDS
 from popsim.experiments.logged_losses import last_losses, logged_losses
-from popsim.experiments.run_info import RunInfo, info_of_run
+from popsim.experiments.run_info import RunInfo
 from popsim.store import CorruptDataError, as_json_numbers, read_sealed_json, write_sealed_json
 from popsim.store.arrays.inspection import damage_of_arrays
 from popsim.store.files import missing_file
@@ -166,7 +166,7 @@ def inspect_cell(cell: SweepCell) -> CellEntry:
     **Raises:** `CorruptDataError` or `MismatchError` naming what is damaged, or of another sweep.
     """
     run = cell.read()
-    info = info_of_run(run)
+    info = RunInfo(run)
     if run.content.get("finished") and not info.is_finished:
         raise missing_file(cell.folder.summary)
     if info.history_damage:

@@ -7,7 +7,7 @@ from typing import Any
 
 from popsim._text_checks import one_line, printable
 from popsim.experiments import verify_run
-from popsim.experiments.run_info import info_of_run
+from popsim.experiments.run_info import RunInfo
 from popsim.store import CorruptDataError
 from popsim.store.identity import is_run_id
 from popsim.sweeps.cells import read_cell_description
@@ -95,7 +95,7 @@ def _state(folder: SweepFolder, sweep_id: str, number: int) -> str:
     cell = folder.cell(number)
     if not cell.is_started:
         return "not started"
-    info = info_of_run(read_cell_description(cell, {"sweep": sweep_id, "cell": number}))
+    info = RunInfo(read_cell_description(cell, {"sweep": sweep_id, "cell": number}))
     if info.history_damage:
         raise CorruptDataError(info.history_damage)
     if info.is_finished:

@@ -9,7 +9,6 @@ from tqdm.auto import tqdm
 
 from popsim._text_checks import count_text
 from popsim._waiting import called_regularly, is_interactive
-from popsim.experiments.compile_times import CompileTimes
 from popsim.store.checkpoints import Checkpoints
 from popsim.sweeps.opened_sweep import OpenedSweep
 from popsim.training import FinishedBatches, Observer, TrainingStart
@@ -18,9 +17,7 @@ from popsim.training.progress import (
     SECONDS_BETWEEN_LINES,
     BatchClock,
     Compiling,
-    ExpectedSeconds,
     last_loss,
-    unknown_seconds,
 )
 
 __all__ = ["SweepProgress"]
@@ -40,10 +37,9 @@ class SweepProgress(Observer):
 
     - `opened`: the sweep as it is when the first cell begins.
     - `numbers`: the cells that are trained here or that are waited for; the time left is theirs.
-    - `n_devices`: the number of devices over which a cell is divided, on which its compilation depends.
     """
 
-    def __init__(self, opened: OpenedSweep, numbers: Iterable[int], n_devices: int = 1):
+    def __init__(self, opened: OpenedSweep, numbers: Iterable[int]):
         sweep = opened.sweep
         self._opened, self._numbers = opened, tuple(numbers)
         finished = set(opened.cells_in("finished"))
@@ -60,8 +56,7 @@ class SweepProgress(Observer):
         self._n_own_at_start = self._n_own_done
         self._start = self._last_shown = self._last_read = time.perf_counter()
         self._cell: int | None = None
-        self._clock, self._n_devices = BatchClock(), n_devices
-        self._expected_seconds: ExpectedSeconds = unknown_seconds
+        self._clock = BatchClock()
         self._compiling: Compiling | None = None
         self._besides_ended, self._has_compiled, self._reads_cells = 0.0, False, False
         self._doing = ""
@@ -90,8 +85,6 @@ class SweepProgress(Observer):
     def begin_cell(self, number: int) -> None:
         """Count what follows for a cell."""
         self._cell, self._has_compiled, self._doing = number, False, "building"
-        experiment = self._opened.sweep.cell(number).experiment
-        self._expected_seconds = CompileTimes(experiment, self._n_devices).expected_seconds
 
     def end_cell(self, number: int, *, is_finished: bool) -> None:
         """Count a cell that has ended; if it is finished, all of its batches."""
@@ -126,7 +119,7 @@ class SweepProgress(Observer):
         """Show that a program is compiled, and for how long; its seconds do not count for batches."""
         self._count(0)
         self._clock.pause()
-        self._compiling = Compiling.now(program, self._expected_seconds)
+        self._compiling = Compiling.now(program)
 
     def on_batches(self, batches: FinishedBatches) -> None:
         """Count the batches."""

@@ -185,7 +185,7 @@ def run_sweep(
     opened = open_sweep(path).examine(cells)
     numbers = select_unfinished(opened, cells)
     _repair(opened, without_lock=without_lock)
-    progress = SweepProgress(opened, numbers, 1 if devices is None else len(devices))
+    progress = SweepProgress(opened, numbers)
     options: Any = {"devices": devices, "keeps_devices": keeps_devices, "stop": stop}
     # No patience: while this process waits for a cell, it could train that cell itself.
     options |= {"without_lock": without_lock, "quiet": True, "patience": 0.0, "observers": [progress]}

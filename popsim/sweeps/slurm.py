@@ -112,7 +112,7 @@ _SCRIPT = (
 #SBATCH --signal=B:USR1@{seconds}
 #SBATCH --requeue
 #SBATCH --open-mode=append
-# --mem: more than --dry-run estimates for a cell; --cpus-per-task: cores that share the networks of a cell
+# --mem: what a cell takes, see docs/scale.md; --cpus-per-task: cores that share the networks of a cell
 {setup}
 sweep={sweep}
 out_of_time= ended= child=

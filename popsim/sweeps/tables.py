@@ -1,17 +1,16 @@
 """The plan and the state of a sweep as text."""
 
 import csv
-import datetime
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from popsim._text_checks import as_cell, as_word, count_text, printable, shorten
-from popsim._text_tables import align, size_text
+from popsim._text_tables import align
 from popsim.experiments import Column, ResultTable, Row
 from popsim.sweeps._index_checks import RESULT
 from popsim.sweeps._summary_columns import METRIC
-from popsim.sweeps.cost import MOST_ESTIMATED, CellCost, cell_cost, is_estimated
 from popsim.sweeps.folder import SweepFolder, describe_sweep
 from popsim.sweeps.opened_sweep import OpenedSweep
 from popsim.sweeps.sweep import Sweep
@@ -25,31 +24,13 @@ TRAINED = "being trained"
 
 
 def plan_table(sweep: Sweep) -> str:
-    """Return the cells of a sweep with their members and what each is expected to take, as text."""
-    costs: dict[object, CellCost] = {}
-    rows, seconds, n_bytes, cost = [], 0.0, 0, CellCost(0.0, 0, 0)
-    for cell in sweep.cells():
-        kind = (tuple(cell.settings.items()), cell.experiment.n_members)
-        if kind in costs:
-            cost = costs[kind]
-        elif len(costs) < MOST_ESTIMATED or is_estimated(cell.number, sweep.n_cells):
-            cost = costs[kind] = cell_cost(cell.experiment, sweep.recording)
-        seconds, n_bytes = seconds + cost.seconds, n_bytes + cost.disk_bytes
-        if cell.number < MOST_ROWS:
-            values = [cell.experiment.n_members, *_in_words(cost), str(cell)]
-            rows.append(Row(f"cell {cell.number}", values))
+    """Return the cells of a sweep with the number of their members, as text."""
+    cells = itertools.islice(sweep.cells(), MOST_ROWS)
+    rows = [Row(f"cell {cell.number}", [cell.experiment.n_members, str(cell)]) for cell in cells]
     if sweep.n_cells > MOST_ROWS:
-        rows.append(Row("...", ["", "", "", "", f"and {sweep.n_cells - MOST_ROWS} more"]))
-    total = CellCost(seconds, max(cost.memory_bytes for cost in costs.values()), n_bytes)
-    rows.append(Row("all", [sweep.n_members, *_in_words(total), "time on one core, memory of one cell"]))
-    columns = [Column("networks", digits=0), Column("time"), Column("memory"), Column("disk"), Column("what")]
-    caption = "expected on a core of a CPU, within a factor of two or so, without compilation"
-    return str(ResultTable(columns, rows, caption))
-
-
-def _in_words(cost: CellCost) -> list[str]:
-    time = datetime.timedelta(seconds=max(1, round(cost.seconds)))
-    return [str(time), size_text(cost.memory_bytes), size_text(cost.disk_bytes)]
+        rows.append(Row("...", ["", f"and {sweep.n_cells - MOST_ROWS} more"]))
+    rows.append(Row("all", [sweep.n_members, ""]))
+    return str(ResultTable([Column("networks", digits=0), Column("what")], rows))
 
 
 def sweep_table(opened: OpenedSweep) -> str:

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from popsim._text_checks import as_path
-from popsim.experiments.run_info import UNCHECKED, complaint
+from popsim.experiments.run_verification import UNCHECKED, complaint, damage_texts
 from popsim.store.json_files import read_json
 from popsim.store.run_folder import DescribedRun
-from popsim.store.run_parts import damage_of_run, read_parts
+from popsim.store.run_parts import read_parts
 from popsim.sweeps.cells import DescribedSweep, SweepCell
 from popsim.sweeps.entries import FINISHED, NOT_STARTED, CellEntry, inspect_cell, read_note, stamp_of
 from popsim.sweeps.folder import SweepFolder
@@ -144,7 +144,7 @@ def _cell(cell: SweepCell) -> tuple[dict[str, str], CellEntry | None]:
     **Returns:** the problems by file, and what its run says if there are none.
     """
     try:
-        damage = {name: str(error) for name, error in damage_of_run(cell.read()).items()}
+        damage = damage_texts(cell.read())
         if damage or cell.is_locked:
             return damage, None
         entry = inspect_cell(cell)  # which reads the run again, as it may have been trained meanwhile

@@ -3,7 +3,7 @@
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,6 @@ from popsim.training.observers import FinishedBatches, LogEntry, Observer, Recor
 __all__ = [
     "BatchClock",
     "Compiling",
-    "ExpectedSeconds",
     "ProgressBar",
     "ProgressLines",
     "last_loss",
@@ -28,12 +27,6 @@ SMOOTHING = 0.05  # of the rate, over some twenty calls of the compiled loop
 SECONDS_BETWEEN_LINES = 30.0
 
 Losses = Float[Array | np.ndarray, "*member"] | np.floating
-ExpectedSeconds = Callable[[], float | None]
-"""Returns how many seconds the compilation of a training took when it was last done; None if unknown."""
-
-
-def unknown_seconds() -> None:
-    """Expect nothing of a compilation."""
 
 
 class BatchClock:
@@ -57,47 +50,33 @@ class BatchClock:
 
 
 class Compiling(NamedTuple):
-    """What is compiled: since when, its name, and how many seconds it took before; None if unknown."""
+    """What is compiled, and since when."""
 
     begun: float
     what: str
-    expected_seconds: float | None
 
     @classmethod
-    def now(cls, program: str, expected_seconds: ExpectedSeconds) -> "Compiling":
-        """Return what begins to be compiled; only that of the training has expected seconds."""
-        is_training = program == "training"
-        what = "compiling" if is_training else f"compiling the {program}"
-        return cls(time.perf_counter(), what, expected_seconds() if is_training else None)
+    def now(cls, program: str) -> "Compiling":
+        """Return what begins to be compiled."""
+        what = "compiling" if program == "training" else f"compiling the {program}"
+        return cls(time.perf_counter(), what)
 
     def __str__(self) -> str:
-        return waiting_text(self.what, time.perf_counter() - self.begun, self.expected_seconds)
+        return waiting_text(self.what, time.perf_counter() - self.begun)
 
 
-def progress_observer(expected_seconds: ExpectedSeconds = unknown_seconds) -> Observer:
-    """Return the observer that shows the progress of a training on standard error.
-
-    **Arguments:**
-
-    - `expected_seconds`: see `ExpectedSeconds`.
-
-    **Returns:** a `ProgressBar` in a terminal or a notebook, else `ProgressLines`.
-    """
-    return ProgressBar(expected_seconds) if is_interactive() else ProgressLines(expected_seconds)
+def progress_observer() -> Observer:
+    """Return what shows the progress of a training: a bar in a terminal or a notebook, else lines."""
+    return ProgressBar() if is_interactive() else ProgressLines()
 
 
 class ProgressBar(Observer):
     """A bar of loss, batches per second and time left, with the losses of log points above it.
 
     Compilation is shown by a line of its own, and its seconds count for neither rate nor time left.
-
-    **Arguments:**
-
-    - `expected_seconds`: see `ExpectedSeconds`.
     """
 
-    def __init__(self, expected_seconds: ExpectedSeconds = unknown_seconds):
-        self._expected_seconds = expected_seconds
+    def __init__(self) -> None:
         self._table = LossTable()
         self._shown = contextlib.ExitStack()
         self._compiling: Compiling | None = None
@@ -120,7 +99,7 @@ class ProgressBar(Observer):
 
     def on_compilation(self, program: str) -> None:
         """Show that a program is compiled, and for how long."""
-        self._compiling = Compiling.now(program, self._expected_seconds)
+        self._compiling = Compiling.now(program)
         self._refresh()
 
     def _refresh(self) -> None:
@@ -178,15 +157,9 @@ class ProgressBar(Observer):
 
 
 class ProgressLines(Observer):
-    """Lines for a pipe or a file: what is compiled, the losses of log points, and the rate.
+    """Lines for a pipe or a file: what is compiled, the losses of log points, and the rate."""
 
-    **Arguments:**
-
-    - `expected_seconds`: see `ExpectedSeconds`.
-    """
-
-    def __init__(self, expected_seconds: ExpectedSeconds = unknown_seconds):
-        self._expected_seconds = expected_seconds
+    def __init__(self) -> None:
         self._table = LossTable()
         self._line = ""
 
@@ -201,8 +174,7 @@ class ProgressLines(Observer):
         self._clock.count(0)
         self._clock.pause()
         if program == "training":
-            expected = self._expected_seconds()
-            self._write("compiling" if expected is None else f"compiling (about {expected:.0f} s)")
+            self._write("compiling")
 
     def on_batches(self, batches: FinishedBatches) -> None:
         """Write the progress from time to time."""

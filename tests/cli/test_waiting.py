@@ -18,7 +18,6 @@ from popsim.cli import main
 from popsim.cli._completion import SHELLS, completion_script
 from popsim.cli._main import COMMANDS
 from popsim.experiments import EXPERIMENTS, open_run
-from popsim.experiments.compile_times import FILE, CompileTimes
 
 # No other test has batches of this size, so that the loop is compiled here.
 SETTINGS = ["--members", "2", "--n-batches", "4", "--batch-size", "7", "--log-step", "2"]
@@ -46,8 +45,6 @@ def trained(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stderr", error)
         patch.setattr("sys.stdout", output)
-        # What another test has compiled before would be expected.
-        patch.setattr("popsim.experiments.compile_times.programs_folder", lambda: None)
         main(["train", "sum", *SETTINGS, "--tensorboard", "--out", str(folder)])
     return folder, error.getvalue(), output.getvalue()
 
@@ -161,21 +158,3 @@ def test_a_terminal_shows_something_before_jax_is_loaded():
     os.close(ours)
     process.wait(timeout=60)
     assert re.match("\\s*loading JAX … 0 s", said.decode())
-
-
-def test_the_time_of_a_compilation_is_known_the_next_time(tmp_path, monkeypatch):
-    monkeypatch.setattr("popsim.experiments.compile_times.programs_folder", lambda: tmp_path)
-    experiment = Sum(n_members=2)
-    assert CompileTimes(experiment, 1).expected_seconds() is None
-    times = CompileTimes(experiment, 1)
-    times.note(12.34)
-    for known in (experiment, Sum(n_members=2, seed=5), Sum(n_members=7)):
-        assert CompileTimes(known, 1).expected_seconds() == 12.3
-    assert CompileTimes(experiment, 2).expected_seconds() is None
-    CompileTimes(Sum(n_members=7), 1).note(3.0)
-    times.note(2.0)  # loaded this time, which says nothing of programs that are not there
-    assert CompileTimes(experiment, 1).expected_seconds() == 2.0
-    assert CompileTimes(Sum(n_members=9), 1).expected_seconds() == 3.0
-    for damaged in ("", "[]", "{", '{"a": NaN, "b": "c"}'):
-        (tmp_path / FILE).write_text(damaged)
-        assert CompileTimes(experiment, 1).expected_seconds() is None

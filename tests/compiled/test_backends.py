@@ -24,7 +24,7 @@ COMMANDS = {
 
 
 def run(tmp_path, command, **variables):
-    ours = {"POPSIM_CACHE": "off", **variables}
+    ours = {"JAX_ENABLE_COMPILATION_CACHE": "false", **variables}
     environment = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
     return subprocess.run(
         [sys.executable, "-m", "popsim.cli", *command],

@@ -97,9 +97,9 @@ def test_damage_is_never_read_for_something_else(whole):
     assert verdicts <= {"right", "fell back", "refused"} and "refused" in verdicts
 
 
-def test_a_forged_run_is_refused_at_once_and_executes_nothing(server, interrupted, tmp_path):
+def test_a_forged_run_executes_nothing(server, interrupted, tmp_path):
     forged = forge_all(interrupted, tmp_path)
-    found = server.run("open_all", sound=str(interrupted), paths=[str(run) for run, _ in forged.values()])
+    found = server.run("open_all", paths=[str(run) for run, _ in forged.values()])
     complaints = (complaint(name, found[str(run)], canary) for name, (run, canary) in forged.items())
     assert not [each for each in complaints if each]
 

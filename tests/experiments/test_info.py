@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-import xml.etree.ElementTree
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray
 from short_form import mostly_in_full
 from small_experiment import Sum, stopping_after
 from small_training import OPTIMIZER, build, train
@@ -26,13 +26,15 @@ import popsim
 from popsim.cli import main
 from popsim.experiments import (
     EXPERIMENTS,
+    RunHistory,
     RunStopped,
+    info_table,
     read_run_info,
     resume_run,
     run_experiment,
     verify_run,
 )
-from popsim.experiments.run_info import UNCHECKED
+from popsim.experiments.run_verification import UNCHECKED
 from popsim.store import (
     Checkpoints,
     GrowingArrays,
@@ -107,26 +109,11 @@ def files(folder):
     return {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")}
 
 
-@pytest.mark.full
-def test_a_notebook_shows_the_state_the_settings_and_the_command(finished, stopped, tmp_path):
-    """With text escaped, also where a path has marks of HTML."""
-    moved = tmp_path / "a<b>"
-    shutil.copytree(finished.path, moved)
-    text = popsim.open_run(moved)._repr_html_()
-    shown = " | ".join(part.strip() for part in xml.etree.ElementTree.fromstring(text).itertext())
-    for part in ("finished, 8 batches", "experiment | sum", "n_members | 2", "a<b>", " show "):
-        assert part in shown
-    assert "shown as text" not in shown and "a<b>" not in text
-    assert "to continue: popsim" in popsim.open_run(stopped[0].path)._repr_html_()
-
-
-def test_a_finished_run(finished, capsys, tmp_path):
+def test_a_finished_run(finished, capsys):
     before = files(finished)
     run = popsim.open_run(finished.path)
     assert str(run) == f"Run({str(finished.path)!r}: sum, 2 members, 8 batches)"
-    assert re.search(
-        r"^validation_loss +validation_batch 4, member 2, term \d", str(run.history), re.MULTILINE
-    )
+    assert "validation_loss" in str(run.history)
     assert repr(run.results()) == str(run.results())
     out = printed(finished, capsys, "--verify")
     rows = [line.split(maxsplit=1) for line in out.splitlines() if line]
@@ -138,13 +125,6 @@ def test_a_finished_run(finished, capsys, tmp_path):
     assert out.endswith(f"\nwhat was checked is as it was written\nnot checked: {UNCHECKED}\n")
     assert files(finished) == before
 
-    *lines, last = finished.log.read_text().splitlines(keepends=True)
-    copied = tmp_path / "copied"
-    shutil.copytree(finished.path, copied)
-    (copied / "log.jsonl").write_text("".join([last.replace("0.", "1."), *lines]))  # forged, and out of order
-    main(["info", str(copied), "--verify"])
-    assert "\nnot checked: the numbers in log.jsonl and the order of its lines; " in capsys.readouterr().out
-
     info = read_run_info(finished.path)
     assert [own.n_batches for own in info.checkpoints] == [4, 6, 8] and info.n_saved == 8
     assert info.writer is None and not info.frozen and info.n_log_lines == 4
@@ -155,6 +135,7 @@ def test_a_finished_run(finished, capsys, tmp_path):
     variables = run.history.dataset.variables
     assert all(own.shape == variables[own.name].shape for own in info.arrays)
     assert {own.name for own in info.arrays} == {*variables} - {"term", "frozen_from", "stopped_from"}
+    assert info_table(run) == info_table(info)
 
 
 def test_a_run_that_stopped_and_one_that_has_just_begun(stopped, tmp_path, capsys):
@@ -208,7 +189,7 @@ def test_a_run_that_is_being_written(stopped, capsys):
 
 
 def test_what_goes_while_it_is_looked_at_is_left_out(run, monkeypatch):
-    """As in a run that continues: a checkpoint that is deleted, and a file that gets its name."""
+    """As in a run that continues: a checkpoint that is deleted."""
 
     def steps(checkpoints):
         found = all_steps(checkpoints)
@@ -217,11 +198,7 @@ def test_what_goes_while_it_is_looked_at_is_left_out(run, monkeypatch):
 
     all_steps = Checkpoints.steps
     monkeypatch.setattr(Checkpoints, "steps", steps)
-    partial = run.history / "loss" / "c.0.0.0.partial"
-    monkeypatch.setattr(type(run.path), "iterdir", lambda own: iter([*Path.glob(own, "*"), partial]))
-    info = read_run_info(run.path)
-    assert [own.n_batches for own in info.checkpoints] == [6, 8]
-    assert not any(own.damage for own in info.checkpoints)
+    assert [own.n_batches for own in read_run_info(run.path).checkpoints] == [6, 8]
 
 
 @pytest.mark.full
@@ -248,8 +225,7 @@ def test_a_run_is_read_while_it_is_written(tmp_path, n_rounds):
 
 def _read_all(path, exported):
     info = read_run_info(path)
-    assert not info.history_damage
-    assert not any(own.damage for own in info.checkpoints)
+    assert info_table(info) and not info.history_damage
     assert verify_run(path) == {}
     run = popsim.open_run(path)
     assert run.ensemble is not None and run.log
@@ -290,11 +266,6 @@ def test_a_strangers_run_is_not_rebuilt_and_commands_no_terminal(run, capsys, mo
 def test_what_is_no_run_is_refused(run, tmp_path, capsys):
     assert "neither run.json nor training.json" in complaint(["info", tmp_path], capsys)[0]
     good = read_sealed_json(run.description)
-    bad = [good | {"experiment": 3}, good | {"settings": []}, good | {"settings": {"n_batches": "8"}}]
-    for description in bad:
-        write_sealed_json(run.description, description)
-        said, out = complaint(["info", run.path], capsys)
-        assert "run.json" in said and out == ""
     write_json(run.description, good | {"format": 99})
     assert f"format {FORMAT}, got 99" in complaint(["info", run.path], capsys)[0]
     run.description.write_text(json.dumps(good)[:-20])
@@ -303,7 +274,7 @@ def test_what_is_no_run_is_refused(run, tmp_path, capsys):
     with pytest.raises(ValueError, match=r"run\.json"):
         verify_run(run.path)
     with pytest.raises(MismatchError, match="training.json"):
-        write_json(tmp_path / "training.json", {"format": 2})
+        write_json(tmp_path / "training.json", {"format": 99})
         read_run_info(tmp_path)
 
 
@@ -320,15 +291,11 @@ def test_flipped_bits_are_found_by_verifying(run, capsys):
     assert "finished, 8 batches" in out
 
 
-def test_files_that_are_gone_or_cut_are_seen_at_once(run, capsys):
+def test_files_that_are_gone_or_cut_are_found_by_verifying(run, capsys):
     for step in (4, 8):
         (run.checkpoints / f"{step:09d}.safetensors").write_text("{}")
     (run.history / "loss" / "c.0.0.0").write_bytes(b"")
     (run.history / "learning_rate" / "zarr.json").write_text("{}")
-    out = printed(run, capsys)
-    damaged = [line.split()[0] for line in out.splitlines() if "DAMAGED" in line]
-    assert damaged == ["after", "after"]
-    assert read_run_info(run.path).n_saved == 6
     assert {*verify_run(run.path)} == {
         "checkpoints/000000004.safetensors",
         "checkpoints/000000008.safetensors",
@@ -339,9 +306,9 @@ def test_files_that_are_gone_or_cut_are_seen_at_once(run, capsys):
     assert "history: DAMAGED" in printed(run, capsys)
     assert "history.zarr/zarr.json" in verify_run(run.path)
     shutil.rmtree(run.history)
+    assert "history: none" in printed(run, capsys)
     shutil.rmtree(run.checkpoints)
     assert verify_run(run.path).keys() == {"checkpoints", "history.zarr"}
-    assert "history: none" in printed(run, capsys)
 
 
 @pytest.mark.parametrize("what", ["finished", "stopped"])
@@ -376,11 +343,6 @@ def test_a_script_has_no_description_to_lose(tmp_path):
     )
 
 
-def test_a_missing_history_is_damage(run):
-    shutil.rmtree(run.history)
-    assert verify_run(run.path).keys() == {"history.zarr"}
-
-
 @pytest.mark.full
 def test_a_large_run_is_looked_at_in_little_memory(tmp_path):
     """Its weights are not read: in a process that may not hold them."""
@@ -405,3 +367,14 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
     )
     assert float(looked.stdout) < 60
     assert verify_run(tmp_path) == {}
+
+
+def test_a_total_is_not_known_where_a_term_is_not():
+    """As of a member that was frozen: its terms are NaN, and so is their sum."""
+    terms = np.array([[[1.0, 2.0], [3.0, np.nan], [np.nan, np.nan]]])
+    loss = xarray.DataArray(terms, dims=("batch", "member", "term"))
+    validation = loss.rename(batch="validation_batch")
+    history = RunHistory(xarray.Dataset({"loss": loss, "validation_loss": validation}), None)
+    for total in (history.total_loss, history.total_validation_loss):
+        np.testing.assert_array_equal(total.values, [[3.0, np.nan, np.nan]])
+    assert history.total_loss.dims == ("batch", "member")

@@ -44,3 +44,9 @@ def test_the_numbers_of_the_first_ensemble():
 def test_rows_of_another_length_are_refused():
     with pytest.raises(ValueError, match="2 values each.*got 1 in the row 'trained'"):
         ResultTable([ERROR, GOOD], [Row("trained", [1.0], 0)])
+
+
+def test_labels_are_of_members_only():
+    rows = [Row("trained", [1.0], 1), Row("limits", [2.0])]
+    table = ResultTable([Column("error", "mm")], rows).with_labels({"rate": ["low", "high"]})
+    assert [list(row.values) for row in table.rows] == [["high", 1.0], ["", 2.0]]

@@ -1,7 +1,17 @@
-import pytest
+"""What is made, replaced and left alone in the folder of a run."""
 
+import os
+import shutil
+
+import pytest
+from small_experiment import Sum, stopping_after
+from small_training import assert_same
+
+from popsim.experiments import RunStopped, open_run, resume_run, run_experiment, verify_run
 from popsim.store import CorruptDataError, MismatchError, RunFolder, write_json, write_sealed_json
 from popsim.store.run_folder import FORMAT
+
+SMALL = Sum(n_members=1, n_batches=4, batch_size=2, log_step=1)
 
 
 def test_a_run_is_not_overwritten_unless_told_to(tmp_path):
@@ -116,3 +126,24 @@ def test_a_training_does_not_begin_among_the_files_of_another_or_of_something_el
     write_json(tmp_path / "training.json", {"format": 99})
     with pytest.raises(MismatchError, match=f"format {FORMAT}"):
         RunFolder(tmp_path).check_free_for_training(restore=True)
+
+
+@pytest.mark.slow
+def test_a_run_is_reached_by_a_link_and_files_shared_with_a_copy_stay_as_they_are(tmp_path):
+    """Hard links, as `cp -al` and snapshots make them; and what killed processes left is cleared away."""
+    run = tmp_path / "run"
+    with pytest.raises(RunStopped):
+        run_experiment(SMALL, run, quiet=True, stop=stopping_after(2))
+    shutil.copytree(run, tmp_path / "snapshot", copy_function=os.link)
+    before = {path: path.read_bytes() for path in (tmp_path / "snapshot").rglob("*") if path.is_file()}
+    (tmp_path / "link").symlink_to(run)
+    left = [run / "log.jsonl.0123abcd.partial", run / "history.zarr/zarr.json.0123abcd.partial"]
+    for path in left:
+        path.write_text("half")
+    (run / "notes").symlink_to(tmp_path / "nowhere")  # of somebody who keeps notes there
+    assert resume_run(tmp_path / "link", build=Sum, quiet=True).is_finished
+    assert verify_run(tmp_path / "link") == {}
+    assert not any(path.exists() for path in left) and (run / "notes").is_symlink()
+    assert all(path.read_bytes() == content for path, content in before.items())
+    straight = run_experiment(SMALL, tmp_path / "straight", quiet=True)
+    assert_same(open_run(run, build=Sum).ensemble, straight.ensemble)

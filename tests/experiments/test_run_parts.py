@@ -17,11 +17,9 @@ from popsim.store import (
     RunFolder,
     open_arrays,
     read_sealed_json,
-    write_json,
     write_sealed_json,
 )
 from popsim.store.identity import RUN_ID
-from popsim.store.run_folder import FORMAT
 from popsim.training import TaskTrainer
 
 pytestmark = pytest.mark.slow
@@ -207,14 +205,6 @@ def test_every_run_has_another_identity_which_all_of_its_parts_carry(pair):
         assert len(ids) == 1
         found |= ids
     assert len(found) == 2
-
-
-def test_a_run_of_an_unknown_format_is_refused_in_one_line(run):
-    description = {name: own for name, own in read_sealed_json(run / "run.json").items() if name != RUN_ID}
-    write_json(run / "run.json", description | {"format": FORMAT + 1})
-    for use in (read, verify_run, resume_run):
-        with pytest.raises(MismatchError, match=rf"run\.json must have format {FORMAT}, got {FORMAT + 1}"):
-            use(run)
 
 
 def test_zarr_reads_past_the_head_of_a_file(pair):

@@ -22,32 +22,9 @@ from popsim.report._html import named_values, side_by_side, table, write_page
 from popsim.report.comparison import open_compared_runs, results_table, settings_table
 
 SMALL = Reported(n_members=2, n_batches=4, batch_size=4, log_step=2)
-ALLOWED = set(
-    [
-        "html",
-        "head",
-        "meta",
-        "title",
-        "style",
-        "body",
-        "main",
-        "footer",
-        "h1",
-        "h2",
-        "h3",
-        "p",
-        "div",
-        "table",
-        "caption",
-        "thead",
-        "tbody",
-        "tr",
-        "th",
-        "td",
-    ]
-)
-ALLOWED |= {"figure", "figcaption", "img", "pre", "code", "strong", "section", "nav", "ol", "li", "a"}
-ALLOWED |= {"noscript", "script"}
+TAGS = """html head meta title style body main footer h1 h2 h3 p div table caption thead tbody tr th td
+figure figcaption img pre code strong section nav ol li a noscript script"""
+ALLOWED = set(TAGS.split())
 LINKS = ("#section-", "data:text/csv;base64,")
 
 

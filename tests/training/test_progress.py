@@ -9,7 +9,7 @@ import jax
 import pytest
 from small_training import OPTIMIZER, train
 
-from popsim._waiting import waiting_line, waiting_text
+from popsim._waiting import waiting_line
 from popsim.training import Observer, TaskTrainer, TrainingStart
 from popsim.training.progress import ProgressBar, ProgressLines
 
@@ -165,11 +165,6 @@ def test_the_seconds_move_while_something_waits(monkeypatch):
                 return
             time.sleep(0.1)
     pytest.fail("the seconds did not move")
-
-
-def test_what_is_expected_is_said_only_where_it_is_known():
-    assert waiting_text("compiling", 7.4, 10.2) == "compiling (about 10 s) … 7 s"
-    assert waiting_text("compiling", 7.4) == "compiling … 7 s"
 
 
 def test_one_device_that_is_named_compiles_one_program(count_compilations):

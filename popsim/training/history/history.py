@@ -11,10 +11,9 @@ from jax.typing import DTypeLike
 from jaxtyping import Float, Int, PyTree, Shaped
 
 from popsim._checks import warn_caller
-from popsim._html import show_or_print
 from popsim.ensemble import Members
 from popsim.loss import LossValues
-from popsim.training.history._history_html import history_html, history_text
+from popsim.training.history._history_text import history_text
 from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records
 from popsim.training.steps.member_step import NOT_FROZEN
 from popsim.training.steps.train_state import TrainState
@@ -144,10 +143,6 @@ class TaskTrainerHistory(eqx.Module):
     def __repr__(self) -> str:
         is_whole = isinstance(self.batch, np.ndarray)  # and not mapped to shapes, for example
         return history_text(self) if is_whole else super().__repr__()
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows: what was recorded, of which batches, and how large it is."""
-        return show_or_print(lambda: history_html(self), self)
 
 
 class ValidationRecord(eqx.Module):

@@ -1,4 +1,4 @@
-"""Runs as somebody might forge them who wants popsim to execute something, or to take all memory."""
+"""Runs as somebody might forge them who wants popsim to execute something."""
 
 import os
 import pickle
@@ -64,11 +64,6 @@ def beside(run: Path, canary: Path) -> None:
 
 
 FORGERIES: dict[str, Forge] = {
-    "n_members=10**12": settings(n_members=10**12),
-    "n_members=2*10**9": settings(n_members=2 * 10**9),
-    "n_units=10**9": settings(n_units=10**9),
-    "n_batches=10**15": settings(n_batches=10**15),
-    "batch_size=10**12": settings(batch_size=10**12),
     "a setting that is none": settings(__class__="os.system"),
     "a module as experiment": described(experiment="os.system", settings={}),
     "a path as experiment": described(experiment="../../outside", settings=[]),
@@ -101,5 +96,4 @@ def complaint(name: str, found: dict[str, Any], canary: Path) -> str:
     error = found.get("error")
     kinds = ("ValueError", "CorruptDataError", "MismatchError")
     refused = error.startswith(kinds) if error else name in IGNORED
-    small = found.get("seconds", 0) < 1 and found.get("megabytes", 0) < 200
-    return "" if refused and small and not canary.exists() else f"{name}: {found}"
+    return "" if refused and not canary.exists() else f"{name}: {found}"

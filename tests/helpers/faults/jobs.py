@@ -7,7 +7,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,6 @@ Report = Callable[..., None]
 
 WRITING = ("open", "os.rename", "os.mkdir", "os.truncate", "os.link", "os.symlink")
 REMOVING = ("os.rmdir", "os.remove", "shutil.rmtree")  # also by names relative to an open folder
-
-
-SECONDS_TO_LOOK = 60
 
 
 class Operations:
@@ -82,34 +78,22 @@ def resume_all(
         report(**{path: found})
 
 
-def open_all(report: Report, sound: str, paths: Sequence[str]) -> None:
-    """Open runs that somebody forged, read all that they offer, and finish those that can be read.
-
-    **Arguments:**
-
-    - `sound`: one that is opened before, so that all is imported.
-    """
+def open_all(report: Report, paths: Sequence[str]) -> None:
+    """Open runs that somebody forged, read all that they offer, and finish those that can be read."""
     from faults.trainings import SmallSum
 
     from popsim.experiments import open_run, resume_run
 
-    def read(path: str) -> None:
-        run = open_run(path, build=SmallSum)
-        _ = run.ensemble, run.history.dataset.load(), run.log
-
-    read(sound)
     for path in paths:
-        before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
         error = None
         try:
-            read(path)
+            run = open_run(path, build=SmallSum)
+            _ = run.ensemble, run.history.dataset.load(), run.log
             if (Path(path) / "forged settings").exists():
                 resume_run(path, build=SmallSum, quiet=True)
         except Exception as refused:
             error = f"{type(refused).__name__}: {refused}"
-        seconds = time.process_time() - began
-        megabytes = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-        report(**{path: {"error": error, "seconds": seconds, "megabytes": megabytes}})
+        report(**{path: {"error": error}})
 
 
 def command(

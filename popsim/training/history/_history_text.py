@@ -1,4 +1,4 @@
-"""What a notebook shows of a history, and what is printed of it."""
+"""What is printed of a history."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -6,7 +6,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from popsim._html import Html, element, plain_table, shown_object
 from popsim._text_tables import align, size_text, spread_text
 from popsim.loss import LossValues
 
@@ -14,29 +13,17 @@ MOST_NAMES = 4
 HEAD = ("recorded", "batches", "arrays", "size")
 
 
-def history_html(history: Any) -> Html:
+def history_text(history: Any) -> str:
     """List what a `TaskTrainerHistory` recorded: of which batches, with which axes, and how large.
 
     Lazy arrays of a stored history are not read.
     """
-    parts = [element("div", line) for line in _state(history)]
-    return shown_object("History", _summary(history), *parts, plain_table(_rows(history), head=HEAD))
-
-
-def history_text(history: Any) -> str:
-    """Return what is printed of a `TaskTrainerHistory`: what `history_html` lists."""
-    return "\n".join([f"History: {_summary(history)}", *_state(history), *align([HEAD, *_rows(history)])])
-
-
-def _summary(history: Any) -> str:
     n_members = np.shape(history.frozen_from)
     who = f"{n_members[0]} members" if n_members else "one model"
-    return f"{len(history.batch)} batches of {who}"
-
-
-def _rows(history: Any) -> list[tuple[str, ...]]:
-    """Return a row for each record, with the columns of `HEAD`."""
-    return [(name, _batches(batches), *_arrays(tree)) for name, batches, tree in _records(history)]
+    rows = [(name, _batches(batches), *_arrays(tree)) for name, batches, tree in _records(history)]
+    return "\n".join(
+        [f"History: {len(history.batch)} batches of {who}", *_state(history), *align([HEAD, *rows])]
+    )
 
 
 def _records(history: Any) -> Iterator[tuple[str, Any, Any]]:

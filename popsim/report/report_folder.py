@@ -1,0 +1,230 @@
+"""The folder of a report: what may be written there, figures as files and in the page, and the page."""
+
+import base64
+import contextlib
+import dataclasses
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import matplotlib
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from popsim._drawing import FailedDrawing, close_figures, try_to_draw
+from popsim._text_checks import check_path, count_text, one_line
+from popsim._text_tables import size_text
+from popsim.analysis.figures import figure_style, save_figure
+from popsim.analysis.figures.style import is_figure, layout_once
+from popsim.experiments.run_figure import RunFigure
+from popsim.report._figure_numbers import figure_csv
+from popsim.report._html import (
+    Html,
+    element,
+    figure_grid,
+    file_link,
+    is_page,
+    note,
+    scroll_box,
+    write_page,
+)
+from popsim.store import CorruptDataError, MismatchError, RunFolder, SaveError
+from popsim.store.files import check_replaceable, files_below, finished_name, is_of_system, saving
+
+__all__ = ["WrittenReport"]
+
+REPORT, COMPARISON, FIGURES = "report.html", "comparison.html", "figures"
+DAMAGE = (CorruptDataError, MismatchError)
+"""Errors that a report raises: what is damaged is refused, other than what cannot be drawn."""
+
+
+@dataclasses.dataclass(frozen=True)
+class WrittenReport:
+    """A report: the page, its figures, and the table of results.
+
+    - `page`: the HTML file.
+    - `n_bytes`: the size of the page.
+    - `figures`: the PNG files, each with a PDF beside it.
+    - `table`: the results as text.
+    """
+
+    page: Path
+    n_bytes: int
+    figures: list[Path]
+    table: str
+
+    def __repr__(self) -> str:
+        figures = count_text(len(self.figures), "figure")
+        return f"WrittenReport({str(self.page)!r}: {size_text(self.n_bytes)}, {figures})"
+
+
+class ReportFolder:
+    """A report that is being made: its sections, and the figures that are written.
+
+    **Arguments:**
+
+    - `path`: the folder, in which nothing else is overwritten; made when the first figure is written.
+    - `page`: the file name of the page.
+    - `home`: the folder of the run or sweep, into which the report may be written; None for none.
+    """
+
+    def __init__(self, path: Path, page: str, *, home: Path | None = None):
+        _check_folder(path, page, home)
+        self.page, self.sections = path / page, dict[str, Sequence[Html]]()
+        self.figures: list[Path] = []
+
+    def add_figures(
+        self, title: str, figures: Mapping[str, RunFigure | FailedDrawing], introduction: str = ""
+    ) -> None:
+        """Write figures as PNG and PDF, close them, and add a section that shows them.
+
+        A figure that cannot be drawn is named by a warning, and by a note in its place.
+
+        **Arguments:**
+
+        - `title`, `introduction`: of the section.
+        - `figures`: the figures by file name, and why those are missing that were not drawn.
+
+        **Raises:** `SaveError` if they cannot be written.
+        """
+        shown: list[Html] = []
+        self._make()
+        try:
+            for name, figure in figures.items():
+                drawn = try_to_draw(
+                    figure_name(name),
+                    lambda name=name, figure=figure: self._save_and_embed(figure, name),
+                    passes=SaveError,
+                )
+                if isinstance(drawn, FailedDrawing):
+                    shown.append(failed_note(drawn))
+                else:
+                    self.figures.append(self.page.parent / FIGURES / f"{name}.png")
+                    shown += drawn
+        finally:
+            close_figures(figures)
+        about = [element("p", introduction)] if introduction else []
+        self.sections[title] = [*about, *figure_grid(shown)]
+
+    def write(
+        self, title: str, introduction: Sequence[Html], table: str, *, scripts: Sequence[str] = ()
+    ) -> WrittenReport:
+        """Write the page; arguments as of `write_page`, and the results as text."""
+        self._make()
+        n_bytes = write_page(self.page, title, introduction, self.sections, scripts=scripts)
+        return WrittenReport(self.page, n_bytes, self.figures, table)
+
+    def _make(self) -> None:
+        with saving(self.page.parent):
+            self.page.parent.mkdir(parents=True, exist_ok=True)
+
+    def _save_and_embed(self, run_figure: RunFigure | FailedDrawing, name: str) -> list[Html] | FailedDrawing:
+        """Write a figure, and return its element; none if it repeats others."""
+        if isinstance(run_figure, FailedDrawing):
+            return run_figure
+        figure, folder = run_figure.figure, self.page.parent / FIGURES
+        with saving(folder), figure_style(), layout_once(figure):
+            save_figure(figure, folder, name)
+            if run_figure.repeats:
+                return []
+            alt = alt_text(figure, run_figure.title)
+            kind, source = picture(figure, alt)
+            files = _files(figure, name, kind)
+        return [
+            element(
+                "figure",
+                element("h3", run_figure.title),
+                scroll_box(alt, source),
+                element("figcaption", run_figure.caption),
+                element("p", *files, attributes={"class": "files"}),
+                attributes={"class": "broad"} if figure.get_size_inches()[0] > BROAD else {},
+            )
+        ]
+
+
+def _check_folder(path: Path, page: str, home: Path | None) -> None:
+    """Check that writing a report into a folder overwrites nothing else."""
+    check_path("out", path)
+    check_replaceable(path / page, is_page, kind="a report", overwrite=True, name="out")
+    if home is not None and path.exists() and path.samefile(home):
+        return
+    if RunFolder(path).description.exists():
+        raise ValueError(f"`out` must not be the folder of another run, got {path}.")
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"`out` must be a folder, got {path}.")
+    if path.is_dir() and not (path / page).exists() and not _is_left_over(path):
+        raise ValueError(f"`out` must be an empty folder or hold a {page} of popsim, got {path}.")
+
+
+def _is_left_over(path: Path) -> bool:
+    """Whether a folder holds nothing but figures and an unfinished page of a report of popsim."""
+    names = {file.name for file in path.iterdir() if not is_of_system(file.name)}
+    if others := {name for name in names if finished_name(name) not in (REPORT, COMPARISON)}:
+        with contextlib.suppress(CorruptDataError):
+            figures = (file for _, file in files_below(path / FIGURES))
+            written = all(is_figure(file) or finished_name(file.name) is not None for file in figures)
+            return others == {FIGURES} and written
+    return not others
+
+
+LARGEST_SVG = 400_000  # bytes; above this a PNG is smaller, and browsers draw it sooner
+PIXELS_PER_INCH = 96  # as CSS defines it
+BROAD = 5.0  # inches; wider figures take two columns
+ENLARGED = 1.5  # on screens that are wide enough
+
+
+def picture(figure: Figure, alt: str) -> tuple[str, Html]:
+    """Return the kind of a picture, "svg" or "png", and an element that embeds it with an alternative text.
+
+    SVG keeps text as text; a large one, as with thousands of lines, becomes a PNG with two pixels per screen
+    pixel.
+    """
+    kind, content = "svg", _encode(figure, "svg")
+    if len(content) > LARGEST_SVG:
+        kind, content = "png", _encode(figure, "png")
+    source = f"data:image/{'svg+xml' if kind == 'svg' else kind};base64,{base64.b64encode(content).decode()}"
+    width, height = (round(PIXELS_PER_INCH * inches) for inches in figure.get_size_inches())
+    look = {"style": f"min-width: {width}px; width: {round(ENLARGED * width)}px"}
+    size = {"width": str(width), "height": str(height)}
+    return kind, element("img", attributes={"src": source, "alt": alt, **size, **look})
+
+
+def alt_text(figure: Figure, title: str) -> str:
+    """Return the title of a figure, and what it plots against what, from its axis labels."""
+    labels = [(ax.get_ylabel(), ax.get_xlabel()) for ax in figure.axes]
+    relations = [f"{y} against {x}" for y, x in dict.fromkeys(labels) if x and y]
+    return one_line(f"{title}: {'; '.join(relations)}") if relations else title
+
+
+def _encode(figure: Figure, kind: str) -> bytes:
+    """Save a figure as bytes that do not vary between calls."""
+    buffer = io.BytesIO()
+    with figure_style(), matplotlib.rc_context({"svg.hashsalt": "popsim"}):
+        metadata = {"Date": None} if kind == "svg" else {}
+        figure.savefig(buffer, format=kind, dpi=2 * PIXELS_PER_INCH, metadata=metadata)
+    return buffer.getvalue()
+
+
+def _files(drawn: Figure, name: str, kind: str) -> list[Html]:
+    """Return links to a figure as a picture, which `page.js` takes from the page, and to its numbers."""
+    look = {"class": "picture", "download": f"{name}.{kind}", "hidden": "hidden"}
+    text, step = figure_csv(drawn)
+    thinned = f" (one point in {step})" if step > 1 else ""
+    numbers = file_link(f"CSV{thinned}", f"{name}.csv", text.encode(), "text/csv")
+    return [Html("Download "), element("a", kind.upper(), attributes=look), Html(" "), numbers]
+
+
+def small_axes() -> tuple[Figure, Axes]:
+    """Return a figure of the width of a column, and its axes."""
+    return plt.subplots(figsize=(3.4, 2.8), layout="constrained")
+
+
+def figure_name(name: str) -> str:
+    """Return what a figure is called in messages."""
+    return f"the figure {name!r}"
+
+
+def failed_note(failed: FailedDrawing) -> Html:
+    """Return a note in place of what could not be drawn."""
+    return note(f"{str(failed)[:1].upper()}{str(failed)[1:]}.")
