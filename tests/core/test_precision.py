@@ -13,8 +13,6 @@ from swept_runs import Swept
 
 import popsim
 from popsim.experiments import CenterOut, Cognitive
-from popsim.sweeps import Sweep, make_sweep
-from popsim.sweeps.sweep_config import read_config
 from popsim.training import (
     BinaryTournament,
     PopulationBasedTraining,
@@ -30,28 +28,11 @@ from popsim.training.population_updates.selection import select_parents
 ERROR = popsim.FunctionTerm("squared_error", squared_error)
 
 
-def swept_in_yaml(number, path):
-    (path / "c.yaml").write_text(f"experiment: swept\ngrid: {{rate: [1e-3, {number}]}}\n")
-    make_sweep(read_config(path / "c.yaml"), path / "sw")
-
-
 PLACES = {
     "a setting": ("`learning_rate`", lambda number, path: CenterOut(learning_rate=number)),
     "a setting of a task": ("effort_weight", lambda number, path: CenterOut(effort_weight=number)),
     "one of two settings": ("vision_noise", lambda number, path: CenterOut(vision_noise=(0.1, number))),
     "a setting that may be None": ("hidden_noise", lambda number, path: Cognitive(hidden_noise=number)),
-    "a setting without a check": ("rate", lambda number, path: Swept(rate=number)),
-    "two settings without a check": ("noise", lambda number, path: Swept(noise=(number, 0.1))),
-    "a grid": ("rate", lambda number, path: Swept(n_members=2, grid=(("rate", (1e-3, number)),))),
-    "an axis of members": (
-        "rate",
-        lambda number, path: make_sweep(Sweep(Swept(), {"rate": [1e-3, number]}, range(2)), path / "sw"),
-    ),
-    "an axis of cells": (
-        "noise",
-        lambda number, path: make_sweep(Sweep(Swept(), {"noise": [(0.1, number)]}, range(2)), path / "sw"),
-    ),
-    "an axis in YAML": ("rate", swept_in_yaml),
     "adam": ("`learning_rate`", lambda number, path: adam(number)),
     "an array": ("`learning_rate`", lambda number, path: adam(np.float64(number))),
     "sgd": ("`learning_rate`", lambda number, path: sgd(number)),
@@ -78,7 +59,6 @@ def test_a_setting_that_would_be_lost_is_refused_by_name(place, number, tmp_path
         ValueError, match=f"{name}.*{re.escape(str(number))}, which becomes {becomes} in float32"
     ):
         make(number, tmp_path)
-    assert not (tmp_path / "sw").exists()
 
 
 def test_what_float64_holds_is_accepted_there():

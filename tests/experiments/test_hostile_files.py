@@ -1,4 +1,4 @@
-"""Commands on forged and unreadable files, without disk or file handles: one line, the right code."""
+"""Commands on unreadable files, without disk or file handles: one line, the right code."""
 
 import contextlib
 import os
@@ -10,7 +10,6 @@ from pathlib import Path
 import jax
 import pytest
 from command_ends import ended
-from forged_json import forge, forgeries
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 from short_form import mostly_in_full
 from small_experiment import Sum
@@ -24,7 +23,6 @@ pytestmark = [
 ]
 
 SETTINGS = ["--members", "2", "--n-batches", "6", "--batch-size", "2", "--log-step", "2", "--quiet"]
-N_SHORT = 23
 
 
 @pytest.fixture(scope="module")
@@ -48,41 +46,6 @@ def commands(run: Path, sound: Path, out: Path) -> dict[str, list[str]]:
         "resume": ["resume", run, "--quiet"],
     }
     return {name: [str(word) for word in words] for name, words in given.items()}
-
-
-def wrong_ends(sound, tmp_path, capfd, cases, wanted) -> list[str]:
-    """What went wrong when `wanted` commands met each of the forged runs."""
-    wrong = []
-    for number, (file, place, value) in enumerate(cases):
-        folder = tmp_path / str(number)
-        run = folder / "run"
-        shutil.copytree(sound, run)
-        forge(run, file, place, value)
-        for name, command in commands(run, sound, folder).items():
-            if name not in wanted:
-                continue
-            if name == "resume" and file != "summary.json":
-                (run / "summary.json").unlink()
-            code, said = ended(command, capfd)
-            if said or code not in (0, 2):
-                wrong.append(f"{name} with {value} at {file}: {place}: code {code}, {said[:300]}")
-        shutil.rmtree(folder)
-    return wrong
-
-
-@pytest.mark.full
-def test_forged_json_gives_one_line_and_the_right_code(sound, tmp_path, capfd):
-    cases = [*forgeries()]
-    short = [cases[len(cases) * number // N_SHORT] for number in range(N_SHORT)]
-    assert wrong_ends(sound, tmp_path, capfd, short, ("info", "verify", "train")) == []
-    assert wrong_ends(sound, tmp_path, capfd, short[::15], ("export", "show", "compare", "resume")) == []
-
-
-@pytest.mark.full
-def test_all_forged_json_gives_one_line_and_the_right_code(sound, tmp_path, capfd):
-    cases = [*forgeries()]
-    assert wrong_ends(sound, tmp_path, capfd, cases, ("info", "verify", "train", "export")) == []
-    assert wrong_ends(sound, tmp_path, capfd, cases[::10], ("show", "compare", "resume")) == []
 
 
 @pytest.mark.parametrize("file", ["run.json", "log.jsonl", "history.zarr/zarr.json", "summary.json"])
