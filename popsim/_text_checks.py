@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import re
 import shlex
 import unicodedata
 from collections.abc import Collection
@@ -12,8 +13,15 @@ FORMULA_STARTS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # OWASP, "CSV Inje
 
 
 def suggestion(name: str, names: Collection[str]) -> str:
-    """Return a sentence suggesting similarly spelt names, with a leading space; empty if there are none."""
-    nearest = difflib.get_close_matches(name, names, n=3)
+    """Return a sentence suggesting names that are spelt alike, or that begin with the letters of a short one.
+
+    It has a leading space, and is empty if there are none.
+    """
+    small = {each.lower(): each for each in names}
+    initials = [
+        each for each in names if re.sub(r"([a-z0-9])[a-z0-9]*[-_ ]?", r"\1", each.lower()) == name.lower()
+    ]
+    nearest = initials or [small[each] for each in difflib.get_close_matches(name.lower(), small, n=3)]
     return f" Perhaps you meant {' or '.join(nearest)}." if nearest else ""
 
 
@@ -62,24 +70,10 @@ def check_text(name: str, text: str) -> None:
 
 
 def check_path(name: str, path: str | Path) -> None:
-    """Check that popsim can work at a path: at the text itself, and at the place to which it leads.
-
-    A path that passes can be a line of a script, a table or a report, and the library that reads the arrays
-    takes it. Nothing at the path is opened.
-    """
+    """Check that an argument is a path; nothing at the path is opened."""
     if not isinstance(path, str | os.PathLike) or not isinstance(text := os.fspath(path), str):
-        text = one_line(repr(path))[:200]
-        raise ValueError(f"`{name}` must be a path, got {text}.")
+        raise ValueError(f"`{name}` must be a path, got {one_line(repr(path))[:200]}.")
     check_text(name, text)
-    if need := _lacks(text):
-        raise ValueError(f"`{name}` must be a path {need}, got {_shorten_path(text)}.")
-    try:
-        real = os.path.realpath(text)
-    except OSError as error:  # the current folder was deleted
-        raise ValueError(f"`{name}` must be a path that can be found, got {text!r}: {error}.") from None
-    if need := _lacks(real) or _is_too_long(real):
-        leads = f"got {_shorten_path(text)}, which is {_shorten_path(real)}"
-        raise ValueError(f"`{name}` must lead to a path {need}, {leads}.")
 
 
 def as_path(name: str, path: str | Path) -> Path:
@@ -95,9 +89,6 @@ def as_word(path: Path) -> str:
 
 
 _REORDERING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}  # Unicode Annex 9, table 4
-_LOCKS_OF_TENSORSTORE = ".__lock"  # its driver of files keeps names with this ending for itself
-_NAME_BYTES = 255  # NAME_MAX of Linux, macOS and the usual file systems
-_BYTES_BELOW = 512  # for the longest path inside a folder of popsim: cells/000000/history.zarr/ARRAY/SHARD
 
 
 def has_control_characters(text: str) -> bool:
@@ -111,31 +102,3 @@ def has_control_characters(text: str) -> bool:
 def printable(text: str) -> str:
     """Return a text with "?" for what is not printable: in a forged text it may command a terminal."""
     return "".join(mark if mark.isprintable() else "?" for mark in text)
-
-
-def _lacks(path: str) -> str:
-    """Return what a path must be like and is not; empty if nothing."""
-    if has_control_characters(path):
-        return "without control characters"
-    if not is_utf8(path):
-        return "in UTF-8"
-    if os.sep == "/" and "\\" in path:  # which tensorstore takes for a slash
-        return "without a backslash"
-    names = path.split(os.sep)
-    if any(name.endswith(_LOCKS_OF_TENSORSTORE) for name in names):
-        return f"without a name that ends in {_LOCKS_OF_TENSORSTORE}"
-    if any(len(name.encode()) > _NAME_BYTES for name in names):
-        return f"whose names have at most {_NAME_BYTES} bytes"
-    return ""
-
-
-def _is_too_long(path: str) -> str:
-    """Return how long a path may be if this one leaves no room for what popsim writes below it."""
-    if not hasattr(os, "pathconf"):
-        return ""
-    longest = os.pathconf("/", "PC_PATH_MAX") - _BYTES_BELOW  # negative on a system without a limit
-    return f"of at most {longest} bytes" if 0 < longest < len(path.encode()) else ""
-
-
-def _shorten_path(path: str) -> str:
-    return repr(path) if len(path) <= 2 * _NAME_BYTES else f"{path[:_NAME_BYTES]!r} ..."

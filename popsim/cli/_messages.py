@@ -28,7 +28,7 @@ RAW = (
     (r"Error parsing (\S+): could not convert string to float: (.*)", r"\1 must be a number, got \2."),
 )
 """Patterns of messages of tyro, and their replacements."""
-ALSO_CALLED = {"trainables": ("keep",), "runs": ("paths",), "path": ("paths", "out")}
+ALSO_CALLED = {"trainables": ("keep",), "runs": ("paths",), "axes": ("grid",), "path": ("paths", "out")}
 """Argument names in popsim's functions for options that have another name in a command."""
 UNION = r"Error parsing (\S+): no type matching (.*) could be instantiated from \[(.*?)\]\."
 CHOICE = r"invalid choice '(.*)' for argument '(.*)'\. Expected one of \((.*)\)\."

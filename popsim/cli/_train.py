@@ -31,6 +31,7 @@ from popsim.experiments import (
 )
 from popsim.experiments.experiment import HELP, Grid
 from popsim.experiments.run_config import RunConfig, read_run_config
+from popsim.experiments.settings import setting_types
 from popsim.store import RunFolder
 from popsim.training.options import CHECKPOINT_SECONDS
 
@@ -197,26 +198,19 @@ def experiment_choice(summary: str | None) -> type:
 
 
 def settings_of(kind: type[AbstractExperiment]) -> type[AbstractExperiment]:
-    """Return the settings of a kind of experiment as options for tyro, of which experiments do not know."""
-    help_text = "number of networks"
-
-    @dataclasses.dataclass(frozen=True)
-    class Settings(_described(kind)):
-        n_members: Annotated[int, tyro.conf.arg(name="members", help=help_text)] = kind.n_members
-        grid: tyro.conf.Suppress[Grid] = ()
-
-    Settings.__doc__ = kind.__doc__
-    return Settings
-
-
-def _described(kind: type[AbstractExperiment]) -> Any:
-    """Return an experiment whose fields have the help in their metadata, which tyro does not read there."""
-    described = [
-        (field.name, Annotated[field.type, tyro.conf.arg(help=field.metadata["help"])], field)
-        for field in dataclasses.fields(kind)
+    """Return the settings of a kind of experiment as options for tyro, with the help of their metadata."""
+    described: list[Any] = [
+        (field.name, Annotated[hint, tyro.conf.arg(help=field.metadata["help"])], field)
+        for field, hint in zip(dataclasses.fields(kind), setting_types(kind).values(), strict=True)
         if "help" in field.metadata
     ]
-    return dataclasses.make_dataclass(kind.__name__, described, bases=(kind,), frozen=True)
+    members = Annotated[int, tyro.conf.arg(name="members", help="number of networks")]
+    described += [("n_members", members, dataclasses.field(default=kind.n_members))]
+    described += [("grid", tyro.conf.Suppress[Grid], dataclasses.field(default=()))]
+    unique = {name: (name, hint, field) for name, hint, field in described}
+    return dataclasses.make_dataclass(
+        "Settings", unique.values(), bases=(kind,), namespace={"__doc__": kind.__doc__}, frozen=True
+    )
 
 
 def as_experiment(kind: type[AbstractExperiment], settings: AbstractExperiment) -> AbstractExperiment:

@@ -20,6 +20,7 @@ from popsim.experiments.run_figure import RunFigure
 from popsim.experiments.run_info import RunInfo, read_run_info
 from popsim.experiments.run_info_table import info_table
 from popsim.experiments.run_verification import verify_run
+from popsim.experiments.settings import setting
 
 if TYPE_CHECKING:
     from popsim.experiments.run_movie import animate_run, find_trials
@@ -51,6 +52,7 @@ __all__ = [
     "run_experiment",
     "run_or_resume",
     "save_ensemble",
+    "setting",
     "verify_run",
 ]
 

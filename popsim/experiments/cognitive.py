@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from popsim.experiments.network_experiment import AbstractNetworkExperiment, Criterion
+from popsim.experiments.settings import setting
 from popsim.task import AbstractTask
 from popsim.tasks import COGNITIVE_TASKS
 
@@ -49,28 +50,12 @@ class Cognitive(AbstractNetworkExperiment):
     """Networks trained on a cognitive task with its default settings, and tested on fresh trials."""
 
     name: ClassVar[str] = "cognitive"
-    member_settings = {"learning_rate": "trainer", "tau": "model", "hidden_noise": "model"}
-    former_names = {"cell": "network"}
 
-    task: Literal[tuple(COGNITIVE_TASKS)] = "flip-flop"  # pyright: ignore[reportInvalidTypeForm]
-    """the task"""
-    network: str | None = None
-    """the kind of network, one that `popsim list` shows; by default gru or tanh, whichever learns the task
-    faster"""
-    n_units: int = 64
-    """units per network"""
-    tau: float | None = None
-    """time constant of the units, s, of networks that have one; by default 0.1 for tanh, and 0.5 in some
-    tasks with long delays"""
-    hidden_noise: float = 0.0
-    """noise on the units of the network"""
-    learning_rate: float = 1e-2
-    """initial learning rate of Adam, with cosine decay to zero"""
+    task: Literal[tuple(COGNITIVE_TASKS)] = setting("flip-flop", "the task")  # pyright: ignore[reportInvalidTypeForm]
+    learning_rate: float = setting(1e-2, "initial learning rate of Adam, with cosine decay to zero")
 
     def __post_init__(self):
         super().__post_init__()
-        if self.task not in COGNITIVE_TASKS:
-            raise ValueError(f"`task` must be one of {', '.join(COGNITIVE_TASKS)}, got {self.task!r}.")
         self.check_network()
 
     @property

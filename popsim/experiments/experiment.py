@@ -16,7 +16,7 @@ from popsim.ensemble import Members, grid_of_seeds, make_ensemble, members_at
 from popsim.experiments.joined_ensembles import join_ensembles
 from popsim.experiments.result_table import ResultTable
 from popsim.experiments.run_figure import RunFigure
-from popsim.experiments.settings import as_setting, converting_first
+from popsim.experiments.settings import as_setting, converting_first, setting
 from popsim.model import AbstractModel
 from popsim.per_member import MOST_MEMBERS, PerMember
 from popsim.randomness import check_seed, key_of_seed
@@ -51,7 +51,7 @@ class Recording:
 
     def __post_init__(self):
         for name, kind in (("trainables", str), ("float16", bool)):
-            object.__setattr__(self, name, as_setting(name, getattr(self, name), (kind,)))
+            object.__setattr__(self, name, as_setting(name, getattr(self, name), kind))
         pattern = r"logged|all|none|every [1-9]\d{0,8}|log [1-9]\d{0,8}|\d{1,9}( \d{1,9})*"
         if not re.fullmatch(pattern, self.trainables):
             raise ValueError(f"`trainables` must be {HELP}, got {self.trainables!r:.200}.")
@@ -114,14 +114,13 @@ MOST_CHECKED = 1000  # combinations of settings, each of which is built as an ex
 class AbstractExperiment(abc.ABC):
     """A frozen dataclass of plain values that builds everything a training needs.
 
-    A subclass supplies `name`, further settings with defaults, and the abstract methods; `popsim train` finds
-    it after `register_experiment`.
+    A subclass supplies `name`, further settings with defaults (see `setting`), and the abstract methods;
+    `popsim train` finds it after `register_experiment`.
 
     `member_settings` names the settings in which members of one ensemble may differ, and what each of them
     changes. Of a "model", `build_model` is called with each value. For what all members share, the "trainer"
     or the "task", the methods that build it read the setting by `self.per_member(name)`. In a sweep, values
-    of all other settings are trained in separate cells. `former_names` maps names that settings had in
-    earlier versions to those that they have now, for runs that were saved then.
+    of all other settings are trained in separate cells.
 
     Settings become plain values when an experiment is made, before its `__post_init__`: scalars of NumPy and
     JAX become numbers, arrays and lists tuples, and paths text.
@@ -129,26 +128,27 @@ class AbstractExperiment(abc.ABC):
 
     name: ClassVar[str]
     member_settings: ClassVar[Mapping[str, Literal["model", "task", "trainer"]]] = {}
-    former_names: ClassVar[Mapping[str, str]] = {}
 
-    n_members: int = 5
-    """number of networks"""
-    n_batches: int = 1000
-    """number of training batches"""
-    batch_size: int = 64
-    """number of trials per network and batch"""
-    seed: int = 0
-    """seed of all random numbers: initial weights, trials and noise"""
-    log_step: int = 100
-    """batches between log points, at which the networks are tested and the trainables kept"""
-    first_member: int = 0
-    """number of the first network in a larger population, whose networks do not depend on how many are
-    trained together"""
-    select_every: int | None = None
-    """batches between selections, in which the worst networks take the weights and settings of the best, with
-    these settings changed; by default none"""
-    grid: Grid = ()
-    """values of settings in which the members differ; each combination has the same seeds"""
+    n_members: int = setting(5, "number of networks")
+    n_batches: int = setting(1000, "number of training batches")
+    batch_size: int = setting(64, "number of trials per network and batch")
+    seed: int = setting(0, "seed of all random numbers: initial weights, trials and noise")
+    log_step: int = setting(
+        100, "batches between log points, at which the networks are tested and the trainables kept"
+    )
+    first_member: int = setting(
+        0,
+        "number of the first network in a larger population, whose networks do not depend on how many are "
+        "trained together",
+    )
+    select_every: int | None = setting(
+        None,
+        "batches between selections, in which the worst networks take the weights and settings of the best, "
+        "with these settings changed; by default none",
+    )
+    grid: Grid = setting(
+        (), "values of settings in which the members differ; each combination has the same seeds"
+    )
 
     def __init_subclass__(cls, **options: Any):
         super().__init_subclass__(**options)
@@ -181,12 +181,7 @@ class AbstractExperiment(abc.ABC):
 
     def _check_grid(self) -> None:
         """Raise `ValueError` unless the grid is of member settings, and each combination is an experiment."""
-        pairs = self.grid if isinstance(self.grid, tuple) else ()
-        if not pairs or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
-            raise ValueError(f"`grid` must be pairs of a setting and its values, got {self.grid!r:.100}.")
         for name, values in self.grid:
-            if not isinstance(values, tuple):
-                raise ValueError(f"`grid` must have a tuple of values of {name!r}, got {values!r:.100}.")
             if name not in self.member_settings:
                 raise ValueError(
                     "`grid` must be of settings in which members may differ, "
@@ -292,8 +287,9 @@ class AbstractExperiment(abc.ABC):
         return getattr(self, name)
 
     def units(self) -> dict[str, tuple[str, ...]]:
-        """Return the units of the numbers in each setting, for settings that have units."""
-        return {}
+        """Return the units of the numbers in each setting that has units: those of its `setting`."""
+        fields = dataclasses.fields(self)
+        return {field.name: units for field in fields if (units := field.metadata.get("units"))}
 
     def key(self, purpose: str) -> Key[Array, ""]:
         """Return the random key for a purpose, such as "ensemble", "training" or "evaluation"."""

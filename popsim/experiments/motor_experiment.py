@@ -1,7 +1,8 @@
 """What experiments on motor tasks share: the body, its senses, noise, and the network."""
 
 import abc
-from typing import Any
+import dataclasses
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ from popsim._checks import check_non_negative, check_positive, check_positive_in
 from popsim._compiled import jit_fast_compile
 from popsim.experiments.experiment import AbstractExperiment, build_adam_trainer
 from popsim.experiments.reaching import PLANTS, compile_plant
+from popsim.experiments.settings import setting
 from popsim.interventions import AbstractIntervention
 from popsim.models.sensorimotor_loop import SensorimotorLoop
 from popsim.network_input import Scaling
@@ -44,22 +46,34 @@ MODEL_SETTINGS = (
 """Settings of the model in which members of one ensemble may differ."""
 
 
+@dataclasses.dataclass(frozen=True)
 class AbstractMotorExperiment(AbstractExperiment):
     """A network that controls one of `PLANTS` through vision and proprioception.
 
-    A subclass is a dataclass with these settings, and supplies `times` besides what every experiment does.
+    A subclass supplies `times` besides what every experiment does.
     """
 
-    plant: str
-    network: str
-    n_units: int
-    learning_rate: float
-    vision_delay: float
-    vision_noise: tuple[float, float]
-    proprioception_delay: float
-    proprioception_noise: tuple[float, float] | None
-    motor_noise: tuple[float, float] | None
-    hidden_noise: float | None
+    plant: Literal[tuple(PLANTS)] = setting("two-link-arm", "the body")  # pyright: ignore[reportInvalidTypeForm]
+    network: str = setting("gru", "the kind of network, one that `popsim list` shows")
+    n_units: int = setting(64, "units per network")
+    learning_rate: float = setting(5e-3, "initial learning rate of Adam")
+    vision_delay: float = setting(0.07, "delay of vision", "s")
+    vision_noise: tuple[float, float] = setting((0.002, 0.02), "standard deviations of vision", "m", "m/s")
+    proprioception_delay: float = setting(0.02, "delay of proprioception", "s")
+    proprioception_noise: tuple[float, float] | None = setting(
+        None,
+        "standard deviations, rad and rad/s (m and m/s for a point mass, optimal lengths and optimal "
+        "lengths/s for muscles); by default 0.02 and 0.1, with muscles 0.005 and 0.03",
+    )
+    motor_noise: tuple[float, float] | None = setting(
+        None,
+        "standard deviations, relative to the command, and constant in N m (N for a point mass, excitation "
+        "from 0 to 1 for muscles); by default 0.05 and 0.01, with muscles 0.05 and 0.002",
+    )
+    hidden_noise: float | None = setting(
+        None,
+        "noise on the units of the network, which range from -1 to 1; by default 0, with muscles 0.01",
+    )
 
     @property
     @abc.abstractmethod
@@ -72,9 +86,7 @@ class AbstractMotorExperiment(AbstractExperiment):
         return ()
 
     def check_choices(self) -> None:
-        """Raise `ValueError` unless there are such a plant and network, with a size and a learning rate."""
-        if self.plant not in PLANTS:
-            raise ValueError(f"`plant` must be one of {', '.join(PLANTS)}, got {self.plant!r}.")
+        """Raise `ValueError` unless there is such a network, with a size and a learning rate."""
         check_network_name(self.network)
         check_positive_int("n_units", self.n_units)
         check_positive("learning_rate", self.learning_rate)
@@ -84,10 +96,7 @@ class AbstractMotorExperiment(AbstractExperiment):
         duration, dt = self.times
         check_non_negative("hidden_noise", self.effective_value("hidden_noise"))
         for name in ("vision_noise", "proprioception_noise", "motor_noise"):
-            noise = self.effective_value(name)
-            if len(noise) != 2:
-                raise ValueError(f"`{name}` must be two numbers, got {noise}.")
-            check_non_negative(name, noise)
+            check_non_negative(name, self.effective_value(name))
         for name in ("vision_delay", "proprioception_delay"):
             n_steps_in(name, getattr(self, name), dt)
         for name in ("vision_delay", "proprioception_delay"):
@@ -102,11 +111,9 @@ class AbstractMotorExperiment(AbstractExperiment):
 
     def units(self) -> dict[str, tuple[str, ...]]:
         body = PLANTS[self.plant]
-        return {
-            "vision_noise": ("m", "m/s"),
+        return super().units() | {
             "proprioception_noise": (body.felt_unit, f"{body.felt_unit}/s"),
             "motor_noise": ("of the command", body.command_unit),
-            **dict.fromkeys(("vision_delay", "proprioception_delay"), ("s",)),
         }
 
     def build_plant(self) -> AbstractPlant:

@@ -19,6 +19,7 @@ from popsim.evaluation import evaluate_ensemble
 from popsim.experiments.experiment import AbstractExperiment, build_adam_trainer
 from popsim.experiments.result_table import Column, ResultTable, Row
 from popsim.experiments.run_figure import RunFigure
+from popsim.experiments.settings import setting
 from popsim.models.network_model import NetworkModel
 from popsim.networks import build_network
 from popsim.networks.registry import check_network_name, options_of_network
@@ -146,17 +147,26 @@ def _policy_for(trials: Trial) -> AbstractPolicy | None:
     )
 
 
+@dataclasses.dataclass(frozen=True)
 class AbstractNetworkExperiment(AbstractExperiment):
-    """A network without a body on a task whose targets are an `OutputTarget`, or which has an environment.
+    """A network without a body on a task whose targets are an `OutputTarget`, or which has an environment."""
 
-    A subclass is a dataclass with these settings, and supplies what is abstract.
-    """
+    member_settings = {"learning_rate": "trainer", "tau": "model", "hidden_noise": "model"}
 
-    network: str | None
-    n_units: int
-    tau: float | None
-    hidden_noise: float
-    learning_rate: float
+    network: str | None = setting(
+        None,
+        "the kind of network, one that `popsim list` shows; by default gru or tanh, whichever learns the "
+        "task faster",
+    )
+    n_units: int = setting(64, "units per network")
+    tau: float | None = setting(
+        None,
+        "time constant of the units of networks that have one; by default 0.1 for tanh, and 0.5 in some "
+        "tasks with long delays",
+        "s",
+    )
+    hidden_noise: float = setting(0.0, "noise on the units of the network")
+    learning_rate: float = setting(1e-2, "initial learning rate of Adam")
 
     @property
     @abc.abstractmethod
@@ -199,9 +209,6 @@ class AbstractNetworkExperiment(AbstractExperiment):
             default = options_of_network(self.chosen_network).get("tau")
             return None if default is None else TIME_CONSTANTS.get(self.task_name, default)
         return getattr(self, name)
-
-    def units(self) -> dict[str, tuple[str, ...]]:
-        return {"tau": ("s",)}
 
     def build_model(self, *, key: Key[Array, ""]) -> NetworkModel:
         task = self.build_task()

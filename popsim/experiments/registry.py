@@ -10,11 +10,13 @@ import equinox as eqx
 import jax
 
 from popsim._checks import short_repr
+from popsim._plain_values import plain_value
 from popsim._text_checks import suggestion
 from popsim.experiments.center_out import CenterOut
 from popsim.experiments.cognitive import Cognitive
 from popsim.experiments.experiment import AbstractExperiment, check_experiment
 from popsim.experiments.network_experiment import AbstractNetworkExperiment
+from popsim.experiments.settings import check_annotations
 from popsim.experiments.task_experiments import BODY_SETTINGS, task_experiment
 from popsim.networks.registry import NETWORKS, modules_of_networks
 from popsim.store.files import CorruptDataError, MismatchError
@@ -85,6 +87,7 @@ def register_experiment(experiment: type[AbstractExperiment]) -> type[AbstractEx
             f"`experiment` must define all methods of AbstractExperiment, got {experiment.__name__} "
             f"without {', '.join(missing)}."
         )
+    check_annotations(experiment)
     if not isinstance(getattr(experiment, "name", None), str):
         raise ValueError(f"`experiment` must have a `name`, got {experiment.__name__} without.")
     registered = EXPERIMENTS.registered.setdefault(experiment.name, experiment)
@@ -95,7 +98,7 @@ def register_experiment(experiment: type[AbstractExperiment]) -> type[AbstractEx
 
 def describe_experiment(experiment: AbstractExperiment) -> dict[str, Any]:
     """Return the name, module and settings of an experiment: as given, and those in effect as text."""
-    units, grid = _units_of(experiment), dict(experiment.grid)
+    units, grid = experiment.units(), dict(experiment.grid)
     common = {field.name for field in dataclasses.fields(AbstractExperiment)}
 
     def effective_text(name: str) -> str:
@@ -126,36 +129,20 @@ def described_modules(experiment: AbstractExperiment, networks: Sequence[Any] = 
     return {**described, "network_modules": modules} if modules else described
 
 
-def _units_of(experiment: AbstractExperiment) -> dict[str, tuple[str, ...]]:
-    units = experiment.units()
-    settings = [field.name for field in dataclasses.fields(experiment)]
-    for name, setting_units in units.items():
-        if name not in settings:
-            raise ValueError(
-                f"`units` of {experiment.name} must be of its settings {settings}, got {name!r}."
-            )
-        value = experiment.effective_value(name)
-        count = len(value) if isinstance(value, list | tuple) else 1
-        if not isinstance(setting_units, list | tuple) or (value is not None and len(setting_units) != count):
-            raise ValueError(
-                f"`units` of {experiment.name} must be a tuple of {count} for the setting {name!r}, one for "
-                f"each of its numbers, got {setting_units!r}."
-            )
-    return units
-
-
 def setting_text(value: object, units: Sequence[str] = ()) -> str:
     """Format a setting, such as "0.002 m, 0.02 m/s".
 
     **Arguments:**
 
     - `value`: a JSON value, or a tuple.
-    - `units`: the unit of each number; empty for none.
+    - `units`: the unit of all numbers, or one for each; empty for none.
     """
     if value is None:
         return "not set"
+    if len(units) > 1 and (not isinstance(value, list | tuple) or len(units) != len(value)):
+        raise ValueError(f"`units` must be one, or one for each number of {value!r}, got {units!r}.")
     if isinstance(value, list | tuple):
-        units = units or ("",) * len(value)
+        units = units if len(units) > 1 else (*units, "")[:1] * len(value)
         return ", ".join(
             setting_text(each, (unit,) if unit else ()) for each, unit in zip(value, units, strict=True)
         )
@@ -188,11 +175,7 @@ def rebuild_experiment(
             f"popsim {import_option({'module': '__main__', **description})}..."
         )
     _check_networks(description, stored_settings, source)
-    former = getattr(build or EXPERIMENTS[name], "former_names", {})
-    stored_settings = {former.get(key, key): value for key, value in stored_settings.items()}
-    settings: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in stored_settings.items()
-    }
+    settings = {key: plain_value(key, value) for key, value in stored_settings.items()}
     try:
         return (build or EXPERIMENTS[name])(**settings)
     except TypeError as error:

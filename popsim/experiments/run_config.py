@@ -2,9 +2,8 @@
 
 import dataclasses
 import hashlib
-import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +17,27 @@ from popsim.experiments.registry import (
     described_modules,
     setting_text,
 )
-from popsim.experiments.setting_texts import setting_texts
-from popsim.experiments.settings import setting_types
-from popsim.experiments.typed_values import parsed_setting
-from popsim.store.bounded_yaml import quote_texts, read_yaml, yaml_text
+from popsim.experiments.settings import parse_setting, setting_types
 from popsim.store.files import write_file
 from popsim.store.plain_folder import import_option
 from popsim.store.run_folder import CONFIG_DIGEST, DescribedRun
+from popsim.store.yaml_files import read_yaml, yaml_text
 from popsim.training.options import CHECKPOINT_SECONDS
 
-__all__ = ["RunConfig", "config_text", "read_entries", "read_run_config", "write_config"]
+__all__ = [
+    "RunConfig",
+    "config_text",
+    "parse_grid",
+    "parse_settings",
+    "parse_values",
+    "read_entries",
+    "read_run_config",
+    "write_config",
+]
 
+COMMON = {field.name for field in dataclasses.fields(AbstractExperiment)}
 KEYS = ("experiment", "settings", "keep", "float16", "checkpoint_seconds")
 WIDTH = 100
-WORD = re.compile(r"[a-z][a-z0-9_-]*")
-WORDS_OF_YAML = ("null", "true", "false", "none", "yes", "no", "on", "off")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,9 +64,8 @@ def config_text(config: RunConfig) -> str:
     """
     experiment = config.experiment
     option = import_option(described_modules(experiment, dict(experiment.grid).get("network", ())))
-    texts = setting_texts(type(experiment))
     entries = "".join(
-        _entry(experiment, field.name, texts.get(field.name, ""))
+        _entry(experiment, field)
         for field in dataclasses.fields(experiment)
         if field.name != "grid" or experiment.grid
     )
@@ -73,51 +77,29 @@ def config_text(config: RunConfig) -> str:
     text = (
         "# The settings of a run, to train another one with some of them changed:\n"
         f"#   popsim {option}train --config FILE --seed 1 --out FOLDER\n"
-        f"{yaml_text({'experiment': _written(experiment.name)})}"
+        f"{yaml_text({'experiment': experiment.name})}"
         f"settings:\n{textwrap.indent(entries, '  ')}"
         f"# when weights are kept, whether with half the digits, and the seconds between checkpoints\n"
-        f"{yaml_text(_written(recorded))}"
+        f"{yaml_text(recorded)}"
     )
     yaml_text({"text": text})  # which is as large, and refused if it is too large
     return text
 
 
-def _entry(experiment: AbstractExperiment, name: str, text: str) -> str:
+def _entry(experiment: AbstractExperiment, field: "dataclasses.Field[Any]") -> str:
     """Return a setting as YAML, below what it is for; after it the units, or the value in effect for None."""
-    value, units = getattr(experiment, name), experiment.units().get(name, ())
-    value = dict(value) if name == "grid" else value
-    is_common = name in {field.name for field in dataclasses.fields(AbstractExperiment)}
-    effective = value if is_common else experiment.effective_value(name)
+    name, value = field.name, getattr(experiment, field.name)
+    units = experiment.units().get(name, ())
     note = ", ".join(dict.fromkeys(units))
-    if value is None:
+    if value is None and name not in COMMON:
+        effective = experiment.effective_value(name)
         note = "" if effective is None else f"in effect: {setting_text(effective, units)}"
-    if text == " and ".join(units):
-        text = ""
-    lines = textwrap.wrap(printable(text), WIDTH, break_long_words=False, break_on_hyphens=False)
-    entry = yaml_text({name: _written(value)}).rstrip("\n") + (f"  # {printable(note)}" if note else "")
-    return "".join(f"{line}\n" for line in [*(f"# {line}" for line in lines), entry])
-
-
-def _written(value: Any) -> Any:
-    """Return a value as YAML has it: texts in quotes, but for simple words."""
-    if (
-        isinstance(value, str)
-        and WORD.fullmatch(value)
-        and value not in WORDS_OF_YAML
-        and not _is_number(value)
-    ):
-        return value
-    if isinstance(value, Mapping):
-        return {name: _written(each) for name, each in value.items()}
-    return quote_texts(value)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)  # such as "nan" and "infinity"
-    except ValueError:
-        return False
-    return True
+    entry = yaml_text({name: value if name != "grid" else dict(experiment.grid)}).rstrip("\n")
+    text = printable(field.metadata.get("help", ""))
+    lines = textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+    return "".join(
+        f"{line}\n" for line in (*(f"# {line}" for line in lines), f"{entry}  # {note}" if note else entry)
+    )
 
 
 def write_config(described: DescribedRun, config: RunConfig) -> DescribedRun:
@@ -149,19 +131,19 @@ def read_run_config(path: Path) -> RunConfig:
     or imported.
     """
     content, kind = read_entries(path, KEYS)
-    settings = _settings(kind, content.get("settings") or {}, path)
-    recorded = {
-        entry: parsed_setting(entry, content[key], (type_of_entry,), str(path))
-        for key, entry, type_of_entry in (
-            ("keep", "trainables", str),
-            ("float16", "float16", bool),
-            ("checkpoint_seconds", "checkpoint_seconds", float),
-        )
-        if content.get(key) is not None
-    }
-    seconds = recorded.pop("checkpoint_seconds", CHECKPOINT_SECONDS)
     try:
-        return RunConfig(kind(**settings), Recording(**recorded), seconds)
+        experiment = kind(**parse_settings(kind, content.get("settings")))
+        recorded = {
+            name: parse_setting(key, content[key], type_of_entry)
+            for key, name, type_of_entry in (
+                ("keep", "trainables", str),
+                ("float16", "float16", bool),
+                ("checkpoint_seconds", "checkpoint_seconds", float),
+            )
+            if content.get(key) is not None
+        }
+        seconds = recorded.pop("checkpoint_seconds", CHECKPOINT_SECONDS)
+        return RunConfig(experiment, Recording(**recorded), seconds)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -184,7 +166,7 @@ def read_entries(path: Path, keys: Sequence[str]) -> tuple[dict[str, Any], type[
         if name not in keys:
             raise ValueError(
                 f"`config` must have the entries {', '.join(keys)}, got {name!r:.100} in {path}."
-                f"{suggestion(str(name)[:100], keys)}"
+                f"{suggestion(name[:100], keys)}"
             )
     if not isinstance(name := content["experiment"], str) or name not in EXPERIMENTS:
         raise ValueError(
@@ -193,34 +175,39 @@ def read_entries(path: Path, keys: Sequence[str]) -> tuple[dict[str, Any], type[
     return content, EXPERIMENTS[name]
 
 
-def _settings(kind: type[AbstractExperiment], stated: Any, path: Path) -> dict[str, Any]:
-    """Return the settings in a file by name."""
-    if not isinstance(stated, dict):
-        raise ValueError(f"`settings` in {path} must be values by name, got {stated!r:.100}.")
-    fields = {field.name: field for field in dataclasses.fields(kind)}
-    types, settings = setting_types(kind), {}
-    for key, value in stated.items():
-        name = key.replace("-", "_")
-        if name not in fields:
-            raise ValueError(
-                f"`settings` in {path} must be those of {kind.name}, got {key!r:.100}."
-                f"{advice_on_body(kind, key) or suggestion(key[:100], fields)}"
-            )
-        if name in settings:
-            raise ValueError(f"`settings` in {path} must have each once, got {key!r:.100} again.")
-        where = f"`settings` in {path}"
-        if name == "grid":
-            settings[name] = _grid(types, value, where)
-        else:
-            settings[name] = parsed_setting(name, value, types.get(name, ()), where)
-    return settings
+def parse_settings(kind: type[AbstractExperiment], stated: Any) -> dict[str, Any]:
+    """Return the settings in a YAML file by name."""
+    settings = _by_name("settings", stated)
+    grid = {"grid": tuple(parse_grid(kind, settings.pop("grid")).items())} if "grid" in settings else {}
+    return {name: parse_values(kind, name, [value], "settings")[0] for name, value in settings.items()} | grid
 
 
-def _grid(types: Mapping[str, tuple[Any, ...]], value: Any, where: str) -> tuple[tuple[str, Any], ...]:
-    """Return the grid of an experiment: the values of each setting in which its members differ."""
-    if not isinstance(value, dict) or not all(isinstance(values, list) for values in value.values()):
-        raise ValueError(f"{where} must have lists of values by setting for grid, got {value!r:.100}.")
-    return tuple(
-        (name, tuple(parsed_setting(name, each, types.get(name, ()), where) for each in values))
-        for name, values in value.items()
-    )
+def parse_grid(kind: type[AbstractExperiment], stated: Any) -> dict[str, tuple[Any, ...]]:
+    """Return the values of each setting in a YAML file, of which one value may stand alone."""
+    return {
+        name: parse_values(kind, name, values if isinstance(values, list) else [values])
+        for name, values in _by_name("grid", stated).items()
+    }
+
+
+def parse_values(
+    kind: type[AbstractExperiment], name: str, values: Sequence[Any], entry: str = "grid"
+) -> tuple[Any, ...]:
+    """Return values of a setting from texts; raise `ValueError` with near names if there is none."""
+    if name not in (hints := setting_types(kind)):
+        option, options = name.replace("_", "-")[:100], [each.replace("_", "-") for each in hints]
+        raise ValueError(
+            f"`{entry}` must be of settings of {kind.name}, got {option!r}."
+            f"{advice_on_body(kind, name) or suggestion(option, options)}"
+        )
+    return tuple(parse_setting(name, value, hints[name]) for value in values)
+
+
+def _by_name(entry: str, stated: Any) -> dict[str, Any]:
+    """Return the values in an entry of a file by the names of settings, which may be written as options."""
+    if not isinstance(stated := stated or {}, dict):
+        raise ValueError(f"`{entry}` must be values by name, got {stated!r:.100}.")
+    named = {name.replace("-", "_"): value for name, value in stated.items()}
+    if len(named) < len(stated):
+        raise ValueError(f"`{entry}` must have each setting once, got {', '.join(stated):.200}.")
+    return named

@@ -1,101 +1,142 @@
-"""Settings of experiments: plain values of the types that the fields are annotated with."""
+"""Settings of experiments: plain values of the types with which their fields are annotated.
 
-import contextlib
+`msgspec` converts them, from Python as they are (`as_setting`) and from the texts of files and commands
+(`parse_setting`).
+"""
+
 import dataclasses
 import functools
 import types
 import typing
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
-from popsim._checks import is_number
-from popsim._plain_values import check_finite_value, check_text_keys, plain_value
+import msgspec
 
-__all__ = ["alternatives", "as_setting", "convert_settings", "setting_types", "types_in_words"]
+from popsim._plain_values import check_finite_value, plain_value
+from popsim._text_checks import suggestion
 
-WORDS: dict[Any, str] = {
-    int: "a whole number",
-    float: "a number",
-    bool: "True or False",
-    str: "text",
-    type(None): "None",
+__all__ = ["setting"]
+
+WORDS: Mapping[Any, tuple[str, str]] = {
+    int: ("a whole number", "whole numbers"),
+    float: ("a number", "numbers"),
+    bool: ("True or False", "truth values"),
+    str: ("text", "texts"),
+    type(None): ("None", "values"),
 }
+"""What one value of a type is called, and several."""
+
+
+def setting(default: Any, help: str, *units: str) -> Any:
+    """Return a field of an experiment with what it is for, which help and `run.yaml` show, and its units.
+
+    **Arguments:**
+
+    - `default`: a plain value.
+    - `help`: what the setting is for, such as "delay of vision"; the units are added to it.
+    - `units`: the unit of all its numbers, or one for each.
+    """
+    text = f"{help}, {' and '.join(units)}" if units else help
+    return dataclasses.field(default=default, metadata={"help": text, "units": units})
 
 
 @functools.cache
-def setting_types(kind: type) -> dict[str, tuple[Any, ...]]:
-    """Return for each field of an experiment the types that its annotation allows, such as (float, NoneType).
-
-    Annotations that cannot be evaluated are left out.
-    """
-    hints: dict[str, Any] = {}
-    with contextlib.suppress(NameError, TypeError, AttributeError):  # names that only a type checker imports
-        hints = typing.get_type_hints(kind)
-    names = [field.name for field in dataclasses.fields(kind)]
-    return {name: alternatives(hints[name]) for name in names if name in hints}
+def setting_types(kind: type) -> dict[str, Any]:
+    """Return the annotation of each field of an experiment."""
+    hints = typing.get_type_hints(kind)
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
 
-def alternatives(hint: Any) -> tuple[Any, ...]:
-    """Return the types of a union, or the one that an annotation is."""
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return tuple(each for part in typing.get_args(hint) for each in alternatives(part))
-    return (hint,)
+def takes_texts(hint: Any) -> bool:
+    """Whether a text has one meaning as a value of an annotation: text or a number, not either of them."""
+    origin, parts, kinds = typing.get_origin(hint) or hint, typing.get_args(hint), alternatives(hint)
+    if len(kinds) > 1:
+        is_text = [
+            kind is str or typing.get_origin(kind) is Literal for kind in kinds if kind is not type(None)
+        ]
+        n_lists = sum(typing.get_origin(kind) in (tuple, list) for kind in kinds)
+        return all(map(takes_texts, kinds)) and n_lists < 2 and (all(is_text) or not any(is_text))
+    if origin is Literal:
+        return all(type(part) in (int, str) for part in parts)
+    if origin is dict:
+        return parts[:1] == (str,) and takes_texts(parts[1])
+    if origin in (tuple, list):
+        return bool(parts) and all(takes_texts(part) for part in parts if part is not ...)
+    return hint in WORDS
 
 
-def types_in_words(allowed: tuple[Any, ...]) -> str:
+def check_annotations(kind: type) -> None:
+    """Raise `ValueError` naming a setting of an experiment whose annotation does not take texts."""
+    for name, hint in setting_types(kind).items():
+        if name != "grid" and not takes_texts(hint):
+            raise ValueError(
+                f"`{name}` of {kind.__name__} must be annotated with int, float, bool, str, None, a Literal, "
+                f"a tuple, list or dict of these, or a union that is not of text and others, got {hint}."
+            )
+
+
+def types_in_words(kind: Any) -> str:
     """Return in words what a setting may be, such as "a number or None"."""
-    words: list[str] = []
-    for kind in allowed:
-        if typing.get_origin(kind) is typing.Literal:
-            words.append(f"one of {', '.join(map(str, typing.get_args(kind)))}")
-        else:
-            words.append("a list" if _is_list(kind) else WORDS.get(kind, "a value of this setting"))
-    return " or ".join(dict.fromkeys(words))
+    origin, parts = typing.get_origin(kind) or kind, typing.get_args(kind)
+    if len(kinds := alternatives(kind)) > 1:
+        return " or ".join(dict.fromkeys(map(types_in_words, kinds)))
+    if origin is Literal:
+        return f"one of {', '.join(map(str, parts))}"
+    if origin in (tuple, list):
+        several = WORDS.get(parts[0], ("", "values"))[1] if parts else "values"
+        return f"{len(parts)} {several}" if origin is tuple and ... not in parts else f"a list of {several}"
+    return WORDS.get(kind, ("values by name" if origin is dict else "a value of this setting",))[0]
 
 
-def as_setting(name: str, value: Any, allowed: tuple[Any, ...] = ()) -> Any:
-    """Return a setting as a plain value of one of the types that are allowed.
+def as_setting(name: str, value: Any, kind: Any = Any) -> Any:
+    """Return a value from Python as a plain value of a type, see `plain_value`.
 
     **Arguments:**
 
     - `name`: the name of the setting, for the error message.
-    - `value`: the value; see `plain_value` for what becomes of scalars and arrays of NumPy and JAX.
-    - `allowed`: the types, from `setting_types`; empty for all.
+    - `value`: the value.
+    - `kind`: the type, from `setting_types`.
     """
-    value = plain_value(name, value)
-    check_text_keys(name, value)
-    if allowed and not any(_is_of_type(value, kind) for kind in allowed):
-        raise ValueError(f"`{name}` must be {types_in_words(allowed)}, got {value!r:.100}.")
-    origins = [typing.get_origin(kind) or kind for kind in allowed]
-    if isinstance(value, tuple) and list in origins and tuple not in origins:
-        return list(value)
-    return value
+    plain = plain_value(name, value)
+    try:
+        return msgspec.convert(plain, kind)
+    except msgspec.ValidationError:
+        raise _refusal(name, plain, kind) from None
 
 
-def _is_of_type(value: Any, kind: Any) -> bool:
-    """Whether a plain value is of a type. Of lists and tuples what they hold is not checked."""
-    if typing.get_origin(kind) is typing.Literal:
-        return value in typing.get_args(kind)
-    if _is_list(kind):
-        return isinstance(value, list | tuple)
-    if kind not in WORDS:
-        return True
-    if kind is float:
-        return is_number(value)
-    return type(value) is kind
+def parse_setting(name: str, value: Any, kind: Any) -> Any:
+    """Return the value of a type that a text has, or a list or mapping of texts; None stays.
+
+    Where the type has several values, they may be the words of a text: "0.002 0.02".
+    """
+    for parts in (value, value.split()) if isinstance(value, str) else (value,):
+        try:
+            return msgspec.convert(parts, kind, strict=False)
+        except msgspec.ValidationError:
+            continue
+    raise _refusal(name, value, kind)
 
 
-def _is_list(kind: Any) -> bool:
-    return (typing.get_origin(kind) or kind) in (list, tuple)
+def _refusal(name: str, value: Any, kind: Any) -> ValueError:
+    literals = [part for part in alternatives(kind) if typing.get_origin(part) is Literal]
+    choices = [str(choice) for literal in literals for choice in typing.get_args(literal)]
+    hint = suggestion(value[:100], choices) if isinstance(value, str) else ""
+    return ValueError(f"`{name}` must be {types_in_words(kind)}, got {value!r:.100}.{hint}")
+
+
+def alternatives(hint: Any) -> tuple[Any, ...]:
+    """Return the types of a union, or the one that an annotation is."""
+    is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    return typing.get_args(hint) if is_union else (hint,)
 
 
 def convert_settings(experiment: Any) -> None:
     """Replace the settings of a frozen experiment that is being made by plain values, see `as_setting`."""
-    allowed = setting_types(type(experiment))
+    hints = setting_types(type(experiment))
     for field in dataclasses.fields(experiment):
         value = getattr(experiment, field.name)
-        is_default = value is field.default
-        plain = as_setting(field.name, value, () if is_default else allowed.get(field.name, ()))
+        plain = as_setting(field.name, value, Any if value is field.default else hints[field.name])
         if plain is not value:
             object.__setattr__(experiment, field.name, plain)
 
@@ -106,14 +147,12 @@ def converting_first(post_init: Callable[..., None]) -> Callable[..., None]:
         return post_init
 
     @functools.wraps(post_init)
-    def convert_and_check(self: Any, *args: Any, **kwargs: Any) -> None:
-        if (
-            type(self).__post_init__ is not convert_and_check
-        ):  # called by that of a subclass, which checks all
-            post_init(self, *args, **kwargs)
+    def convert_and_check(self: Any) -> None:
+        if type(self).__post_init__ is not convert_and_check:  # called by that of a subclass, which converts
+            post_init(self)
             return
         convert_settings(self)
-        post_init(self, *args, **kwargs)  # whose messages say more of a number that is not finite
+        post_init(self)  # whose messages say more of a number that is not finite
         for field in dataclasses.fields(self):
             check_finite_value(field.name, getattr(self, field.name))
 

@@ -3,7 +3,6 @@
 import dataclasses
 import inspect
 import re
-import types
 import typing
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
@@ -11,7 +10,7 @@ from typing import Any, Literal
 from popsim._checks import is_number
 from popsim._plain_values import plain_value
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform
-from popsim.experiments.settings import alternatives
+from popsim.experiments.settings import alternatives, takes_texts
 
 __all__ = ["TaskArgument", "task_arguments"]
 
@@ -53,15 +52,12 @@ class TaskArgument:
     drawn_by: Literal["range", "choice", "pair"] | None = None
 
     def check(self, value: Any) -> None:
-        """Raise `ValueError` unless a setting has the numbers that the task draws from."""
+        """Raise `ValueError` unless the numbers of a setting are those of a distribution."""
         numbers = value if isinstance(value, tuple) else (value,)
-        if self.drawn_by is None:
+        if self.drawn_by is None or (numbers if self.drawn_by == "choice" else numbers[0] <= numbers[-1]):
             return
-        is_choice = self.drawn_by == "choice"
-        has_count = len(numbers) > 0 if is_choice else len(numbers) == 1 + isinstance(value, tuple)
-        if not has_count or not all(map(is_number, numbers)) or not is_choice and numbers[-1] < numbers[0]:
-            some = "numbers" if is_choice else "a number, or two in order"
-            raise ValueError(f"`{self.name}` must be {some}; {MEANINGS[self.drawn_by]}, got {value!r:.100}.")
+        some = "numbers" if self.drawn_by == "choice" else "a number, or two in order"
+        raise ValueError(f"`{self.name}` must be {some}; {MEANINGS[self.drawn_by]}, got {value!r:.100}.")
 
     def argument(self, value: Any) -> Any:
         """Return what the task takes for a setting."""
@@ -104,21 +100,20 @@ def _parameters(build: Callable[..., Any]) -> Iterator[tuple[str, Any, Any]]:
 
 def _argument(name: str, hint: Any, default: Any) -> TaskArgument | None:
     """Return an argument without its documentation; None if it is no setting."""
-    is_drawn = isinstance(default, AbstractDistribution) or any(
-        isinstance(kind, type) and issubclass(kind, AbstractDistribution) for kind in alternatives(hint)
-    )
-    if is_drawn:
+    kinds = alternatives(hint)
+    if isinstance(default, AbstractDistribution) or any(
+        isinstance(kind, type) and issubclass(kind, AbstractDistribution) for kind in kinds
+    ):
         return _drawn_argument(name, default)
-    if isinstance(default, bool | int | float | str | None) and _is_plain(hint):
-        is_pair = {float, tuple[float, float]} <= set(alternatives(hint))
-        return TaskArgument(name, hint, default, drawn_by="pair" if is_pair else None)
-    if isinstance(default, bool | int | float | str):
-        return TaskArgument(name, type(default), default)
+    is_plain = takes_texts(hint)
     if isinstance(default, tuple) and default and all(map(is_number, default)):
-        kind = hint if _is_plain(hint) else tuple[float, ...]
-        is_pair = {float, tuple[float, float]} <= set(alternatives(hint))
-        return TaskArgument(name, kind, default, drawn_by="pair" if is_pair else None)
-    return None
+        kind = hint if is_plain else tuple[float, ...]
+    elif isinstance(default, bool | int | float | str) or default is None and is_plain:
+        kind = hint if is_plain else type(default)
+    else:
+        return None
+    is_pair = {float, tuple[float, float]} <= {*kinds}
+    return TaskArgument(name, kind, default, drawn_by="pair" if is_pair else None)
 
 
 def _drawn_argument(name: str, default: Any) -> TaskArgument | None:
@@ -138,16 +133,6 @@ def _drawn_argument(name: str, default: Any) -> TaskArgument | None:
     return TaskArgument(name, kind, value, drawn_by=drawn_by) if all(map(is_number, numbers)) else None
 
 
-def _is_plain(hint: Any) -> bool:
-    """Whether an annotation is of plain values that a command takes."""
-    origin = typing.get_origin(hint)
-    if origin in (typing.Union, types.UnionType):
-        return all(kind is type(None) or _is_plain(kind) for kind in typing.get_args(hint))
-    if origin is tuple:
-        return all(part in (int, float, ...) for part in typing.get_args(hint))
-    return hint in (bool, int, float, str) or origin is Literal
-
-
 def _documented(doc: str) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield the name, the text and the unit of each argument in the section **Arguments** of a docstring."""
     section = doc.partition("**Arguments:**")[2].partition("\n\n**")[0]
@@ -161,10 +146,10 @@ def _documented(doc: str) -> Iterator[tuple[str, tuple[str, str]]]:
         elif line and entries:
             break
     for names, text in entries:
-        units = _units(text)
+        named = IN_UNITS.search(text)
+        units = [unit.replace("seconds", "s") for unit in named.groups() if unit] if named else [""]
         for place, name in enumerate(names):
-            unit = units[min(place, len(units) - 1)] if units else ""
-            yield name, (_text_of(names, place, text.rstrip(".")), unit)
+            yield name, (_text_of(names, place, text.rstrip(".")), units[min(place, len(units) - 1)])
 
 
 def _text_of(names: list[str], place: int, text: str) -> str:
@@ -172,12 +157,6 @@ def _text_of(names: list[str], place: int, text: str) -> str:
     text = text.replace(OF_EPOCHS, f'the duration of the epoch "{names[place].replace("_", " ")}"')
     parts = OF_TWO.fullmatch(text) if len(names) == 2 else None
     return f"{parts[1 + place]}{parts[3] or ''}" if parts else text
-
-
-def _units(text: str) -> list[str]:
-    """Return the units that a text names, such as "in N/m and N s/m"."""
-    named = IN_UNITS.search(text)
-    return ["s" if unit == "seconds" else unit for unit in (named.groups() if named else ()) if unit]
 
 
 def _help(text: str, argument: TaskArgument) -> str:

@@ -1,7 +1,9 @@
 """Experiments on any task by name, whose arguments are settings."""
 
+import contextlib
 import dataclasses
 import functools
+import re
 import types
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal
@@ -15,9 +17,9 @@ from popsim.experiments.experiment import AbstractExperiment, build_adam_trainer
 from popsim.experiments.motor_experiment import MODEL_SETTINGS, AbstractMotorExperiment
 from popsim.experiments.movement_results import movement_table, summarize_movements
 from popsim.experiments.network_experiment import AbstractNetworkExperiment, Criterion
-from popsim.experiments.reaching import PLANTS
 from popsim.experiments.result_table import ResultTable
 from popsim.experiments.run_figure import RunFigure
+from popsim.experiments.settings import setting
 from popsim.experiments.task_arguments import TaskArgument, task_arguments
 from popsim.hand import HandState
 from popsim.interventions import AbstractIntervention
@@ -81,16 +83,22 @@ class TaskDefinition:
         """Return the shapes of a trial; raise `ValueError` unless the arguments can be those of the task."""
         for argument in self.arguments:
             argument.check(getattr(settings, argument.name))
-        return _outline(self, tuple(getattr(settings, argument.name) for argument in self.arguments))
+        values = tuple(getattr(settings, argument.name) for argument in self.arguments)
+        try:
+            return _outline(self, values)
+        except ValueError as error:
+            named = re.match(r"`(\w+)`", str(error))
+            if named and hasattr(settings, named[1]) or not (name := self._cause(values)):
+                raise
+            raise ValueError(f"`{name}` must fit the task: {error}") from error
 
-    def units(self, settings: Any) -> dict[str, tuple[str, ...]]:
-        """Return the units of the arguments, one for each number."""
-        return {
-            argument.name: (argument.unit,) * (len(value) if isinstance(value, tuple) else 1)
-            for argument in self.arguments
-            for value in [getattr(settings, argument.name)]
-            if argument.unit
-        }
+    def _cause(self, values: tuple[Any, ...]) -> str:
+        """Return the argument without whose value the task can be made; empty if there is none."""
+        for place, argument in enumerate(self.arguments):
+            with contextlib.suppress(ValueError):
+                _outline(self, (*values[:place], argument.default, *values[place + 1 :]))
+                return argument.name
+        return ""
 
 
 @functools.lru_cache(maxsize=256)
@@ -111,30 +119,9 @@ class AbstractMotorTaskExperiment(AbstractMotorExperiment):
     member_settings = {"learning_rate": "trainer", **dict.fromkeys(MODEL_SETTINGS, "model")}
     definition: ClassVar[TaskDefinition]
 
-    plant: Literal[tuple(PLANTS)] = "two-link-arm"  # pyright: ignore[reportInvalidTypeForm]
-    """the body"""
-    network: str = "gru"
-    """the kind of network, one that `popsim list` shows"""
-    n_units: int = 64
-    """units per network"""
-    learning_rate: float = 5e-3
-    """initial learning rate of Adam"""
-    learning_rate_course: Literal["cosine", "constant"] = "cosine"
-    """whether it decays to zero by a cosine, or is constant"""
-    vision_delay: float = 0.07
-    """delay of vision, s"""
-    vision_noise: tuple[float, float] = (0.002, 0.02)
-    """standard deviations of vision, m and m/s"""
-    proprioception_delay: float = 0.02
-    """delay of proprioception, s"""
-    proprioception_noise: tuple[float, float] | None = None
-    """standard deviations, rad and rad/s (m and m/s for a point mass, optimal lengths and optimal lengths/s
-    for muscles); by default 0.02 and 0.1, with muscles 0.005 and 0.03"""
-    motor_noise: tuple[float, float] | None = None
-    """standard deviations, relative to the command, and constant in N m (N for a point mass, excitation from
-    0 to 1 for muscles); by default 0.05 and 0.01, with muscles 0.05 and 0.002"""
-    hidden_noise: float | None = None
-    """noise on the units of the network, which range from -1 to 1; by default 0, with muscles 0.01"""
+    learning_rate_course: Literal["cosine", "constant"] = setting(
+        "cosine", "whether it decays to zero by a cosine, or is constant"
+    )
 
     def __post_init__(self):
         super().__post_init__()
@@ -162,9 +149,6 @@ class AbstractMotorTaskExperiment(AbstractMotorExperiment):
         names = self.definition.checked_trial(self).interventions
         return tuple(kind for name, kind in INTERVENTIONS.items() if name in names)
 
-    def units(self) -> dict[str, tuple[str, ...]]:
-        return super().units() | self.definition.units(self)
-
     def build_task(self) -> AbstractTask:
         return self.definition.make(self, workspace=self.build_plant().workspace)
 
@@ -191,23 +175,11 @@ BODY_SETTINGS = {"plant", *MODEL_SETTINGS} - {"hidden_noise"}
 class AbstractNetworkTaskExperiment(AbstractNetworkExperiment):
     """Networks without a body in a task, with its default loss."""
 
-    member_settings = {"learning_rate": "trainer", "tau": "model", "hidden_noise": "model"}
     definition: ClassVar[TaskDefinition]
 
-    network: str | None = None
-    """the kind of network, one that `popsim list` shows; by default gru or tanh, whichever learns the task
-    faster"""
-    n_units: int = 64
-    """units per network"""
-    tau: float | None = None
-    """time constant of the units, s, of networks that have one; by default 0.1 for tanh, and 0.5 in some
-    tasks with long delays"""
-    hidden_noise: float = 0.0
-    """noise on the units of the network"""
-    learning_rate: float = 1e-2
-    """initial learning rate of Adam"""
-    learning_rate_course: Literal["cosine", "constant"] = "cosine"
-    """whether it decays to zero by a cosine, or is constant"""
+    learning_rate_course: Literal["cosine", "constant"] = setting(
+        "cosine", "whether it decays to zero by a cosine, or is constant"
+    )
 
     def __post_init__(self):
         super().__post_init__()
@@ -232,9 +204,6 @@ class AbstractNetworkTaskExperiment(AbstractNetworkExperiment):
         """The criterion of `Cognitive`, which is for the default arguments of the task."""
         has_one = self._is_cognitive and self.definition.is_default(self)
         return LEARNED[self.name][1] if has_one else None
-
-    def units(self) -> dict[str, tuple[str, ...]]:
-        return super().units() | self.definition.units(self)
 
     def build_task(self) -> AbstractTask:
         return self.definition.make(self)
@@ -291,14 +260,17 @@ def _fields(
     """Return the fields that an experiment adds to its base, with what they are for as `help`."""
     of_base = {field.name: field for field in dataclasses.fields(base)}
     others = [
-        (each, of_base[each].type, dataclasses.field(default=value))
+        (each, of_base[each].type, dataclasses.field(default=value, metadata=of_base[each].metadata))
         for each, value in DEFAULTS.get(name, {}).items()
     ]
     return others + [
         (
             argument.name,
             argument.kind,
-            dataclasses.field(default=argument.default, metadata={"help": argument.help}),
+            dataclasses.field(
+                default=argument.default,
+                metadata={"help": argument.help, "units": (argument.unit,) if argument.unit else ()},
+            ),
         )
         for argument in arguments
     ]

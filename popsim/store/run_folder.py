@@ -10,7 +10,6 @@ from typing import Any
 
 from popsim._text_checks import as_path
 from popsim.store.arrays.inspection import remove_arrays
-from popsim.store.bounded_yaml import LARGEST_BYTES
 from popsim.store.checkpoints import Checkpoints
 from popsim.store.files import (
     CorruptDataError,
@@ -19,6 +18,7 @@ from popsim.store.files import (
 from popsim.store.identity import RUN_ID, check_run_id, is_run_id, new_run_id
 from popsim.store.json_files import SealedFormat
 from popsim.store.plain_folder import FolderPart, PlainFolder, description_or_empty
+from popsim.store.yaml_files import LARGEST_BYTES
 
 __all__ = ["DescribedRun", "RunFolder"]
 

@@ -28,17 +28,17 @@ def as_axes(kind: type[AbstractExperiment], axes: Mapping[str, Any]) -> dict[str
     if len(axes) > MOST_AXES:
         raise ValueError(f"`axes` must be at most {MOST_AXES} settings, got {len(axes)}.")
     types = setting_types(kind)
-    return {str(name): _axis(name, values, types.get(name, ())) for name, values in axes.items()}
+    return {str(name): _axis(name, values, types.get(name, Any)) for name, values in axes.items()}
 
 
-def _axis(name: str, values: Any, allowed: tuple[Any, ...]) -> tuple[Any, ...]:
+def _axis(name: str, values: Any, kind: Any) -> tuple[Any, ...]:
     argument = f"axes[{name!r}]"
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise ValueError(f"`{argument}` must be a list of values, got {values!r:.100}.")
     listed = list(itertools.islice(_iterate(argument, values), MOST_VALUES + 1))  # it may be without end
     if len(listed) > MOST_VALUES:
         raise ValueError(f"`{argument}` must have at most {MOST_VALUES} values, got more.")
-    settings = tuple(as_setting(f"{argument}[{at}]", value, allowed) for at, value in enumerate(listed))
+    settings = tuple(as_setting(f"{argument}[{at}]", value, kind) for at, value in enumerate(listed))
     check_finite_value(argument, settings)
     if not settings:
         raise ValueError(f"`{argument}` must have at least one value, got none.")

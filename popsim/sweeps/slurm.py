@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from popsim._checks import check_positive_int
-from popsim._text_checks import check_path, has_control_characters
+from popsim._text_checks import has_control_characters
 from popsim.store.files import check_replaceable, has_mark, write_file
 from popsim.store.plain_folder import import_option
 from popsim.sweeps.opened_sweep import OpenedSweep
@@ -213,7 +213,8 @@ def write_slurm_script(
     """
     path: Any = opened.folder.path / "sweep.sbatch" if out is None else out
     check_replaceable(path, is_slurm_script, kind="a script", overwrite=overwrite, name="out")
-    check_path("path", opened.folder.path)
+    if has_control_characters(str(opened.folder.path)):
+        raise ValueError(f"`path` must be one line of a script, got {str(opened.folder.path)!r}.")
     (opened.folder.path / "logs").mkdir(exist_ok=True)
     write_file(path, [slurm_script(opened, options).encode()])
     return path

@@ -2,25 +2,21 @@
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from popsim._checks import warn_caller
 from popsim._plain_values import plain_value
-from popsim._text_checks import suggestion
 from popsim.experiments import AbstractExperiment, Recording
-from popsim.experiments.registry import advice_on_body
-from popsim.experiments.run_config import read_entries
-from popsim.experiments.settings import setting_types
-from popsim.experiments.typed_values import TRUTHS, parsed_setting
-from popsim.store.bounded_yaml import quote_texts, yaml_text
+from popsim.experiments.run_config import parse_grid, parse_settings, parse_values, read_entries
+from popsim.experiments.settings import parse_setting
 from popsim.store.plain_folder import import_option
-from popsim.sweeps.limits import MOST_VALUES
+from popsim.store.yaml_files import yaml_text
 from popsim.sweeps.sweep import NOT_AXES, SHARED_SETTINGS, Sweep
 from popsim.sweeps.user_modules import named_modules
 
-__all__ = ["config_text", "parse_axes", "parse_seeds", "parse_values", "read_config", "read_seeds"]
+__all__ = ["config_text", "parse_axes", "parse_seeds", "read_config", "read_seeds"]
 
 
 def parse_seeds(text: str) -> range:
@@ -55,44 +51,20 @@ def parse_axes(kind: type[AbstractExperiment], texts: Sequence[str]) -> dict[str
     """
     axes: dict[str, tuple[Any, ...]] = {}
     for text in texts:
-        name, equals, values = text.partition("=")
-        if not equals or not values.strip():
+        name, _, values = text.partition("=")
+        words = [value.strip() for value in values.split(",")]
+        if not all(words):
             raise ValueError(f"`grid` must be such as learning-rate=1e-3,3e-3, got {text!r:.100}.")
         name = name.strip().lstrip("-").replace("-", "_")
         if name in axes:
             raise ValueError(f"`grid` must have each axis once, got {name.replace('_', '-')} twice.")
-        axes[name] = parse_values(kind, name, [value.strip() for value in values.split(",")])
+        axes[name] = parse_values(kind, name, [None if word == "None" else word for word in words])
     return axes
 
 
-def parse_values(
-    kind: type[AbstractExperiment], name: str, values: Sequence[Any], where: str = "grid"
-) -> tuple[Any, ...]:
-    """Return values of a setting, each a text as on the command line, or already a value.
-
-    **Arguments:**
-
-    - `kind`: the experiment.
-    - `name`: the setting.
-    - `values`: the values.
-    - `where`: where they were given, for messages.
-    """
-    settings = [field.name for field in dataclasses.fields(kind) if field.name not in NOT_AXES]
-    if name not in (*settings, *SHARED_SETTINGS):
-        options = [setting.replace("_", "-") for setting in settings]
-        option = name.replace("_", "-")
-        reason = f": {NOT_AXES[name]}" if name in NOT_AXES else ""
-        raise ValueError(
-            f"`{where}` must be of settings of {kind.name}, got {option!r:.100}{reason}."
-            f"{advice_on_body(kind, name) or suggestion(option[:100], options)}"
-        )
-    if len(values) > MOST_VALUES:
-        raise ValueError(f"`{where}` must have at most {MOST_VALUES} values of {name!r}, got {len(values)}.")
-    allowed = setting_types(kind).get(name, ())
-    return tuple(parsed_setting(name, value, allowed, f"`{where}`") for value in values)
-
-
 KEYS = ("experiment", "settings", "grid", "seeds", "members_per_cell", "member_batch_size", "keep", "float16")
+TYPES = {"seeds": str, "members_per_cell": int, "member_batch_size": int, "keep": str, "float16": bool}
+"""The types of the entries of a file that are no settings."""
 
 
 def config_text(sweep: Sweep) -> str:
@@ -105,8 +77,8 @@ def config_text(sweep: Sweep) -> str:
     }
     config: dict[str, Any] = {
         "experiment": sweep.experiment.name,
-        "settings": quote_texts(settings),
-        "grid": quote_texts(dict(sweep.axes)),
+        "settings": settings,
+        "grid": dict(sweep.axes),
         "seeds": f"{sweep.seeds.start}:{sweep.seeds.stop}",
         "members_per_cell": sweep.members_per_cell,
         "member_batch_size": sweep.member_batch_size,
@@ -127,44 +99,29 @@ def read_config(path: Path) -> Sweep:
     Values are taken as they are written, and parsed as on the command line: `1e-3` is a number, and neither
     `no` nor `20:40` is what some versions of YAML take it for.
     """
-    config, kind = read_entries(path, KEYS)
-    settings, grid = (_mapping(config, entry, path) for entry in ("settings", "grid"))
-    if twice := sorted(set(settings) & set(grid)):
-        raise ValueError(
-            f"`settings` in {path} must have none of the settings in `grid`, got {twice[0]!r} in both."
+    content, kind = read_entries(path, KEYS)
+    try:
+        settings = parse_settings(kind, content.get("settings"))
+        if misplaced := next((name for name in NOT_AXES if name in {*settings} - {*SHARED_SETTINGS}), None):
+            raise ValueError(f"`settings` must not have {misplaced!r}: {NOT_AXES[misplaced]}.")
+        axes = parse_grid(kind, content.get("grid"))
+        if twice := sorted({*settings} & {*axes}):
+            raise ValueError(
+                f"`settings` must have none of the settings in `grid`, got {twice[0]!r} in both."
+            )
+        entries = {
+            name: parse_setting(name, content[name], type_of_entry)
+            for name, type_of_entry in TYPES.items()
+            if content.get(name) is not None
+        }
+        experiment = kind(**settings)
+        return Sweep(
+            experiment,
+            axes,
+            read_seeds(entries.get("seeds", f"0:{experiment.n_members}")),
+            entries.get("members_per_cell"),
+            entries.get("member_batch_size"),
+            Recording(entries.get("keep", "logged"), entries.get("float16", False)),
         )
-    keywords = {key: parse_values(kind, key, [value], "settings")[0] for key, value in settings.items()}
-    experiment = kind(**keywords)
-    axes = {
-        key: parse_values(kind, key, values if isinstance(values, list) else [values])
-        for key, values in grid.items()
-    }
-    seeds = config.get("seeds", f"0:{experiment.n_members}")
-    if not isinstance(float16 := config.get("float16") or "false", str) or float16 not in TRUTHS:
-        raise ValueError(f"`float16` in {path} must be true or false, got {float16!r:.100}.")
-    return Sweep(
-        experiment,
-        axes,
-        read_seeds(str(seeds)),
-        _count(config, "members_per_cell", path),
-        _count(config, "member_batch_size", path),
-        Recording(str(config.get("keep", "logged")), TRUTHS[float16]),
-    )
-
-
-def _count(config: Mapping[str, Any], entry: str, path: Path) -> int | None:
-    if (value := config.get(entry)) is None:
-        return None
-    if not isinstance(value, str) or not re.fullmatch(r"[0-9]{1,18}", value):
-        raise ValueError(f"`{entry}` in {path} must be a whole number, got {value!r:.100}.")
-    return int(value)
-
-
-def _mapping(config: Mapping[str, Any], entry: str, path: Path) -> dict[str, Any]:
-    values = config.get(entry) or {}
-    if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
-        raise ValueError(f"`{entry}` in {path} must be values by name, got {values!r:.100}.")
-    named = {name.replace("-", "_"): value for name, value in values.items()}
-    if len(named) < len(values):
-        raise ValueError(f"`{entry}` in {path} must have each setting once, got {', '.join(values):.200}.")
-    return named
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None

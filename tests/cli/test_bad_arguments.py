@@ -101,6 +101,7 @@ ROWS = {
         "--task reaching": "--task must be one of",
         "--network transformer": "--network must be one of gru, tanh, lstm, vanilla, ",
         "--network tahn": "Perhaps you meant tanh",
+        "--network LSTM": "Perhaps you meant lstm",
         "--tau 0": f"--tau {POSITIVE}",
         "--tau slow": "--tau must be None or FLOAT, got 'slow'",
         "--network gru --tau 0.1": "--tau must be given with a network that has a time constant, such as",
@@ -109,6 +110,7 @@ ROWS = {
         "--learning-rate 0": f"--learning-rate {POSITIVE}",
         "--plant arm26": "Unrecognized options: --plant, arm26. cognitive has no body: popsim list marks",
     },
+    "train delayed-reaches": {"--delay 300": "--delay must fit the task: "},
     **{command: {
         "": "RUN must be given",
         "nowhere": "RUN must be the folder of a popsim run",
@@ -181,6 +183,7 @@ ROWS = {
     "list": {
         "tasks": "Unrecognized options: tasks",
         "--all": "Unrecognized options: --all",
+        "--like neurogymnasium": "--like must be one of neurogym, psychrnn, braintools, neuralrnn, got",
         "--tyro-write-completion bash file.txt": "Unrecognized options: --tyro-write-completion",
         "--tyro_print_completion bash": "Unrecognized options: --tyro_print_completion",
     },

@@ -2,8 +2,6 @@
 
 import json
 
-from test_cli import complaint
-
 from popsim.cli import main
 from popsim.cli._counterparts import LIBRARIES
 from popsim.tasks.library import TASKS
@@ -46,8 +44,3 @@ def test_it_is_printed_as_json(capsys):
     assert library["title"] == "PsychRNN" and set(library) == {"title", "version", "naming", "tasks"}
     assert library["tasks"][0].keys() == {"name", "popsim", "note"}
     assert library["tasks"][1]["popsim"] == ["delayed-comparison"]
-
-
-def test_a_library_that_is_not_known_is_refused(capsys):
-    said = complaint(["list", "--like", "neurogymnasium"], capsys)
-    assert "--like must be one of neurogym, psychrnn, braintools, neuralrnn, got 'neurogymnasium'" in said

@@ -1,6 +1,5 @@
 """With --overwrite a command replaces a file of that kind that popsim wrote, and nothing else."""
 
-import os
 import shutil
 from pathlib import Path
 
@@ -80,16 +79,11 @@ def _with_a_note(path):
 
 FOREIGN = {
     "a text": lambda path: path.write_text("mine"),
-    "an empty file": lambda path: path.touch(),
     "a PNG of matplotlib": _of_matplotlib("png"),
-    "a PDF of matplotlib": _of_matplotlib("pdf"),
     "an SVG of matplotlib": _of_matplotlib("svg"),
-    "a table": lambda path: path.write_text("member,seed\n0,1\n"),
     "a summary with a note": _with_a_note,
     "a script": lambda path: path.write_text("#!/bin/bash\n#SBATCH --array=0-3\nsrun me\n"),
     "a folder": lambda path: path.mkdir(),
-    "a pipe": os.mkfifo,
-    "a link to nowhere": lambda path: path.symlink_to("nowhere"),
 }
 
 

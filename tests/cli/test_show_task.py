@@ -1,8 +1,6 @@
-import functools
 import re
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
@@ -118,30 +116,7 @@ def test_show_task_prints_the_table_and_draws_the_trials(tmp_path, capsys, monke
     assert not plt.get_fignums()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (["juggling"], "popsim list"),
-        (["center-out", "--trials", "0"], "trials"),
-        (["center-out", "--trials", "13"], "trials"),
-        (["center-out", "--seed", "-1"], "seed"),
-        (["center-out", "--out", "figure.docx"], ".png"),
-    ],
-)
-def test_bad_values_are_refused(arguments, named, capsys):
-    assert named in complaint(["show-task", *arguments], capsys)
-
-
 def test_tasks_are_found_by_their_name_or_by_that_of_an_experiment(monkeypatch):
     assert isinstance(find_task("center-out"), popsim.tasks.CenterOutReaches)
     monkeypatch.delitem(TASKS, "center-out")
     assert isinstance(find_task("center-out"), popsim.tasks.RandomReaches)
-
-
-@pytest.mark.full
-def test_every_task_by_name_gives_trials():
-    for build in TASKS.values():
-        task = build()
-        trial = jax.eval_shape(functools.partial(task.trial, batch=0), key=jax.random.key(0))
-        validation = jax.eval_shape(task.validation_trials)
-        assert jax.tree.structure(trial) == jax.tree.structure(validation)

@@ -1,23 +1,30 @@
-"""Settings that are scalars of NumPy and JAX, paths, enumerations, and what is no plain value."""
+"""Settings as plain values: from Python, and through text, YAML and JSON."""
 
 import dataclasses
 import enum
 import json
 import pathlib
+import types
+import typing
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from small_experiment import Sum
 from small_training import train
 from swept_runs import Swept
 
-from popsim.experiments import CenterOut, Cognitive, Recording
-from popsim.experiments.registry import EXPERIMENTS, describe_experiment, rebuild_experiment
+from popsim.experiments import EXPERIMENTS, Recording, register_experiment
+from popsim.experiments.registry import describe_experiment, rebuild_experiment
+from popsim.experiments.settings import as_setting, parse_setting, setting, setting_types
 from popsim.store import read_model_details, save_model
-from popsim.sweeps import Sweep, make_sweep, open_sweep, run_cell
-from popsim.sweeps.folder import describe_sweep
+from popsim.store.yaml_files import read_yaml, yaml_text
+from popsim.sweeps import Sweep, make_sweep
+from popsim.sweeps.sweep_config import parse_axes
 from popsim.training import PopulationBasedTraining, TaskTrainer, adam
 
 pytestmark = pytest.mark.usefixtures("as_users_run")  # which may give other scalars than are kept
@@ -27,20 +34,21 @@ class Kind(enum.Enum):
     FAST = "fast"
 
 
-class Size(enum.IntEnum):
-    LARGE = 7
-
-
 @dataclasses.dataclass(frozen=True)
-class Checked(Sum):
-    """An experiment with a check of its own, that calls no other."""
+class Varied(Sum):
+    """An experiment with settings of all types, and a check of its own that calls no other."""
 
-    name = "checked"
+    name = "varied"
 
     gain: float = np.float32(0.3)
     layers: list[int] = dataclasses.field(default_factory=lambda: [np.int64(3), np.int64(2)])
-    shares: dict = dataclasses.field(default_factory=lambda: {"a": np.float32(0.1)})
-    free: object = None
+    shares: dict[str, float] = dataclasses.field(default_factory=lambda: {"a": np.float32(0.1)})
+    mapping: dict[str, tuple[str, ...]] | None = None
+    rows: tuple[tuple[str, float], ...] = ()
+    maybe: str | None = None
+    flag: bool | None = None
+    choice: Literal["a b", "-x", "1e3"] | None = None
+    count: Literal[1, 2] = 1
 
     def __post_init__(self):
         json.dumps(dataclasses.asdict(self))
@@ -48,22 +56,94 @@ class Checked(Sum):
             raise ValueError("the check sees what is not converted")
 
 
+def types_of_settings():
+    """The types of all settings of all experiments, each once."""
+    kinds = [*(EXPERIMENTS[name] for name in EXPERIMENTS), Varied]
+    hints = [hint for kind in kinds for name, hint in setting_types(kind).items() if name != "grid"]
+    return {str(hint): hint for hint in hints}
+
+
+def values_of(hint):
+    """A strategy for the values of a type."""
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return st.one_of(map(values_of, parts))
+    if origin is Literal:
+        return st.sampled_from(parts)
+    if origin is dict:
+        return st.dictionaries(TEXTS, values_of(parts[1]), max_size=3)
+    if origin is list or ... in parts:
+        return st.lists(values_of(parts[0]), max_size=3).map(origin)
+    if origin is tuple:
+        return st.tuples(*map(values_of, parts))
+    return {
+        int: st.integers(),
+        float: st.floats(allow_nan=False, allow_infinity=False),
+        bool: st.booleans(),
+        str: TEXTS,
+        type(None): st.none(),
+    }[hint]
+
+
+STRANGE = [
+    "",
+    "null",
+    "~",
+    "None",
+    "nan",
+    "1e3",
+    "yes",
+    "a: b",
+    "# a",
+    "- a",
+    "'",
+    '"',
+    "\\",
+    "=",
+    "<<",
+    "\r\n",
+]
+TEXTS = st.sampled_from(STRANGE) | st.text(st.characters(exclude_categories=["Cs"]))
+
+
+def same(value, expected):
+    """Whether two plain values are the same, with the types of all numbers."""
+    return value == expected and repr(value) == repr(expected)
+
+
+@given(data=st.data())
+@settings(deadline=None, max_examples=500, suppress_health_check=list(HealthCheck))
+def test_a_setting_is_the_same_through_python_json_yaml_and_text(data, tmp_path_factory):
+    hints = types_of_settings()
+    hint = hints[data.draw(st.sampled_from(sorted(hints)), "type")]
+    value = data.draw(values_of(hint), "value")
+    assert same(as_setting("s", value, hint), value)
+    assert same(as_setting("s", json.loads(json.dumps(value)), hint), value)
+    file = tmp_path_factory.getbasetemp() / "settings.yaml"
+    file.write_bytes(yaml_text({"s": value}).encode())
+    assert same(parse_setting("s", read_yaml(file)["s"], hint), value)
+    words = list(value) if isinstance(value, list | tuple) else [value]
+    if words and all(isinstance(word, int | float) for word in words):  # as on the command line
+        assert same(parse_setting("s", " ".join(map(repr, words)), hint), value)
+
+
+def test_axes_on_the_command_line_are_texts_words_and_none():
+    axes = parse_axes(Varied, ["maybe=a b,-c,1e3,None", "noise=0.1 1e-3,0.3 4", "flag=true,False"])
+    assert axes == {
+        "maybe": ("a b", "-c", "1e3", None),
+        "noise": ((0.1, 1e-3), (0.3, 4.0)),
+        "flag": (True, False),
+    }
+
+
 SCALARS = [
-    ("n_units", np.int64(16), 16),
     ("n_units", np.uint8(16), 16),
     ("n_units", jnp.asarray(16), 16),
-    ("n_units", np.array(16), 16),
-    ("n_units", Size.LARGE, 7),
-    ("seed", np.int64(3), 3),
-    ("n_members", np.int32(4), 4),
-    ("first_member", np.int64(2), 2),
-    ("select_every", None, None),
     ("rate", np.float32(1e-3), 1e-3),
     ("rate", np.float64(1e-3), 1e-3),
     ("rate", np.float16(0.1), 0.1),
-    ("rate", jnp.asarray(1e-3, jnp.float32), 1e-3),
     ("rate", jnp.asarray(0.5, jnp.bfloat16), 0.5),
-    ("rate", 1, 1),
+    ("rate", 1, 1.0),
     ("noise", np.array([0.1, 0.2], np.float32), (0.1, 0.2)),
     ("noise", jnp.asarray([0.1, 0.2]), (0.1, 0.2)),
     ("noise", [np.float32(0.1), 0.2], (0.1, 0.2)),
@@ -75,17 +155,106 @@ SCALARS = [
 
 @pytest.mark.parametrize(("name", "value", "plain"), SCALARS)
 def test_scalars_become_plain_values_of_python(name, value, plain):
-    """In an experiment, where it is changed, on an axis of a sweep, and in `details`."""
+    """In an experiment, where it is changed, and on an axis of a sweep."""
     experiment = Swept(**{name: value})
-    changed = dataclasses.replace(Swept(), **{name: value})
-    for made in (getattr(experiment, name), getattr(changed, name)):
-        assert made == plain and type(made) is type(plain)
+    axis = Sweep(Swept(), {name: [value]}, np.arange(2, 4)).axes[name][0]
+    for made in (
+        getattr(experiment, name),
+        getattr(dataclasses.replace(Swept(), **{name: value}), name),
+        axis,
+    ):
+        assert same(made, plain)
     described = json.loads(json.dumps(describe_experiment(experiment)))
     assert rebuild_experiment(described, "run.json") == experiment == Swept(**{name: plain})
-    if name in ("n_units", "rate", "noise", "label"):
-        sweep = Sweep(Swept(), {name: [value]}, np.arange(2, 4))
-        assert json.loads(json.dumps(describe_sweep(sweep)))["seeds"] == [2, 4]
-        assert sweep.axes == {name: (plain,)} and type(sweep.axes[name][0]) is type(plain)
+
+
+def test_an_experiment_of_a_user_sees_plain_values_in_its_own_check(monkeypatch):
+    monkeypatch.setitem(EXPERIMENTS, "varied", Varied)
+    made = Varied(seed=np.int64(1), rows=(["a", jnp.float32(0.1)],))
+    assert (made.gain, made.layers, made.shares, made.rows) == (0.3, [3, 2], {"a": 0.1}, (("a", 0.1),))
+    described = json.loads(json.dumps(describe_experiment(made)))
+    assert rebuild_experiment(described, "run.json") == made
+
+    class Mixin:
+        def __post_init__(self):
+            assert type(self.n_members) is int  # pyright: ignore[reportAttributeAccessIssue]
+
+    @dataclasses.dataclass(frozen=True)
+    class Mixed(Mixin, Sum):
+        name = "mixed"
+
+    class Inherits(Varied):
+        """A subclass that is no dataclass of its own."""
+
+    assert Mixed(n_members=np.int64(3)).n_members == 3 and Inherits(n_members=np.int64(3)).n_members == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("seed", 1.5, "`seed` must be a whole number, got 1.5"),
+        ("seed", np.bool_(True), "`seed` must be a whole number, got True"),
+        ("n_members", np.float64(1.0), "`n_members` must be a whole number, got 1.0"),
+        ("gain", True, "`gain` must be a number, got True"),
+        ("gain", "1", "`gain` must be a number, got '1'"),
+        ("gain", float("nan"), "`gain` must be finite, got nan"),
+        ("noise", (0.1, jnp.inf), r"`noise\[1\]` must be finite, got inf"),
+        ("noise", (0.1,), "`noise` must be 2 numbers, got"),
+        ("choice", "A B", "`choice` must be one of a b, .* got 'A B'. Perhaps you meant a b."),
+        ("shares", {1: 2.0}, "`shares` must be a plain value, .* text as keys"),
+        ("rows", (("a", {2}),), r"`rows\[0\]\[1\]` must be a plain value, .* got set"),
+        ("layers", jax.random.key(0), "`layers` must be a plain value"),
+        ("layers", np.datetime64("2026"), "`layers` must be a plain value"),
+        ("n_members", 10**7, "`n_members` must be at most 1000000, got 10000000"),
+        ("n_batches", 10**9, "`log_step` must leave at most 1000000 log points"),
+    ],
+)
+def test_what_is_no_plain_value_of_its_type_is_refused_by_name(name, value, message):
+    class Checked(Varied):
+        __post_init__ = Sum.__post_init__
+
+    with pytest.raises(ValueError, match=message):
+        Checked(**{name: value})
+
+
+def test_a_traced_setting_is_refused_by_name():
+    with pytest.raises(ValueError, match="`rate` must be a plain value"):
+        jax.jit(lambda rate: Swept(rate=rate).rate)(1.0)
+
+
+@pytest.mark.parametrize("hint", [Any, str | float, dict, np.ndarray, Kind, list[int] | tuple[int, int]])
+def test_an_annotation_in_which_a_text_may_be_several_things_is_refused(hint):
+    kind = dataclasses.make_dataclass(
+        "Unclear", [("unclear", hint, None)], bases=(Sum,), namespace={"name": "unclear"}, frozen=True
+    )
+    with pytest.raises(ValueError, match="`unclear` of Unclear must be annotated with int, float"):
+        register_experiment(kind)
+    assert "unclear" not in EXPERIMENTS
+
+
+def test_units_and_help_are_those_of_the_fields():
+    @dataclasses.dataclass(frozen=True)
+    class Described(Sum):
+        name = "described"
+        delay: float = setting(0.1, "delay of vision", "s")
+
+    assert Described().units() == {"delay": ("s",)}
+    assert describe_experiment(Described())["in_force"]["delay"] == "0.1 s"
+    (field,) = [field for field in dataclasses.fields(Described) if field.name == "delay"]
+    assert field.metadata["help"] == "delay of vision, s"
+    for kind in [EXPERIMENTS[name] for name in EXPERIMENTS]:
+        if kind.__module__.startswith("popsim."):
+            fields = dataclasses.fields(kind)
+            assert all(field.metadata["help"] for field in fields), kind
+            assert kind().units().keys() <= {field.name for field in fields}
+
+
+@pytest.mark.parametrize(
+    "seeds", [[0.0, 1.0], [True], "01", 5, np.array(3), np.array([0.5]), [1, 3], [], {0: 1}]
+)
+def test_seeds_of_a_sweep_are_whole_numbers(seeds):
+    with pytest.raises(ValueError, match="`seeds` must be whole numbers without gaps"):
+        Sweep(Swept(), {}, seeds)
 
 
 def test_details_recordings_and_seeds_take_scalars(tmp_path):
@@ -95,101 +264,10 @@ def test_details_recordings_and_seeds_take_scalars(tmp_path):
         **{"rate": 1e-3, "n": 2, "path": str(tmp_path), "list": [0, 1]}
     }
     recording = Recording(np.str_("every 2"), np.bool_(True))
-    for seeds in (np.arange(3), jnp.arange(3), [np.int64(0), 1, 2], (0, 1, 2), range(3)):
-        sweep = Sweep(Swept(n_members=np.int64(2)), {}, seeds, np.int64(2), jnp.asarray(1), recording)
-        opened = make_sweep(sweep, tmp_path / "sw" / str(type(seeds)))
-        assert opened.sweep == sweep and opened.sweep.seeds == range(3)
-        assert opened.sweep.cell(np.int64(1)).experiment.n_members == 2
-
-
-def test_an_experiment_of_a_user_sees_plain_values_in_its_own_check(monkeypatch):
-    monkeypatch.setitem(EXPERIMENTS, "checked", Checked)
-    made = Checked(seed=np.int64(1), free=(jnp.float32(0.1), {"a": [np.int64(1)]}))
-    assert (made.gain, made.layers, made.shares) == (0.3, [3, 2], {"a": 0.1})
-    assert made.free == (0.1, {"a": (1,)})
-    described = json.loads(json.dumps(describe_experiment(made)))
-    assert rebuild_experiment(described, "run.json") == made
-    with pytest.raises(ValueError, match="`gain` must be a number, got 'a'"):
-        Checked(gain="a")  # pyright: ignore[reportArgumentType]
-
-
-class Inherits(Checked):
-    """A subclass that is no dataclass of its own."""
-
-
-def test_a_mixin_with_its_own_check_sees_plain_values():
-    class Mixin:
-        def __post_init__(self):
-            assert type(self.n_members) is int  # pyright: ignore[reportAttributeAccessIssue]
-
-    @dataclasses.dataclass(frozen=True)
-    class Mixed(Mixin, Sum):
-        name = "mixed"
-
-    assert Mixed(n_members=np.int64(3)).n_members == 3 and Inherits(n_members=np.int64(3)).n_members == 3
-
-
-@pytest.mark.parametrize("kind", [Swept, CenterOut, Cognitive])
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("seed", 1.5, "`seed` must be a whole number, got 1.5"),
-        ("seed", True, "`seed` must be a whole number, got True"),
-        ("seed", np.bool_(True), "`seed` must be a whole number, got True"),
-        ("seed", np.float64(1.0), "`seed` must be a whole number, got 1.0"),
-        ("n_members", True, "`n_members` must be a whole number, got True"),
-        ("n_units", jnp.asarray(2.0), "`n_units` must be a whole number, got 2.0"),
-        ("n_units", np.arange(2), "`n_units` must be a whole number, got"),
-        ("n_units", b"3", "`n_units` must be a plain value, .* got bytes"),
-        ("n_units", object(), "`n_units` must be a plain value, .* got object"),
-        ("n_units", jax.random.key(0), "`n_units` must be a plain value"),
-        ("n_units", np.datetime64("2026"), "`n_units` must be a plain value"),
-        ("n_units", 1j, "`n_units` must be a plain value, .* got complex"),
-        ("n_units", 2**1025, "`n_units` must be a whole number of at most 1024 bits"),
-        ("n_members", 10**7, "`n_members` must be at most 1000000, got 10000000"),
-        ("n_batches", 10**9, "`log_step` must leave at most 1000000 log points"),
-    ],
-)
-def test_what_is_no_plain_value_of_its_type_is_refused_by_name(kind, name, value, message):
-    with pytest.raises(ValueError, match=message):
-        kind(**{name: value})
-
-
-def nested(depth):
-    return [nested(depth - 1)] if depth else 1
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (float("nan"), "`free` must be finite, got nan"),
-        ((1, {"a": [jnp.inf]}), r"`free\['a'\]\[0\]|`free\[1\]\['a'\]\[0\]` must be finite, got inf"),
-        ({1: 2}, "`free` must have text as keys, got 1"),
-        (nested(50), "must be nested at most 32 deep"),
-        (range(10**9), "`free` must have at most 1000000 values, got 1000000000"),
-        ("\ud800", "`free` must be text in UTF-8"),
-        ((1, {2}), r"`free\[1\]` must be a plain value, .* got set \{2\}"),
-    ],
-)
-def test_what_json_cannot_hold_is_refused_by_its_place(value, message):
-    class Free(Checked):
-        pass
-
-    with pytest.raises(ValueError, match=message):
-        Free(free=value)
-
-
-def test_a_traced_setting_is_refused_by_name():
-    with pytest.raises(ValueError, match="`rate` must be a plain value"):
-        jax.jit(lambda rate: Swept(rate=rate).rate)(1.0)
-
-
-@pytest.mark.parametrize(
-    "seeds", [[0.0, 1.0], [True], "01", 5, np.array(3), np.array([0.5]), [1, 3], [], {0: 1}]
-)
-def test_seeds_of_a_sweep_are_whole_numbers(seeds):
-    with pytest.raises(ValueError, match="`seeds` must be whole numbers without gaps"):
-        Sweep(Swept(), {}, seeds)
+    sweep = Sweep(Swept(n_members=np.int64(2)), {}, jnp.arange(3), np.int64(2), jnp.asarray(1), recording)
+    opened = make_sweep(sweep, tmp_path / "sweep")
+    assert opened.sweep == sweep and opened.sweep.seeds == range(3)
+    assert opened.sweep.cell(np.int64(1)).experiment.n_members == 2
 
 
 @pytest.mark.full
@@ -209,16 +287,3 @@ def test_the_trainer_takes_scalars(tmp_path):
     assert PopulationBasedTraining(np.int64(3)).every == 3
     with pytest.raises(ValueError, match="`every` must be a positive whole number, got True"):
         PopulationBasedTraining(np.bool_(True))
-
-
-@pytest.mark.slow
-@pytest.mark.full
-def test_a_sweep_of_scalars_is_trained_and_read_again(tmp_path):
-    rates = np.array([1e-3, 1e-2], np.float32)
-    make_sweep(
-        Sweep(Swept(seed=np.int64(4), n_batches=np.int64(4)), {"rate": rates}, np.arange(2)), tmp_path / "sw"
-    )
-    for number in np.arange(1):
-        run_cell(tmp_path / "sw", number)
-    opened = open_sweep(tmp_path / "sw")
-    assert opened.is_finished and opened.where(rate=np.float64(1e-3)).n_members == 2

@@ -9,6 +9,7 @@ import pytest
 
 import popsim
 from popsim.distributions import Choice, Normal, Uniform
+from popsim.experiments import EXPERIMENTS
 from popsim.experiments.task_arguments import task_arguments
 from popsim.tasks.library import TASKS, MotorTask, register_task, task_definition
 
@@ -39,15 +40,47 @@ def test_numbers_and_distributions_of_the_library_are_settings_with_their_units(
         assert len(set(helps)) == len(helps) and all(len(text) > 8 for text in helps), (name, helps)
 
 
+UNITS = {
+    "s": "bin_duration correlation_time cue decision delay dt duration durations f1 f2 first fixation flash "
+    "foreperiod grace hold interval jump_time memory offer passing_time pulse ramp reach report sample "
+    "second second_delay shape signal speed_time start stimulus targets test wait",
+    "m": "border distance offset radius reveal_distance validation_distance width",
+    "rad": "angle separation turning",
+    "m/s": "speed",
+    "N": "force",
+    "N s/m": "strength",
+    "s^0.5": "noise",
+    "Hz": "boundary frequency rate total_rate",
+}
+OTHER_UNITS = {
+    ("path-integration", "noise"): "m",
+    ("direction-category", "boundary"): "",
+    ("hierarchical-reasoning", "boundary"): "s",
+}
+
+
+def test_units_do_not_follow_the_wording_of_docstrings():
+    unit_of = {name: unit for unit, names in UNITS.items() for name in names.split()}
+    for task in TASKS:
+        for name, argument in arguments_of(task).items():
+            assert argument.unit == OTHER_UNITS.get((task, name), unit_of.get(name, "")), (task, name)
+
+
 def test_two_numbers_are_a_uniform_distribution_and_one_is_itself():
     delay = arguments_of("delayed-reaches")["delay"]
     assert eqx.tree_equal(delay.argument((0.1, 0.3)), Uniform(0.1, 0.3))
     assert delay.argument(0.2) == 0.2
-    for value in ((0.1,), (0.1, 0.2, 0.3), "fast", (0.3, 0.1), True):
-        with pytest.raises(ValueError, match="`delay` must be a number, or two in order"):
-            delay.check(value)
+    for value, named in (
+        ((0.3, 0.1), "two in order"),
+        ((0.1,), "a number or 2 numbers"),
+        ("fast", "a number"),
+    ):
+        with pytest.raises(ValueError, match=f"`delay` must be .*{named}"):
+            EXPERIMENTS["delayed-reaches"](**{"delay": value})
     with pytest.raises(ValueError, match="`coherence` must be numbers"):
-        arguments_of("perceptual-decision")["coherence"].check(())
+        EXPERIMENTS["perceptual-decision"](**{"coherence": ()})
+    with pytest.raises(ValueError, match="`delay` must fit the task: .*1.5 s"):
+        EXPERIMENTS["delayed-reaches"](**{"delay": 300, "hold": 0.2})
 
 
 CHOICE, NORMAL, ZEROS = Choice([1.0, 2.0]), Normal(0.0, 1.0), jnp.zeros(3)

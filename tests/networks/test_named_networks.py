@@ -11,7 +11,6 @@ import pytest
 
 from popsim.cli import main
 from popsim.experiments import CenterOut, Cognitive, open_run, run_experiment
-from popsim.experiments.registry import describe_experiment, rebuild_experiment
 from popsim.networks import NETWORKS, GRUNetwork, LeakyRNN, build_network, register_network
 from popsim.networks.registry import modules_of_networks, options_of_network
 from popsim.sweeps import Sweep, make_sweep, open_sweep
@@ -173,13 +172,6 @@ def test_named_networks_are_those_that_are_built_by_class():
     assert (
         Cognitive(network="tanh").effective_value("tau") == 0.1 and Cognitive().effective_value("tau") is None
     )
-
-
-def test_a_setting_of_an_earlier_name_is_read():
-    described = json.loads(json.dumps(describe_experiment(Cognitive(network="tanh"))))
-    assert "network_modules" not in described
-    described["settings"]["cell"] = described["settings"].pop("network")
-    assert rebuild_experiment(described, "run.json") == Cognitive(network="tanh")
 
 
 def build_of_one_size(n_units, *, key):

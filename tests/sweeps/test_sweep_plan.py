@@ -102,7 +102,7 @@ def test_a_config_is_read_as_it_was_written_and_as_people_write(tmp_path):
         (["--grid", "rat=1"], "Perhaps you meant rate"),
         (["--grid", "seed=1,2"], "--seeds are the seeds"),
         (["--grid", "members=1,2"], "got 'members'"),
-        (["--grid", "rate=fast"], "--grid must have numbers for rate, got 'fast'"),
+        (["--grid", "rate=fast"], "--rate must be a number, got 'fast'"),
         (["--grid", "rate="], "such as learning-rate=1e-3,3e-3"),
         (["--grid", "n-units=6", "--n-units", "4"], "--n-units must be given once, got 4 and values of it"),
         (["--grid", "rate=1,1"], "different values"),
@@ -131,32 +131,6 @@ def test_bad_axes_give_one_clear_line_and_make_nothing(arguments, said, capsys, 
     told = capsys.readouterr().err
     assert end.value.code == 2 and told.count("\n") == 1 and said in told
     assert not [*tmp_path.iterdir()]
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("a: [", "must be a YAML file"),
-        ("[1, 2]", "must have an entry `experiment`"),
-        ("experiment: swep", "must be known"),
-        ("experiment: swept\ngird: {rate: 1}", "Perhaps you meant grid"),
-        ("experiment: swept\ngrid: [rate]", "must be values by name"),
-        ("experiment: swept\ngrid: {rate: [fast]}", "got 'fast'"),
-        ("experiment: [swept]", "must be known"),
-        ("experiment: swept\nfloat16: 1", "must be true or false, got '1'"),
-        ("experiment: swept\nmembers_per_cell: few", "must be a whole number, got 'few'"),
-        ("experiment: swept\nsettings: {n-units: 3, n_units: 4}", "must have each setting once"),
-        (
-            "experiment: swept\nsettings: {n-units: }",
-            "`settings` must have whole numbers for n-units, got nothing",
-        ),
-    ],
-)
-def test_a_bad_config_is_refused(content, said, tmp_path):
-    file = tmp_path / "sweep.yaml"
-    file.write_text(content)
-    with pytest.raises(ValueError, match=said):
-        read_config(file)
 
 
 def test_a_folder_holds_one_sweep(tmp_path):
