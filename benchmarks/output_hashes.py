@@ -27,6 +27,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import small_environments
 import small_training
 from every_intervention import MODELS, N_STEPS, scheduled
 from muscled_bodies import BODIES
@@ -34,16 +35,30 @@ from swept_runs import Swept
 
 import popsim
 from popsim.analysis import dynamics, neural_activity, similarity, statistics
-from popsim.experiments import CenterOut, Cognitive, Recording, RunStopped, resume_run, run_experiment
+from popsim.experiments import (
+    EXPERIMENTS,
+    CenterOut,
+    Cognitive,
+    Recording,
+    RunStopped,
+    resume_run,
+    run_experiment,
+)
+from popsim.experiments.reaching import PLANTS
+from popsim.networks import NETWORKS
 from popsim.sweeps import Sweep, make_sweep, open_sweep, run_sweep
 from popsim.tasks.library import TASKS
 from popsim.training import (
+    BinaryTournament,
     Curriculum,
     EarlyStopping,
+    EvolutionStrategies,
     PopulationBasedTraining,
     ReduceOnPlateau,
+    Resample,
     TaskTrainer,
     adam,
+    constraints,
     open_history,
     rules,
     sgd,
@@ -129,6 +144,22 @@ def of_training(result: tuple[Any, Any]) -> dict[str, Any]:
     return {"weights": eqx.filter(model, eqx.is_array), "history": eqx.filter(history, eqx.is_array)}
 
 
+def one_step(experiment: Any) -> dict[str, Any]:
+    """Train the members of an experiment on one batch, in memory."""
+    result = experiment.build_trainer()(
+        experiment.build_task(),
+        experiment.build_ensemble(),
+        1,
+        experiment.batch_size,
+        experiment.where_train,
+        ensembled=True,
+        log_step=1,
+        disable_tqdm=True,
+        key=experiment.key("training"),
+    )
+    return of_training(result)
+
+
 def trained_run(experiment: Any, recording: Recording | None = None) -> dict[str, Any]:
     """Train an experiment, stop it, resume it, and return what it came to."""
     calls: list[int] = []
@@ -159,11 +190,49 @@ def cognitive() -> Any:
     return trained_run(Cognitive(**SMALL))
 
 
+def add_steps(network: str) -> None:
+    """Add a part: one training step of a network with each body, and without."""
+
+    def steps() -> Any:
+        without = one_step(Cognitive(network=network, **SMALL))
+        bodies = {plant: one_step(CenterOut(plant=plant, network=network, **SMALL)) for plant in PLANTS}
+        return {"no body": without, **bodies}
+
+    PARTS[f"steps of {network}"] = steps
+
+
+for _network in NETWORKS:
+    add_steps(_network)
+
+
+@part
+def a_step_of_every_task() -> Any:
+    return {name: one_step(EXPERIMENTS[name](**SMALL)) for name in TASKS}
+
+
+@part
+def an_environment() -> Any:
+    loss = 1.0 * popsim.losses.PolicyGradient() + 0.5 * popsim.losses.ValueRegression()
+    task = small_environments.CounterTask(loss + 0.01 * popsim.losses.Entropy())
+    ensemble = popsim.make_ensemble(small_environments.build, 2, key=KEY)
+    return of_training(small_training.train(4, task=task, ensemble=ensemble, log_step=2))
+
+
 @part
 def population_based_training() -> Any:
     optimizer = adam(popsim.PerMember(jnp.linspace(1e-3, 1e-2, 8)))
-    trainer = TaskTrainer(optimizer, population_updates=[PopulationBasedTraining(2)])
-    return of_training(small_training.train(6, n_members=8, trainer=trainer, save_model_trainables=True))
+    updates = {
+        "truncation": PopulationBasedTraining(2),
+        "tournament": PopulationBasedTraining(2, BinaryTournament()),
+        "resampled": PopulationBasedTraining(2, explore=Resample(popsim.distributions.Uniform(1e-3, 1e-2))),
+    }
+    options: dict[str, Any] = {"n_members": 8, "save_model_trainables": True}
+    return {
+        name: of_training(
+            small_training.train(6, trainer=TaskTrainer(optimizer, population_updates=[update]), **options)
+        )
+        for name, update in updates.items()
+    }
 
 
 def error(states: Any, trials: Any) -> dict[str, Any]:
@@ -224,6 +293,29 @@ def learning_rules() -> Any:
 
 
 @part
+def constraints_on_weights() -> Any:
+    def recurrent(model: Any) -> Any:
+        return model.network.recurrent_weights
+
+    limits = {
+        "norm": constraints.MaxNorm(recurrent, 0.5),
+        "unit": constraints.UnitNorm(recurrent),
+        "spectrum": constraints.SpectralNorm(recurrent, 0.5),
+        "range": constraints.Range(recurrent, -0.1, 0.1),
+        "positive": constraints.NonNegativity(recurrent),
+        "no loops": constraints.ZeroDiagonal(recurrent),
+        "sparse": constraints.SparsityMask(recurrent, np.tri(5, dtype=bool)),
+        "signs": constraints.DalesLaw(recurrent, constraints.dale_signs(5)),
+    }
+    return {
+        name: of_training(
+            small_training.train(2, trainer=TaskTrainer(adam(1e-2), post_step_fns=(constraint,)))
+        )
+        for name, constraint in limits.items()
+    }
+
+
+@part
 def ways_to_compute_a_batch() -> Any:
     optimizers = {"sgd": sgd(1e-2), "lbfgs": optax.lbfgs(), "adamw": optax.adamw(1e-3)}
     options = {
@@ -233,6 +325,7 @@ def ways_to_compute_a_batch() -> Any:
     }
     trainers = {name: TaskTrainer(optimizer) for name, optimizer in optimizers.items()}
     trainers |= {name: TaskTrainer(adam(1e-2), **each) for name, each in options.items()}
+    trainers["evolution"] = TaskTrainer(sgd(1e-2), gradient=EvolutionStrategies(6, std=0.1))
     ways = {name: of_training(small_training.train(4, trainer=trainer)) for name, trainer in trainers.items()}
     ways["one model"] = of_training(small_training.train(4, n_members=0))
     ways["no shared trials"] = of_training(small_training.train(4, ensemble_random_trials=True))

@@ -85,9 +85,9 @@ def plain_number(value: Number) -> Number:
     It converts static fields, for whose numbers programs are compiled: JAX would trace scalars of NumPy.
     """
     number: Any = value
-    if isinstance(number, np.timedelta64) or not isinstance(number, np.number | np.bool):
-        return value
-    return plain_value("number", number)
+    if isinstance(number, np.timedelta64):  # one of Python, which the check of the field refuses by its name
+        return number.astype("m8[us]").item()
+    return plain_value("number", number) if isinstance(number, np.number | np.bool) else value
 
 
 def _describe(value: Any) -> str:

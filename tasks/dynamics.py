@@ -131,6 +131,7 @@ class SineGeneration(parts.AbstractFixedTimes):
 
     def __check_init__(self):
         checks.check_non_negative("amplitude", self.amplitude)
+        checks.check_time_step(self.dt)
         if has_per_member(self.frequency):
             return
         parts.check_drawn("frequency", self.frequency, checks.check_positive)

@@ -165,7 +165,8 @@ def _walk(described: DescribedRun) -> Damage:
     try:
         parts = read_parts(described)
     except (ValueError, OSError) as error:
-        damage[folder.training.name] = error
+        is_lost = not described.is_run and str(folder.description) in str(error)
+        damage[(folder.description if is_lost else folder.training).name] = error
     damage |= parts.damage(every_byte=True)
     if not described.is_run:  # of a script, whose folder may have files of others
         return damage

@@ -91,6 +91,9 @@ class AbstractStimulusTask(AbstractGoTask):
     stimulus: eqx.AbstractVar[AbstractDistribution]
     delay: eqx.AbstractVar[AbstractDistribution]
 
+    def epochs(self) -> tuple[Epoch, ...]:
+        return parts.stimulus_and_delay(self.stimulus, self.delay)
+
 
 def motion_coherences() -> Choice:
     """Return the coherences of Roitman & Shadlen 2002, J Neurosci 22:9475, without zero."""
@@ -145,9 +148,6 @@ class PerceptualDecision(AbstractStimulusTask):
         parts.check_drawn("coherence", self.coherence, check_coherence)
         if self.n_streams not in (1, 2):
             raise ValueError(f"`n_streams` must be 1 or 2, got {self.n_streams}.")
-
-    def epochs(self) -> tuple[Epoch, ...]:
-        return parts.stimulus_and_delay(self.stimulus, self.delay)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         return (self.coherence.sample(key=key_stream(key, "coherence")),)

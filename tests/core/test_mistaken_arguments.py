@@ -114,8 +114,8 @@ ENSEMBLES = {
         lambda: popsim.build_members(build, popsim.member_grid(2, tau=[0.1]), settings="tau", key=KEY),
         r"`settings` must be a list of names, such as \['tau'\]",
     ),
-    "half a member": (lambda: popsim.member(ENSEMBLE, 1.5), "`index` must be a member .* got 1.5"),
-    "a name of a member": (lambda: popsim.member(ENSEMBLE, "a"), "`index` must be a member .* got 'a'"),
+    "half a member": (lambda: popsim.member(ENSEMBLE, 1.5), "`index` must be a member, .* got 1.5"),
+    "a name of a member": (lambda: popsim.member(ENSEMBLE, "a"), "`index` must be a member, .* got 'a'"),
     "a share above one in the end": (
         lambda: popsim.interventions.InterventionPlan(
             "push", 1.0, probability=popsim.schedules.LinearSchedule(0.0, 2.0, last_batch=9)
@@ -388,7 +388,7 @@ FOLDERS = {
         lambda: register_experiment("mine"),
         "`experiment` must be a subclass of AbstractExperiment, got 'mine'",
     ),
-    "one number for two": (lambda: CenterOut(vision_noise=3), "`vision_noise` must be a list, got 3"),
+    "one number for two": (lambda: CenterOut(vision_noise=3), "`vision_noise` must be 2 numbers, got 3"),
 }
 LOSS, WHERE = losses.PositionError, (lambda task: task.scale)
 PARTS = {

@@ -150,4 +150,4 @@ def test_a_stored_history_prints_its_arrays_and_reads_none():
 def test_a_model_shows_as_a_tree_where_treescope_is_installed(getkey):
     pytest.importorskip("treescope")
     _, build_model = small_reach_setup()
-    assert "SensorimotorLoop" in (build_model(getkey())._repr_html_() or "")
+    assert "treescope" in (build_model(getkey())._repr_html_() or "")

@@ -74,7 +74,7 @@ def test_a_log_without_end_takes_no_memory(run):
         file.truncate(2**40)
     tracemalloc.start()
     for use in (lambda: read_json_lines(run / "log.jsonl"), lambda: read_run_info(run)):
-        with pytest.raises(CorruptDataError, match=r"line \d of .*log\.jsonl must have at most"):
+        with pytest.raises(CorruptDataError, match=r"line .*of .*log\.jsonl must have at most"):
             use()
     assert "log.jsonl" in verify_run(run)
     assert tracemalloc.get_traced_memory()[1] < 2**26

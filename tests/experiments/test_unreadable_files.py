@@ -70,7 +70,8 @@ def test_a_file_that_may_not_be_read_is_said(file, sound, tmp_path, capfd, monke
 
     monkeypatch.setattr(Path, "open", refusing_too)
     codes = {name: ended(command, capfd) for name, command in commands(run, sound, tmp_path).items()}
-    assert all(code in (0, 1, 2) and not said for code, said in codes.values()), codes
+    partly = "could not be drawn: PermissionError"  # of a report, which has the rest
+    assert all((code in (0, 1, 2) and not said) or partly in said for code, said in codes.values()), codes
     assert codes["verify"][0] == 2
 
 

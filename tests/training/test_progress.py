@@ -11,7 +11,7 @@ from small_training import OPTIMIZER, train
 
 from popsim._waiting import waiting_line
 from popsim.training import Observer, TaskTrainer, TrainingStart
-from popsim.training.progress import ProgressBar, ProgressLines
+from popsim.training.progress import ProgressLines
 
 CONTROL = re.compile(r"[\r\x1b]")
 
@@ -113,22 +113,6 @@ def test_observers_are_told_of_each_compilation(recorder):
     assert events.count("training") == 2 and events.count("validation") == 1
     assert events[events.index("validation") + 1] == "log"
     assert sum(event for event in events if isinstance(event, int)) == 6
-
-
-def test_the_time_left_counts_no_compilation(recorder, clock, monkeypatch):
-    terminal = write_to(monkeypatch, Terminal())
-    bar = ProgressBar(lambda: 19.6)
-    run_events(bar, recorder, clock)
-    shown = bar._bar.format_dict
-    assert (shown["n"], shown["total"]) == (26, 111)
-    assert shown["elapsed"] == pytest.approx(2.0)
-    assert shown["rate"] == pytest.approx(10.0)
-    bar.on_end(None)
-    said = terminal.getvalue()
-    assert "compiling (about 20 s) … 0 s" in said and "compiling the validation … 0 s" in said
-    assert "26/111 [00:02<00:08, 10.00batch/s" in said
-    first_left = re.search(r"<(\d\d:\d\d)", said)
-    assert first_left is not None and first_left[1] == "00:10"  # 100 batches at 10 a second
 
 
 def test_a_pipe_gets_lines_without_control_characters(recorder, clock, monkeypatch):
