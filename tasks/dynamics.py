@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from popsim import _checks as checks
+from popsim._argument_shapes import check_fields
 from popsim._checks import as_float_array, short_repr
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, Uniform, as_distribution
@@ -130,8 +131,8 @@ class SineGeneration(parts.AbstractFixedTimes):
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.02)
 
     def __check_init__(self):
+        check_fields(self)
         checks.check_non_negative("amplitude", self.amplitude)
-        checks.check_time_step(self.dt)
         if has_per_member(self.frequency):
             return
         parts.check_drawn("frequency", self.frequency, checks.check_positive)

@@ -171,6 +171,7 @@ class AbstractFixedTimes(AbstractTask):
     dt: eqx.AbstractVar[float]
 
     def __check_init__(self):
+        check_fields(self)
         checks.check_time_step(self.dt)
         checks.check_positive("duration", self.duration)
         checks.warn_of_unit("duration", self.duration, "duration")

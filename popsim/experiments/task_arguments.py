@@ -69,6 +69,8 @@ class TaskArgument:
 def task_arguments(build: Callable[..., Any]) -> tuple[TaskArgument, ...]:
     """Return the arguments of a task that are plain values, or distributions of numbers, in their order.
 
+    Those of a class are in the order of its docstring: its fields begin with the inherited ones.
+
     **Arguments:**
 
     - `build`: the class of the task, or a function that returns it. Arguments without defaults, and those
@@ -81,7 +83,8 @@ def task_arguments(build: Callable[..., Any]) -> tuple[TaskArgument, ...]:
         argument = _argument(name, hint, default)
         if name not in NOT_SETTINGS and argument is not None:
             arguments.append(dataclasses.replace(argument, help=_help(text, argument), unit=unit))
-    return tuple(arguments)
+    order = {name: place for place, name in enumerate(texts)} if inspect.isclass(build) else {}
+    return tuple(sorted(arguments, key=lambda argument: order.get(argument.name, len(order))))
 
 
 def _parameters(build: Callable[..., Any]) -> Iterator[tuple[str, Any, Any]]:

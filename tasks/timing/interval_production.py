@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from popsim import _checks as checks
+from popsim._argument_shapes import check_fields
 from popsim._checks import as_float_array
 from popsim._plain_values import plain_number
 from popsim._time_steps import step_at
@@ -146,6 +147,7 @@ class OneTwoThreeGo(parts.AbstractShownIntervals):
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
 
     def __check_init__(self):
+        check_fields(self)
         checks.check_fraction("weber_fraction", self.weber_fraction)
         if has_per_member((self.interval, self.weber_fraction)):
             return
