@@ -4,9 +4,9 @@
 
 Each fault is one slip of a line that computes: a sign, a time step, an axis, a missing fsync or check. It is
 planted alone, in a worktree of HEAD in a temporary folder, and the tests that stand nearest are run until one
-fails. Those that are not found are then planted together, for one run of the folders of their tests, of
-`tests/training` and `tests/core`; what fails there is run for each of them alone. A test that fails without a
-fault, too, finds none, and is left out.
+fails. Those that are not found are then planted together, for one run of each of the folders of their tests,
+of `tests/training` and of `tests/core`; what fails there is run for each of them alone. A test that fails
+without a fault, too, finds none, and is left out.
 
 A fault is found by its text, which must stand in one place of its package: whoever changes that line plants
 the fault anew, in the same sense. Results are kept in a JSON file beside the page, so that a measurement that
@@ -329,7 +329,7 @@ class Measurement:
         code = [git("rev-parse", f"HEAD:{name}") for name in ("popsim", "tasks", "analysis", "tests")]
         stored = json.loads(path.read_text()) if path.exists() else {}
         is_same = stored.get("code") == code
-        self.content = stored if is_same else {"code": code, "results": {}, "ignored": [], "candidates": None}
+        self.content = stored if is_same else {"code": code, "results": {}, "ignored": []}
         self.results, self.ignored = self.content["results"], self.content["ignored"]
 
     def save(self) -> None:
@@ -369,16 +369,28 @@ class Measurement:
         left = [
             fault for fault in faults if results[fault]["stage"] == "nearest" and not results[fault]["test"]
         ]
-        if left and self.content["candidates"] is None:
-            folders = sorted(set().union(*(fault.folders(self.root) for fault in left)))
-            with contextlib.ExitStack() as stack:
-                for fault in left:
-                    stack.enter_context(planted(fault, self.root))
-                found = failures(self.root, folders, self.ignored, until_one=False)
-            self.content["candidates"] = sorted(self.drop_unsound({*found}))
-            self.save()
+        candidates = self.content.setdefault("candidates", {})
+        folders = {
+            folder: [fault for fault in left if folder in fault.folders(self.root)]
+            for folder in sorted(set().union(*(fault.folders(self.root) for fault in left)))
+        }
+        for folder, of_folder in folders.items():
+            if folder not in candidates:
+                with contextlib.ExitStack() as stack:
+                    for fault in of_folder:
+                        stack.enter_context(planted(fault, self.root))
+                    found = failures(self.root, [folder], self.ignored, until_one=False)
+                candidates[folder] = sorted(self.drop_unsound({*found}))
+                self.save()
+                print(f"{folder} with {len(of_folder)} faults: {candidates[folder]}", flush=True)
         for fault in left:
-            self.run(fault, "wider", self.content["candidates"])
+            own = [
+                test
+                for folder, tests in candidates.items()
+                if fault in folders.get(folder, [])
+                for test in tests
+            ]
+            self.run(fault, "wider", own)
 
 
 def page(results: dict[str, dict], commit: str) -> str:
@@ -413,7 +425,7 @@ def main() -> None:
         measurement = Measurement(arguments.write.with_suffix(".json"), root)
         for name in arguments.names:
             measurement.results.pop(name, None)
-            measurement.content["candidates"] = None
+            measurement.content.pop("candidates", None)
         measurement.measure(
             [fault for fault in FAULTS if not arguments.names or fault.name in arguments.names]
         )
