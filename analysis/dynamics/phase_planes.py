@@ -36,7 +36,9 @@ class PhasePlane(NamedTuple):
 
     def project(self, states: Float[AnyArray, "member *axes state"]) -> Float[np.ndarray, "member *axes 2"]:
         """Return the coordinates in the plane of states of each member, such as trajectories."""
-        members = zip(finite_float64("states", states), self.origin, self.axes, strict=True)
+        n_members, n_state = self.origin.shape
+        values = finite_float64("states", states, f"member={n_members} ... state={n_state}")
+        members = zip(values, self.origin, self.axes, strict=True)
         return np.stack([(of_member - origin) @ axes.T for of_member, origin, axes in members])
 
 

@@ -83,6 +83,8 @@ def draw_area_weights(
 def _checked_areas(areas: Groups) -> dict[str, Int[np.ndarray, " _"]]:
     units = {name: np.asarray(numbers) for name, numbers in areas.items()}
     together = np.concatenate(list(units.values()))
+    if together.min() < 0:
+        raise ValueError(f"`areas` must be numbers of units, from 0 on, got {together.min()}.")
     if np.unique(together).size < together.size:
         raise ValueError(
             f"`areas` must not overlap, got {', '.join(map(repr, units))}: choose among the groups of the "

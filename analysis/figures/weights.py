@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 from matplotlib.ticker import LogFormatter
 
-from popsim.analysis._arrays import AnyArray, Batches, MemberCourses, finite_float64
+from popsim.analysis._arrays import AnyArray, Batches, MemberCourses, check_axes, finite_float64
 from popsim.analysis.figures.style import draw_band, draw_signed_map, extend_limits
 
 __all__ = [
@@ -55,6 +55,7 @@ def animate_weight_matrix(
     **Returns:** the animation; keep a reference until it is shown or saved, see `save_animation`.
     """
     numbers = np.asarray(batch)
+    check_axes("batch", numbers, f"batch={weights.shape[0]}")
     limit = max(float(np.abs(np.asarray(weights[row])).max()) for row in range(weights.shape[0])) or 1.0
     draw_weight_matrix(ax, np.asarray(weights[0]), limit=limit, label=label)
     image, title = ax.images[-1], ax.set_title("")

@@ -60,6 +60,8 @@ def rotations(activity: Activity, *, dt: float, n_components: int = 6) -> Rotati
     check_time_step(dt)
     if n_components < 2 or n_components % 2:
         raise ValueError(f"`n_components` must be even, 2 or more, got {n_components}.")
+    if values.shape[2] < 3:
+        raise ValueError(f"`activity` must have three times or more, got {values.shape[2]}.")
     reduced = principal_components(values, n_components=n_components)
     if not np.all(reduced.variance[:, -1] > ROUNDING**2 * np.sum(values**2, axis=-1).mean(axis=(1, 2))):
         raise ValueError(

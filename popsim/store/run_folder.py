@@ -99,11 +99,13 @@ class RunFolder(PlainFolder):
     def _delete_run(self) -> None:
         """Delete the files of popsim but `run.json`, without which the folder would be that of nobody."""
         self.remove_left_overs()
-        Checkpoints(self.checkpoints).remove()
+        if not self.checkpoints.is_symlink():
+            Checkpoints(self.checkpoints).remove()
         remove_arrays(self.history)
         if self.config_problem(description_or_empty(self.description)) == "":
             self.config.unlink()
-        for file in (self.summary, self.log, self.training, *self.tensorboard.glob("events.out.tfevents.*")):
+        events = [] if self.tensorboard.is_symlink() else self.tensorboard.glob("events.out.tfevents.*")
+        for file in (self.summary, self.log, self.training, *events):
             file.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # missing, or with files of others
             self.tensorboard.rmdir()

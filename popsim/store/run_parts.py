@@ -102,6 +102,11 @@ class RunParts:
         if number < self.n_log_lines:
             raise CorruptDataError(f"{log} must have {self.n_log_lines} lines, got {number}.")
 
+    def check_log(self) -> None:
+        """Read all lines of the log, one at a time; raises as `stream_log`."""
+        for _ in self.stream_log():
+            pass
+
     def read_log(self) -> list[dict[str, Any]]:
         """Return all lines of the log; raises as `stream_log`."""
         return list(self.stream_log())
@@ -109,7 +114,8 @@ class RunParts:
     def damage(self, *, every_byte: bool) -> Damage:
         """Return what is wrong with checkpoints, history and log; see `damage_of_run`."""
         checkpoints, history = self._damaged_checkpoints(every_byte), self._damaged_history(every_byte)
-        return {**dict(checkpoints), **dict(history), **_problem(self.folder.log.name, self.read_log)}
+        log = _problem(self.folder.log.name, self.check_log)
+        return {**dict(checkpoints), **dict(history), **log}
 
     def _damaged_checkpoints(self, every_byte: bool) -> Iterator[tuple[str, ValueError | OSError]]:
         checkpoints = Checkpoints(self.folder.checkpoints, run_id=self.run_id)

@@ -196,7 +196,7 @@ def _losses_of(cell: SweepCell, info: RunInfo, parts: RunParts) -> dict[str, lis
     """Return the last losses of the members, by name; nothing if no log point is saved."""
     folder, losses = cell.folder, info.losses
     if not info.is_finished:  # the log may be ahead of what is saved
-        parts.read_log()
+        parts.check_log()
         losses, _ = last_losses(folder.log, parts.n_log_lines)
     n_whole = sum(line.endswith(b"\n") for line in log_lines(folder.log)) if parts.n_log_lines else 0
     if n_whole < parts.n_log_lines or (losses is None and n_whole):

@@ -168,6 +168,11 @@ def norm_and_direction(
     return scale * norm, scaled / jnp.where(norm == 0, jnp.ones_like(norm), norm)
 
 
+def _check_axes_given(axis: int | tuple[int, ...]) -> None:
+    if axis == ():
+        raise ValueError("`axis` must be an axis or several, got (): the norm would be that of each weight.")
+
+
 class MaxNorm(AbstractConstraint):
     """The constraint |w| <= max_norm for each vector w along `axis`; a longer one is scaled to `max_norm`.
 
@@ -189,6 +194,7 @@ class MaxNorm(AbstractConstraint):
     def __check_init__(self):
         check_fields(self)
         check_positive("max_norm", self.max_norm)
+        _check_axes_given(self.axis)
 
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
         norm, direction = norm_and_direction(weights, self.axis)
@@ -210,6 +216,9 @@ class UnitNorm(AbstractConstraint):
 
     where: Callable[[Any], Any] = eqx.field(static=True)
     axis: int | tuple[int, ...] = eqx.field(static=True, default=-1)
+
+    def __check_init__(self):
+        _check_axes_given(self.axis)
 
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
         return norm_and_direction(weights, self.axis)[1]

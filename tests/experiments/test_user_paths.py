@@ -49,6 +49,8 @@ IN_SHORT = ("marks of shells",)
 REFUSED = {
     "nothing": "",
     "bytes that are no UTF-8": "caf\udce9",
+    "a backslash": "a\\b",
+    "a name of tensorstore's": "a.__lock/b",
 }
 
 

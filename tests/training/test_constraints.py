@@ -237,6 +237,8 @@ def test_what_is_not_trained_stays_none(supervised):
         (lambda: Range(recurrent, 1.0, 0.0), "`low` of Range"),
         (lambda: Range(recurrent, np.nan, 0.0), "`low` must be not NaN"),
         (lambda: MaxNorm(recurrent, 0.0), "`max_norm`"),
+        (lambda: MaxNorm(recurrent, 1.0, ()), "`axis`"),
+        (lambda: UnitNorm(recurrent, ()), "`axis`"),
         (lambda: DalesLaw(recurrent, [1.0, 0.5]), "`signs` of DalesLaw"),
         (
             lambda: Range(recurrent, PerMember([0.0, 2.0]), 1.0),
