@@ -121,7 +121,7 @@ FAULTS = [Fault(*row) for row in [
      "*(batch for batch in (*plan.batches.resets, *self.loops))",
      "training phases continuing resume"),
     ("early stopping waits one call too long", "popsim/training",
-     "count >= update.patience", "count > update.patience",
+     "count >= self.patience", "count > self.patience",
      "training population_updates selection"),
     ("a replaced member explores from its own rate", "popsim/training",
      "key=key))(of_parents[name], keys)", "key=key))(of_members[name], keys)",

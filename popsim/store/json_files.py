@@ -210,7 +210,7 @@ def keep_json_lines(path: Path, keep: Callable[[Any], bool]) -> None:
     if not path.exists():
         return
     try:
-        kept = [json.dumps(value) + "\n" for value in stream_json_lines(path) if keep(value)]
+        kept = [f"{json.dumps(value)}\n".encode() for value in stream_json_lines(path) if keep(value)]
     except (KeyError, TypeError) as error:
         raise CorruptDataError(f"{path} must hold the lines of a log; it is damaged: {error!r}") from None
-    write_file(path, [line.encode() for line in kept])
+    write_file(path, kept)

@@ -23,14 +23,18 @@ from popsim.training.population_updates.selection import (
     ancestors,
 )
 from popsim.training.population_updates.shared_population import SharedPopulation
-from popsim.training.steps.evolution_strategies import EvolutionStrategies
-from popsim.training.steps.gradients import AbstractGradient, BackpropThroughTime, BatchRun
+from popsim.training.steps.gradients import (
+    AbstractGradient,
+    BackpropThroughTime,
+    BatchRun,
+    EvolutionStrategies,
+)
 from popsim.training.steps.member_step import NonfiniteError, training_trials
 from popsim.training.steps.model_updates import AbstractModelUpdate, TrainedBatch
 from popsim.training.steps.optimizers import adam, cosine_decay, inject_hyperparams, sgd
 from popsim.training.steps.train_state import TrainState, select_trainables
-from popsim.training.supervised.examples import eval_step, supervised_batches, train_step, train_step_post
-from popsim.training.supervised.train_step import (
+from popsim.training.supervised import eval_step, supervised_batches, train_step, train_step_post
+from popsim.training.train_steps import (
     accumulate_gradients,
     accumulate_gradients_loop,
     accumulate_gradients_scan,

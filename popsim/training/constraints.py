@@ -1,8 +1,8 @@
 """Constraints on weights, applied after each step of the optimizer."""
 
 import abc
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -17,17 +17,14 @@ from popsim._checks import (
     check_positive,
     check_positive_int,
     is_traced,
-    warn_caller,
 )
 from popsim.parameters import picked_parameters
 from popsim.per_member import (
     PerMember,
     check_n_members,
     check_of_one_member,
-    member_values,
     per_member_nodes,
     select_member,
-    with_member_values,
 )
 
 __all__ = [
@@ -43,7 +40,6 @@ __all__ = [
     "DalesLaw",
 ]
 
-MOST_CHANGED = 0.1  # of the norm of the weights
 Tree = TypeVar("Tree", bound=PyTree)
 
 
@@ -54,9 +50,8 @@ class AbstractConstraint(eqx.Module):
     `train_step_post` (a function of the parameters). To enforce it before the first step too, call it on the
     model, or map it over the members of an ensemble: `equinox.filter_vmap(constraint)(ensemble)`.
 
-    A subclass supplies `where` and `project`, and `advice` if training should warn about initial weights that
-    it changes by more than a tenth. Its numbers are array leaves or `popsim.PerMember`; `project` reads them
-    with `of_one_member`.
+    A subclass supplies `where` and `project`. Its numbers are array leaves or `popsim.PerMember`; `project`
+    reads them with `of_one_member`.
 
     !!! example
 
@@ -78,8 +73,6 @@ class AbstractConstraint(eqx.Module):
     """
 
     where: eqx.AbstractVar[Callable[[Any], Any]]
-    advice: ClassVar[str | None] = None
-    """Advice to warn with if the initial weights are changed much; None for no warning."""
 
     def __check_init__(self):
         check_kinds(self)
@@ -100,21 +93,8 @@ class AbstractConstraint(eqx.Module):
             `where` selects one or several arrays or parts, whose parameters (`popsim.is_parameter`) are
             projected separately. None stays None.
         """
-        argument = f"`where` of {type(self).__name__}"
-        picked = picked_parameters(model, self.where, argument=argument)
-
-        def project_leaf(is_picked: bool, leaf: Any) -> Any:
-            if is_picked and jnp.iscomplexobj(leaf):
-                raise ValueError(f"{argument} must pick floating-point arrays, got {leaf.dtype}.")
-            return self.project(leaf) if is_picked else leaf
-
-        return jax.tree.map(project_leaf, picked, model)
-
-    def share_changed(self, model: Any) -> Float[Array, ""]:
-        """Return the relative change |change| / |weights| of one model, the largest over its arrays."""
-        pairs = zip(jax.tree.leaves(model), jax.tree.leaves(self(model)), strict=True)
-        norms = [(jnp.linalg.norm(new - old), jnp.linalg.norm(old)) for old, new in pairs if new is not old]
-        return jnp.max(jnp.stack([jnp.where(norm > 0, by / norm, 0.0) for by, norm in norms]))
+        picked = picked_parameters(model, self.where, argument=f"`where` of {type(self).__name__}")
+        return jax.tree.map(lambda is_picked, leaf: self.project(leaf) if is_picked else leaf, picked, model)
 
     def of_one_member(self, name: str) -> Array:
         """Return the array field called `name`."""
@@ -130,29 +110,6 @@ class AbstractConstraint(eqx.Module):
             )
 
 
-def warn_of_start(functions: Sequence[Any], model: Any, n_members: int | None) -> None:
-    """Warn once if constraints with advice change the initial weights by more than `MOST_CHANGED`."""
-    constraints = [
-        function for function in functions if isinstance(function, AbstractConstraint) and function.advice
-    ]
-    shares = [_share_changed(function, model, n_members) for function in constraints]
-    if shares and (fraction := max(shares)) > MOST_CHANGED:
-        worst = constraints[shares.index(fraction)]
-        warn_caller(
-            f"{type(worst).__name__} in `post_step_fns` changes the weights that training starts from by "
-            f"{fraction:.0%} of their norm, and may make activity explode: {worst.advice}"
-        )
-
-
-def _share_changed(constraint: AbstractConstraint, model: Any, n_members: int | None) -> float:
-    def of_one(model, values):
-        return with_member_values(constraint, values).share_changed(model)
-
-    of_model = of_one if n_members is None else eqx.filter_vmap(of_one)
-    values = member_values(constraint, n_members or 1, "post_step_fns")
-    return float(jnp.max(of_model(model, values)))
-
-
 def norm_and_direction(
     weights: Float[Array, "..."], axes: int | tuple[int, ...]
 ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
@@ -166,11 +123,6 @@ def norm_and_direction(
     scaled = weights / scale
     norm = jnp.sqrt(jnp.sum(scaled**2, axis=axes, keepdims=True))
     return scale * norm, scaled / jnp.where(norm == 0, jnp.ones_like(norm), norm)
-
-
-def _check_axes_given(axis: int | tuple[int, ...]) -> None:
-    if axis == ():
-        raise ValueError("`axis` must be an axis or several, got (): the norm would be that of each weight.")
 
 
 class MaxNorm(AbstractConstraint):
@@ -194,7 +146,6 @@ class MaxNorm(AbstractConstraint):
     def __check_init__(self):
         check_fields(self)
         check_positive("max_norm", self.max_norm)
-        _check_axes_given(self.axis)
 
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
         norm, direction = norm_and_direction(weights, self.axis)
@@ -216,9 +167,6 @@ class UnitNorm(AbstractConstraint):
 
     where: Callable[[Any], Any] = eqx.field(static=True)
     axis: int | tuple[int, ...] = eqx.field(static=True, default=-1)
-
-    def __check_init__(self):
-        _check_axes_given(self.axis)
 
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
         return norm_and_direction(weights, self.axis)[1]
@@ -284,21 +232,9 @@ class Range(AbstractConstraint):
                 raise ValueError(f"`low` of Range must not exceed `high`, got {low} and {high}.")
 
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
-        low, high = self.of_one_member("low"), self.of_one_member("high")
-        for name, limit in (("low", low), ("high", high)):
-            if not _broadcasts_to(limit.shape, weights.shape):
-                raise ValueError(
-                    f"`{name}` of Range must broadcast to the weights of shape {weights.shape}, "
-                    f"got shape {limit.shape}."
-                )
+        # Limits that do not fit the weights are refused; `clip` alone would enlarge the weights.
+        low, high = (jnp.broadcast_to(self.of_one_member(name), weights.shape) for name in ("low", "high"))
         return jnp.clip(weights, low.astype(weights.dtype), high.astype(weights.dtype))
-
-
-def _broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    try:
-        return np.broadcast_shapes(shape, target) == target
-    except ValueError:
-        return False
 
 
 class NonNegativity(AbstractConstraint):
@@ -395,8 +331,7 @@ class DalesLaw(AbstractConstraint):
     gates of a GRU, whose recurrent weights stack them in the rows.
 
     Weights drawn with both signs lose about half of each unit's weights, and their balance: activity may
-    explode. `LeakyRNN(..., signs=signs)` starts with weights that obey the law. Training warns about initial
-    weights that it would change by more than a tenth of their norm.
+    explode. `LeakyRNN(..., signs=signs)` starts with weights that obey the law.
 
     **Arguments:**
 
@@ -404,8 +339,6 @@ class DalesLaw(AbstractConstraint):
     - `signs`: +1 or -1 for each column, which may be a `PerMember`; `dale_signs` builds them from a fraction
         of excitatory units.
     """
-
-    advice: ClassVar[str | None] = "draw weights that obey it, such as those of LeakyRNN(..., signs=signs)."
 
     where: Callable[[Any], Any] = eqx.field(static=True)
     signs: Float[Array, " pre"] | PerMember = eqx.field(converter=as_float_array)
@@ -423,9 +356,4 @@ class DalesLaw(AbstractConstraint):
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
         self.check_matrix(weights)
         signs = self.of_one_member("signs")
-        if weights.shape[1] != signs.shape[0]:
-            raise ValueError(
-                f"`signs` of DalesLaw must be one for each of the {weights.shape[1]} columns of the weights, "
-                f"got {signs.shape[0]}."
-            )
         return jnp.where(weights * signs.astype(weights.dtype) < 0, 0, weights)

@@ -31,16 +31,13 @@ def as_metrics(
     metrics: Mapping[str, ArrayLike], n_members: int | None
 ) -> dict[str, Shaped[np.ndarray, "..."]]:
     """Return metrics as arrays."""
-    if not isinstance(metrics, Mapping):
-        raise ValueError(f"`validation_metrics` must return numbers by name, got {type(metrics).__name__}.")
     arrays = {name: np.asarray(values) for name, values in metrics.items()}
     for name, values in arrays.items():
-        if not isinstance(name, str) or values.dtype.kind not in "biuf":
+        if values.dtype.kind not in "biuf" or not is_plain_name(name):  # they name arrays on disk
             raise ValueError(
-                f"`validation_metrics` must return numbers by name, got {values.dtype} for {name!r}."
+                f"`validation_metrics` must return numbers by plain names, without '/', got {values.dtype} "
+                f"for {name!r}."
             )
-        if not is_plain_name(name):  # they name arrays on disk
-            raise ValueError(f"`validation_metrics` must return plain names without '/', got {name!r}.")
         if n_members is not None and values.shape[:1] != (n_members,):
             raise ValueError(
                 f"`validation_metrics` must return an array that leads with the {n_members} members, "

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.typing import DTypeLike
@@ -16,9 +15,9 @@ from popsim._checks import (
     as_parts,
     check_callables,
     check_instance,
+    check_non_negative_int,
     check_positive,
     check_positive_int,
-    is_int,
     is_traced,
     short_repr,
 )
@@ -35,11 +34,9 @@ from popsim.training.observers import (
     ValidationMetrics,
     check_tensorboard,
 )
-from popsim.training.population_updates.base import AbstractPopulationUpdate
-from popsim.training.population_updates.labels import as_population_updates
+from popsim.training.population_updates.base import AbstractPopulationUpdate, as_population_updates
 from popsim.training.population_updates.shared_population import SharedPopulation
 from popsim.training.steps.gradients import AbstractGradient, BackpropThroughTime
-from popsim.training.steps.member_layout import check_devices
 from popsim.training.steps.member_step import LossUpdateFn
 from popsim.training.steps.model_updates import AbstractModelUpdate, as_model_updates
 from popsim.training.steps.train_state import WhereTrain
@@ -119,8 +116,7 @@ class TrainerOptions:
     - `stop`: a function without arguments, called about once a second. When it returns True, training saves a
         checkpoint, ends, and returns the results so far.
 
-    **Raises:** `ValueError` naming an argument that is out of range; `ImportError` if TensorBoard is enabled
-    and its package is missing.
+    **Raises:** `ImportError` if TensorBoard is enabled and its package is missing.
     """
 
     optimizer: optax.GradientTransformation
@@ -163,11 +159,15 @@ class TrainerOptions:
             check_tensorboard()
         elif self.validation_figures is not None:
             raise ValueError("`validation_figures` are drawn for TensorBoard: say `enable_tensorboard=True`.")
-        check_positive_int("n_minibatches", self.n_minibatches)
-        if self.member_batch_size is not None:
-            check_positive_int("member_batch_size", self.member_batch_size)
-        if self.devices is not None:
-            check_devices(self.devices)
+        for name in ("n_minibatches", "n_checkpoints", "member_batch_size"):
+            if (number := getattr(self, name)) is not None:
+                check_positive_int(name, number)
+        check_positive("checkpoint_seconds", self.checkpoint_seconds)
+        devices = self.devices
+        if devices is not None and not 0 < len(devices) == len({device.id for device in devices}):
+            raise ValueError(
+                f"`devices` must be different JAX devices, such as jax.local_devices(), got {devices}."
+            )
         if not hasattr(self.optimizer, "init") or not hasattr(self.optimizer, "update"):
             raise ValueError(
                 f"`optimizer` must be an optax optimizer such as adam(1e-3), "
@@ -182,15 +182,13 @@ class TrainerOptions:
         object.__setattr__(self, "population_updates", updates)
         observers = as_parts("observers", self.observers, Observer, "subclasses of Observer")
         object.__setattr__(self, "observers", observers)
-        check_callables("post_step_fns", self.post_step_fns)
-        check_callables("log_fns", self.log_fns)
+        for name in ("post_step_fns", "log_fns"):
+            check_callables(name, getattr(self, name))
         for name in ("loss_update_func", "validation_metrics", "validation_figures", "stop"):
-            if getattr(self, name) is not None:
-                check_callables(name, [getattr(self, name)])
+            if (function := getattr(self, name)) is not None:
+                check_callables(name, [function])
         if self.nonfinite not in ("freeze", "raise"):
             raise ValueError(f'`nonfinite` must be "freeze" or "raise", got {self.nonfinite!r}.')
-        check_positive("checkpoint_seconds", self.checkpoint_seconds)
-        check_positive_int("n_checkpoints", self.n_checkpoints)
         kept_how = (self.checkpoint_seconds, self.n_checkpoints)
         if self.folder is None and kept_how != (CHECKPOINT_SECONDS, N_CHECKPOINTS):
             raise ValueError(
@@ -290,10 +288,6 @@ class Training:
     def __post_init__(self):
         _convert_scalars(self)
         object.__setattr__(self, "key", as_key(self.key))
-        if self.on_begin is not None:
-            check_callables("on_begin", [self.on_begin])
-        if not (self.population is None or isinstance(self.population, SharedPopulation)):
-            raise ValueError(f"`population` must be a SharedPopulation, got {self.population!r}.")
         check_task(self.task)
         check_model("model", self.model)
         if is_traced(self.model, self.task, self.key):
@@ -307,27 +301,13 @@ class Training:
             check_instance(name, getattr(self, name), (bool, np.bool_), "True or False")
         for name in ("n_batches", "batch_size", "log_step"):
             check_positive_int(name, getattr(self, name))
-        if not is_int(self.start_batch) or not 0 <= self.start_batch < self.n_batches:
+        check_non_negative_int("start_batch", self.start_batch)
+        if self.start_batch >= self.n_batches:
+            raise ValueError(f"`start_batch` must be below {self.n_batches}, got {self.start_batch}.")
+        expected = "a function such as lambda model: model.network, or a mapping of such by batch number"
+        check_instance("where_train", self.where_train, (Mapping, Callable, type(None)), expected)
+        dtype = self.trainables_dtype
+        if dtype is not None and getattr(dtype, "__name__", str(dtype)) not in KEPT_TYPES:
             raise ValueError(
-                f"`start_batch` must be a whole number from 0 to {self.n_batches - 1}, "
-                f"got {self.start_batch!r}."
+                f"`trainables_dtype` must be one of {', '.join(KEPT_TYPES)}, got {dtype!r}."
             )
-        if not (
-            self.where_train is None or isinstance(self.where_train, Mapping) or callable(self.where_train)
-        ):
-            raise ValueError(
-                "`where_train` must be a function such as lambda model: model.network, or a mapping of such "
-                f"functions by batch number, got {short_repr(self.where_train)}."
-            )
-        if self.trainables_dtype is not None and _name_of_dtype(self.trainables_dtype) not in KEPT_TYPES:
-            raise ValueError(
-                f"`trainables_dtype` must be one of {', '.join(KEPT_TYPES)}, got {self.trainables_dtype!r}."
-            )
-
-
-def _name_of_dtype(dtype: Any) -> str | None:
-    """Return the name of a dtype; None if it is none."""
-    try:
-        return jnp.dtype(dtype).name
-    except TypeError:
-        return None

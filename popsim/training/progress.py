@@ -82,7 +82,6 @@ class ProgressBar(Observer):
         self._compiling: Compiling | None = None
 
     def on_begin(self, start: TrainingStart) -> None:
-        """Write what is trained, and begin the bar."""
         self._compiling = None
         self._bar = tqdm(
             total=start.n_batches,
@@ -98,7 +97,6 @@ class ProgressBar(Observer):
         self._shown.enter_context(called_regularly(self._refresh))
 
     def on_compilation(self, program: str) -> None:
-        """Show that a program is compiled, and for how long."""
         self._compiling = Compiling.now(program)
         self._refresh()
 
@@ -127,7 +125,6 @@ class ProgressBar(Observer):
                 setattr(bar, name, getattr(bar, name) + n_batches)
 
     def on_batches(self, batches: FinishedBatches) -> None:
-        """Advance, and show the mean loss of the last batch over members that are not frozen."""
         self._bar.set_postfix_str(last_loss(batches), refresh=False)
         if self._compiling is None:
             self._bar.update(batches.count)
@@ -136,23 +133,19 @@ class ProgressBar(Observer):
             self._bar.refresh()
 
     def on_log_point(self, entry: LogEntry) -> None:
-        """Write the losses of the log point above the bar."""
         for row in self._table.rows(entry):
             self._write(row)
 
     def on_pause(self, last: int) -> None:
-        """Leave what the log point has compiled out of the rate."""
         self._skip_compilation(0)
 
     def on_replacement(self, batch: int, records: Records) -> None:
-        """Leave what the replacement has compiled out of the rate."""
         self._skip_compilation(0)
 
     def _write(self, text: str) -> None:
         self._bar.write(text, file=self._bar.fp)
 
     def on_end(self, error: BaseException | None) -> None:
-        """Close the bar, leaving it on screen."""
         self._shown.close()
 
 
@@ -164,65 +157,50 @@ class ProgressLines(Observer):
         self._line = ""
 
     def on_begin(self, start: TrainingStart) -> None:
-        """Write what is trained."""
         self._start, self._line = start, ""
         self._clock, self._n_done = BatchClock(), start.first_batch
         self._write(title(start))
 
     def on_compilation(self, program: str) -> None:
-        """Write that a program is compiled."""
         self._clock.count(0)
         self._clock.pause()
         if program == "training":
             self._write("compiling")
 
     def on_batches(self, batches: FinishedBatches) -> None:
-        """Write the progress from time to time."""
         self._clock.count(batches.count)
         self._n_done += batches.count
-        self._line = self._progress(last_loss(batches))
+        n_batches, pace = self._start.n_batches, ""
+        if self._clock.n_batches and self._clock.seconds:
+            rate = self._clock.n_batches / self._clock.seconds
+            left = tqdm.format_interval((n_batches - self._n_done) / rate)
+            pace = f" {rate:.3g} batch/s, {left} left,"
+        self._line = f"training: {self._n_done}/{n_batches} batches,{pace} {last_loss(batches)}"
         if time.perf_counter() - self._last_written > SECONDS_BETWEEN_LINES:
             self._write(self._line)
             self._line = ""
 
-    def _progress(self, loss: str) -> str:
-        n_batches = self._start.n_batches
-        done = f"training: {self._n_done}/{n_batches} batches"
-        if not (self._clock.n_batches and self._clock.seconds):
-            return f"{done}, {loss}"
-        rate = self._clock.n_batches / self._clock.seconds
-        left = tqdm.format_interval((n_batches - self._n_done) / rate)
-        return f"{done}, {rate:.3g} batch/s, {left} left, {loss}"
-
     def on_log_point(self, entry: LogEntry) -> None:
-        """Write the losses of the log point."""
         for row in self._table.rows(entry):
             self._write(row)
 
     def on_pause(self, last: int) -> None:
-        """Leave what the log point has compiled out of the rate."""
         self._clock.count(0)
 
     def on_replacement(self, batch: int, records: Records) -> None:
-        """Leave what the replacement has compiled out of the rate."""
         self._clock.count(0)
+
+    def on_end(self, error: BaseException | None) -> None:
+        if self._line:
+            self._write(self._line)
 
     def _write(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
         self._last_written = time.perf_counter()
 
-    def on_end(self, error: BaseException | None) -> None:
-        """Write how far the training has come."""
-        if self._line:
-            self._write(self._line)
-
 
 class LossTable:
-    """Rows of a table of losses, with the names of the columns where they are new.
-
-    The loss of the batch is a mean over the members that still train, the others over those that are not
-    frozen.
-    """
+    """Rows of a table of losses, means over members that are not frozen, headed where columns are new."""
 
     def __init__(self) -> None:
         self._columns: tuple[str, ...] = ()
@@ -240,18 +218,12 @@ class LossTable:
 
 
 def title(start: TrainingStart) -> str:
-    """Return the line that is written above a bar."""
     of_members = "" if start.n_members is None else f" in each of {count_text(start.n_members, 'member')}"
     return f"training {start.n_trained:,} numbers{of_members}"
 
 
 def last_loss(batches: FinishedBatches) -> str:
-    """Return the mean loss of the last batch over members that are not frozen, as text.
-
-    **Arguments:**
-
-    - `batches`: the finished batches.
-    """
+    """Return the mean loss of the last batch over members that are not frozen, as text."""
     mean = mean_of_finite(np.asarray(batches.records.loss.total)[-1])
     return f"loss {mean}" if mean else "all frozen"
 

@@ -16,7 +16,6 @@ from popsim._compiled import start_while_compiling, to_numpy
 from popsim.ensemble import Members
 from popsim.task import AbstractTask
 from popsim.training.history.history import TRAINABLES, HistoryRecorder, RowsInMemory, TaskTrainerHistory
-from popsim.training.history.saver import Saver
 from popsim.training.history.training_store import TrainingStore, open_training_store
 from popsim.training.loop.host_loop import HostLoop
 from popsim.training.loop.training_plan import TrainingPlan, plan_training
@@ -99,13 +98,11 @@ def train(plan: TrainingPlan) -> tuple[Any, TaskTrainerHistory]:
         state = plan.state if store is None else store.begin(plan.state, restore=training.restore_checkpoint)
         if training.on_begin is not None:
             training.on_begin(int(state.step))
-        # Seconds of an earlier process count, so that the log of a resumed training continues where it
-        # stopped.
-        start_time = time.perf_counter() - (0.0 if store is None else store.seconds_before)
+        start_time = time.perf_counter() if store is None else store.start_time
         rows = RowsInMemory({TRAINABLES: plan.batches.recorded_batches.size}) if store is None else store.rows
         recorder = HistoryRecorder(rows, plan.batches.specs, plan.trials_of, training.trainables_dtype)
-        # The recorder comes first: the saver notes how many rows the history has after the batches it saves.
-        observers = [recorder, *_observers(plan, store, int(state.step), start_time)]
+        # The recorder comes first: the store notes how many rows the history has after the batches it saves.
+        observers = [recorder, *_observers(plan, store, int(state.step))]
         # The loop donates its state. The caller's model, and `plan.new_state`, which resets need, must
         # outlive it.
         state = plan.layout.spread_state(jax.tree.map(_donatable_copy, state))
@@ -124,18 +121,16 @@ def train(plan: TrainingPlan) -> tuple[Any, TaskTrainerHistory]:
         )
 
 
-def _observers(
-    plan: TrainingPlan, store: TrainingStore | None, first_batch: int, start_time: float
-) -> list[Observer]:
+def _observers(plan: TrainingPlan, store: TrainingStore | None, first_batch: int) -> list[Observer]:
     """Return the observers of a training, in the order in which they are called."""
     trainer, events, writers = plan.trainer, plan.trainer.tensorboard_logdir, []
     if events is not None:
         writers = [TensorBoardWriter(events, trainer.validation_figures, first_batch=first_batch)]
-    saving = [] if store is None else [Saver(store, plan.layout, start_time)]
+    saving = [] if store is None else [store]
     progress = [] if plan.training.disable_tqdm else [progress_observer()]
     return [
         *(BatchCallbacks(plan.batches.callbacks), *saving, *progress),
-        # After the saver: if a function of a user raises, the log point is in the log already, and the batch
+        # After the store: if a function of a user raises, the log point is in the log already, and the batch
         # among those that are saved.
         *(LogFunctions(trainer.log_fns), *writers, *trainer.observers),
     ]

@@ -30,7 +30,7 @@ from popsim.tasks.library import TASKS
 from popsim.training import TrainState, accumulate_gradients, build_train_step_fn, sgd, training_trials
 from popsim.training.population_updates import selection as selection_rules
 from popsim.training.steps.member_step import trials_of_batch
-from popsim.training.supervised.examples import supervised_batches
+from popsim.training.supervised import supervised_batches
 
 
 def bits(keys):

@@ -6,7 +6,6 @@ from popsim.training.loop.batches import (
     CallDivision,
     batch_numbers,
     enabled_updates,
-    kept_batches,
     max_kept_per_call,
 )
 
@@ -40,7 +39,6 @@ def test_a_boolean_for_each_batch_is_a_mask():
     mask = np.isin(np.arange(10), [2, 7])
     for given in (mask, jnp.asarray(mask), mask.tolist()):
         assert batch_numbers("save_trial_specs", given, 10).tolist() == [2, 7]
-    assert kept_batches(mask, 10).tolist() == [2, 7]
     updates = (lambda model, states: None, lambda model, states: None)
     enabled = enabled_updates((mask, ~mask), updates, 10)
     assert enabled is not None and enabled[:, 0].tolist() == mask.tolist() == (~enabled[:, 1]).tolist()
@@ -57,12 +55,6 @@ def test_toggles_without_functions_are_ignored():
 def test_bad_batch_numbers_raise(bad):
     with pytest.raises(ValueError, match="save_trial_specs"):
         batch_numbers("save_trial_specs", bad, 10)
-
-
-def test_what_is_kept_of_the_trainables():
-    assert kept_batches(True, 3).tolist() == [0, 1, 2]
-    assert kept_batches(False, 3).size == 0
-    assert kept_batches(np.array([2, 0]), 3).tolist() == [0, 2]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from popsim.schedules import (
     ConstantSchedule,
     LinearSchedule,
     PiecewiseSchedule,
-    as_batch_schedule,
 )
 
 RAMP = LinearSchedule(1.0, 3.0, first_batch=10, last_batch=20)
@@ -54,34 +53,17 @@ def test_values_are_leaves_that_may_differ_between_members():
     assert jax.grad(lambda ramp: ramp(1))(LinearSchedule(0.0, 1.0, last_batch=4)).stop == 0.25
 
 
-def test_a_number_is_the_schedule_that_always_gives_it():
-    assert float(as_batch_schedule(2)(9)) == 2.0 and as_batch_schedule(RAMP) is RAMP
-
-
-@pytest.mark.parametrize("factor", ["2", None, object()])
-def test_times_what_is_no_number_raises(factor):
-    with pytest.raises(TypeError):
-        RAMP * factor
-
-
 REFUSED = {
     "value": lambda: ConstantSchedule(float("nan")),
-    "start": lambda: LinearSchedule(float("inf"), 1.0, last_batch=3),
     "stop": lambda: LinearSchedule(0.0, float("nan"), last_batch=3),
-    "last_batch": lambda: LinearSchedule(0.0, 1.0, last_batch=0),
-    "last_batch ": lambda: LinearSchedule(0.0, 1.0, first_batch=5, last_batch=5),
-    "last_batch  ": lambda: LinearSchedule(0.0, 1.0, first_batch=-1, last_batch=5),
-    "starts": lambda: PiecewiseSchedule((), []),
-    "starts ": lambda: PiecewiseSchedule((1, 2), [0.0, 1.0]),
-    "starts  ": lambda: PiecewiseSchedule((0, 2, 2), [0.0, 1.0, 2.0]),
+    "last_batch": lambda: LinearSchedule(0.0, 1.0, first_batch=5, last_batch=5),
+    "starts": lambda: PiecewiseSchedule((1, 2), [0.0, 1.0]),
     "values": lambda: PiecewiseSchedule((0, 2), [0.0, 1.0, 2.0]),
-    "values ": lambda: PiecewiseSchedule((0,), 1.0),
-    "values  ": lambda: PiecewiseSchedule((0, 2), [0.0, np.nan]),
     "factor": lambda: float("nan") * RAMP,
 }
 
 
 @pytest.mark.parametrize("named, build", REFUSED.items(), ids=REFUSED)
 def test_schedules_that_mean_nothing_are_refused(named, build, as_users_run):
-    with pytest.raises(ValueError, match=f"`{named.strip()}`"):
+    with pytest.raises(ValueError, match=f"`{named}`"):
         build()

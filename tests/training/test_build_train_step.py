@@ -26,17 +26,6 @@ def regression(getkey):
     return TrainState.initial_state(model, optax.adam(1e-2), jax.random.key(0), jnp.asarray(0)), data
 
 
-def test_a_supervised_network_trains_without_a_task(regression):
-    state, data = regression
-    step = build_train_step_fn(supervised)
-    losses = []
-    for _ in range(200):
-        state, outputs = step(state, **data)
-        losses.append(float(outputs["loss"]))
-    assert losses[-1] < 0.2 * losses[0]
-    assert int(state.step) == int(state.loss_fn_state) == 200
-
-
 def test_the_key_of_a_step_is_folded_in_from_its_number(regression):
     state, data = regression
     step = build_train_step_fn(supervised, jit=False)
@@ -95,11 +84,6 @@ def test_donation_takes_the_learnable_and_only_that(regression):
     assert not frozen.is_deleted() and not state.root_rng.is_deleted()
     np.testing.assert_array_equal(donated.params.layers[1].weight, undonated.params.layers[1].weight)
     np.testing.assert_array_equal(donated.model.layers[0].weight, frozen)
-
-
-def test_donation_without_jit_raises():
-    with pytest.raises(ValueError, match="donate_params_and_state"):
-        build_train_step_fn(supervised, jit=False, donate_params_and_state=True)
 
 
 def test_members_keep_what_their_step_carries():

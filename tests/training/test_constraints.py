@@ -4,13 +4,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from short_form import every_nth_row
-from small_training import KEY, OPTIMIZER, network, train
-from small_training import build as build_model
 
 from popsim import PerMember, make_ensemble, member, select_member
 from popsim.networks import GRUNetwork, LeakyRNN
 from popsim.per_member import member_values, with_member_values
-from popsim.training import TaskTrainer, TrainState, sgd, train_step, train_step_post
+from popsim.training import TrainState, sgd, train_step, train_step_post
 from popsim.training.constraints import (
     DalesLaw,
     MaxNorm,
@@ -121,16 +119,6 @@ def test_only_what_violates_is_changed(getkey, name, expected):
     np.testing.assert_array_equal(CONSTRAINTS[name][0].project(weights), expected(np.asarray(weights)))
 
 
-def test_only_rows_beyond_the_norm_are_shortened(getkey):
-    weights = 0.5 * random_weights(getkey)
-    shortened = MaxNorm(recurrent, 1.0).project(weights)
-    beyond = norms(weights, 1) > 1
-    assert 0 < beyond.sum() < len(beyond)
-    np.testing.assert_array_equal(shortened[~beyond], weights[~beyond])
-    lengths = norms(weights, 1)[beyond, None]
-    np.testing.assert_allclose(shortened[beyond], weights[beyond] / lengths, rtol=1e-6)
-
-
 BY_MEMBER = {
     "max norm": MaxNorm(recurrent, PerMember([0.01, 0.02])),
     "spectral norm": SpectralNorm(recurrent, PerMember([0.1, 0.2])),
@@ -153,23 +141,6 @@ def test_numbers_may_differ_between_members(getkey, constraint):
         np.testing.assert_allclose(recurrent(constrained)[index], recurrent(alone), rtol=1e-5, atol=1e-7)
     other = select_member(constraint, 1).project(recurrent(member(ensemble, 0)))
     assert not np.allclose(recurrent(constrained)[0], other)
-    with pytest.raises(
-        ValueError, match=r"`constraint.* differs between members: give that of one, `popsim.select_member"
-    ):
-        constraint(member(ensemble, 0))
-
-
-@pytest.mark.full
-def test_training_warns_once_of_weights_that_dales_law_changes_much():
-    law = DalesLaw(lambda m: m.network.recurrent_weights, SIGNS)
-    trainer = TaskTrainer(OPTIMIZER, post_step_fns=[law, law])
-    with pytest.warns(UserWarning, match="DalesLaw .* changes the weights .* of their norm") as warned:
-        train(1, trainer=trainer)
-    assert len(warned) == 1
-    networks = make_ensemble(lambda key: LeakyRNN(1, N_UNITS, 1, signs=SIGNS, key=key), 2, key=KEY)
-    obeying = eqx.tree_at(network, make_ensemble(build_model, 2, key=KEY), networks)
-    after, _ = train(1, trainer=trainer, ensemble=obeying)
-    assert np.all(after.network.recurrent_weights * SIGNS >= 0)
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-30, 1e30])
@@ -186,12 +157,6 @@ def test_divergence_is_not_hidden(name):
     assert np.isnan(CONSTRAINTS[name][0].project(jnp.full((3 * N_UNITS, N_UNITS), jnp.nan))).all()
 
 
-def test_the_fraction_of_excitatory_units():
-    assert dale_signs(5).tolist() == [1, 1, 1, 1, -1]
-    assert dale_signs(4, 0.5).tolist() == [1, 1, -1, -1]
-    assert dale_signs(3, 0.0).tolist() == [-1, -1, -1]
-
-
 def test_of_a_network_the_parameters_are_projected_and_a_constant_where_it_is_picked(getkey):
     network = LeakyRNN(2, N_UNITS, 1, noise_std=0.5, key=getkey())
     after = Range(lambda m: m, -0.01, 0.01)(network)
@@ -201,8 +166,6 @@ def test_of_a_network_the_parameters_are_projected_and_a_constant_where_it_is_pi
     assert after.tau == jnp.float32(0.02) and after.noise.std == 0.5
     with pytest.raises(ValueError, match="`where` of Range must pick at least one parameter"):
         Range(lambda m: m.noise, 0.0, 0.02)(network)
-    with pytest.raises(ValueError, match="`where` of Range must pick floating-point arrays, got complex64"):
-        Range(lambda m: m, 0.0, 0.02)(network.recurrent_weights.astype(complex))
 
 
 @pytest.fixture
@@ -235,38 +198,22 @@ def test_what_is_not_trained_stays_none(supervised):
     "make, message",
     [
         (lambda: Range(recurrent, 1.0, 0.0), "`low` of Range"),
-        (lambda: Range(recurrent, np.nan, 0.0), "`low` must be not NaN"),
         (lambda: MaxNorm(recurrent, 0.0), "`max_norm`"),
-        (lambda: MaxNorm(recurrent, 1.0, ()), "`axis`"),
-        (lambda: UnitNorm(recurrent, ()), "`axis`"),
-        (lambda: DalesLaw(recurrent, [1.0, 0.5]), "`signs` of DalesLaw"),
-        (
-            lambda: Range(recurrent, PerMember([0.0, 2.0]), 1.0),
-            "`low` of Range must not exceed `high`, got 2",
-        ),
+        (lambda: Range(recurrent, PerMember([0.0, 2.0]), 1.0), "`low` of Range must not exceed `high`"),
         (lambda: Range(recurrent, PerMember([0.0, 0.0]), PerMember([1.0] * 3)), "`Range.low` .* 3 members"),
         (lambda: DalesLaw(recurrent, PerMember([[1.0, 0.5]])), "`signs` of DalesLaw"),
         (lambda: dale_signs(4, 1.5), "`excitatory_fraction`"),
         (lambda: SparsityMask(recurrent, [1, 0]), "`mask` of SparsityMask"),
+        (lambda: Range(recurrent, jnp.zeros(3), 1.0)(build(jax.random.key(0))), r"\[3\].*\[15,5\]"),
+        (lambda: SpectralNorm(lambda m: m.cell.bias, 1.0)(build(jax.random.key(0))), "`where` of SpectralN"),
+        (lambda: SparsityMask(recurrent, MASK[:5])(build(jax.random.key(0))), "`mask` of SparsityMask"),
+        (lambda: ZeroDiagonal(lambda m: m.cell.weight_ih)(build(jax.random.key(0))), "`where` of ZeroDiag"),
     ],
 )
-def test_what_makes_no_sense_is_refused_when_it_is_given(as_users_run, make, message):
+def test_what_makes_no_sense_is_refused(as_users_run, make, message):
     with pytest.raises(ValueError, match=message):
         make()
 
 
-@pytest.mark.parametrize(
-    "constraint, message",
-    [
-        (Range(recurrent, jnp.zeros(3), 1.0), r"`low` of Range .*\(15, 5\), got shape \(3,\)"),
-        (SpectralNorm(lambda m: m.cell.bias, 1.0), r"`where` of SpectralNorm .*\(15,\)"),
-        (DalesLaw(recurrent, SIGNS[1:]), "`signs` of DalesLaw .* 5 columns of the weights, got 4"),
-        (SparsityMask(recurrent, MASK[:5]), r"`mask` of SparsityMask .*\(15, 5\), got \(5, 5\)"),
-        (ZeroDiagonal(lambda m: m.cell.weight_ih), r"`where` of ZeroDiagonal .*\(15, 2\)"),
-        (NonNegativity(lambda m: m.weight), "`where` of NonNegativity must pick parts of the GRUNetwork"),
-    ],
-)
-def test_what_does_not_fit_the_model_is_refused_when_it_is_called(getkey, constraint, message):
-    for call in (constraint, eqx.filter_jit(constraint)):
-        with pytest.raises(ValueError, match=message):
-            call(build(getkey()))
+def test_the_fraction_of_excitatory_units():
+    assert dale_signs(5).tolist() == [1, 1, 1, 1, -1] and dale_signs(3, 0.0).tolist() == [-1, -1, -1]

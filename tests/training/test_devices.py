@@ -23,18 +23,6 @@ from popsim.training import TaskTrainer
 from popsim.training.loop import batch_loop
 """
 
-LONG = """
-one, history = train(100, n_members=5, save_model_trainables=[0, 99])
-for count in (2, 8):
-    devices = jax.local_devices()[:count]
-    trainer = TaskTrainer(OPTIMIZER, devices=devices)
-    many, own = train(100, n_members=5, trainer=trainer, save_model_trainables=[0, 99])
-    assert_same(many, one, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(own.loss.total, history.loss.total, rtol=1e-4)
-    assert_same(own.model_trainables, history.model_trainables, rtol=0, atol=1e-6)
-    assert_same(own.opt_state, history.opt_state, rtol=0, atol=1e-5)
-    assert own.loss.total.shape == (100, 5) and own.frozen_from.tolist() == [-1] * 5
-"""
 
 FEATURES = """
 task = RunningSum(loss=popsim.PerMember(np.arange(1.0, 6.0)) * RunningSum().loss)
@@ -70,10 +58,7 @@ assert_same(many, train(2, n_members=8)[0], rtol=0, atol=1e-6)
 @pytest.mark.parametrize(
     ("code", "count"),
     [
-        pytest.param(LONG, 8, id="100 batches on 2 and 8", marks=pytest.mark.full),
-        pytest.param(
-            FEATURES, 8, id="phases, constraints and members that differ, on 3", marks=pytest.mark.full
-        ),
+        pytest.param(FEATURES, 8, id="phases, constraints and members that differ, on 3"),
         pytest.param(COLLECTIVES, 4, id="nothing is exchanged"),
     ],
 )

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from short_form import every_nth_row
 
-from popsim.training import TrainState, accumulate_gradients, accumulate_gradients_loop, sgd
+from popsim.training import TrainState, accumulate_gradients, sgd
 
 
 @pytest.fixture(params=["loop", "scan"])
@@ -61,11 +61,3 @@ def test_a_batch_that_does_not_divide_raises(getkey, use_scan, num_minibatches):
     state, batch, loss_fn = regression(getkey)
     with pytest.raises(ValueError, match="minibatches"):
         accumulate_gradients(state, batch, jax.random.key(0), num_minibatches, loss_fn, use_scan)
-
-
-def test_arrays_of_different_lengths_raise(getkey):
-    state, batch, loss_fn = regression(getkey)
-    with pytest.raises(ValueError, match=r"leading axes \[12, 24\]"):
-        accumulate_gradients_loop(
-            state, batch | {"labels": batch["labels"][:12]}, jax.random.key(0), 2, loss_fn
-        )

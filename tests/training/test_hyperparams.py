@@ -13,7 +13,7 @@ from short_form import every_nth
 from popsim import PerMember, make_ensemble
 from popsim.training import TrainState, adam, inject_hyperparams, sgd
 from popsim.training.steps.optimizers import learning_rate_of
-from popsim.training.supervised.train_step import TrainStep
+from popsim.training.train_steps import TrainStep
 
 pytestmark = [
     pytest.mark.slow,
@@ -135,12 +135,6 @@ def test_hyperparameters_take_the_type_of_the_parameters(ensemble):
     np.testing.assert_allclose(learning_rate_of(state.opt_state), RATES, rtol=1e-6)
 
 
-def test_every_array_of_the_state_leads_with_the_members(ensemble):
-    optimizer = adam(PerMember(RATES) * COSINE, clip_norm=PerMember(RATES))
-    state = TrainState.initial_ensemble(ensemble, optimizer, jax.random.key(2)).opt_state
-    assert all(leaf.shape[:1] == (3,) for leaf in jax.tree.leaves(state))
-
-
 def test_without_members_that_differ_it_is_that_of_optax():
     for rate in (0.1, COSINE):
         ours, plain = (inject(optax.adam)(rate) for inject in (inject_hyperparams, optax.inject_hyperparams))
@@ -171,14 +165,3 @@ def test_a_single_model_has_one_rate(rate):
 def test_what_must_be_known_beforehand_cannot_differ():
     with pytest.raises(ValueError, match="`b1`.*static_args"):
         inject_hyperparams(optax.adam, static_args="b1")(0.1, b1=PerMember([0.1, 0.2]))
-
-
-def test_bad_numbers_of_any_member_raise():
-    for arguments in (
-        {"learning_rate": PerMember([0.1, 0.0])},
-        {"learning_rate": PerMember([-0.1]) * COSINE},
-    ):
-        with pytest.raises(ValueError, match="learning_rate"):
-            adam(**arguments)
-    with pytest.raises(ValueError, match="clip_norm"):
-        adam(0.1, clip_norm=PerMember([1.0, -1.0]))

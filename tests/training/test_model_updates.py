@@ -134,13 +134,6 @@ def test_updates_in_a_mapping_are_toggled_by_a_mapping():
 
 
 @pytest.mark.full
-def test_minibatches_give_the_rules_the_whole_batch():
-    whole, _ = train(3, trainer=trainer(Recorded()), save_model_trainables=True)  # compiled above
-    parts, _ = train(3, trainer=trainer(Recorded(), n_minibatches=2))
-    np.testing.assert_allclose(parts.network.bias, whole.network.bias, rtol=1e-5)
-
-
-@pytest.mark.full
 def test_post_step_functions_come_last():
     def clip(model):
         return eqx.tree_at(lambda m: m.network.bias, model, jnp.clip(model.network.bias, -1e-3, 1e-3))
@@ -182,31 +175,3 @@ def test_what_returns_something_else_than_it_must_is_refused(options, message):
 
 def network_bias(model):
     return model.network.bias
-
-
-class AddMeanActivity(eqx.Module):
-    """A function that is a PyTree without leaves."""
-
-    def __call__(self, model, states):
-        return add_mean_activity(model, states)
-
-
-class Scaled(eqx.Module):
-    """A function that holds an array."""
-
-    factor: jax.Array
-
-    def __call__(self, model, states):
-        return bias_update(model, self.factor * jnp.mean(states.network.hidden, axis=(0, 1)))
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(
-    "function",
-    [AddMeanActivity(), Scaled(jnp.asarray(1.0)), jax.tree_util.Partial(add_mean_activity)],
-    ids=["module", "module with an array", "partial"],
-)
-def test_functions_that_are_pytrees_are_not_overlooked(function):
-    expected, _ = train(1, trainer=trainer(add_mean_activity))
-    model, _ = train(1, trainer=trainer(function))
-    assert_same(model, expected, rtol=1e-6)

@@ -6,11 +6,9 @@ import jax
 import pytest
 from reported_runs import Reported
 from short_form import mostly_in_full
-from swept_runs import Swept
 
 from popsim.cli import main
 from popsim.experiments import EXPERIMENTS, CenterOut, memory, run_experiment
-from popsim.sweeps import Sweep, make_sweep
 from popsim.training.loop.batch_loop import BatchLoop
 
 SMALL = {"n_members": 2, "n_batches": 4, "batch_size": 4, "log_step": 2}
@@ -24,12 +22,6 @@ def test_settings_that_do_not_fit_are_refused_before_anything_is_made(name, tmp_
     with pytest.raises(ValueError, match="must fit into the .* GB of memory"):
         run_experiment(experiment, tmp_path / "run", quiet=True)
     assert not (tmp_path / "run").exists()
-
-
-def test_a_sweep_of_batches_that_do_not_fit_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"must fit into the .* GB of memory"):
-        make_sweep(Sweep(Swept(batch_size=2_000_000_000), {}, range(2)), tmp_path / "sweep")
-    assert not (tmp_path / "sweep").exists()
 
 
 def test_parts_of_a_batch_and_small_trainings_are_not_refused(monkeypatch):

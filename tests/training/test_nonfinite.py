@@ -9,8 +9,7 @@ import numpy as np
 import optax
 import pytest
 import small_experiment
-import small_training
-from short_form import every_nth, every_nth_row
+from short_form import every_nth
 from small_training import OPTIMIZER, RunningSum, build, member_of, train
 
 import popsim
@@ -94,46 +93,6 @@ def test_raise_names_the_member_and_the_batch():
         train_three(poisoned=task(np.nan), trainer=TaskTrainer(OPTIMIZER, nonfinite="raise"))
 
 
-def poisoned_gradients(member, leaf, value):
-    """An optimizer that meets a bad number in its second step: a parameter's gradient of one member."""
-
-    def update(gradients, state, params=None):
-        where = (state == 1) & (jax.tree.leaves(params)[0].ravel()[0] == member)
-        leaves, structure = jax.tree.flatten(gradients)
-        leaves[leaf] = jnp.where(where, value, leaves[leaf])
-        return jax.tree.unflatten(structure, leaves), state + 1
-
-    return optax.GradientTransformation(lambda params: jnp.zeros((), int), update)
-
-
-def marked_ensemble():
-    """Three networks whose first recurrent weight is the number of the member, and stays so."""
-    ensemble = popsim.make_ensemble(build, 3, key=jax.random.key(0))
-    weights = ensemble.network.recurrent_weights.at[:, 0, 0].set(jnp.arange(3.0))
-    return eqx.tree_at(lambda m: m.network.recurrent_weights, ensemble, weights)
-
-
-def keep_mark(model):
-    weights = model.network.recurrent_weights
-    return eqx.tree_at(
-        lambda m: m.network.recurrent_weights, model, weights.at[0, 0].set(jnp.round(weights[0, 0]))
-    )
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(("leaf", "value"), every_nth_row([(0, np.nan), (3, -np.inf)], 2))
-def test_a_bad_gradient_freezes_its_member(leaf, value):
-    optimizer = optax.chain(poisoned_gradients(BAD, leaf, value), optax.inject_hyperparams(optax.adam)(1e-2))
-    trainer = TaskTrainer(optimizer, post_step_fns=(keep_mark,))
-    with pytest.warns(UserWarning, match=f"member {BAD}") as caught:
-        model, history = train(4, n_members=3, ensemble=marked_ensemble(), trainer=trainer)
-    assert {warning.filename for warning in caught} == {
-        small_training.__file__
-    }  # where the trainer is called
-    assert history.frozen_from.tolist() == [-1, 1, -1]
-    assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_array)))
-
-
 @pytest.mark.full
 def test_an_overflow_in_the_optimizer_state_alone_is_seen():
     """A squared gradient of infinity makes every later step of Adam zero: the member would stand still."""
@@ -154,15 +113,6 @@ def test_a_member_that_is_bad_from_the_start_is_kept_as_it_came():
         model, history = train_three(2, ensemble=ensemble)
     assert history.frozen_from.tolist() == [-1, 0, -1]
     assert np.all(np.isnan(model.network.bias[BAD])) and np.all(np.isfinite(model.network.bias[0]))
-
-
-@pytest.mark.full
-def test_one_model_freezes_too():
-    task = eqx.tree_at(lambda t: t.poison, Poisoned(), jnp.asarray(np.nan))
-    with pytest.warns(UserWarning, match="the model.*batch 2.*training ends, as every member is frozen"):
-        model, history = train(4, n_members=0, task=task)
-    assert history.frozen_from.shape == () and int(history.frozen_from) == FROM
-    assert np.all(np.isfinite(model.network.bias)) and history.batch.tolist() == [0, 1, 2]
 
 
 @pytest.mark.full
@@ -217,8 +167,3 @@ def test_an_optimizer_reset_leaves_frozen_members_alone(healthy):
     assert history.frozen_from.tolist() == [-1, FROM, -1]
     rates = optax.tree_utils.tree_get(history.opt_state, "mu").network.bias
     np.testing.assert_array_equal(np.all(np.isfinite(rates), axis=-1), [True, True, True])
-
-
-def test_another_policy_is_refused(as_users_run):
-    with pytest.raises(ValueError, match="nonfinite"):
-        TaskTrainer(OPTIMIZER, nonfinite="ignore")

@@ -58,15 +58,14 @@ def listed():
 OPTIMIZERS = listed()
 REFUSED = {
     "dpsgd": r"`optimizer` .*shape \(\) was returned for a parameter of shape \(2,\).*optax.contrib.dpsgd",
-    "lookahead": r"`optimizer` \(lookahead\) cannot train this model: .*fast",
+    "lookahead": r"`optimizer` cannot train this model: .*fast",
 }
 WITH_FUNCTIONS = ("lbfgs", "sam", "sam, opaque", "sophia", "polyak_sgd")
 
 
-@pytest.mark.parametrize("build", [adam, sgd])
 @pytest.mark.parametrize("clip_norm", [None, 1.0])
-def test_the_learning_rate_of_a_schedule_can_be_read(build, clip_norm):
-    optimizer = build(optax.linear_schedule(1.0, 0.0, 4), clip_norm=clip_norm)
+def test_the_learning_rate_of_a_schedule_can_be_read(clip_norm):
+    optimizer = adam(optax.linear_schedule(1.0, 0.0, 4), clip_norm=clip_norm)
     params = jnp.ones(3)
     state = optimizer.init(params)
     rates = []
@@ -75,6 +74,7 @@ def test_the_learning_rate_of_a_schedule_can_be_read(build, clip_norm):
             _, state = optimizer.update(params, state, params)
             rates.append(float(learning_rate_of(state)))
     np.testing.assert_allclose(rates, [1.0, 0.75, 0.5, 0.25])
+    assert np.isnan(learning_rate_of(optax.adam(1e-3).init(params)))  # which does not tell it
 
 
 def test_clipping_bounds_the_gradient_norm():
@@ -82,22 +82,6 @@ def test_clipping_bounds_the_gradient_norm():
     params = jnp.zeros(4)
     updates, _ = optimizer.update(jnp.full(4, 3.0), optimizer.init(params), params)
     np.testing.assert_allclose(jnp.linalg.norm(updates), 2.0, rtol=1e-6)
-
-
-def test_an_unknown_learning_rate_is_nan():
-    assert np.isnan(learning_rate_of(optax.adam(1e-3).init(jnp.ones(2))))
-
-
-@pytest.mark.parametrize("arguments", [{"learning_rate": 0.0}, {"learning_rate": 1.0, "clip_norm": -1.0}])
-def test_bad_numbers_raise(arguments):
-    name = list(arguments)[-1]
-    with pytest.raises(ValueError, match=name):
-        adam(**arguments)
-
-
-def test_a_learning_rate_that_is_no_number_raises(as_users_run):
-    with pytest.raises(ValueError, match="`learning_rate` must be a number, .* got '1e-3'"):
-        adam("1e-3")
 
 
 def constant(key):
@@ -200,19 +184,10 @@ def idle_offset():
     return of
 
 
-@pytest.mark.full
-def test_the_loss_as_a_function_holds_what_is_idle(idle_offset):
-    step, state, trained = idle_offset(OPTIMIZERS["sam, opaque"]())
-    check_changes(step, state, None, [None, trained])
-    step = dataclasses.replace(step, trained=trained)
-    after, _ = step(state, batch=jnp.asarray(0), member_id=jnp.asarray(0))
-    assert not np.any(after.params.offset) and np.all(after.params.weights)
-
-
 def test_an_optimizer_that_cannot_hold_what_is_idle_is_refused(idle_offset):
     step, state, trained = idle_offset(optax.lbfgs())
     check_changes(step, state, None, [None])
-    with pytest.raises(ValueError, match="`optimizer` .* cannot train this model where `where_train`"):
+    with pytest.raises(ValueError, match="`optimizer` cannot train this model where `where_train`"):
         check_changes(step, state, None, [None, trained])
 
 

@@ -149,31 +149,6 @@ def test_the_expectation_is_minus_rate_times_the_gradient(float64, getkey, name,
     assert np.linalg.norm(error) < 0.1 * np.linalg.norm(expected)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("name", RULES)
-def test_what_a_trial_draws_does_not_depend_on_the_others(float64, getkey, name):
-    """The update is a mean over trials: what each adds to it is the same in a batch of any size."""
-    batch, key = linear_batch(getkey, n_trials=4, n_steps=3), getkey()
-    rule = RULES[name](LINEAR_SYNAPSES, 0.3, std=0.1)
-
-    def total(trials):
-        return len(trials) * rule(batch.model, picked(batch, trials), None, key=key)[0].weights
-
-    last_of_four = total([0, 1, 2, 3]) - total([0, 1, 2])
-    np.testing.assert_allclose(last_of_four, total([2, 1, 0, 3]) - total([2, 1, 0]), rtol=1e-8)
-    assert not np.allclose(last_of_four, total([3]))  # another place, another draw
-
-
-def picked(batch, trials):
-    """The same batch with these of its trials, in this order."""
-
-    def of_trials(b):
-        return b.trials, b.keys, b.initial_states, b.states, b.losses
-
-    chosen = jax.tree.map(lambda leaf: leaf[jnp.array(trials)], of_trials(batch))
-    return eqx.tree_at(of_trials, batch, chosen)
-
-
 @pytest.mark.parametrize("name", RULES)
 def test_a_loss_on_the_weights_counts_for_weight_perturbation_only(float64, getkey, name):
     """It does not change with the nodes; they would not learn from it."""

@@ -1,23 +1,15 @@
 """Population updates: who stops when, what is held, what advances, what is resumed, what is skipped."""
 
 import dataclasses
-import json
-import subprocess
-import sys
-from pathlib import Path
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from repository import HELPERS
 from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, member_of, train
-from swept_runs import Swept
 
 import popsim
-from popsim.experiments import read_run_info, register_experiment, resume_run, run_experiment
-from popsim.experiments.run_info_table import info_table
 from popsim.training import (
     AbstractPopulationUpdate,
     Curriculum,
@@ -27,7 +19,6 @@ from popsim.training import (
     TaskTrainer,
     adam,
     open_history,
-    save_history,
     training_trials,
 )
 from popsim.training.loop.batch_loop import _map_blocks_with_active
@@ -89,20 +80,6 @@ def test_the_stopped_are_held_and_the_others_are_as_without_control_to_the_bit(f
             np.testing.assert_array_equal(rows[:, member], all_rows[held, member])
         if end == N_BATCHES:
             assert_same(member_of(stopped[0], member), member_of(free[0], member))
-
-
-def test_controls_are_recorded_and_exported(stopped, tmp_path):
-    history = stopped[1]
-    assert history.updates["control"]["batch"].tolist() == history.validation_batch.tolist()
-    state = history.updates["control"]
-    assert {*state} == {"batch", "control.EarlyStopping.best", "control.EarlyStopping.points_without_gain"}
-    counts = state["control.EarlyStopping.points_without_gain"]
-    assert counts.shape == (N_BATCHES // LOG_STEP, N_MEMBERS)
-    assert ((counts[-1] == 1) == (history.stopped_from >= 0)).all()
-    save_history(tmp_path / "history", history)
-    dataset = open_history(tmp_path / "history")
-    assert dataset["control.EarlyStopping.best"].dims == ("control_batch", "member")
-    np.testing.assert_array_equal(dataset["stopped_from"], history.stopped_from)
 
 
 @pytest.mark.parametrize("mode", ["min", "max"])
@@ -202,6 +179,38 @@ class StopFirst(AbstractPopulationUpdate):
         return population, {"since": jnp.where(stops, batch, state["since"])}, {}
 
 
+REFUSED = [
+    (lambda: EarlyStopping(0), "`patience` must be a positive"),
+    (lambda: EarlyStopping(1, every=0), "`every` must be a positive"),
+    (lambda: EarlyStopping(1, mode="low"), '`mode` must be "min" or "max"'),
+    (lambda: ReduceOnPlateau("learning_rate", 2.0, 1), "`factor` must be above 0 and below 1"),
+    (lambda: Curriculum("task.scale", [1.0], "error", 0.8), "`stages` must be the values of two"),
+    (lambda: TaskTrainer(OPTIMIZER, population_updates=EarlyStopping(1)), "must be a list of updates"),
+    (lambda: TaskTrainer(OPTIMIZER, population_updates=CONTROLS), "`metric` of Curriculum must be one of"),
+    (
+        lambda: TaskTrainer(OPTIMIZER, population_updates=[PopulationBasedTraining(every=2)] * 2),
+        "`population_updates` must have at most one that replaces members",
+    ),
+    (
+        lambda: stepping([ReduceOnPlateau("learning_rate", 0.5, 1)] * 2),
+        "set each hyperparameter once, got 'learning_rate' in ReduceOnPlateau and ReduceOnPlateau 2",
+    ),
+    (lambda: advancing(control=[Curriculum("task.scle", STAGES, "error", 1.0)]), "meant task.scale"),
+    (
+        lambda: advancing(control=[Curriculum("task.scale", STAGES[:, None], "error", 1.0)]),
+        r"`stages` must be values of `task.scale`, of shape \(\)",
+    ),
+    (lambda: advancing(reset_opt_state_at=[3]), "`reset_opt_state_at` must be empty"),
+    (lambda: advancing(2, control=[EarlyStopping(1, metric="eror")]), "must be one of .*, error, got 'eror'"),
+]
+
+
+@pytest.mark.parametrize(("make", "said"), REFUSED)
+def test_what_does_not_fit_is_refused_by_name(make, said, as_users_run):
+    with pytest.raises(ValueError, match=said):
+        make()
+
+
 def test_a_single_model_and_an_update_of_your_own():
     updates = [StopFirst(), StopFirst()]
     _, history = train(9, n_members=0, trainer=TaskTrainer(OPTIMIZER, population_updates=updates), log_step=3)
@@ -217,83 +226,6 @@ def test_a_single_model_and_an_update_of_your_own():
             n_members=0,
             trainer=TaskTrainer(OPTIMIZER, population_updates=[CONTROLS[0]], validation_metrics=error),
         )
-
-
-class Spelled(StopFirst):
-    hyperparameters = "learning_rate"
-
-
-class Misshapen(StopFirst):
-    def __call__(self, population, results, state, *, batch, key):
-        return population, {"since": jnp.zeros(7)}, {}
-
-
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda: EarlyStopping(0), "`patience` must be a positive"),
-        (lambda: EarlyStopping(1, min_gain=-1.0), "`min_gain` must be finite and at least zero"),
-        (lambda: EarlyStopping(1, every=0), "`every` must be a positive"),
-        (lambda: EarlyStopping(1, mode="low"), '`mode` must be "min" or "max"'),
-        (lambda: ReduceOnPlateau("learning_rate", 2.0, 1), "`factor` must be above 0 and below 1"),
-        (lambda: Curriculum("task.scale", [1.0], "error", 0.8), "`stages` must be the values of two"),
-        (lambda: Curriculum(None, STAGES, "error", 0.8), "`hyperparameter` must be a name"),
-        (
-            lambda: TaskTrainer(OPTIMIZER, population_updates=EarlyStopping(1)),
-            "`population_updates` must be a list of updates",
-        ),
-        (
-            lambda: TaskTrainer(OPTIMIZER, population_updates=["stop"]),
-            "`population_updates` must be a list of updates",
-        ),
-        (
-            lambda: TaskTrainer(OPTIMIZER, population_updates=CONTROLS),
-            "`metric` of Curriculum must be one of",
-        ),
-        (
-            lambda: TaskTrainer(OPTIMIZER, population_updates=[PopulationBasedTraining(every=2)] * 2),
-            "`population_updates` must have at most one that replaces members",
-        ),
-        (
-            lambda: stepping([ReduceOnPlateau("learning_rate", 0.5, 1)] * 2),
-            "set each hyperparameter once, got 'learning_rate' in ReduceOnPlateau and ReduceOnPlateau 2",
-        ),
-        (lambda: advancing(control=[Curriculum("task.scle", STAGES, "error", 1.0)]), "meant task.scale"),
-        (
-            lambda: advancing(control=[Curriculum("task.scale", STAGES[:, None], "error", 1.0)]),
-            r"`stages` must be values of `task.scale`, of shape \(\)",
-        ),
-        (lambda: advancing(reset_opt_state_at=[3]), "`reset_opt_state_at` must be empty"),
-        (
-            lambda: advancing(2, control=[EarlyStopping(1, metric="eror")]),
-            "`metric` of EarlyStopping must be one of `validation_metrics`, error, got 'eror'",
-        ),
-        (lambda: advancing(2, control=[Spelled()]), "`hyperparameters` must be a list of names"),
-        (lambda: advancing(2, control=[Misshapen()]), "the state of Misshapen must keep names and shapes"),
-    ],
-)
-def test_what_does_not_fit_is_refused_by_name(make, said, as_users_run):
-    with pytest.raises(ValueError, match=said):
-        make()
-
-
-DEVICES = """
-import sys
-sys.path[:0] = {folders!r}
-import jax
-jax.config.update("jax_num_cpu_devices", 2)
-from test_population_updates import EarlyStopping, stepping
-_, history = stepping([EarlyStopping(1, min_gain=0.05)], trainer=dict(devices=jax.devices()))
-print(history.stopped_from.tolist())
-"""
-
-
-@pytest.mark.full
-def test_the_same_members_stop_on_two_devices(stopped):
-    """Each device leaves out blocks of its own."""
-    code = DEVICES.format(folders=[str(HELPERS), str(Path(__file__).parent)])
-    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    assert json.loads(told) == stopped[1].stopped_from.tolist()
 
 
 def test_blocks_that_hold_only_held_members_are_not_computed():
@@ -334,50 +266,38 @@ def test_a_member_that_advances_is_not_stopped_and_what_is_stopped_stays(advance
     assert (calls[:, ~advances] == 1).all()
 
 
-class Odd(StopBelow):
-    """Returns what a function makes of the population and of what is kept."""
-
-    change: object = eqx.field(static=True)
-    may_stop = False
-
-    def __call__(self, population, results, state, *, batch, key):
-        return self.change(population, state)
-
-
-def with_(**changes):
+def replaced(**changes):
     return lambda population, state: (dataclasses.replace(population, **changes), state, {})
 
 
-def twice(where, population):
-    doubled = eqx.tree_at(where, population.model, replace_fn=lambda leaf: 2 * leaf)
-    return dataclasses.replace(population, model=doubled)
+def with_other_tau(population, state):
+    model = eqx.tree_at(lambda model: model.network.tau, population.model, replace_fn=lambda leaf: 2 * leaf)
+    return dataclasses.replace(population, model=model), state, {}
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda population, state: None, "must return a population, what it keeps and what it records, got"),
-        (with_(stopped=np.ones(4)), "`stopped` of Odd must be True or False for each of the 4 members"),
-        (with_(stopped=np.ones(4, bool)), "Odd stops members, and must have `may_stop = True`"),
-        (with_(restarted=True), "`restarted` of Odd must be True or False for each of the 4"),
-        (with_(hyperparameters={"rate": np.ones(4)}), "`hyperparameters` of Odd must keep names and shapes"),
-        (with_(model=None), "Odd must return a model of the structure given"),
-        (
-            lambda population, state: (twice(lambda model: model.network.tau, population), state, {}),
-            "Odd must change leaves of the model that are trained.*tau` is constant in this training",
-        ),
-        (
-            lambda population, state: (population, {"calls": state["calls"] + 0.5}, {}),
-            "'calls' in the state of Odd must be of type int32, got float64",
-        ),
-        (lambda population, state: (population, state, {"a/b": np.ones(4)}), "plain names without '/'"),
-        (lambda population, state: (population, state, {"a": 1.0}), "must lead with the 4 members"),
-        (lambda population, state: (population.take(np.arange(4)), state, {}), "with `replaces = True`"),
-    ],
-)
+RETURNED = [
+    (replaced(stopped=np.ones(4, bool)), "Odd stops members, and must have `may_stop = True`"),
+    (replaced(restarted=True), "what Odd returns must keep names and shapes"),
+    (replaced(hyperparameters={"rate": np.ones(4)}), "`hyperparameters` of Odd must keep names and shapes"),
+    (with_other_tau, "Odd must change leaves .* are trained.*tau` is constant in this training"),
+    (lambda population, state: (population, {"calls": state["calls"] + 0.5}, {}), "of type int32, got float"),
+    (lambda population, state: (population, {"calls": np.zeros(7, np.int32)}, {}), "must keep names and"),
+    (lambda population, state: (population, state, {"a/b": np.ones(4)}), "plain names without '/'"),
+    (lambda population, state: (population, state, {"a": 1.0}), "must lead with the 4 members"),
+    (lambda population, state: (population.take(np.arange(4)), state, {}), "with `replaces = True`"),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), RETURNED)
 def test_what_an_update_returns_is_checked(change, said, as_users_run):
+    class Odd(StopBelow):
+        may_stop = False
+
+        def __call__(self, population, results, state, *, batch, key):
+            return change(population, state)
+
     with pytest.raises(ValueError, match=said):
-        advancing(LOG_STEP, control=[Odd("error", 0.0, change)])
+        advancing(LOG_STEP, control=[Odd("error", 0.0)])
 
 
 class Rescale(AbstractPopulationUpdate):
@@ -489,46 +409,6 @@ def test_what_replaces_members_is_a_class_of_ten_lines(tmp_path):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    ("update", "said"),
-    [
-        (CopyBest(parents=[0, 1, 2, 4]), "`parents` must be 4 places, each from 0 to 3"),
-        (CopyBest(parents=[0, 1]), "`parents` must be 4 places"),
-        (CopyBest(asks=False), "`gather_scores` must be called before `take`"),
-    ],
-)
-def test_parents_are_checked(update, said, as_users_run):
-    with pytest.raises(ValueError, match=said):
-        train(4, n_members=4, trainer=TaskTrainer(adam(1e-2), population_updates=[update]), log_step=2)
-
-
-class StopOthers(AbstractPopulationUpdate):
-    """Stops all members but the last, after the first two batches."""
-
-    may_stop = True
-
-    def __call__(self, population, results, state, *, batch, key):
-        return dataclasses.replace(population, stopped=np.arange(population.n_members) < 3), state, {}
-
-
-@pytest.mark.full
-def test_training_ends_where_a_selection_leaves_only_stopped_members():
-    """With a batch in which nobody trains, and its log point."""
-    updates = [StopOthers(every=2), CopyBest(parents=[0, 1, 2, 0])]
-    _, history = train(
-        9, n_members=4, trainer=TaskTrainer(adam(1e-2), population_updates=updates), log_step=4
-    )
-    assert history.batch.tolist() == [0, 1, 2, 3, 4] and np.isnan(history.loss.total[-1]).all()
-    assert history.validation_batch.tolist() == [3, 4] and history.stopped_from.tolist() == [2, 2, 2, 4]
-
-
-@pytest.mark.full
-def test_training_that_ends_between_log_points_has_a_last_one():
-    _, history = stepping([EarlyStopping(2, min_gain=1e3, every=3)], n_batches=17)
-    assert history.batch.size == 9 and history.validation_batch.tolist() == [1, 3, 5, 7, 8]
-
-
-@pytest.mark.full
 def test_numbers_that_are_not_finite_freeze_their_member():
     """It keeps what it had. The readout has no bias, which is no leaf of the model."""
 
@@ -552,25 +432,3 @@ def test_numbers_that_are_not_finite_freeze_their_member():
         trained, history = train(4, n_members=3, ensemble=ensemble, trainer=trainer)
     assert history.frozen_from.tolist() == [-1, 2, -1]
     assert np.isfinite(trained.network.readout.weight).all()
-
-
-@register_experiment
-@dataclasses.dataclass(frozen=True)
-class StoppingSwept(Swept):
-    """Of which no network gains enough."""
-
-    name = "stopping-swept"
-
-    def build_trainer(self, **options):
-        return super().build_trainer(population_updates=[EarlyStopping(2, 1e3)], **options)
-
-
-@pytest.mark.full
-def test_an_experiment_whose_members_all_stop_is_finished(tmp_path):
-    run = run_experiment(StoppingSwept(n_batches=40, log_step=4), tmp_path / "run", quiet=True)
-    assert run.is_finished and run.history.sizes["batch"] == 12
-    info = read_run_info(run.folder.path)
-    assert info.n_until_inactive == 12 and not info.frozen and {*info.stopped.values()} == {12}
-    told = info_table(info)
-    assert "finished: all members stopped after 12 of 40 batches" in told and "4 from batch 12 on" in told
-    assert resume_run(run.folder.path, quiet=True).n_batches_trained == 12

@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import signal
-import threading
-import warnings
 
 import equinox as eqx
 import jax
@@ -21,8 +19,8 @@ from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, netwo
 
 import popsim
 from popsim._compiled import program_text
-from popsim.store import Checkpoints, CorruptDataError, GrowingArrays, MismatchError, RunFolder, SaveError
-from popsim.store.run_folder import DescribedRun
+from popsim.store import Checkpoints, GrowingArrays, MismatchError, SaveError
+from popsim.store.identity import lock_holder
 from popsim.training import TaskTrainer, adam, open_history, rules
 from popsim.training.history.history import HistoryRecorder
 from popsim.training.loop.batch_loop import BatchLoop
@@ -132,25 +130,6 @@ def test_checkpoints_at_log_points_change_no_bit(tmp_path, whole, monkeypatch):
     assert Checkpoints(tmp_path / "checkpoints").steps() == [4, 8, 12, 16, 20, 21]
 
 
-def test_a_slow_disk_makes_no_log_point_wait(tmp_path, whole, monkeypatch):
-    checkpointed_at_log_points(monkeypatch, seconds=0.0)
-    ended = threading.Event()
-    write = Checkpoints._write
-
-    def slow(self, step, *rest):
-        ended.wait(60)
-        write(self, step, *rest)
-
-    def at_end(entry):
-        if entry.batch == N - 1:
-            ended.set()
-
-    monkeypatch.setattr(Checkpoints, "_write", slow)
-    trainer = TaskTrainer(SCHEDULED, chkpt_dir=tmp_path, n_checkpoints=9, log_fns=[at_end], **OPTIONS)
-    assert_same_training(train(N, trainer=trainer, **PLAN), whole)
-    assert Checkpoints(tmp_path / "checkpoints").steps() == [4, 21]
-
-
 def in_each_call(function, owner, name, monkeypatch):
     """Lets `function` be called with the object after each call of one of its methods."""
     method = getattr(owner, name)
@@ -253,60 +232,42 @@ def test_what_cannot_be_saved_hides_no_exception(tmp_path, monkeypatch):
     assert began == [0] and open_history(tmp_path).sizes["batch"] == 4
 
 
-def test_checkpoints_by_wall_time(tmp_path, monkeypatch):
-    """With next to no time between them each call of the loop is followed by one."""
-    checkpointed_at_log_points(monkeypatch, seconds=1e9)
-    trainer = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path, checkpoint_seconds=1e-9, n_checkpoints=2)
-    train(9, trainer=trainer, log_step=3)
-    assert len(Checkpoints(tmp_path / "checkpoints").steps()) == 2
-    patient = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path / "patient")
-    train(9, trainer=patient, log_step=3)
-    assert Checkpoints(tmp_path / "patient" / "checkpoints").steps() == [9]
-
-
-@pytest.mark.full
-def test_the_log_and_the_history_end_where_the_checkpoint_is(tmp_path):
-    trainer = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path, stop=stopping_after(2))
-    _, history = train(12, trainer=trainer, log_step=2, save_model_trainables=True)
-    made = history.batch.size
-    assert made < 12
-    with (tmp_path / "log.jsonl").open("a") as log:
-        line = {"run_id": DescribedRun.read(RunFolder(tmp_path)).run_id, "batch": 90}
-        log.write(json.dumps(line) + '\n{"batch": 91, "tor')
-    train(12, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), restore_checkpoint=True, log_step=2)
-    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
-    assert [line["batch"] for line in lines] == [1, 3, 5, 7, 9, 11]
-    seconds = [line["seconds"] for line in lines]
-    assert seconds == sorted(seconds)
-    opened = open_history(tmp_path / "history.zarr")
-    assert opened.batch.values.tolist() == list(range(12))
-    assert opened.trainables_batch.values.tolist() == list(range(made))
-
-
-def test_a_training_can_be_made_longer(tmp_path):
-    whole = train(12)
-    train(5, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path))
-    longer = train(12, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), restore_checkpoint=True)
+def test_a_training_can_be_made_longer_but_not_shorter(tmp_path):
+    whole, trainer = train(12), TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path)
+    train(5, trainer=trainer)
+    with pytest.raises(ValueError, match="`n_batches` must be at least the 5"):
+        train(3, trainer=trainer, restore_checkpoint=True)
+    longer = train(12, trainer=trainer, restore_checkpoint=True)
     assert_same(longer[0], whole[0])
     assert_same(longer[1].loss, whole[1].loss)
 
 
-def test_what_was_made_is_not_cut_off(tmp_path):
-    train(5, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path))
-    with pytest.raises(ValueError, match="`n_batches` must be at least the 5"):
-        train(3, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), restore_checkpoint=True)
+def test_the_log_and_the_history_end_where_the_checkpoint_is(tmp_path):
+    """A killed process may have logged more, the last line in part."""
+    trainer = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path, stop=stopping_after(2))
+    step = train(6, trainer=trainer, log_step=1)[1].batch.size
+    assert step < 6
+    lines = (tmp_path / "log.jsonl").read_text().splitlines()
+    further = json.dumps({**json.loads(lines[-1]), "batch": step})
+    with (tmp_path / "log.jsonl").open("a") as log:
+        log.write(f'{further}\n{{"batch": {step + 1}, "tor')
+    train(6, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), restore_checkpoint=True, log_step=1)
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [line["batch"] for line in lines] == list(range(6))
+    seconds = [line["seconds"] for line in lines]
+    assert seconds == sorted(seconds)
+    assert open_history(tmp_path).batch.values.tolist() == list(range(6))
 
 
-def test_a_history_whose_checkpoints_are_gone_is_not_written_anew(tmp_path):
-    train(5, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path))
-    Checkpoints(tmp_path / "checkpoints").remove()
-    with pytest.raises(CorruptDataError, match="must be a checkpoint"):
-        train(5, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), restore_checkpoint=True)
-    assert open_history(tmp_path / "history.zarr").sizes["batch"] == 5
+def test_a_training_holds_the_lock_of_its_folder(tmp_path):
+    holders = []
+    log_fns = [lambda entry: holders.append(lock_holder(tmp_path))]
+    train(2, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path, log_fns=log_fns))
+    assert len(holders) == 1 and f"process {os.getpid()} " in holders[0]
+    assert lock_holder(tmp_path) is None
 
 
-@pytest.mark.parametrize("member_batch_size", mostly_in_full([None, 1], [None]))
-def test_a_training_that_began_later_from_a_given_optimizer_state(tmp_path, member_batch_size):
+def test_a_training_that_began_later_from_a_given_optimizer_state(tmp_path):
     half, first = train(4)
     began = {"ensemble": half, "opt_state": first.opt_state, "start_batch": 4}
     whole = train(12, **began)
@@ -315,13 +276,13 @@ def test_a_training_that_began_later_from_a_given_optimizer_state(tmp_path, memb
     called = []
     model, history = train(
         12,
-        trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path, member_batch_size=member_batch_size),
+        trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path),
         restore_checkpoint=True,
         batch_callbacks={4: [lambda: called.append(4)], 11: [lambda: called.append(11)]},
         **began,
     )
     assert called == [11] and history.batch.tolist() == list(range(4, 12))
-    assert_same(model, whole[0], rtol=1e-5, atol=1e-6)
+    assert_same(model, whole[0])
 
 
 @pytest.mark.full
@@ -354,11 +315,6 @@ def test_one_model_is_resumed_too(tmp_path):
     assert run.evaluate(key=KEY).losses.total.ndim == 1
 
 
-def build_rectified(key):
-    options = {"tau": 0.05, "noise_std": 0.1, "nonlinearity": jax.nn.relu}
-    return popsim.NetworkModel(popsim.networks.LeakyRNN(1, 5, 1, **options, key=key), dt=0.01)
-
-
 @pytest.mark.full
 def test_the_training_of_a_script_is_opened_with_its_task_and_model(tmp_path, as_users_run):
     trained, history = train(
@@ -372,30 +328,14 @@ def test_the_training_of_a_script_is_opened_with_its_task_and_model(tmp_path, as
     np.testing.assert_array_equal(weights, history.model_trainables.network.readout.weight[2])
     evaluation = popsim.evaluate_ensemble(trained, RunningSum(), key=KEY)
     assert_same(run.evaluate(key=KEY).losses, evaluation.losses)
-    with pytest.raises(ValueError, match="`batch`"):
-        run.models(batch=9)
-    with pytest.raises(ValueError, match="got -1: what it began with is not saved"):
-        run.models(batch=-1)
     other = popsim.open_run(tmp_path, task=RunningSum(), build=lambda key: build(key, n_units=6))
-    with pytest.raises(
-        MismatchError,
-        match="`build` must give what was trained .*recurrent_weights`, .*5.* then and .*6.* now",
-    ):
+    with pytest.raises(MismatchError, match="recurrent_weights`, .*5.* then and .*6.* now"):
         other.ensemble  # noqa: B018
-    with pytest.warns(UserWarning, match="must be those trained .*`model.network.nonlinearity`, "):
-        popsim.open_run(tmp_path, task=RunningSum(), build=build_rectified).ensemble  # noqa: B018
     with pytest.warns(UserWarning, match="must be those trained .*`task.scale`, 1 then and 2 now"):
         popsim.open_run(tmp_path, task=RunningSum(scale=jnp.asarray(2.0)), build=build).evaluate(key=KEY)
-    with pytest.raises(ValueError, match="`task` must be a task"):
-        popsim.open_run(tmp_path, task=RunningSum, build=build)
-    with pytest.raises(ValueError, match=r"build\(key\), got a LeakyRNN"):
-        popsim.open_run(tmp_path, task=RunningSum(), build=trained.network)
-    with pytest.raises(ValueError, match="`build`"):
-        popsim.open_run(tmp_path, task=RunningSum())
-    with pytest.raises(ValueError, match="`task` and `build`"):
-        popsim.open_run(tmp_path)
-    with pytest.raises(ValueError, match=r"no training\.json"):
-        popsim.open_run(tmp_path / "elsewhere", task=RunningSum(), build=build)
+    for options in ({"task": RunningSum, "build": build}, {"task": RunningSum()}, {}):
+        with pytest.raises(ValueError, match="`task`|`build`"):
+            popsim.open_run(tmp_path, **options)
 
 
 def test_frozen_members_stay_frozen(tmp_path):
@@ -414,19 +354,6 @@ def test_frozen_members_stay_frozen(tmp_path):
     assert open_history(tmp_path / "history.zarr").frozen_from.values.tolist() == [-1, 0]
 
 
-def test_half_the_digits(tmp_path):
-    _, exact = train(12, save_model_trainables=True)
-    options = {"save_model_trainables": True, "trainables_dtype": "float16"}
-    _, memory = train(12, **options)
-    _, disk = train(12, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), **options)
-    weights = [np.asarray(own.model_trainables.network.readout.weight) for own in (exact, memory, disk)]
-    assert [own.dtype for own in weights] == ["float32", "float16", "float16"]
-    np.testing.assert_array_equal(weights[1], weights[0].astype("float16"))
-    np.testing.assert_array_equal(weights[2], weights[1])
-    with pytest.raises(ValueError, match="trainables_dtype"):
-        train(12, trainables_dtype="int8")
-
-
 @pytest.fixture(scope="module")
 def stopped_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stopped")
@@ -434,60 +361,39 @@ def stopped_folder(tmp_path_factory):
     return folder
 
 
-def with_other(name):
-    """Another training than that of `stopped_folder`, and what the refusal has to name."""
-    other = {
-        "n_members": ({"n_members": 3}, {}, "n_members`, 2 then and 3 now"),
-        "optimizer": (
-            {},
-            {"optimizer": adam(2e-2, clip_norm=1.0)},
-            "`optimizer.learning_rate`, 0.01 then and 0.02 now",
-        ),
-        "another optimizer": ({}, {"optimizer": popsim.training.sgd(1e-2)}, "`optimizer."),
-        "batch_size": ({"batch_size": 8}, {}, "`batch_size`, 4 then and 8 now"),
-        "key": ({"key": jax.random.key(4)}, {}, "`key`"),
-        "other first weights": (
-            {"ensemble": popsim.make_ensemble(build, 2, key=jax.random.key(9))},
-            {},
-            "the numbers of `initial model.network",
-        ),
-        "trainables_dtype": ({"trainables_dtype": "float16"}, {}, "`trainables_dtype`"),
-        "validation_metrics": ({}, {"validation_metrics": largest_output}, "`validation_metrics`"),
-        "key implementation": ({"key": jax.random.key(3, impl=ANOTHER_GENERATOR)}, {}, "key implementation"),
-        "task": (
-            {"task": RunningSum(scale=jnp.asarray(2.0))},
-            {},
-            "`task.scale`, 1 then and 2 now",
-        ),
-        "loss weight": ({"task": RunningSum(loss=2.0 * RunningSum().loss.terms[0])}, {}, "`task.loss."),
-        "where_train": ({"where_train": lambda m: m.network.readout}, {}, "`where_train."),
-        "size": (
-            {"ensemble": popsim.make_ensemble(lambda key: build(key, n_units=6), 2, key=KEY)},
-            {},
-            "`model.network.recurrent_weights`, float32 (2, 5, 5) then and float32 (2, 6, 6) now",
-        ),
-        "ensemble_random_trials": ({"ensemble_random_trials": False}, {}, "`ensemble_random_trials`"),
-        "model_update_funcs": ({}, {"model_update_funcs": (RULE,)}, "`model_update_funcs."),
-        "loss_update_func": ({}, {"loss_update_func": reweighted}, "`loss_update_func`"),
-        "reset_opt_state_at": ({"reset_opt_state_at": [1]}, {}, "`reset_opt_state_at`"),
-        "post_step_fns": (
-            {},
-            {"post_step_fns": [popsim.training.constraints.NonNegativity(lambda m: m.network.bias)]},
-            "`post_step_fns.",
-        ),
-    }
-    return other if name is None else other[name]
+def other_ensemble(**options):
+    return popsim.make_ensemble(lambda key: build(key, **options), 2, key=jax.random.key(9))
 
 
-IN_SHORT = ("n_members", "optimizer", "task")
+NON_NEGATIVE = popsim.training.constraints.NonNegativity(lambda model: model.network.bias)
+OTHERS = {  # than that of `stopped_folder`: what is called, with which trainer, what the refusal has to name
+    "n_members": ({"n_members": 3}, {}, "n_members`, 2 then and 3 now"),
+    "rate": ({}, {"optimizer": adam(2e-2, clip_norm=1.0)}, "`optimizer.learning_rate`, 0.01 then and 0.02"),
+    "optimizer": ({}, {"optimizer": popsim.training.sgd(1e-2)}, "`optimizer."),
+    "batch_size": ({"batch_size": 8}, {}, "`batch_size`, 4 then and 8 now"),
+    "key": ({"key": jax.random.key(4)}, {}, "`key`"),
+    "key implementation": ({"key": jax.random.key(3, impl=ANOTHER_GENERATOR)}, {}, "key implementation"),
+    "first weights": ({"ensemble": other_ensemble}, {}, "the numbers of `initial model.network"),
+    "size": ({"ensemble": lambda: other_ensemble(n_units=6)}, {}, "float32 (2, 5, 5) then and float32"),
+    "validation_metrics": ({}, {"validation_metrics": largest_output}, "`validation_metrics`"),
+    "task": ({"task": RunningSum(scale=jnp.asarray(2.0))}, {}, "`task.scale`, 1 then and 2 now"),
+    "loss weight": ({"task": RunningSum(loss=2.0 * RunningSum().loss.terms[0])}, {}, "`task.loss."),
+    "where_train": ({"where_train": lambda m: m.network.readout}, {}, "`where_train."),
+    "trials": ({"ensemble_random_trials": False}, {}, "`ensemble_random_trials`"),
+    "model_update_funcs": ({}, {"model_update_funcs": (RULE,)}, "`model_update_funcs."),
+    "loss_update_func": ({}, {"loss_update_func": reweighted}, "`loss_update_func`"),
+    "resets": ({"reset_opt_state_at": [1]}, {}, "`reset_opt_state_at`"),
+    "post_step_fns": ({}, {"post_step_fns": [NON_NEGATIVE]}, "`post_step_fns."),
+}
 
 
-@pytest.mark.parametrize("name", mostly_in_full(with_other(None), IN_SHORT))
+@pytest.mark.parametrize("name", mostly_in_full(OTHERS, ("rate", "first weights", "task")))
 def test_a_checkpoint_of_another_training_is_refused_by_name(name, stopped_folder):
-    call, trainer, named = with_other(name)
-    trainer = {"optimizer": OPTIMIZER, **trainer}
+    call, trainer, named = OTHERS[name]
+    trainer = TaskTrainer(**{"optimizer": OPTIMIZER, "chkpt_dir": stopped_folder, **trainer})
+    call = {option: value() if option == "ensemble" else value for option, value in call.items()}
     with pytest.raises(MismatchError) as refused:
-        train(6, trainer=TaskTrainer(chkpt_dir=stopped_folder, **trainer), restore_checkpoint=True, **call)
+        train(6, trainer=trainer, restore_checkpoint=True, **call)
     assert named in str(refused.value) and str(stopped_folder) in str(refused.value)
 
 
@@ -498,7 +404,7 @@ def test_other_versions_are_told_by_name(stopped_folder, tmp_path, monkeypatch):
     monkeypatch.setattr(f"{history}.computation.__version__", "0.0.9")
     monkeypatch.setattr("platform.python_version_tuple", lambda: ("3", "99", "1"))
     another_text = program_text(jnp.sin, 1.0)
-    monkeypatch.setattr(f"{history}.training_computation.program_text", lambda *_, **__: another_text)
+    monkeypatch.setattr(f"{history}.computation.program_text", lambda *_, **__: another_text)
     folder = shutil.copytree(stopped_folder, tmp_path / "copy")
     with pytest.warns(UserWarning, match="with other code than it began with") as told:
         model, _ = train(6, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=folder), restore_checkpoint=True)
@@ -531,24 +437,3 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path):
     assert_same(model, whole[0])
     assert_same(history.model_trainables, whole[1].model_trainables)
     assert Checkpoints(tmp_path / "checkpoints").verify(9)["step"] == 9
-
-
-def test_without_a_sound_checkpoint_there_is_an_error(tmp_path):
-    train(3, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path))
-    (tmp_path / "checkpoints" / "000000003.safetensors").write_bytes(b"")
-    with warnings.catch_warnings(), pytest.raises(CorruptDataError, match=r"000000003\.safetensors"):
-        train(3, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), restore_checkpoint=True)
-
-
-def test_metrics_are_checked(as_users_run):
-    with pytest.raises(ValueError, match=r"`validation_metrics`.*2 members"):
-        train(2, trainer=TaskTrainer(OPTIMIZER, validation_metrics=lambda states, trials: {"one": 1.0}))
-    with pytest.raises(ValueError, match="by name"):
-        train(2, trainer=TaskTrainer(OPTIMIZER, validation_metrics=lambda states, trials: [1.0]))
-    with pytest.raises(ValueError, match="`validation_metrics` must return plain names"):
-        named = TaskTrainer(OPTIMIZER, validation_metrics=lambda states, trials: {"a..b": np.ones(2)})
-        train(2, trainer=named)
-    given = iter([{"one": np.ones(2)}, {"another": np.ones(2)}])
-    with pytest.raises(ValueError, match="`validation_metrics` must return the same names.*another.*after"):
-        trainer = TaskTrainer(OPTIMIZER, validation_metrics=lambda states, trials: next(given))
-        train(2, trainer=trainer, log_step=1)

@@ -5,16 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jax
-import optax
 import pytest
 from repository import HELPERS
-from small_training import OPTIMIZER, RunningSum, assert_same, build, train
+from small_training import OPTIMIZER, train
 from tensorboard_events import read_events
 
 import popsim
 from popsim.store import Checkpoints
-from popsim.training import TaskTrainer, adam, open_history
+from popsim.training import TaskTrainer
 
 pytestmark = pytest.mark.slow
 
@@ -33,30 +31,6 @@ def stopped_and_resumed(folder, n_batches, optimizer=OPTIMIZER, **options):
     assert 0 < history.batch.size < n_batches
     rest = TaskTrainer(optimizer, chkpt_dir=folder, **tensorboard)
     return train(n_batches, trainer=rest, restore_checkpoint=True, **options)
-
-
-@pytest.mark.full
-def test_members_that_differ(tmp_path):
-    members = popsim.member_grid(2, strength=[0.5, 1.0])
-    strength = members.per_member("strength")
-    options = {
-        "optimizer": adam(strength * optax.cosine_decay_schedule(1e-2, 12), clip_norm=1.0),
-        "n_members": 4,
-        "ensemble": popsim.build_members(
-            lambda *, key, strength: build(key, noise_std=0.1 * strength), members, key=jax.random.key(0)
-        ),
-        "task": RunningSum(strength * RunningSum().loss),
-        "members": members,
-        "log_step": 3,
-        "save_model_trainables": True,
-    }
-    model, history = stopped_and_resumed(tmp_path, 12, **options)
-    whole, expected = train(12, trainer=TaskTrainer(options.pop("optimizer")), **options)
-    assert_same(model, whole)
-    assert_same([history.loss.terms, history.learning_rate], [expected.loss.terms, expected.learning_rate])
-    assert_same(history.opt_state, expected.opt_state)
-    opened = open_history(tmp_path / "history.zarr")
-    assert opened["setting.strength"].values.tolist() == [0.5, 0.5, 1.0, 1.0]
 
 
 def test_tensorboard_has_every_point_once(tmp_path):

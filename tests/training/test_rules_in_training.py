@@ -8,15 +8,12 @@ import numpy as np
 import optax
 import pytest
 from short_form import mostly_in_full
-from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, member_of, network, train
+from small_training import OPTIMIZER, assert_same, build, member_of, train
 
 import popsim
-from popsim.training import TaskTrainer, constraints, rules, training_trials
+from popsim.training import TaskTrainer, constraints, rules
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore:DalesLaw in `post_step_fns` changes the weights"),
-]
+pytestmark = pytest.mark.slow
 
 MASK = np.arange(25).reshape(5, 5) % 3 > 0
 SIGNS = constraints.dale_signs(5, 0.6)
@@ -60,25 +57,6 @@ def test_constraints_hold_after_every_batch():
     assert_all_hold(weights)
     assert np.all(weights.recurrent_weights[1] != weights.recurrent_weights[0], axis=0).any()
     assert np.any(weights.bias == np.float32(0.02)) or np.any(weights.bias == np.float32(-0.01))
-
-
-def test_a_hebbian_batch_is_the_mean_product_of_its_activity():
-    """One batch without gradient: dW = rate <post pre^T>, diagonal zero, for each member by itself."""
-    rule = rules.Hebb(rules.recurrent_synapses(zero_diagonal=True), 0.5)
-    trainer = TaskTrainer(optax.set_to_zero(), model_update_funcs=(rule,))
-    model, _ = train(1, n_members=5, trainer=trainer)
-    before = popsim.make_ensemble(build, 5, key=jax.random.key(0))
-    batch_key = jax.random.fold_in(KEY, 0)
-    for index in range(5):
-        trials = training_trials(RunningSum(), 4, batch=0, member_id=index, key=batch_key)
-        own = popsim.member(before, index)
-        states = popsim.evaluate(own, RunningSum(), trials=trials, member_id=index, key=batch_key).states
-        post = np.tanh(states.network.hidden)
-        pre = np.concatenate([np.zeros_like(post[:, :1]), post[:, :-1]], axis=1)
-        expected = 0.5 * np.einsum("kti,ktj->ij", post, pre) / (post.shape[0] * post.shape[1])
-        np.fill_diagonal(expected, 0)
-        change = recurrent(model)[index] - recurrent(before)[index]
-        np.testing.assert_allclose(change, expected, rtol=1e-4, atol=1e-7)
 
 
 def test_the_rate_of_a_rule_may_differ_between_members(as_users_run):
@@ -130,29 +108,12 @@ def test_a_rule_trains_each_member_as_alone(rule):
     assert changed > 1e-5
 
 
-@pytest.mark.full
-def test_a_rule_and_a_phase_go_together():
-    """The readout descends, then the recurrent weights learn by Hebb alone."""
-    trainer = TaskTrainer(OPTIMIZER, model_update_funcs=(HEBB,))
-    _, history = train(
-        6,
-        trainer=trainer,
-        where_train={0: network, 3: lambda m: m.network.readout},
-        toggle_model_update_funcs=(np.arange(4, 6),),
-        save_model_trainables=True,
-    )
-    weights = history.model_trainables.network.recurrent_weights
-    assert np.any(weights[2] != weights[1]) and np.all(weights[3] == weights[2])
-    assert np.any(weights[4] != weights[3])
-
-
 REFUSED = [
-    *((kind, {"rate": bad}, "rate") for kind in (rules.Hebb, rules.Oja) for bad in (-1.0, np.nan)),
+    (rules.Hebb, {"rate": -1.0}, "rate"),
+    (rules.Hebb, {"rate": np.ones(2)}, "rate"),
     (rules.BCM, {"time_constant": 0.0}, "time_constant"),
     (rules.NodePerturbation, {"std": 0.0}, "std"),
-    (rules.WeightPerturbation, {"std": -1}, "std"),
     (rules.RewardModulatedHebb, {"baseline": rules.BatchBaseline(), "decay": 1.1}, "decay"),
-    (rules.RewardModulatedHebb, {"baseline": rules.BatchBaseline(), "average_decay": -0.1}, "average_decay"),
     (rules.RewardModulatedHebb, {"baseline": 0.0}, "baseline"),
 ]
 
@@ -161,8 +122,3 @@ REFUSED = [
 def test_bad_arguments_are_refused_by_name(as_users_run, kind, given, name):
     with pytest.raises(ValueError, match=f"`{name}`"):
         kind(rules.recurrent_synapses(), **{"rate": 0.1, **given})
-
-
-def test_a_baseline_over_no_batches_is_refused():
-    with pytest.raises(ValueError, match="`time_constant`"):
-        rules.RunningBaseline(0.0)

@@ -11,7 +11,7 @@ import pytest
 import small_training
 
 import popsim
-from popsim.training import TaskTrainer, open_history, save_history, sgd
+from popsim.training import AbstractPopulationUpdate, TaskTrainer, open_history, save_history, sgd
 
 
 class Line(popsim.AbstractModel):
@@ -139,3 +139,43 @@ def test_settings_and_seeds_label_the_members(tmp_path):
     expected = members.group(history.loss.terms["squared_error"], axis=1)
     own = grid.sel(term="squared_error").transpose("batch", "setting.strength", "setting.name", "seed")
     np.testing.assert_array_equal(own.sel({"setting.name": ["low", "high"]}).values, expected)
+
+
+@pytest.mark.slow
+def test_half_precision_halves_the_digits_on_disk_and_warns_where_it_is_too_small(tmp_path):
+    ensemble = popsim.make_ensemble(small_training.build, 2, key=jax.random.key(0))
+    bias = ensemble.network.bias.at[1].set(1e5)
+    ensemble = eqx.tree_at(lambda model: model.network.bias, ensemble, bias)
+    options = {"ensemble": ensemble, "save_model_trainables": np.array([1, 3])}
+    _, exact = small_training.train(4, **options)
+    trainer = TaskTrainer(small_training.OPTIMIZER, chkpt_dir=tmp_path)
+    with pytest.warns(RuntimeWarning, match="overflow"):
+        trained, history = small_training.train(4, trainer=trainer, trainables_dtype="float16", **options)
+    weights = np.asarray(history.model_trainables.network.readout.weight)
+    expected = np.asarray(exact.model_trainables.network.readout.weight).astype("float16")
+    np.testing.assert_array_equal(weights, expected)
+    assert weights.dtype == "float16" and np.all(np.isfinite(trained.network.bias))
+    assert np.isinf(np.asarray(history.model_trainables.network.bias)[:, 1]).all()
+    with pytest.raises(ValueError, match="trainables_dtype"):
+        small_training.train(4, trainables_dtype="int8")
+
+
+@pytest.mark.slow
+def test_the_history_of_a_training_in_a_folder_says_who_froze_and_who_was_stopped(tmp_path):
+    class StopFirst(AbstractPopulationUpdate):
+        may_stop = True
+
+        def __call__(self, population, results, state, *, batch, key):
+            return dataclasses.replace(population, stopped=np.arange(3) == 0), state, {}
+
+    ensemble = popsim.make_ensemble(small_training.build, 3, key=jax.random.key(0))
+    bias = ensemble.network.bias.at[1].set(np.nan)
+    ensemble = eqx.tree_at(lambda model: model.network.bias, ensemble, bias)
+    updates = [StopFirst(every=2)]
+    trainer = TaskTrainer(small_training.OPTIMIZER, chkpt_dir=tmp_path, population_updates=updates)
+    with pytest.warns(UserWarning, match="member 1"):
+        _, history = small_training.train(4, n_members=3, ensemble=ensemble, trainer=trainer)
+    opened = open_history(tmp_path)
+    for kept in (history, opened):
+        assert np.asarray(kept.frozen_from).tolist() == [-1, 0, -1]
+        assert np.asarray(kept.stopped_from).tolist() == [2, -1, -1]

@@ -22,6 +22,7 @@ from popsim.training import (
     cosine_decay,
     sgd,
 )
+from popsim.training.population_updates.selection import select_parents, values_after_selection
 
 N_COORDINATES, N_STEPS, N_MEMBERS, START = 200, 400, 16, 1.0
 
@@ -74,7 +75,7 @@ def test_selection_beats_the_best_constant_rate_on_a_noisy_quadratic(seed):
     )
     rates = popsim.PerMember(jnp.geomspace(1e-3, 1.0, N_MEMBERS))
     trainer = TaskTrainer(sgd(rates), population_updates=[PopulationBasedTraining(10)])
-    trained, history = trainer(
+    trained, _ = trainer(
         Noisy(),
         points,
         N_STEPS,
@@ -85,11 +86,6 @@ def test_selection_beats_the_best_constant_rate_on_a_noisy_quadratic(seed):
         key=jax.random.key(seed),
     )
     squares = np.mean(np.asarray(trained.x) ** 2, axis=1)
-    print(
-        np.median(squares),
-        best_of_constant_rates(),
-        history.updates["selection"]["hyperparameter.learning_rate"][-1],
-    )
     assert np.median(squares) < best_of_constant_rates()
 
 
@@ -177,6 +173,35 @@ def test_members_are_inherited_whole_and_frozen_ones_come_back():
     np.testing.assert_array_equal(history.loss.total[:, 0], own.loss.total[:, 0])
 
 
+@pytest.mark.parametrize("rule", [Truncation(0.34), Truncation(0.5), BinaryTournament()])
+def test_without_a_finite_score_all_keep_their_own(rule):
+    selection = PopulationBasedTraining(2, rule)
+    for value in (jnp.nan, jnp.inf, -jnp.inf):
+        for seed in range(5):
+            parents = select_parents(selection, jnp.full(6, value), key=jax.random.key(seed))
+            assert parents.tolist() == [*range(6)]
+    one_is_finite = jnp.full(6, jnp.nan).at[2].set(1.0)
+    taken = {int(select_parents(selection, one_is_finite, key=jax.random.key(seed))[5]) for seed in range(20)}
+    assert 2 in taken and taken <= {2, 5}
+
+
+def nothing(states, trials):
+    return jnp.full(states.network.output.shape[0], jnp.nan)
+
+
+@pytest.mark.full
+@pytest.mark.slow
+def test_a_score_that_is_nan_for_all_is_named_and_selects_nobody():
+    rates = popsim.PerMember([1e-3, 1e-2, 1e-1])
+    trainer = TaskTrainer(adam(rates), population_updates=[PopulationBasedTraining(2, score=nothing)])
+    with pytest.warns(UserWarning, match="`score` of the selection must be finite for some member"):
+        _, history = train(6, n_members=3, trainer=trainer)
+    assert np.all(history.updates["selection"]["parent"] == np.arange(3))
+    np.testing.assert_allclose(
+        history.updates["selection"]["hyperparameter.learning_rate"], [rates.values] * 2
+    )
+
+
 def test_members_that_are_frozen_replace_nobody():
     scores = jnp.array([3.0, jnp.inf, jnp.inf, 1.0, jnp.inf, jnp.inf])
     for seed in range(5):
@@ -210,35 +235,34 @@ def test_rates_that_are_not_selected_stay_with_their_member():
     np.testing.assert_allclose(history.learning_rate, decay[:, None] * np.asarray(RATES.values), rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda: PopulationBasedTraining(0), "`every` must be a positive"),
-        (lambda: PopulationBasedTraining(2, exploit="best"), "`exploit` must be a rule"),
-        (lambda: PopulationBasedTraining(2, explore=0.8), "`explore` must be such as Perturb"),
-        (lambda: Truncation(0.6), "`fraction` must be above 0 and at most 0.5"),
-        (lambda: Perturb(0.0, 2.0), "`low` must be finite and above"),
-        (lambda: Resample(1.0), "`distribution` must be of popsim.distributions"),
-        (
-            lambda: selecting(rule=PopulationBasedTraining(2, hyperparameters=("learnig_rate",))),
-            "meant learning_rate",
+def test_a_replaced_member_explores_from_the_value_of_its_parent():
+    own, parents = jnp.array([1.0, 10.0, 100.0, 1000.0]), jnp.array([0, 0, 2, 2])
+    rule, key = PopulationBasedTraining(3, explore=Perturb(0.5, 2.0)), jax.random.key(0)
+    values = values_after_selection(rule, {"a": own[parents]}, {"a": own}, jnp.arange(4), parents, key=key)
+    assert values["a"][0] == 1.0 and values["a"][2] == 100.0
+    assert float(values["a"][1]) in (0.5, 2.0) and float(values["a"][3]) in (50.0, 200.0)
+
+
+REFUSED = [
+    (lambda: PopulationBasedTraining(0), "`every` must be a positive"),
+    (lambda: PopulationBasedTraining(2, exploit="best"), "`exploit` must be a rule"),
+    (lambda: PopulationBasedTraining(2, explore=0.8), "`explore` must be such as Perturb"),
+    (lambda: Truncation(0.6), "`fraction` must be above 0 and at most 0.5"),
+    (lambda: Perturb(0.0, 2.0), "`low` must be finite and above"),
+    (lambda: selecting(rule=PopulationBasedTraining(2, hyperparameters=("learnig_rate",))), "learning_rate"),
+    (lambda: selecting(rule=PopulationBasedTraining(2, explore={"b1": Perturb()})), "got none for"),
+    (lambda: selecting(rule=PopulationBasedTraining(2, score=lambda *_: jnp.zeros(2))), "for each of the 6"),
+    (lambda: selecting(task=RunningSum(), rates=1e-3), "must have hyperparameters to change"),
+    (
+        lambda: train(
+            4, n_members=0, trainer=TaskTrainer(adam(1e-3), population_updates=[PopulationBasedTraining(2)])
         ),
-        (lambda: selecting(rule=PopulationBasedTraining(2, explore={"b1": Perturb()})), "got none for"),
-        (
-            lambda: selecting(rule=PopulationBasedTraining(2, score=lambda states, trials: jnp.zeros(2))),
-            "for each of the 6",
-        ),
-        (lambda: selecting(task=RunningSum(), rates=1e-3), "must have hyperparameters to change"),
-        (
-            lambda: train(
-                4,
-                n_members=0,
-                trainer=TaskTrainer(adam(1e-3), population_updates=[PopulationBasedTraining(2)]),
-            ),
-            "two members or more",
-        ),
-    ],
-)
+        "two members or more",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "said"), REFUSED)
 def test_what_does_not_fit_is_refused_by_name(make, said, as_users_run):
     with pytest.raises(ValueError, match=said):
         make()

@@ -172,17 +172,11 @@ def test_what_lies_where_it_should_is_not_copied(problem, here):
     state, data = jax.tree.map(
         lambda leaf: jax.device_put(leaf, here) if eqx.is_array_like(leaf) else leaf, (state, data)
     )
-    seen = popsim.training.supervised._sharding.StepShardings(here, {"inputs": here}, None)
+    seen = popsim.training.train_steps.StepShardings(here, {"inputs": here}, None)
     for given, placed in ((state, seen.place_state(state)), (data, seen.place_inputs(data))):
         assert all(
             one is other for one, other in zip(jax.tree.leaves(given), jax.tree.leaves(placed), strict=True)
         )
-
-
-def test_they_are_ignored_without_jit(problem):
-    state, data = problem
-    step = build_train_step_fn(loss_fn, False, False, "not", "a", "sharding")
-    assert int(step(state, **data)[0].step) == 1
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ import numpy as np
 import optax
 import pytest
 import small_training
+from small_training import assert_same
 
 import popsim
-from popsim.training import TaskTrainer, TrainerOptions, Training, adam, training_trials
+from popsim.training import TaskTrainer, TrainerOptions, Training, adam
 
 pytestmark = pytest.mark.slow
 
 KEY = jax.random.key(3)
-SYNAPSES = popsim.training.rules.recurrent_synapses()
 TRAINER = TaskTrainer(adam(1e-3, clip_norm=1.0))  # one for most tests, so that they share compiled programs
 
 
@@ -35,18 +35,6 @@ def train(setup, n_batches=6, *, n_members=2, trainer=None, task=None, key=KEY, 
     return trainer(
         task or own_task, model, n_batches, 4, options.pop("where_train", network), key=key, **options
     )
-
-
-def assert_same_arrays(one, other, **tolerance):
-    for a, b in zip(
-        jax.tree.leaves(eqx.filter(one, eqx.is_array)),
-        jax.tree.leaves(eqx.filter(other, eqx.is_array)),
-        strict=True,
-    ):
-        if tolerance:
-            np.testing.assert_allclose(a, b, **tolerance)
-        else:
-            np.testing.assert_array_equal(a, b)
 
 
 @pytest.fixture(scope="module")
@@ -77,18 +65,8 @@ def test_the_history_has_every_row_and_nothing_that_was_not_asked_for(trained):
 def test_only_what_is_selected_changes(trained, module_setup):
     model, _ = trained
     before = popsim.make_ensemble(module_setup[1], 2, key=jax.random.key(0))
-    assert_same_arrays(model.plant, before.plant)
+    assert_same(model.plant, before.plant)
     assert not np.array_equal(model.network.cell.weight_hh, before.network.cell.weight_hh)
-
-
-@pytest.mark.full
-def test_recorded_trials_are_those_of_the_compiled_step(trained, module_setup):
-    task, _ = module_setup
-    batch_key = jax.random.fold_in(KEY, 5)
-    for member in range(2):
-        drawn = training_trials(task, 4, batch=5, member_id=member, key=batch_key)
-        recorded = jax.tree.map(lambda leaf, m=member: leaf[m], trained[1].trial_specs[5])
-        assert_same_arrays(recorded, drawn, rtol=1e-6)
 
 
 @pytest.mark.full
@@ -148,50 +126,10 @@ def test_losses_are_printed_at_log_points(capsys):
         assert row == [str(entry.batch), *(f"{np.mean(loss):.3g}" for loss in losses)]
 
 
-def test_callbacks_are_called_right_after_their_batch():
-    seen = []
-    trainer = TaskTrainer(small_training.OPTIMIZER, log_fns=[lambda entry: seen.append(entry.batch)])
-    callbacks = {2: [lambda: seen.append("after 2")]}
-    small_training.train(6, trainer=trainer, log_step=2, batch_callbacks=callbacks)
-    assert seen == [1, "after 2", 3, 5]
-
-
-def test_log_entries_hold_the_losses_of_their_batch(module_setup):
-    entries = []
-    _, history = train(module_setup, 6, trainer=TaskTrainer(TRAINER.optimizer, log_fns=[entries.append]))
-    assert [entry.batch for entry in entries] == [3, 5]
-    for entry, validation in zip(entries, history.validation_loss.total, strict=True):
-        np.testing.assert_array_equal(entry.loss.total, history.loss.total[entry.batch])
-        np.testing.assert_array_equal(entry.validation_loss.total, validation)
-        np.testing.assert_array_equal(entry.learning_rate, history.learning_rate[entry.batch])
-
-
-def test_log_entries_hold_a_model_that_stays(module_setup):
-    entries = []
-    model, _ = train(module_setup, 6, trainer=TaskTrainer(TRAINER.optimizer, log_fns=[entries.append]))
-    assert_same_arrays(entries[-1].model, model)
-    assert not np.array_equal(entries[0].model.network.readout.bias, model.network.readout.bias)
-    assert entries[0].validation.states.hand.position.shape == (2, 8, 20, 2)
-
-
-def test_the_given_model_can_be_used_afterwards(module_setup):
-    task, build = module_setup
-    ensemble = popsim.make_ensemble(build, 2, key=KEY)
-    TRAINER(task, ensemble, 2, 4, network, ensembled=True, disable_tqdm=True, key=KEY)
-    assert np.all(np.isfinite(popsim.evaluate_ensemble(ensemble, task, key=KEY).losses.total))
-
-
-@pytest.mark.full
-def test_an_optimizer_that_hides_its_rate_is_said_once_and_recorded_as_nan():
-    with pytest.warns(UserWarning, match="learning rate"):
-        _, history = small_training.train(2, trainer=TaskTrainer(optax.adam(1e-3)))
-    assert np.all(np.isnan(history.learning_rate))
-
-
 @pytest.mark.full
 def test_rematerialisation_changes_only_rounding(trained, module_setup):
     model, _ = train(module_setup, trainer=TaskTrainer(adam(1e-3, clip_norm=1.0), remat=True))
-    assert_same_arrays(model, trained[0], atol=1e-5)
+    assert_same(model, trained[0], atol=1e-5)
 
 
 class Nowhere(popsim.tasks.RandomReaches):
@@ -200,17 +138,40 @@ class Nowhere(popsim.tasks.RandomReaches):
         return eqx.tree_at(lambda t: t.init.position, trials, trials.init.position + jnp.nan)
 
 
+def test_the_arguments_of_the_trainer_and_of_a_call_are_those_of_the_documented_options():
+    assert inspect.signature(TaskTrainer).parameters == inspect.signature(TrainerOptions).parameters
+    assert inspect.signature(TRAINER).parameters == inspect.signature(Training).parameters
+    for options in (TrainerOptions, Training):
+        named = {field.name for field in dataclasses.fields(options)}
+        assert not {name for name in named if f"`{name}`" not in (options.__doc__ or "")}
+
+
+def test_log_entries_hold_the_losses_of_their_batch_and_a_model_that_stays(module_setup):
+    seen = []
+    trainer = TaskTrainer(TRAINER.optimizer, log_fns=[seen.append])
+    model, history = train(module_setup, 6, trainer=trainer, batch_callbacks={3: [lambda: seen.append(3)]})
+    first, called, last = seen  # a callback comes right after its batch
+    assert called == 3 and (first.batch, last.batch) == (3, 5)
+    for entry, validation in zip((first, last), history.validation_loss.total, strict=True):
+        np.testing.assert_array_equal(entry.loss.total, history.loss.total[entry.batch])
+        np.testing.assert_array_equal(entry.validation_loss.total, validation)
+        np.testing.assert_array_equal(entry.learning_rate, history.learning_rate[entry.batch])
+    assert_same(last.model, model)
+    assert not np.array_equal(first.model.network.readout.bias, model.network.readout.bias)
+    assert first.validation.states.hand.position.shape == (2, 8, 20, 2)
+
+
 @pytest.mark.parametrize(
     ("name", "options"),
     [
         ("n_batches", {"n_batches": 0}),
         ("where_train", {"where_train": lambda m: m.interventions}),
         ("save_model_trainables", {"save_model_trainables": np.array([6])}),
-        ("save_trial_specs", {"save_trial_specs": np.array([-1])}),
         ("batch_callbacks", {"batch_callbacks": {99: []}}),
         ("init.position", {"task": Nowhere(popsim.plants.PointMass().workspace, duration=0.2)}),
         ("ensembled", {"ensembled": False}),
-        ("start_batch", {"start_batch": True}),
+        ("member_batch_size", {"n_members": 0, "trainer": TaskTrainer(adam(1e-3), member_batch_size=1)}),
+        ("`restore_checkpoint` needs `chkpt_dir`", {"restore_checkpoint": True}),
         ("key", {"key": 0}),
     ],
 )
@@ -219,38 +180,19 @@ def test_bad_arguments_raise_before_the_loop_is_compiled(as_users_run, name, opt
         train(module_setup, **options)
 
 
-def test_an_ensemble_whose_members_disagree_raises(module_setup):
-    task, build = module_setup
-    ensemble = popsim.make_ensemble(build, 2, key=KEY)
-    broken = eqx.tree_at(lambda m: m.plant.mass, ensemble, jnp.ones((3, 2)))
-    with pytest.raises(ValueError, match="plant.mass"):
-        TRAINER(task, broken, 2, 4, network, ensembled=True, key=KEY)
-
-
-@pytest.mark.parametrize("option", [{"devices": jax.local_devices()[:1]}, {"member_batch_size": 1}])
-def test_options_about_members_are_refused_for_a_single_model(option, module_setup):
-    task, build = module_setup
-    with pytest.raises(ValueError, match=next(iter(option))):
-        TaskTrainer(adam(1e-3), **option)(task, build(key=KEY), 2, 4, network, key=KEY)
-
-
-def test_there_is_nothing_to_restore_without_a_folder(module_setup):
-    with pytest.raises(ValueError, match="`restore_checkpoint` needs `chkpt_dir`"):
-        train(module_setup, restore_checkpoint=True)
-
-
 @pytest.mark.parametrize(
     ("name", "build"),
     [
         ("optimizer", lambda: TaskTrainer(optax.adam)),
         ("checkpoint_seconds", lambda: TaskTrainer(adam(1e-3), checkpoint_seconds=5.0)),
         ("post_step_fns", lambda: TaskTrainer(adam(1e-3), post_step_fns=[3])),
-        ("loss_update_func", lambda: TaskTrainer(adam(1e-3), loss_update_func=3)),
         ("devices", lambda: TaskTrainer(adam(1e-3), devices=[])),
+        ("nonfinite", lambda: TaskTrainer(adam(1e-3), nonfinite="ignore")),
         ("learning_rate.*PerMember", lambda: adam([1e-3, 1e-2])),
-        ("rate.*PerMember", lambda: popsim.training.rules.Hebb(SYNAPSES, np.ones(2))),
         ("n_minibatches", lambda: TaskTrainer(adam(1e-3), n_minibatches=0)),
-        ("member_batch_size", lambda: TaskTrainer(adam(1e-3), member_batch_size=-1)),
+        ("validation_metrics", lambda: metric(lambda states, trials: {"one": 1.0})),
+        ("plain names", lambda: metric(lambda states, trials: {"a..b": np.ones(2)})),
+        ("same names.*another.*after", lambda: metric(lambda states, trials: next(CHANGING))),
     ],
 )
 def test_a_trainer_with_bad_arguments_is_refused(as_users_run, name, build):
@@ -258,11 +200,18 @@ def test_a_trainer_with_bad_arguments_is_refused(as_users_run, name, build):
         build()
 
 
+CHANGING = iter([{"one": np.ones(2)}, {"another": np.ones(2)}])
+
+
+def metric(function):
+    trainer = TaskTrainer(small_training.OPTIMIZER, validation_metrics=function)
+    return small_training.train(2, trainer=trainer, log_step=1)
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         (lambda: TaskTrainer(adam(1e-3), chkpt_dirs="x"), r"^`TaskTrainer\(...\)` has no .* meant chkpt_dir"),
-        (lambda: TaskTrainer(), r"^`TaskTrainer\(...\)`: missing a required argument: 'optimizer'"),
         (lambda: TRAINER(n_batchs=3), r"^`trainer\(...\)`.* argument `n_batchs`. Perhaps .* n_batches"),
         (lambda: TRAINER(None, None, 2, 4, None), r"^`trainer\(...\)`.* missing a required argument: 'key'"),
     ],
@@ -270,11 +219,3 @@ def test_a_trainer_with_bad_arguments_is_refused(as_users_run, name, build):
 def test_arguments_that_are_misspelt_or_missing_are_named(given, said):
     with pytest.raises(TypeError, match=said):
         given()
-
-
-def test_the_arguments_of_the_trainer_and_of_a_call_are_those_of_the_documented_options():
-    assert inspect.signature(TaskTrainer).parameters == inspect.signature(TrainerOptions).parameters
-    assert inspect.signature(TRAINER).parameters == inspect.signature(Training).parameters
-    for options in (TrainerOptions, Training):
-        named = {field.name for field in dataclasses.fields(options)}
-        assert not {name for name in named if f"`{name}`" not in (options.__doc__ or "")}

@@ -1,4 +1,3 @@
-import dataclasses
 import sys
 
 import jax.numpy as jnp
@@ -51,26 +50,6 @@ def test_an_ensemble_is_written_as_means_and_by_member(tmp_path):
     assert events["validation/total/member_0"] == [(9, 15.0), (19, 10.0)]
     assert events["learning_rate"] == [(9, 0.5), (19, 0.5)]
     assert len(events) == 2 * (1 + 2 + 3) + 1
-
-
-def test_a_single_model_has_no_members_and_an_unknown_rate_is_left_out(tmp_path):
-    writer = TensorBoardWriter(str(tmp_path))
-    writer(entry(0, {"error": 1.0, "effort cost": np.nan}, learning_rate=np.nan))
-    writer.close()
-    events = read_events(tmp_path)
-    assert set(events) == {
-        f"{a}/{b}" for a in ("training", "validation") for b in ("total", "error", "effort_cost")
-    }
-    assert events["training/error"] == [(0, 1.0)] and np.isnan(events["training/total"][0][1])
-
-
-def test_frozen_members_do_not_count(tmp_path):
-    logged = dataclasses.replace(entry(3, {"effort cost": [1.0, 9.0]}), frozen=np.array([False, True]))
-    writer = TensorBoardWriter(tmp_path)
-    writer(logged)
-    writer.close()
-    events = read_events(tmp_path)
-    assert events["training/total"] == [(3, 1.0)] and events["validation/total"] == [(3, 10.0)]
 
 
 def test_figures_of_the_validation_trials_are_written_and_closed(tmp_path, reach_setup):

@@ -1,7 +1,8 @@
 """The history of a training."""
 
 import abc
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -10,10 +11,9 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Float, Int, PyTree, Shaped
 
-from popsim._checks import warn_caller
+from popsim._text_tables import align, size_text, spread_text
 from popsim.ensemble import Members
 from popsim.loss import LossValues
-from popsim.training.history._history_text import history_text
 from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records
 from popsim.training.steps.member_step import NOT_FROZEN
 from popsim.training.steps.train_state import TrainState
@@ -26,6 +26,7 @@ VALIDATION = "validation_batch"
 TRAINABLES = "trainables_batch"
 TRIALS = "trials_batch"
 UPDATE_SUFFIX = "_batch"
+MOST_SHAPES = 4  # that are listed of one record
 
 
 def update_axis(name: str) -> str:
@@ -34,21 +35,11 @@ def update_axis(name: str) -> str:
 
 
 class AbstractHistoryRows(abc.ABC):
-    """Rows of a history by axis: batches, validations, recordings of trainables and of trials.
-
-    A subclass supplies `append` and `rows`.
-    """
+    """Rows of a history by axis: batches, validations, recordings of trainables and of trials."""
 
     @abc.abstractmethod
     def append(self, axis: str, batches: Int[np.ndarray, " row"], rows: PyTree[np.ndarray]) -> None:
-        """Append rows and their batch numbers. The arrays are copied.
-
-        **Arguments:**
-
-        - `axis`: the axis, such as "trainables_batch".
-        - `batches`: the batches after which the rows were recorded.
-        - `rows`: arrays with a leading row axis, always of the same structure for one axis.
-        """
+        """Append copies of rows, arrays of one structure for each axis, and their batch numbers."""
 
     @abc.abstractmethod
     def rows(self, axis: str) -> tuple[Int[np.ndarray, " row"], PyTree]:
@@ -56,38 +47,33 @@ class AbstractHistoryRows(abc.ABC):
 
 
 class RowsInMemory(AbstractHistoryRows):
-    """Rows in memory."""
+    """Rows in memory; where their number is known, they are written where they stay."""
 
     def __init__(self, n_rows: dict[str, int]):
         self._n_rows = n_rows
         self._batches: dict[str, list[np.ndarray]] = {}
         self._pieces: dict[str, list[PyTree]] = {}
-        self._whole: dict[str, PyTree] = {}
 
     def append(self, axis: str, batches: Int[np.ndarray, " row"], rows: PyTree[np.ndarray]) -> None:
-        begin = sum(map(len, self._batches.setdefault(axis, [])))
-        self._batches[axis].append(np.array(batches))
+        numbers, pieces = self._batches.setdefault(axis, []), self._pieces.setdefault(axis, [])
+        begin = sum(map(len, numbers))
+        numbers.append(np.array(batches))
         if axis not in self._n_rows:
-            self._pieces.setdefault(axis, []).append(jax.tree.map(np.copy, rows))
+            pieces.append(jax.tree.map(np.copy, rows))
             return
-        if axis not in self._whole:
-            n_rows = self._n_rows[axis]
-            self._whole[axis] = jax.tree.map(
-                lambda leaf: np.empty((n_rows, *leaf.shape[1:]), leaf.dtype), rows
-            )
-
-        def copy(array: np.ndarray, new: np.ndarray) -> None:
-            array[begin : begin + new.shape[0]] = new
-
-        jax.tree.map(copy, self._whole[axis], rows)
+        if not pieces:
+            shape = (self._n_rows[axis],)
+            pieces.append(jax.tree.map(lambda new: np.empty((*shape, *new.shape[1:]), new.dtype), rows))
+        filled = np.s_[begin : begin + len(batches)]
+        jax.tree.map(lambda array, new: array.__setitem__(filled, new), pieces[0], rows)
 
     def rows(self, axis: str) -> tuple[Int[np.ndarray, " row"], PyTree]:
         if axis not in self._batches:
             return np.zeros(0, int), None
-        batches = np.concatenate(self._batches[axis])
-        if axis in self._whole:
-            return batches, jax.tree.map(lambda leaf: leaf[: batches.size], self._whole[axis])
-        return batches, jax.tree.map(lambda *rows: np.concatenate(rows), *self._pieces[axis])
+        batches, pieces = np.concatenate(self._batches[axis]), self._pieces[axis]
+        if axis in self._n_rows:
+            return batches, jax.tree.map(lambda leaf: leaf[: batches.size], pieces[0])
+        return batches, jax.tree.map(lambda *rows: np.concatenate(rows), *pieces)
 
 
 class TaskTrainerHistory(eqx.Module):
@@ -145,6 +131,47 @@ class TaskTrainerHistory(eqx.Module):
         return history_text(self) if is_whole else super().__repr__()
 
 
+def history_text(history: TaskTrainerHistory) -> str:
+    """List what was recorded: of which batches, with which axes, and how large. Lazy arrays are not read."""
+    n_members, n_batches = np.shape(history.frozen_from), len(history.batch)
+    who = f"{n_members[0]} members" if n_members else "one model"
+    lines = [f"History: {n_batches} batches of {who}"]
+    if n_batches:
+        total = np.asarray(history.loss.total)
+        first, last = (spread_text(np.atleast_1d(total[place])) for place in (0, -1))
+        lines.append(f"loss {first} in the first batch, {last} in the last")
+    for how, from_batch in {"frozen": history.frozen_from, "stopped": history.stopped_from}.items():
+        batches = np.atleast_1d(from_batch)
+        who = [f"{member} from batch {batches[member]} on" for member in np.flatnonzero(batches >= 0)]
+        lines += [f"{how}: {', '.join(who)}"] if who else []
+    head = ("recorded", "batches", "arrays", "size")
+    return "\n".join([*lines, *align([head, *_recorded_rows(history)])])
+
+
+def _recorded_rows(history: TaskTrainerHistory) -> Iterator[tuple[str, ...]]:
+    """Yield the name, the batches, the shapes and the size of each record that is there."""
+    logged = {f"metrics[{name!r}]": values for name, values in history.metrics.items()}
+    records = [
+        (f"loss ({', '.join(history.loss.terms)})", history.batch, history.loss.terms),
+        ("learning_rate", history.batch, history.learning_rate),
+        ("loss_weights", history.batch, history.loss_weights),
+        ("validation_loss", history.validation_batch, history.validation_loss.terms),
+        *((name, history.validation_batch, values) for name, values in logged.items()),
+        ("model_trainables", history.trainables_batch, history.model_trainables),
+        ("trial_specs", sorted(history.trial_specs), dict(history.trial_specs)),
+        *((f"updates[{name!r}]", update[BATCH], dict(update)) for name, update in history.updates.items()),
+    ]
+    for name, batches, tree in records:
+        # Lazy arrays are leaves, with a shape and a size of their own.
+        arrays: list[Any] = [leaf for leaf in jax.tree.leaves(tree) if hasattr(leaf, "nbytes")]
+        if arrays and len(batches):
+            shapes = list(dict.fromkeys(" × ".join(map(str, array.shape)) for array in arrays))
+            listed = ", ".join(shapes[:MOST_SHAPES]) + (", ..." if len(shapes) > MOST_SHAPES else "")
+            count = f"{len(arrays)} of " if len(arrays) > 1 else ""
+            size = size_text(sum(array.nbytes for array in arrays))
+            yield name, f"{len(batches)}: {batches[0]} to {batches[-1]}", count + listed, size
+
+
 class ValidationRecord(eqx.Module):
     """The record of a run of the validation trials, per member."""
 
@@ -168,17 +195,15 @@ class HistoryRecorder(Observer):
         self._spec_batches = spec_batches
         self._trials_of = trials_of
         self._trainables_dtype = trainables_dtype
-        self._warned: set[str] = set()
-        self._metrics: dict[str, tuple[int, ...]] | None = None
-        self._updates: dict[str, dict[str, tuple[int, ...]]] = {}
+        self._forms: dict[str, dict[str, tuple[int, ...]]] = {}
 
     def on_batches(self, batches: FinishedBatches) -> None:
         numbers = np.arange(batches.first, batches.last + 1)
         self._rows.append(BATCH, numbers, batches.records)
         if batches.recorded_batches.size:
-            rows = jax.tree.map_with_path(
-                lambda path, rows: self._as_stored(path, rows, batches.recorded_batches), batches.trainables
-            )
+            rows, dtype = batches.trainables, self._trainables_dtype
+            if dtype is not None:
+                rows = jax.tree.map(lambda leaf: leaf.astype(dtype), rows)
             self._rows.append(TRAINABLES, batches.recorded_batches, rows)
         for batch in np.intersect1d(self._spec_batches, numbers):
             arrays = eqx.filter(self._trials_of(int(batch), batches.state.hyperparameters), eqx.is_array)
@@ -190,45 +215,20 @@ class HistoryRecorder(Observer):
 
     def on_replacement(self, batch: int, records: Records) -> None:
         for name, arrays in records.items():
-            shapes = {array: values.shape for array, values in arrays.items()}
-            if (before := self._updates.setdefault(name, shapes)) != shapes:
-                raise ValueError(
-                    "a population update must record the same names and shapes each time, "
-                    f"got {shapes} after {before}."
-                )
+            self._check_form("a population update must record", name, arrays)
             row = {array: values[None] for array, values in arrays.items()}
             self._rows.append(update_axis(name), np.array([batch]), row)
 
     def on_log_point(self, entry: LogEntry) -> None:
-        metrics = {name: values.shape for name, values in entry.metrics.items()}
-        if (before := self._metrics or metrics) != metrics:
-            raise ValueError(
-                "`validation_metrics` must return the same names and shapes at each log point, "
-                f"got {metrics} after {before}."
-            )
-        self._metrics = metrics
+        self._check_form("`validation_metrics` must return", VALIDATION, entry.metrics)
         record = ValidationRecord(entry.validation_loss, entry.metrics)
         row = jax.tree.map(lambda leaf: leaf[None], record)
         self._rows.append(VALIDATION, np.array([entry.batch]), row)
 
-    def _as_stored(self, path: tuple, rows: np.ndarray, batches: Int[np.ndarray, " row"]) -> np.ndarray:
-        """Return rows of an array in the dtype of the history; warn once of numbers beyond it."""
-        if self._trainables_dtype is None:
-            return rows
-        with np.errstate(over="ignore"):
-            stored = rows.astype(self._trainables_dtype)
-        lost = np.isfinite(rows) & ~np.isfinite(stored)
-        name = jax.tree_util.keystr(path).lstrip(".")
-        if lost.any() and name not in self._warned:
-            self._warned.add(name)
-            largest = jnp.finfo(stored.dtype).max
-            batch = batches[np.argmax(lost.reshape(len(lost), -1).any(axis=1))]
-            warn_caller(
-                f"{name} after batch {batch} has numbers beyond {largest}, which `trainables_dtype` "
-                f"{stored.dtype} cannot hold: the history has infinity in their place (the model and its "
-                "checkpoints have the numbers)."
-            )
-        return stored
+    def _check_form(self, subject: str, axis: str, arrays: Mapping[str, np.ndarray]) -> None:
+        form = {name: values.shape for name, values in arrays.items()}
+        if (before := self._forms.setdefault(axis, form)) != form:
+            raise ValueError(f"{subject} the same names and shapes each time, got {form} after {before}.")
 
     def history(
         self,

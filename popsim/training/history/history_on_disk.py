@@ -37,60 +37,46 @@ METRIC = "metric."
 def named_rows(axis: str, rows: PyTree, members_of: Callable[[str], tuple[str, ...]]) -> NamedRows:
     """Return rows of a history by name, each with the names of the axes of one row.
 
-    **Arguments:**
-
-    - `axis`: the axis, see `AbstractHistoryRows`.
-    - `rows`: arrays with a leading row axis.
-    - `members_of`: returns ("member",) for an axis whose rows have a member axis, else ().
+    `members_of` returns ("member",) for an axis whose rows have a member axis, else ().
     """
     member = members_of(axis)
+
+    def named(arrays: Mapping[str, Any], prefix: str = "") -> NamedRows:
+        return {prefix + name: _with_named_axes(name, values, member) for name, values in arrays.items()}
+
     if axis == BATCH:
-        named = {"loss": _by_term(rows.loss.terms, member), "learning_rate": (member, rows.learning_rate)}
-        if rows.loss_weights is not None:
-            named["loss_weights"] = _by_term(rows.loss_weights, member)
-        return named
+        weights = {} if rows.loss_weights is None else {"loss_weights": _by_term(rows.loss_weights, member)}
+        return {
+            "loss": _by_term(rows.loss.terms, member),
+            "learning_rate": (member, rows.learning_rate),
+            **weights,
+        }
     if axis == VALIDATION:
-        metrics = {METRIC + name: values for name, values in rows.metrics.items()}
-        metric_rows = {name: _with_named_axes(name, values, member) for name, values in metrics.items()}
-        return {"validation_loss": _by_term(rows.loss.terms, member), **metric_rows}
+        return {"validation_loss": _by_term(rows.loss.terms, member), **named(rows.metrics, METRIC)}
     if axis not in PREFIXES:  # of population updates
-        return {name: _with_named_axes(name, values, member) for name, values in rows.items()}
+        return named(rows)
     leaves = jax.tree.leaves(rows)
-    names = leaf_names(rows)
-    return {
-        PREFIXES[axis] + name: _with_named_axes(name, leaves[index], member) for name, index in names.items()
-    }
+    return named({name: leaves[index] for name, index in leaf_names(rows).items()}, PREFIXES[axis])
 
 
 def rows_of_names(axis: str, arrays: Mapping[str, Any], terms: list[str], like: PyTree) -> PyTree:
-    """Invert `named_rows`.
-
-    **Arguments:**
-
-    - `axis`: the axis.
-    - `arrays`: the arrays by name, which may be lazy.
-    - `terms`: the names of the terms of the loss.
-    - `like`: for trainables and trials, a PyTree of the structure of a row.
-    """
+    """Invert `named_rows`; arrays may be lazy, and trainables and trials have the structure of `like`."""
     if axis == BATCH:
         weights = _of_terms(arrays["loss_weights"], terms) if "loss_weights" in arrays else None
         losses = LossValues(_of_terms(arrays["loss"], terms))
         return BatchRecord(losses, np.asarray(arrays["learning_rate"]), weights)
     if axis == VALIDATION:
         losses = LossValues(_of_terms(arrays["validation_loss"], terms))
-        return ValidationRecord(losses, _after_prefix(METRIC, arrays))
+        metrics = [name for name in arrays if name.startswith(METRIC)]
+        return ValidationRecord(
+            losses, {name.removeprefix(METRIC): np.asarray(arrays[name]) for name in metrics}
+        )
     if axis not in PREFIXES:  # of population updates
         return {name: np.asarray(array) for name, array in arrays.items()}
     leaves, structure = jax.tree.flatten(like)
     for name, index in leaf_names(like).items():
         leaves[index] = arrays[PREFIXES[axis] + name]
     return jax.tree.unflatten(structure, leaves)
-
-
-def _after_prefix(prefix: str, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Return the arrays whose names begin with a prefix, by the rest of their names."""
-    names = [name for name in arrays if name.startswith(prefix)]
-    return {name.removeprefix(prefix): np.asarray(arrays[name]) for name in names}
 
 
 def _by_term(terms: Mapping[str, Any], member: tuple[str, ...]) -> tuple[tuple[str, ...], np.ndarray]:
@@ -111,31 +97,13 @@ def _with_named_axes(
 
 
 class RowsOnDisk(AbstractHistoryRows):
-    """Rows in growing arrays, see `popsim.store.GrowingArrays`.
-
-    **Arguments:**
-
-    - `path`: the folder.
-    - `arrays`: the arrays.
-    - `like`: for trainables and trials, a PyTree of the structure of a row.
-    - `by_member`: the axes whose rows have a member axis.
-    - `attributes`: JSON values stored with the arrays.
-    """
+    """Rows in growing arrays; `like`, of trainables and trials, has the structure of a row."""
 
     def __init__(
-        self,
-        path: Path,
-        arrays: GrowingArrays,
-        *,
-        like: dict[str, PyTree],
-        by_member: frozenset[str],
-        attributes: dict[str, Any],
+        self, path: Path, arrays: GrowingArrays, *, like: dict[str, PyTree], by_member: frozenset[str]
     ):
-        self._path = path
-        self._arrays = arrays
-        self._like = like
-        self._by_member = by_member
-        self._attributes = attributes
+        self._path, self._arrays, self._attributes = path, arrays, arrays.attributes
+        self._like, self._by_member = like, by_member
 
     def append(self, axis: str, batches: Int[np.ndarray, " row"], rows: PyTree[np.ndarray]) -> None:
         if axis == BATCH:
@@ -153,13 +121,7 @@ class RowsOnDisk(AbstractHistoryRows):
         return self._arrays.appended_lengths
 
     def commit(self, n_rows: dict[str, int], **attributes: Any) -> None:
-        """Write the rows, then their number.
-
-        **Arguments:**
-
-        - `n_rows`: the number of rows to keep, by axis.
-        - `attributes`: further JSON values stored with the arrays.
-        """
+        """Write the rows, then how many to keep of each axis, with further JSON values."""
         self._attributes |= attributes
         # Batches are appended as they are made, also those that came after the state to be saved.
         if self._arrays.commit(self._attributes) != n_rows:
@@ -199,12 +161,27 @@ def save_history(path: str | Path, history: TaskTrainerHistory, *, untrained: An
     if Path(path).exists():
         raise ValueError(f"`path` must not exist, got {path}.")
     is_ensemble = history.learning_rate.ndim == 2
-    kept_after, trainables = _trainables(history, untrained)
+    kept_after, trainables = history.trainables_batch, history.model_trainables
+    if untrained is not None:
+        if kept_after.size == 0:
+            raise ValueError(
+                "`untrained` needs a history with trainables: train with `save_model_trainables`."
+            )
+        kept_after = np.concatenate([[-1], kept_after])
+        trainables = jax.tree.map(
+            lambda rows, first: None if rows is None else np.concatenate([np.asarray(first)[None], rows]),
+            trainables,
+            untrained,
+            is_leaf=lambda rows: rows is None,
+        )
     trials = [eqx.filter(trials, eqx.is_array) for trials in history.trial_specs.values()]
     rows = {
         BATCH: (history.batch, BatchRecord(history.loss, history.learning_rate, history.loss_weights)),
         VALIDATION: (history.validation_batch, ValidationRecord(history.validation_loss, history.metrics)),
-        **{update_axis(name): _without_batches(rows) for name, rows in history.updates.items()},
+        **{
+            update_axis(name): (rows[BATCH], {array: rows[array] for array in rows if array != BATCH})
+            for name, rows in history.updates.items()
+        },
         TRAINABLES: (kept_after, trainables),
         TRIALS: (
             np.array([*history.trial_specs], int),
@@ -248,16 +225,8 @@ def open_history(path: str | Path, *, run_id: str | None = None) -> Any:
     written; `MismatchError` if it is of another run.
     """
     check_path("path", path)
-    path = Path(path)
-    within = RunFolder(path).history
-    if within.exists():
-        path = within
-    return _with_labels(open_arrays(path, run_id=run_id))
-
-
-def _without_batches(rows: Mapping[str, np.ndarray]) -> tuple[np.ndarray, Mapping[str, np.ndarray]]:
-    """Return the batches of population updates, and their other arrays."""
-    return rows[BATCH], {name: array for name, array in rows.items() if name != BATCH}
+    within = RunFolder(Path(path)).history
+    return _with_labels(open_arrays(within if within.exists() else Path(path), run_id=run_id))
 
 
 def _with_labels(dataset: Any) -> Any:
@@ -289,17 +258,3 @@ def member_labels(members: Members | None) -> dict[str, Any]:
         return {}
     labels = {f"setting.{name}": values for name, values in members.settings.items()} | {"seed": members.ids}
     return {"members": {name: values.tolist() for name, values in labels.items()}}
-
-
-def _trainables(history: TaskTrainerHistory, untrained: Any) -> tuple[np.ndarray, PyTree]:
-    """Return the batches of the kept trainables, and these; `untrained` comes first if given."""
-    if untrained is None:
-        return history.trainables_batch, history.model_trainables
-    if history.trainables_batch.size == 0:
-        raise ValueError("`untrained` needs a history with trainables: train with `save_model_trainables`.")
-
-    def with_first(rows, first):
-        return None if rows is None else np.concatenate([np.asarray(first)[None], rows])
-
-    rows = jax.tree.map(with_first, history.model_trainables, untrained, is_leaf=lambda leaf: leaf is None)
-    return np.concatenate([[-1], history.trainables_batch]), rows

@@ -11,7 +11,6 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import PyTree
 
 from popsim._checks import warn_caller
 from popsim.loss import LossValues
@@ -21,6 +20,7 @@ from popsim.store import (
     GrowingArrays,
     MismatchError,
     RunFolder,
+    SaveError,
     append_json_line,
     as_json_numbers,
     keep_json_lines,
@@ -31,53 +31,48 @@ from popsim.store.files import make_folder, saving
 from popsim.store.identity import RUN_ID, new_run_id
 from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import RunParts, check_parts
-from popsim.training.history.computation import compare_computations, different_settings
+from popsim.training.history.computation import (
+    TrainingComputation,
+    compare_computations,
+    different_settings,
+)
 from popsim.training.history.history import BATCH, TRAINABLES, TRIALS, VALIDATION, update_axis
 from popsim.training.history.history_on_disk import RowsOnDisk, member_axis, member_labels
-from popsim.training.history.training_computation import TrainingComputation
 from popsim.training.loop.training_plan import TrainingPlan
-from popsim.training.observers import LogEntry
-from popsim.training.steps.train_state import TrainState, named_state, with_named_state
+from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records
+from popsim.training.steps.train_state import TrainState, copy_arrays, named_state, with_named_state
 
 __all__ = ["TrainingStore", "open_training_store"]
 
 LOG_POINT_SECONDS = 1.0  # between checkpoints at log points, at least
 
 
-class TrainingStore:
-    """The log, history and checkpoints of a training, in one folder.
+class TrainingStore(Observer):
+    """The log, history and checkpoints of a training, in one folder, which it writes as an observer.
 
     A checkpoint records the length of the history at its time; on resuming, the history and the log are cut
-    there. All files carry the id of the run. Created by `open_training_store`.
+    there. All files carry the id of the run. Whatever ends a training, the batches that are finished are
+    saved first; those with a log point are finished after it, or a resumed history would lack that point.
+    Created by `open_training_store`.
     """
 
-    def __init__(
-        self,
-        described: DescribedRun,
-        computation: TrainingComputation,
-        *,
-        seconds: float,
-        n_kept: int,
-        like: dict[str, PyTree],
-        by_member: frozenset[str],
-        fixed: Mapping[str, Any],
-        attributes: dict[str, Any],
-    ):
+    is_recording = True
+
+    def __init__(self, described: DescribedRun, plan: TrainingPlan):
         self.folder = folder = described.folder
-        self.seconds_before = 0.0
-        self.member_batch_size = computation.plan.member_batch_size
+        self.plan, self.computation = plan, TrainingComputation(plan)
+        self.member_batch_size = plan.member_batch_size
+        self.start_time = self._saved_at = time.perf_counter()
+        self.rows: RowsOnDisk
         self._described, self._parts = described, RunParts(folder, described.run_id)
-        self.computation = computation
-        self._seconds = seconds
+        n_kept = plan.trainer.n_checkpoints
         self._checkpoints = Checkpoints(folder.checkpoints, n_kept=n_kept, run_id=described.run_id)
-        self._like, self._by_member = like, by_member
-        self._fixed, self._attributes = fixed, attributes
-        self._saved_at = time.monotonic()
         self._saved_step = -1
         self._logged: list[int] = []  # batch numbers
         self._pending: tuple[int, RunParts] | None = None  # the checkpoint that is being written
         self._arrays: GrowingArrays | None = None
-        self.rows: RowsOnDisk
+        self._batches: FinishedBatches
+        self._finished: tuple[TrainState, float, dict[str, int]] | None = None  # with seconds, rows by axis
 
     def begin(self, state: TrainState, *, restore: bool) -> TrainState:
         """Return the initial state, with the history and the log cut to it."""
@@ -89,7 +84,7 @@ class TrainingStore:
             self._start_over()
             return state
         self._compare(checkpoint)
-        if checkpoint.step > (n_batches := self.computation.plan.training.n_batches):
+        if checkpoint.step > (n_batches := self.plan.training.n_batches):
             raise ValueError(
                 f"`n_batches` must be at least the {checkpoint.step} that were made already, got {n_batches}."
             )
@@ -103,10 +98,10 @@ class TrainingStore:
         arrays.truncate(parts.history)
         keep_json_lines(self.folder.log, lambda line: line["batch"] < checkpoint.step)
         self._use(arrays)
-        self.seconds_before = checkpoint.details["seconds"]
-        plan = self.computation.plan
-        is_same_platform = checkpoint.details.get("platform") == plan.layout.platform
-        if plan.trainer.member_batch_size is None and is_same_platform:  # as before, to the last bit
+        # So that the log continues where it stopped.
+        self.start_time -= checkpoint.details["seconds"]
+        is_same_platform = checkpoint.details.get("platform") == self.plan.layout.platform
+        if self.plan.trainer.member_batch_size is None and is_same_platform:  # as before, to the last bit
             self.member_batch_size = checkpoint.details["member_batch_size"]
         self._saved_step = checkpoint.step
         return with_named_state(state, checkpoint.arrays)
@@ -147,39 +142,90 @@ class TrainingStore:
         with saving(self.folder.path):
             remove_arrays(self.folder.history)
             self.folder.log.unlink(missing_ok=True)
+        members, run_id = self.plan.training.members, self._parts.run_id
+        labels = member_labels(members if self.plan.count is not None else None)
+        attributes = labels | {"n_trained": self.plan.n_trained}
+        fixed = member_axis(self.plan.count)
         self._use(
-            GrowingArrays.create(
-                self.folder.history, fixed=self._fixed, attributes=self._attributes, run_id=self._parts.run_id
-            )
+            GrowingArrays.create(self.folder.history, fixed=fixed, attributes=attributes, run_id=run_id)
         )
 
     def _use(self, arrays: GrowingArrays) -> None:
-        self._arrays = arrays
-        self.rows = RowsOnDisk(
-            self.folder.history,
-            arrays,
-            like=self._like,
-            by_member=self._by_member,
-            attributes=arrays.attributes,
-        )
+        """Write the history into these arrays."""
+        plan, self._arrays = self.plan, arrays
+        like = {
+            TRAINABLES: eqx.filter(plan.state.model, plan.recorded),
+            TRIALS: eqx.filter(plan.first_trials, eqx.is_array),
+        }
+        of_updates = map(update_axis, plan.population_updates.axes)
+        by_member = {BATCH, VALIDATION, TRAINABLES, *of_updates} if plan.count is not None else set()
+        by_member |= {TRIALS} if plan.trials_by_member else set()
+        self.rows = RowsOnDisk(self.folder.history, arrays, like=like, by_member=frozenset(by_member))
 
-    def log(self, entry: LogEntry) -> None:
-        """Append a log point to the log."""
+    def on_batches(self, batches: FinishedBatches) -> None:
+        self._batches = batches
+        # Else the batch is finished by a later method, when its log point or updates are in the history, too.
+        if not (batches.logs or batches.updates):
+            self._finish()
+
+    def on_updates(self, batch: int, records: Records, state: TrainState) -> None:
+        self._batches = dataclasses.replace(self._batches, state=state)
+        if not self._batches.logs:
+            self._finish()
+
+    def on_log_point(self, entry: LogEntry) -> None:
         append_json_line(self.folder.log, _log_line(entry, self._parts.run_id))
         self._logged.append(entry.batch)
+        self._finish()
 
-    def is_due(self, *, at_log_point: bool) -> bool:
-        """Return whether to write a checkpoint: at log points, at most once a second, else by `seconds`.
+    def on_pause(self, last: int) -> None:
+        # Log points never wait for a slow disk: none is saved while a checkpoint is being written.
+        is_wanted = self._batches.logs and not self._checkpoints.is_writing
+        seconds = self.plan.trainer.checkpoint_seconds
+        wait = min(seconds, LOG_POINT_SECONDS) if is_wanted else seconds
+        if time.perf_counter() - self._saved_at >= wait:
+            self.save()
 
-        Log points never wait for a slow disk: none is saved while a checkpoint is being written.
-        """
-        is_wanted = at_log_point and not self._checkpoints.is_writing
-        wait = min(self._seconds, LOG_POINT_SECONDS) if is_wanted else self._seconds
-        return time.monotonic() - self._saved_at >= wait
+    def on_rendezvous(self) -> None:
+        # What waits for others may wait for hours, or be killed: the checkpoint must be on disk before.
+        self.save()
+        self.wait()
 
-    def save(self, state: TrainState, seconds: float, n_rows: dict[str, int]) -> None:
-        """Commit the history, and write a checkpoint in the background."""
-        step = int(state.step)
+    def on_end(self, error: BaseException | None) -> None:
+        if error is not None:
+            self._save_before_leaving(error)
+            return
+        try:
+            self.save()
+            self.wait()
+        except BaseException as failed:
+            self._save_before_leaving(failed)
+            raise
+
+    def _save_before_leaving(self, error: BaseException) -> None:
+        """Save what is finished, and add a note on it to `error`; a failure to save is only noted."""
+        with contextlib.suppress(SaveError):  # of an earlier checkpoint: the last one may still be written
+            self.wait()
+        try:
+            self.save()
+            self.wait()
+        except Exception as failed:
+            if self._finished is not None and str(failed) != str(error):
+                batch = int(self._finished[0].step) - 1
+                error.add_note(f"The training after batch {batch} was not saved: {failed}")
+        error.add_note(self._resume_hint())
+
+    def _finish(self) -> None:
+        """Keep what to save, copied: the next call of the compiled loop donates the arrays of the state."""
+        seconds = time.perf_counter() - self.start_time
+        self._finished = copy_arrays(self._batches.state), seconds, self.rows.n_rows
+
+    def save(self) -> None:
+        """Commit the history of the finished batches, and write a checkpoint in the background."""
+        if self._finished is None:
+            return
+        state, seconds, n_rows = self._finished
+        state, step = self.plan.layout.gather_state(state), int(state.step)
         self.wait()
         if step == self._saved_step:
             return
@@ -191,20 +237,19 @@ class TrainingStore:
             n_rows, **{name: np.asarray(batches).tolist() for name, batches in end_batches.items()}
         )
         computation = self.computation.up_to(step)
+        # The log may be ahead of the state that is saved.
+        parts = {"history": n_rows, "n_log_lines": bisect.bisect_left(self._logged, step)}
         details = {
             "step": step,
             "computation": computation.as_json(),
-            "inputs": self.computation.plan.state.model.trained_inputs.sizes,
-            "history": n_rows,
-            # The log may be ahead of the state that is saved.
-            "n_log_lines": bisect.bisect_left(self._logged, step),
+            "inputs": self.plan.state.model.trained_inputs.sizes,
+            **parts,
             "seconds": seconds,
             "member_batch_size": self.member_batch_size,
-            "platform": self.computation.plan.layout.platform,
+            "platform": self.plan.layout.platform,
         }
         self._checkpoints.save(step, {**computation.arrays, **named_state(state)}, details)
-        self._saved_at = time.monotonic()
-        parts = {"history": details["history"], "n_log_lines": details["n_log_lines"]}
+        self._saved_at = time.perf_counter()
         # Only noted: `training.json` lists what must exist, and the checkpoint is still being written.
         self._pending = step, dataclasses.replace(self._parts, **parts)
 
@@ -224,9 +269,8 @@ class TrainingStore:
             parts.write()
             self._parts = parts
 
-    @property
-    def resume_hint(self) -> str:
-        """A message on what is saved of the training and how to resume."""
+    def _resume_hint(self) -> str:
+        """Return a message on what is saved of the training and how to resume."""
         where, is_run = self.folder.path, self.folder.description.exists()
         if self._saved_step < 0:
             how = f"to begin anew: {self.folder.resume_command}" if is_run else "it may begin anew there."
@@ -247,8 +291,8 @@ class TrainingStore:
 @contextlib.contextmanager
 def open_training_store(plan: TrainingPlan) -> Iterator[TrainingStore]:
     """Open the store of a training, locked against other processes; its folder is created if missing."""
-    trainer, training = plan.trainer, plan.training
-    folder, restore = RunFolder(Path(str(trainer.folder))), training.restore_checkpoint
+    trainer, restore = plan.trainer, plan.training.restore_checkpoint
+    folder = RunFolder(Path(str(trainer.folder)))
     folder.check_free_for_training(restore=restore)  # before anything is written
     try:
         make_folder(folder.path, parents=True)
@@ -256,8 +300,6 @@ def open_training_store(plan: TrainingPlan) -> Iterator[TrainingStore]:
         raise ValueError(
             f"`chkpt_dir` must be a folder that can be written, got {trainer.folder}: {error}"
         ) from None
-    of_updates = map(update_axis, plan.population_updates.axes)
-    by_member = frozenset({BATCH, VALIDATION, TRAINABLES, *of_updates} if training.ensembled else ())
     with lock_folder(folder.path, without_lock=trainer.without_lock):
         folder.check_free_for_training(restore=restore)  # again, as another process may have been here
         folder.remove_left_overs()
@@ -265,20 +307,7 @@ def open_training_store(plan: TrainingPlan) -> Iterator[TrainingStore]:
             has_run = folder.description.is_file()
             run_id = DescribedRun.read(folder).run_id if has_run else new_run_id()
             RunParts(folder, run_id, of_experiment=has_run).write()
-        store = TrainingStore(
-            DescribedRun.read(folder),
-            TrainingComputation(plan),
-            seconds=trainer.checkpoint_seconds,
-            n_kept=trainer.n_checkpoints,
-            like={
-                TRAINABLES: eqx.filter(plan.state.model, plan.recorded),
-                TRIALS: eqx.filter(plan.first_trials, eqx.is_array),
-            },
-            by_member=by_member | ({TRIALS} if plan.trials_by_member else frozenset()),
-            fixed=member_axis(plan.count),
-            attributes=member_labels(training.members if training.ensembled else None)
-            | {"n_trained": plan.n_trained},
-        )
+        store = TrainingStore(DescribedRun.read(folder), plan)
         try:
             yield store
         finally:

@@ -1,7 +1,6 @@
 """Checks that options, task, model and updates fit together, before anything is compiled."""
 
 import dataclasses
-import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,75 +17,54 @@ from popsim.loss import Loss
 from popsim.model import AbstractModel, with_trained_inputs
 from popsim.per_member import check_n_members, check_of_one_member
 from popsim.randomness import seed_key
-from popsim.schedules import AbstractBatchSchedule
 from popsim.session import separate_trials
 from popsim.task import AbstractTask
 from popsim.training.options import TrainerOptions, Training
 from popsim.training.population_updates.base import hyperparameters_of
 from popsim.training.steps.gradients import BackpropThroughTime, BatchRun
 from popsim.training.steps.member_step import MemberStep
-from popsim.training.steps.model_updates import AbstractModelUpdate, TrainedBatch, changed_leaves, first_carry
+from popsim.training.steps.model_updates import TrainedBatch, changed_leaves, first_carry
 from popsim.training.steps.train_state import TrainState
 from popsim.trial import Trial
 
 
 def check_options(trainer: TrainerOptions, training: Training, count: int | None) -> None:
     """Raise `ValueError` if the options of a trainer and of a training do not fit together."""
-    if training.restore_checkpoint and trainer.folder is None:
-        raise ValueError(
-            "`restore_checkpoint` needs `chkpt_dir`, the folder of the training, and `checkpointing`: "
-            f"got {trainer.chkpt_dir} and {trainer.checkpointing}."
-        )
-    if training.members is not None and training.members.n_members != (count or 1):
-        raise ValueError(
-            f"`members` must be the {count or 1} of the model, got {training.members.n_members}."
-        )
-    parts = {
-        "task": training.task,
-        "model_update_funcs": trainer.model_update_funcs,
-        "post_step_fns": trainer.post_step_fns,
-        "gradient": trainer.gradient,
+    population, members, n_members = training.population, training.members, count or 1
+    n_given = n_members if members is None else members.n_members
+    n_places = count if population is None else population.own_places.size
+    updates, n_parts = trainer.population_updates, trainer.n_minibatches
+    may_be_undone = any(update.replaces or hyperparameters_of(update) != () for update in updates)
+    has_resets = np.size(np.asarray(training.reset_opt_state_at)) > 0
+    refusals = {
+        "`restore_checkpoint` needs `chkpt_dir`, the folder of the training, and `checkpointing`: "
+        f"got {trainer.chkpt_dir} and {trainer.checkpointing}.": (
+            training.restore_checkpoint and trainer.folder is None
+        ),
+        f"`members` must be the {n_members} of the model, got {n_given}.": n_given != n_members,
+        "`population` needs a population update that replaces members, such as PopulationBasedTraining, got "
+        "none.": population is not None and not any(update.replaces for update in updates),
+        f"`population` must have places of the {count} members, got {n_places}.": n_places != count,
+        "`reset_opt_state_at` must be empty with `population_updates` that replace members or set "
+        "hyperparameters: it would undo what they did.": has_resets and may_be_undone,
+        f"`batch_size` must divide into n_minibatches = {n_parts} parts, got {training.batch_size}.": (
+            training.batch_size % n_parts != 0
+        ),
+        **{
+            f"`{name}` must be None for a single model: it divides the members of an ensemble, which is "
+            "trained with `ensembled=True`.": count is None and getattr(trainer, name) is not None
+            for name in ("devices", "member_batch_size")
+        },
     }
-    if count is None:
-        for name in ("devices", "member_batch_size"):
-            if getattr(trainer, name) is not None:
-                raise ValueError(
-                    f"`{name}` must be None for a single model, got {getattr(trainer, name)}: it divides "
-                    "the members of an ensemble, which is trained with `ensembled=True`."
-                )
-        for name, part in parts.items():
-            check_of_one_member(name, part)
-    else:
+    for message, is_refused in refusals.items():
+        if is_refused:
+            raise ValueError(message)
+    if count is not None:
         check_n_members(training.task, count, "task")
-        for name, part in parts.items():
-            check_values_of_members(name, part)
-    _check_population(trainer, training, count)
-    if training.batch_size % trainer.n_minibatches:
-        raise ValueError(
-            f"`batch_size` must divide into n_minibatches = {trainer.n_minibatches} parts, "
-            f"got {training.batch_size}."
-        )
-
-
-def _check_population(trainer: TrainerOptions, training: Training, count: int | None) -> None:
-    """Raise `ValueError` if population updates do not fit the training."""
-    population, updates = training.population, trainer.population_updates
-    if population is not None and not any(update.replaces for update in updates):
-        raise ValueError(
-            "`population` needs a population update that replaces members, such as "
-            "PopulationBasedTraining, got none."
-        )
-    if population is not None and population.own_places.size != count:
-        raise ValueError(
-            f"`population` must have places of the {count} members, got {population.own_places.size}."
-        )
-    if np.size(np.asarray(training.reset_opt_state_at)) and any(
-        update.replaces or hyperparameters_of(update) != () for update in updates
-    ):
-        raise ValueError(
-            "`reset_opt_state_at` must be empty with `population_updates` that replace members or set "
-            "hyperparameters: it would undo what they did."
-        )
+    check_part = check_of_one_member if count is None else check_values_of_members
+    check_part("task", training.task)
+    for name in ("model_update_funcs", "post_step_fns", "gradient"):
+        check_part(name, getattr(trainer, name))
 
 
 def check_fit(task: AbstractTask, model: AbstractModel, trials: Trial, validation: Trial) -> dict[str, int]:
@@ -134,13 +112,16 @@ def check_changes(
         changed = changed_leaves(update, model, trained_batch)
         carried = eqx.filter_eval_shape(first_carry, update, model)
         name = f"state of {type(update).__name__} in model_update_funcs"
-        _check_same(name, _carry_of(update), carried, model, trained_batch)
+
+        def next_carry(state: PyTree, model: AbstractModel, batch: TrainedBatch, update=update) -> PyTree:
+            return update(model, batch, state, key=seed_key(0))[1]
+
+        _check_same(name, next_carry, carried, model, trained_batch)
         is_kept = jax.tree.map(lambda was_kept, changes: was_kept or changes, is_kept, changed)
     for index, post_step in enumerate(step.post_step_fns):
         _check_same(f"post_step_fns[{index}]", post_step, model)
     if step.loss_update_func is not None:
-        _check_weights_are_numbers(step.task.loss)
-        values = jax.tree.map(_mean_shape, trained_batch.losses)
+        values = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((), leaf.dtype), trained_batch.losses)
         _check_same("loss_update_func", step.loss_update_func, trained_batch.loss, values, state.params)
     return is_kept, bytes_of(trained_batch.initial_states) // step.n_minibatches
 
@@ -163,9 +144,9 @@ def _check_gradient(step: MemberStep, state: TrainState, run: BatchRun, batch: T
 
     carry = state.loss_fn_state.gradient
     gradients, run_batch, next_carry = eqx.filter_eval_shape(gradient, params, carry, run)
-    _check_like(f"gradients of {name}", gradients, params, "`params`")
-    _check_like(f"batch of {name}", run_batch, batch, "that of `run(params)`")
-    _check_like(f"carry of {name}", next_carry, carry, "the carry that it is given")
+    check_like(f"what `gradient` {name} returns as gradients", gradients, params, "`params`")
+    check_like(f"the batch of `gradient` {name}", run_batch, batch, "that of `run(params)`")
+    check_like(f"the carry of `gradient` {name}", next_carry, carry, "the carry that it is given")
 
 
 def _check_optimizer(
@@ -182,58 +163,29 @@ def _check_optimizer(
     except (TypeError, ValueError, AttributeError, LookupError) as error:
         reason = str(error).partition("\n")[0]
         phase = "" if step.trained is None else " where `where_train` trains other parts in other batches"
-        raise ValueError(
-            f"`optimizer`{_raising_transformation(error)} cannot train this model{phase}: {reason}"
-        ) from error
-
-
-def _raising_transformation(error: Exception) -> str:
-    """Return the name of the optax transformation that raised the error, if any."""
-    codes = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
-    optax_names = [code.co_qualname for code in codes if "optax" in code.co_filename]
-    names = [name.partition(".<locals>.")[0] for name in optax_names if ".<locals>." in name]
-    return f" ({names[-1]})" if names else ""
-
-
-def _carry_of(update: AbstractModelUpdate) -> Callable[..., PyTree]:
-    """Return the function from the state of an update to its next state."""
-    return lambda state, model, batch: update(model, batch, state, key=seed_key(0))[1]
-
-
-def _mean_shape(leaf: Any) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct((), leaf.dtype)
+        raise ValueError(f"`optimizer` cannot train this model{phase}: {reason}") from error
 
 
 def _check_same(name: str, function: Callable[..., Any], first: Any, *arguments: Any) -> None:
     """Raise `ValueError` unless a function returns arrays like its first argument."""
-    _check_like(name, eqx.filter_eval_shape(function, first, *arguments), first)
+    check_like(f"what `{name}` returns", eqx.filter_eval_shape(function, first, *arguments), first)
 
 
-def _check_like(name: str, returned: Any, expected: Any, model: str = "what it is given") -> None:
-    """Raise `ValueError` unless what was returned has the structure, shapes and dtypes expected."""
+def check_like(name: str, given: Any, expected: Any, like: str = "what it is given") -> None:
+    """Raise `ValueError` unless a PyTree has the structure, shapes and dtypes expected."""
 
     def forms_of(tree: Any) -> Any:
         arrays = eqx.filter(tree, lambda leaf: hasattr(leaf, "shape"))
         return jax.tree.map(lambda leaf: f"{leaf.dtype}{list(leaf.shape)}", arrays)
 
-    expected_forms, forms = forms_of(expected), forms_of(returned)
+    expected_forms, forms = forms_of(expected), forms_of(given)
     if jax.tree.structure(forms) != jax.tree.structure(expected_forms):
         raise ValueError(
-            f"`{name}` must return a {type(expected).__name__} with the structure of {model}, "
+            f"{name} must be a {type(expected).__name__} with the structure of {like}, "
             f"got {jax.tree.structure(forms)}."
         )
     pairs = zip(jax.tree.leaves_with_path(expected_forms), jax.tree.leaves(forms), strict=True)
     for (path, expected_form), form in pairs:
         if form != expected_form:
             where = f" at {jax.tree_util.keystr(path)}" if path else ""
-            raise ValueError(f"`{name}` must return {expected_form}{where}, like {model}, got {form}.")
-
-
-def _check_weights_are_numbers(loss: Loss) -> None:
-    """Raise if weights that a function updates follow a schedule."""
-    scheduled = [name for name, weight in loss.weights.items() if isinstance(weight, AbstractBatchSchedule)]
-    if scheduled:
-        raise ValueError(
-            "`loss_update_func` updates weights that are numbers, but those of "
-            f"{scheduled} in `task.loss` follow a schedule over training batches."
-        )
+            raise ValueError(f"{name} must be {expected_form}{where}, like {like}, got {form}.")

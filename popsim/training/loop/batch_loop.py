@@ -1,21 +1,22 @@
-"""The compiled loop over training batches."""
+"""The compiled loop over training batches, and the placement of members on devices."""
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Int, PyTree
 
-from popsim._compiled import jit_low_memory, trace_function
+from popsim._compiled import jit_low_memory, to_numpy, trace_function
 from popsim.ensemble import map_members
 from popsim.per_member import with_member_values
 from popsim.training.steps.train_state import OWN, SHARED, TrainState, state_parts
 
-__all__ = ["BatchLoop", "CallPlan", "STORED_PER_STATE", "members_at_a_time"]
+__all__ = ["BatchLoop", "CallPlan", "MemberLayout", "STORED_PER_STATE", "members_at_a_time"]
 
 CACHE_BYTES = 2**20
 STORED_PER_STATE = 6  # numbers that a gradient stores for each number of the state, with gated units
@@ -40,32 +41,17 @@ class CallPlan(eqx.Module):
 
 
 class BatchLoop(eqx.Module):
-    """A compiled loop of up to `capacity` train steps, one program for any number.
-
-    **Arguments:**
-
-    - `member_step`: the step of one member: `(state, *, batch, member_id, enabled) -> (state, record)`.
-    - `member_ids`: the numbers on which the draws of the members depend; of a single model, its number.
-    - `member_values`: the values of each `PerMember` in `member_step`, see `popsim.per_member`.
-    - `recorded`: which leaves of the model are kept as its trainables; None for its parameters.
-    - `ensembled`: whether the arrays of the state have a leading member axis.
-    - `capacity`: the largest number of steps in a call.
-    - `n_kept`: the largest number of steps in a call whose trainables are kept.
-    - `member_batch_size`: how many members are trained at a time; None for all.
-    - `skips_inactive`: whether members of `loss_fn_state.is_inactive`, which do not change, are left out once
-        they fill a block.
-    - `mesh`: the devices over which the member axis is divided; None for one device.
-    """
+    """A compiled loop of up to `capacity` train steps, one program for any number."""
 
     member_step: Callable[..., tuple[TrainState, PyTree[Array]]]
-    member_ids: Int[Array, "*member"]
-    member_values: PyTree[Array] = None
-    recorded: PyTree[bool] = None
+    member_ids: Int[Array, "*member"]  # on which their draws depend
+    member_values: PyTree[Array] = None  # of each `PerMember` in `member_step`
+    recorded: PyTree[bool] = None  # which leaves are kept as trainables; None for the parameters
     ensembled: bool = eqx.field(static=True, default=True)
     capacity: int = eqx.field(static=True, default=64)
-    n_kept: int = eqx.field(static=True, default=0)
-    member_batch_size: int | None = eqx.field(static=True, default=None)
-    skips_inactive: bool = eqx.field(static=True, default=False)
+    n_kept: int = eqx.field(static=True, default=0)  # the most steps of a call whose trainables are kept
+    member_batch_size: int | None = eqx.field(static=True, default=None)  # trained at a time; None for all
+    skips_inactive: bool = eqx.field(static=True, default=False)  # once they fill a block
     mesh: jax.sharding.Mesh | None = eqx.field(static=True, default=None)
 
     def __call__(
@@ -206,6 +192,91 @@ def members_at_a_time(n_members: int, weight_bytes: int, state_bytes: int) -> in
     # of what the caches hold.
     even = max(size for size in range(1, most + 1) if n_members % size == 0)
     return even if 2 * even >= most else most
+
+
+@dataclasses.dataclass(frozen=True)
+class MemberLayout:
+    """A division of the member axis over devices, with equally many members on each.
+
+    If the members do not divide evenly, the last one is repeated; gathering drops the copies.
+    """
+
+    n_members: int
+    mesh: jax.sharding.Mesh | None
+
+    @classmethod
+    def over(cls, devices: Sequence[jax.Device] | None, n_members: int) -> "MemberLayout":  # pyright: ignore[reportInvalidTypeForm]
+        """Return the layout over devices; devices in excess of the members are not used."""
+        if devices is None:
+            return cls(n_members, None)
+        used = np.asarray(devices[:n_members])
+        mesh = jax.sharding.Mesh(used, ("member",), axis_types=(jax.sharding.AxisType.Auto,))
+        return cls(n_members, mesh)
+
+    @property
+    def platform(self) -> str:
+        """The kind of the devices: "cpu", "gpu" or "tpu"."""
+        return jax.default_backend() if self.mesh is None else self.mesh.devices.flat[0].platform
+
+    @property
+    def n_on_device(self) -> int:
+        """The number of members on each device."""
+        return self.n_members if self.mesh is None else -(-self.n_members // self.mesh.size)
+
+    def spread(self, tree: PyTree) -> PyTree:
+        """Return arrays with a leading member axis, padded and laid out."""
+        if self.mesh is None:
+            return tree
+        # JAX divides an axis over devices only evenly. A copy of a member does nothing that the member does
+        # not do itself.
+        n_extra = -self.n_members % self.mesh.size
+        # XLA returns arrays on a single device as replicated. They must arrive so as well, since a program
+        # for another layout would be compiled again by the second call.
+        axes = ("member",) if self.mesh.size > 1 else ()
+        sharding = jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec(*axes))
+
+        def lay_out(leaf: Any) -> Any:
+            if not eqx.is_array(leaf):
+                return leaf
+            array = to_numpy(leaf)
+            numbers = jnp if isinstance(array, jax.Array) else np
+            padded = numbers.concatenate([array, *[array[-1:]] * n_extra]) if n_extra else array
+            return jax.device_put(padded, sharding)
+
+        return jax.tree.map(lay_out, tree)
+
+    def repeat(self, tree: PyTree) -> PyTree:
+        """Return arrays that all members share, copied to every device."""
+        if self.mesh is None:
+            return tree
+        sharding = jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec())
+        return jax.tree.map(lambda leaf: jax.device_put(leaf, sharding) if eqx.is_array(leaf) else leaf, tree)
+
+    def spread_state(self, state: TrainState) -> TrainState:
+        """Return a train state with the members laid out."""
+        laid_out = self.spread(state_parts(state, OWN)) | self.repeat(state_parts(state, SHARED))
+        return dataclasses.replace(state, **laid_out)
+
+    def gather(self, tree: PyTree) -> PyTree:
+        """Return laid out arrays on one device, without padding."""
+        if self.mesh is None:
+            return tree
+        device = self.mesh.devices.flat[0]
+        place = None if device == jax.local_devices()[0] else device  # None: programs are shared with others
+
+        def gather(leaf: Any) -> Any:
+            if not eqx.is_array(leaf):
+                return leaf
+            array = to_numpy(leaf)
+            if isinstance(array, jax.Array):
+                return jax.device_put(leaf, device)[: self.n_members]
+            return jax.device_put(array[: self.n_members].copy(), place)
+
+        return jax.tree.map(gather, tree)
+
+    def gather_state(self, state: TrainState) -> TrainState:
+        """Return a train state with the members gathered."""
+        return dataclasses.replace(state, **self.gather(state_parts(state, OWN)))
 
 
 @functools.partial(jit_low_memory, donate="all-except-first")

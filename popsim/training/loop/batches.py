@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Int, PyTree
 
-from popsim._checks import check_instance, check_positive_int, is_int
+from popsim._checks import check_positive_int, is_int
 from popsim.training.options import TrainerOptions, Training
 from popsim.training.steps.model_updates import is_model_update
 from popsim.training.steps.train_state import WhereTrain, select_trainables
@@ -119,27 +119,6 @@ class CallDivision:
             self._paced = int(np.clip(fitting, 1, self._capacity))
 
 
-def as_callbacks(
-    batch_callbacks: Mapping[int, Sequence[Callable[[], None]]], n_batches: int
-) -> dict[int, Sequence[Callable[[], None]]]:
-    """Return the callbacks by batch; raises `ValueError` if a batch is out of range or has no functions."""
-    check_instance(
-        "batch_callbacks", batch_callbacks, Mapping, "functions by batch, such as {99: [function]}"
-    )
-    batch_numbers("batch_callbacks", list(batch_callbacks), n_batches)
-    for functions in batch_callbacks.values():
-        if not isinstance(functions, Sequence) or not all(map(callable, functions)):
-            raise ValueError(f"`batch_callbacks` must map to sequences of functions, got {functions}.")
-    return dict(batch_callbacks)
-
-
-def kept_batches(save_model_trainables: object, n_batches: int) -> Int[np.ndarray, " recorded"]:
-    """Return the batches after which to keep the trainables: all for True, none for False, or those given."""
-    if isinstance(save_model_trainables, (bool, np.bool_)):
-        return np.arange(n_batches if save_model_trainables else 0)
-    return batch_numbers("save_model_trainables", save_model_trainables, n_batches)
-
-
 def max_kept_per_call(batches: Int[np.ndarray, " recorded"], n_batches: int) -> int:
     """Return how many of the sorted `batches` can fall into `n_batches` consecutive batches.
 
@@ -165,37 +144,25 @@ class TrainablePhases:
     where_train: Callable[[Any], Any]
     phases: tuple[Phase, ...]
 
-    def check_n_batches(self, n_batches: int) -> None:
-        """Raise `ValueError` if a phase begins after the last batch."""
-        for phase in self.phases:
-            if phase.first_batch >= n_batches:
-                raise ValueError(
-                    f"`where_train` must map batch numbers from 0 to {n_batches - 1}, "
-                    f"got {phase.first_batch}."
-                )
-
 
 def training_phases(model: PyTree, where_train: WhereTrain) -> TrainablePhases:
     """Return the phases given by `where_train`."""
     if not isinstance(where_train, Mapping):
         select_trainables(model, where_train)
         return TrainablePhases(where_train, (Phase(0, None),))
-    for batch in where_train:
-        if not is_int(batch) or batch < 0:
-            raise ValueError(f"`where_train` must map batch numbers to functions, got the key {batch!r}.")
-    if 0 not in where_train:
+    if 0 not in where_train or not all(is_int(batch) and batch >= 0 for batch in where_train):
         raise ValueError(
-            f"`where_train` must say what is trained from batch 0 on, got {sorted(where_train)}."
+            "`where_train` must map numbers of batches, 0 and those from which on something else is trained, "
+            f"to functions, got {[*where_train]}."
         )
     first_batches = sorted(where_train)
     selected = [select_trainables(model, where_train[batch])[0] for batch in first_batches]
     # The union of all phases: the optimizer has slots for it from the start, so its state keeps its
     # structure.
     union = eqx.combine(*selected)
-    is_leaf = _is_none
     masks = [
         jax.tree.map(
-            lambda leaf, phase: None if leaf is None else phase is not None, union, phase, is_leaf=is_leaf
+            lambda leaf, phase: None if leaf is None else phase is not None, union, phase, is_leaf=_is_none
         )
         for phase in selected
     ]
@@ -266,17 +233,20 @@ class BatchNumbers:
 
 def number_batches(trainer: TrainerOptions, training: Training) -> BatchNumbers:
     """Return the batches of a training at which something is done."""
-    n_batches = training.n_batches
-    trainable_batches = kept_batches(training.save_model_trainables, n_batches)
-    specs = () if training.save_trial_specs is None else training.save_trial_specs
-    spec_batches = batch_numbers("save_trial_specs", specs, n_batches)
-    phases = training_phases(training.model, training.where_train)
-    phases.check_n_batches(n_batches)
+    n_batches, kept, specs = training.n_batches, training.save_model_trainables, training.save_trial_specs
+    if isinstance(kept, (bool, np.bool_)):
+        kept = np.arange(n_batches if kept else 0)
+    recorded = batch_numbers("save_model_trainables", kept, n_batches)
+    spec_batches = batch_numbers("save_trial_specs", () if specs is None else specs, n_batches)
+    phases, callbacks = training_phases(training.model, training.where_train), training.batch_callbacks or {}
+    first_batches = [phase.first_batch for phase in phases.phases]
+    batch_numbers("where_train", first_batches, n_batches)
+    batch_numbers("batch_callbacks", list(callbacks), n_batches)
     return BatchNumbers(
         n_batches=n_batches,
-        recorded_batches=trainable_batches[trainable_batches >= training.start_batch],
+        recorded_batches=recorded[recorded >= training.start_batch],
         specs=spec_batches[spec_batches >= training.start_batch],
-        callbacks=as_callbacks(training.batch_callbacks or {}, n_batches),
+        callbacks=dict(callbacks),
         resets=batch_numbers("reset_opt_state_at", training.reset_opt_state_at, n_batches).tolist(),
         enabled=enabled_updates(training.toggle_model_update_funcs, trainer.model_update_funcs, n_batches),
         phases=phases,

@@ -156,7 +156,7 @@ class HostLoop:
 
         return results
 
-    def _validation_results(self, results: Results) -> ValidationResults:
+    def _of_members(self, results: Results) -> ValidationResults:
         return ValidationResults(lambda: results()[1:], is_single=self.plan.count is None)
 
     def _update(self, state: TrainState, batches: FinishedBatches, results: Results) -> TrainState:
@@ -166,7 +166,7 @@ class HostLoop:
             return state
         after, records = updates.apply(
             plan.layout.gather_state(state),
-            self._validation_results(results),
+            self._of_members(results),
             batches.last,
             recorded=plan.recorded,
         )
@@ -186,7 +186,7 @@ class HostLoop:
             self._notify(self.observers, lambda observer: observer.on_rendezvous())
         after, records = updates.replace(
             plan.layout.gather_state(state),
-            self._validation_results(results or self._results(state)),
+            self._of_members(results or self._results(state)),
             last,
             recorded=plan.recorded,
             should_stop=self._should_stop,
@@ -294,15 +294,14 @@ def _validate(
     plan: TrainingPlan, model: Any, hyperparameters: PyTree = None
 ) -> tuple[Evaluation, Trial, dict[str, Shaped[np.ndarray, "..."]]]:
     """Return the results of a model on the validation trials, these trials, and the metrics."""
-    metrics_of = plan.trainer.validation_metrics
-    task = with_present_values(plan.training.task, hyperparameters, plan.step)
-    changes = hyperparameters is not None and differs_between_members(task)
-    trials = validation_trials(task, plan.count or 1) if changes else plan.validation_trials
+    task, trials, metrics_of = plan.training.task, plan.validation_trials, plan.trainer.validation_metrics
+    if hyperparameters is not None:  # which population updates have set since the plan was checked
+        task = with_present_values(task, hyperparameters, plan.step)
+        check_values_of_members("task", task)
+        trials = validation_trials(task, plan.count or 1) if differs_between_members(task) else trials
     key = key_stream(plan.training.key, "validation")
     if plan.trainer.greedy_validation:
         model = greedy(model)
-    if hyperparameters is not None:  # which population updates have set since the plan was checked
-        check_values_of_members("task", task)
     if plan.training.ensembled:
         by_member, block = differs_between_members(task), plan.trainer.member_batch_size
         results = evaluate_members(model, task, trials, by_member, key, plan.member_ids, block)

@@ -22,21 +22,18 @@ from popsim.per_member import (
     with_member_values,
 )
 from popsim.task import AbstractTask, check_trials, differs_between_members
-from popsim.training.constraints import warn_of_start
-from popsim.training.loop._fit_checks import check_changes, check_fit, check_options
-from popsim.training.loop.batch_loop import BatchLoop, members_at_a_time
+from popsim.training.loop._fit_checks import check_changes, check_fit, check_like, check_options
+from popsim.training.loop.batch_loop import BatchLoop, MemberLayout, members_at_a_time
 from popsim.training.loop.batches import BatchNumbers, max_kept_per_call, number_batches
 from popsim.training.options import TrainerOptions, Training
 from popsim.training.population_updates.apply import PopulationUpdates, plan_population_updates
 from popsim.training.population_updates.base import hyperparameters_of
 from popsim.training.population_updates.hyperparameters import with_present_values
-from popsim.training.steps.member_layout import MemberLayout
 from popsim.training.steps.member_step import (
     MemberStep,
     starts_finite,
     trials_differ,
     trials_of_batch,
-    validate_opt_state,
 )
 from popsim.training.steps.optimizers import learning_rate_of
 from popsim.training.steps.train_state import OWN, TrainState, state_parts
@@ -160,8 +157,6 @@ def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
     traced = (trainer.optimizer, step.gradient, step.updates, step.post_step_fns, step.loss_update_func)
     with drawing_from_key("the optimizer, the gradient and each update", *traced):
         recorded, state_bytes = check_changes(*first, own_trials, [phase.trained for phase in phases])
-    if trainer.post_step_fns:
-        warn_of_start(trainer.post_step_fns, training.model, count)
     return TrainingPlan(
         trainer=trainer,
         training=training,
@@ -239,7 +234,8 @@ def _new_state(
 def _first_state(training: Training, new: TrainState, updates: PopulationUpdates) -> TrainState:
     """Return the initial state if no checkpoint is restored."""
     if training.opt_state is not None:
-        new = dataclasses.replace(new, opt_state=validate_opt_state(training.opt_state, new.opt_state))
+        check_like("`opt_state`", training.opt_state, new.opt_state, "that of this optimizer and model")
+        new = dataclasses.replace(new, opt_state=jax.tree.map(jnp.asarray, training.opt_state))
     return updates.with_first_states(new) if updates.updates else new
 
 

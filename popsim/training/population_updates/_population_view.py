@@ -4,19 +4,21 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, PyTree
 
+from popsim._checks import check_castable
 from popsim.per_member import aligned_mask
-from popsim.training.population_updates._return_checks import Named, changed_leaves, where_active
+from popsim.store.files import is_plain_name
 from popsim.training.population_updates.base import Population
 from popsim.training.population_updates.hyperparameters import HyperparameterLeaf, values_at, with_values_at
 from popsim.training.population_updates.shared_population import SharedPopulation
 from popsim.training.steps.member_step import NOT_FROZEN
 from popsim.training.steps.train_state import TrainState
+
+Named = dict[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,8 +108,7 @@ class PopulationView:
         for index, new in changed.items():
             leaves[index] = jnp.where(aligned_mask(active, new), new, leaves[index])
         model = self.drop_member_axis(jax.tree.unflatten(structure, leaves))
-        params, constants = eqx.partition(model, state.is_param)
-        return dataclasses.replace(state, params=params, model_without_params=constants), is_finite
+        return state.with_model(model), is_finite
 
     def mark_inactive(
         self,
@@ -125,23 +126,87 @@ class PopulationView:
                 changes[name] = jnp.where(mask, from_batch, getattr(carry, name))
         return dataclasses.replace(state, loss_fn_state=dataclasses.replace(carry, **changes))
 
+    def with_stop_batches(
+        self,
+        state: TrainState,
+        restarted: Bool[np.ndarray, " member"],
+        stopped_before: Int[Array, "*member"],
+        from_batch: int,
+    ) -> TrainState:
+        """Return the state in which replaced members that are stopped say since when they do not train."""
+        carry = state.loss_fn_state
+        if carry.stopped_from is None:
+            return state
+        # The inherited date is that of the parent, which may lie before batches that this member did train.
+        since = jnp.where(stopped_before == NOT_FROZEN, from_batch, stopped_before)
+        is_stopped = self.drop_member_axis(restarted) & (carry.stopped_from != NOT_FROZEN)
+        carry = dataclasses.replace(carry, stopped_from=jnp.where(is_stopped, since, carry.stopped_from))
+        return dataclasses.replace(state, loss_fn_state=carry)
+
 
 def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, np.ndarray | jax.Array)
 
 
-def with_stop_batches(
-    state: TrainState,
-    restarted: Bool[np.ndarray, "*member"],
-    stopped_before: Int[Array, "*member"],
-    from_batch: int,
-) -> TrainState:
-    """Return the state in which replaced members that are stopped say from which batch they did not train."""
-    carry = state.loss_fn_state
-    if carry.stopped_from is None:
-        return state
-    # The inherited date is that of the parent, which may lie before batches that this member did train.
-    since = jnp.where(stopped_before == NOT_FROZEN, from_batch, stopped_before)
-    is_stopped = jnp.asarray(restarted) & (carry.stopped_from != NOT_FROZEN)
-    carry = dataclasses.replace(carry, stopped_from=jnp.where(is_stopped, since, carry.stopped_from))
-    return dataclasses.replace(state, loss_fn_state=carry)
+def check_named(subject: str, arrays: Any, n_members: int) -> Named:
+    """Return arrays by name, in the dtypes of JAX."""
+    checked = {name: np.asarray(jnp.asarray(array)) for name, array in arrays.items()}
+    for name, array in checked.items():
+        if not isinstance(name, str) or not is_plain_name(name):  # they name arrays on disk
+            raise ValueError(f"{subject} must have plain names without '/', got {name!r}.")
+        if array.shape[:1] != (n_members,):
+            raise ValueError(
+                f"{subject} must lead with the {n_members} members, got shape {array.shape} for {name!r}."
+            )
+    return checked
+
+
+def changed_leaves(label: str, before: Any, after: Any, recorded: PyTree[bool]) -> dict[int, Array]:
+    """Return the leaves of a model that an update changed, by their number, in the dtypes of those before."""
+    if after is before:
+        return {}
+    old, structure = jax.tree.flatten_with_path(before)
+    new, structure_after = jax.tree.flatten(after)
+    if structure_after != structure:
+        raise ValueError(f"{label} must return a model of the structure given, got {structure_after}.")
+    may_change = jax.tree.leaves(
+        jax.tree.map(
+            lambda leaf, changes: None if leaf is None else bool(changes), before, recorded, is_leaf=_is_none
+        )
+    )
+    changed = {}
+    for index, (path, leaf) in enumerate(old):
+        if new[index] is leaf:
+            continue
+        where = f"`model{jax.tree_util.keystr(path)}`"
+        if not may_change[index]:
+            raise ValueError(
+                f"{label} must change leaves of the model that are trained, or that model updates change: "
+                f"{where} is constant in this training."
+            )
+        if np.shape(new[index]) != leaf.shape:
+            raise ValueError(
+                f"{where} of {label} must keep its shape {leaf.shape}, got {np.shape(new[index])}."
+            )
+        check_castable(f"{where} of {label}", jnp.result_type(new[index]), leaf.dtype)
+        changed[index] = jnp.asarray(new[index]).astype(leaf.dtype)
+    return changed
+
+
+def _is_none(node: Any) -> bool:
+    return node is None
+
+
+def cast_like(subject: str, before: Mapping[str, np.ndarray], now: Mapping[str, Any]) -> Named:
+    """Return arrays in the dtypes of those before, whose names and shapes they must have."""
+    expected, shapes = ({name: np.shape(of[name]) for name in of} for of in (before, now))
+    if shapes != expected:
+        raise ValueError(f"{subject} must keep names and shapes, {expected}, got {shapes}.")
+    for name, array in before.items():
+        check_castable(f"{name!r} in {subject}", np.asarray(now[name]).dtype, array.dtype)
+    return {name: np.asarray(now[name]).astype(array.dtype) for name, array in before.items()}
+
+
+def where_active(active: Bool[np.ndarray, " member"], now: Named, before: Mapping[str, np.ndarray]) -> Named:
+    """Return what is now of active members, and what was before of others."""
+    return {name: np.where(aligned_mask(active, array), array, before[name]) for name, array in now.items()}

@@ -11,12 +11,11 @@ from jaxtyping import Array, Bool, Key, PyTree
 
 from popsim.randomness import key_stream
 from popsim.training.options import TrainerOptions, Training
-from popsim.training.population_updates._population_view import PopulationView, with_stop_batches
-from popsim.training.population_updates._return_checks import (
+from popsim.training.population_updates._population_view import (
     Named,
-    as_member_mask,
-    as_named_arrays,
+    PopulationView,
     cast_like,
+    check_named,
     where_active,
 )
 from popsim.training.population_updates.base import (
@@ -24,11 +23,13 @@ from popsim.training.population_updates.base import (
     AbstractPopulationUpdate,
     Population,
     ValidationResults,
+    axis_of,
     hyperparameters_of,
+    label_updates,
+    prefix_of,
 )
 from popsim.training.population_updates.exchange import MemberExchange
 from popsim.training.population_updates.hyperparameters import hyperparameter_places, values_at
-from popsim.training.population_updates.labels import axis_of, label_updates, prefix_of
 from popsim.training.steps.member_step import MemberStep
 from popsim.training.steps.train_state import TrainState
 
@@ -177,24 +178,17 @@ class PopulationUpdates:
             state = self.view.with_states(state, update_states)
             stops = after.stopped & ~before.stopped
             state = self.view.mark_inactive(state, stops=stops, freezes=~is_finite, from_batch=batch + 1)
-            state = with_stop_batches(
-                state, self.view.drop_member_axis(after.restarted), stopped_before, batch + 1
-            )
+            state = self.view.with_stop_batches(state, after.restarted, stopped_before, batch + 1)
         return state, self._rows(state, records)
 
     def _init(self, label: str, before: Population) -> tuple[Population, Named]:
         """Return what an update makes of the population before the first batch, and what it keeps."""
-        returned = self.updates[label].init(before)
-        if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[0], Population)):
-            raise ValueError(f"`init` of {label} must return a population and arrays, got {returned!r:.200}.")
-        after, update_state = returned
+        after, update_state = self.updates[label].init(before)
         if after.model is not before.model:
             raise ValueError(f"`init` of {label} must leave the model as it is.")
         values = cast_like(f"`hyperparameters` of {label}", before.hyperparameters, after.hyperparameters)
-        return (
-            dataclasses.replace(after, hyperparameters=values),
-            as_named_arrays(f"the state of {label}", update_state, before.n_members),
-        )
+        kept = check_named(f"the state of {label}", update_state, before.n_members)
+        return dataclasses.replace(after, hyperparameters=values), kept
 
     def _call(
         self,
@@ -209,22 +203,24 @@ class PopulationUpdates:
         update = self.updates[label]
         stream = key_stream(self.key, update.recorded_as or f"population update {label}")
         key = jax.random.fold_in(stream, batch + 1)
-        copies = {name: array.copy() for name, array in update_state.items()}  # which may be changed in place
-        returned = update(_with_copies(before), results, copies, batch=batch, key=key)
-        if not (isinstance(returned, tuple) and len(returned) == 3 and isinstance(returned[0], Population)):
-            raise ValueError(
-                f"{label} must return a population, what it keeps and what it records, got {returned!r:.200}."
-            )
-        after, now, record = returned
+        # Copies, which may be changed in place.
+        values, kept = (
+            {name: array.copy() for name, array in arrays.items()}
+            for arrays in (before.hyperparameters, update_state)
+        )
+        given = dataclasses.replace(before, hyperparameters=values, stopped=before.stopped.copy())
+        after, now, record = update(given, results, kept, batch=batch, key=key)
         values = cast_like(f"`hyperparameters` of {label}", before.hyperparameters, after.hyperparameters)
+        masks = cast_like(
+            f"what {label} returns",
+            {"stopped": before.stopped, "restarted": before.restarted},
+            {"stopped": after.stopped, "restarted": after.restarted},
+        )
         after = dataclasses.replace(
-            after,
-            hyperparameters=where_active(active, values, before.hyperparameters),
-            stopped=as_member_mask(f"`stopped` of {label}", after.stopped, before.n_members),
-            restarted=as_member_mask(f"`restarted` of {label}", after.restarted, before.n_members),
+            after, hyperparameters=where_active(active, values, before.hyperparameters), **masks
         )
         now = where_active(active, cast_like(f"the state of {label}", update_state, now), update_state)
-        return after, now, as_named_arrays(f"the record of {label}", record, before.n_members)
+        return after, now, check_named(f"the record of {label}", record, before.n_members)
 
     def _check_stops(self, label: str, before: Population, after: Population) -> None:
         """Raise `ValueError` if an update stops members without saying that it may."""
@@ -238,22 +234,17 @@ class PopulationUpdates:
         restarts_by_label: Mapping[str, Bool[np.ndarray, " member"]],
     ) -> tuple[TrainState, dict[str, Named]]:
         """Reset the states and hyperparameters of updates for members that another update has restarted."""
-        update_states = dict(update_states)
         for label, update in self.updates.items():
             # An update knows what it did itself, so only what others began anew resets its counts.
-            by_others = [
-                restarts for other_label, restarts in restarts_by_label.items() if other_label != label
-            ]
+            by_others = [restarts for other, restarts in restarts_by_label.items() if other != label]
             restarts = np.any(by_others, axis=0) if by_others else np.zeros(self.view.count or 1, bool)
             if not update.restarts or not restarts.any():
                 continue
             before = self.view.population(label, state)
             after, first = self._init(label, before)
-            update_states[label] = where_active(
-                restarts,
-                cast_like(f"the state of {label}", update_states[label], first),
-                update_states[label],
-            )
+            kept = update_states[label]
+            first = where_active(restarts, cast_like(f"the state of {label}", kept, first), kept)
+            update_states = {**update_states, label: first}
             values = where_active(restarts, dict(after.hyperparameters), before.hyperparameters)
             state = self.view.with_values(state, label, values)
         return state, update_states
@@ -269,12 +260,6 @@ class PopulationUpdates:
             row |= {prefix + name: np.asarray(array) for name, array in arrays.items()}
             row |= {HYPERPARAMETER + name: np.asarray(value) for name, value in values.items()}
         return rows
-
-
-def _with_copies(population: Population) -> Population:
-    """Return a population whose numpy arrays may be changed in place."""
-    values = {name: array.copy() for name, array in population.hyperparameters.items()}
-    return dataclasses.replace(population, hyperparameters=values, stopped=population.stopped.copy())
 
 
 def plan_population_updates(

@@ -1,7 +1,7 @@
 """Updates of members by their own results: early stopping, reduction on a plateau, and curricula."""
 
 import dataclasses
-from typing import Any, Literal
+from typing import Literal
 
 import equinox as eqx
 import jax
@@ -51,32 +51,37 @@ def metric_of(
     return np.where(np.isfinite(values), values, np.nan).astype(jax.dtypes.canonicalize_dtype(float))
 
 
-def _check_patience(update: "EarlyStopping | ReduceOnPlateau") -> None:
-    """Raise `ValueError` unless the fields of an update that waits for a gain are in range."""
-    check_positive_int("patience", update.patience)
-    check_one_number("min_gain", update.min_gain)
-    check_non_negative("min_gain", update.min_gain)
-    _check_metric(update.metric)
-    _check_mode(update.mode)
+class AbstractPatience(AbstractPopulationUpdate):
+    """An update that waits for its metric to gain. A subclass has the fields of `EarlyStopping`."""
+
+    patience: eqx.AbstractVar[int]
+    min_gain: eqx.AbstractVar[float]
+    metric: eqx.AbstractVar[str | None]
+    mode: eqx.AbstractVar[Mode]
+
+    def __check_init__(self):
+        check_positive_int("patience", self.patience)
+        check_one_number("min_gain", self.min_gain)
+        check_non_negative("min_gain", self.min_gain)
+        _check_mode(self.mode)
+
+    def init(self, population: Population) -> tuple[Population, State]:
+        n_members, worst = population.n_members, np.inf if self.mode == "min" else -np.inf
+        count = np.zeros(n_members, np.int32)
+        return population, {"best": np.full(n_members, worst), "points_without_gain": count}
+
+    def track_best(
+        self, results: ValidationResults, state: State, n_members: int
+    ) -> tuple[dict[str, np.ndarray], Bool[np.ndarray, " member"]]:
+        """Return the state after a call, and which members have waited for all of `patience` calls."""
+        values, best = metric_of(self, results, n_members), state["best"]
+        gains = values < best - self.min_gain if self.mode == "min" else values > best + self.min_gain
+        count = np.where(gains, 0, state["points_without_gain"] + 1)
+        best = np.where(gains, values, best)
+        return {"best": best, "points_without_gain": count}, count >= self.patience
 
 
-def _initial_best(update: "EarlyStopping | ReduceOnPlateau", n_members: int) -> dict[str, np.ndarray]:
-    """Return the state of an update that waits for a gain before its first call."""
-    worst = np.inf if update.mode == "min" else -np.inf
-    return {"best": np.full(n_members, worst), "points_without_gain": np.zeros(n_members, np.int32)}
-
-
-def _track_best(
-    update: "EarlyStopping | ReduceOnPlateau", results: ValidationResults, state: State, n_members: int
-) -> tuple[dict[str, np.ndarray], Bool[np.ndarray, " member"]]:
-    """Return the state after a call, and which members have waited for a gain for all of `patience` calls."""
-    values, best = metric_of(update, results, n_members), state["best"]
-    gains = values < best - update.min_gain if update.mode == "min" else values > best + update.min_gain
-    count = np.where(gains, 0, state["points_without_gain"] + 1)
-    return {"best": np.where(gains, values, best), "points_without_gain": count}, count >= update.patience
-
-
-class EarlyStopping(AbstractPopulationUpdate):
+class EarlyStopping(AbstractPatience):
     """Stop a member whose metric has not improved for a while; Prechelt (1998, Neural Networks 11:761-767)
     compares such criteria.
 
@@ -100,12 +105,6 @@ class EarlyStopping(AbstractPopulationUpdate):
     mode: Mode = eqx.field(static=True, default="min")
     may_stop = True
 
-    def __check_init__(self):
-        _check_patience(self)
-
-    def init(self, population: Population) -> tuple[Population, State]:
-        return population, _initial_best(self, population.n_members)
-
     def __call__(
         self,
         population: Population,
@@ -115,11 +114,11 @@ class EarlyStopping(AbstractPopulationUpdate):
         batch: int,
         key: Key[Array, ""],
     ) -> tuple[Population, State, Record]:
-        state, is_over = _track_best(self, results, state, population.n_members)
+        state, is_over = self.track_best(results, state, population.n_members)
         return dataclasses.replace(population, stopped=population.stopped | is_over), state, {}
 
 
-class ReduceOnPlateau(AbstractPopulationUpdate):
+class ReduceOnPlateau(AbstractPatience):
     """Multiply a hyperparameter of a member by a factor when its metric has not improved for a while.
 
     **Arguments:**
@@ -141,10 +140,7 @@ class ReduceOnPlateau(AbstractPopulationUpdate):
     minimum: float = eqx.field(static=True, converter=plain_number, default=0.0)
 
     def __check_init__(self):
-        _check_patience(self)
-        _check_name(self.hyperparameter)
         check_one_number("factor", self.factor)
-        check_finite("factor", self.factor)
         if not 0 < self.factor < 1:
             raise ValueError(f"`factor` must be above 0 and below 1, got {self.factor}.")
         check_non_negative("minimum", self.minimum)
@@ -153,9 +149,6 @@ class ReduceOnPlateau(AbstractPopulationUpdate):
     def hyperparameters(self) -> tuple[str, ...]:
         """The name of the one that it sets."""
         return (self.hyperparameter,)
-
-    def init(self, population: Population) -> tuple[Population, State]:
-        return population, _initial_best(self, population.n_members)
 
     def __call__(
         self,
@@ -166,7 +159,7 @@ class ReduceOnPlateau(AbstractPopulationUpdate):
         batch: int,
         key: Key[Array, ""],
     ) -> tuple[Population, State, Record]:
-        state, reduced = _track_best(self, results, state, population.n_members)
+        state, reduced = self.track_best(results, state, population.n_members)
         # The best stays: after a reduction, the member must improve on what it had reached before.
         count = np.where(reduced, 0, state["points_without_gain"])
         values = population.hyperparameters[self.hyperparameter]
@@ -203,15 +196,13 @@ class Curriculum(AbstractPopulationUpdate):
     """
 
     hyperparameter: str = eqx.field(static=True)
-    stages: Float[np.ndarray, "stage ..."] = eqx.field(converter=lambda stages: _as_stages(stages))
+    stages: Float[np.ndarray, "stage ..."] = eqx.field(converter=lambda stages: np.asarray(stages, float))
     metric: str | None = eqx.field(static=True)
     threshold: float = eqx.field(static=True, converter=plain_number)
     mode: Mode = eqx.field(static=True, default="max")
     restarts = False
 
     def __check_init__(self):
-        _check_name(self.hyperparameter)
-        _check_metric(self.metric)
         check_finite("stages", self.stages)
         if self.stages.ndim == 0 or len(self.stages) < 2:
             raise ValueError(f"`stages` must be the values of two stages or more, got {self.stages}.")
@@ -252,23 +243,6 @@ class Curriculum(AbstractPopulationUpdate):
         """Return the population at some stages, and these."""
         values = {self.hyperparameter: self.stages[stage]}
         return dataclasses.replace(population, hyperparameters=values), {"stage": stage}
-
-
-def _as_stages(stages: Any) -> np.ndarray:
-    try:
-        return np.asarray(stages, float)
-    except (TypeError, ValueError):
-        raise ValueError(f"`stages` must be numbers of one shape, got {stages!r:.200}.") from None
-
-
-def _check_name(hyperparameter: object) -> None:
-    if not isinstance(hyperparameter, str):
-        raise ValueError(f'`hyperparameter` must be a name, such as "learning_rate", got {hyperparameter!r}.')
-
-
-def _check_metric(metric: object) -> None:
-    if not (metric is None or isinstance(metric, str)):
-        raise ValueError(f"`metric` must be a name in `validation_metrics`, or None, got {metric!r}.")
 
 
 def _check_mode(mode: str) -> None:

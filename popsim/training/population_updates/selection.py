@@ -14,9 +14,8 @@ from jaxtyping import Array, Float, Int, Key, Num, Shaped
 from popsim._argument_shapes import check_one_number
 from popsim._checks import (
     as_parts,
-    check_callables,
+    check_instance,
     check_positive,
-    check_positive_int,
     is_number,
     short_repr,
     warn_caller,
@@ -170,8 +169,7 @@ class Resample(AbstractExplore):
     distribution: AbstractDistribution
 
     def __check_init__(self):
-        if not isinstance(self.distribution, AbstractDistribution):
-            raise ValueError(f"`distribution` must be of popsim.distributions, got {self.distribution!r}.")
+        check_instance("distribution", self.distribution, AbstractDistribution, "of popsim.distributions")
 
     def __call__(self, value: Shaped[Array, "..."], *, key: Key[Array, ""]) -> Shaped[Array, "..."]:
         return jnp.broadcast_to(self.distribution.sample(key=key), value.shape).astype(value.dtype)
@@ -226,15 +224,9 @@ class PopulationBasedTraining(AbstractPopulationUpdate):
     recorded_as: ClassVar[str | None] = "selection"
 
     def __check_init__(self):
-        check_positive_int("every", self.every)
-        if not isinstance(self.exploit, AbstractExploit):
-            raise ValueError(f"`exploit` must be a rule such as Truncation(0.2), got {self.exploit!r}.")
-        explore = self.explore
-        for rule in explore.values() if isinstance(explore, Mapping) else [explore]:
-            if not isinstance(rule, AbstractExplore):
-                raise ValueError(f"`explore` must be such as Perturb(0.8, 1.2), got {rule!r}.")
-        if self.score is not None:
-            check_callables("score", [self.score])
+        check_instance("exploit", self.exploit, AbstractExploit, "a rule such as Truncation(0.2)")
+        for rule in self.explore.values() if isinstance(self.explore, Mapping) else [self.explore]:
+            check_instance("explore", rule, AbstractExplore, "such as Perturb(0.8, 1.2)")
 
     def exploration_rule(self, name: str) -> AbstractExplore:
         """Return how a hyperparameter is changed."""

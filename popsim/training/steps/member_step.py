@@ -83,21 +83,13 @@ NOT_FROZEN = -1
 
 
 class MemberCarry(eqx.Module):
-    """The `loss_fn_state` of the trainer.
+    """The `loss_fn_state` of the trainer; the batches are -1 for a member that trains."""
 
-    - `loss`: the loss after loss updates; None without such updates.
-    - `updates`: the state of each model update.
-    - `frozen_from`: the batch from which on the member is frozen; -1 if it is not.
-    - `stopped_from`: the batch from which on a population update has stopped the member; -1 if none has. None
-        for a training in which none may.
-    - `gradient`: what the gradient carries from batch to batch.
-    """
-
-    loss: Loss | None
-    updates: tuple[PyTree[Array], ...]
+    loss: Loss | None  # after loss updates; None without them
+    updates: tuple[PyTree[Array], ...]  # the state of each model update
     frozen_from: Int[Array, "*member"]
-    stopped_from: Int[Array, "*member"] | None = None
-    gradient: PyTree[Array] = None
+    stopped_from: Int[Array, "*member"] | None = None  # by a population update; None where none may stop
+    gradient: PyTree[Array] = None  # what it carries from batch to batch
 
     @property
     def is_inactive(self) -> Bool[Array, "*member"]:
@@ -150,21 +142,6 @@ def freeze_nonfinite(before: TrainState, after: TrainState, is_finite: Bool[Arra
     return dataclasses.replace(after, **frozen_parts)
 
 
-def validate_opt_state(opt_state: PyTree, fresh: PyTree) -> PyTree:
-    """Return the state; raise `ValueError` unless it has the structure, shapes and dtypes of a fresh one."""
-    structure, expected = jax.tree.structure(opt_state), jax.tree.structure(fresh)
-    if structure != expected:
-        raise ValueError(f"`opt_state` must be of this optimizer and model, {expected}, got {structure}.")
-    pairs = zip(jax.tree.leaves_with_path(opt_state), jax.tree.leaves(fresh), strict=True)
-    for (path, leaf), new in pairs:
-        if eqx.is_array(new) and (np.shape(leaf), jnp.asarray(leaf).dtype) != (new.shape, new.dtype):
-            raise ValueError(
-                f"`opt_state{jax.tree_util.keystr(path)}` must be {new.dtype} of shape {new.shape}, "
-                f"got {jnp.asarray(leaf).dtype} of shape {np.shape(leaf)}."
-            )
-    return jax.tree.map(jnp.asarray, opt_state)
-
-
 def with_fresh_optimizer(state: TrainState, fresh: PyTree) -> TrainState:
     """Return the state with a reset optimizer state; a frozen or stopped member keeps its own."""
     is_inactive = state.loss_fn_state.is_inactive
@@ -195,21 +172,6 @@ class MemberStep(eqx.Module):
     """The training step of one member. A step with numbers that are not finite changes nothing.
 
     Order: trials, gradient, optimizer, model updates, post-step functions, loss update.
-
-    **Arguments:**
-
-    - `task`: the task.
-    - `batch_size`: the number of trials in a batch.
-    - `n_minibatches`: the number of parts of a batch, one of which is in memory at a time.
-    - `shared_trials`: whether all members see the same trials.
-    - `remat`: whether gradients recompute each time step.
-    - `updates`: the model updates.
-    - `post_step_fns`: functions from model to model, applied last.
-    - `loss_update_func`: from the loss, its mean values and the gradients to the loss of the next batch.
-    - `trained`: which parameters are trained; None for all.
-    - `starts_finite`: which leaves of the optimizer state and of the gradient's carry must stay finite; None
-        for all.
-    - `gradient`: how the gradient is computed.
     """
 
     task: AbstractTask
@@ -220,8 +182,10 @@ class MemberStep(eqx.Module):
     updates: tuple[AbstractModelUpdate, ...] = ()
     post_step_fns: tuple[Callable[[Any], Any], ...] = ()
     loss_update_func: LossUpdateFn | None = eqx.field(static=True, default=None)
-    trained: PyTree[bool] | None = None
-    starts_finite: PyTree[bool] | None = None
+    trained: PyTree[bool] | None = None  # which parameters; None for all
+    starts_finite: PyTree[bool] | None = (
+        None  # what of the optimizer's state and the gradient's carry is checked
+    )
     gradient: AbstractGradient = BackpropThroughTime()
 
     def initial_carry(self, model: Any, params: PyTree) -> MemberCarry:
@@ -261,12 +225,13 @@ class MemberStep(eqx.Module):
         if self.loss_update_func is not None:
             next_loss = self.loss_update_func(trained_batch.loss, loss, gradients)
         carry = dataclasses.replace(carry, loss=next_loss, updates=update_carries, gradient=gradient_carry)
-        after = _with_model(dataclasses.replace(after, step=state.step + 1, loss_fn_state=carry), model)
+        after = dataclasses.replace(after, step=state.step + 1, loss_fn_state=carry).with_model(model)
         checked = (after.opt_state, gradient_carry)
         if self.starts_finite is not None:
             checked = eqx.filter(checked, self.starts_finite)
         # Only what the step replaced is looked at: constants may be infinite.
-        is_finite = all_finite((loss, next_loss, checked, _changed_leaves(state.model, model)))
+        replaced = jax.tree.map(lambda old, new: None if new is old else new, state.model, model)
+        is_finite = all_finite((loss, next_loss, checked, replaced))
         # The record is of the state before freezing: the batch that fails shows the loss with which it
         # failed.
         return freeze_nonfinite(state, after, is_finite), self._record(state, after, loss)
@@ -321,14 +286,3 @@ class MemberStep(eqx.Module):
         record = BatchRecord(loss, learning_rate_of(after.opt_state), weights)
         is_inactive = before.loss_fn_state.is_inactive
         return jax.tree.map(lambda value: jnp.where(is_inactive, jnp.nan, value), record)
-
-
-def _changed_leaves(before: Any, after: Any) -> Any:
-    """Return the leaves that were replaced."""
-    return jax.tree.map(lambda old, new: None if new is old else new, before, after)
-
-
-def _with_model(state: TrainState, model: Any) -> TrainState:
-    """Return the state with another model, partitioned as before."""
-    params, constants = eqx.partition(model, state.is_param)
-    return dataclasses.replace(state, params=params, model_without_params=constants)

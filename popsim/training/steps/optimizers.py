@@ -19,7 +19,7 @@ from popsim._compiled import jit_fast_compile
 from popsim._plain_values import plain_value
 from popsim.per_member import PerMember, ScaledLearningRate, is_per_member, without_member_axes
 
-__all__ = ["inject_hyperparams", "adam", "sgd"]
+__all__ = ["inject_hyperparams", "adam", "cosine_decay", "sgd"]
 
 MOST_OPTIMIZERS = 64
 

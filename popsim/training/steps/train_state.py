@@ -1,6 +1,7 @@
 """The state of a training, and the step of the optimizer."""
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -95,6 +96,11 @@ class TrainState(eqx.Module):
         """The whole model."""
         return eqx.combine(self.params, self.model_without_params)
 
+    def with_model(self, model: Any) -> "TrainState":
+        """Return the state with another model, partitioned as before."""
+        params, constants = eqx.partition(model, self.is_param)
+        return dataclasses.replace(self, params=params, model_without_params=constants)
+
     def with_trained_inputs(self, sizes: Mapping[str, int]) -> "TrainState":
         """Return the state of a model that is trained with inputs of these sizes, by name."""
         parts = (with_trained_inputs(part, sizes) for part in (self.params, self.model_without_params))
@@ -121,12 +127,9 @@ class TrainState(eqx.Module):
         - `loss_fn_state`: the initial state of the loss function.
         - `where_train`: selects the trainable part, see `select_trainables`; None for all parameters.
         """
-        root_rng = as_key(root_rng, "root_rng")
-        params, constants = select_trainables(model, where_train)
-        opt_state = init_optimizer(optimizer_def, params)
-        state = cls(jnp.asarray(0), root_rng, params, constants, opt_state, loss_fn_state, optimizer_def)
-        _warn_of_unselected(state)
-        return state
+        return cls._initial(
+            model, root_rng, where_train, optimizer_def, init_optimizer, loss_fn_state=loss_fn_state
+        )
 
     @classmethod
     def initial_ensemble(
@@ -141,22 +144,29 @@ class TrainState(eqx.Module):
 
         All members share `step` and `root_rng`.
         """
-        root_rng = as_key(root_rng, "root_rng")
-        params, constants = select_trainables(ensemble, where_train)
-        opt_state = init_optimizer_of_members(optimizer_def, params, n_members(ensemble))
-        state = cls(jnp.asarray(0), root_rng, params, constants, opt_state, None, optimizer_def)
-        _warn_of_unselected(state)
+        init = functools.partial(init_optimizer_of_members, n_members=n_members(ensemble))
+        return cls._initial(ensemble, root_rng, where_train, optimizer_def, init)
+
+    @classmethod
+    def _initial(
+        cls,
+        model: PyTree,
+        root_rng: Any,
+        where_train: Any,
+        optimizer: Any,
+        init: Any,
+        loss_fn_state: Any = None,
+    ) -> "TrainState":
+        params, constants = select_trainables(model, where_train)
+        root_rng, opt_state = as_key(root_rng, "root_rng"), init(optimizer, params)
+        state = cls(jnp.asarray(0), root_rng, params, constants, opt_state, loss_fn_state, optimizer)
+        if unselected := list(unselected_by_argument(state.is_param)):
+            names = "; ".join(unselected)
+            warn_caller(
+                f"`where_train` leaves out what is to be learned: {names}. It keeps its value. Select it, as "
+                "in `lambda model: (model.network, model.policy)`, or leave out the argument."
+            )
         return state
-
-
-def _warn_of_unselected(state: TrainState) -> None:
-    """Warn of what an argument of the model says is learned, and no phase of the training selects."""
-    if unselected := list(unselected_by_argument(state.is_param)):
-        names = "; ".join(unselected)
-        warn_caller(
-            f"`where_train` leaves out what is to be learned: {names}. It keeps its value. Select it, as in "
-            "`lambda model: (model.network, model.policy)`, or leave out the argument."
-        )
 
 
 LossOfParams = Callable[[PyTree], Float[Array, ""]]

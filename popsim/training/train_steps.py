@@ -1,21 +1,21 @@
-"""The training step: gradients, optionally accumulated over parts of a batch, and the optimizer."""
+"""Train steps of any loss function: accumulated gradients, donated memory, arrays divided over devices."""
 
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.sharding import AxisType, NamedSharding, PartitionSpec, Sharding
 from jaxtyping import Array, Float, Key, PRNGKeyArray, PyTree
 
 from popsim._checks import is_traced
 from popsim._compiled import jit
 from popsim.randomness import as_key
 from popsim.training.steps.gradients import split_batch
-from popsim.training.steps.train_state import TrainState, optimizer_step
-from popsim.training.supervised._sharding import ShardedStep, StepShardings
+from popsim.training.steps.train_state import OWN, SHARED, TrainState, optimizer_step
 
 __all__ = [
     "accumulate_gradients_loop",
@@ -24,6 +24,7 @@ __all__ = [
     "build_train_step_fn",
 ]
 
+Tree = TypeVar("Tree", bound=PyTree)
 LossFn = Callable[[PyTree, PyTree, Key[Array, ""]], tuple[Float[Array, ""], tuple[PyTree, PyTree]]]
 
 
@@ -123,6 +124,107 @@ class TrainStep(eqx.Module):
         stepped = optimizer_step(train_state, gradients, loss, lambda params: loss_of(params)[0])
         next_state = dataclasses.replace(stepped, step=train_state.step + 1, loss_fn_state=loss_fn_state)
         return next_state, outputs
+
+
+class StepShardings(eqx.Module):
+    """The shardings of the arguments and results of a train step.
+
+    Each is a PyTree of JAX shardings, or a prefix of one: a sharding stands for all arrays below it, None
+    leaves them to JAX.
+    """
+
+    parts: dict[str, PyTree]
+    inputs: dict[str, PyTree]
+    outputs: PyTree
+
+    def __init__(self, train_state: PyTree, inputs: PyTree, outputs: PyTree):
+        is_whole = not isinstance(train_state, TrainState)
+        self.parts = {part: train_state if is_whole else getattr(train_state, part) for part in OWN}
+        self.inputs = dict(inputs or {})
+        self.outputs = outputs
+        self.parts |= dict.fromkeys(SHARED, _replicated_sharding(self.parts))
+
+    def place_state(self, state: TrainState) -> TrainState:
+        """Return the state moved to its devices; arrays already there are not copied."""
+        return self._map_state(_place, state)
+
+    def place_inputs(self, inputs: dict[str, PyTree]) -> dict[str, PyTree]:
+        """Return the inputs moved to their devices; arrays already there are not copied."""
+        if not set(self.inputs) <= set(inputs):
+            raise ValueError(
+                f"`input_kwarg_shardings` must be for inputs of the step, {sorted(inputs)}, "
+                f"got {sorted(self.inputs)}."
+            )
+        return {
+            name: _map_sharded(_place, f"input_kwarg_shardings[{name!r}]", self.inputs.get(name), value)
+            for name, value in inputs.items()
+        }
+
+    def constrain(self, state: TrainState, outputs: PyTree) -> tuple[TrainState, PyTree]:
+        """Return the results of a step with sharding constraints, to be called in the compiled step."""
+        state = self._map_state(_constrain, state)
+        return state, _map_sharded(_constrain, "aux_output_shardings", self.outputs, outputs)
+
+    def _map_state(self, function: Callable[[Any, Sharding], Any], state: TrainState) -> TrainState:
+        parts = {
+            part: _map_sharded(function, f"train_state_shardings.{part}", shardings, getattr(state, part))
+            for part, shardings in self.parts.items()
+        }
+        return dataclasses.replace(state, **parts)
+
+
+class ShardedStep(eqx.Module):
+    """A train step whose results have given shardings."""
+
+    step: Callable[..., tuple[TrainState, PyTree]]
+    shardings: StepShardings
+
+    def __call__(self, train_state: TrainState, **inputs: PyTree) -> tuple[TrainState, PyTree]:
+        return self.shardings.constrain(*self.step(train_state, **inputs))
+
+
+def _replicated_sharding(shardings: PyTree) -> Sharding | None:
+    """Return the sharding that copies to each device of the mesh of the shardings, if there is one."""
+    meshes = [sharding.mesh for sharding in jax.tree.leaves(shardings) if isinstance(sharding, NamedSharding)]
+    return NamedSharding(meshes[0], PartitionSpec()) if meshes else None
+
+
+def _map_sharded(function: Callable[[Any, Sharding], Any], name: str, shardings: PyTree, tree: Tree) -> Tree:
+    """Apply `function(array, sharding)` to the arrays of `tree` that have a sharding."""
+
+    def of_part(sharding: Sharding | None, part: PyTree) -> PyTree:
+        if sharding is None:
+            return part
+        return jax.tree.map(lambda leaf: function(leaf, sharding) if eqx.is_array(leaf) else leaf, part)
+
+    if shardings is None:
+        return tree
+    try:
+        return jax.tree.map(of_part, shardings, tree, is_leaf=lambda node: node is None)
+    except ValueError as error:
+        raise ValueError(
+            f"`{name}` must have the structure of what it is for, or a prefix of it, got: {error}"
+        ) from error
+
+
+def _place(leaf: Any, sharding: Sharding) -> jax.Array:
+    if is_traced(leaf):
+        return _constrain(leaf, sharding)
+    if isinstance(leaf, jax.Array) and _lies(leaf, sharding):
+        return leaf
+    return jax.device_put(leaf, sharding)
+
+
+def _lies(leaf: jax.Array, sharding: Sharding) -> bool:
+    """Return whether the array has the sharding. JAX compiles again for another mesh of the same devices."""
+    leaf_sharding = leaf.sharding
+    same_mesh = getattr(leaf_sharding, "mesh", None) == getattr(sharding, "mesh", None)
+    return leaf_sharding == sharding or (same_mesh and leaf_sharding.is_equivalent_to(sharding, leaf.ndim))
+
+
+def _constrain(leaf: Any, sharding: Sharding) -> jax.Array:
+    explicit = isinstance(sharding, NamedSharding) and AxisType.Explicit in sharding.mesh.axis_types
+    return (jax.sharding.reshard if explicit else jax.lax.with_sharding_constraint)(leaf, sharding)
 
 
 def build_train_step_fn(

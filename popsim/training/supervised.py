@@ -21,7 +21,7 @@ from popsim.randomness import as_key
 from popsim.task import AbstractTask
 from popsim.training.steps.member_step import trials_of_batch
 from popsim.training.steps.train_state import TrainState
-from popsim.training.supervised.train_step import TrainStep
+from popsim.training.train_steps import TrainStep
 from popsim.trial import OutputTarget, Trial
 
 __all__ = ["supervised_batches", "train_step", "train_step_post", "eval_step"]

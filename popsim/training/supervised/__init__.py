@@ -1,1 +1,0 @@
-"""Training without a task: train steps of any loss function, and of supervised examples."""
