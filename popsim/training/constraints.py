@@ -292,11 +292,6 @@ class SparsityMask(AbstractConstraint):
     where: Callable[[Any], Any] = eqx.field(static=True)
     mask: Bool[Array, "..."] | PerMember = eqx.field(converter=_as_mask)
 
-    def __check_init__(self):
-        values = self.mask.values if isinstance(self.mask, PerMember) else self.mask
-        if values.dtype != bool:
-            raise ValueError(f"`mask` of SparsityMask must hold booleans, got {values.dtype}.")
-
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
         mask = self.of_one_member("mask")
         if weights.shape != mask.shape:
@@ -345,11 +340,7 @@ class DalesLaw(AbstractConstraint):
 
     def __check_init__(self):
         check_numbers("signs", self.signs)
-        values = self.signs.values if isinstance(self.signs, PerMember) else self.signs[None]
-        if values.ndim != 2:
-            raise ValueError(
-                f"`signs` of DalesLaw must be one for each column, got an array of shape {values.shape[1:]}."
-            )
+        values = self.signs.values if isinstance(self.signs, PerMember) else self.signs
         if not is_traced(values) and not np.all(np.abs(np.asarray(values)) == 1):
             raise ValueError(f"`signs` of DalesLaw must be +1 or -1, got {self.signs}.")
 

@@ -163,11 +163,6 @@ class TrainerOptions:
             if (number := getattr(self, name)) is not None:
                 check_positive_int(name, number)
         check_positive("checkpoint_seconds", self.checkpoint_seconds)
-        devices = self.devices
-        if devices is not None and not 0 < len(devices) == len({device.id for device in devices}):
-            raise ValueError(
-                f"`devices` must be different JAX devices, such as jax.local_devices(), got {devices}."
-            )
         if not hasattr(self.optimizer, "init") or not hasattr(self.optimizer, "update"):
             raise ValueError(
                 f"`optimizer` must be an optax optimizer such as adam(1e-3), "
@@ -304,10 +299,13 @@ class Training:
         check_non_negative_int("start_batch", self.start_batch)
         if self.start_batch >= self.n_batches:
             raise ValueError(f"`start_batch` must be below {self.n_batches}, got {self.start_batch}.")
-        expected = "a function such as lambda model: model.network, or a mapping of such by batch number"
-        check_instance("where_train", self.where_train, (Mapping, Callable, type(None)), expected)
+        if not (
+            self.where_train is None or isinstance(self.where_train, Mapping) or callable(self.where_train)
+        ):
+            raise ValueError(
+                "`where_train` must be a function such as lambda model: model.network, or a mapping of such "
+                f"by batch number, got {short_repr(self.where_train)}."
+            )
         dtype = self.trainables_dtype
         if dtype is not None and getattr(dtype, "__name__", str(dtype)) not in KEPT_TYPES:
-            raise ValueError(
-                f"`trainables_dtype` must be one of {', '.join(KEPT_TYPES)}, got {dtype!r}."
-            )
+            raise ValueError(f"`trainables_dtype` must be one of {', '.join(KEPT_TYPES)}, got {dtype!r}.")

@@ -23,7 +23,7 @@ __all__ = [
     "progress_observer",
 ]
 
-SMOOTHING = 0.05  # of the rate, over some twenty calls of the compiled loop
+BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} batches{postfix}"
 SECONDS_BETWEEN_LINES = 30.0
 
 Losses = Float[Array | np.ndarray, "*member"] | np.floating
@@ -70,96 +70,21 @@ def progress_observer() -> Observer:
     return ProgressBar() if is_interactive() else ProgressLines()
 
 
-class ProgressBar(Observer):
-    """A bar of loss, batches per second and time left, with the losses of log points above it.
-
-    Compilation is shown by a line of its own, and its seconds count for neither rate nor time left.
-    """
-
-    def __init__(self) -> None:
-        self._table = LossTable()
-        self._shown = contextlib.ExitStack()
-        self._compiling: Compiling | None = None
-
-    def on_begin(self, start: TrainingStart) -> None:
-        self._compiling = None
-        self._bar = tqdm(
-            total=start.n_batches,
-            initial=start.first_batch,
-            unit="batch",
-            smoothing=SMOOTHING,
-            bar_format="{desc}",
-            desc="preparing",
-            dynamic_ncols=True,
-        )
-        self._shown.callback(self._bar.close)
-        self._write(title(start))
-        self._shown.enter_context(called_regularly(self._refresh))
-
-    def on_compilation(self, program: str) -> None:
-        self._compiling = Compiling.now(program)
-        self._refresh()
-
-    def _refresh(self) -> None:
-        """Bring the seconds up to date; called from another thread, too."""
-        with self._bar.get_lock():  # no text of a compilation that has just ended
-            if self._compiling is not None:
-                self._bar.set_description_str(str(self._compiling), refresh=False)
-            self._bar.refresh()
-
-    def _skip_compilation(self, n_batches: int) -> None:
-        """Leave the seconds since the last `on_compilation`, and batches made in them, out of the rate."""
-        if self._compiling is None:
-            return
-        bar = self._bar
-        with bar.get_lock():  # the other thread must not see one without the others
-            seconds, self._compiling = time.perf_counter() - self._compiling.begun, None
-            if bar.bar_format is not None:  # before the first batch, nothing counts
-                bar.bar_format = None
-                bar.start_t = bar.last_print_t = bar._time()  # pyright: ignore[reportAttributeAccessIssue]
-            else:
-                bar.start_t += seconds
-                bar.last_print_t += seconds
-            bar.set_description_str("training", refresh=False)
-            for name in ("n", "initial", "last_print_n"):
-                setattr(bar, name, getattr(bar, name) + n_batches)
-
-    def on_batches(self, batches: FinishedBatches) -> None:
-        self._bar.set_postfix_str(last_loss(batches), refresh=False)
-        if self._compiling is None:
-            self._bar.update(batches.count)
-        else:
-            self._skip_compilation(batches.count)
-            self._bar.refresh()
-
-    def on_log_point(self, entry: LogEntry) -> None:
-        for row in self._table.rows(entry):
-            self._write(row)
-
-    def on_pause(self, last: int) -> None:
-        self._skip_compilation(0)
-
-    def on_replacement(self, batch: int, records: Records) -> None:
-        self._skip_compilation(0)
-
-    def _write(self, text: str) -> None:
-        self._bar.write(text, file=self._bar.fp)
-
-    def on_end(self, error: BaseException | None) -> None:
-        self._shown.close()
-
-
 class ProgressLines(Observer):
-    """Lines for a pipe or a file: what is compiled, the losses of log points, and the rate."""
+    """Lines for a pipe or a file: what is compiled, the losses of log points, and the rate.
+
+    The seconds of compilations count for neither rate nor time left.
+    """
 
     def __init__(self) -> None:
         self._table = LossTable()
         self._line = ""
 
     def on_begin(self, start: TrainingStart) -> None:
-        self._start, self._line = start, ""
+        self._n_batches, self._line = start.n_batches, ""
         self._clock, self._n_done = BatchClock(), start.first_batch
-        self._write(title(start))
+        of_members = "" if start.n_members is None else f" in each of {count_text(start.n_members, 'member')}"
+        self._write(f"training {start.n_trained:,} numbers{of_members}")
 
     def on_compilation(self, program: str) -> None:
         self._clock.count(0)
@@ -170,12 +95,15 @@ class ProgressLines(Observer):
     def on_batches(self, batches: FinishedBatches) -> None:
         self._clock.count(batches.count)
         self._n_done += batches.count
-        n_batches, pace = self._start.n_batches, ""
+        pace = ""
         if self._clock.n_batches and self._clock.seconds:
             rate = self._clock.n_batches / self._clock.seconds
-            left = tqdm.format_interval((n_batches - self._n_done) / rate)
-            pace = f" {rate:.3g} batch/s, {left} left,"
-        self._line = f"training: {self._n_done}/{n_batches} batches,{pace} {last_loss(batches)}"
+            left = tqdm.format_interval((self._n_batches - self._n_done) / rate)
+            pace = f"{rate:.3g} batch/s, {left} left, "
+        self._show(pace + last_loss(batches))
+
+    def _show(self, progress: str) -> None:
+        self._line = f"training: {self._n_done}/{self._n_batches} batches, {progress}"
         if time.perf_counter() - self._last_written > SECONDS_BETWEEN_LINES:
             self._write(self._line)
             self._line = ""
@@ -188,7 +116,7 @@ class ProgressLines(Observer):
         self._clock.count(0)
 
     def on_replacement(self, batch: int, records: Records) -> None:
-        self._clock.count(0)
+        self.on_pause(batch)
 
     def on_end(self, error: BaseException | None) -> None:
         if self._line:
@@ -197,6 +125,62 @@ class ProgressLines(Observer):
     def _write(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
         self._last_written = time.perf_counter()
+
+
+class ProgressBar(ProgressLines):
+    """A bar of batches, loss and time left, with the losses of log points above it.
+
+    While a program is compiled, the bar shows for how long.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown = contextlib.ExitStack()
+
+    def on_begin(self, start: TrainingStart) -> None:
+        self._compiling: Compiling | None = None
+        self._bar = tqdm(
+            total=start.n_batches,
+            initial=start.first_batch,
+            bar_format="{desc}",
+            desc="preparing",
+            dynamic_ncols=True,
+        )
+        self._shown.callback(self._bar.close)
+        super().on_begin(start)
+        self._shown.enter_context(called_regularly(self._refresh))
+
+    def on_compilation(self, program: str) -> None:
+        self._clock.count(0)
+        self._clock.pause()
+        self._compiling = Compiling.now(program)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Bring the seconds up to date; called from another thread, too."""
+        with self._bar.get_lock():  # no text of a compilation that has just ended
+            if self._compiling is not None:
+                self._bar.set_description_str(str(self._compiling), refresh=False)
+            self._bar.refresh()
+
+    def _show(self, progress: str) -> None:
+        with self._bar.get_lock():
+            self._compiling, self._bar.bar_format, self._bar.n = None, BAR, self._n_done
+            self._bar.set_description_str("training", refresh=False)
+            self._bar.set_postfix_str(progress, refresh=False)
+        self._bar.refresh()
+
+    def on_pause(self, last: int) -> None:
+        super().on_pause(last)
+        with self._bar.get_lock():
+            self._compiling = None
+            self._bar.set_description_str("training", refresh=False)
+
+    def on_end(self, error: BaseException | None) -> None:
+        self._shown.close()  # which leaves it on screen
+
+    def _write(self, text: str) -> None:
+        self._bar.write(text, file=self._bar.fp)
 
 
 class LossTable:
@@ -215,11 +199,6 @@ class LossTable:
         for texts in [row] if columns == self._columns else [columns, row]:
             yield "  ".join(text.rjust(max(10, len(name))) for name, text in zip(columns, texts, strict=True))
         self._columns = columns
-
-
-def title(start: TrainingStart) -> str:
-    of_members = "" if start.n_members is None else f" in each of {count_text(start.n_members, 'member')}"
-    return f"training {start.n_trained:,} numbers{of_members}"
 
 
 def last_loss(batches: FinishedBatches) -> str:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
-from popsim._checks import check_positive_int
+from popsim._checks import check_non_negative_int, check_positive_int
 from popsim._compiled import jit
 from popsim.network_input import network_input
 from popsim.per_member import check_of_one_member
@@ -64,8 +64,7 @@ def supervised_batches(
     """
     check_of_one_member("task", task)
     check_positive_int("batch_size", batch_size)
-    if start_batch < 0:
-        raise ValueError(f"`start_batch` must be at least 0, got {start_batch}.")
+    check_non_negative_int("start_batch", start_batch)
     return _batches(task, batch_size, start_batch, as_key(key))
 
 
@@ -139,7 +138,6 @@ def train_step(
 
     **Returns:** the next state, and the metrics of the model before the step, with `"learning_rate"`.
     """
-    _check_batch(batch)
     next_state, output = TrainStep(_CriterionLoss(criterion))(state, batch=batch)
     metrics = metrics_fn(output, batch["label"], criterion)
     return next_state, metrics | {"learning_rate": learning_rate_fn(state.step)}
@@ -174,14 +172,5 @@ def eval_step(
     state: TrainState, batch: Batch, criterion: Criterion, metrics_fn: MetricsFn
 ) -> dict[str, Array]:
     """Return the metrics of the model on a batch, without an update; arguments as for `train_step`."""
-    _check_batch(batch)
     output = jax.vmap(state.model)(batch["image"])
     return metrics_fn(output, batch["label"], criterion)
-
-
-def _check_batch(batch: Batch) -> None:
-    if not {"image", "label"} <= set(batch):
-        raise ValueError(f'`batch` must have the entries "image" and "label", got {sorted(batch)}.')
-    sizes = {name: batch[name].shape[0] for name in ("image", "label")}
-    if sizes["image"] != sizes["label"]:
-        raise ValueError(f"`batch` must have a label for every image, got {sizes}.")

@@ -47,15 +47,13 @@ def accumulate_gradients_loop(
     """
     parts = split_batch(batch, num_minibatches)
     keys = jax.random.split(as_key(rng, "rng"), num_minibatches)
-    gradients, metrics, mutables = [], [], []
+    outcomes = []
     for index in range(num_minibatches):
         part = jax.tree.map(lambda leaf, i=index: leaf[i], parts)
-        own_gradients, own_metrics, own_mutables = _part_gradients(loss_fn, state.params, part, keys[index])
-        gradients.append(own_gradients)
-        metrics.append(own_metrics)
-        mutables.append(own_mutables)
+        outcomes.append(_part_gradients(loss_fn, state.params, part, keys[index]))
+    gradients, metrics, mutables = zip(*outcomes, strict=True)
     mean = jax.tree.map(lambda *leaves: sum(leaves) / num_minibatches, *gradients)
-    return mean, jax.tree.map(lambda *leaves: sum(leaves), *metrics), mutables
+    return mean, jax.tree.map(lambda *leaves: sum(leaves), *metrics), list(mutables)
 
 
 def accumulate_gradients_scan(
@@ -253,7 +251,7 @@ def build_train_step_fn(
     - `input_kwarg_shardings`: a dict from input keyword to a sharding, or a PyTree or prefix of these.
     - `aux_output_shardings`: the shardings of `outputs`, likewise.
 
-    Shardings are ignored unless `jit`. To split weights, make the mesh with
+    Donation and shardings are ignored unless `jit`. To split weights, make the mesh with
     `axis_types=(jax.sharding.AxisType.Auto, ...)`, with which the compiler finds how to split each operation.
     With explicit axes, the default of `jax.make_mesh`, JAX requires the loss function to specify it.
 
@@ -262,8 +260,6 @@ def build_train_step_fn(
     """
     step = TrainStep(loss_fn)
     if not jit:
-        if donate_params_and_state:
-            raise ValueError("`donate_params_and_state` needs `jit=True`, got `jit=False`.")
         return step
     shardings = StepShardings(train_state_shardings, input_kwarg_shardings, aux_output_shardings)
     if not jax.tree.leaves(shardings):

@@ -1,5 +1,3 @@
-import dataclasses
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,9 +5,7 @@ import numpy as np
 import optax
 import pytest
 
-from popsim import make_ensemble
 from popsim.training import TrainState, build_train_step_fn, sgd
-from popsim.training.loop.batch_loop import BatchLoop
 
 
 def supervised(model, state, rng, *, inputs, labels):
@@ -84,19 +80,3 @@ def test_donation_takes_the_learnable_and_only_that(regression):
     assert not frozen.is_deleted() and not state.root_rng.is_deleted()
     np.testing.assert_array_equal(donated.params.layers[1].weight, undonated.params.layers[1].weight)
     np.testing.assert_array_equal(donated.model.layers[0].weight, frozen)
-
-
-def test_members_keep_what_their_step_carries():
-    def counting(state, *, batch, member_id, enabled):
-        record = jnp.sum(state.params.weight**2)
-        return dataclasses.replace(state, loss_fn_state=state.loss_fn_state + member_id), record
-
-    ensemble = make_ensemble(lambda key: eqx.nn.Linear(2, 1, key=key), 3, key=jax.random.key(0))
-    state = TrainState.initial_ensemble(ensemble, sgd(0.1), jax.random.key(1))
-    state = dataclasses.replace(state, loss_fn_state=jnp.zeros(3, int))
-    loop = BatchLoop(counting, jnp.arange(3), capacity=8)
-    state, buffers = loop(state, 4)
-    assert state.loss_fn_state.tolist() == [0, 4, 8] and int(state.step) == 4
-    assert (np.asarray(buffers.records) > 0).all(axis=1).tolist() == 4 * [True] + 4 * [False]
-    with pytest.raises(ValueError, match="n_steps"):
-        loop(state, 9)

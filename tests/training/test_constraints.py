@@ -203,7 +203,6 @@ def test_what_is_not_trained_stays_none(supervised):
         (lambda: Range(recurrent, PerMember([0.0, 0.0]), PerMember([1.0] * 3)), "`Range.low` .* 3 members"),
         (lambda: DalesLaw(recurrent, PerMember([[1.0, 0.5]])), "`signs` of DalesLaw"),
         (lambda: dale_signs(4, 1.5), "`excitatory_fraction`"),
-        (lambda: SparsityMask(recurrent, [1, 0]), "`mask` of SparsityMask"),
         (lambda: Range(recurrent, jnp.zeros(3), 1.0)(build(jax.random.key(0))), r"\[3\].*\[15,5\]"),
         (lambda: SpectralNorm(lambda m: m.cell.bias, 1.0)(build(jax.random.key(0))), "`where` of SpectralN"),
         (lambda: SparsityMask(recurrent, MASK[:5])(build(jax.random.key(0))), "`mask` of SparsityMask"),

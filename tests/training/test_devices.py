@@ -23,6 +23,23 @@ from popsim.training import TaskTrainer
 from popsim.training.loop import batch_loop
 """
 
+RESUMED = """
+import shutil, tempfile
+from pathlib import Path
+folder, told = Path(tempfile.mkdtemp()), [False, True]
+first = TaskTrainer(OPTIMIZER, devices=jax.devices(), chkpt_dir=folder / "first", stop=lambda: told.pop(0))
+_, history = train(12, n_members=5, trainer=first, log_step=3)
+assert 0 < history.batch.size < 12
+whole, expected = train(12, n_members=5)
+for count in (4, 3, 1):
+    copy = shutil.copytree(folder / "first", folder / str(count))
+    rest = TaskTrainer(OPTIMIZER, devices=jax.devices()[:count], chkpt_dir=copy)
+    model, history = train(12, n_members=5, trainer=rest, log_step=3, restore_checkpoint=True)
+    assert_same(model, whole, rtol=0, atol=1e-6)
+    assert_same(history.loss.terms, expected.loss.terms, rtol=1e-4)
+shutil.rmtree(folder)
+"""
+
 
 FEATURES = """
 task = RunningSum(loss=popsim.PerMember(np.arange(1.0, 6.0)) * RunningSum().loss)
@@ -59,6 +76,7 @@ assert_same(many, train(2, n_members=8)[0], rtol=0, atol=1e-6)
     ("code", "count"),
     [
         pytest.param(FEATURES, 8, id="phases, constraints and members that differ, on 3"),
+        pytest.param(RESUMED, 4, id="saved on 4, resumed on 4, 3 and 1"),
         pytest.param(COLLECTIVES, 4, id="nothing is exchanged"),
     ],
 )

@@ -93,13 +93,3 @@ def test_a_flat_loss_moves_no_weights_and_no_deviations():
         task, Flat(jnp.zeros(4)), 20, 2, lambda model: model.weights, disable_tqdm=True, key=jax.random.key(0)
     )
     np.testing.assert_array_equal(trained.weights, 0.0)
-
-
-def test_what_makes_no_search_is_refused(as_users_run):
-    for options, message in (
-        ({"population_size": 1}, "`population_size` must be at least 2"),
-        ({"std": 0.0}, "`std` must be"),
-        ({"std_rate": -1.0}, "`std_rate` must be"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            EvolutionStrategies(**options)

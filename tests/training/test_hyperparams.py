@@ -91,12 +91,6 @@ def test_three_rates_under_one_schedule(ensemble, name):
     np.testing.assert_allclose(rates, np.outer(COSINE_VALUES, RATES), rtol=1e-9)
 
 
-def test_three_rates_without_a_schedule(ensemble):
-    trained, rates = train_together(ensemble, adam(PerMember(RATES)))
-    assert_each_is_as_alone(trained, ensemble, map(optax.adam, RATES))
-    np.testing.assert_allclose(rates, np.broadcast_to(RATES, (N_STEPS, 3)), rtol=1e-9)
-
-
 def test_gradients_are_clipped_to_the_norm_of_each_member(ensemble):
     norms = [0.5, 0.1, 10.0]
     trained, _ = train_together(ensemble, sgd(PerMember(RATES) * COSINE, clip_norm=PerMember(norms)))
@@ -135,15 +129,6 @@ def test_hyperparameters_take_the_type_of_the_parameters(ensemble):
     np.testing.assert_allclose(learning_rate_of(state.opt_state), RATES, rtol=1e-6)
 
 
-def test_without_members_that_differ_it_is_that_of_optax():
-    for rate in (0.1, COSINE):
-        ours, plain = (inject(optax.adam)(rate) for inject in (inject_hyperparams, optax.inject_hyperparams))
-        params = jnp.ones(2)
-        with jax.numpy_dtype_promotion("standard"):
-            first, second = (optimizer.init(params) for optimizer in (ours, plain))
-        assert eqx.tree_equal(first, second)
-
-
 @pytest.mark.parametrize("rate", [PerMember([0.1, 0.2]), PerMember([0.1, 0.2]) * COSINE])
 def test_a_wrong_number_of_values_is_refused_by_name(ensemble, rate):
     with pytest.raises(ValueError, match="`learning_rate` of the optimizer.* 3 members, got 2"):
@@ -160,8 +145,3 @@ def test_a_single_model_has_one_rate(rate):
         TrainState.initial_state(model, adam(rate), jax.random.key(2))
     with jax.numpy_dtype_promotion("standard"), pytest.raises(ValueError, match="initial_ensemble"):
         train_alone(model, adam(rate))
-
-
-def test_what_must_be_known_beforehand_cannot_differ():
-    with pytest.raises(ValueError, match="`b1`.*static_args"):
-        inject_hyperparams(optax.adam, static_args="b1")(0.1, b1=PerMember([0.1, 0.2]))

@@ -106,7 +106,6 @@ def test_what_updates_change_is_recorded_whether_trained_or_not():
     assert np.all(rows.bias[1] != rows.bias[0]) and np.all(rows.readout.bias[1] != rows.readout.bias[0])
 
 
-@pytest.mark.full
 def test_toggles_choose_the_batches_of_each_update():
     toggles = (np.array([1, 2]), np.array([2]))
     _, history = train(
@@ -150,11 +149,6 @@ class BadCarry(Recorded):
         return bias_update(model, model.network.bias), jnp.asarray(0.0)
 
 
-class NoState(Recorded):
-    def __call__(self, model, batch, state, *, key):
-        return bias_update(model, model.network.bias)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -165,7 +159,6 @@ class NoState(Recorded):
         ({"post_step_fns": (lambda m: eqx.tree_at(network_bias, m, jnp.zeros(3)),)}, "post_step_fns"),
         ({"loss_update_func": lambda loss, values, gradients: values}, "loss_update_func"),
         ({"model_update_funcs": (BadCarry(),)}, "state of BadCarry"),
-        ({"model_update_funcs": (NoState(),)}, r"NoState.*\(update, state\)"),
     ],
 )
 def test_what_returns_something_else_than_it_must_is_refused(options, message):

@@ -152,45 +152,6 @@ def test_every_optimizer_is_taken_or_refused_by_name(ensemble):
             check_changes(step, state, None, [None])
 
 
-def test_the_loss_as_a_function_is_that_of_the_whole_batch(ensemble):
-    optimizer = OPTIMIZERS["sam, opaque"]()
-    whole = train(ensemble, optimizer)
-    np.testing.assert_allclose(train(ensemble, optimizer, n_minibatches=2), whole, rtol=1e-6)
-
-
-class Sum(Constant):
-    """Puts out the sum of its weights and of its offset."""
-
-    offset: jax.Array = eqx.field(default_factory=lambda: jnp.zeros(2))
-
-    def step(self, step_input, state, *, key):
-        return self.weights + self.offset
-
-
-@pytest.fixture
-def idle_offset():
-    """The step and state of one member for an optimizer, and which parameters are trained."""
-    model, step = Sum(jnp.zeros(2)), MemberStep(nearness(1.0), batch_size=1)
-    trained = eqx.tree_at(lambda model: model.offset, jax.tree.map(lambda _: True, model), False)
-
-    def of(optimizer):
-        state = TrainState.initial_state(model, optimizer, jax.random.key(0))
-        return (
-            step,
-            dataclasses.replace(state, loss_fn_state=step.initial_carry(model, state.params)),
-            trained,
-        )
-
-    return of
-
-
-def test_an_optimizer_that_cannot_hold_what_is_idle_is_refused(idle_offset):
-    step, state, trained = idle_offset(optax.lbfgs())
-    check_changes(step, state, None, [None])
-    with pytest.raises(ValueError, match="`optimizer` cannot train this model where `where_train`"):
-        check_changes(step, state, None, [None, trained])
-
-
 def test_a_train_step_of_a_loss_function_hands_it_to_the_optimizer(getkey):
     def loss_fn(model, state, rng):
         return distance(model.bias), state, None

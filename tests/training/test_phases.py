@@ -71,6 +71,12 @@ def test_clipping_sees_the_phase_alone():
     np.testing.assert_allclose(norm, 1e-3, rtol=1e-2)
 
 
+@pytest.mark.filterwarnings("ignore:the optimizer does not tell its learning rate")
+def test_an_optimizer_that_cannot_hold_what_is_idle_is_refused():
+    with pytest.raises(ValueError, match="`optimizer` cannot train this model where `where_train`"):
+        train(6, trainer=TaskTrainer(optax.lbfgs()), where_train={0: readout, 3: recurrent})
+
+
 @pytest.mark.parametrize(
     "where_train",
     [{1: readout}, {0: readout, "3": recurrent}, {0: readout, -1: recurrent}, {0: readout, 6: recurrent}],

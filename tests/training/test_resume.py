@@ -315,29 +315,6 @@ def test_one_model_is_resumed_too(tmp_path):
     assert run.evaluate(key=KEY).losses.total.ndim == 1
 
 
-@pytest.mark.full
-def test_the_training_of_a_script_is_opened_with_its_task_and_model(tmp_path, as_users_run):
-    trained, history = train(
-        6, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), save_model_trainables=True
-    )
-    run = popsim.open_run(tmp_path, task=RunningSum(), build=build)
-    assert_same(run.ensemble, trained)
-    assert run.n_batches_trained == 6 and run.log[-1]["batch"] == 5
-    np.testing.assert_array_equal(run.history.total_loss, history.loss.total)
-    weights = run.models(batch=2).network.readout.weight
-    np.testing.assert_array_equal(weights, history.model_trainables.network.readout.weight[2])
-    evaluation = popsim.evaluate_ensemble(trained, RunningSum(), key=KEY)
-    assert_same(run.evaluate(key=KEY).losses, evaluation.losses)
-    other = popsim.open_run(tmp_path, task=RunningSum(), build=lambda key: build(key, n_units=6))
-    with pytest.raises(MismatchError, match="recurrent_weights`, .*5.* then and .*6.* now"):
-        other.ensemble  # noqa: B018
-    with pytest.warns(UserWarning, match="must be those trained .*`task.scale`, 1 then and 2 now"):
-        popsim.open_run(tmp_path, task=RunningSum(scale=jnp.asarray(2.0)), build=build).evaluate(key=KEY)
-    for options in ({"task": RunningSum, "build": build}, {"task": RunningSum()}, {}):
-        with pytest.raises(ValueError, match="`task`|`build`"):
-            popsim.open_run(tmp_path, **options)
-
-
 def test_frozen_members_stay_frozen(tmp_path):
     ensemble = popsim.make_ensemble(build, 2, key=jax.random.key(0))
     broken = eqx.tree_at(lambda m: m.network.bias, ensemble, ensemble.network.bias.at[1, 0].set(jnp.nan))

@@ -114,7 +114,6 @@ REFUSED = [
     (rules.BCM, {"time_constant": 0.0}, "time_constant"),
     (rules.NodePerturbation, {"std": 0.0}, "std"),
     (rules.RewardModulatedHebb, {"baseline": rules.BatchBaseline(), "decay": 1.1}, "decay"),
-    (rules.RewardModulatedHebb, {"baseline": 0.0}, "baseline"),
 ]
 
 

@@ -10,7 +10,6 @@ import numpy as np
 import optax
 import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
-from short_form import mostly_in_full
 
 import popsim
 from popsim.training import TrainState, build_train_step_fn
@@ -20,7 +19,7 @@ pytestmark = pytest.mark.slow
 SHARDED_TRAINING = """
 import equinox as eqx, jax, jax.numpy as jnp, numpy as np, optax
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
-from popsim.training import TrainState, build_train_step_fn, sgd, train_step
+from popsim.training import TrainState, build_train_step_fn
 
 n_devices = jax.device_count()
 assert n_devices == N_DEVICES
@@ -98,23 +97,12 @@ for shape in {(n_devices // 2, 2), (1, n_devices)}:
     entry = text[text.index("ENTRY"):].split("->")[0]
     assert "f32[16,16]" not in entry and f"f32[{rows},16]" in entry
 
-state = TrainState.initial_state(eqx.nn.Linear(4, 2, key=jax.random.key(0)), sgd(0.1), jax.random.key(1))
-batch = {"image": inputs, "label": inputs[:, :2]}
-mesh = jax.make_mesh((n_devices,), ("examples",), axis_types=(auto,))
-sharded = jax.device_put(batch, NamedSharding(mesh, P("examples")))
-assert {shard.data.shape for shard in sharded["image"].addressable_shards} == {(32 // n_devices, 4)}
-loss = lambda output, label: jnp.mean((output - label) ** 2)
-step = eqx.filter_jit(lambda s, b: train_step(s, b, lambda t: 0.1, loss, lambda o, l, c: {"loss": c(o, l)}))
-one, other = (step(state, b)[0].params.weight for b in (batch, sharded))
-np.testing.assert_allclose(one, other, rtol=1e-6)
-assert len(other.devices()) == n_devices
 """
 
 
-@pytest.mark.parametrize("n_devices", mostly_in_full([2, 4, 8], short=[8]))
+@pytest.mark.parametrize("n_devices", [2, 8])
 @pytest.mark.full
 def test_training_over_devices_is_training_on_one(n_devices):
-    """By a step of a loss function, and by one of a supervised batch."""
     code = SHARDED_TRAINING.replace("N_DEVICES", str(n_devices))
     flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={n_devices}"
     environment = os.environ | {"XLA_FLAGS": flags}
@@ -182,18 +170,12 @@ def test_what_lies_where_it_should_is_not_copied(problem, here):
 @pytest.mark.parametrize(
     "name, given, message",
     [
-        ("train_state_shardings", lambda s, here: here, None),
         (
             "train_state_shardings",
             lambda s, here: eqx.tree_at(lambda s: s.opt_state, s, (here,)),
             "opt_state",
         ),
-        (
-            "input_kwarg_shardings",
-            lambda s, here: {"images": here},
-            r"\['inputs', 'labels'\], got \['images'\]",
-        ),
-        ("input_kwarg_shardings", lambda s, here: {"inputs": (here, here)}, r"\['inputs'\]"),
+        ("input_kwarg_shardings", lambda s, here: {"images": here}, r"'labels'\], got \['images'\]"),
         ("aux_output_shardings", lambda s, here: {"outputs": here, "loss": here}, "structure"),
     ],
 )
@@ -201,8 +183,5 @@ def test_another_structure_is_refused(problem, here, name, given, message):
     state, data = problem
     of_leaves = jax.tree.map(lambda leaf: here, eqx.filter(state, eqx.is_array))
     step = build_train_step_fn(loss_fn, **{name: given(of_leaves, here)})
-    if message is None:
-        step(state, **data)
-        return
     with pytest.raises(ValueError, match=f"`{name}.*{message}"):
         step(state, **data)

@@ -60,16 +60,3 @@ def test_post_processing_acts_in_order_after_the_step(problem):
     post, _ = train_step_post(state, batch, rate, criterion, train_step, metrics_fn, [clip, double])
     np.testing.assert_allclose(post.params.weight, 2 * jnp.clip(plain.params.weight, -0.1, 0.1), rtol=1e-6)
     assert int(post.step) == 1
-
-
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        (lambda batch: {"image": batch["image"]}, "label"),
-        (lambda batch: batch | {"label": batch["label"][:4]}, "every"),
-    ],
-)
-def test_a_bad_batch_is_refused(problem, change, message):
-    state, batch = problem
-    with pytest.raises(ValueError, match=message):
-        eval_step(state, change(batch), criterion, metrics_fn)

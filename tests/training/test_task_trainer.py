@@ -186,7 +186,6 @@ def test_bad_arguments_raise_before_the_loop_is_compiled(as_users_run, name, opt
         ("optimizer", lambda: TaskTrainer(optax.adam)),
         ("checkpoint_seconds", lambda: TaskTrainer(adam(1e-3), checkpoint_seconds=5.0)),
         ("post_step_fns", lambda: TaskTrainer(adam(1e-3), post_step_fns=[3])),
-        ("devices", lambda: TaskTrainer(adam(1e-3), devices=[])),
         ("nonfinite", lambda: TaskTrainer(adam(1e-3), nonfinite="ignore")),
         ("learning_rate.*PerMember", lambda: adam([1e-3, 1e-2])),
         ("n_minibatches", lambda: TaskTrainer(adam(1e-3), n_minibatches=0)),

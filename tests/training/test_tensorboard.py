@@ -107,3 +107,13 @@ def test_a_missing_package_is_named_with_the_way_to_install_it(tmp_path, monkeyp
     with pytest.raises(ImportError, match=r'pip install "popsim\[tensorboard\]"'):
         TensorBoardWriter(tmp_path / "events")
     assert not (tmp_path / "events").exists()
+
+
+def test_the_events_of_a_resumed_training_have_every_point_once(tmp_path):
+    events = {"enable_tensorboard": True, "tensorboard_logdir": tmp_path / "events"}
+    asked, options = [], {"chkpt_dir": tmp_path / "run", **events}
+    stopped = TaskTrainer(OPTIMIZER, stop=lambda: asked.append(None) or len(asked) > 1, **options)
+    assert train(12, trainer=stopped, log_step=2)[1].batch.size < 12
+    train(12, trainer=TaskTrainer(OPTIMIZER, **options), log_step=2, restore_checkpoint=True)
+    found = read_events(tmp_path / "events")
+    assert [step for step, _ in found["training/total"]] == [1, 3, 5, 7, 9, 11]

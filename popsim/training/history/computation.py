@@ -298,9 +298,8 @@ class TrainingComputation:
             "post_step_fns": tuple(trainer.post_step_fns),
             "population_updates": updates,
         }
-        named = parts | {"optimizer": plan.state.opt_state}
         computation = Computation(
-            settings=_training_settings(plan) | _merged(named_values(*part) for part in named.items()),
+            settings=_training_settings(plan) | _named(parts | {"optimizer": plan.state.opt_state}),
             sums=sums_of(
                 {f"initial {name}": array for name, array in arrays.items() if name in changing}
                 | named_arrays("initial opt_state", plan.state.opt_state)
@@ -340,6 +339,9 @@ def _training_settings(plan: TrainingPlan) -> dict[str, str]:
     kept_as, population, members = training.trainables_dtype, training.population, training.members
     acts_at_log_points = any(update.every is None for update in trainer.population_updates)
     rate = np.unique(np.asarray(learning_rate_of(plan.state.opt_state)))
+    settings_of_members = {
+        name: np.asarray(values).tolist() for name, values in (members.settings if members else {}).items()
+    }
     settings = {
         "n_members": plan.count,
         "member_ids": np.asarray(plan.member_ids).tolist(),
@@ -353,25 +355,20 @@ def _training_settings(plan: TrainingPlan) -> dict[str, str]:
         "key": array_digest(training.key)[:16],
         "key implementation": str(jax.random.key_impl(training.key)),
         "log_step": training.log_step if acts_at_log_points else None,
-        "members": None if members is None else [members.shape, _listed(members.settings)],
+        "members": None if members is None else [members.shape, settings_of_members],
         **numeric_flags(),
         "optimizer.learning_rate": ", ".join(map(str, rate)),
     }
-    named = {
+    functions = {
         "loss_update_func": trainer.loss_update_func,
         "validation_metrics": trainer.validation_metrics,
     }
-    return {name: str(value) for name, value in settings.items()} | _merged(
-        named_values(*part) for part in named.items()
-    )
+    return {name: str(value) for name, value in settings.items()} | _named(functions)
 
 
-def _listed(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: np.asarray(values).tolist() for name, values in settings.items()}
-
-
-def _merged(mappings: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    return {name: text for mapping in mappings for name, text in mapping.items()}
+def _named(parts: Mapping[str, Any]) -> dict[str, str]:
+    """Return `named_values` of several parts, given by name."""
+    return {name: text for part in parts.items() for name, text in named_values(*part).items()}
 
 
 def _changing_names(plan: TrainingPlan) -> set[str]:

@@ -193,15 +193,14 @@ def save_history(path: str | Path, history: TaskTrainerHistory, *, untrained: An
         fixed=member_axis(history.learning_rate.shape[1] if is_ensemble else None),
         attributes=member_labels(history.members if is_ensemble else None),
     )
-    by_member = {*rows} - {TRIALS} if is_ensemble else set()
+    by_member = frozenset({*rows} - {TRIALS} if is_ensemble else ())
+    on_disk = RowsOnDisk(Path(path), arrays, like={}, by_member=by_member)
     end_batches = {"frozen_from": history.frozen_from.tolist(), "stopped_from": history.stopped_from.tolist()}
-    attributes = {"terms": sorted(history.loss.terms), **end_batches}
     try:
         for axis, (batches, tree) in rows.items():
             if batches.size:
-                named = named_rows(axis, tree, lambda name: ("member",) if name in by_member else ())
-                arrays.append(axis, {axis: ((), batches), **named})
-        arrays.commit(arrays.attributes | attributes)
+                on_disk.append(axis, batches, tree)
+        on_disk.commit(on_disk.n_rows, **end_batches)
     except BaseException:
         arrays.close()
         remove_arrays(Path(path))

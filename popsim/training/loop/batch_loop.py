@@ -65,8 +65,6 @@ class BatchLoop(eqx.Module):
 
         Rows of the buffers past `n_steps` are zero; trainables of row `n_kept` are not kept.
         """
-        if n_steps > self.capacity:
-            raise ValueError(f"`n_steps` must be at most the capacity {self.capacity}, got {n_steps}.")
         if trainable_rows is None:
             trainable_rows = jnp.full(self.capacity, self.n_kept)
         return _compiled_run(self, (state, CallPlan(jnp.asarray(n_steps), trainable_rows, enabled)))

@@ -82,7 +82,7 @@ class HostLoop:
         frozen_from = self._frozen_from(state)
         if plan.trainer.nonfinite == "raise":  # members may have frozen before, under "freeze"
             self._report_frozen(np.full_like(frozen_from, NOT_FROZEN), frozen_from, ends=False)
-        if self._has_ended(state, frozen_from):
+        if self._has_ended(state):
             if not calls.is_finished:
                 warn_caller("training does not continue: every member is frozen or stopped.")
             return state
@@ -101,13 +101,13 @@ class HostLoop:
                 # Read before the call, which donates the arrays of this state.
                 frozen_from = self._frozen_from(state)
                 state, batches = self._call(state, calls)
-                ends = self._has_ended(state, batches.frozen_from)
+                ends = self._has_ended(state)
                 self._report_frozen(frozen_from, batches.frozen_from, ends=ends)
                 for observer in self.observers:
                     observer.on_batches(batches)
             finishes_calls = plan.trainer.folder is not None
             state, results = self._pause(state, batches, start_time)
-            if self._has_ended(state, self._frozen_from(state)) or self._should_stop():
+            if self._has_ended(state) or self._should_stop():
                 break
         return state
 
@@ -120,16 +120,16 @@ class HostLoop:
         entry = self._log_entry(batches, results, start_time) if batches.logs else None
         after = self._update(state, batches, results)
         has_changed = after is not state
-        if entry is None and has_changed and self._has_ended(after, self._frozen_from(after)):
+        if entry is None and has_changed and self._has_ended(after):
             entry = self._log_entry(batches, results, start_time)  # the last batch has a log point
         if entry is not None:
             self._notify(self.observers, lambda observer: observer.on_log_point(entry))
         self._notify(self.observers, lambda observer: observer.on_pause(batches.last))
         return after, None if has_changed else results
 
-    def _has_ended(self, state: TrainState, frozen_from: Int[np.ndarray, "*member"]) -> bool:
+    def _has_ended(self, state: TrainState) -> bool:
         """Whether all members are frozen or stopped, and none can be replaced by one of another training."""
-        has_ended = frozen_from != NOT_FROZEN
+        has_ended = self._frozen_from(state) != NOT_FROZEN
         if self.plan.population_updates.may_stop:
             has_ended = has_ended | self._is_stopped(state)
         return self.plan.training.population is None and bool(np.all(has_ended))
@@ -164,12 +164,8 @@ class HostLoop:
         plan, updates = self.plan, self.plan.population_updates
         if not batches.updates:
             return state
-        after, records = updates.apply(
-            plan.layout.gather_state(state),
-            self._of_members(results),
-            batches.last,
-            recorded=plan.recorded,
-        )
+        gathered, results_of_members = plan.layout.gather_state(state), self._of_members(results)
+        after, records = updates.apply(gathered, results_of_members, batches.last, recorded=plan.recorded)
         after = plan.layout.spread_state(after)
         self._report_frozen(
             batches.frozen_from, self._frozen_from(after), ends=False, subject="what population updates made"
@@ -217,13 +213,12 @@ class HostLoop:
         rows[trainable_batches - first] = np.arange(trainable_batches.size)
         enabled = None
         if plan.batches.enabled is not None:
+            rows_now = plan.batches.enabled[first : first + count]
             # Padded to the capacity, so that one program serves calls of any length.
-            enabled = np.zeros((loop.capacity, plan.batches.enabled.shape[1]), bool)
-            enabled[:count] = plan.batches.enabled[first : first + count]
-            enabled = jnp.asarray(enabled)
+            enabled = jnp.asarray(np.pad(rows_now, ((0, loop.capacity - count), (0, 0))))
         state, buffers = loop(state, count, as_array(rows, int), enabled)
         frozen_from = self._frozen_from(state)
-        ended = self._has_ended(state, frozen_from)
+        ended = self._has_ended(state)
         if ended:  # batches after the last freeze changed nothing
             count = max(1, int(frozen_from.max()) + 1 - first)  # a selection may have left none to train
             trainable_batches = trainable_batches[trainable_batches < first + count]

@@ -21,7 +21,7 @@ from popsim.per_member import (
     select_member,
     with_member_values,
 )
-from popsim.task import AbstractTask, check_trials, differs_between_members
+from popsim.task import check_trials, differs_between_members
 from popsim.training.loop._fit_checks import check_changes, check_fit, check_like, check_options
 from popsim.training.loop.batch_loop import BatchLoop, MemberLayout, members_at_a_time
 from popsim.training.loop.batches import BatchNumbers, max_kept_per_call, number_batches
@@ -84,7 +84,14 @@ class TrainingPlan:
         task = self.training.task
         if hyperparameters is not None:
             task = with_present_values(task, self.layout.gather(hyperparameters), self.step)
-        return _trials_of_batch(task, self.training, self.member_ids, batch, shared=self.shared_trials)
+        return trials_of_batch(
+            task,
+            self.training.batch_size,
+            as_array(batch, int),
+            member_ids=self.member_ids,
+            shared_trials=self.shared_trials,
+            key=self.training.key,
+        )
 
     def loops(self, member_batch_size: int | None) -> dict[int, BatchLoop]:
         """Return the compiled loop of each phase, by first batch."""
@@ -125,7 +132,8 @@ def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
     count = n_members(training.model) if training.ensembled else None
     check_options(trainer, training, count)
     batches = number_batches(trainer, training)
-    member_ids = _member_ids(training, count)
+    ids = np.arange(count or 1) if training.members is None else training.members.ids
+    member_ids = as_array(ids if training.ensembled else ids[0], int)
     layout = MemberLayout.over(trainer.devices if training.ensembled else None, count or 1)
 
     step = _member_step(trainer, training)
@@ -137,9 +145,13 @@ def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
         trainer, training, step, new_state, log_batches=batches.logged, count=count
     )
     state = _first_state(training, new_state, updates)
-
-    first_trials = _trials_of_batch(
-        training.task, training, member_ids, training.start_batch, shared=step.shared_trials
+    first_trials = trials_of_batch(
+        training.task,
+        training.batch_size,
+        as_array(training.start_batch, int),
+        member_ids=member_ids,
+        shared_trials=step.shared_trials,
+        key=training.key,
     )
     # Tasks that differ give different trials even where all members draw the same numbers.
     by_member = training.ensembled and trials_differ(training.task, shared_trials=step.shared_trials)
@@ -157,6 +169,10 @@ def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
     traced = (trainer.optimizer, step.gradient, step.updates, step.post_step_fns, step.loss_update_func)
     with drawing_from_key("the optimizer, the gradient and each update", *traced):
         recorded, state_bytes = check_changes(*first, own_trials, [phase.trained for phase in phases])
+    member_batch_size = trainer.member_batch_size
+    if member_batch_size is None and training.ensembled and layout.platform == "cpu":
+        weight_bytes = bytes_of((training.model, state.params)) // layout.n_members
+        member_batch_size = members_at_a_time(layout.n_on_device, weight_bytes, state_bytes)
     return TrainingPlan(
         trainer=trainer,
         training=training,
@@ -172,14 +188,8 @@ def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
         validation_trials=validation,
         population_updates=updates,
         recorded=recorded,
-        member_batch_size=_member_batch_size(trainer, training, layout, state, state_bytes),
+        member_batch_size=member_batch_size,
     )
-
-
-def _member_ids(training: Training, count: int | None) -> Int[Array, "*member"]:
-    """Return the numbers on which the draws of the members depend."""
-    ids = np.arange(count or 1) if training.members is None else training.members.ids
-    return as_array(ids if training.ensembled else ids[0], int)
 
 
 def _member_step(trainer: TrainerOptions, training: Training) -> MemberStep:
@@ -231,39 +241,12 @@ def _new_state(
     )
 
 
-def _first_state(training: Training, new: TrainState, updates: PopulationUpdates) -> TrainState:
-    """Return the initial state if no checkpoint is restored."""
+def _first_state(training: Training, state: TrainState, updates: PopulationUpdates) -> TrainState:
+    """Return the state before the first batch if no checkpoint is restored."""
     if training.opt_state is not None:
-        check_like("`opt_state`", training.opt_state, new.opt_state, "that of this optimizer and model")
-        new = dataclasses.replace(new, opt_state=jax.tree.map(jnp.asarray, training.opt_state))
-    return updates.with_first_states(new) if updates.updates else new
-
-
-def _trials_of_batch(
-    task: AbstractTask, training: Training, member_ids: Int[Array, "*member"], batch: int, *, shared: bool
-) -> Trial:
-    return trials_of_batch(
-        task,
-        training.batch_size,
-        as_array(batch, int),
-        member_ids=member_ids,
-        shared_trials=shared,
-        key=training.key,
-    )
-
-
-def _member_batch_size(
-    trainer: TrainerOptions,
-    training: Training,
-    layout: MemberLayout,
-    state: TrainState,
-    state_bytes: int,
-) -> int | None:
-    """Return how many members are trained at a time on each device; None for all."""
-    if trainer.member_batch_size is not None or not training.ensembled or layout.platform != "cpu":
-        return trainer.member_batch_size
-    weight_bytes = bytes_of((training.model, state.params)) // layout.n_members
-    return members_at_a_time(layout.n_on_device, weight_bytes, state_bytes)
+        check_like("`opt_state`", training.opt_state, state.opt_state, "that of this optimizer and model")
+        state = dataclasses.replace(state, opt_state=jax.tree.map(jnp.asarray, training.opt_state))
+    return updates.with_first_states(state) if updates.updates else state
 
 
 def _first_member(step: MemberStep, state: TrainState, ensembled: bool) -> tuple[MemberStep, TrainState]:

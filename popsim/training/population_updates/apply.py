@@ -51,15 +51,12 @@ class PopulationUpdates:
     key: Key[Array, ""]
 
     def __post_init__(self):
-        setters: dict[str, str] = {}
-        for label, (places, _) in self.view.places.items():
-            for name in places:
-                if name in setters:
-                    raise ValueError(
-                        "`population_updates` must set each hyperparameter once, "
-                        f"got {name!r} in {setters[name]} and {label}."
-                    )
-                setters[name] = label
+        names = [name for places, _ in self.view.places.values() for name in places]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(
+                    f"`population_updates` must set each hyperparameter once, got {name!r} twice."
+                )
         for label, update in self.updates.items():
             if update.every is not None and not self.batches(label):
                 raise ValueError(

@@ -256,17 +256,13 @@ def as_population_updates(updates: Any, *, has_metrics: bool) -> tuple[AbstractP
     updates = as_parts(
         "population_updates", updates, AbstractPopulationUpdate, "updates such as EarlyStopping(5)"
     )
-    by_label = label_updates(updates)
-    for label, update in by_label.items():
+    for label, update in label_updates(updates).items():
         metric = metric_name_of(update)
         if metric is not None and not has_metrics:
             raise ValueError(
                 f"`metric` of {label} must be one of `validation_metrics`, got {metric!r} without "
                 "such a function."
             )
-    axes = {axis_of(label, update) for label, update in by_label.items()}
-    if reserved := {"validation", "trainables", "trials"} & axes:
-        raise ValueError(f"`recorded_as` of a population update must not be {sorted(reserved)[0]!r}.")
     if sum(update.replaces for update in updates) > 1:
         raise ValueError("`population_updates` must have at most one that replaces members, got several.")
     return updates

@@ -160,8 +160,6 @@ class DifferentialHebb(AbstractLocalRule):
     """
 
     def change(self, pre: Pre, post: Post, weights: Weights) -> Weights:
-        if pre.shape[1] < 2:
-            raise ValueError("`n_steps` of trials must be at least 2 for DifferentialHebb, got 1.")
         return mean_product(jnp.diff(post, axis=1), jnp.diff(pre, axis=1))
 
 

@@ -122,10 +122,6 @@ class RewardModulatedHebb(AbstractSynapticRule):
     def __check_init__(self):
         check_fraction("decay", self.decay)
         check_fraction("average_decay", self.average_decay)
-        if not isinstance(self.baseline, AbstractRewardBaseline):
-            raise ValueError(
-                f"`baseline` must be one such as RunningBaseline or BatchBaseline, got {self.baseline!r}."
-            )
 
     def init(self, model: AbstractModel) -> PyTree[Array]:
         return self.baseline.init()

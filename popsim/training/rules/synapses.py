@@ -83,12 +83,6 @@ class Synapses(eqx.Module):
     bias_rows: Callable[[Any], slice] = eqx.field(static=True, default=_all_rows, kw_only=True)
     zero_diagonal: bool = eqx.field(static=True, default=False, kw_only=True)
 
-    def __check_init__(self):
-        for name in ("where", "pre", "post", "rows", "where_bias", "bias_rows"):
-            function = getattr(self, name)
-            if not callable(function) and not (function is None and name in ("pre", "post", "where_bias")):
-                raise ValueError(f"`{name}` of Synapses must be a function, got {function!r}.")
-
     def weights(self, model: AbstractModel) -> Float[Array, "post pre"]:
         """Return the weights that the rule acts on."""
         array = self.where(model)
@@ -122,18 +116,11 @@ class Synapses(eqx.Module):
             )
         return activity
 
-    def mask_change(self, change: Float[Array, "post pre"]) -> Float[Array, "post pre"]:
-        """Return `change`, with a zero diagonal if `zero_diagonal` is set."""
-        if not self.zero_diagonal:
-            return change
-        n_post, n_pre = change.shape
-        if n_post != n_pre:
-            raise ValueError(f"`zero_diagonal` needs square weights, got shape {change.shape}.")
-        return jnp.where(jnp.eye(n_post, dtype=bool), 0, change)
-
     def update(self, model: AbstractModel, change: Float[Array, "post pre"]) -> PyTree:
         """Return `change` as an update of the whole model: None elsewhere, zero in the other rows."""
-        full = jnp.zeros_like(self.where(model)).at[self.rows(model)].set(self.mask_change(change))
+        if self.zero_diagonal:
+            change = jnp.where(jnp.eye(change.shape[0], dtype=bool), 0, change)
+        full = jnp.zeros_like(self.where(model)).at[self.rows(model)].set(change)
         picked = picked_parameters(model, self.where, argument="`where` of Synapses")
         return jax.tree.map(lambda is_picked: full if is_picked else None, picked)
 

@@ -177,7 +177,10 @@ def changed_leaves(update: AbstractModelUpdate, model: AbstractModel, batch: Tra
             raise ValueError(f"it would add {short_repr(delta)} to {short_repr(leaf)}.")
         return True
 
-    change, _ = eqx.filter_eval_shape(_first_update, update, model, batch)
+    def first_change(update: AbstractModelUpdate, model: AbstractModel, batch: TrainedBatch) -> PyTree:
+        return update(model, batch, first_carry(update, model), key=seed_key(0))[0]
+
+    change = eqx.filter_eval_shape(first_change, update, model, batch)
     try:
         return jax.tree.map(is_changed, change, model, is_leaf=lambda node: node is None)
     except (TypeError, ValueError) as error:
@@ -195,15 +198,3 @@ def _name(update: AbstractModelUpdate) -> str:
 def first_carry(update: AbstractModelUpdate, model: AbstractModel) -> PyTree[Array]:
     """Return the state of an update before the first batch, with numbers as arrays."""
     return jax.tree.map(jnp.asarray, update.init(model))
-
-
-def _first_update(
-    update: AbstractModelUpdate, model: AbstractModel, batch: TrainedBatch
-) -> tuple[PyTree, PyTree]:
-    result = update(model, batch, first_carry(update, model), key=seed_key(0))
-    if not isinstance(result, tuple) or len(result) != 2:
-        raise ValueError(
-            f"{type(update).__name__} of `model_update_funcs` must return the pair (update, state), "
-            f"got {type(result).__name__}."
-        )
-    return result
