@@ -163,6 +163,10 @@ class TrainerOptions:
             if (number := getattr(self, name)) is not None:
                 check_positive_int(name, number)
         check_positive("checkpoint_seconds", self.checkpoint_seconds)
+        if self.devices is not None:
+            check_instance(
+                "devices", self.devices, Sequence, "different JAX devices, such as jax.local_devices()"
+            )
         if not hasattr(self.optimizer, "init") or not hasattr(self.optimizer, "update"):
             raise ValueError(
                 f"`optimizer` must be an optax optimizer such as adam(1e-3), "
@@ -292,6 +296,9 @@ class Training:
             )
         if self.members is not None:
             check_instance("members", self.members, Members, "the Members of a popsim.member_grid")
+        if self.batch_callbacks is not None:
+            expected = "functions by batch, such as {99: [function]}"
+            check_instance("batch_callbacks", self.batch_callbacks, Mapping, expected)
         for name in ("ensembled", "ensemble_random_trials", "restore_checkpoint", "disable_tqdm"):
             check_instance(name, getattr(self, name), (bool, np.bool_), "True or False")
         for name in ("n_batches", "batch_size", "log_step"):

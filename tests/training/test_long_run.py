@@ -10,7 +10,7 @@ from popsim.training import open_history
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="memory is read from /proc")
 @pytest.mark.slow
-@pytest.mark.parametrize("n_batches", mostly_in_full([500, 5000], [500]))
+@pytest.mark.parametrize("n_batches", mostly_in_full([200, 5000], [200]))
 def test_a_long_training_takes_no_more_memory_files_or_programs(tmp_path, n_batches):
     """Memory after five thousand batches; benchmarks/reliability/long_run.py makes more."""
     usages = long_run.run(tmp_path, n_batches, checkpoint_seconds=0.5)

@@ -140,6 +140,7 @@ def test_a_line_waits_in_a_terminal_and_disappears(monkeypatch):
     assert pipe.getvalue() == ""
 
 
+@pytest.mark.full
 def test_one_device_that_is_named_compiles_one_program(count_compilations):
     trainer = TaskTrainer(OPTIMIZER, devices=jax.local_devices()[:1])
     train(1, trainer=trainer, log_step=1)

@@ -99,7 +99,7 @@ class TrainingStore(Observer):
         keep_json_lines(self.folder.log, lambda line: line["batch"] < checkpoint.step)
         self._use(arrays)
         # So that the log continues where it stopped.
-        self.start_time -= checkpoint.details["seconds"]
+        self.start_time = time.perf_counter() - checkpoint.details["seconds"]
         is_same_platform = checkpoint.details.get("platform") == self.plan.layout.platform
         if self.plan.trainer.member_batch_size is None and is_same_platform:  # as before, to the last bit
             self.member_batch_size = checkpoint.details["member_batch_size"]
