@@ -82,21 +82,35 @@ def test_the_stopped_are_held_and_the_others_are_as_without_control_to_the_bit(f
             assert_same(member_of(stopped[0], member), member_of(free[0], member))
 
 
+def called(update, metrics, **hyperparameters):
+    """The population, and what is kept, after calls of an update with these values of a metric `m`."""
+    none = np.zeros(2, bool)
+    population = Population(None, hyperparameters, none, none, none, np.arange(2), 2)
+    population, state = update.init(population)
+    for metric in metrics:
+        own = {"m": np.asarray(metric, float)}
+        results = ValidationResults(lambda own=own: (None, None, own), is_single=False)
+        population, state, _ = update(population, results, state, batch=0, key=KEY)
+    return population, state
+
+
 @pytest.mark.parametrize("mode", ["min", "max"])
 @pytest.mark.parametrize("metric", [np.nan, np.inf, -np.inf])
 def test_a_metric_that_is_not_finite_is_no_gain_and_reaches_nothing(metric, mode):
-    results = ValidationResults(lambda: (None, None, {"m": np.array([metric, 1.0])}), is_single=False)
-    none = np.zeros(2, bool)
-    population = Population(None, {"rate": np.zeros(2)}, none, none, none, np.arange(2), 2)
-    updates = (
-        EarlyStopping(1, metric="m", mode=mode),
-        Curriculum("rate", [0.0, 1.0], "m", 1.0, mode=mode),
-    )
-    key, after = jax.random.key(0), []
-    for update in updates:
-        after.append(update(population, results, update.init(population)[1], batch=0, key=key))
-    assert after[0][0].stopped.tolist() == [True, False] and np.isinf(after[0][1]["best"][0])
-    assert after[1][1]["stage"].tolist() == [0, 1]
+    stopped, kept = called(EarlyStopping(1, metric="m", mode=mode), [[metric, 1.0]])
+    assert stopped.stopped.tolist() == [True, False] and np.isinf(kept["best"][0])
+    curriculum = Curriculum("rate", [0.0, 1.0], "m", 1.0, mode=mode)
+    assert called(curriculum, [[metric, 1.0]], rate=np.zeros(2))[1]["stage"].tolist() == [0, 1]
+
+
+def test_a_rate_is_reduced_on_a_plateau_and_must_then_gain_on_what_it_had_reached():
+    update = ReduceOnPlateau("rate", 0.5, 2, metric="m", minimum=0.3)
+    metrics = [[1.0, 4.0], [1.0, 3.0], [2.0, 2.0]]
+    population, kept = called(update, metrics, rate=np.ones(2))
+    assert population.hyperparameters["rate"].tolist() == [0.5, 1.0]
+    assert kept["points_without_gain"].tolist() == [0, 0] and kept["best"].tolist() == [1.0, 2.0]
+    population, _ = called(update, metrics + [[1.0, 1.0], [1.0, 0.5]], rate=np.ones(2))
+    assert population.hyperparameters["rate"].tolist() == [0.3, 1.0]
 
 
 STAGES = np.array([1.0, 1.5, 2.0])
@@ -153,18 +167,6 @@ def test_a_curriculum_advances_each_member_by_its_own_figure(advanced):
         )
 
 
-def test_a_rate_is_reduced_on_a_plateau(advanced):
-    _, history = advanced
-    rate = history.updates["control"]["hyperparameter.learning_rate"]
-    given = np.float32([1e-4, 1e-2, 5e-2, 3e-1])
-    reached = np.where(rate[-1] < given, rate[-1], given)
-    np.testing.assert_array_equal(rate[-1], reached)
-    assert rate[-1, 3] in np.float32([0.15, 0.1]) and (rate[:, :3] == given[:3]).all()
-    used = history.learning_rate[LOG_STEP::LOG_STEP]
-    trained = np.isfinite(used)
-    np.testing.assert_array_equal(used[trained], rate[:-1][trained])
-
-
 class StopFirst(AbstractPopulationUpdate):
     """Stop the first member; keeps when."""
 
@@ -201,7 +203,7 @@ REFUSED = [
         r"`stages` must be values of `task.scale`, of shape \(\)",
     ),
     (lambda: advancing(reset_opt_state_at=[3]), "`reset_opt_state_at` must be empty"),
-    (lambda: advancing(2, control=[EarlyStopping(1, metric="eror")]), "must be one of .*, error, got 'eror'"),
+    (lambda: called(EarlyStopping(1, metric="eror"), [[1.0, 1.0]]), "must be one of .*, m, got 'eror'"),
 ]
 
 

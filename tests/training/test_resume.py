@@ -122,6 +122,7 @@ def checkpointed_at_log_points(monkeypatch, *, seconds):
     monkeypatch.setattr("popsim.training.history.training_store.LOG_POINT_SECONDS", seconds)
 
 
+@pytest.mark.full
 def test_checkpoints_at_log_points_change_no_bit(tmp_path, whole, monkeypatch):
     checkpointed_at_log_points(monkeypatch, seconds=0.0)
     in_each_call(Checkpoints.wait, Checkpoints, "save", monkeypatch)  # else a slow disk would leave some out
@@ -267,6 +268,7 @@ def test_a_training_holds_the_lock_of_its_folder(tmp_path):
     assert lock_holder(tmp_path) is None
 
 
+@pytest.mark.full  # in short: test_continuing
 def test_a_training_that_began_later_from_a_given_optimizer_state(tmp_path):
     half, first = train(4)
     began = {"ensemble": half, "opt_state": first.opt_state, "start_batch": 4}

@@ -1,7 +1,4 @@
 import dataclasses
-import subprocess
-import sys
-from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -95,20 +92,6 @@ def test_the_history_of_one_model_has_no_member_axis(tmp_path):
     assert opened.loss.dims == ("batch", "term") and "member" not in opened
     assert opened.frozen_from.item() == -1
     assert opened["trainables.slope"].shape == (6, 1, 2)
-
-
-@pytest.mark.full  # in short: test_a_history_comes_back_with_named_axes
-def test_a_fresh_process_reads_the_same_numbers(trained, tmp_path):
-    save_history(tmp_path / "history.zarr", trained[1])
-    code = """
-import sys
-from popsim.training import open_history
-print(open_history(sys.argv[1])["trainables.slope"].values.tobytes().hex())
-"""
-    command = [sys.executable, "-c", code, str(tmp_path / "history.zarr")]
-    root = Path(popsim.__file__).parents[1]
-    fresh = subprocess.run(command, check=True, capture_output=True, text=True, cwd=root).stdout.strip()
-    assert bytes.fromhex(fresh) == trained[1].model_trainables.slope.tobytes()
 
 
 def test_what_cannot_be_saved_or_opened_is_refused(trained, ensemble, tmp_path):
