@@ -188,11 +188,8 @@ def save_history(path: str | Path, history: TaskTrainerHistory, *, untrained: An
             jax.tree.map(lambda *leaves: np.stack(leaves), *trials) if trials else None,
         ),
     }
-    arrays = GrowingArrays.create(
-        Path(path),
-        fixed=member_axis(history.learning_rate.shape[1] if is_ensemble else None),
-        attributes=member_labels(history.members if is_ensemble else None),
-    )
+    n_members = history.learning_rate.shape[1] if is_ensemble else None
+    arrays = create_arrays(Path(path), n_members, history.members)
     by_member = frozenset({*rows} - {TRIALS} if is_ensemble else ())
     on_disk = RowsOnDisk(Path(path), arrays, like={}, by_member=by_member)
     end_batches = {"frozen_from": history.frozen_from.tolist(), "stopped_from": history.stopped_from.tolist()}
@@ -246,14 +243,18 @@ def _with_labels(dataset: Any) -> Any:
     )
 
 
-def member_axis(n_members: int | None) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Return the numbers of the members, as an array to store with their history."""
-    return {} if n_members is None else {"member": (("member",), np.arange(n_members))}
-
-
-def member_labels(members: Members | None) -> dict[str, Any]:
-    """Return settings and seeds of members, as JSON values to store with their history."""
-    if members is None:
-        return {}
-    labels = {f"setting.{name}": values for name, values in members.settings.items()} | {"seed": members.ids}
-    return {"members": {name: values.tolist() for name, values in labels.items()}}
+def create_arrays(
+    path: Path,
+    n_members: int | None,
+    members: Members | None,
+    *,
+    run_id: str | None = None,
+    **attributes: Any,
+) -> GrowingArrays:
+    """Create the arrays of a history: with the numbers of its members, and their settings and seeds."""
+    if n_members is not None and members is not None:
+        labels = {f"setting.{name}": values for name, values in members.settings.items()}
+        labels["seed"] = members.ids
+        attributes["members"] = {name: values.tolist() for name, values in labels.items()}
+    fixed = {} if n_members is None else {"member": (("member",), np.arange(n_members))}
+    return GrowingArrays.create(path, fixed=fixed, attributes=attributes, run_id=run_id)

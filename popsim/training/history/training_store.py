@@ -37,7 +37,7 @@ from popsim.training.history.computation import (
     different_settings,
 )
 from popsim.training.history.history import BATCH, TRAINABLES, TRIALS, VALIDATION, update_axis
-from popsim.training.history.history_on_disk import RowsOnDisk, member_axis, member_labels
+from popsim.training.history.history_on_disk import RowsOnDisk, create_arrays
 from popsim.training.loop.training_plan import TrainingPlan
 from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records
 from popsim.training.steps.train_state import TrainState, copy_arrays, named_state, with_named_state
@@ -142,13 +142,9 @@ class TrainingStore(Observer):
         with saving(self.folder.path):
             remove_arrays(self.folder.history)
             self.folder.log.unlink(missing_ok=True)
-        members, run_id = self.plan.training.members, self._parts.run_id
-        labels = member_labels(members if self.plan.count is not None else None)
-        attributes = labels | {"n_trained": self.plan.n_trained}
-        fixed = member_axis(self.plan.count)
-        self._use(
-            GrowingArrays.create(self.folder.history, fixed=fixed, attributes=attributes, run_id=run_id)
-        )
+        plan, history, run_id = self.plan, self.folder.history, self._parts.run_id
+        members, n_trained = plan.training.members, plan.n_trained
+        self._use(create_arrays(history, plan.count, members, run_id=run_id, n_trained=n_trained))
 
     def _use(self, arrays: GrowingArrays) -> None:
         """Write the history into these arrays."""
