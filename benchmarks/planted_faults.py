@@ -106,7 +106,7 @@ FAULTS = [Fault(*row) for row in [
      "training nonfinite"),
     ("gradients of minibatches are summed", "popsim/training",
      "means = jax.tree.map(lambda leaf: leaf / self.n_minibatches, sums)", "means = sums",
-     "training gradients gradient_accumulation task_trainer"),
+     "training gradients train_steps task_trainer"),
     ("momentum of idle parameters decays", "popsim/training",
      "opt_state = _keep_where_idle(optimizer, trained, opt_state, state.opt_state)", "opt_state = opt_state",
      "training phases optimizers"),

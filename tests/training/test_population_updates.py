@@ -366,14 +366,11 @@ class CopyBest(AbstractPopulationUpdate):
     """At log points all members take the weights of the one with the lowest loss."""
 
     replaces = True
-    parents: object = eqx.field(static=True, default=None)
-    asks: bool = eqx.field(static=True, default=True)
 
     def __call__(self, population, results, state, *, batch, key):
-        scores = population.gather_scores(results.total_loss) if self.asks else np.zeros(4)
+        scores = population.gather_scores(results.total_loss)
         best = np.full(population.n_members, int(np.argmin(scores)))
-        parents = best if self.parents is None else np.asarray(self.parents)
-        return population.take(parents), state, {"from": best}
+        return population.take(best), state, {"from": best}
 
 
 @pytest.mark.full

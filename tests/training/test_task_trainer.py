@@ -1,120 +1,84 @@
 import dataclasses
 import inspect
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-import small_training
-from small_training import assert_same
+from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, train
 
 import popsim
 from popsim.training import TaskTrainer, TrainerOptions, Training, adam
 
 pytestmark = pytest.mark.slow
 
-KEY = jax.random.key(3)
-TRAINER = TaskTrainer(adam(1e-3, clip_norm=1.0))  # one for most tests, so that they share compiled programs
-
-
-def network(model):
-    return model.network
-
-
-def train(setup, n_batches=6, *, n_members=2, trainer=None, task=None, key=KEY, **options):
-    own_task, build = setup
-    model = (
-        popsim.make_ensemble(build, n_members, key=jax.random.key(0))
-        if n_members
-        else build(jax.random.key(0))
-    )
-    trainer = trainer or TRAINER
-    options = {"ensembled": n_members > 0, "log_step": 4, "disable_tqdm": True, **options}
-    return trainer(
-        task or own_task, model, n_batches, 4, options.pop("where_train", network), key=key, **options
-    )
+TRAINER = TaskTrainer(OPTIMIZER)
+OPTIONS = {"save_model_trainables": np.array([1, 4]), "save_trial_specs": np.array([0, 5]), "log_step": 4}
 
 
 @pytest.fixture(scope="module")
-def trained(module_setup):
-    options = {"save_model_trainables": np.array([1, 4]), "save_trial_specs": np.array([0, 5])}
-    return train(module_setup, **options)
-
-
-@pytest.fixture(scope="module")
-def module_setup():
-    from small_reaches import small_reach_setup
-
-    return small_reach_setup()
+def trained():
+    return train(6, **OPTIONS)
 
 
 def test_the_history_has_every_row_and_nothing_that_was_not_asked_for(trained):
-    _, history = trained
+    model, history = trained
     assert history.batch.tolist() == list(range(6))
     assert history.loss.total.shape == history.learning_rate.shape == (6, 2)
-    assert np.all(np.isfinite(history.loss.total)) and np.allclose(history.learning_rate, 1e-3)
+    assert np.all(np.isfinite(history.loss.total)) and np.allclose(history.learning_rate, 1e-2)
     np.testing.assert_allclose(history.loss.total, sum(history.loss.terms.values()), rtol=1e-6)
     assert history.validation_batch.tolist() == [3, 5] and history.validation_loss.total.shape == (2, 2)
     assert history.trainables_batch.tolist() == [1, 4] and sorted(history.trial_specs) == [0, 5]
-    assert history.model_trainables.network.cell.weight_hh.shape == (2, 2, 24, 8)
-    assert history.model_trainables.plant.mass is None
-
-
-def test_only_what_is_selected_changes(trained, module_setup):
-    model, _ = trained
-    before = popsim.make_ensemble(module_setup[1], 2, key=jax.random.key(0))
-    assert_same(model.plant, before.plant)
-    assert not np.array_equal(model.network.cell.weight_hh, before.network.cell.weight_hh)
+    assert history.model_trainables.network.recurrent_weights.shape == (2, 2, 5, 5)
+    before = popsim.make_ensemble(build, 2, key=jax.random.key(0))
+    np.testing.assert_array_equal(model.network.tau, before.network.tau)  # no parameter
+    assert history.model_trainables.network.tau is None
+    assert not np.array_equal(model.network.recurrent_weights, before.network.recurrent_weights)
 
 
 @pytest.mark.full
-def test_the_recorded_loss_is_that_of_the_recorded_trials(module_setup):
+def test_the_recorded_loss_is_that_of_the_recorded_trials():
     """Batch 0 by hand: without noise, the mean loss of the untrained model over the recorded trials."""
-    task, build = module_setup
-    quiet = (task, lambda key: popsim.without_noise(build(key)))
-    _, history = train(quiet, 1, save_trial_specs=np.array([0]))
-    untrained = popsim.make_ensemble(quiet[1], 2, key=jax.random.key(0))
+    untrained = popsim.make_ensemble(lambda key: build(key, noise_std=0.0), 2, key=jax.random.key(0))
+    _, history = train(1, ensemble=untrained, save_trial_specs=np.array([0]))
     for index in range(2):
         trials = jax.tree.map(lambda leaf, i=index: leaf[i], history.trial_specs[0])
-        by_hand = popsim.evaluate(popsim.member(untrained, index), task, trials=trials, key=KEY).losses
+        own = popsim.member(untrained, index)
+        by_hand = popsim.evaluate(own, RunningSum(), trials=trials, key=KEY).losses
         np.testing.assert_allclose(history.loss.total[0, index], by_hand.total.mean(), rtol=1e-5)
 
 
 def test_the_number_of_batches_and_a_second_call_compile_nothing(count_compilations):
     """The compiled loop is one program for each shape, whatever the lengths of the calls."""
-    small_training.train(3)
+    train(3)
     with count_compilations() as compiled:
-        small_training.train(9, log_step=2)
-        small_training.train(7, log_step=3)
+        train(9, log_step=2)
+        train(7, log_step=3)
     assert compiled == []
     with count_compilations() as compiled:
-        small_training.train(2, batch_size=5)
+        train(2, batch_size=5)
     assert compiled
 
 
 @pytest.mark.full
 def test_members_can_share_their_trials_but_not_their_noise():
     def shared(noise_std):
-        model = small_training.build(jax.random.key(0), noise_std=noise_std)
+        model = build(jax.random.key(0), noise_std=noise_std)
         options = {"ensemble_random_trials": False, "save_trial_specs": np.array([1])}
-        return small_training.train(
-            2, ensemble=popsim.make_ensemble(lambda key: model, 2, key=KEY), **options
-        )[1]
+        return train(2, ensemble=popsim.make_ensemble(lambda key: model, 2, key=KEY), **options)[1]
 
     noisy, quiet = shared(0.1), shared(0.0)
-    assert noisy.trial_specs[1].inputs.shape == (4, small_training.N_STEPS, 1)
+    assert noisy.trial_specs[1].inputs.shape == (4, 6, 1)
     assert noisy.loss.total[0, 0] != noisy.loss.total[0, 1]
     np.testing.assert_array_equal(quiet.loss.total[:, 0], quiet.loss.total[:, 1])
 
 
 def test_losses_are_printed_at_log_points(capsys):
     entries = []
-    trainer = TaskTrainer(small_training.OPTIMIZER, log_fns=[entries.append])
-    small_training.train(4, trainer=trainer, log_step=2)
+    trainer = TaskTrainer(OPTIMIZER, log_fns=[entries.append])
+    train(4, trainer=trainer, log_step=2)
     assert capsys.readouterr() == ("", "")
-    small_training.train(4, trainer=trainer, log_step=2, disable_tqdm=False)
+    train(4, trainer=trainer, log_step=2, disable_tqdm=False)
     out, err = capsys.readouterr()
     further = ("compiling", "training: ")  # a program that no test before has compiled, and the rate
     rows = [line.split() for line in err.splitlines() if not line.startswith(further)]
@@ -127,15 +91,9 @@ def test_losses_are_printed_at_log_points(capsys):
 
 
 @pytest.mark.full
-def test_rematerialisation_changes_only_rounding(trained, module_setup):
-    model, _ = train(module_setup, trainer=TaskTrainer(adam(1e-3, clip_norm=1.0), remat=True))
+def test_rematerialisation_changes_only_rounding(trained):
+    model, _ = train(6, trainer=TaskTrainer(OPTIMIZER, remat=True), **OPTIONS)
     assert_same(model, trained[0], atol=1e-5)
-
-
-class Nowhere(popsim.tasks.RandomReaches):
-    def validation_trials(self):
-        trials = popsim.tasks.RandomReaches.validation_trials(self)
-        return eqx.tree_at(lambda t: t.init.position, trials, trials.init.position + jnp.nan)
 
 
 def test_the_arguments_of_the_trainer_and_of_a_call_are_those_of_the_documented_options():
@@ -146,10 +104,10 @@ def test_the_arguments_of_the_trainer_and_of_a_call_are_those_of_the_documented_
         assert not {name for name in named if f"`{name}`" not in (options.__doc__ or "")}
 
 
-def test_log_entries_hold_the_losses_of_their_batch_and_a_model_that_stays(module_setup):
+def test_log_entries_hold_the_losses_of_their_batch_and_a_model_that_stays():
     seen = []
-    trainer = TaskTrainer(TRAINER.optimizer, log_fns=[seen.append])
-    model, history = train(module_setup, 6, trainer=trainer, batch_callbacks={3: [lambda: seen.append(3)]})
+    trainer = TaskTrainer(OPTIMIZER, log_fns=[seen.append])
+    model, history = train(6, trainer=trainer, log_step=4, batch_callbacks={3: [lambda: seen.append(3)]})
     first, called, last = seen  # a callback comes right after its batch
     assert called == 3 and (first.batch, last.batch) == (3, 5)
     for entry, validation in zip((first, last), history.validation_loss.total, strict=True):
@@ -158,7 +116,7 @@ def test_log_entries_hold_the_losses_of_their_batch_and_a_model_that_stays(modul
         np.testing.assert_array_equal(entry.learning_rate, history.learning_rate[entry.batch])
     assert_same(last.model, model)
     assert not np.array_equal(first.model.network.readout.bias, model.network.readout.bias)
-    assert first.validation.states.hand.position.shape == (2, 8, 20, 2)
+    assert first.validation.states.network.output.shape == (2, 4, 6, 1)
 
 
 @pytest.mark.parametrize(
@@ -168,16 +126,15 @@ def test_log_entries_hold_the_losses_of_their_batch_and_a_model_that_stays(modul
         ("where_train", {"where_train": lambda m: m.interventions}),
         ("save_model_trainables", {"save_model_trainables": np.array([6])}),
         ("batch_callbacks", {"batch_callbacks": {99: []}}),
-        ("init.position", {"task": Nowhere(popsim.plants.PointMass().workspace, duration=0.2)}),
         ("ensembled", {"ensembled": False}),
         ("member_batch_size", {"n_members": 0, "trainer": TaskTrainer(adam(1e-3), member_batch_size=1)}),
         ("`restore_checkpoint` needs `chkpt_dir`", {"restore_checkpoint": True}),
         ("key", {"key": 0}),
     ],
 )
-def test_bad_arguments_raise_before_the_loop_is_compiled(as_users_run, name, options, module_setup):
+def test_bad_arguments_raise_before_the_loop_is_compiled(as_users_run, name, options):
     with pytest.raises(ValueError, match=name):
-        train(module_setup, **options)
+        train(**options)
 
 
 @pytest.mark.parametrize(
@@ -203,8 +160,8 @@ CHANGING = iter([{"one": np.ones(2)}, {"another": np.ones(2)}])
 
 
 def metric(function):
-    trainer = TaskTrainer(small_training.OPTIMIZER, validation_metrics=function)
-    return small_training.train(2, trainer=trainer, log_step=1)
+    trainer = TaskTrainer(OPTIMIZER, validation_metrics=function)
+    return train(2, trainer=trainer, log_step=1)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,168 @@
+"""Train steps without a task: of any loss function, of supervised batches, with accumulated gradients."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from popsim.training import (
+    TrainState,
+    accumulate_gradients,
+    build_train_step_fn,
+    eval_step,
+    sgd,
+    train_step,
+    train_step_post,
+)
+
+
+def supervised(model, state, rng, *, inputs, labels):
+    """A loss function that knows nothing of tasks; it counts its calls and returns its key."""
+    loss = jnp.mean((jax.vmap(model)(inputs) - labels) ** 2)
+    return loss, state + 1, {"loss": loss, "rng": jax.random.key_data(rng)}
+
+
+@pytest.fixture
+def regression(getkey):
+    model = eqx.nn.MLP(2, 1, 8, 1, key=getkey())
+    inputs = jax.random.normal(getkey(), (32, 2))
+    data = {"inputs": inputs, "labels": inputs[:, :1] * inputs[:, 1:]}
+    return TrainState.initial_state(model, optax.adam(1e-2), jax.random.key(0), jnp.asarray(0)), data
+
+
+def test_the_key_of_a_step_is_folded_in_from_its_number(regression):
+    state, data = regression
+    step = build_train_step_fn(supervised, jit=False)
+    state, _ = step(state, **data)
+    _, outputs = step(state, **data)
+    expected = jax.random.key_data(jax.random.fold_in(jax.random.key(0), 1))
+    np.testing.assert_array_equal(outputs["rng"], expected)
+
+
+@pytest.mark.parametrize("kind", ["compiled", "donated", "sharded"])
+def test_the_loss_function_is_called_by_keyword(regression, kind):
+    """Its parameters may stand in any order; that of the step is called `train_state`."""
+
+    def in_another_order(labels, inputs, model, rng, state):
+        return supervised(model, state, rng, inputs=inputs, labels=labels)
+
+    options = {
+        "compiled": {},
+        "donated": {"donate_params_and_state": True},
+        "sharded": {"aux_output_shardings": jax.sharding.SingleDeviceSharding(jax.devices()[0])},
+    }[kind]
+    state, data = regression
+    expected, outputs = build_train_step_fn(supervised, jit=False)(state, **data)
+    after, own = build_train_step_fn(in_another_order, **options)(train_state=state, **data)
+    assert int(after.loss_fn_state) == 1
+    np.testing.assert_array_equal(own["rng"], outputs["rng"])
+    weights = [own.params.layers[0].weight for own in (after, expected)]
+    np.testing.assert_allclose(*weights, rtol=1e-5, atol=1e-7)
+
+
+def test_a_step_is_one_step_of_gradient_descent(regression):
+    state, data = regression
+    state = TrainState.initial_state(state.model, sgd(0.1), jax.random.key(0), jnp.asarray(0))
+    after, _ = build_train_step_fn(supervised)(state, **data)
+    gradients = eqx.filter_grad(lambda m: supervised(m, 0, jax.random.key(0), **data)[0])(state.model)
+    expected = eqx.apply_updates(state.model, jax.tree.map(lambda g: -0.1 * g, gradients))
+    leaves = (jax.tree.leaves(eqx.filter(tree, eqx.is_array)) for tree in (after.params, expected))
+    for new, by_hand in zip(*leaves, strict=True):
+        np.testing.assert_allclose(new, by_hand, rtol=1e-6)
+
+
+def test_donation_takes_the_learnable_and_only_that(regression):
+    state, data = regression
+    frozen = state.model.layers[0].weight
+    state = TrainState.initial_state(
+        state.model, optax.adam(1e-2), jax.random.key(0), jnp.asarray(0), where_train=lambda m: m.layers[1]
+    )
+    undonated, _ = build_train_step_fn(supervised)(state, **data)
+    old_weight, old_mean = state.params.layers[1].weight, state.opt_state[0].mu.layers[1].weight
+    donated, _ = build_train_step_fn(supervised, donate_params_and_state=True)(state, **data)
+    assert old_weight.is_deleted() and old_mean.is_deleted()
+    assert not frozen.is_deleted() and not state.root_rng.is_deleted()
+    np.testing.assert_array_equal(donated.params.layers[1].weight, undonated.params.layers[1].weight)
+    np.testing.assert_array_equal(donated.model.layers[0].weight, frozen)
+
+
+def criterion(output, label):
+    return jnp.mean((output - label) ** 2)
+
+
+def metrics_fn(output, label, criterion):
+    return {"loss": criterion(output, label), "largest": jnp.max(jnp.abs(output - label))}
+
+
+@pytest.fixture
+def images(getkey):
+    state = TrainState.initial_state(eqx.nn.Linear(3, 2, key=getkey()), sgd(0.1), getkey())
+    images = jax.random.normal(getkey(), (16, 3))
+    return state, {"image": images, "label": images @ jnp.ones((3, 2))}
+
+
+def test_a_supervised_step_descends_the_criterion_and_reports_the_model_before_it(images):
+    """The rate that is shown is not the one that acts."""
+    state, batch = images
+    after, metrics = train_step(state, batch, lambda step: 0.5 / (1 + step), criterion, metrics_fn)
+    before = eval_step(state, batch, criterion, metrics_fn)
+    assert {name: float(metrics[name]) for name in before} == {n: float(v) for n, v in before.items()}
+    errors = jax.vmap(state.model)(batch["image"]) - batch["label"]
+    gradient = 2 / errors.size * errors.T @ batch["image"]
+    np.testing.assert_allclose(after.params.weight, state.params.weight - 0.1 * gradient, rtol=1e-5)
+    _, then = train_step(after, batch, lambda step: 0.5 / (1 + step), criterion, metrics_fn)
+    assert float(metrics["learning_rate"]) == 0.5 and float(then["learning_rate"]) == 0.25
+
+
+def test_post_processing_acts_in_order_after_the_step(images):
+    state, batch = images
+    functions = [
+        lambda params: jax.tree.map(lambda leaf: jnp.clip(leaf, -0.1, 0.1), params),
+        lambda params: jax.tree.map(lambda leaf: 2 * leaf, params),
+    ]
+    rate = lambda step: 0.5  # noqa: E731
+    plain, _ = train_step(state, batch, rate, criterion, metrics_fn)
+    post, _ = train_step_post(state, batch, rate, criterion, train_step, metrics_fn, functions)
+    np.testing.assert_allclose(post.params.weight, 2 * jnp.clip(plain.params.weight, -0.1, 0.1), rtol=1e-6)
+    assert int(post.step) == 1
+
+
+def accumulated(getkey, num_minibatches, use_scan):
+    """What is accumulated, and the gradient of the whole batch."""
+    state = TrainState.initial_state(eqx.nn.MLP(3, 2, 8, 1, key=getkey()), sgd(0.1), getkey())
+    inputs = jax.random.normal(getkey(), (24, 3))
+    batch = {"inputs": inputs, "labels": jnp.sin(inputs[:, :2])}
+
+    def loss_fn(params, minibatch, rng):
+        model = eqx.combine(params, state.model_without_params)
+        errors = (jax.vmap(model)(minibatch["inputs"]) - minibatch["labels"]) ** 2
+        metrics = {"loss": jnp.sum(jnp.mean(errors, axis=1)), "examples": jnp.asarray(len(errors))}
+        return jnp.mean(errors), (metrics, {"first": minibatch["inputs"][0], "draw": jax.random.normal(rng)})
+
+    whole = jax.jit(jax.grad(loss_fn, has_aux=True))(state.params, batch, jax.random.key(0))[0]
+    return (
+        inputs,
+        whole,
+        accumulate_gradients(state, batch, jax.random.key(0), num_minibatches, loss_fn, use_scan),
+    )
+
+
+@pytest.mark.parametrize("use_scan", [False, True])
+@pytest.mark.parametrize("num_minibatches", [1, 3, 8])
+def test_the_accumulated_gradient_is_that_of_the_whole_batch(float64, getkey, num_minibatches, use_scan):
+    """Each part hands out its mutables, and draws from its own key."""
+    inputs, whole, (gradients, metrics, mutables) = accumulated(getkey, num_minibatches, use_scan)
+    for one, other in zip(jax.tree.leaves(gradients), jax.tree.leaves(whole), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+    assert int(metrics["examples"]) == 24
+    parts = mutables if use_scan else jax.tree.map(lambda *leaves: np.stack(leaves), *mutables)
+    np.testing.assert_array_equal(parts["first"], inputs[:: 24 // num_minibatches])
+    assert len(np.unique(parts["draw"])) == num_minibatches
+
+
+@pytest.mark.parametrize("num_minibatches", [5, 0])
+def test_a_batch_that_does_not_divide_raises(getkey, num_minibatches):
+    with pytest.raises(ValueError, match="minibatches"):
+        accumulated(getkey, num_minibatches, False)
