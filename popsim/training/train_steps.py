@@ -7,14 +7,13 @@ from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jax.sharding import AxisType, NamedSharding, PartitionSpec, Sharding
 from jaxtyping import Array, Float, Key, PRNGKeyArray, PyTree
 
 from popsim._checks import is_traced
 from popsim._compiled import jit
 from popsim.randomness import as_key
-from popsim.training.steps.gradients import split_batch
+from popsim.training.steps.gradients import split_batch, sum_over_parts
 from popsim.training.steps.train_state import OWN, SHARED, TrainState, optimizer_step
 
 __all__ = [
@@ -66,16 +65,11 @@ def accumulate_gradients_scan(
     parts = split_batch(batch, num_minibatches)
     keys = jax.random.split(as_key(rng, "rng"), num_minibatches)
 
-    def add_part(sums, part_and_key):
-        *new, mutables = _part_gradients(loss_fn, state.params, *part_and_key)
-        return jax.tree.map(jnp.add, sums, tuple(new)), mutables
+    def of_part(part_and_key: Any) -> tuple[tuple[PyTree, PyTree], PyTree]:
+        gradients, metrics, mutables = _part_gradients(loss_fn, state.params, *part_and_key)
+        return (gradients, metrics), mutables
 
-    first = jax.tree.map(lambda leaf: leaf[0], parts)
-    *shapes, _ = jax.eval_shape(
-        lambda part, key: _part_gradients(loss_fn, state.params, part, key), first, keys[0]
-    )
-    zeros = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), tuple(shapes))
-    (gradients, metrics), mutables = jax.lax.scan(add_part, zeros, (parts, keys))
+    (gradients, metrics), mutables = sum_over_parts(of_part, (parts, keys))
     return jax.tree.map(lambda leaf: leaf / num_minibatches, gradients), metrics, mutables
 
 

@@ -84,17 +84,9 @@ class BatchRun(eqx.Module):
             means, batch = function(dataclasses.replace(self, trials=trials, keys=keys, n_minibatches=1))
             return means, (batch.states, batch.losses)
 
-        def add_part(sums: PyTree[Array], part: Any) -> tuple[PyTree[Array], tuple[Any, Any]]:
-            means, outcome = of_part(part)
-            return jax.tree.map(jnp.add, sums, means), outcome
-
-        parts = split_batch((self.trials, self.keys), self.n_minibatches)
-        # A scan needs its sums before the first part; only shapes are evaluated here.
-        shapes, _ = jax.eval_shape(of_part, jax.tree.map(lambda leaf: leaf[0], parts))
-        zeros = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
         # `function` differentiates within a turn of the scan, so that what one part stores for its derivative
         # is gone before the next one runs. A derivative of the whole scan would store all of them.
-        sums, outcomes = jax.lax.scan(add_part, zeros, parts)
+        sums, outcomes = sum_over_parts(of_part, split_batch((self.trials, self.keys), self.n_minibatches))
         states, losses = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), outcomes)
         # Equal parts: the mean over the batch is the mean of their means.
         means = jax.tree.map(lambda leaf: leaf / self.n_minibatches, sums)
@@ -300,6 +292,21 @@ def _utilities(losses: Float[Array, " k"]) -> Float[Array, " k"]:
     is_equal = losses[:, None] == losses
     shared = jnp.mean(jnp.broadcast_to(utilities, (n, n)), axis=1, where=is_equal)
     return jnp.where(jnp.all(is_equal), 0.0, shared)  # whose sum is zero only to rounding
+
+
+def sum_over_parts(
+    function: Callable[[Any], tuple[PyTree[Array], PyTree[Array]]], parts: PyTree[Array]
+) -> tuple[PyTree[Array], PyTree[Array]]:
+    """Return the sums over parts of what a function returns first, and the stacks of what it returns then."""
+    # A scan needs its sums before the first part; only shapes are evaluated here.
+    shapes, _ = jax.eval_shape(function, jax.tree.map(lambda leaf: leaf[0], parts))
+    zeros = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
+
+    def add_part(sums: PyTree[Array], part: Any) -> tuple[PyTree[Array], PyTree[Array]]:
+        own, outcome = function(part)
+        return jax.tree.map(jnp.add, sums, own), outcome
+
+    return jax.lax.scan(add_part, zeros, parts)
 
 
 def split_batch(batch: PyTree[Array], num_minibatches: int) -> PyTree[Array]:
