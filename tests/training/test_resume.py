@@ -122,26 +122,6 @@ def checkpointed_at_log_points(monkeypatch, *, seconds):
     monkeypatch.setattr("popsim.training.history.training_store.LOG_POINT_SECONDS", seconds)
 
 
-@pytest.mark.full
-def test_checkpoints_at_log_points_change_no_bit(tmp_path, whole, monkeypatch):
-    checkpointed_at_log_points(monkeypatch, seconds=0.0)
-    in_each_call(Checkpoints.wait, Checkpoints, "save", monkeypatch)  # else a slow disk would leave some out
-    trainer = TaskTrainer(SCHEDULED, chkpt_dir=tmp_path, n_checkpoints=9, **OPTIONS)
-    assert_same_training(train(N, trainer=trainer, **PLAN), whole)
-    assert Checkpoints(tmp_path / "checkpoints").steps() == [4, 8, 12, 16, 20, 21]
-
-
-def in_each_call(function, owner, name, monkeypatch):
-    """Lets `function` be called with the object after each call of one of its methods."""
-    method = getattr(owner, name)
-
-    def called(self, *arguments, **options):
-        method(self, *arguments, **options)
-        function(self)
-
-    monkeypatch.setattr(owner, name, called)
-
-
 def in_call(n, function, owner, name, monkeypatch):
     """Lets `function` be called in the n-th call of a method, after it."""
     method, counted = getattr(owner, name), itertools.count(1)
