@@ -59,7 +59,7 @@ CASES = {
 }
 
 
-@pytest.mark.full  # in short: test_motor_adaptation_train
+@pytest.mark.full  # in short: examples/force_field.py
 @pytest.mark.parametrize("name", CASES)
 def test_training_meets_the_criterion(name):
     """Metres of every member: below the limit after training, above it before."""
