@@ -1,4 +1,4 @@
-"""The task library: a folder for each kind of task, and wrappers of tasks of any kind."""
+"""The task library: a folder for each kind of task, and wrappers. All tasks take a `loss` to train with."""
 
 if __name__ != "popsim.tasks":
     raise ImportError(f"import this package as `popsim.tasks`, not as `{__name__}`.")
