@@ -216,7 +216,6 @@ class AbstractFixedTimes(AbstractCheckedTask):
     dt: eqx.AbstractVar[float]
 
     def __check_init__(self):
-        check_fields(self)
         checks.check_time_step(self.dt)
         checks.check_positive("duration", self.duration)
         checks.warn_of_unit("duration", self.duration, "duration")
@@ -361,7 +360,7 @@ def _stack_trials(
 
 
 def with_noise(
-    stimulus: Float[Array, "time channels"],
+    stimulus: Float[Array, "*time channels"],
     noise: Float[Array, ""] | Float[Array, " channels"],
     shown: Bool[Array, " time"],
     *,
@@ -369,6 +368,7 @@ def with_noise(
     key: Key[Array, ""],
 ) -> Float[Array, "time channels"]:
     """Return a stimulus with white noise of sigma (in its unit times s^0.5) where it is shown, else zero."""
+    stimulus = jnp.broadcast_to(stimulus, (shown.shape[0], stimulus.shape[-1]))
     # The mean over T seconds has the standard deviation sigma / sqrt(T), for any time step.
     random = jax.random.normal(as_key(key), stimulus.shape, stimulus.dtype)
     return jnp.where(shown[:, None], stimulus + noise / dt**0.5 * random, 0.0)

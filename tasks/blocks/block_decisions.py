@@ -198,7 +198,7 @@ class BlockDecisions(AbstractBlocks):
         right_probability = jnp.where(kind == BEFORE, 0.5, of_block)
         side = jax.random.bernoulli(key_stream(key, "side"), right_probability).astype(int)
         contrast = self.contrast.sample(key=key_stream(key, "contrast"))
-        stimulus = jnp.broadcast_to(contrast * jax.nn.one_hot(side, 2), (timeline.n_steps, 2))
+        stimulus = contrast * jax.nn.one_hot(side, 2)
         shown, noise_key = timeline.in_epoch("stimulus"), key_stream(key, "noise")
         inputs = {"stimulus": parts.with_noise(stimulus, self.noise, shown, dt=self.dt, key=noise_key)}
         conditions = {"contrast": contrast, "right probability": right_probability}

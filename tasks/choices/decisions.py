@@ -75,7 +75,6 @@ class AbstractGoTask(parts.AbstractPlannedTask):
         """Return a trial with the correct output `choice`, and a noisy stimulus in `shown` or "stimulus"."""
         sigma = self.noise if noise is None else noise
         shown = timeline.in_epoch("stimulus") if shown is None else shown
-        stimulus = jnp.broadcast_to(stimulus, (timeline.n_steps, stimulus.shape[-1]))
         noisy = parts.with_noise(stimulus, sigma, shown, dt=self.dt, key=key_stream(key, "noise"))
         return Trial(
             init=(),
@@ -225,14 +224,14 @@ class ContextIntegration(parts.AbstractPlannedTask):
         context, *both = draws
         coherences = jnp.stack(both)
         choice = parts.sign_or_coin(coherences[context], key=key_stream(key, "coin"))
-        shape = (timeline.n_steps, 2)
-        evidence, shown = jnp.broadcast_to(coherences, shape), timeline.in_epoch("stimulus")
-        evidence = parts.with_noise(evidence, self.noise, shown, dt=self.dt, key=key_stream(key, "noise"))
+        shown, noise_key = timeline.in_epoch("stimulus"), key_stream(key, "noise")
+        evidence = parts.with_noise(coherences, self.noise, shown, dt=self.dt, key=noise_key)
+        told = jnp.broadcast_to(jax.nn.one_hot(context, 2), (timeline.n_steps, 2))
         values = choice[None].astype(float) if self.n_outputs == 1 else jax.nn.one_hot(choice, 2)
         decides = timeline.in_epoch("decision")
         return Trial(
             init=(),
-            inputs={"evidence": evidence, "context": jnp.broadcast_to(jax.nn.one_hot(context, 2), shape)},
+            inputs={"evidence": evidence, "context": told},
             targets=OutputTarget(jnp.where(decides[:, None], values, 0.0), decides.astype(float)),
             timeline=timeline,
             conditions={

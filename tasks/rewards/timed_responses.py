@@ -287,8 +287,7 @@ class ReactionTimeDecision(AbstractReactionTimeDecision):
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         (coherence,) = draws
         shown = timeline.since(STIMULUS_ON)
-        evidence = jnp.broadcast_to(coherence[None, None], (timeline.n_steps, 1))
-        noisy = parts.with_noise(evidence, self.noise, shown, dt=self.dt, key=key_stream(key, "noise"))
+        noisy = parts.with_noise(coherence[None], self.noise, shown, dt=self.dt, key=key_stream(key, "noise"))
         choice = parts.sign_or_coin(coherence, key=key_stream(key, "coin"))
         payoffs = payoffs_of(choice, self.error_payoff)
         labels = {"coherence": coherence, "choice": choice}
@@ -362,10 +361,9 @@ class PostDecisionWager(AbstractTimedResponse):
 
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         coherence, has_offer = draws
-        evidence = jnp.broadcast_to(coherence[None, None], (timeline.n_steps, 1))
         shown, noise_key = timeline.in_epoch("stimulus"), key_stream(key, "noise")
         inputs = {
-            "evidence": parts.with_noise(evidence, self.noise, shown, dt=self.dt, key=noise_key),
+            "evidence": parts.with_noise(coherence[None], self.noise, shown, dt=self.dt, key=noise_key),
             "fixation": (~timeline.since(parts.GO_CUE))[:, None].astype(float),
             "sure offer": (timeline.since("offer") & has_offer)[:, None].astype(float),
         }
