@@ -163,8 +163,8 @@ class TwoStepObserver(AbstractPlayer):
 class AbstractValueAgent(AbstractPlayer):
     """An agent that learns the values of two options by a delta rule, and chooses by a softmax."""
 
-    learning_rate: eqx.AbstractVar[Float[Array, ""]]
-    inverse_temperature: eqx.AbstractVar[Float[Array, ""]]
+    learning_rate: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=0.5)
+    inverse_temperature: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=5.0)
     reads = SHOWN
 
     def __check_init__(self):
@@ -206,9 +206,6 @@ class ModelFreeAgent(AbstractValueAgent):
     - `inverse_temperature`: beta of the softmax.
     """
 
-    learning_rate: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=0.5)
-    inverse_temperature: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=5.0)
-
     def learned(self, action: Float[Array, "2"], stage: Float[Array, "2"]) -> Float[Array, "2"]:
         return action
 
@@ -229,8 +226,6 @@ class ModelBasedAgent(AbstractValueAgent):
     """
 
     common_probability: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=0.8)
-    learning_rate: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=0.5)
-    inverse_temperature: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=5.0)
 
     def learned(self, action: Float[Array, "2"], stage: Float[Array, "2"]) -> Float[Array, "2"]:
         return stage

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sample_trials import drawn_trials
 
 import popsim
 from popsim import Workspace
@@ -27,9 +28,7 @@ CURL = InterventionPlan("curl field", Uniform(5.0, 10.0), probability=0.25)
 
 
 def draws(task, n=2000, batch=0):
-    return jax.jit(jax.vmap(lambda key: task.trial(batch=batch, key=key)))(
-        jax.random.split(jax.random.key(1), n)
-    )
+    return drawn_trials(task, jax.random.split(jax.random.key(1), n), jnp.asarray(batch))
 
 
 def assert_same(first, second):
