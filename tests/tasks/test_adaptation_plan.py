@@ -122,9 +122,8 @@ def test_a_channel_and_a_field_never_act_in_the_same_trial(getkey):
 def test_where_the_hand_is_to_stay_the_channel_is_finite(getkey):
     plan = channel_trials(1.0, stiffness=500.0, damping=5.0, window=popsim.windows.FromEvent("target on"))
     task = WithInterventions(DelayedReaches(WORKSPACE, catch_probability=1.0), [plan])
-    for trial in (task.trial(batch=0, key=getkey()), many_trials(task, getkey(), 1)):
-        channel = trial.interventions["force channel"]
-        np.testing.assert_allclose(np.ravel(channel.parameters.direction), [1.0, 0.0], atol=1e-6)
-        np.testing.assert_array_equal(np.ravel(channel.parameters.stiffness), 500.0)
-        expected = steps_from(jnp.atleast_1d(trial.timeline.events["target on"]), 150)
-        np.testing.assert_array_equal(np.atleast_2d(channel.active), expected)
+    trials = many_trials(task, getkey(), 2)
+    channel = trials.interventions["force channel"]
+    np.testing.assert_allclose(channel.parameters.direction, np.tile([1.0, 0.0], (2, 1)), atol=1e-6)
+    np.testing.assert_array_equal(channel.parameters.stiffness, 500.0)
+    np.testing.assert_array_equal(channel.active, steps_from(trials.timeline.events["target on"], 150))

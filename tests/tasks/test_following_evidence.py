@@ -41,12 +41,10 @@ def test_a_target_is_paid_if_direction_and_context_are_right_and_contexts_change
 
 @pytest.mark.parametrize(("hazard", "noise"), every_nth_row([(0.1, 0.1), (0.02, 0.3)], 2))
 def test_the_observer_reaches_the_reward_of_the_best_player(hazard, noise):
-    task, n = ChangingEnvironment(hazard_rate=hazard, noise_std=noise, n_choices=60), 1500
+    task, n = ChangingEnvironment(hazard_rate=hazard, noise_std=noise, n_choices=60), 1000
     reward = played(task, ChangingEnvironmentObserver(task), n).reward.mean(1).astype(float)
     bound = tasks.reward_in_changing_environment(task)
     assert reward.mean() == pytest.approx(bound, abs=4 * reward.std() / n**0.5)
-    wrong = ChangingEnvironmentObserver(ChangingEnvironment(hazard_rate=0.49, noise_std=noise))
-    assert played(task, wrong, n).reward.mean() < bound - 0.03
 
 
 def test_a_clear_error_speaks_more_for_a_change_than_an_unclear_one():

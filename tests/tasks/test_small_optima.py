@@ -35,16 +35,10 @@ KINDS = {  # the task, its log odds, the condition that they are of, and the pri
         "go",
         0.3,
     ),
-    "dual match, first": (
+    "dual match": (
         tasks.DualDelayedMatchToSample(match_probability=0.3, noise=0.7),
         lambda task, inputs: tasks.dual_match_log_odds(task, inputs)[0],
         "match 1",
-        0.3,
-    ),
-    "dual match, second": (
-        tasks.DualDelayedMatchToSample(match_probability=0.3, noise=0.7),
-        lambda task, inputs: tasks.dual_match_log_odds(task, inputs)[1],
-        "match 2",
         0.3,
     ),
     "economic": (tasks.EconomicChoice(noise=0.7), tasks.economic_choice_log_odds, "choice", None),

@@ -61,8 +61,7 @@ def test_validation_trials_are_like_those_of_training_always_the_same_and_finite
                 np.testing.assert_array_equal(popsim.correct_choice(of.targets), right)
 
 
-N_VALIDATION = {"context-integration": 128, "delayed-match-to-sample": 4, "interval-discrimination": 24}
-N_VALIDATION |= {"obstacle-avoidance": 32, "path-integration": 36, "postural-hold": 18, "ready-set-go": 5}
+N_VALIDATION = {"context-integration": 128, "interval-discrimination": 24, "obstacle-avoidance": 32}
 
 
 def test_validation_has_all_combinations_of_conditions():
