@@ -1,4 +1,4 @@
-"""The task library: a folder for each kind of task, and wrappers of tasks of any kind."""
+"""The task library: a folder for each kind of task, and wrappers. All tasks take a `loss` to train with."""
 
 if __name__ != "popsim.tasks":
     raise ImportError(f"import this package as `popsim.tasks`, not as `{__name__}`.")
@@ -12,8 +12,6 @@ from popsim.tasks import (
     multi_task,
     rewards,
     rings,
-    selected_environment,
-    session,
     stored,
     timing,
     trial_parts,
@@ -27,8 +25,6 @@ from popsim.tasks.motor import *
 from popsim.tasks.multi_task import *
 from popsim.tasks.rewards import *
 from popsim.tasks.rings import *
-from popsim.tasks.selected_environment import *
-from popsim.tasks.session import *
 from popsim.tasks.stored import *
 from popsim.tasks.timing import *
 from popsim.tasks.trial_parts import *
@@ -43,8 +39,6 @@ __all__ += motor.__all__
 __all__ += multi_task.__all__
 __all__ += rewards.__all__
 __all__ += rings.__all__
-__all__ += selected_environment.__all__
-__all__ += session.__all__
 __all__ += stored.__all__
 __all__ += timing.__all__
 __all__ += trial_parts.__all__

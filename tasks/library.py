@@ -132,9 +132,8 @@ def _curl_field_adaptation(
     """
     phases = _phases(baseline, field, washout, field_again)
     plan = motor.adaptation_plan("curl field", strength, phases, unless=("force channel",))
-    task = motor.CenterOutReaches(
-        workspace, distance=distance, n_directions=n_directions, duration=duration, dt=dt
-    )
+    options = {"distance": distance, "n_directions": n_directions, "duration": duration, "dt": dt}
+    task = motor.CenterOutReaches(workspace, **options)
     return WithInterventions(task, [motor.channel_trials(channel_probability), plan])
 
 
@@ -165,13 +164,10 @@ def _rotation_adaptation(
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
     warn_of_unit("angle", angle, "angle")
-    plan = motor.adaptation_plan(
-        "cursor rotation", angle, _phases(baseline, rotation, washout, rotation_again)
-    )
-    task = motor.CenterOutReaches(
-        workspace, distance=distance, n_directions=n_directions, duration=duration, dt=dt
-    )
-    return WithInterventions(task, [plan])
+    phases = _phases(baseline, rotation, washout, rotation_again)
+    plan = motor.adaptation_plan("cursor rotation", angle, phases)
+    options = {"distance": distance, "n_directions": n_directions, "duration": duration, "dt": dt}
+    return WithInterventions(motor.CenterOutReaches(workspace, **options), [plan])
 
 
 def _phases(*n_batches: int) -> list[tuple[str, int, float]]:

@@ -1,6 +1,7 @@
 """What tasks share: how trials are drawn, and the parts of reaches, stimuli and responses."""
 
 import abc
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,8 +12,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from popsim import _checks as checks
-from popsim._argument_shapes import check_fields
-from popsim._checks import as_float_array
+from popsim._argument_shapes import check_fields, check_kinds
+from popsim._checks import as_float_array, kind_of
 from popsim._compiled import is_traced, jit, jit_fast_compile
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform
@@ -29,11 +30,11 @@ from popsim.windows import FromEvent, Timeline
 __all__ = ["reach_loss", "reach_trial", "center_out_trials", "GoResponse"]
 
 
+Check = Callable[[str, Any], None]
+
+
 def check_drawn(
-    name: str,
-    distribution: AbstractDistribution,
-    check: Callable[[str, Any], None],
-    shape: tuple[int, ...] = (),
+    name: str, distribution: AbstractDistribution, check: Check, shape: tuple[int, ...] = ()
 ) -> None:
     """Run `check`, such as `check_positive`, on the bounds of a distribution of values of this shape."""
     if has_per_member(distribution):
@@ -45,14 +46,60 @@ def check_drawn(
         check(name, bound)
 
 
-def check_each(check: Callable[[str, Any], None], task: Any, *names: str) -> None:
-    """Run a check, such as `check_positive`, on fields of a task: numbers, or the bounds of distributions."""
+def check_each(check: Check, module: Any, *names: str) -> None:
+    """Run a check, such as `check_positive`, on fields: numbers, or the bounds of distributions."""
     for name in names:
-        value = getattr(task, name)
+        value = getattr(module, name)
         if isinstance(value, AbstractDistribution):
             check_drawn(name, value, check)
-        else:
+        elif value is not None:
             check(name, value)
+
+
+def check_coherence(name: str, value: Any) -> None:
+    """Raise `ValueError` for finite bounds outside [-1, 1], such as percentages."""
+    checks.check_fraction(name, jnp.where(jnp.isfinite(value), abs(value), 0.0))
+
+
+NUMBERS = {
+    checks.check_positive: (
+        "bin_duration correlation_time decision distance durations flash foreperiod frequencies frequency "
+        "gain hold interval jump_time pairs passing_time peak pulse radius ramp rate relative_value "
+        "reveal_distance separation signal speed speed_time start tolerance validation_distance width"
+    ),
+    checks.check_non_negative: (
+        "amplitude amplitudes border damping drift_std grace inverse_temperature length noise noise_std "
+        "offers overshoot penalty response_counts silence_counts stiffness turning waiting_cost"
+    ),
+    checks.check_fraction: (
+        "catch_share decay hazard_rate learning_rate probabilities probability weber_fraction"
+    ),
+    checks.check_finite: "center early_payoff error_payoff full log_ratio null offset silence sure_payoff",
+    checks.check_non_negative_int: "n_unbiased",
+    check_coherence: "coherence contrast",
+}
+CHECKS = {name: check for check, names in NUMBERS.items() for name in names.split()}
+"""What the numbers in a field must be, by its name."""
+
+
+def check_numbers(module: Any) -> None:
+    """Check the fields of a task or a part of it by their names: see `CHECKS`."""
+    check_kinds(module)
+    for field in dataclasses.fields(module):
+        check = CHECKS.get(field.name)
+        if check is None and field.name.endswith("_probability"):
+            check = checks.check_fraction
+        if check is None and field.name.startswith("n_"):
+            check = checks.check_positive_int
+        if check is not None:
+            check_each(check, module, field.name)
+
+
+class AbstractCheckedTask(AbstractTask):
+    """A task whose numbers are checked by the names of its fields."""
+
+    def __check_init__(self):
+        check_numbers(self)
 
 
 def is_known(*values: Any) -> bool:
@@ -73,6 +120,12 @@ def plan_of(
     )
 
 
+def epochs_of(task: Any, **events: str | None) -> tuple[Epoch, ...]:
+    """Return epochs with their events, as long as the fields of their names say; others take the rest."""
+    named = events.items()
+    return tuple(Epoch(name.replace("_", " "), vars(task).get(name), event) for name, event in named)
+
+
 def middle_of(distribution: AbstractDistribution) -> Float[Array, "*shape"]:
     """Return the midpoint of the bounds of a distribution, used in validation trials."""
     low, high = distribution.bounds()
@@ -83,10 +136,8 @@ def check_time_left(plan: TrialPlan, seconds: float, needed_for: str) -> None:
     """Raise `ValueError` if the longest other epochs leave less than `seconds` for the last epoch."""
     longest = longest_time(plan.epochs[:-1])
     if longest is not None and longest + seconds > plan.duration + 1e-6:
-        raise ValueError(
-            f"`duration` must be at least {longest + seconds:.4g} s, which leaves time for {needed_for}, "
-            f"got {plan.duration} s."
-        )
+        least = f"{longest + seconds:.4g} s"
+        raise ValueError(f"`duration` must be at least {least}, for {needed_for}, got {plan.duration} s.")
 
 
 def reach_loss(effort: float | PerMember = 1e-6) -> Loss:
@@ -100,16 +151,21 @@ def reach_loss(effort: float | PerMember = 1e-6) -> Loss:
 
     - `effort`: the weight of the squared command, which may differ between members.
     """
-    return PositionError() + 0.1 * FinalVelocity() + effort * Effort() + 1e-8 * HiddenActivity()
+    return with_costs(PositionError(), effort)
 
 
-class AbstractPlannedTask(AbstractTask):
+def with_costs(position: Any, effort: float | PerMember = 1e-6) -> Loss:
+    """Return a loss of the position with those of the final velocity, effort and activity in `reach_loss`."""
+    return position + 0.1 * FinalVelocity() + effort * Effort() + 1e-8 * HiddenActivity()
+
+
+class AbstractPlannedTask(AbstractCheckedTask):
     """A task whose trials have a timeline that is drawn from a plan, and conditions."""
 
     @property
     @abc.abstractmethod
     def plan(self) -> TrialPlan:
-        """The plan from which each trial draws its timeline."""
+        """The plan from which each trial draws its timeline; the longest, where conditions decide on it."""
 
     @abc.abstractmethod
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
@@ -123,20 +179,9 @@ class AbstractPlannedTask(AbstractTask):
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         """Return the trial of a timeline and of conditions."""
 
-    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
-        timeline = self.plan.draw(key=key_stream(key, "timeline"))
-        return self.trial_of(timeline, self.draw_conditions(key=key), key=key)
-
-    def validation_trials(self) -> Trial:
-        return trials_of_conditions(self.trial_of, self.nominal(), shared=(self.plan.nominal(),))
-
-
-class AbstractShownIntervals(AbstractPlannedTask):
-    """A task whose trials have plans of their own, since conditions say how long some epochs are."""
-
-    @abc.abstractmethod
     def plan_for(self, draws: tuple[Array, ...]) -> TrialPlan:
-        """Return the plan of a trial with some conditions."""
+        """Return the plan of a trial with some conditions, which may say how long some epochs are."""
+        return self.plan
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         draws = self.draw_conditions(key=key)
@@ -164,14 +209,13 @@ class AbstractPlannedReach(AbstractPlannedTask):
         return jax.vmap(lambda draws: self.trial_of(timeline, draws, key=seed_key(0)))(conditions)
 
 
-class AbstractFixedTimes(AbstractTask):
+class AbstractFixedTimes(AbstractCheckedTask):
     """A task whose trials all have the same times."""
 
     duration: eqx.AbstractVar[float]
     dt: eqx.AbstractVar[float]
 
     def __check_init__(self):
-        check_fields(self)
         checks.check_time_step(self.dt)
         checks.check_positive("duration", self.duration)
         checks.warn_of_unit("duration", self.duration, "duration")
@@ -219,9 +263,7 @@ def reach_trial(
         init=at_rest(start),
         inputs={"target": shown},
         targets=at_rest(shown),
-        timeline=Timeline(
-            dt, n_steps, epochs={"movement": jnp.array([0, n_steps])}, events={"target on": jnp.array(0)}
-        ),
+        timeline=Timeline(dt, n_steps, {"movement": jnp.array([0, n_steps])}, {"target on": jnp.array(0)}),
         conditions={"direction": direction},
     )
 
@@ -235,7 +277,6 @@ def center_out_trials(
     axes.
     """
     checks.check_positive("distance", distance)
-    checks.check_positive_int("n_directions", n_directions)
     return _center_out(center, distance, n_directions, n_steps, dt)
 
 
@@ -248,12 +289,6 @@ def _center_out(
         return reach_trial(center, target, n_steps=n_steps, dt=dt, direction=angle)
 
     return jax.vmap(reach_toward)(even_directions(n_directions))
-
-
-def check_directions(n_directions: int | None) -> None:
-    """Raise `ValueError` unless the number of directions is positive, or None for the whole circle."""
-    if n_directions is not None:
-        checks.check_positive_int("n_directions", n_directions)
 
 
 def even_directions(n_directions: int | None) -> Float[Array, " direction"]:
@@ -311,26 +346,21 @@ def all_combinations(*sizes: int) -> tuple[Int[Array, " combination"], ...]:
     return tuple(jnp.asarray(index.ravel()) for index in np.indices(sizes))
 
 
-def trials_of_conditions(
-    trial: Callable[..., Trial], *conditions: PyTree[Array], shared: tuple = ()
-) -> Trial:
-    """Return the trials `trial(*shared, *conditions, key=...)`, each with its own noise from a fixed seed."""
+def trials_of_conditions(trial: Callable[..., Trial], *conditions: PyTree[Array]) -> Trial:
+    """Return the trials `trial(*conditions, key=...)`, each with its own noise from a fixed seed."""
     keys = jax.random.split(seed_key(0), len(jax.tree.leaves(conditions)[0]))
-    return _stack_trials(trial, shared, conditions, keys)
+    return _stack_trials(trial, conditions, keys)
 
 
 @jit
 def _stack_trials(
-    trial: Callable[..., Trial],
-    shared: tuple,
-    conditions: tuple[PyTree[Array], ...],
-    keys: Key[Array, " trial"],
+    trial: Callable[..., Trial], conditions: tuple[PyTree[Array], ...], keys: Key[Array, " trial"]
 ) -> Trial:
-    return jax.vmap(lambda labels, key: trial(*shared, *labels, key=key))(conditions, keys)
+    return jax.vmap(lambda labels, key: trial(*labels, key=key))(conditions, keys)
 
 
 def with_noise(
-    stimulus: Float[Array, "time channels"],
+    stimulus: Float[Array, "*time channels"],
     noise: Float[Array, ""] | Float[Array, " channels"],
     shown: Bool[Array, " time"],
     *,
@@ -338,6 +368,7 @@ def with_noise(
     key: Key[Array, ""],
 ) -> Float[Array, "time channels"]:
     """Return a stimulus with white noise of sigma (in its unit times s^0.5) where it is shown, else zero."""
+    stimulus = jnp.broadcast_to(stimulus, (shown.shape[0], stimulus.shape[-1]))
     # The mean over T seconds has the standard deviation sigma / sqrt(T), for any time step.
     random = jax.random.normal(as_key(key), stimulus.shape, stimulus.dtype)
     return jnp.where(shown[:, None], stimulus + noise / dt**0.5 * random, 0.0)
@@ -395,9 +426,7 @@ class GoResponse(eqx.Module):
 
     def __check_init__(self):
         check_fields(self)
-        checks.check_non_negative("grace", self.grace)
-        checks.check_non_negative("silence_counts", self.silence_counts)
-        checks.check_fraction("catch_probability", self.catch_probability)
+        check_numbers(self)
 
     def plan(self, *epochs: Epoch, duration: float, dt: float) -> TrialPlan:
         """Return the plan of a trial: `epochs`, then the epoch "decision" from the go cue."""
@@ -428,3 +457,12 @@ class GoResponse(eqx.Module):
     def is_catch(self, timeline: Timeline) -> Bool[Array, ""]:
         """Return whether the go cue never comes."""
         return ~timeline.happens(GO_CUE)
+
+
+def values_of_choice(task: Any, name: str) -> Float[Array, "value ..."]:
+    """Return the values of a distribution of a task; raise `ValueError` unless it is a `Choice`."""
+    if not isinstance(drawn := getattr(task, name), Choice):
+        raise ValueError(
+            f"`{name}` of `task` must be a Choice, whose values are known, got {kind_of(drawn)}."
+        )
+    return drawn.values

@@ -1,4 +1,4 @@
-"""Tasks that wrap other tasks."""
+"""Tasks that wrap other tasks, and sessions of their trials."""
 
 import dataclasses
 from collections import Counter
@@ -14,12 +14,14 @@ from jaxtyping import Array, Bool, Int, Key
 from popsim._argument_shapes import check_kinds
 from popsim._checks import as_parts, check_positive_int, is_traced, naming_errors, short_repr
 from popsim._member_values import check_modules
+from popsim._modules import replace_fields
 from popsim._plain_values import plain_number
 from popsim.interventions.intervention_plan import InterventionPlan
 from popsim.loss import Loss
 from popsim.per_member import has_per_member, without_member_axes
-from popsim.randomness import key_stream, seed_key
+from popsim.randomness import key_of_seed, key_stream, seed_key
 from popsim.schedules import LAST_BATCH, AbstractBatchSchedule, PiecewiseSchedule, as_batch_schedule
+from popsim.session import CARRIED, check_carry, join_trials
 from popsim.task import AbstractTask
 from popsim.trial import OutputTarget, Trial, label_trial, n_trials
 
@@ -28,6 +30,7 @@ __all__ = [
     "Mixture",
     "TaskCurriculum",
     "ParameterCurriculum",
+    "Session",
     "WithFixation",
     "WithInterventions",
 ]
@@ -84,15 +87,6 @@ def check_shares(shares: AbstractBatchSchedule, n_tasks: int) -> None:
             )
 
 
-def validation_trials_of_all(tasks: Sequence[AbstractTask], name: str) -> Trial:
-    """Return the validation trials of all tasks in sequence, with the task index as condition `name`."""
-    each = [task.validation_trials() for task in tasks]
-    labelled = [
-        label_trial(trials, {name: jnp.full(n_trials(trials), index)}) for index, trials in enumerate(each)
-    ]
-    return concatenated(labelled)
-
-
 def concatenated(trials: Sequence[Trial]) -> Trial:
     """Return stacked trials one after the other."""
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *trials)
@@ -130,11 +124,7 @@ class HeldOutConditions(AbstractWrapper):
     n_attempts: int = eqx.field(static=True, converter=plain_number)
 
     def __init__(
-        self,
-        task: AbstractTask,
-        is_held_out: Callable[[Conditions], Bool[Array, ""]],
-        *,
-        n_attempts: int = 1000,
+        self, task: AbstractTask, is_held_out: Callable[[Conditions], Any], *, n_attempts: int = 1000
     ):
         self.task, self.is_held_out, self.n_attempts = task, is_held_out, n_attempts
 
@@ -167,7 +157,23 @@ class HeldOutConditions(AbstractWrapper):
         return jax.vmap(label)(self.task.validation_trials())
 
 
-class Mixture(AbstractTask):
+class AbstractSeveralTasks(AbstractTask):
+    """Several tasks with trials of the same structure, of which a trial has one."""
+
+    tasks: eqx.AbstractVar[tuple[AbstractTask, ...]]
+    condition: eqx.AbstractClassVar[str]
+
+    def __check_init__(self):
+        check_same_trials(self.tasks)
+
+    def validation_trials(self) -> Trial:
+        each = [task.validation_trials() for task in self.tasks]
+        numbers = [jnp.full(n_trials(trials), index) for index, trials in enumerate(each)]
+        labels = ({self.condition: number} for number in numbers)
+        return concatenated(list(map(label_trial, each, labels)))
+
+
+class Mixture(AbstractSeveralTasks):
     """A random mixture of several tasks with trials of the same structure.
 
     All trials have the same inputs, targets, epochs and conditions, and environments of the same class;
@@ -185,6 +191,7 @@ class Mixture(AbstractTask):
     tasks: tuple[AbstractTask, ...]
     shares: AbstractBatchSchedule
     loss: Loss
+    condition = "task"
 
     def __init__(self, tasks: Sequence[AbstractTask], shares: Any = None, *, loss: Loss | None = None):
         self.tasks = as_parts("tasks", tasks, AbstractTask, "tasks")
@@ -192,27 +199,21 @@ class Mixture(AbstractTask):
         self.shares = as_batch_schedule(jnp.ones(len(self.tasks)) if shares is None else shares)
 
     def __check_init__(self):
-        check_same_trials(self.tasks)
         check_shares(self.shares, len(self.tasks))
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
-        log_shares = jnp.log(self.shares(batch))
-        index = jax.random.categorical(key_stream(key, "task"), log_shares)
+        index = jax.random.categorical(key_stream(key, "task"), jnp.log(self.shares(batch)))
         trials = [task.trial(batch=batch, key=key_stream(key, "trial")) for task in self.tasks]
         trial_of_task = jax.tree.map(lambda *leaves: jnp.stack(leaves)[index], *trials)
         return label_trial(trial_of_task, {"task": index})
 
-    def validation_trials(self) -> Trial:
-        return validation_trials_of_all(self.tasks, "task")
 
-
-class TaskCurriculum(AbstractTask):
+class TaskCurriculum(AbstractSeveralTasks):
     """A sequence of tasks: trials are of `tasks[i]` from training batch `starts[i]`.
 
     All trials have the same inputs, targets, epochs and conditions, and environments of the same class. The
-    condition "phase" is the index of
-    the task. The validation trials are those of all tasks. Use `ParameterCurriculum` for a curriculum that
-    changes only numbers of one task.
+    condition "phase" is the index of the task. The validation trials are those of all tasks. Use
+    `ParameterCurriculum` for a curriculum that changes only numbers of one task.
 
     **Arguments:**
 
@@ -224,27 +225,20 @@ class TaskCurriculum(AbstractTask):
     tasks: tuple[AbstractTask, ...]
     phases: PiecewiseSchedule
     loss: Loss
+    condition = "phase"
 
     def __init__(self, tasks: Sequence[AbstractTask], starts: Sequence[int], *, loss: Loss | None = None):
         self.tasks = as_parts("tasks", tasks, AbstractTask, "tasks")
         self.loss = common_loss(self.tasks, loss)
         if not isinstance(starts, Sequence) or len(starts) != len(self.tasks):
-            raise ValueError(
-                f"`starts` must be one batch for each of {len(self.tasks)} tasks, got {short_repr(starts)}."
-            )
+            each = f"one batch for each of {len(self.tasks)} tasks"
+            raise ValueError(f"`starts` must be {each}, got {short_repr(starts)}.")
         self.phases = PiecewiseSchedule(tuple(starts), jnp.arange(float(len(starts))))
-
-    def __check_init__(self):
-        check_same_trials(self.tasks)
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         phase = self.phases.phase(batch)
         branches = [lambda key, task=task: task.trial(batch=batch, key=key) for task in self.tasks]
-        trial = jax.lax.switch(phase, branches, key)
-        return label_trial(trial, {"phase": phase})
-
-    def validation_trials(self) -> Trial:
-        return validation_trials_of_all(self.tasks, "phase")
+        return label_trial(jax.lax.switch(phase, branches, key), {"phase": phase})
 
 
 class ParameterCurriculum(AbstractWrapper):
@@ -275,9 +269,7 @@ class ParameterCurriculum(AbstractWrapper):
             raise ValueError(f"`where` must pick a floating-point array of the task, got {picked!r}.")
         shape = jax.eval_shape(lambda: without_member_axes(self.schedule)(0)).shape
         if shape != picked.shape:
-            raise ValueError(
-                f"`schedule` must give the shape that `where` picks, {picked.shape}, got {shape}."
-            )
+            raise ValueError(f"`schedule` must be of the shape of `where`, {picked.shape}, got {shape}.")
         starts = self.schedule.starts if isinstance(self.schedule, PiecewiseSchedule) else (0, LAST_BATCH)
         if not has_per_member(self.schedule):
             for batch in starts:
@@ -377,3 +369,84 @@ class WithInterventions(AbstractWrapper):
             plan_key = key_stream(key, f"plan of {plan.name}")
             trial = plan.schedule_if(acts[index], trial, batch=LAST_BATCH, key=plan_key)
         return trial
+
+
+class Session(AbstractTask):
+    """Trials that follow one another, through which a network keeps its hidden state.
+
+    A trial of this task is a whole session: the trials are drawn ahead, and joined on one axis of time. So
+    nothing in a trial depends on what the network did in an earlier one; what does is an environment, whose
+    state continues. The loss is the mean of that of the trials. In a policy gradient what a later trial pays
+    is credited to earlier choices, unless nothing is carried, or its terms have `cut_credit`. A body starts
+    anew in each trial.
+
+    States have the axes (session, time of all trials, ...); `popsim.session.split_time` divides their time
+    into trials; `axis=2` is time where members come first. Conditions have the axes (session, trial).
+
+    - Inputs, targets and conditions: those of the task.
+
+    **Arguments:**
+
+    - `task`: the task of each trial. For blocks of several tasks, see `in_blocks`.
+    - `n_trials`: the number of trials in a session.
+    - `carry`: what continues from one trial to the next, some of "hidden" and "environment".
+    - `cut_gradient`: whether derivatives end where a trial begins; else they flow through the session. It
+        does not cut the credit of a policy gradient.
+    - `n_validation`: the number of sessions that validate, which are drawn as in training.
+    """
+
+    tasks: tuple[AbstractTask, ...]
+    n_trials: tuple[int, ...] = eqx.field(static=True)
+    carry: tuple[str, ...] = eqx.field(static=True)
+    cut_gradient: bool = eqx.field(static=True)
+    n_validation: int = eqx.field(static=True)
+    loss: Loss
+
+    def __init__(
+        self,
+        task: AbstractTask,
+        n_trials: int,
+        *,
+        carry: Sequence[str] = CARRIED,
+        cut_gradient: bool = False,
+        n_validation: int = 8,
+    ):
+        check_positive_int("n_trials", n_trials)
+        check_positive_int("n_validation", n_validation)
+        self.tasks, self.n_trials = (task,), (int(n_trials),)
+        self.carry, self.cut_gradient = check_carry(carry), cut_gradient
+        self.n_validation, self.loss = int(n_validation), task.loss
+
+    @classmethod
+    def in_blocks(cls, blocks: Sequence[tuple[AbstractTask, int]], **options: Any) -> "Session":
+        """Return a session of several blocks, such as a force field that comes and goes.
+
+        `Session.in_blocks([(reaches, 20), (with_field, 40), (reaches, 20)])`.
+
+        **Arguments:**
+
+        - `blocks`: the task of each block, and its number of trials. Their trials must have the same inputs,
+            targets, epochs and conditions, and all tasks the same loss.
+        - `options`: those of `Session`.
+        """
+        blocks = tuple(blocks)
+        if not blocks:
+            raise ValueError("`blocks` must be at least one, got none.")
+        sessions = [cls(task, n_trials, **options) for task, n_trials in blocks]
+        tasks = tuple(task for session in sessions for task in session.tasks)
+        check_same_trials(tasks)
+        counts = tuple(count for session in sessions for count in session.n_trials)
+        return replace_fields(sessions[0], tasks=tasks, n_trials=counts, loss=common_loss(tasks, None))
+
+    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+        blocks = [
+            jax.vmap(lambda key, task=task: task.trial(batch=batch, key=key))(
+                jax.random.split(key_stream(key, f"block {index}"), count)
+            )
+            for index, (task, count) in enumerate(zip(self.tasks, self.n_trials, strict=True))
+        ]
+        return join_trials(concatenated(blocks), carry=self.carry, cut_gradient=self.cut_gradient)
+
+    def validation_trials(self) -> Trial:
+        keys = jax.random.split(key_of_seed(0, "validation sessions"), self.n_validation)
+        return jax.vmap(lambda key: self.trial(batch=LAST_BATCH, key=key))(keys)

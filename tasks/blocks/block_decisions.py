@@ -1,37 +1,41 @@
-"""Sessions in blocks of two kinds, and decisions in blocks in which one side is more frequent."""
+"""Sessions in blocks, decisions in blocks in which one side is more frequent, and their best observer."""
 
 import abc
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim import _checks as checks
-from popsim._argument_shapes import check_kinds
-from popsim._checks import as_float_array, short_repr
+from popsim._checks import (
+    as_float_array,
+    check_fraction,
+    check_non_negative,
+    check_positive,
+    kind_of,
+    short_repr,
+)
 from popsim._plain_values import plain_number
-from popsim.distributions import AbstractDistribution, Choice, TruncatedExponential, as_distribution
+from popsim.distributions import AbstractDistribution, Choice, TruncatedExponential, Uniform, as_distribution
 from popsim.loss import Loss
 from popsim.losses import OutputError
 from popsim.randomness import key_of_seed, key_stream
 from popsim.schedules import LAST_BATCH
-from popsim.session import join_trials
-from popsim.task import AbstractTask
+from popsim.session import join_trials, separate_trials
 from popsim.tasks import trial_parts as parts
-from popsim.tasks.choices.decisions import check_coherence
-from popsim.trial import OutputTarget, Trial
+from popsim.trial import OutputTarget, Trial, check_trials, n_trials
 from popsim.trial_plan import Epoch, TrialPlan
 from popsim.windows import Timeline
 
-__all__ = ["BlockDecisions"]
+__all__ = ["BlockDecisions", "accuracy_with_prior", "block_choices", "block_prior"]
 
 
 BEFORE = -1
 """The kind of the trials before the first block."""
 
 
-class AbstractBlocks(AbstractTask):
+class AbstractBlocks(parts.AbstractCheckedTask):
     """A task each of whose trials is a session in blocks of two kinds, which alternate without notice."""
 
     loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
@@ -45,13 +49,14 @@ class AbstractBlocks(AbstractTask):
     dt: eqx.AbstractVar[float]
 
     def __check_init__(self):
-        check_kinds(self)
-        parts.check_each(checks.check_positive_int, self, "n_trials", "n_validation")
-        checks.check_non_negative_int("n_unbiased", self.n_unbiased)
-        parts.check_drawn("decision", self.decision, checks.check_positive)
         parts.check_time_left(self.plan, self.dt, "a time step of feedback")
-        _check_block_length(self.block_length)
-        _check_grace(self.decision, self.response.grace, self.dt)
+        for name, least in (("block_length", 1), ("decision", self.response.grace + self.dt - 1e-6)):
+            drawn = getattr(self, name)
+            if parts.is_known(drawn) and not float(drawn.bounds()[0]) >= least:
+                raise ValueError(
+                    f"`{name}` must be at least one trial, or a time step longer than the grace after the go "
+                    f"cue, got down to {short_repr(drawn.bounds()[0])}."
+                )
 
     @property
     @abc.abstractmethod
@@ -86,7 +91,7 @@ class AbstractBlocks(AbstractTask):
 
     def plan_with_feedback(self, *epochs: Epoch) -> TrialPlan:
         """Return the plan of one trial: `epochs`, then "decision" from the go cue, then "feedback"."""
-        last = Epoch("decision", self.decision, event=parts.GO_CUE), Epoch("feedback", event="feedback")
+        last = parts.epochs_of(self, decision=parts.GO_CUE, feedback="feedback")
         return parts.plan_of(self, (*epochs, *last), parts.GO_CUE, self.response.catch_probability)
 
     def trial_with_feedback(
@@ -111,26 +116,6 @@ class AbstractBlocks(AbstractTask):
             ),
             timeline=timeline,
             conditions=conditions | {"choice": choice, "catch": self.response.is_catch(timeline)},
-        )
-
-
-def _check_block_length(block_length: AbstractDistribution) -> None:
-    parts.check_drawn("block_length", block_length, checks.check_positive)
-    if not parts.is_known(block_length):
-        return
-    low, _ = block_length.bounds()
-    if float(low) < 1:
-        raise ValueError(f"`block_length` must be at least one trial, got down to {short_repr(low)}.")
-
-
-def _check_grace(decision: AbstractDistribution, grace: float, dt: float) -> None:
-    if not parts.is_known(decision):
-        return
-    low, _ = decision.bounds()
-    if float(low) < grace + dt - 1e-6:
-        raise ValueError(
-            f"`decision` must be longer than the grace after the go cue, {grace} s, by a time step, "
-            f"got {short_repr(low)} s."
         )
 
 
@@ -179,7 +164,6 @@ class BlockDecisions(AbstractBlocks):
     - `response`: the weights before and after the go cue, and the fraction of catch trials.
     - `n_validation`: the number of sessions that validate, which are drawn as in training.
     - `duration`, `dt`: the duration of one trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
     n_trials: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=100)
@@ -200,10 +184,7 @@ class BlockDecisions(AbstractBlocks):
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
 
     def __check_init__(self):
-        checks.check_fraction("probability", self.probability)
-        checks.check_non_negative("noise", self.noise)
-        parts.check_drawn("contrast", self.contrast, check_coherence)
-        parts.check_drawn("contrast", self.contrast, checks.check_non_negative)
+        parts.check_drawn("contrast", self.contrast, check_non_negative)
 
     @property
     def plan(self) -> TrialPlan:
@@ -217,8 +198,176 @@ class BlockDecisions(AbstractBlocks):
         right_probability = jnp.where(kind == BEFORE, 0.5, of_block)
         side = jax.random.bernoulli(key_stream(key, "side"), right_probability).astype(int)
         contrast = self.contrast.sample(key=key_stream(key, "contrast"))
-        stimulus = jnp.broadcast_to(contrast * jax.nn.one_hot(side, 2), (timeline.n_steps, 2))
+        stimulus = contrast * jax.nn.one_hot(side, 2)
         shown, noise_key = timeline.in_epoch("stimulus"), key_stream(key, "noise")
         inputs = {"stimulus": parts.with_noise(stimulus, self.noise, shown, dt=self.dt, key=noise_key)}
         conditions = {"contrast": contrast, "right probability": right_probability}
         return self.trial_with_feedback(timeline, inputs, side, conditions | {"trial in block": position})
+
+
+NODES = np.linspace(-8.0, 8.0, 801)
+"""Of the trapezoid rule over normal noise, in standard deviations."""
+FARTHEST = 40.0
+"""Beyond which no noise comes, in standard deviations."""
+
+
+def block_prior(task: BlockDecisions, sides: Int[np.ndarray, "session trial"]) -> Float[np.ndarray, "..."]:
+    """Return the probability that the side is right before each trial, given the sides before.
+
+    An exact filter over the side of the block and its age, of the distribution of lengths of the task: a
+    block of age a ends with the probability that its length is a, given that it is at least a. Blocks
+    alternate. Mice estimate this prior, too (Findling et al. 2025, Nature 645:192, compared with the abstract
+    only).
+
+    **Arguments:**
+
+    - `task`: the task, whose block lengths have a `TruncatedExponential` distribution.
+    - `sides`: the correct side of each trial of each session, 1 for right; -1 where it was not shown.
+
+    **Returns** probabilities with the axes of `sides`.
+    """
+    sides = np.asarray(sides)
+    return _prior_after(task, np.where(sides < 0, 0.5, sides == 1))
+
+
+def _prior_after(
+    task: BlockDecisions, right: Float[np.ndarray, "session trial"]
+) -> Float[np.ndarray, "session trial"]:
+    """Return the prior of each trial, given how probably each trial was one of the right side."""
+    probability = float(task.probability)
+    of_kinds = np.array([1 - probability, probability])  # of blocks with more left, more right
+    likelihoods = right[..., None] * of_kinds + (1 - right[..., None]) * (1 - of_kinds)
+    of_second = second_kind_before(task, likelihoods)
+    prior = of_kinds[1] * of_second + of_kinds[0] * (1 - of_second)
+    return np.where(np.arange(right.shape[1]) < task.n_unbiased, 0.5, prior)
+
+
+def second_kind_before(
+    task: AbstractBlocks, likelihoods: Float[np.ndarray, "session trial 2"]
+) -> Float[np.ndarray, "session trial"]:
+    """Return the probability of the second kind of block before each trial, given likelihoods of both."""
+    ends = _probability_of_end(task)
+    n_sessions, n_trials_each, _ = likelihoods.shape
+    belief = np.zeros((n_sessions, 2, len(ends)))
+    belief[:, :, 0] = 0.5
+    second = np.full((n_sessions, n_trials_each), 0.5)
+    for trial in range(task.n_unbiased, n_trials_each):
+        second[:, trial] = belief[:, 1].sum(axis=1)
+        belief = belief * likelihoods[:, trial, :, None]
+        belief /= belief.sum(axis=(1, 2), keepdims=True)
+        ending = np.sum(belief * ends, axis=2)
+        belief = np.roll(belief * (1 - ends), 1, axis=2)
+        belief[:, :, 0] = ending[:, ::-1]
+    return second
+
+
+def _probability_of_end(task: AbstractBlocks) -> Float[np.ndarray, " age"]:
+    """Return the probability that a block ends after its trial of each age, from 0, if it comes to it."""
+    lengths = task.block_length
+    if not isinstance(lengths, TruncatedExponential | Uniform):
+        raise ValueError(
+            "`block_length` of `task` must be a TruncatedExponential or a Uniform, whose hazard rate is "
+            f"known, got {kind_of(lengths)}."
+        )
+    low, high = float(lengths.low), float(lengths.high)
+    n_most = int(np.ceil(high)) + 1
+    within = np.clip((np.arange(n_most + 1) - low) / (high - low), 0.0, 1.0) if high > low else None
+    if within is None:
+        below = (np.arange(n_most + 1) > low).astype(float)
+    elif isinstance(lengths, Uniform):
+        below = within
+    else:
+        rate = (high - low) / float(lengths.scale)
+        below = np.expm1(-rate * within) / np.expm1(-rate)
+    lasts = 1.0 - below  # the length, rounded down, is at least this many trials
+    # A block that has lasted for the longest time ends. An age of a has lasted for a + 1 trials.
+    ends = (lasts[:-1] - lasts[1:]) / np.where(lasts[:-1] > 0, lasts[:-1], 1.0)
+    return np.where(lasts[1:] > 0, ends, 1.0)[1:]
+
+
+def block_choices(
+    task: BlockDecisions, sessions: Trial, prior: Float[np.ndarray, "session trial"] | None = None
+) -> tuple[Int[np.ndarray, "session trial"], Float[np.ndarray, "session trial"]]:
+    """Return the choices of an ideal observer of `BlockDecisions`, and the probability that each is right.
+
+    It gets the inputs of a network. With x_L and x_R the sums of the two sides times dt, after s seconds of
+    the stimulus, and the mean over the contrasts c, the odds of the right side are
+
+        p / (1 - p) · mean exp((c x_R - c² s / 2) / σ²) / mean exp((c x_L - c² s / 2) / σ²),
+
+    where p is the probability before the trial. Both sums count: unless p is 1/2 their difference is not
+    enough. (Derived here, from normal sums of variance σ² s.)
+
+    **Arguments:**
+
+    - `task`: the task, whose contrast is a `Choice`.
+    - `sessions`: stacked trials of it.
+    - `prior`: the probability of the right side before each trial; by default what the trials before say of
+        the block: as `block_prior`, and the stimulus where there was no feedback.
+    """
+    from scipy.special import expit, logit
+
+    check_positive("task.noise", task.noise)
+    check_trials("sessions", sessions)
+    trials, shape = separate_trials(sessions), (n_trials(sessions), task.n_trials)
+    totals = np.asarray(jnp.sum(trials.inputs["stimulus"], axis=1) * task.dt, float)
+    seconds = np.asarray(jnp.sum(trials.timeline.in_epoch("stimulus"), axis=1), float) * task.dt
+    left, right = np.moveaxis(_log_likelihood(task, totals, seconds[:, None]), -1, 0)
+    log_odds = (right - left).reshape(shape)
+    if prior is None:
+        feedback = np.asarray(jnp.sum(trials.inputs["feedback"], axis=1))
+        shown = feedback.any(axis=1).reshape(shape)
+        prior = _prior_after(task, np.where(shown, feedback[:, 1].reshape(shape) > 0, expit(log_odds)))
+    log_odds = log_odds + logit(np.asarray(prior, float))
+    return (log_odds > 0).astype(int), expit(np.abs(log_odds))
+
+
+def _log_likelihood(
+    task: BlockDecisions, total: Float[np.ndarray, "*axes"], seconds: float | Float[np.ndarray, "*#axes"]
+) -> Float[np.ndarray, "*axes"]:
+    """Return the log likelihood that a side has the stimulus, relative to noise alone, given its sum."""
+    contrasts = np.asarray(parts.values_of_choice(task, "contrast"), float)
+    total, seconds = np.asarray(total)[..., None], np.asarray(seconds)[..., None]
+    exponents = (contrasts * total - contrasts**2 * seconds / 2) / float(task.noise) ** 2
+    return np.logaddexp.reduce(exponents, axis=-1) - np.log(contrasts.size)
+
+
+def accuracy_with_prior(
+    task: BlockDecisions, prior: float, seconds: float, *, contrast: float | None = None
+) -> float:
+    """Return how often an ideal observer of `BlockDecisions` is right that knows the prior of the trial.
+
+    It chooses right where the odds of `block_choices` are above 1, for each x_L from some x_R on. That is
+    found by bisection, and the probability of a larger x_R is averaged over x_L.
+
+    **Arguments:**
+
+    - `task`: the task, whose contrast is a `Choice`.
+    - `prior`: p, the probability of the right side.
+    - `seconds`: s, how long the stimulus is shown.
+    - `contrast`: of the trials that are counted; by default all. The observer never knows it.
+    """
+    from scipy.special import logit, ndtr
+
+    check_positive("task.noise", task.noise)
+    check_fraction("prior", prior)
+    check_positive("seconds", seconds)
+    contrasts = np.asarray(parts.values_of_choice(task, "contrast"), float)
+    std = float(task.noise) * seconds**0.5
+    weights = np.exp(-(NODES**2) / 2) / np.sum(np.exp(-(NODES**2) / 2))
+
+    def chooses_right(left: float, right: float) -> float:
+        """Return how often the right side is chosen, for a contrast on either side."""
+        least = _log_likelihood(task, left * seconds + std * NODES, seconds) - logit(prior)
+        low = np.full(NODES.shape, -FARTHEST * std)
+        high = np.full(NODES.shape, contrasts.max() * seconds + FARTHEST * std)
+        for _ in range(64):  # to the last bit
+            middle = (low + high) / 2
+            is_enough = _log_likelihood(task, middle, seconds) >= least
+            low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
+        return float(weights @ ndtr((right * seconds - high) / std))
+
+    counted = contrasts if contrast is None else np.array([contrast])
+    return float(
+        np.mean([prior * chooses_right(0.0, c) + (1 - prior) * (1 - chooses_right(c, 0.0)) for c in counted])
+    )

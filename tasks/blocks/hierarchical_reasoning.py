@@ -6,18 +6,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import as_float_array, check_fraction, check_positive, is_traced
+from popsim._checks import as_float_array, check_positive, is_traced
 from popsim._plain_values import plain_number
 from popsim._time_steps import step_at
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform, as_distribution
 from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
 from popsim.session import separate_trials
-from popsim.tasks._interval_noise import steps_shown, table_of_steps, widest_interval
-from popsim.tasks._known_tasks import check_known_task, values_of_choice
-from popsim.tasks.blocks.block_decisions import BEFORE, AbstractBlocks
-from popsim.tasks.blocks.ideal_blocks import second_kind_before
-from popsim.tasks.trial_parts import GoResponse, check_drawn, pulses_at, sign_or_coin
+from popsim.tasks.blocks.block_decisions import BEFORE, AbstractBlocks, second_kind_before
+from popsim.tasks.timing.interval_production import steps_shown, table_of_steps, widest_interval
+from popsim.tasks.trial_parts import GoResponse, pulses_at, sign_or_coin, values_of_choice
 from popsim.trial import Trial, check_trials, n_trials
 from popsim.trial_plan import Epoch, TrialPlan
 
@@ -72,7 +70,6 @@ class HierarchicalReasoning(AbstractBlocks):
     - `response`: the weights before and after the go cue, and the fraction of catch trials.
     - `n_validation`: the number of sessions that validate, which are drawn as in training.
     - `duration`, `dt`: the duration of one trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
     n_trials: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=30)
@@ -93,10 +90,7 @@ class HierarchicalReasoning(AbstractBlocks):
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.08)
 
     def __check_init__(self):
-        check_fraction("weber_fraction", self.weber_fraction)
         check_positive("boundary", self.boundary)
-        check_positive("flash", self.flash)
-        check_drawn("interval", self.interval, check_positive)
 
     @property
     def plan(self) -> TrialPlan:
@@ -145,7 +139,6 @@ def rule_choices(
     - `sessions`: stacked trials of it.
     - `rules`: the rule of each trial, for an observer that knows it.
     """
-    check_known_task(task, HierarchicalReasoning)
     check_trials("sessions", sessions)
     trials, shape = separate_trials(sessions), (n_trials(sessions), task.n_trials)
     flashes = np.asarray(trials.inputs["flashes"])
@@ -174,7 +167,6 @@ def accuracy_with_rule(task: HierarchicalReasoning) -> float:
 
     - `task`: the task, whose interval is a `Choice`.
     """
-    check_known_task(task, HierarchicalReasoning)
     long, shares = _probability_of_long(task), _steps(task).mean(axis=1)
     return float(np.sum(shares * np.maximum(long, 1 - long)))
 

@@ -4,7 +4,6 @@ from popsim.tasks.choices import (
     decisions,
     detection,
     directions,
-    dual_matching,
     matching,
     memory,
     pulses,
@@ -13,7 +12,6 @@ from popsim.tasks.choices import (
 from popsim.tasks.choices.decisions import *
 from popsim.tasks.choices.detection import *
 from popsim.tasks.choices.directions import *
-from popsim.tasks.choices.dual_matching import *
 from popsim.tasks.choices.matching import *
 from popsim.tasks.choices.memory import *
 from popsim.tasks.choices.pulses import *
@@ -23,7 +21,6 @@ __all__: list[str] = []
 __all__ += decisions.__all__
 __all__ += detection.__all__
 __all__ += directions.__all__
-__all__ += dual_matching.__all__
 __all__ += matching.__all__
 __all__ += memory.__all__
 __all__ += pulses.__all__

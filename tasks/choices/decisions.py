@@ -3,7 +3,7 @@
 import abc
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 import equinox as eqx
 import jax
@@ -12,15 +12,13 @@ from jax.scipy.special import logsumexp
 from jax.scipy.stats import norm
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._argument_shapes import check_kinds
-from popsim._checks import as_float_array, check_fraction, check_non_negative, check_positive, short_repr
+from popsim._checks import as_float_array, check_instance, check_positive, short_repr
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, as_distribution
 from popsim.loss import Loss
 from popsim.losses import CrossEntropy, OutputError
 from popsim.randomness import key_stream
 from popsim.tasks import trial_parts as parts
-from popsim.tasks._known_tasks import check_known_task, values_of_choice
 from popsim.trial import OutputTarget, Trial
 from popsim.trial_plan import Epoch, TrialPlan
 from popsim.windows import Timeline
@@ -31,6 +29,7 @@ __all__ = [
     "MultisensoryIntegration",
     "multisensory_accuracy",
     "multisensory_log_odds",
+    "targets_in_epoch",
 ]
 
 
@@ -45,8 +44,6 @@ class AbstractGoTask(parts.AbstractPlannedTask):
     duration: eqx.AbstractVar[float]
 
     def __check_init__(self):
-        check_kinds(self)
-        check_non_negative("noise", self.noise)
         self.response.check(self.plan)
 
     @abc.abstractmethod
@@ -55,8 +52,12 @@ class AbstractGoTask(parts.AbstractPlannedTask):
 
     @property
     def plan(self) -> TrialPlan:
+        return self.plan_with(*self.epochs())
+
+    def plan_with(self, *epochs: Epoch) -> TrialPlan:
+        """Return the plan of a trial with these epochs between "fixation" and "decision"."""
         fixation = Epoch("fixation", self.fixation)
-        return self.response.plan(fixation, *self.epochs(), duration=self.duration, dt=self.dt)
+        return self.response.plan(fixation, *epochs, duration=self.duration, dt=self.dt)
 
     def go_trial(
         self,
@@ -74,7 +75,6 @@ class AbstractGoTask(parts.AbstractPlannedTask):
         """Return a trial with the correct output `choice`, and a noisy stimulus in `shown` or "stimulus"."""
         sigma = self.noise if noise is None else noise
         shown = timeline.in_epoch("stimulus") if shown is None else shown
-        stimulus = jnp.broadcast_to(stimulus, (timeline.n_steps, stimulus.shape[-1]))
         noisy = parts.with_noise(stimulus, sigma, shown, dt=self.dt, key=key_stream(key, "noise"))
         return Trial(
             init=(),
@@ -99,11 +99,6 @@ def motion_coherences() -> Choice:
     """Return the coherences of Roitman & Shadlen 2002, J Neurosci 22:9475, without zero."""
     percent = jnp.array([3.2, 6.4, 12.8, 25.6, 51.2])
     return Choice(jnp.concatenate([-percent[::-1], percent]) / 100)
-
-
-def check_coherence(name: str, value: Any) -> None:
-    """Raise `ValueError` for finite bounds outside [-1, 1], such as percentages."""
-    check_fraction(name, jnp.where(jnp.isfinite(value), abs(value), 0.0))
 
 
 class PerceptualDecision(AbstractStimulusTask):
@@ -132,7 +127,6 @@ class PerceptualDecision(AbstractStimulusTask):
     - `fixation`, `stimulus`, `delay`: durations of these epochs, in seconds; the decision takes the rest.
     - `response`: the weights before and after the go cue, and the fraction of catch trials.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
     n_streams: Literal[1, 2] = eqx.field(static=True, kw_only=True, default=2)
@@ -145,7 +139,6 @@ class PerceptualDecision(AbstractStimulusTask):
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.9)
 
     def __check_init__(self):
-        parts.check_drawn("coherence", self.coherence, check_coherence)
         if self.n_streams not in (1, 2):
             raise ValueError(f"`n_streams` must be 1 or 2, got {self.n_streams}.")
 
@@ -194,7 +187,6 @@ class ContextIntegration(parts.AbstractPlannedTask):
     - `stimulus`, `delay`: durations of these epochs, in seconds; the decision takes the rest.
     - `n_outputs`: the number of outputs, 1 or 2.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
     loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * CrossEntropy())
@@ -209,7 +201,6 @@ class ContextIntegration(parts.AbstractPlannedTask):
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.02)
 
     def __check_init__(self):
-        check_non_negative("noise", self.noise)
         if self.n_outputs not in (1, 2):
             raise ValueError(f"`n_outputs` must be 1 or 2, got {self.n_outputs}.")
         parts.check_time_left(self.plan, self.dt, "a time step of decision")
@@ -233,19 +224,14 @@ class ContextIntegration(parts.AbstractPlannedTask):
         context, *both = draws
         coherences = jnp.stack(both)
         choice = parts.sign_or_coin(coherences[context], key=key_stream(key, "coin"))
-        shape = (timeline.n_steps, 2)
-        evidence = parts.with_noise(
-            jnp.broadcast_to(coherences, shape),
-            self.noise,
-            timeline.in_epoch("stimulus"),
-            dt=self.dt,
-            key=key_stream(key, "noise"),
-        )
+        shown, noise_key = timeline.in_epoch("stimulus"), key_stream(key, "noise")
+        evidence = parts.with_noise(coherences, self.noise, shown, dt=self.dt, key=noise_key)
+        told = jnp.broadcast_to(jax.nn.one_hot(context, 2), (timeline.n_steps, 2))
         values = choice[None].astype(float) if self.n_outputs == 1 else jax.nn.one_hot(choice, 2)
         decides = timeline.in_epoch("decision")
         return Trial(
             init=(),
-            inputs={"evidence": evidence, "context": jnp.broadcast_to(jax.nn.one_hot(context, 2), shape)},
+            inputs={"evidence": evidence, "context": told},
             targets=OutputTarget(jnp.where(decides[:, None], values, 0.0), decides.astype(float)),
             timeline=timeline,
             conditions={
@@ -293,7 +279,6 @@ class MultisensoryIntegration(AbstractStimulusTask):
     - `fixation`, `stimulus`, `delay`: durations of these epochs, in seconds; the decision takes the rest.
     - `response`: the weights before and after the go cue, and the fraction of catch trials.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
     rate: AbstractDistribution = eqx.field(
@@ -307,7 +292,7 @@ class MultisensoryIntegration(AbstractStimulusTask):
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.25)
 
     def __check_init__(self):
-        parts.check_each(check_positive, self, "rate", "boundary")
+        check_positive("boundary", self.boundary)
         if parts.is_known(self.noise) and self.noise.shape != (2,):
             raise ValueError(
                 f"`noise` must be that of the visual and that of the auditory stream, two numbers, "
@@ -350,8 +335,8 @@ def multisensory_log_odds(task: MultisensoryIntegration, inputs: Mapping[str, Ar
     - `task`: the task, with noise in both streams, whose rate is a `Choice`.
     - `inputs`: the inputs of the trial.
     """
-    check_known_task(task, MultisensoryIntegration, noise="noise")
-    values = values_of_choice(task, "rate") / task.boundary - 1
+    check_positive("task.noise", task.noise)
+    values = parts.values_of_choice(task, "rate") / task.boundary - 1
     stimulus = inputs["stimulus"]
     reliability = 1 / task.noise**2
     total = task.dt * jnp.sum(jnp.sum(stimulus, axis=0) * reliability)
@@ -380,6 +365,21 @@ def multisensory_accuracy(
     - `rate`, `modality`: as in the conditions of trials.
     - `seconds`: s, how long the stimulus is shown.
     """
-    check_known_task(task, MultisensoryIntegration, noise="noise")
+    check_positive("task.noise", task.noise)
     reliability = jnp.asarray(IS_SHOWN, float)[modality] @ (1 / task.noise**2)
     return norm.cdf(jnp.abs(rate / task.boundary - 1) * jnp.sqrt(seconds * reliability))
+
+
+def targets_in_epoch(trials: Trial, epoch: str) -> OutputTarget:
+    """Return the targets of trials as those of one choice, of which only the time steps of an epoch count.
+
+    `popsim.choice_accuracy` and `popsim.output_choice` take them, in tasks with several choices in a trial.
+
+    **Arguments:**
+
+    - `trials`: one trial, or stacked trials, with an `OutputTarget`.
+    - `epoch`: the epoch of the choice, such as "test 1".
+    """
+    targets = trials.targets
+    check_instance("targets", targets, OutputTarget, "an OutputTarget")
+    return OutputTarget(targets.values, jnp.where(trials.timeline.in_epoch(epoch), targets.counts, 0.0))

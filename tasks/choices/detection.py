@@ -15,9 +15,8 @@ from popsim._checks import as_float_array
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, as_distribution
 from popsim.randomness import key_stream
-from popsim.tasks._known_tasks import check_known_task
 from popsim.tasks.choices.decisions import AbstractGoTask, AbstractStimulusTask
-from popsim.tasks.trial_parts import NO, YES, all_combinations, check_each, stimulus_and_delay
+from popsim.tasks.trial_parts import NO, YES, all_combinations, stimulus_and_delay
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch
 from popsim.windows import Timeline
@@ -76,7 +75,6 @@ class DelayedGoNoGo(AbstractStimulusTask):
     - `fixation`, `stimulus`, `delay`: durations of these epochs, in seconds; the decision takes the rest.
     - `response`: the weights before and after the go cue, and the fraction of catch trials.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
     go_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
@@ -85,9 +83,6 @@ class DelayedGoNoGo(AbstractStimulusTask):
     stimulus: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
     delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.5)
-
-    def __check_init__(self):
-        checks.check_fraction("go_probability", self.go_probability)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         return (jax.random.bernoulli(key_stream(key, "go"), self.go_probability),)
@@ -112,7 +107,7 @@ def go_log_odds(task: DelayedGoNoGo, inputs: Mapping[str, Array]) -> Float[Array
     - `task`: the task, with noise.
     - `inputs`: the inputs of the trial.
     """
-    check_known_task(task, DelayedGoNoGo, noise="noise")
+    checks.check_positive("task.noise", task.noise)
     no_go, go = task.dt * jnp.sum(inputs["stimulus"], axis=0)
     return (go - no_go) / task.noise**2 + logit(task.go_probability)
 
@@ -146,7 +141,6 @@ class SignalDetection(AbstractGoTask):
     - `fixation`, `delay`: durations of these epochs, in seconds; the decision takes the rest.
     - `response`: the weights before and after the go cue, and the fraction of catch trials.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
     amplitude: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
@@ -159,9 +153,6 @@ class SignalDetection(AbstractGoTask):
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.0)
 
     def __check_init__(self):
-        check_each(checks.check_positive, self, "amplitude", "signal")
-        checks.check_positive_int("n_onsets", self.n_onsets)
-        checks.check_fraction("signal_probability", self.signal_probability)
         _ = self.n_signal_steps
 
     @property
@@ -201,7 +192,7 @@ def signal_log_odds(task: SignalDetection, inputs: Mapping[str, Array]) -> Float
     - `task`: the task, with noise.
     - `inputs`: the inputs of the trial.
     """
-    check_known_task(task, SignalDetection, noise="noise")
+    checks.check_positive("task.noise", task.noise)
     stimulus = inputs["stimulus"][:, 0]
     since_start = jnp.cumsum(stimulus != 0) - 1  # noise is never zero
     is_during = since_start // task.n_signal_steps == jnp.arange(task.n_onsets)[:, None]

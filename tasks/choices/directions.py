@@ -6,15 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._argument_shapes import check_kinds
-from popsim._checks import as_float_array, check_non_negative, check_positive, check_positive_int, n_steps_in
+from popsim._checks import as_float_array, check_positive, n_steps_in
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, as_distribution
 from popsim.loss import Loss
 from popsim.losses import CrossEntropy, OutputError
 from popsim.randomness import key_stream
 from popsim.tasks import trial_parts as parts
-from popsim.tasks._known_tasks import check_known_task
 from popsim.tasks.choices.decisions import AbstractStimulusTask
 from popsim.trial import OutputTarget, Trial
 from popsim.trial_plan import Epoch, TrialPlan
@@ -58,7 +56,6 @@ class AngleReproduction(parts.AbstractPlannedTask):
         takes the rest.
     - `response`: the weights before and after the go cues, and the fraction of catch trials.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
     loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
@@ -73,9 +70,10 @@ class AngleReproduction(parts.AbstractPlannedTask):
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
 
     def __check_init__(self):
-        check_kinds(self)
-        _check_n_channels(self.n_channels)
-        check_non_negative("noise", self.noise)
+        if self.n_channels < 3:
+            raise ValueError(
+                f"`n_channels` must be at least 3, fewer do not tell all angles apart, got {self.n_channels}."
+            )
         n_steps_in("grace", self.response.grace, self.dt)
         parts.check_time_left(
             self.plan, self.response.grace + self.dt, "the grace of the second report and a step"
@@ -142,14 +140,6 @@ def _preferred(n_channels: int) -> Float[Array, " units"]:
     return jnp.linspace(0.0, 2 * jnp.pi, n_channels, endpoint=False)
 
 
-def _check_n_channels(n_channels: int) -> None:
-    check_positive_int("n_channels", n_channels)
-    if n_channels < 3:
-        raise ValueError(
-            f"`n_channels` must be at least 3, fewer do not tell all angles apart, got {n_channels}."
-        )
-
-
 def decode_angle(activity: Float[Array, "*axes time units"]) -> Float[Array, "*axes"]:
     """Return the most probable angle of an `AngleReproduction` from the activity it evoked, in (-pi, pi].
 
@@ -180,9 +170,6 @@ def mean_cosine_of_error(noise: float, seconds: float, n_channels: int) -> float
     - `seconds`: s, the duration of the stimulus.
     - `n_channels`: n, the number of channels.
     """
-    check_positive("noise", noise)
-    check_positive("seconds", seconds)
-    _check_n_channels(n_channels)
     with jax.enable_x64(True):
         variance = 2 * float(noise) ** 2 / (n_channels * float(seconds))
         x = jnp.asarray(1 / (4 * variance))
@@ -217,7 +204,6 @@ class DirectionCategory(AbstractStimulusTask):
     - `fixation`, `stimulus`, `delay`: durations of these epochs, in seconds; the decision takes the rest.
     - `response`: the weights before and after the go cue, and the fraction of catch trials.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
     loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * CrossEntropy())
@@ -230,7 +216,6 @@ class DirectionCategory(AbstractStimulusTask):
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.65)
 
     def __check_init__(self):
-        check_positive_int("n_directions", self.n_directions)
         if self.n_directions % 2:
             raise ValueError(
                 f"`n_directions` must be even, so that each category has half, got {self.n_directions}."
@@ -279,7 +264,7 @@ def direction_category_log_odds(
     - `task`: the task, whose noise is not zero.
     - `stimulus`: the input of this name.
     """
-    check_known_task(task, DirectionCategory, noise="noise")
+    check_positive("task.noise", task.noise)
     templates = parts.ring_activity(jnp.arange(task.n_directions), task.n_directions)
     log_likelihood = jnp.sum(stimulus, axis=-2) @ templates.T * task.dt / task.noise**2
     is_second = task.categories() == 1

@@ -1,33 +1,36 @@
-"""Two stimuli with a delay between them: whether they belong together."""
+"""Two stimuli with a delay between them, or two pairs of them: whether they belong together."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import logit, logsumexp
 from jax.scipy.stats import norm
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Float, Key
 
-from popsim._checks import as_float_array, check_fraction, check_positive_int
+from popsim._checks import as_float_array, check_positive, n_steps_in
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, as_distribution
+from popsim.loss import Loss
+from popsim.losses import OutputError
 from popsim.randomness import key_stream
-from popsim.tasks._known_tasks import check_known_task
+from popsim.tasks import trial_parts as parts
 from popsim.tasks.choices.decisions import AbstractGoTask
-from popsim.tasks.choices.memory import sample_and_test
-from popsim.tasks.trial_parts import NO, YES, all_combinations
-from popsim.trial import Trial
-from popsim.trial_plan import Epoch
+from popsim.trial import OutputTarget, Trial
+from popsim.trial_plan import Epoch, TrialPlan
 from popsim.windows import Timeline
 
 __all__ = [
     "DelayedMatchToCategory",
     "DelayedPairedAssociation",
+    "DualDelayedMatchToSample",
     "association_log_odds",
     "category_accuracy",
     "category_log_odds",
     "category_match_log_odds",
+    "dual_match_log_odds",
     "same_accuracy",
     "same_log_odds",
 ]
@@ -59,11 +62,13 @@ def same_accuracy(
     return p * q + (1 - p) * (1 - q)
 
 
-def shown_in_turn(stimulus: Float[Array, "time channels"], n: int) -> Bool[Array, "turn time"]:
-    """Return the time steps of the first `n` stimuli of a trial, which zeros separate."""
+def sums_in_turn(task: Any, inputs: Mapping[str, Array], n: int) -> Float[Array, "turn channels"]:
+    """Return the sum times dt of each of the first `n` stimuli of a trial, which zeros separate."""
+    stimulus = inputs["stimulus"]
     is_shown = jnp.any(stimulus != 0, axis=1)  # noise is never zero
     begins = is_shown & ~jnp.concatenate([jnp.zeros(1, bool), is_shown[:-1]])
-    return is_shown & (jnp.cumsum(begins) == jnp.arange(1, n + 1)[:, None])
+    in_turn = is_shown & (jnp.cumsum(begins) == jnp.arange(1, n + 1)[:, None])
+    return task.dt * (in_turn.astype(stimulus.dtype) @ stimulus)
 
 
 def direction_vectors(n_directions: int) -> Float[Array, "direction 2"]:
@@ -103,7 +108,6 @@ class DelayedMatchToCategory(AbstractGoTask):
         rest.
     - `response`: the weights before and after the go cue, and the fraction of catch trials.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
     n_directions: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=12)
@@ -116,15 +120,13 @@ class DelayedMatchToCategory(AbstractGoTask):
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=3.3)
 
     def __check_init__(self):
-        check_positive_int("n_directions", self.n_directions)
         if self.n_directions % 2:
             raise ValueError(
                 f"`n_directions` must be even, half of them in each category, got {self.n_directions}."
             )
-        check_fraction("match_probability", self.match_probability)
 
     def epochs(self) -> tuple[Epoch, ...]:
-        return sample_and_test(self.sample, self.delay, self.test)
+        return parts.epochs_of(self, sample="sample on", delay="sample off", test="test on")
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         n_each = self.n_directions // 2
@@ -135,7 +137,7 @@ class DelayedMatchToCategory(AbstractGoTask):
         return sample, category * n_each + within
 
     def nominal(self) -> tuple[Array, ...]:
-        return all_combinations(self.n_directions, self.n_directions)
+        return parts.all_combinations(self.n_directions, self.n_directions)
 
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         sample, test = draws
@@ -146,7 +148,7 @@ class DelayedMatchToCategory(AbstractGoTask):
         match = of_sample == of_test
         conditions = {"sample": sample, "test": test, "match": match}
         conditions |= {"sample category": of_sample, "test category": of_test}
-        choice = jnp.where(match, YES, NO)
+        choice = jnp.where(match, parts.YES, parts.NO)
         return self.go_trial(timeline, stimulus, choice, conditions, shown=is_sample | is_test, key=key)
 
 
@@ -162,7 +164,7 @@ def category_log_odds(task: DelayedMatchToCategory, total: Float[Array, "*axes 2
     - `task`: the task, with noise.
     - `total`: x, cosine and sine, in s.
     """
-    check_known_task(task, DelayedMatchToCategory, noise="noise")
+    check_positive("task.noise", task.noise)
     likelihoods = total @ direction_vectors(task.n_directions).T / task.noise**2
     above, below = jnp.split(likelihoods, 2, axis=-1)
     return logsumexp(above, axis=-1) - logsumexp(below, axis=-1)
@@ -180,7 +182,7 @@ def category_accuracy(
     - `task`: the task, with noise.
     - `seconds`: s, how long the direction is shown.
     """
-    check_known_task(task, DelayedMatchToCategory, noise="noise")
+    check_positive("task.noise", task.noise)
     sines = direction_vectors(task.n_directions)[: task.n_directions // 2, 1]
     distances = sines * jnp.sqrt(jnp.asarray(seconds, float))[..., None] / task.noise
     return jnp.mean(norm.cdf(distances), axis=-1)
@@ -196,9 +198,8 @@ def category_match_log_odds(task: DelayedMatchToCategory, inputs: Mapping[str, A
     - `task`: the task, with noise, and a delay of at least one time step.
     - `inputs`: the inputs of the trial.
     """
-    check_known_task(task, DelayedMatchToCategory, noise="noise")
-    stimulus = inputs["stimulus"]
-    totals = task.dt * (shown_in_turn(stimulus, 2).astype(stimulus.dtype) @ stimulus)
+    check_positive("task.noise", task.noise)
+    totals = sums_in_turn(task, inputs, 2)
     return same_log_odds(*category_log_odds(task, totals)) + logit(task.match_probability)
 
 
@@ -230,7 +231,6 @@ class DelayedPairedAssociation(AbstractGoTask):
         decision takes the rest.
     - `response`: the weights before and after the go cue, and the fraction of catch trials.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
     go_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
@@ -242,16 +242,9 @@ class DelayedPairedAssociation(AbstractGoTask):
     second_delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=1.0)
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=4.5)
 
-    def __check_init__(self):
-        check_fraction("go_probability", self.go_probability)
-
     def epochs(self) -> tuple[Epoch, ...]:
-        return (
-            Epoch("first", self.first, event="first on"),
-            Epoch("delay", self.delay, event="first off"),
-            Epoch("second", self.second, event="second on"),
-            Epoch("second delay", self.second_delay, event="second off"),
-        )
+        events = {"first": "first on", "delay": "first off", "second": "second on"}
+        return parts.epochs_of(self, **events, second_delay="second off")
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         first = jax.random.randint(key_stream(key, "first"), (), 0, 2)
@@ -259,7 +252,7 @@ class DelayedPairedAssociation(AbstractGoTask):
         return first, jnp.where(is_go, first, 1 - first)
 
     def nominal(self) -> tuple[Array, ...]:
-        return all_combinations(2, 2)
+        return parts.all_combinations(2, 2)
 
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         first, second = draws
@@ -267,7 +260,7 @@ class DelayedPairedAssociation(AbstractGoTask):
         stimulus = jax.nn.one_hot(jnp.where(is_first, first, 2 + second), 4)
         is_go = first == second
         conditions = {"first": first, "second": 2 + second, "go": is_go}
-        choice = jnp.where(is_go, YES, NO)
+        choice = jnp.where(is_go, parts.YES, parts.NO)
         return self.go_trial(timeline, stimulus, choice, conditions, shown=is_first | is_second, key=key)
 
 
@@ -281,8 +274,149 @@ def association_log_odds(task: DelayedPairedAssociation, inputs: Mapping[str, Ar
     - `task`: the task, with noise, and a delay of at least one time step.
     - `inputs`: the inputs of the trial.
     """
-    check_known_task(task, DelayedPairedAssociation, noise="noise")
-    stimulus = inputs["stimulus"]
-    first, second = task.dt * (shown_in_turn(stimulus, 2).astype(stimulus.dtype) @ stimulus)
+    check_positive("task.noise", task.noise)
+    first, second = sums_in_turn(task, inputs, 2)
     evidence = (first[0] - first[1]) / task.noise**2, (second[2] - second[3]) / task.noise**2
     return same_log_odds(*evidence) + logit(task.go_probability)
+
+
+CUES, TESTS = ("cue 1", "cue 2"), ("test 1", "test 2")
+
+
+class DualDelayedMatchToSample(parts.AbstractPlannedTask):
+    """Two samples at once; a cue says which is tested first, the other is tested then: report each match.
+
+    The stimuli and times of NeuroGym's `DualDelayMatchSample`, after Rose et al. 2016, Science 354:1136
+    (compared with the abstract only). The input "fixation" of NeuroGym, which is always 1, is left out.
+
+    - Inputs: "stimulus" (4: two channels of each sample), one-hot plus white noise during samples and tests;
+        a test has the channels of the sample that it is compared with. "cue" (2), one-hot before each test:
+        the sample that is tested.
+    - Targets: two outputs, in both tests 1 for the correct one: the first, "yes", if the test is as the
+        sample, the second, "no", if not; zero else. `popsim.choice_accuracy` takes those of one test, see
+        `targets_in_epoch`.
+    - Epochs "fixation", "sample", "delay 1", "cue 1", "test 1", "delay 2", "cue 2", "test 2"; events
+        "sample on", "sample off", "cue 1 on", "test 1 on", "test 1 off", "cue 2 on", "test 2 on".
+    - Conditions: "sample 1" and "sample 2" (0 or 1), "cued first" (the sample that is tested first, 0 or 1),
+        "match 1" and "match 2" (of the first and the second test), "catch" (no test comes, and the first
+        cue lasts to the end).
+
+    With as many matches as non-matches the accuracy of an ideal observer in either test, see
+    `dual_match_log_odds`, is `same_accuracy(p, q)`, where p and q are
+    `discrimination_accuracy((2 s)**0.5 / sigma)` of sample and test, with s their durations. The validation
+    trials are all combinations of conditions.
+
+    **Arguments:**
+
+    - `match_probability`: the fraction of tests that match.
+    - `noise`: sigma of each channel, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
+    - `fixation`, `sample`, `delay`, `cue`: durations of these epochs, in seconds; both delays, and both cues,
+        are drawn alike.
+    - `test`: the duration of a test, in seconds.
+    - `grace`: the time after the beginning of a test in which errors have no weight, in seconds.
+    - `silence_counts`: the weight of a time step outside the tests; it is 1 in them after the grace period.
+    - `catch_probability`: the fraction of catch trials.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
+    """
+
+    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
+    match_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
+    noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
+    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
+    sample: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
+    delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
+    cue: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
+    test: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.5)
+    grace: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
+    silence_counts: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.2)
+    catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=4.0)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
+
+    def __check_init__(self):
+        n_steps_in("grace", self.grace, self.dt)
+        if self.grace + self.dt > self.test + 1e-6:
+            raise ValueError(
+                f"`grace` must leave a time step of the test, {self.test} s, got {self.grace} s."
+            )
+        parts.check_time_left(self.plan, self.test, "the second test")
+
+    @property
+    def plan(self) -> TrialPlan:
+        epochs = (
+            Epoch("fixation", self.fixation),
+            Epoch("sample", self.sample, event="sample on"),
+            Epoch("delay 1", self.delay, event="sample off"),
+            Epoch("cue 1", self.cue, event="cue 1 on"),
+            Epoch("test 1", self.test, event="test 1 on"),
+            Epoch("delay 2", self.delay, event="test 1 off"),
+            Epoch("cue 2", self.cue, event="cue 2 on"),
+            Epoch("test 2", event="test 2 on"),
+        )
+        return parts.plan_of(self, epochs, "test 1 on", self.catch_probability)
+
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        cued = jax.random.randint(key_stream(key, "cue"), (), 0, 2)
+        samples = jax.random.randint(key_stream(key, "samples"), (2,), 0, 2)
+        return cued, samples, jax.random.bernoulli(key_stream(key, "matches"), self.match_probability, (2,))
+
+    def nominal(self) -> tuple[Array, ...]:
+        cued, *samples_and_matches = parts.all_combinations(2, 2, 2, 2, 2)
+        samples = jnp.stack(samples_and_matches[:2], axis=1)
+        return cued, samples, jnp.stack(samples_and_matches[2:], axis=1).astype(bool)
+
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        cued, samples, matches = draws
+        is_sample = timeline.in_epoch("sample")
+        stimulus = jnp.where(is_sample[:, None], jax.nn.one_hot(samples, 2).ravel(), 0.0)
+        cue, values = jnp.zeros((2, timeline.n_steps, 2))
+        is_test, counts = jnp.zeros((2, timeline.n_steps), bool)
+        for turn, item in enumerate((cued, 1 - cued)):
+            during = timeline.in_epoch(TESTS[turn])
+            kind = jnp.where(matches[turn], samples[item], 1 - samples[item])
+            shown = jax.nn.one_hot(2 * item + kind, 4)
+            stimulus = jnp.where(during[:, None], shown, stimulus)
+            cue = jnp.where(timeline.in_epoch(CUES[turn])[:, None], jax.nn.one_hot(item, 2), cue)
+            right = jax.nn.one_hot(jnp.where(matches[turn], parts.YES, parts.NO), 2)
+            values = jnp.where(during[:, None], right, values)
+            is_test = is_test | during
+            counts = counts | (during & timeline.since(f"{TESTS[turn]} on", self.grace))
+        weights = jnp.where(counts, 1.0, jnp.where(is_test, 0.0, self.silence_counts))
+        return Trial(
+            init=(),
+            inputs={
+                "stimulus": parts.with_noise(
+                    stimulus, self.noise, is_sample | is_test, dt=self.dt, key=key_stream(key, "noise")
+                ),
+                "cue": cue,
+            },
+            targets=OutputTarget(values, weights, is_choice=False),
+            timeline=timeline,
+            conditions={
+                "sample 1": samples[0],
+                "sample 2": samples[1],
+                "cued first": cued,
+                "match 1": matches[0],
+                "match 2": matches[1],
+                "catch": ~timeline.happens("test 1 on"),
+            },
+        )
+
+
+def dual_match_log_odds(task: DualDelayedMatchToSample, inputs: Mapping[str, Array]) -> Float[Array, " test"]:
+    """Return the log odds that each test of a trial of `DualDelayedMatchToSample` matches its sample.
+
+    An ideal observer says yes where they are positive.
+
+    **Arguments:**
+
+    - `task`: the task, with noise, and delays and cues of at least one time step together.
+    - `inputs`: the inputs of the trial.
+    """
+    check_positive("task.noise", task.noise)
+    totals, cue = sums_in_turn(task, inputs, 3), inputs["cue"]
+    evidence = (totals[:, ::2] - totals[:, 1::2]) / task.noise**2  # of each item, in sample and tests
+    first = cue[jnp.argmax(jnp.any(cue != 0, axis=1))]
+    cued = jnp.stack([first, 1 - first])
+    of_samples, of_tests = cued @ evidence[0], jnp.sum(cued * evidence[1:], axis=1)
+    return same_log_odds(of_samples, of_tests) + logit(task.match_probability)

@@ -8,13 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim import _checks as checks
 from popsim._checks import as_float_array, short_repr
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.randomness import key_stream
 from popsim.tasks.choices.decisions import AbstractGoTask, AbstractStimulusTask
-from popsim.tasks.trial_parts import NO, YES, all_combinations, is_known, ring_activity
+from popsim.tasks.trial_parts import NO, YES, all_combinations, epochs_of, is_known, ring_activity
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch
 from popsim.windows import Timeline
@@ -46,7 +45,6 @@ class DelayedResponse(AbstractStimulusTask):
     - `fixation`, `stimulus`, `delay`: durations of these epochs, in seconds; the decision takes the rest.
     - `response`: the weights before and after the go cue, and the fraction of catch trials.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
     n_directions: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=8)
@@ -59,12 +57,10 @@ class DelayedResponse(AbstractStimulusTask):
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.2)
 
     def __check_init__(self):
-        checks.check_positive_int("n_directions", self.n_directions)
         if self.n_directions % 2:
             raise ValueError(
                 f"`n_directions` must be even, so that each has an opposite, got {self.n_directions}."
             )
-        checks.check_fraction("anti_probability", self.anti_probability)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         is_anti = jax.random.bernoulli(key_stream(key, "rule"), self.anti_probability)
@@ -87,17 +83,6 @@ class DelayedResponse(AbstractStimulusTask):
             inputs={"rule": rule_input},
             key=key,
         )
-
-
-def sample_and_test(
-    sample: AbstractDistribution, delay: AbstractDistribution, test: AbstractDistribution
-) -> tuple[Epoch, ...]:
-    """Return the epochs "sample", "delay" and "test" of these durations, in seconds."""
-    return (
-        Epoch("sample", sample, event="sample on"),
-        Epoch("delay", delay, event="sample off"),
-        Epoch("test", test, event="test on"),
-    )
 
 
 class DelayedMatchToSample(AbstractGoTask):
@@ -129,7 +114,6 @@ class DelayedMatchToSample(AbstractGoTask):
         rest.
     - `response`: the weights before and after the go cue, and the fraction of catch trials.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
     n_directions: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=2)
@@ -145,18 +129,15 @@ class DelayedMatchToSample(AbstractGoTask):
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.2)
 
     def __check_init__(self):
-        checks.check_positive_int("n_directions", self.n_directions)
         if self.n_directions < 2:
             raise ValueError(f"`n_directions` must be at least 2, got {self.n_directions}.")
-        checks.check_non_negative_int("rotation", self.rotation)
-        if self.rotation >= self.n_directions:
+        if self.rotation not in range(self.n_directions):
             raise ValueError(
-                f"`rotation` must be less than the {self.n_directions} directions, got {self.rotation}."
+                f"`rotation` must be from 0 to {self.n_directions - 1} directions, got {self.rotation!r}."
             )
-        checks.check_fraction("match_probability", self.match_probability)
 
     def epochs(self) -> tuple[Epoch, ...]:
-        return sample_and_test(self.sample, self.delay, self.test)
+        return epochs_of(self, sample="sample on", delay="sample off", test="test on")
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         sample = jax.random.randint(key_stream(key, "sample"), (), 0, self.n_directions)
@@ -208,7 +189,6 @@ class DelayedComparison(AbstractGoTask):
     - `fixation`, `f1`, `delay`, `f2`: durations of these epochs, in seconds; the decision takes the rest.
     - `response`: the weights before and after the go cue, and the fraction of catch trials.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
     pairs: Float[Array, "pair 2"] = eqx.field(kw_only=True, converter=as_float_array, default=PAIRS)
@@ -221,7 +201,6 @@ class DelayedComparison(AbstractGoTask):
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.4)
 
     def __check_init__(self):
-        checks.check_positive("pairs", self.pairs)
         if not is_known(self.pairs):
             return
         pairs = np.asarray(self.pairs)
@@ -229,11 +208,7 @@ class DelayedComparison(AbstractGoTask):
             raise ValueError(f"`pairs` must be pairs of two different frequencies, got {short_repr(pairs)}.")
 
     def epochs(self) -> tuple[Epoch, ...]:
-        return (
-            Epoch("f1", self.f1, event="f1 on"),
-            Epoch("delay", self.delay, event="f1 off"),
-            Epoch("f2", self.f2, event="f2 on"),
-        )
+        return epochs_of(self, f1="f1 on", delay="f1 off", f2="f2 on")
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         pair = jax.random.randint(key_stream(key, "pair"), (), 0, self.pairs.shape[0])

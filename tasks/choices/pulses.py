@@ -16,7 +16,7 @@ from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, Uniform, as_distribution
 from popsim.randomness import key_stream
 from popsim.tasks.choices.decisions import AbstractGoTask
-from popsim.tasks.trial_parts import check_drawn, is_known, nominal_values, sign_or_coin, stimulus_and_delay
+from popsim.tasks.trial_parts import is_known, nominal_values, sign_or_coin, stimulus_and_delay
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch
 from popsim.windows import Timeline
@@ -78,7 +78,6 @@ class PulseDecision(AbstractPulses):
     - `fixation`, `delay`: durations of these epochs, in seconds; the decision takes the rest.
     - `response`: the weights before and after the go cue, and the fraction of catch trials.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
     n_bins: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=6)
@@ -91,10 +90,7 @@ class PulseDecision(AbstractPulses):
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=3.0)
 
     def __check_init__(self):
-        checks.check_positive_int("n_bins", self.n_bins)
-        checks.check_positive("bin_duration", self.bin_duration)
         checks.n_steps_in("bin_duration", self.bin_duration, self.dt)
-        checks.check_fraction("probabilities", self.probabilities)
         if not is_known(self.probabilities):
             return
         if self.probabilities.shape != (2,) or not self.probabilities[0] <= self.probabilities[1]:
@@ -158,7 +154,6 @@ class PoissonClicks(AbstractPulses):
     - `fixation`, `stimulus`, `delay`: durations of these epochs, in seconds; the decision takes the rest.
     - `response`: the weights before and after the go cue, and the fraction of catch trials.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
     log_ratio: AbstractDistribution = eqx.field(
@@ -175,7 +170,6 @@ class PoissonClicks(AbstractPulses):
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.02)
 
     def __check_init__(self):
-        check_drawn("log_ratio", self.log_ratio, lambda name, bound: None)  # its shape
         check_click_rate("total_rate", self.total_rate, self.dt)
 
     def epochs(self) -> tuple[Epoch, ...]:

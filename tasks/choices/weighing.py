@@ -9,13 +9,10 @@ import numpy as np
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim import _checks as checks
-from popsim._checks import as_float_array, short_repr
+from popsim._checks import as_float_array, check_finite, check_positive, short_repr
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
-from popsim.per_member import is_per_member
 from popsim.randomness import key_stream, seed_key
-from popsim.tasks._known_tasks import check_known_task
 from popsim.tasks.choices.decisions import AbstractGoTask
 from popsim.tasks.trial_parts import all_combinations, is_known
 from popsim.trial import Trial
@@ -64,7 +61,6 @@ class EconomicChoice(AbstractGoTask):
     - `fixation`, `offer`: durations of these epochs, in seconds; the decision takes the rest.
     - `response`: the weights before and after the go cue, and the fraction of catch trials.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
     offers: Float[Array, "offer 2"] = eqx.field(kw_only=True, converter=as_float_array, default=OFFERS)
@@ -77,8 +73,6 @@ class EconomicChoice(AbstractGoTask):
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=4.25)
 
     def __check_init__(self):
-        checks.check_non_negative("offers", self.offers)
-        checks.check_positive("relative_value", self.relative_value)
         if not is_known(self.offers, self.relative_value):
             return
         offers = np.asarray(self.offers)
@@ -142,7 +136,7 @@ def economic_choice_log_odds(task: EconomicChoice, inputs: Mapping[str, Array]) 
     - `task`: the task, with noise.
     - `inputs`: the inputs of the trial.
     """
-    check_known_task(task, EconomicChoice, noise="noise")
+    check_positive("task.noise", task.noise)
     stimulus = inputs["stimulus"]
     total = task.dt * jnp.sum(stimulus, axis=0)
     is_shown = jnp.any(stimulus != 0, axis=1).astype(stimulus.dtype)  # noise is never zero
@@ -159,7 +153,6 @@ def favourite_accuracy(task: EconomicChoice) -> Float[Array, ""]:
 
     It is the chance level of who knows the juices and disregards their quantities.
     """
-    check_known_task(task, EconomicChoice)
     fraction = jnp.mean(task.is_a_better().astype(float))
     return jnp.maximum(fraction, 1 - fraction)
 
@@ -198,7 +191,6 @@ class ProbabilisticReasoning(AbstractGoTask):
     - `fixation`, `delay`: durations of these epochs, in seconds; the decision takes the rest.
     - `response`: the weights before and after the go cue, and the fraction of catch trials.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
     weights: Float[Array, " kind"] = eqx.field(kw_only=True, converter=as_float_array, default=WEIGHTS)
@@ -212,8 +204,11 @@ class ProbabilisticReasoning(AbstractGoTask):
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=3.55)
 
     def __check_init__(self):
-        checks.check_positive_int("n_shapes", self.n_shapes)
-        _check_weights(self.weights)
+        check_finite("weights", self.weights)
+        if is_known(self.weights) and (self.weights.ndim != 1 or self.weights.size < 2):
+            raise ValueError(
+                f"`weights` must be those of two shapes or more, got {short_repr(self.weights)}."
+            )
 
     @property
     def _shape_epochs(self) -> tuple[str, ...]:
@@ -249,14 +244,6 @@ class ProbabilisticReasoning(AbstractGoTask):
         return self.go_trial(timeline, stimulus, second.astype(int), conditions, shown=shown, key=key)
 
 
-def _check_weights(weights: Float[Array, " kind"]) -> None:
-    checks.check_finite("weights", weights)
-    if is_per_member(weights) or checks.is_traced(weights):
-        return
-    if weights.ndim != 1 or weights.size < 2:
-        raise ValueError(f"`weights` must be those of at least two shapes, got {short_repr(weights)}.")
-
-
 def shape_log_odds(
     stimulus: Float[Array, "*axes time channels"], weights: Float[Array, " kind"]
 ) -> Float[Array, "*axes"]:
@@ -288,8 +275,6 @@ def reasoning_accuracy(weights: Float[Array, " kind"], n_shapes: int) -> float:
     - `weights`: the weight of each shape, to base 10.
     - `n_shapes`: the number of shapes in a trial.
     """
-    checks.check_positive_int("n_shapes", n_shapes)
-    _check_weights(weights)
     sums, shares = np.zeros(1), np.ones(1)
     for _ in range(n_shapes):
         longer = np.round(sums[:, None] + np.asarray(weights, float), 9)

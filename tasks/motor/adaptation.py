@@ -10,7 +10,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from popsim import _checks as checks
-from popsim._argument_shapes import check_fields
 from popsim._checks import as_float_array
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, as_distribution
@@ -19,7 +18,7 @@ from popsim.interventions.intervention_plan import FromTrial, InterventionPlan, 
 from popsim.per_member import PerMember
 from popsim.randomness import key_stream
 from popsim.schedules import AbstractBatchSchedule, PiecewiseSchedule
-from popsim.tasks.trial_parts import at_direction, check_directions, check_drawn, random_direction
+from popsim.tasks.trial_parts import at_direction, check_numbers, random_direction
 from popsim.trial import Trial
 from popsim.windows import AbstractWindow, InEpoch, WholeTrial
 
@@ -87,8 +86,7 @@ class ProbabilityWhileStrong(AbstractBatchSchedule):
     catch_share: Float[Array, ""] = eqx.field(converter=as_float_array, default=0.0)
 
     def __check_init__(self):
-        check_fields(self)
-        checks.check_fraction("catch_share", self.catch_share)
+        check_numbers(self)
 
     def __call__(self, batch: int | Int[Array, ""]) -> Float[Array, "*shape"]:
         return jnp.where(self.strength(batch) == 0, 0.0, 1.0 - self.catch_share)
@@ -102,8 +100,7 @@ class GradedParameter(AbstractBatchSchedule):
     null: Float[Array, "*shape"] = eqx.field(converter=as_float_array, default=0.0)
 
     def __check_init__(self):
-        checks.check_finite("full", self.full)
-        checks.check_finite("null", self.null)
+        check_numbers(self)
 
     def __call__(self, batch: int | Int[Array, ""]) -> Float[Array, "*shape"]:
         return self.null + self.strength(batch) * (self.full - self.null)
@@ -197,8 +194,7 @@ class DirectedVector(AbstractDistribution):
     n_axes: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=2)
 
     def __check_init__(self):
-        check_drawn("length", self.length, checks.check_non_negative)
-        check_directions(self.n_directions)
+        check_numbers(self)
         if self.n_axes not in (2, 3):
             raise ValueError(f"`n_axes` must be 2 or 3, got {self.n_axes!r}.")
 
@@ -277,8 +273,7 @@ class ChannelToTarget:
     damping: float
 
     def __post_init__(self):
-        checks.check_non_negative("stiffness", self.stiffness)
-        checks.check_non_negative("damping", self.damping)
+        check_numbers(self)
 
     def __call__(self, trial: Trial) -> ForceChannelParameters:
         """Return the channel of one trial."""

@@ -7,18 +7,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._checks import as_float_array, check_non_negative, check_positive, warn_of_unit
+from popsim._checks import as_float_array, warn_of_unit
 from popsim._plain_values import plain_number
 from popsim._time_steps import step_at
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.environment import AbstractEnvironment, HandMovement, Observation, Outcome
 from popsim.hand import HandState
 from popsim.loss import Loss
-from popsim.losses import Effort, FinalVelocity, HiddenActivity, InWindow, PositionError
+from popsim.losses import InWindow, PositionError
 from popsim.randomness import key_stream
 from popsim.tasks import trial_parts as parts
 from popsim.trial import Trial
-from popsim.trial_plan import Epoch, longest_time
+from popsim.trial_plan import Epoch
 from popsim.windows import WholeTrial
 
 __all__ = [
@@ -37,8 +37,7 @@ Flags = dict[str, Array]
 
 def tracking_reach_loss() -> Loss:
     """Return the loss of `reach_loss` with a position error that has the same weight at all time steps."""
-    error = PositionError(profile=InWindow(WholeTrial()))
-    return error + 0.1 * FinalVelocity() + 1e-6 * Effort() + 1e-8 * HiddenActivity()
+    return parts.with_costs(PositionError(profile=InWindow(WholeTrial())))
 
 
 def _is_near(hand: HandState, place: Float[Array, " space"], radius: Float[Array, ""]) -> Bool[Array, ""]:
@@ -63,19 +62,12 @@ class HoldEnvironment(AbstractReachEnvironment):
     Leaving the start before the go cue is paid -`penalty`, and the time of the hold begins anew on return.
     Arriving at the target after it is paid 1, once. It shows "go cue" (1). It records "target", a `HandState`
     at rest at the start before the go cue and at the target from then on, "go cue", and "leaves early".
-
-    **Arguments:**
-
-    - `start`, `target`: positions, in m.
-    - `hold`: for how many time steps the cursor must be held.
-    - `radius`: how far from start or target the cursor may be, in m.
-    - `penalty`: what leaving early costs.
     """
 
-    start: Float[Array, "*axes space"]
-    target: Float[Array, "*axes space"]
-    hold: Int[Array, "*axes"]
-    radius: Float[Array, "*axes"]
+    start: Float[Array, "*axes space"]  # m
+    target: Float[Array, "*axes space"]  # m
+    hold: Int[Array, "*axes"]  # in time steps
+    radius: Float[Array, "*axes"]  # m
     penalty: Float[Array, "*axes"]
 
     def init(self, *, key: Key[Array, ""]) -> tuple[Flags, Observation]:
@@ -101,11 +93,7 @@ class HoldEnvironment(AbstractReachEnvironment):
         }
         # The network receives the cue at the next step, and has until then to stay.
         goal = jnp.where(state["has gone"], self.target, self.start)
-        record = {
-            "target": parts.at_rest(goal),
-            "go cue": state["has gone"],
-            "leaves early": leaves_early,
-        }
+        record = {"target": parts.at_rest(goal), "go cue": state["has gone"], "leaves early": leaves_early}
         reward = jnp.where(leaves_early, -self.penalty, arrives.astype(goal.dtype))
         shown = {"go cue": _number(has_gone, self.start)}
         return after, Outcome(shown, reward, jnp.array(False), record)
@@ -116,19 +104,12 @@ class MovingTargetEnvironment(AbstractReachEnvironment):
 
     Reaching it is paid 1. It shows "target" (space), its position in m, and "velocity of target" (space), in
     m/s. It records "target", a `HandState` that moves with it.
-
-    **Arguments:**
-
-    - `start`: the position at the start of the trial, in m.
-    - `velocity`: its velocity, in m/s.
-    - `radius`: within what distance the cursor has reached it, in m.
-    - `dt`: the time step, in seconds.
     """
 
-    start: Float[Array, "*axes space"]
-    velocity: Float[Array, "*axes space"]
-    radius: Float[Array, "*axes"]
-    dt: Float[Array, "*axes"]
+    start: Float[Array, "*axes space"]  # m
+    velocity: Float[Array, "*axes space"]  # m/s
+    radius: Float[Array, "*axes"]  # m
+    dt: Float[Array, "*axes"]  # s
 
     def init(self, *, key: Key[Array, ""]) -> tuple[Float[Array, " space"], Observation]:
         return self.start, self._shown(self.start)
@@ -149,21 +130,13 @@ class RevealEnvironment(AbstractReachEnvironment):
 
     Arriving at the right target is paid 1, once. It shows "right target" (2), one-hot once it is revealed,
     zeros before. It records "is revealed".
-
-    **Arguments:**
-
-    - `start`: the position of the start, in m.
-    - `targets`: the positions of the two targets, in m.
-    - `second_is_right`: whether the second target is the right one.
-    - `reveal_distance`: the distance from the start at which it is revealed, in m.
-    - `radius`: how far from the target the cursor may be, in m.
     """
 
-    start: Float[Array, "*axes space"]
-    targets: Float[Array, "*axes 2 space"]
+    start: Float[Array, "*axes space"]  # m
+    targets: Float[Array, "*axes 2 space"]  # m
     second_is_right: Bool[Array, "*axes"]
-    reveal_distance: Float[Array, "*axes"]
-    radius: Float[Array, "*axes"]
+    reveal_distance: Float[Array, "*axes"]  # m
+    radius: Float[Array, "*axes"]  # m
 
     def init(self, *, key: Key[Array, ""]) -> tuple[Flags, Observation]:
         state = {"is revealed": jnp.array(False), "has arrived": jnp.array(False)}
@@ -176,9 +149,8 @@ class RevealEnvironment(AbstractReachEnvironment):
         arrives = ~state["has arrived"] & _is_near(action, right, self.radius)
         after = {"is revealed": is_revealed, "has arrived": state["has arrived"] | arrives}
         reward = arrives.astype(right.dtype)
-        return after, Outcome(
-            self._shown(is_revealed), reward, jnp.array(False), {"is revealed": is_revealed}
-        )
+        shown, record = self._shown(is_revealed), {"is revealed": is_revealed}
+        return after, Outcome(shown, reward, jnp.array(False), record)
 
     def _shown(self, is_revealed: Bool[Array, ""]) -> Observation:
         right = jnp.stack([~self.second_is_right, self.second_is_right])
@@ -209,7 +181,6 @@ class HeldReach(parts.AbstractFixedReach):
     - `radius`: how far from the start the cursor may be, in m.
     - `penalty`: the reward that leaving early costs.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
     loss: Loss = eqx.field(kw_only=True, default_factory=tracking_reach_loss)
@@ -223,15 +194,9 @@ class HeldReach(parts.AbstractFixedReach):
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.5)
 
     def __check_init__(self):
-        parts.check_each(check_positive, self, "distance", "hold", "radius")
-        parts.check_directions(self.n_directions)
-        longest = longest_time((Epoch("hold", self.hold),))
-        if longest is not None and longest + self.dt > self.duration + 1e-6:
-            raise ValueError(
-                f"`hold` must leave a time step of movement in the trial of {self.duration} s, got up to "
-                f"{longest:.4g} s."
-            )
-        check_non_negative("penalty", self.penalty)
+        parts.check_time_left(
+            parts.plan_of(self, [Epoch("hold", self.hold), Epoch("movement")]), self.dt, "a step"
+        )
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         direction = parts.random_direction(self.n_directions, key=key_stream(key, "direction"))
@@ -239,9 +204,8 @@ class HeldReach(parts.AbstractFixedReach):
 
     def validation_trials(self) -> Trial:
         hold = parts.middle_of(self.hold)
-        return jax.vmap(lambda direction: self._reach(direction, hold))(
-            parts.even_directions(self.n_directions)
-        )
+        directions = parts.even_directions(self.n_directions)
+        return jax.vmap(lambda direction: self._reach(direction, hold))(directions)
 
     def _reach(self, direction: Float[Array, ""], hold: Float[Array, ""]) -> Trial:
         center, hold_steps = self.workspace.center, step_at(hold, self.dt)
@@ -281,7 +245,6 @@ class Interception(parts.AbstractFixedReach):
     - `passing_time`: when the target is straight ahead, in seconds.
     - `radius`: within what distance the cursor has caught the target, in m.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
     loss: Loss = eqx.field(kw_only=True, default_factory=tracking_reach_loss)
@@ -292,9 +255,6 @@ class Interception(parts.AbstractFixedReach):
     passing_time: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.5)
     radius: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.01)
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.0)
-
-    def __check_init__(self):
-        parts.check_each(check_positive, self, "distance", "speed", "passing_time", "radius")
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         from_left = jax.random.bernoulli(key_stream(key, "side"))
@@ -312,15 +272,15 @@ class Interception(parts.AbstractFixedReach):
         start = ahead - self.passing_time * velocity
         times = self.dt * jnp.arange(1.0, self.n_steps + 1)  # at the end of each step, as states are
         path = start + times[:, None] * velocity
+        dt = jnp.asarray(self.dt, center.dtype)
+        environment = MovingTargetEnvironment(start, velocity, self.radius, dt)
         return Trial(
             init=parts.at_rest(center),
             inputs=(),
             targets=HandState(path, jnp.broadcast_to(velocity, path.shape)),
             timeline=self.whole_trial("movement"),
             conditions={"speed": speed, "from left": from_left},
-            environment=MovingTargetEnvironment(
-                start, velocity, self.radius, jnp.asarray(self.dt, center.dtype)
-            ),
+            environment=environment,
         )
 
 
@@ -348,7 +308,6 @@ class GoBeforeYouKnow(parts.AbstractFixedReach):
     - `reveal_distance`: the distance from the start at which the right target is shown, in m.
     - `radius`: how far from the target the cursor may be to be paid, in m.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
     loss: Loss = eqx.field(kw_only=True, default_factory=parts.reach_loss)
@@ -360,9 +319,7 @@ class GoBeforeYouKnow(parts.AbstractFixedReach):
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.2)
 
     def __check_init__(self):
-        parts.check_each(check_positive, self, "distance", "separation", "reveal_distance", "radius")
         warn_of_unit("separation", self.separation, "angle")
-        parts.check_directions(self.n_directions)
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         direction = parts.random_direction(self.n_directions, key=key_stream(key, "direction"))
@@ -379,17 +336,13 @@ class GoBeforeYouKnow(parts.AbstractFixedReach):
         right = jnp.where(second_is_right, places[1], places[0])
         shape = (self.n_steps, *center.shape)
         goal = jnp.broadcast_to(right, shape)
-        environment = RevealEnvironment(
-            center, jnp.stack(places), second_is_right, self.reveal_distance, self.radius
-        )
+        given = (center, jnp.stack(places), second_is_right, self.reveal_distance, self.radius)
+        labels = {"direction": parts.wrap_angle(direction), "right target": 1 + second_is_right.astype(int)}
         return Trial(
             init=parts.at_rest(center),
             inputs={f"target {i}": jnp.broadcast_to(place, shape) for i, place in enumerate(places, 1)},
             targets=parts.at_rest(goal),
             timeline=self.whole_trial("movement"),
-            conditions={
-                "direction": parts.wrap_angle(direction),
-                "right target": 1 + second_is_right.astype(int),
-            },
-            environment=environment,
+            conditions=labels,
+            environment=RevealEnvironment(*given),
         )

@@ -9,25 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._checks import as_float_array, check_finite, check_fraction, check_positive
+from popsim._checks import as_float_array
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, Uniform, as_distribution
 from popsim.loss import Loss
-from popsim.losses import (
-    Effort,
-    EuclideanDistance,
-    FinalVelocity,
-    HiddenActivity,
-    Hold,
-    ObstacleEntry,
-    PositionError,
-    PowerProfile,
-)
+from popsim.losses import EuclideanDistance, Hold, ObstacleEntry, PositionError, PowerProfile
 from popsim.losses.obstacles import clearance_at
 from popsim.randomness import key_stream
 from popsim.tasks import trial_parts as parts
 from popsim.trial import Trial
-from popsim.trial_plan import Epoch, TrialPlan
+from popsim.trial_plan import TrialPlan
 from popsim.windows import Before, InEpoch, Timeline
 
 __all__ = [
@@ -52,15 +43,11 @@ class RandomReaches(parts.AbstractFixedReach):
     - `workspace`: the region of starts and targets, such as `plant.workspace`.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     - `validation_distance`: the distance of targets in the validation trials, in m.
-    - `loss`: the loss to train with.
     """
 
     loss: Loss = eqx.field(kw_only=True, default_factory=parts.reach_loss)
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.0)
     validation_distance: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
-
-    def __check_init__(self):
-        check_positive("validation_distance", self.validation_distance)
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         start = self.workspace.sample(key=key_stream(key, "start"))
@@ -68,13 +55,9 @@ class RandomReaches(parts.AbstractFixedReach):
         return parts.reach_trial(start, target, n_steps=self.n_steps, dt=self.dt)
 
     def validation_trials(self) -> Trial:
-        return parts.center_out_trials(
-            self.workspace.center,
-            distance=self.validation_distance,
-            n_directions=8,
-            n_steps=self.n_steps,
-            dt=self.dt,
-        )
+        center, options = self.workspace.center, {"n_steps": self.n_steps, "dt": self.dt}
+        distance = self.validation_distance
+        return parts.center_out_trials(center, distance=distance, n_directions=8, **options)
 
 
 class CenterOutReaches(parts.AbstractFixedReach):
@@ -89,17 +72,12 @@ class CenterOutReaches(parts.AbstractFixedReach):
     - `distance`: the distance from centre to target, in m.
     - `n_directions`: the number of targets; None for the whole circle.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
     loss: Loss = eqx.field(kw_only=True, default_factory=parts.reach_loss)
     distance: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
     n_directions: int | None = eqx.field(static=True, converter=plain_number, kw_only=True, default=8)
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.0)
-
-    def __check_init__(self):
-        check_positive("distance", self.distance)
-        parts.check_directions(self.n_directions)
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         center = self.workspace.center
@@ -108,19 +86,15 @@ class CenterOutReaches(parts.AbstractFixedReach):
         return parts.reach_trial(center, target, n_steps=self.n_steps, dt=self.dt, direction=direction)
 
     def validation_trials(self) -> Trial:
-        return parts.center_out_trials(
-            self.workspace.center,
-            distance=self.distance,
-            n_directions=8 if self.n_directions is None else self.n_directions,
-            n_steps=self.n_steps,
-            dt=self.dt,
-        )
+        n, options = self.n_directions or 8, {"n_steps": self.n_steps, "dt": self.dt}
+        center = self.workspace.center
+        return parts.center_out_trials(center, distance=self.distance, n_directions=n, **options)
 
 
 def delayed_reach_loss() -> Loss:
     """Return the loss of `reach_loss`, with the position error in the movement only and a hold before it."""
     reach = PositionError(profile=PowerProfile(window=InEpoch("movement")))
-    return reach + Hold(Before("go cue")) + 0.1 * FinalVelocity() + 1e-6 * Effort() + 1e-8 * HiddenActivity()
+    return parts.with_costs(reach + Hold(Before("go cue")))
 
 
 class DelayedReaches(parts.AbstractPlannedReach):
@@ -144,7 +118,6 @@ class DelayedReaches(parts.AbstractPlannedReach):
     **Arguments:**
 
     - `workspace`: the workspace; reaches start at its centre.
-    - `loss`: the loss to train with.
     - `distance`: the distance from centre to target, in m; a number or a distribution.
     - `n_directions`: the number of directions; None for the whole circle.
     - `hold`, `delay`: the time before target onset and the time from it until the go cue, in seconds; numbers
@@ -163,17 +136,9 @@ class DelayedReaches(parts.AbstractPlannedReach):
     catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.5)
 
-    def __check_init__(self):
-        parts.check_each(check_positive, self, "distance", "hold", "delay")
-        parts.check_directions(self.n_directions)
-
     @property
     def plan(self) -> TrialPlan:
-        epochs = (
-            Epoch("hold", self.hold),
-            Epoch("delay", self.delay, event="target on"),
-            Epoch("movement", event="go cue"),
-        )
+        epochs = parts.epochs_of(self, hold=None, delay="target on", movement="go cue")
         return parts.plan_of(self, epochs, "go cue", self.catch_probability)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
@@ -244,7 +209,6 @@ class ObstacleAvoidance(parts.AbstractFixedReach):
     **Arguments:**
 
     - `workspace`: start and target lie around its centre.
-    - `loss`: the loss to train with.
     - `distance`: the distance from start to target, in m; a number or a distribution.
     - `n_directions`: the number of directions; None for the whole circle.
     - `offset`: how far the centre of the obstacle is to the left of the straight line, in m; as `distance`.
@@ -264,18 +228,10 @@ class ObstacleAvoidance(parts.AbstractFixedReach):
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.2)
 
     def __check_init__(self):
-        parts.check_each(check_positive, self, "distance", "radius")
-        parts.check_drawn("offset", self.offset, check_finite)
-        parts.check_directions(self.n_directions)
-        check_fraction("obstacle_probability", self.obstacle_probability)
-        self._check_ends_are_free()
-
-    def _check_ends_are_free(self) -> None:
-        """Raise `ValueError` if the largest obstacle may cover the start or the target of a reach."""
         if not parts.is_known(self.distance, self.radius, self.offset):
             return
-        bounds = [drawn.bounds() for drawn in (self.distance, self.radius, self.offset)]
-        (shortest, _), (_, largest), (low, high) = ((float(end) for end in ends) for ends in bounds)
+        bounds = [map(float, drawn.bounds()) for drawn in (self.distance, self.radius, self.offset)]
+        (shortest, _), (_, largest), (low, high) = bounds
         nearest = max(low, -high, 0.0)  # the offset nearest to the straight line
         free = math.hypot(nearest, shortest / 2)
         if largest >= free:
@@ -317,22 +273,13 @@ class ObstacleAvoidance(parts.AbstractFixedReach):
         obstacle = parts.at_direction(center, direction + 0.5 * jnp.pi, offset)
         reach = parts.reach_trial(start, target, n_steps=self.n_steps, dt=self.dt, direction=direction)
         shown = {"obstacle": obstacle, "obstacle radius": radius[None], "obstacle shown": is_there[None]}
-        return dataclasses.replace(
-            reach,
-            inputs={
-                **reach.inputs,
-                **{
-                    name: jnp.broadcast_to(value, (self.n_steps, *value.shape)).astype(center.dtype)
-                    for name, value in shown.items()
-                },
-            },
-            conditions={
-                **reach.conditions,
-                "obstacle": is_there,
-                "obstacle left": offset,
-                "obstacle radius": radius,
-            },
-        )
+        inputs = {
+            name: jnp.broadcast_to(value, (self.n_steps, *value.shape)).astype(center.dtype)
+            for name, value in shown.items()
+        }
+        labels = {"obstacle": is_there, "obstacle left": offset, "obstacle radius": radius}
+        conditions = reach.conditions | labels
+        return dataclasses.replace(reach, inputs=reach.inputs | inputs, conditions=conditions)
 
 
 def obstacle_clearance(

@@ -11,27 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import (
-    as_float_array,
-    check_finite,
-    check_fraction,
-    check_non_negative,
-    check_positive,
-    check_positive_int,
-    warn_of_unit,
-)
+from popsim._checks import as_float_array, check_finite, check_fraction, warn_of_unit
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, Uniform, as_distribution
 from popsim.loss import Loss
-from popsim.losses import (
-    Effort,
-    EuclideanDistance,
-    FinalVelocity,
-    HiddenActivity,
-    Hold,
-    LateInEpochs,
-    PositionError,
-)
+from popsim.losses import EuclideanDistance, Hold, LateInEpochs, PositionError
 from popsim.per_member import PerMember
 from popsim.randomness import key_stream, seed_key
 from popsim.tasks import trial_parts as parts
@@ -45,10 +29,7 @@ __all__ = ["sequential_reach_loss", "SequentialReaches", "TargetJump", "TwoTarge
 
 def sequential_reach_loss() -> Loss:
     """Return the loss of `reach_loss`, with position errors late in each reach and a hold before them."""
-    reaches = PositionError(profile=LateInEpochs("reach"))
-    return (
-        reaches + Hold(Before("go cue 1")) + 0.1 * FinalVelocity() + 1e-6 * Effort() + 1e-8 * HiddenActivity()
-    )
+    return parts.with_costs(PositionError(profile=LateInEpochs("reach")) + Hold(Before("go cue 1")))
 
 
 class SequentialReaches(parts.AbstractPlannedReach):
@@ -73,7 +54,6 @@ class SequentialReaches(parts.AbstractPlannedReach):
     **Arguments:**
 
     - `workspace`: the region of starts and targets.
-    - `loss`: the loss to train with.
     - `n_targets`: the number of targets of a trial.
     - `delay`: the time before the first go cue, in seconds; a number or a distribution.
     - `reach`: the time from each go cue to the next, in seconds, as `delay`; the last reach takes the rest.
@@ -92,35 +72,22 @@ class SequentialReaches(parts.AbstractPlannedReach):
     validation_distance: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.08)
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.6)
 
-    def __check_init__(self):
-        check_positive_int("n_targets", self.n_targets)
-        parts.check_each(check_positive, self, "validation_distance", "delay", "reach")
-
     @property
     def plan(self) -> TrialPlan:
-        numbers = range(1, self.n_targets + 1)
-        reaches = [
-            Epoch(f"reach {i}", self.reach if i < self.n_targets else None, event=f"go cue {i}")
-            for i in numbers
-        ]
-        return TrialPlan(
-            (Epoch("delay", self.delay, event="targets on"), *reaches),
-            duration=self.duration,
-            dt=self.dt,
-            catch_event="go cue 1",
-            catch_probability=self.catch_probability,
-        )
+        n = self.n_targets
+        durations = [*(n - 1) * [self.reach], None]
+        reaches = [Epoch(f"reach {i}", each, event=f"go cue {i}") for i, each in enumerate(durations, 1)]
+        epochs = (Epoch("delay", self.delay, event="targets on"), *reaches)
+        return parts.plan_of(self, epochs, "go cue 1", self.catch_probability)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         names = ["start", *(f"target {i + 1}" for i in range(self.n_targets))]
         return (jnp.stack([self.workspace.sample(key=key_stream(key, name)) for name in names]),)
 
     def nominal(self) -> tuple[Array, ...]:
+        direction, turn = parts.all_combinations(8, 2)
         turns = jnp.array([0.5 * jnp.pi, -0.5 * jnp.pi])
-        directions, turns = (
-            grid.ravel() for grid in jnp.meshgrid(parts.even_directions(8), turns, indexing="ij")
-        )
-        return (jax.vmap(self._around)(directions, turns),)
+        return (jax.vmap(self._around)(parts.even_directions(8)[direction], turns[turn]),)
 
     def _around(self, direction: Float[Array, ""], turn: Float[Array, ""]) -> Float[Array, "place space"]:
         """Return the centre and the targets, each turned from the one before."""
@@ -168,7 +135,6 @@ class TargetJump(parts.AbstractPlannedReach):
     **Arguments:**
 
     - `workspace`: reaches start at its centre. Targets may jump out of it, within reach of the body.
-    - `loss`: the loss to train with.
     - `distance`: the distance from centre to target, in m; a number or a distribution.
     - `n_directions`: the number of directions; None for the whole circle.
     - `jump_time`: the time of the jump, in seconds; a number or a distribution.
@@ -191,17 +157,13 @@ class TargetJump(parts.AbstractPlannedReach):
 
     def __check_init__(self):
         check_fraction("jump_probability", self.jump_probability)
-        parts.check_each(check_positive, self, "distance", "jump_time")
         parts.check_drawn("displacement", self.displacement, check_finite, shape=(2,))
-        parts.check_directions(self.n_directions)
 
     @property
     def plan(self) -> TrialPlan:
         """The plan from which each trial draws its timeline; its catch trials are those without a jump."""
-        epochs = (
-            Epoch("movement", self.jump_time, event="target on"),
-            Epoch("correction", event="target jump"),
-        )
+        first = Epoch("movement", self.jump_time, event="target on")
+        epochs = (first, Epoch("correction", event="target jump"))
         return parts.plan_of(self, epochs, "target jump", _complement(self.jump_probability))
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
@@ -228,9 +190,8 @@ class TargetJump(parts.AbstractPlannedReach):
         jumps = timeline.happens("target jump")
         along, leftward = jnp.where(jumps, displacement, 0.0)
         first = parts.at_direction(center, direction, distance)
-        second = parts.at_direction(
-            parts.at_direction(first, direction, along), direction + 0.5 * jnp.pi, leftward
-        )
+        second = parts.at_direction(first, direction, along)
+        second = parts.at_direction(second, direction + 0.5 * jnp.pi, leftward)
         target = jnp.where(timeline.since("target jump")[:, None], second, first)
         return Trial(
             init=parts.at_rest(center),
@@ -284,7 +245,6 @@ class TwoTargetReaches(parts.AbstractPlannedReach):
     **Arguments:**
 
     - `workspace`: the workspace; reaches start at its centre.
-    - `loss`: the loss to train with.
     - `order`: "cue first", or "go first".
     - `distance`: the distance of the targets from the centre, in m; a number or a distribution.
     - `separation`: the angle from target 1 to target 2, in rad, by default opposite; as `distance`.
@@ -314,21 +274,14 @@ class TwoTargetReaches(parts.AbstractPlannedReach):
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.7)
 
     def __check_init__(self):
-        parts.check_each(check_positive, self, "distance", "separation", "hold", "targets", "cue")
         parts.check_drawn("separation", self.separation, functools.partial(warn_of_unit, kind="angle"))
-        parts.check_directions(self.n_directions)
-        parts.check_drawn("memory", self.memory, check_non_negative)
 
     @property
     def plan(self) -> TrialPlan:
         first, second = ("cue on", "go cue") if self.order == "cue first" else ("go cue", "cue on")
-        epochs = (
-            Epoch("hold", self.hold),
-            Epoch("targets", self.targets, event="targets on"),
-            Epoch("memory", self.memory, event="targets off"),
-            Epoch("cue" if self.order == "cue first" else "undecided", self.cue, event=first),
-            Epoch("movement", event=second),
-        )
+        cue = Epoch("cue" if self.order == "cue first" else "undecided", self.cue, event=first)
+        shown = parts.epochs_of(self, hold=None, targets="targets on", memory="targets off")
+        epochs = (*shown, cue, Epoch("movement", event=second))
         return parts.plan_of(self, epochs, "go cue", self.catch_probability)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
@@ -340,10 +293,8 @@ class TwoTargetReaches(parts.AbstractPlannedReach):
         )
 
     def nominal(self) -> tuple[Array, ...]:
-        directions, separations = (
-            parts.even_directions(self.n_directions),
-            parts.nominal_values(self.separation),
-        )
+        directions = parts.even_directions(self.n_directions)
+        separations = parts.nominal_values(self.separation)
         direction, separation, second = parts.all_combinations(len(directions), len(separations), 2)
         distances = jnp.broadcast_to(parts.middle_of(self.distance), direction.shape)
         return directions[direction], separations[separation], second.astype(bool), distances

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._argument_shapes import check_fields
-from popsim._checks import as_float_array, check_non_negative, check_positive, check_positive_int, is_traced
+from popsim._checks import as_float_array, is_traced
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.hand import HandState, Workspace, as_workspace
@@ -18,10 +17,18 @@ from popsim.loss import Loss
 from popsim.losses import Effort, HiddenActivity, InWindow, PositionError
 from popsim.per_member import has_per_member
 from popsim.randomness import as_key, key_stream, seed_key
-from popsim.task import AbstractTask
-from popsim.tasks.trial_parts import AbstractPlannedReach, at_rest, check_each, check_time_left, direction_of
+from popsim.tasks.trial_parts import (
+    AbstractCheckedTask,
+    AbstractPlannedReach,
+    at_rest,
+    check_numbers,
+    check_time_left,
+    direction_of,
+    epochs_of,
+    plan_of,
+)
 from popsim.trial import Trial
-from popsim.trial_plan import Epoch, TrialPlan
+from popsim.trial_plan import TrialPlan
 from popsim.windows import Timeline
 
 __all__ = ["AbstractTargetPath", "SumOfSinusoids", "RandomWalk", "tracking_loss", "Tracking", "PosturalHold"]
@@ -85,8 +92,7 @@ class SumOfSinusoids(AbstractTargetPath):
     )
 
     def __check_init__(self):
-        check_positive("frequencies", self.frequencies)
-        check_non_negative("amplitudes", self.amplitudes)
+        check_numbers(self)
         if has_per_member((self.frequencies, self.amplitudes)):
             return
         if self.frequencies.ndim != 1 or self.frequencies.shape != self.amplitudes.shape:
@@ -127,8 +133,7 @@ class RandomWalk(AbstractTargetPath):
     correlation_time: Float[Array, ""] = eqx.field(converter=as_float_array, default=0.2)
 
     def __check_init__(self):
-        check_fields(self)
-        check_each(check_positive, self, "speed", "correlation_time")
+        check_numbers(self)
 
     def __call__(self, elapsed: Times, workspace: Workspace, *, key: Key[Array, ""]) -> HandState:
         half = workspace.half_widths
@@ -156,7 +161,7 @@ def tracking_loss() -> Loss:
     return PositionError(profile=InWindow()) + 1e-6 * Effort() + 1e-8 * HiddenActivity()
 
 
-class Tracking(AbstractTask):
+class Tracking(AbstractCheckedTask):
     """Tracking of a moving target with the hand.
 
     The target and the hand start together at rest. After `start` seconds the target moves along its path,
@@ -174,7 +179,6 @@ class Tracking(AbstractTask):
 
     - `workspace`: the region that the target does not leave.
     - `path`: the path of the target: `SumOfSinusoids`, `RandomWalk`, or a subclass of `AbstractTargetPath`.
-    - `loss`: the loss to train with.
     - `start`: the time before the target moves, in seconds; a number or a distribution.
     - `ramp`: the time until the full speed of the path, in seconds.
     - `n_validation_trials`: the number of validation trials.
@@ -191,15 +195,12 @@ class Tracking(AbstractTask):
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.01)
 
     def __check_init__(self):
-        check_each(check_positive, self, "ramp", "start")
-        check_positive_int("n_validation_trials", self.n_validation_trials)
         check_time_left(self.plan, self.dt, "a time step of pursuit")
 
     @property
     def plan(self) -> TrialPlan:
         """The plan from which each trial draws its timeline."""
-        epochs = (Epoch("start", self.start, event="target on"), Epoch("pursuit", event="target moves"))
-        return TrialPlan(epochs, duration=self.duration, dt=self.dt)
+        return plan_of(self, epochs_of(self, start="target on", pursuit="target moves"))
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         timeline = self.plan.draw(key=key_stream(key, "timeline"))
@@ -251,7 +252,6 @@ class PosturalHold(AbstractPlannedReach):
     **Arguments:**
 
     - `workspace`: the region of positions.
-    - `loss`: the loss to train with.
     - `hold`, `pulse`: the time before the pulse and the duration of the pulse, in seconds; numbers or
         distributions.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
@@ -264,17 +264,9 @@ class PosturalHold(AbstractPlannedReach):
     pulse: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.2)
 
-    def __check_init__(self):
-        check_each(check_positive, self, "hold", "pulse")
-
     @property
     def plan(self) -> TrialPlan:
-        epochs = (
-            Epoch("hold", self.hold),
-            Epoch("pulse", self.pulse, event="pulse on"),
-            Epoch("recovery", event="pulse off"),
-        )
-        return TrialPlan(epochs, duration=self.duration, dt=self.dt)
+        return plan_of(self, epochs_of(self, hold=None, pulse="pulse on", recovery="pulse off"))
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         return (self.workspace.sample(key=key_stream(key, "place")),)

@@ -17,8 +17,7 @@ from popsim.loss import Loss
 from popsim.losses import Entropy, PolicyGradient, ValueRegression
 from popsim.randomness import key_stream, seed_key
 from popsim.schedules import LinearSchedule
-from popsim.task import AbstractTask
-from popsim.tasks.trial_parts import check_drawn, check_each
+from popsim.tasks.trial_parts import AbstractCheckedTask
 from popsim.trial import Trial
 from popsim.windows import Timeline
 
@@ -54,7 +53,7 @@ def reward_loss(
     return learning + falling * Entropy()
 
 
-class AbstractChoices(AbstractTask):
+class AbstractChoices(AbstractCheckedTask):
     """A task of choices one after the other, each in a time step, for which an environment pays."""
 
     loss: Loss = eqx.field(kw_only=True, default_factory=reward_loss)
@@ -63,8 +62,6 @@ class AbstractChoices(AbstractTask):
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
 
     def __check_init__(self):
-        checks.check_positive_int("n_choices", self.n_choices)
-        checks.check_positive_int("n_validation_trials", self.n_validation_trials)
         checks.check_time_step(self.dt)
 
     @abc.abstractmethod
@@ -113,10 +110,6 @@ class BanditEnvironment(AbstractEnvironment):
 
     It shows "last action" (one-hot) and "last reward". It records "regret", by how much the best arm has a
     higher probability than the chosen one.
-
-    **Arguments:**
-
-    - `probabilities`: the probability of each arm.
     """
 
     probabilities: Float[Array, "*axes arms"]
@@ -143,19 +136,13 @@ class DriftingEnvironment(AbstractContinuedEnvironment):
     standard deviation σ_d. An arm pays its mean plus normal noise of standard deviation σ_o. It shows "last
     action" (one-hot) and "last reward". It records "regret", the highest mean minus that of the chosen arm,
     and "means". In a session the walks, and what is shown, continue from one trial to the next.
-
-    **Arguments:**
-
-    - `means`: μ of each arm at the first choice.
-    - `decay`, `center`: λ and θ.
-    - `drift_std`, `noise_std`: σ_d and σ_o.
     """
 
-    means: Float[Array, "*axes arms"]
-    decay: Float[Array, "*axes"]
-    center: Float[Array, "*axes"]
-    drift_std: Float[Array, "*axes"]
-    noise_std: Float[Array, "*axes"]
+    means: Float[Array, "*axes arms"]  # μ at the first choice
+    decay: Float[Array, "*axes"]  # λ
+    center: Float[Array, "*axes"]  # θ
+    drift_std: Float[Array, "*axes"]  # σ_d
+    noise_std: Float[Array, "*axes"]  # σ_o
 
     @property
     def actions(self) -> Discrete:
@@ -183,17 +170,11 @@ class ReversalEnvironment(AbstractContinuedEnvironment):
     The good arm pays 1 with probability p, the bad one with probability 1 - p, else 0. It shows "last
     action" (one-hot) and "last reward". It records "good arm", and "regret", 2 p - 1 for the bad arm. In a
     session the good arm, and what is shown, continue from one trial to the next.
-
-    **Arguments:**
-
-    - `second_is_good`: whether the second arm is good at the first choice.
-    - `reward_probability`: p.
-    - `hazard_rate`: the probability of a reversal after each choice.
     """
 
-    second_is_good: Bool[Array, "*axes"]
-    reward_probability: Float[Array, "*axes"]
-    hazard_rate: Float[Array, "*axes"]
+    second_is_good: Bool[Array, "*axes"]  # at the first choice
+    reward_probability: Float[Array, "*axes"]  # p
+    hazard_rate: Float[Array, "*axes"]  # the probability of a reversal after a choice
 
     @property
     def actions(self) -> Discrete:
@@ -236,17 +217,12 @@ class BernoulliBandit(AbstractChoices):
     - `probability`: the probability of reward of an arm; a number or a distribution.
     - `n_validation_trials`: the number of validation trials.
     - `dt`: the time step, of one choice, in seconds.
-    - `loss`: the loss to train with.
     """
 
     n_arms: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=2)
     probability: AbstractDistribution = eqx.field(
         kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.0, 1.0)
     )
-
-    def __check_init__(self):
-        checks.check_positive_int("n_arms", self.n_arms)
-        check_drawn("probability", self.probability, checks.check_fraction)
 
     def draw(self, *, key: Key[Array, ""]) -> tuple[BanditEnvironment, dict[str, Array]]:
         keys = jax.random.split(key_stream(key, "arms"), self.n_arms)
@@ -279,7 +255,6 @@ class DriftingBandit(AbstractChoices):
         σ_o of rewards.
     - `n_validation_trials`: the number of validation trials.
     - `dt`: the time step, of one choice, in seconds.
-    - `loss`: the loss to train with.
     """
 
     n_arms: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=4)
@@ -290,12 +265,8 @@ class DriftingBandit(AbstractChoices):
     noise_std: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.04)
 
     def __check_init__(self):
-        checks.check_positive_int("n_arms", self.n_arms)
-        checks.check_fraction("decay", self.decay)
         if checks.violates(lambda value: value < 1, *jax.tree.leaves(self.decay)):
             raise ValueError("`decay` must be below 1, as a walk without decay has no bound, got 1.")
-        checks.check_finite("center", self.center)
-        check_each(checks.check_non_negative, self, "drift_std", "noise_std")
 
     @property
     def stationary_std(self) -> Float[Array, ""]:
@@ -327,14 +298,10 @@ class ReversalLearning(AbstractChoices):
     - `hazard_rate`: the probability of a reversal after a choice; a number or a distribution.
     - `n_validation_trials`: the number of validation trials.
     - `dt`: the time step, of one choice, in seconds.
-    - `loss`: the loss to train with.
     """
 
     reward_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.8)
     hazard_rate: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.05)
-
-    def __check_init__(self):
-        check_each(checks.check_fraction, self, "reward_probability", "hazard_rate")
 
     def draw(self, *, key: Key[Array, ""]) -> tuple[ReversalEnvironment, dict[str, Array]]:
         hazard_rate = self.hazard_rate.sample(key=key_stream(key, "hazard rate"))

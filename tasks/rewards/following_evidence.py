@@ -8,14 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import as_float_array, check_fraction, check_positive, check_positive_int, is_traced
+from popsim._checks import as_float_array, check_positive, is_traced
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, as_distribution
 from popsim.environment import Discrete, Observation, Outcome
 from popsim.loss import Loss
 from popsim.randomness import key_stream
-from popsim.tasks._known_tasks import check_known_task, values_of_choice
-from popsim.tasks.choices.decisions import check_coherence
 from popsim.tasks.rewards.bandits import (
     AbstractChoices,
     AbstractContinuedEnvironment,
@@ -24,7 +22,7 @@ from popsim.tasks.rewards.bandits import (
     reward_loss,
 )
 from popsim.tasks.rewards.players import AbstractPlayer, Received, choice_of
-from popsim.tasks.trial_parts import check_drawn, check_each, is_known, sign_or_coin
+from popsim.tasks.trial_parts import check_each, is_known, sign_or_coin, values_of_choice
 
 __all__ = [
     "Staircase",
@@ -48,17 +46,10 @@ class Staircase(AbstractContinuedEnvironment):
     It shows "evidence" (1) of the choice to come, "last action" (2, one-hot) and "last reward". It records
     "direction" (0 or 1, the correct one), "coherence", without its sign, and "level". In a session the
     staircase, and what is shown, continue from one trial to the next.
-
-    **Arguments:**
-
-    - `coherences`: the levels of the evidence, from the weakest to the strongest.
-    - `noise_std`: the standard deviation of the evidence.
-    - `first_level`: the level of the first choice, counted from the weakest one, 0.
-    - `n_correct`: the number of correct choices in a row after which the evidence is weaker.
     """
 
-    coherences: Float[Array, "*axes level"]
-    noise_std: Float[Array, "*axes"]
+    coherences: Float[Array, "*axes level"]  # from the weakest to the strongest
+    noise_std: Float[Array, "*axes"]  # of the evidence
     first_level: Int[Array, "*axes"]
     n_correct: int = eqx.field(static=True)
 
@@ -125,7 +116,6 @@ class StaircaseDecision(AbstractChoices):
     - `n_correct`: the number of correct choices in a row after which the evidence is weaker.
     - `n_validation_trials`: the number of validation trials.
     - `dt`: the time step, of one choice, in seconds.
-    - `loss`: the loss to train with.
     """
 
     loss: Loss = eqx.field(kw_only=True, default_factory=lambda: reward_loss(discount=0.0))
@@ -138,7 +128,6 @@ class StaircaseDecision(AbstractChoices):
 
     def __check_init__(self):
         check_each(check_positive, self, "noise_std", "coherences")
-        check_positive_int("n_correct", self.n_correct)
         if not is_known(self.coherences):
             return
         levels = np.asarray(self.coherences)
@@ -181,7 +170,6 @@ def reward_in_staircase(task: StaircaseDecision, *, can_err: bool = False) -> fl
     """
     from scipy.stats import norm
 
-    check_known_task(task, StaircaseDecision)
     right = norm.cdf(np.asarray(task.coherences, float) / float(task.noise_std))[:, None]
     levels = np.arange(right.size)
     weaker, stronger = np.maximum(levels - 1, 0), np.minimum(levels + 1, right.size - 1)
@@ -207,19 +195,12 @@ class ChangingTargets(AbstractContinuedEnvironment):
     It shows "evidence" (1) of the direction of the choice to come, "last action" (4, one-hot) and "last
     reward". It records "context", "direction" and "coherence" of the choice. In a session the context, and
     what is shown, continue from one trial to the next.
-
-    **Arguments:**
-
-    - `coherence`: the distribution of the coherence, whose sign is the direction.
-    - `noise_std`: the standard deviation of the evidence.
-    - `second_context`: whether the second context is in use at first.
-    - `hazard_rate`: the probability that the context changes, after each choice.
     """
 
-    coherence: AbstractDistribution
-    noise_std: Float[Array, "*axes"]
-    second_context: Any
-    hazard_rate: Float[Array, "*axes"]
+    coherence: AbstractDistribution  # its sign is the direction
+    noise_std: Float[Array, "*axes"]  # of the evidence
+    second_context: Any  # whether it is in use at first
+    hazard_rate: Float[Array, "*axes"]  # the probability of a change after a choice
 
     @property
     def actions(self) -> Discrete:
@@ -289,7 +270,6 @@ class ChangingEnvironment(AbstractChoices):
     - `hazard_rate`: the probability that the context changes after a choice; a number or a distribution.
     - `n_validation_trials`: the number of validation trials.
     - `dt`: the time step, of one choice, in seconds.
-    - `loss`: the loss to train with.
     """
 
     loss: Loss = eqx.field(kw_only=True, default_factory=lambda: reward_loss(discount=0.5))
@@ -300,9 +280,7 @@ class ChangingEnvironment(AbstractChoices):
     hazard_rate: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
 
     def __check_init__(self):
-        check_drawn("coherence", self.coherence, check_coherence)
         check_positive("noise_std", self.noise_std)
-        check_drawn("hazard_rate", self.hazard_rate, check_fraction)
 
     def draw(self, *, key: Key[Array, ""]) -> tuple[ChangingTargets, dict[str, Array]]:
         hazard_rate = self.hazard_rate.sample(key=key_stream(key, "hazard rate"))
@@ -329,7 +307,6 @@ class ChangingEnvironmentObserver(AbstractPlayer):
     reads = ("evidence", "last action", "last reward")
 
     def __check_init__(self):
-        check_known_task(self.task, ChangingEnvironment)
         values_of_choice(self.task, "coherence")
         _hazard_of(self.task)
 
@@ -379,7 +356,6 @@ def reward_in_changing_environment(task: ChangingEnvironment) -> float:
 
     - `task`: the task, whose coherence is a `Choice` and whose hazard rate is a number.
     """
-    check_known_task(task, ChangingEnvironment)
     hazard = float(_hazard_of(task))
     sureness, shares = _distribution_of_sureness(task)
     grid = np.linspace(0.0, 1.0, N_BELIEFS)

@@ -17,8 +17,8 @@ from popsim.environment import Discrete
 from popsim.interaction import Interaction, observation_to_come, respond, start_interaction
 from popsim.network_input import inputs_by_name
 from popsim.randomness import as_key, folded_key, key_stream
-from popsim.tasks._known_tasks import check_known_task
 from popsim.tasks.rewards.bandits import DriftingBandit
+from popsim.tasks.trial_parts import check_numbers
 from popsim.trial import Trial, check_trials, n_trials
 
 __all__ = [
@@ -98,16 +98,6 @@ def play(player: AbstractPlayer, trials: Trial, *, key: Key[Array, ""]) -> Inter
     return _play(player, trials, as_key(key))
 
 
-def _check_read(player: AbstractPlayer, received: Received) -> None:
-    """Raise `ValueError` unless a player that says what it reads is shown that, and no more."""
-    shown = received.keys() - ({"fixation"} - {*player.reads})
-    if player.reads and shown != {*player.reads}:
-        raise ValueError(
-            f"`trials` must show {', '.join(map(repr, player.reads))}, and nothing else, to "
-            f"{type(player).__name__}, which knows nothing of other tasks, got {sorted(received)}."
-        )
-
-
 @jit
 def _play(player: AbstractPlayer, trials: Trial, key: Key[Array, ""]) -> Interaction:
     keys = jax.vmap(lambda index: folded_key(key, index))(jnp.arange(n_trials(trials)))
@@ -124,7 +114,12 @@ def _play_trial(player: AbstractPlayer, trial: Trial, key: Key[Array, ""]) -> In
         inputs, index = at_step
         step_key = folded_key(key, index)
         received = inputs_by_name(inputs) | observation_to_come(interaction)
-        _check_read(player, received)
+        shown = received.keys() - ({"fixation"} - {*player.reads})
+        if player.reads and shown != {*player.reads}:
+            raise ValueError(
+                f"`trials` must show {', '.join(map(repr, player.reads))}, and nothing else, to "
+                f"{type(player).__name__}, which knows nothing of other tasks, got {sorted(received)}."
+            )
         action, state = player.choose(received, state, key=key_stream(step_key, "policy"))
         interaction = respond(environment, interaction, action, key=step_key)
         return (interaction, state), dataclasses.replace(interaction, upcoming=None)
@@ -139,7 +134,7 @@ class RandomPlayer(AbstractPlayer):
     n_actions: int = eqx.field(static=True, converter=plain_number)
 
     def __check_init__(self):
-        checks.check_positive_int("n_actions", self.n_actions)
+        check_numbers(self)
 
     def init(self) -> tuple[()]:
         return ()
@@ -154,11 +149,11 @@ Counts = tuple[Float[Array, " arms"], Float[Array, " arms"]]
 class AbstractCountingPlayer(AbstractPlayer):
     """A player of a `BernoulliBandit` that counts the rewards, and the choices without one, of each arm."""
 
-    n_arms: eqx.AbstractVar[int]
+    n_arms: int = eqx.field(static=True, converter=plain_number)
     reads = BANDIT
 
     def __check_init__(self):
-        checks.check_positive_int("n_arms", self.n_arms)
+        check_numbers(self)
 
     @abc.abstractmethod
     def appeal(
@@ -182,8 +177,6 @@ class ThompsonSampling(AbstractCountingPlayer):
     Beta(1 + rewards, 1 + failures) if all probabilities were equally likely, and takes the highest.
     """
 
-    n_arms: int = eqx.field(static=True, converter=plain_number)
-
     def appeal(
         self, rewards: Float[Array, " arms"], failures: Float[Array, " arms"], *, key: Key[Array, ""]
     ) -> Float[Array, " arms"]:
@@ -195,8 +188,6 @@ class GreedyBandit(AbstractCountingPlayer):
 
     The expected reward is (1 + rewards) / (2 + choices). Between equal arms it draws one.
     """
-
-    n_arms: int = eqx.field(static=True, converter=plain_number)
 
     def appeal(
         self, rewards: Float[Array, " arms"], failures: Float[Array, " arms"], *, key: Key[Array, ""]
@@ -221,9 +212,6 @@ class KalmanBandit(AbstractPlayer):
     reads = BANDIT
     task: DriftingBandit
     explores: bool = eqx.field(static=True, default=True, kw_only=True)
-
-    def __check_init__(self):
-        check_known_task(self.task, DriftingBandit)
 
     def init(self) -> Counts:
         n_arms = self.task.n_arms
@@ -265,9 +253,8 @@ class ReversalObserver(AbstractPlayer):
     reads = BANDIT
 
     def __check_init__(self):
-        checks.check_fraction("reward_probability", self.reward_probability)
+        check_numbers(self)
         check_good_is_better("reward_probability", self.reward_probability)
-        checks.check_fraction("hazard_rate", self.hazard_rate)
 
     def init(self) -> Float[Array, ""]:
         return jnp.zeros(())

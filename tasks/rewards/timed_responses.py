@@ -15,7 +15,7 @@ from popsim.environment import AbstractEnvironment, Discrete, Observation, Outco
 from popsim.loss import Loss
 from popsim.randomness import key_stream
 from popsim.tasks import trial_parts as parts
-from popsim.tasks.choices.decisions import check_coherence, motion_coherences
+from popsim.tasks.choices.decisions import motion_coherences
 from popsim.tasks.rewards.bandits import pick, reward_loss
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch, TrialPlan
@@ -33,21 +33,12 @@ class ResponseEnvironment(AbstractEnvironment):
     Action 0 is to wait; each other action is a response, which is paid and ends the trial. A response before
     `opens` is early. Without a response the trial ends with its last time step. It shows nothing: what the
     network needs is in the inputs of the trial. It records "response", whether this step was one.
-
-    **Arguments:**
-
-    - `payoffs`: what each action pays as a response, from `opens` on; that of action 0 is for not responding
-        until the end.
-    - `early_payoff`: what a response before `opens` pays.
-    - `waiting_cost`: what each time step of waiting costs, from `opens` on.
-    - `opens`: the first time step in which a response is not early.
-    - `last_step`: the last time step of the trial.
     """
 
-    payoffs: Float[Array, "*axes actions"]
-    early_payoff: Float[Array, "*axes"]
-    waiting_cost: Float[Array, "*axes"]
-    opens: Int[Array, "*axes"]
+    payoffs: Float[Array, "*axes actions"]  # from `opens` on; that of action 0 is for no response at all
+    early_payoff: Float[Array, "*axes"]  # of a response before `opens`
+    waiting_cost: Float[Array, "*axes"]  # of each time step from `opens` on
+    opens: Int[Array, "*axes"]  # the first time step in which a response is not early
     last_step: Int[Array, "*axes"]
 
     @property
@@ -82,8 +73,6 @@ class AbstractTimedResponse(parts.AbstractPlannedTask):
     duration: eqx.AbstractVar[float]
 
     def __check_init__(self):
-        checks.check_non_negative("waiting_cost", self.waiting_cost)
-        checks.check_finite("early_payoff", self.early_payoff)
         parts.check_time_left(self.plan, self.dt, "a time step to respond")
 
     def timed(
@@ -109,7 +98,6 @@ class AbstractTimedResponse(parts.AbstractPlannedTask):
 
 def check_error_payoff(error_payoff: Any) -> None:
     """Raise `ValueError` if an error pays more than the correct response, which pays 1."""
-    checks.check_finite("error_payoff", error_payoff)
     if checks.violates(lambda payoff: payoff <= 1, *jax.tree.leaves(error_payoff)):
         raise ValueError(
             "`error_payoff` must be at most 1, what the correct response pays, "
@@ -129,13 +117,11 @@ class AbstractCuedResponse(AbstractTimedResponse):
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.2)
 
     def __check_init__(self):
-        parts.check_drawn("foreperiod", self.foreperiod, checks.check_positive)
         check_error_payoff(self.error_payoff)
 
     @property
     def plan(self) -> TrialPlan:
-        epochs = (Epoch("foreperiod", self.foreperiod), Epoch("response", event=STIMULUS_ON))
-        return TrialPlan(epochs, duration=self.duration, dt=self.dt)
+        return parts.plan_of(self, parts.epochs_of(self, foreperiod=None, response=STIMULUS_ON))
 
     def shown(self, timeline: Timeline, stimulus: Float[Array, " channels"]) -> Float[Array, "time channels"]:
         """Return a stimulus that is shown from "stimulus on" on."""
@@ -166,13 +152,9 @@ class GoNoGo(AbstractCuedResponse):
     - `early_payoff`: what a response before the stimulus pays.
     - `error_payoff`: what a wrong response, or a missing one, pays, at most 1.
     - `duration`, `dt`: the longest duration of a trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
     go_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
-
-    def __check_init__(self):
-        checks.check_fraction("go_probability", self.go_probability)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         return (jax.random.bernoulli(key_stream(key, "go"), self.go_probability),)
@@ -217,13 +199,9 @@ class AntiResponse(AbstractCuedResponse):
     - `early_payoff`: what a response before the stimulus pays.
     - `error_payoff`: what a wrong response, or none, pays, at most 1.
     - `duration`, `dt`: the longest duration of a trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
     anti_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
-
-    def __check_init__(self):
-        checks.check_fraction("anti_probability", self.anti_probability)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         is_anti = jax.random.bernoulli(key_stream(key, "rule"), self.anti_probability)
@@ -267,8 +245,7 @@ class AbstractReactionTimeDecision(AbstractTimedResponse):
 
     @property
     def plan(self) -> TrialPlan:
-        epochs = (Epoch("fixation", self.fixation), Epoch("stimulus", event=STIMULUS_ON))
-        return TrialPlan(epochs, duration=self.duration, dt=self.dt)
+        return parts.plan_of(self, parts.epochs_of(self, fixation=None, stimulus=STIMULUS_ON))
 
 
 class ReactionTimeDecision(AbstractReactionTimeDecision):
@@ -294,17 +271,12 @@ class ReactionTimeDecision(AbstractReactionTimeDecision):
     - `early_payoff`: what a response before the stimulus pays.
     - `error_payoff`: what a wrong choice, or none, pays, at most 1; a correct one pays 1.
     - `duration`, `dt`: the longest duration of a trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
     coherence: AbstractDistribution = eqx.field(
         kw_only=True, converter=as_distribution, default_factory=motion_coherences
     )
     noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.2)
-
-    def __check_init__(self):
-        parts.check_drawn("coherence", self.coherence, check_coherence)
-        checks.check_non_negative("noise", self.noise)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         return (self.coherence.sample(key=key_stream(key, "coherence")),)
@@ -315,8 +287,7 @@ class ReactionTimeDecision(AbstractReactionTimeDecision):
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         (coherence,) = draws
         shown = timeline.since(STIMULUS_ON)
-        evidence = jnp.broadcast_to(coherence[None, None], (timeline.n_steps, 1))
-        noisy = parts.with_noise(evidence, self.noise, shown, dt=self.dt, key=key_stream(key, "noise"))
+        noisy = parts.with_noise(coherence[None], self.noise, shown, dt=self.dt, key=key_stream(key, "noise"))
         choice = parts.sign_or_coin(coherence, key=key_stream(key, "coin"))
         payoffs = payoffs_of(choice, self.error_payoff)
         labels = {"coherence": coherence, "choice": choice}
@@ -354,7 +325,6 @@ class PostDecisionWager(AbstractTimedResponse):
     - `offer_probability`: the fraction of trials with an offer.
     - `waiting_cost`: what a second after the go cue costs.
     - `duration`, `dt`: the longest duration of a trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
     coherence: AbstractDistribution = eqx.field(
@@ -374,23 +344,11 @@ class PostDecisionWager(AbstractTimedResponse):
     waiting_cost: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.2)
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.0)
 
-    def __check_init__(self):
-        parts.check_each(check_coherence, self, "coherence")
-        parts.check_each(checks.check_positive, self, "stimulus", "delay", "offer")
-        checks.check_non_negative("noise", self.noise)
-        checks.check_finite("sure_payoff", self.sure_payoff)
-        checks.check_fraction("offer_probability", self.offer_probability)
-
     @property
     def plan(self) -> TrialPlan:
-        epochs = (
-            Epoch("fixation", 0.1),
-            Epoch("stimulus", self.stimulus, event=STIMULUS_ON),
-            Epoch("delay", self.delay, event="stimulus off"),
-            Epoch("offer", self.offer, event="offer"),
-            Epoch("decision", event=parts.GO_CUE),
-        )
-        return TrialPlan(epochs, duration=self.duration, dt=self.dt)
+        shown = parts.stimulus_and_delay(self.stimulus, self.delay)
+        last = parts.epochs_of(self, offer="offer", decision=parts.GO_CUE)
+        return parts.plan_of(self, (Epoch("fixation", 0.1), *shown, *last))
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         has_offer = jax.random.bernoulli(key_stream(key, "offer"), self.offer_probability)
@@ -403,10 +361,9 @@ class PostDecisionWager(AbstractTimedResponse):
 
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         coherence, has_offer = draws
-        evidence = jnp.broadcast_to(coherence[None, None], (timeline.n_steps, 1))
         shown, noise_key = timeline.in_epoch("stimulus"), key_stream(key, "noise")
         inputs = {
-            "evidence": parts.with_noise(evidence, self.noise, shown, dt=self.dt, key=noise_key),
+            "evidence": parts.with_noise(coherence[None], self.noise, shown, dt=self.dt, key=noise_key),
             "fixation": (~timeline.since(parts.GO_CUE))[:, None].astype(float),
             "sure offer": (timeline.since("offer") & has_offer)[:, None].astype(float),
         }

@@ -8,10 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._checks import as_float_array, check_fraction, check_non_negative
+from popsim._checks import as_float_array
 from popsim.environment import Discrete, Observation, Outcome
 from popsim.randomness import key_stream
-from popsim.tasks._known_tasks import check_known_task
 from popsim.tasks.rewards.bandits import AbstractChoices, AbstractContinuedEnvironment, last_choice
 from popsim.tasks.rewards.players import (
     AbstractPlayer,
@@ -20,7 +19,7 @@ from popsim.tasks.rewards.players import (
     check_good_is_better,
     choice_of,
 )
-from popsim.tasks.trial_parts import check_each
+from popsim.tasks.trial_parts import check_numbers
 
 __all__ = ["ModelBasedAgent", "ModelFreeAgent", "TwoStepEnvironment", "TwoStepObserver", "TwoStepTask"]
 
@@ -40,19 +39,12 @@ class TwoStepEnvironment(AbstractContinuedEnvironment):
     "last reward". It records "second stage" and "good stage" (0 or 1), "is common" (whether the last
     transition was the more frequent one), and "is choice" (whether this step was one of the first stage). In
     a session the stages, and what is shown, continue from one trial to the next.
-
-    **Arguments:**
-
-    - `second_is_good`: whether the second of the second stages pays more often at first.
-    - `common_probability`: p.
-    - `reward_probability`: the probability of reward at the better second stage; the other has 1 minus it.
-    - `hazard_rate`: the probability that they are exchanged, after each reward.
     """
 
-    second_is_good: Bool[Array, "*axes"]
-    common_probability: Float[Array, "*axes"]
-    reward_probability: Float[Array, "*axes"]
-    hazard_rate: Float[Array, "*axes"]
+    second_is_good: Bool[Array, "*axes"]  # at first
+    common_probability: Float[Array, "*axes"]  # p
+    reward_probability: Float[Array, "*axes"]  # of the better stage; the other has 1 minus it
+    hazard_rate: Float[Array, "*axes"]  # the probability of an exchange after a reward
 
     @property
     def actions(self) -> Discrete:
@@ -120,15 +112,11 @@ class TwoStepTask(AbstractChoices):
     - `hazard_rate`: the probability that the stages are exchanged after a choice.
     - `n_validation_trials`: the number of validation trials.
     - `dt`: the time step, half of a choice, in seconds.
-    - `loss`: the loss to train with.
     """
 
     common_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.8)
     reward_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.9)
     hazard_rate: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.025)
-
-    def __check_init__(self):
-        check_each(check_fraction, self, "common_probability", "reward_probability", "hazard_rate")
 
     @property
     def n_steps(self) -> int:
@@ -157,7 +145,6 @@ class TwoStepObserver(AbstractPlayer):
     reads = SHOWN
 
     def __check_init__(self):
-        check_known_task(self.task, TwoStepTask)
         check_good_is_better("task.reward_probability", self.task.reward_probability)
 
     def init(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
@@ -176,13 +163,12 @@ class TwoStepObserver(AbstractPlayer):
 class AbstractValueAgent(AbstractPlayer):
     """An agent that learns the values of two options by a delta rule, and chooses by a softmax."""
 
-    learning_rate: eqx.AbstractVar[Float[Array, ""]]
-    inverse_temperature: eqx.AbstractVar[Float[Array, ""]]
+    learning_rate: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=0.5)
+    inverse_temperature: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=5.0)
     reads = SHOWN
 
     def __check_init__(self):
-        check_fraction("learning_rate", self.learning_rate)
-        check_non_negative("inverse_temperature", self.inverse_temperature)
+        check_numbers(self)
 
     @abc.abstractmethod
     def learned(self, action: Float[Array, "2"], stage: Float[Array, "2"]) -> Float[Array, "2"]:
@@ -220,9 +206,6 @@ class ModelFreeAgent(AbstractValueAgent):
     - `inverse_temperature`: beta of the softmax.
     """
 
-    learning_rate: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=0.5)
-    inverse_temperature: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=5.0)
-
     def learned(self, action: Float[Array, "2"], stage: Float[Array, "2"]) -> Float[Array, "2"]:
         return action
 
@@ -243,8 +226,6 @@ class ModelBasedAgent(AbstractValueAgent):
     """
 
     common_probability: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=0.8)
-    learning_rate: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=0.5)
-    inverse_temperature: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=5.0)
 
     def learned(self, action: Float[Array, "2"], stage: Float[Array, "2"]) -> Float[Array, "2"]:
         return stage

@@ -15,20 +15,16 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from popsim._argument_shapes import check_fields, check_kinds
 from popsim._checks import (
     as_float_array,
-    as_parts,
-    check_finite,
     check_fraction,
-    check_instance,
-    check_positive,
-    check_positive_int,
     kind_of,
+    short_repr,
     warn_of_unit,
 )
 from popsim._compiled import is_traced
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform, as_distribution
 from popsim.randomness import key_stream
-from popsim.tasks.trial_parts import check_drawn, even_directions, ring_tuning, wrap_angle
+from popsim.tasks.trial_parts import check_drawn, check_numbers, even_directions, ring_tuning, wrap_angle
 
 __all__ = ["AbstractDirectionCode", "RingCode", "SineCode", "RingRule"]
 
@@ -91,9 +87,7 @@ class RingCode(AbstractDirectionCode):
 
     def __check_init__(self):
         check_fields(self)
-        check_positive_int("n_units", self.n_units)
-        check_positive("peak", self.peak)
-        check_finite("silence", self.silence)
+        check_numbers(self)
         if self.n_units < 3:
             raise ValueError(f"`n_units` must be at least 3, for a population vector, got {self.n_units}.")
 
@@ -122,11 +116,9 @@ class SineCode(AbstractDirectionCode):
 
     def __check_init__(self):
         check_fields(self)
-        check_finite("silence", self.silence)
+        check_numbers(self)
         if self.n_units != 2:
-            raise ValueError(
-                f"`n_units` must be 2, one for the sine and one for the cosine, got {self.n_units}."
-            )
+            raise ValueError(f"`n_units` must be 2, for the sine and the cosine, got {self.n_units}.")
 
     def encode(self, direction: Float[Array, "*axes"]) -> Float[Array, "*axes unit"]:
         return jnp.stack([jnp.sin(direction), jnp.cos(direction)], axis=-1)
@@ -144,14 +136,10 @@ RELEVANT = {"1": (1.0, 0.0), "2": (0.0, 1.0), "both": (1.0, 1.0)}
 
 
 def _as_epochs(names: str | Sequence[str]) -> tuple[str, ...]:
-    names = (names,) if isinstance(names, str) else as_parts("shown", names, str, "names of epochs")
-    if unknown := [name for name in names if name not in EPOCHS]:
-        raise ValueError(f"`shown` must be among the epochs {list(EPOCHS)}, got {unknown[0]!r}.")
-    return names
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
-def _as_durations(durations: Any) -> dict[str, AbstractDistribution]:
-    check_instance("durations", durations, Mapping, 'durations by epoch, such as {"fixation": 0.3}')
+def _as_durations(durations: Mapping[str, Any]) -> dict[str, AbstractDistribution]:
     if unknown := [name for name in durations if name not in EPOCHS]:
         raise ValueError(f"`durations` must be of the epochs {list(EPOCHS)}, got {unknown[0]!r}.")
     return {name: as_distribution(value) for name, value in durations.items()}
@@ -215,32 +203,26 @@ class RingRule(eqx.Module):
         for name, angles in (("direction", self.direction), ("distance", self.distance)):
             if angles is not None:
                 check_drawn(name, angles, functools.partial(warn_of_unit, kind="angle"))
-        if not self.first_shown:
-            raise ValueError("`first_shown` must be one epoch or more, got none.")
-        if self.response not in ("pro", "anti") and not self.second_shown:
-            raise ValueError(f"`second_shown` must be given for the response {self.response!r}, got none.")
-        if "response" not in self.durations:
-            raise ValueError(f"`durations` must have the epoch 'response', got {sorted(self.durations)}.")
-        missing = [name for name in self.first_shown + self.second_shown if name not in self.durations]
-        if missing:
-            raise ValueError(f"`durations` must have the epoch {missing[0]!r}, in which a stimulus is shown.")
-        if self.distance is None and self.response in ("match", "non-match"):
-            raise ValueError(f"`distance` must be given for the response {self.response!r}, got None.")
-        if self.distance is None and not is_traced(self.match_probability) and self.match_probability > 0:
-            raise ValueError("`match_probability` must be given with `distance`, got it without.")
-        if self.response == "stronger":
-            self._check_strengths()
-
-    def _check_strengths(self) -> None:
-        """Raise `ValueError` if no stimulus can be the stronger."""
+        compares, is_alone = self.response == "stronger", self.distance is None
+        used = {*self.first_shown, *self.second_shown, "response"}
         bounds = [bound for bound in self.coherence.bounds() if not is_traced(bound)]
-        if len(bounds) == 2 and not np.any(np.asarray(bounds)):
-            raise ValueError("`coherence` must be given for the response 'stronger', got 0.")
-        if self.rings in ("1", "2") and self.relevant not in (self.rings, "both"):
-            raise ValueError(
-                f"`relevant` must be the ring in which stimuli are shown, {self.rings!r}, "
-                f"got {self.relevant!r}."
-            )
+        is_drawn = not is_traced(self.match_probability) and self.match_probability > 0
+        for is_bad, name, expected in (
+            (not self.first_shown, "first_shown", "one epoch or more"),
+            (self.response not in ("pro", "anti") and not self.second_shown, "second_shown", "an epoch"),
+            (not used <= self.durations.keys(), "durations", f"of all of {sorted(used)}"),
+            (is_alone and self.response in ("match", "non-match"), "distance", "given"),
+            (is_alone and is_drawn, "match_probability", "given with `distance`"),
+            (compares and len(bounds) == 2 and not np.any(np.asarray(bounds)), "coherence", "given, above 0"),
+            (
+                compares and self.rings in ("1", "2") and self.relevant not in (self.rings, "both"),
+                "relevant",
+                "the ring in which stimuli are shown",
+            ),
+        ):
+            if is_bad:
+                got = short_repr(getattr(self, name))
+                raise ValueError(f"`{name}` must be {expected}, for {self.response!r}, got {got}.")
 
     def quantities(self) -> list[AbstractDistribution]:
         """Return the distributions that a trial draws from: the durations of `EPOCHS` and `OTHERS`."""

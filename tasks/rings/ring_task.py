@@ -11,15 +11,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from popsim import _checks as checks
-from popsim._argument_shapes import check_kinds
 from popsim._checks import as_float_array, short_repr
 from popsim._plain_values import plain_number
-from popsim.distributions import Choice, Constant
 from popsim.loss import Loss
 from popsim.losses import OutputError
 from popsim.randomness import key_stream, seed_key
 from popsim.schedules import AbstractBatchSchedule, as_batch_schedule
-from popsim.task import AbstractTask
 from popsim.tasks.rings.ring_rules import (
     EPOCHS,
     RESPONSES,
@@ -37,7 +34,13 @@ from popsim.tasks.rings.ring_rules import (
     trial_draw,
     whole_steps,
 )
-from popsim.tasks.trial_parts import all_combinations, check_each, trials_of_conditions, wrap_angle
+from popsim.tasks.trial_parts import (
+    AbstractCheckedTask,
+    all_combinations,
+    trials_of_conditions,
+    with_noise,
+    wrap_angle,
+)
 from popsim.tasks.wrappers import check_shares
 from popsim.trial import OutputTarget, Trial
 from popsim.windows import Timeline
@@ -49,7 +52,7 @@ FIXATION_WEIGHT = 4.0  # of its squared error, in both
 N_DIRECTIONS = 8  # of validation trials
 
 
-class RingTask(AbstractTask):
+class RingTask(AbstractCheckedTask):
     """Several rules on stimuli in two rings, of which each trial follows one that is told by an input.
 
     A rule is a row of numbers, so that a trial draws the index of a rule and computes only what that rule
@@ -120,15 +123,11 @@ class RingTask(AbstractTask):
         loss: Loss | None = None,
     ):
         checks.check_instance("rules", rules, Mapping, 'rules by name, such as {"go": rule}')
-        if not rules:
-            raise ValueError("`rules` must be one or more, got none.")
-        for rule in rules.values():
-            checks.check_instance("rules", rule, RingRule, "rules by name")
+        checks.as_parts("rules", list(rules.values()), RingRule, "rules by name")
         self.names = tuple(rules)
         checks.check_time_step(dt)
         with jax.ensure_compile_time_eval():  # the task may be built within a program
             self.rows = rows_of(rules)
-            _check_whole_steps(rules, dt)
             n_steps = longest_steps(rules, dt)
             response = shortest_response(rules)
         self.shares = _as_shares(shares, self.names)
@@ -150,10 +149,7 @@ class RingTask(AbstractTask):
         self.loss = 1.0 * OutputError() if loss is None else loss
 
     def __check_init__(self):
-        check_kinds(self)
         check_shares(self.shares, len(self.names))
-        check_each(checks.check_non_negative, self, "noise", "response_counts")
-        checks.check_positive("tolerance", self.tolerance)
         checks.warn_of_unit("tolerance", self.tolerance, "angle")
         checks.warn_of_unit("duration", self.duration, "duration")
         checks.n_steps_in("grace", self.grace, self.dt)
@@ -255,15 +251,9 @@ class RingTask(AbstractTask):
             "rule": told,
         }
         return {
-            name: jnp.where(lasts[:, None], signal + self._noise(signal, name, key=key), 0.0)
+            name: with_noise(signal, self.noise, lasts, dt=self.dt, key=key_stream(key, f"noise {name}"))
             for name, signal in inputs.items()
         }
-
-    def _noise(
-        self, signal: Float[Array, "time channels"], name: str, *, key: Key[Array, ""]
-    ) -> Float[Array, "time channels"]:
-        random = jax.random.normal(key_stream(key, f"noise {name}"), signal.shape, signal.dtype)
-        return self.noise / self.dt**0.5 * random
 
     def _target(
         self, timeline: Timeline, direction: Float[Array, ""], responds: Bool[Array, ""]
@@ -326,11 +316,9 @@ class RingTask(AbstractTask):
         outputs = jnp.asarray(outputs)
         expected = (len(trials.conditions["rule"]), trials.timeline.n_steps, 1 + self.code.n_units)
         if outputs.shape[-3:] != expected:
-            raise ValueError(
-                f"`outputs` must end with the axes {expected} of the trials, got {outputs.shape}."
-            )
+            raise ValueError(f"`outputs` must end with the axes {expected}, got {outputs.shape}.")
         last = jnp.asarray(trials.timeline.epochs["response"])[..., 1] - 1
-        final = jnp.take_along_axis(outputs, _over_axes(last, outputs.ndim), axis=-2)[..., 0, :]
+        final = outputs[..., jnp.arange(len(last)), last, :]
         fixates = final[..., 0] > 0.5
         right = trials.conditions["response"]
         error = jnp.abs(wrap_angle(self.code.decode(final[..., 1:]) - right))
@@ -350,27 +338,9 @@ class RingTask(AbstractTask):
         }
 
 
-def _over_axes(steps: Int[Array, " trial"], n_axes: int) -> Int[Array, "*axes"]:
-    """Return time steps of trials with the axes of outputs, (..., trial, 1, 1)."""
-    return steps.reshape((1,) * (n_axes - 3) + (-1, 1, 1))
-
-
 def _as_shares(shares: Any, names: tuple[str, ...]) -> AbstractBatchSchedule:
     if isinstance(shares, Mapping):
         if unknown := [name for name in shares if name not in names]:
             raise ValueError(f"`shares` must be of the rules {list(names)}, got {unknown[0]!r}.")
         shares = [shares.get(name, 1.0) for name in names]
     return as_batch_schedule(jnp.ones(len(names)) if shares is None else shares)
-
-
-def _check_whole_steps(rules: Mapping[str, RingRule], dt: float) -> None:
-    """Raise `ValueError` if a duration that is given as a number is no whole number of time steps."""
-    for rule_name, rule in rules.items():
-        for epoch, duration in rule.durations.items():
-            checks.check_non_negative(f"durations[{epoch!r}] of the rule {rule_name!r}", duration.bounds()[0])
-            if isinstance(duration, Constant | Choice):
-                numbers = duration.values if isinstance(duration, Choice) else duration.value
-                for seconds in np.ravel(np.asarray(numbers, float)):
-                    checks.n_steps_in(
-                        f"durations[{epoch!r}] of the rule {rule_name!r}", round(seconds, 6), dt
-                    )

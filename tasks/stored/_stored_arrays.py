@@ -1,17 +1,19 @@
-"""The arrays of stored trials: padded to one length, with times in seconds, and checked."""
+"""The arrays of stored trials: padded to one length, and checked; and which trials train or validate."""
 
-import re
-import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from popsim._checks import check_instance, is_numeric, kind_of, short_repr
+from popsim._checks import is_number, is_numeric, short_repr, warn_caller
 from popsim._time_steps import HALF
+from popsim.per_member import PerMember
+from popsim.randomness import seed_key
 from popsim.recorded_activity import RecordedActivity
+from popsim.tasks.stored._trial_datasets import in_seconds, times_in_seconds
 from popsim.windows import NEVER
 
 Series = Float[np.ndarray, "trial time feature"]
@@ -24,25 +26,15 @@ class SeriesShape:
     def __init__(self, inputs: Mapping[str, Any]):
         listed = {name: series for name, series in inputs.items() if is_list_of_trials(series)}
         name, first = next(iter(listed.items() or inputs.items()))
-        if listed:
-            self.lengths = np.array([np.shape(trial)[0] if np.ndim(trial) else 0 for trial in first], int)
-            self.n_steps = int(self.lengths.max(initial=0))
-        else:
-            shape = np.shape(first)
-            if len(shape) != 3:
-                raise ValueError(
-                    f"`inputs[{name!r}]` must have the axes (trial, time, channel), got shape {shape}: "
-                    "for one channel, append [..., None]; for one trial, use [None]."
-                )
-            self.lengths, self.n_steps = np.full(shape[0], shape[1]), shape[1]
-        if not self.lengths.size or self.lengths.min() == 0:
+        if not listed and np.ndim(first) != 3:
             raise ValueError(
-                f"`inputs[{name!r}]` must be trials of one time step or more, got {kind_of(first)}."
+                f"`inputs[{name!r}]` must have the axes (trial, time, channel), got shape {np.shape(first)}: "
+                "for one channel, append [..., None]; for one trial, use [None]."
             )
-
-    @property
-    def n_trials(self) -> int:
-        return self.lengths.size
+        self.lengths = np.array([len(trial) for trial in first], int)
+        self.n_trials, self.n_steps = self.lengths.size, int(self.lengths.max(initial=0))
+        if self.lengths.min(initial=self.n_steps) == 0:
+            raise ValueError(f"`inputs[{name!r}]` must be trials of one time step or more.")
 
     @property
     def is_within(self) -> Bool[np.ndarray, "trial time"]:
@@ -52,9 +44,8 @@ class SeriesShape:
     def padded(self, name: str, series: Any, feature: str = "channel") -> Series:
         """Return trials with zeros after their end."""
         if not is_list_of_trials(series):
-            array = _as_floats(name, series)
-            expected = (self.n_trials, self.n_steps)
-            if array.ndim != 3 or array.shape[:2] != expected or not array.shape[2]:
+            array, expected = _as_floats(name, series), (self.n_trials, self.n_steps)
+            if array.ndim != 3 or array.shape[:2] != expected:
                 raise ValueError(
                     f"`{name}` must have the axes (trial, time, {feature}), the first of them {expected} "
                     f"as in the inputs, got shape {array.shape}."
@@ -80,19 +71,17 @@ class SeriesShape:
         if mask is None:
             return within
         if is_list_of_trials(mask):
-            wide = [np.asarray(trial)[..., None] if np.ndim(trial) == 1 else trial for trial in mask]
-            counts = self.padded(name, wide)
-            counts = counts[..., 0] if np.ndim(mask[0]) == 1 else counts
+            of_steps = np.ndim(mask[0]) == 1
+            counts = self.padded(name, [np.asarray(trial)[..., None] for trial in mask] if of_steps else mask)
+            counts = counts[..., 0] if of_steps else counts
         else:
             counts = _as_floats(name, mask)
         shape = (self.n_trials, self.n_steps)
-        if counts.shape not in (shape, (*shape, n_features)):
+        if counts.shape not in (shape, (*shape, n_features)) or not np.all(counts >= 0):
             raise ValueError(
-                f"`{name}` must be of shape {shape}, or {(*shape, n_features)}, got {counts.shape}."
+                f"`{name}` must be bools, or weights of at least zero, of shape {shape} or "
+                f"{(*shape, n_features)}, got {short_repr(mask)} of shape {counts.shape}."
             )
-        is_bad = ~(np.isfinite(counts) & (counts >= 0))
-        if is_bad.any():
-            raise ValueError(f"`{name}` must be bools, or weights of at least zero, got {counts[is_bad][0]}.")
         return counts * (within if counts.ndim == 2 else within[..., None])
 
 
@@ -128,11 +117,10 @@ def finite_where(name: str, values: Series, counts: Shaped[np.ndarray, "..."], p
 
 def as_conditions(conditions: Mapping[str, Any], n_trials: int) -> dict[str, np.ndarray]:
     """Return the labels of trials as arrays of numbers of the default types."""
-    check_instance("conditions", conditions, Mapping, 'labels by name, such as {"direction": directions}')
     arrays = {}
     for name, labels in conditions.items():
         array = np.asarray(in_seconds(f"conditions[{name!r}]", labels))
-        if array.ndim == 0 or array.shape[0] != n_trials:
+        if array.shape[:1] != (n_trials,):
             raise ValueError(
                 f"`conditions[{name!r}]` must be one for each of {n_trials} trials, got shape {array.shape}."
             )
@@ -149,17 +137,14 @@ def as_conditions(conditions: Mapping[str, Any], n_trials: int) -> dict[str, np.
 
 def as_recordings(recordings: Mapping[str, Any], shape: SeriesShape) -> dict[str, RecordedActivity]:
     """Return recordings of checked arrays: of arrays, or of `RecordedActivity`."""
-    check_instance("recordings", recordings, Mapping, 'recordings by name, such as {"rates": rates}')
     checked = {}
     for name, recording in recordings.items():
+        label = f"recordings[{name!r}]"
         series, given = _series_and_counts(recording)
-        has_counts = given is not None
-        label = f"recordings[{name!r}]" + (".values" if has_counts else "")
         values = shape.padded(label, series, "unit")
-        counts = shape.counts(f"recordings[{name!r}].counts", given, values.shape[2])
+        counts = shape.counts(label, given, values.shape[2])
         hint = "give RecordedActivity(values, counts) with zero where nothing was recorded"
-        place = f"where it counts; {hint}" if has_counts else f"{WITHIN}, or {hint}"
-        values = finite_where(label, values, counts, place)
+        values = finite_where(label, values, counts, f"where it counts; {hint}")
         counts = counts if counts.ndim == 3 else counts[..., None]
         checked[name] = RecordedActivity(jnp.asarray(values), jnp.asarray(counts))
     return checked
@@ -181,95 +166,143 @@ def steps_of_times(
     name: str, times: Mapping[str, Any], shape: SeriesShape, dt: float, *, n_bounds: int
 ) -> dict[str, Int[np.ndarray, " trial *bound"]]:
     """Return the steps nearest to times in s, of epochs (2 bounds) or events (0); NaN is never."""
-    check_instance(name, times, Mapping, "times in seconds by name")
     expected = (shape.n_trials, 2) if n_bounds else (shape.n_trials,)
+    lengths = shape.lengths[:, None] if n_bounds else shape.lengths
     steps = {}
     for key, values in times.items():
         label = f"{name}[{key!r}]"
         seconds = _as_floats(label, times_in_seconds(label, values)).astype(float)
         if seconds.shape != expected:
-            raise ValueError(
-                f"`{name}[{key!r}]` must be of shape {expected}, in seconds, got {seconds.shape}."
-            )
-        missing = np.isnan(seconds) if not n_bounds else np.isnan(seconds).any(axis=1, keepdims=True)
+            raise ValueError(f"`{label}` must be of shape {expected}, in seconds, got {seconds.shape}.")
+        missing = np.isnan(seconds).any(axis=1, keepdims=True) if n_bounds else np.isnan(seconds)
         known = np.where(missing, 0.0, seconds)
-        ends = (shape.lengths * dt)[:, None] if n_bounds else shape.lengths * dt
-        is_bad = (known < 0) | (known > ends + 0.5 * dt)
+        is_bad = (known < 0) | (known > (lengths + 0.5) * dt)
         if n_bounds:
             is_bad |= (known[:, 1] < known[:, 0])[:, None]
         if is_bad.any():
             trial = int(np.argwhere(is_bad)[0][0])
             raise ValueError(
-                f"`{name}[{key!r}]` must be times within the trial in seconds, in order, or NaN, got "
+                f"`{label}` must be times within the trial in seconds, in order, or NaN, got "
                 f"{seconds[trial]} in trial {trial} of {shape.lengths[trial] * dt:.6g} s."
             )
-        found = np.floor(known / dt + HALF).astype(int)
-        found = np.minimum(found, shape.lengths[:, None] if n_bounds else shape.lengths)
-        steps[key] = np.where(missing, shape.n_steps if n_bounds else NEVER, found).astype(
-            jnp.result_type(int)
-        )
+        found = np.minimum(np.floor(known / dt + HALF).astype(int), lengths)
+        never = shape.n_steps if n_bounds else NEVER
+        steps[key] = np.where(missing, never, found).astype(jnp.result_type(int))
     return steps
 
 
-_PER_SECOND = {
-    1e9: "ns nsec nanosec nanosecond",
-    1e6: "us μs usec μsec microsec microsecond",
-    1e3: "ms msec millisec millisecond",
-    1: "s sec second",
-    1 / 60: "min minute",
-    1 / 3600: "h hr hour",
-    1 / 86400: "d day",
-}
-_UNITS = {name: per_second for per_second, names in _PER_SECOND.items() for name in names.split()}
-KNOWN_UNITS = "s, ms, us, ns, min, h, d, their names, or one of these since an event"
-_SINCE = re.compile(r"(?P<unit>\S+)\s+(since|from|after|relative to|ref|@)\s.*", re.DOTALL)
-_DATE = re.compile(r".*\s(since|from|after|ref|@)\s+\d", re.DOTALL)
+def training_and_validation(
+    train: Any, validation: Any, conditions: Mapping[str, np.ndarray], n_trials: int
+) -> tuple[Any, Any]:
+    """Return the numbers of the trials that train and of those that validate; of members, if one is."""
+    counts = {len(each.values) for each in (train, validation) if isinstance(each, PerMember)}
+    if len(counts) > 1:
+        raise ValueError(f"`train` and `validation` must be of the same members, got {sorted(counts)}.")
+    selections = [
+        _of_one_member(_at(train, member), _at(validation, member), conditions, n_trials)
+        for member in range(max(counts, default=1))
+    ]
+    shared = np.unique(np.concatenate([np.intersect1d(*both) for both in selections]))
+    if shared.size:
+        warn_caller(
+            f"`train` and `validation` have {shared.size} of {n_trials} trials in common, such as "
+            f"{shared[0]}: the validation loss does not measure how a network does on trials that it has not "
+            "seen."
+        )
+    if not counts:
+        return selections[0]
+    of_members = list(zip(*selections, strict=True))
+    for name, numbers in zip(("train", "validation"), of_members, strict=True):
+        if len(lengths := {each.size for each in numbers}) > 1:
+            raise ValueError(f"`{name}` must be as many trials for each member, got {sorted(lengths)}.")
+    training, validating = (PerMember(np.stack(numbers)) for numbers in of_members)
+    return training, validating
 
 
-def unit_of(values: Any) -> str | None:
-    """Return the unit that an array has as an attribute, as those of xarray, pint and Astropy do, or None."""
-    if hasattr(values, "attrs"):
-        units = [each for name, each in values.attrs.items() if str(name).lower() in ("units", "unit")]
-    else:
-        units = [getattr(values, name) for name in ("units", "unit") if hasattr(values, name)]
-    unit = units[0] if units else ""
-    return (unit.decode(errors="replace") if isinstance(unit, bytes) else str(unit)).strip() or None
+def _at(selection: Any, member: int) -> Any:
+    """Return the selection of one member."""
+    return np.asarray(selection.values)[member] if isinstance(selection, PerMember) else selection
 
 
-def per_second(unit: str) -> float | None:
-    """Return how many of a unit of time, such as "ms since stimulus", are one second; None for others."""
-    text = unicodedata.normalize("NFKC", unit)  # the micro sign becomes the Greek letter
-    text = text.strip("[]() .").removeprefix("1.0 ")  # as of neo
-    since = _SINCE.fullmatch(text)
-    name = since["unit"] if since else text
-    name = name if len(name) < 3 else name.lower()
-    return _UNITS.get(name.removesuffix("s") if len(name) > 2 else name)
+def _of_one_member(
+    train: Any, validation: Any, conditions: Mapping[str, np.ndarray], n_trials: int
+) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " validation"]]:
+    if train is not None and not is_number(train):
+        training = _selected("train", train, conditions, n_trials)
+        return training, _selected("validation", validation, conditions, n_trials, others=training)
+    validating = _selected("validation", validation, conditions, n_trials)
+    if train is not None:
+        return _selected("train", train, conditions, n_trials, others=validating), validating
+    training = np.setdiff1d(np.arange(n_trials), validating)
+    if not training.size:
+        raise ValueError("`train` must be at least one trial, got none: `validation` has all of them.")
+    return training, validating
 
 
-def in_seconds(name: str, values: Any) -> Any:
-    """Return `timedelta64`, and numbers with the attribute `units` of a time, in seconds; others as is."""
-    array = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
-    if array.dtype.kind == "m":
-        return durations_in_seconds(name, array)
-    unit = unit_of(values) if array.dtype.kind in "iuf" else None
-    ratio = None if unit is None else per_second(unit)
-    if unit is None or ratio is None:
-        return values
-    if _DATE.match(unit):
-        raise ValueError(f"`{name}` must be numbers, got dates, {short_repr(unit)}.")
-    return array if ratio == 1 else array / ratio
+def _selected(
+    name: str,
+    selection: Any,
+    conditions: Mapping[str, np.ndarray],
+    n_trials: int,
+    others: Int[np.ndarray, " other"] | None = None,
+) -> Int[np.ndarray, " selected"]:
+    """Return the trials that an argument called `name` selects; a fraction draws none of `others`."""
+    if isinstance(selection, Mapping):
+        return _of_conditions(name, selection, conditions, n_trials)
+    if is_number(selection):
+        return _drawn(name, float(selection), n_trials, others)
+    numbers = np.asarray(selection)
+    numbers = np.flatnonzero(numbers) if numbers.dtype == bool and numbers.shape == (n_trials,) else numbers
+    is_known = numbers.ndim == 1 and numbers.dtype.kind in "iu" and numbers.size
+    if (
+        not is_known
+        or numbers.min() < 0
+        or numbers.max() >= n_trials
+        or np.unique(numbers).size < numbers.size
+    ):
+        raise ValueError(
+            f"`{name}` must be numbers of trials, 0 to {n_trials - 1}, each once, {n_trials} bools of which "
+            'one is True, values of conditions such as {"direction": [0, 3]}, or a fraction, '
+            f"got {short_repr(selection)}."
+        )
+    return numbers
 
 
-def durations_in_seconds(name: str, durations: Any) -> Any:
-    """Return an array of `timedelta64` in seconds, NaN where it is NaT."""
-    if np.datetime_data(durations.dtype)[0] in ("generic", "Y", "M"):
-        raise ValueError(f"`{name}` must be of a unit of fixed length, such as ms, got {durations.dtype}.")
-    return durations / np.timedelta64(1, "s")
+def _drawn(
+    name: str, fraction: float, n_trials: int, others: Int[np.ndarray, " other"] | None
+) -> Int[np.ndarray, " selected"]:
+    with jax.ensure_compile_time_eval():
+        order = np.asarray(jax.random.permutation(seed_key(0), n_trials))
+    n_free = n_trials - 1 if others is None else n_trials - others.size
+    wanted = fraction * n_trials
+    # Two halves of an odd number of trials are rounded up and down.
+    if not 0 < fraction < 1 or round(wanted) < 1 or not n_free or wanted >= n_free + 1:
+        raise ValueError(
+            f"`{name}` as a fraction must leave some of {n_trials} trials on both sides, at most {n_free} "
+            f"that the other of `train` and `validation` does not select, got {fraction}."
+        )
+    order = order if others is None else order[~np.isin(order, others)]
+    return np.sort(order[: min(round(wanted), n_free)])
 
 
-def times_in_seconds(name: str, times: Any) -> Any:
-    """Return times as `in_seconds`; raise `ValueError` if they have a unit that is unknown."""
-    unit = unit_of(times)
-    if unit is not None and per_second(unit) is None:
-        raise ValueError(f"`{name}` must be in a unit of time, {KNOWN_UNITS}, got {short_repr(unit)}.")
-    return in_seconds(name, times)
+def _of_conditions(
+    name: str, selection: Mapping[str, Any], conditions: Mapping[str, np.ndarray], n_trials: int
+) -> Int[np.ndarray, " selected"]:
+    is_selected = np.ones(n_trials, bool)
+    for key, values in selection.items():
+        if key not in conditions or conditions[key].ndim != 1:
+            singles = [each for each, labels in conditions.items() if labels.ndim == 1]
+            raise ValueError(f"`{name}` must be of conditions that are one number, {singles}, got {key!r}.")
+        labels = conditions[key]
+        wanted = np.atleast_1d(np.asarray(in_seconds(f"{name}[{key!r}]", values)))
+        if np.issubdtype(labels.dtype, np.floating):
+            wanted = wanted.astype(labels.dtype)  # 0.1 is that of the precision of the labels
+        if not np.all(np.isin(wanted, labels)):
+            known = np.unique(labels)[:8].tolist()
+            raise ValueError(
+                f"`{name}[{key!r}]` must be values that occur, such as {known}, got {short_repr(values)}."
+            )
+        is_selected &= np.isin(labels, wanted)
+    if not selection or not is_selected.any():
+        raise ValueError(f"`{name}` must select at least one trial, got none by {short_repr(selection)}.")
+    return np.flatnonzero(is_selected)

@@ -1,6 +1,5 @@
 """Trials that were made elsewhere: by another program, or recorded from an animal."""
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,9 +23,9 @@ from popsim.tasks.stored._stored_arrays import (
     as_recordings,
     finite_where,
     steps_of_times,
+    training_and_validation,
 )
 from popsim.tasks.stored._trial_datasets import read_variables
-from popsim.tasks.stored._trial_selection import training_and_validation
 from popsim.trial import OutputTarget, Trial
 from popsim.windows import Timeline
 
@@ -113,22 +112,24 @@ class StoredTrials(AbstractTask):
         shape = SeriesShape(inputs)
         labels = as_conditions(conditions or {}, shape.n_trials)
         training, validating = training_and_validation(train, validation, labels, shape.n_trials)
-        check_instance("is_choice", is_choice, bool, "True or False")
-        target = _target(targets, mask, shape, is_choice)
-        recorded = as_recordings(recordings or {}, shape)
-        _check_something_counts(target, recorded)
+        self.targets = _target(targets, mask, shape, is_choice)
+        self.recordings = as_recordings(recordings or {}, shape)
+        _check_something_counts(self.targets, self.recordings)
         bounds = np.stack([np.zeros_like(shape.lengths), shape.lengths], axis=1)
         of_epochs = steps_of_times("epochs", epochs or {}, shape, dt, n_bounds=2)
         of_events = steps_of_times("events", events or {}, shape, dt, n_bounds=0)
-        as_arrays = functools.partial(jax.tree.map, jnp.asarray)
-        self.inputs = as_arrays({name: _input(name, series, shape) for name, series in inputs.items()})
-        self.targets, self.recordings = target, recorded
-        numbers = np.arange(shape.n_trials)
-        self.conditions = as_arrays(_with_name("conditions", labels, STORED, numbers))
-        named = as_arrays((_with_name("epochs", of_epochs, TRIAL, bounds), of_events))
-        self.timeline = Timeline(dt, shape.n_steps, *named)
-        self.train, self.validation = as_arrays((training, validating))
-        self.loss = _default_loss(targets, recordings) if loss is None else loss
+        series = {name: _input(name, each, shape) for name, each in inputs.items()}
+        named = _with_name("conditions", labels, STORED, np.arange(shape.n_trials))
+        times = _with_name("epochs", of_epochs, TRIAL, bounds), of_events
+        arrays = jax.tree.map(jnp.asarray, (series, named, times, training, validating))
+        self.inputs, self.conditions, times, self.train, self.validation = arrays
+        self.timeline = Timeline(dt, shape.n_steps, *times)
+        if loss is None and (targets is None or recordings):
+            raise ValueError(
+                "`loss` must be given where there are recordings or no targets, such as "
+                "1.0 * losses.RateError(units=range(30)), got None."
+            )
+        self.loss = 1.0 * OutputError() if loss is None else loss
         trials = self._all_trials()
         self.loss.check(trials, None)
         if is_choice:
@@ -172,10 +173,7 @@ class StoredTrials(AbstractTask):
         - `options`: other arguments of the class; `epochs` and `events` are given as arrays, whose unit is
             that of their type or attribute, too.
 
-        **Raises:** `MemoryError` before anything is read, if it exceeds the memory.
-
-        **Warns:** if what is read takes more than half of the memory, before it is read; if `dt` differs
-        from a coordinate without a unit, and is taken.
+        **Warns:** if `dt` differs from a coordinate without a unit, and is taken.
         """
         names = {"inputs": inputs, "conditions": conditions, "recordings": recordings}
         single = {"targets": targets, "mask": mask}
@@ -246,12 +244,3 @@ def _with_name(argument: str, named: Mapping[str, Any], name: str, value: Any) -
     if name in named:
         raise ValueError(f"`{argument}` must have other names than {name!r}, which StoredTrials adds.")
     return {name: value, **named}
-
-
-def _default_loss(targets: Any, recordings: Any) -> Loss:
-    if targets is None or recordings:
-        raise ValueError(
-            "`loss` must be given where there are recordings or no targets, such as "
-            "1.0 * losses.RateError(units=range(30)), got None."
-        )
-    return 1.0 * OutputError()

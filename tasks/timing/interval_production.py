@@ -1,17 +1,16 @@
-"""Intervals that are produced: after a cue that names them, or after a rhythm."""
+"""Intervals that are produced, after a cue that names them or after intervals that are shown."""
 
-from typing import Any
+import dataclasses
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim import _checks as checks
-from popsim._argument_shapes import check_fields
-from popsim._checks import as_float_array
+from popsim._checks import as_float_array, short_repr
 from popsim._plain_values import plain_number
-from popsim._time_steps import step_at
+from popsim._time_steps import HALF, step_at
 from popsim.distributions import (
     AbstractDistribution,
     Choice,
@@ -22,18 +21,171 @@ from popsim.distributions import (
 )
 from popsim.loss import Loss
 from popsim.losses import OutputError
-from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
 from popsim.tasks import trial_parts as parts
-from popsim.tasks._interval_noise import shortest_interval, steps_shown, widest_interval
 from popsim.trial import OutputTarget, Trial
 from popsim.trial_plan import Epoch, TrialPlan
 from popsim.windows import NEVER, Timeline
 
-__all__ = ["CueSetGo", "OneTwoThreeGo"]
+__all__ = ["CueSetGo", "OneTwoThreeGo", "ReadySetGo"]
 
 
-class CueSetGo(parts.AbstractPlannedTask):
+class AbstractProduction(parts.AbstractPlannedTask):
+    """A task in which the output ramps to 1, from an event on, over an interval."""
+
+    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
+    interval: eqx.AbstractVar[AbstractDistribution]
+    dt: eqx.AbstractVar[float]
+    overshoot: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.2)
+    catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
+
+    def __check_init__(self):
+        if (ramp := self.longest_ramp()) is not None:
+            parts.check_time_left(self.plan, ramp + self.dt, "the longest ramp")
+
+    def longest_ramp(self) -> float | None:
+        """Return for how many seconds the output ramps at most; None if it is unknown."""
+        return self.longest_interval() * (1 + self.overshoot) if parts.is_known(self.interval) else None
+
+    def longest_interval(self) -> float:
+        """Return the longest interval, in seconds."""
+        return float(self.interval.bounds()[1])
+
+    def production_trial(
+        self,
+        timeline: Timeline,
+        start: str,
+        interval: Float[Array, ""],
+        inputs: dict[str, Array],
+        conditions: dict[str, Array],
+    ) -> Trial:
+        """Return a trial in which the output ramps to 1 from the event `start` on, over the interval in s."""
+        n_production = step_at(interval, self.dt)
+        go = jnp.where(timeline.happens(start), timeline.events[start] + n_production, NEVER)
+        since = jnp.maximum(jnp.arange(timeline.n_steps) - timeline.events[start], 0).astype(float)
+        ramp = since / jnp.maximum(n_production, 1).astype(float)
+        counts = (ramp <= 1 + self.overshoot + 1e-6).astype(float)
+        return Trial(
+            init=(),
+            inputs=inputs,
+            targets=OutputTarget(ramp[:, None], counts, is_choice=False),
+            timeline=dataclasses.replace(timeline, events=timeline.events | {"go": go}),
+            conditions={**conditions, "catch": ~timeline.happens(start)},
+        )
+
+
+LARGEST_ERROR = 3.5
+"""Of a measured interval, in standard deviations; larger ones are not drawn."""
+
+
+class ReadySetGo(AbstractProduction):
+    """Two pulses, ready and set, mark an interval; the output ramps to 1 after `gain` times that interval.
+
+    The task of Remington et al. 2018, Neuron 98:1005, as NeuroGym's `ReadySetGo`, with a linear ramp instead
+    of the exponential one of Wang et al. 2018, Nat Neurosci 21:102 (not compared with the papers).
+
+    - Inputs: "pulses" (1), 1 for `pulse` seconds after ready and after set; "gain" (1), constant.
+    - Targets: one output, 0 until set, then a linear ramp that reaches 1 at go and continues for the
+        fraction `overshoot` of the produced interval. Later time steps do not count.
+    - Epochs "fixation", "interval", "production"; events "ready", "set", "go" (when the ramp reaches 1).
+    - Conditions: "interval", "measured" and "production" (s, NaN in a catch trial), "gain", "catch".
+
+    A catch trial has no set. The validation trials are all combinations of intervals and gains.
+
+    With a `weber_fraction` w the interval shown is not the interval t itself but a measurement of it,
+    t (1 + w x) with normal x, as the observer of Jazayeri & Shadlen 2010, Nat Neurosci 13:1020, makes one.
+    The target is that of t, so that it pays to regress to the mean: `bayes_least_squares` is the estimate of
+    t with the least squared error. Beyond 3.5 standard deviations x is not drawn. Validation trials show the
+    intervals themselves.
+
+    **Arguments:**
+
+    - `interval`: the distribution of the time from ready to set, in seconds, rounded to time steps.
+    - `gain`: the distribution of the ratio of produced interval to t.
+    - `weber_fraction`: w, below 1 / 3.5; 0 shows t itself.
+    - `fixation`: the time until ready, in seconds.
+    - `pulse`: the duration of a pulse, in seconds.
+    - `overshoot`: the continuation of the ramp, as a fraction of the produced interval.
+    - `catch_probability`: the fraction of trials without set.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
+    """
+
+    interval: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.4, 0.8)
+    )
+    gain: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=1.0)
+    weber_fraction: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
+    fixation: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.1, 0.3)
+    )
+    pulse: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.06)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.1)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.02)
+
+    def __check_init__(self):
+        is_known = parts.is_known(self.weber_fraction)
+        if is_known and not LARGEST_ERROR * float(self.weber_fraction) < 1:
+            raise ValueError(
+                f"`weber_fraction` must be below 1 / {LARGEST_ERROR}, so that intervals are positive, "
+                f"got {short_repr(self.weber_fraction)}."
+            )
+
+    def longest_ramp(self) -> float | None:
+        if not parts.is_known(self.interval, self.gain, self.weber_fraction):
+            return None
+        ramp = float(self.gain.bounds()[1]) * self.longest_interval() * (1 + self.overshoot)
+        return ramp + LARGEST_ERROR * float(self.weber_fraction) * self.longest_interval()
+
+    @property
+    def plan(self) -> TrialPlan:
+        return self._plan(self.interval)
+
+    def _plan(self, interval: AbstractDistribution) -> TrialPlan:
+        epochs = (
+            Epoch("fixation", self.fixation),
+            Epoch("interval", interval, event="ready"),
+            Epoch("production", event="set"),
+        )
+        return parts.plan_of(self, epochs, "set", self.catch_probability)
+
+    def plan_for(self, draws: tuple[Array, ...]) -> TrialPlan:
+        interval, error, _ = draws
+        return self._plan(Constant(interval * (1 + error)))
+
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        timeline_key = key_stream(key, "timeline")
+        interval = self.interval.sample(key=key_stream(timeline_key, "epoch interval"))  # as a plan draws it
+        within = (-LARGEST_ERROR, LARGEST_ERROR)
+        error = self.weber_fraction * jax.random.truncated_normal(key_stream(key, "measurement"), *within)
+        return interval, error, self.gain.sample(key=key_stream(key, "gain"))
+
+    def nominal(self) -> tuple[Array, ...]:
+        intervals, gains = parts.nominal_values(self.interval), parts.nominal_values(self.gain)
+        of_interval, of_gain = parts.all_combinations(len(intervals), len(gains))
+        return intervals[of_interval], jnp.zeros_like(intervals[of_interval]), gains[of_gain]
+
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        shown, relative_error, gain = draws
+        error = shown * relative_error
+        ready, set_ = timeline.events["ready"], timeline.events["set"]
+        is_catch = ~timeline.happens("set")
+        measured = self.dt * jnp.where(is_catch, 1, set_ - ready).astype(float)
+        interval = jnp.where(is_catch, measured, measured - error)
+        production = gain * interval
+        inputs = {
+            "pulses": parts.pulses_at(timeline, ("ready", "set"), self.pulse),
+            "gain": jnp.broadcast_to(gain, (timeline.n_steps, 1)),
+        }
+        labels = {
+            "interval": interval,
+            "measured": measured,
+            "production": self.dt * step_at(production, self.dt).astype(float),
+        }
+        labels = {name: jnp.where(is_catch, jnp.nan, seconds) for name, seconds in labels.items()}
+        return self.production_trial(timeline, "set", production, inputs, labels | {"gain": gain})
+
+
+class CueSetGo(AbstractProduction):
     """A cue names an interval: after the pulse set, the output ramps to 1 over that interval.
 
     The task of Wang, Narain, Hosseini & Jazayeri 2018, Nat Neurosci 21:102, as NeuroGym's `MotorTiming`,
@@ -58,10 +210,8 @@ class CueSetGo(parts.AbstractPlannedTask):
     - `overshoot`: the continuation of the ramp, as a fraction of the interval.
     - `catch_probability`: the fraction of trials without set.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
     interval: AbstractDistribution = eqx.field(
         kw_only=True, converter=as_distribution, default_factory=lambda: Choice([0.8, 1.5])
     )
@@ -70,21 +220,12 @@ class CueSetGo(parts.AbstractPlannedTask):
         kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(1.0, 3.0)
     )
     pulse: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
-    overshoot: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.2)
-    catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=5.4)
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
 
-    def __check_init__(self):
-        _check_production(self, self.plan, self.interval)
-
     @property
     def plan(self) -> TrialPlan:
-        epochs = (
-            Epoch("fixation", self.fixation),
-            Epoch("cue", self.cue, event="cue on"),
-            Epoch("production", event="set"),
-        )
+        epochs = parts.epochs_of(self, fixation=None, cue="cue on", production="set")
         return parts.plan_of(self, epochs, "set", self.catch_probability)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
@@ -97,10 +238,10 @@ class CueSetGo(parts.AbstractPlannedTask):
         (interval,) = draws
         cue = jnp.where(timeline.since("cue on"), interval, 0.0)
         inputs = {"cue": cue[:, None], "set": parts.pulses_at(timeline, ("set",), self.pulse)}
-        return _production_trial(timeline, "set", interval, self.overshoot, inputs)
+        return self.production_trial(timeline, "set", interval, inputs, {"interval": interval})
 
 
-class OneTwoThreeGo(parts.AbstractShownIntervals):
+class OneTwoThreeGo(AbstractProduction):
     """Three pulses mark the same interval twice: the output ramps to 1 over that interval once more.
 
     The task of Egger, Remington, Chang & Jazayeri 2019, Nat Neurosci 22:1871, with the intervals and times of
@@ -129,10 +270,8 @@ class OneTwoThreeGo(parts.AbstractShownIntervals):
     - `overshoot`: the continuation of the ramp, as a fraction of the interval.
     - `catch_probability`: the fraction of trials without the third pulse.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-    - `loss`: the loss to train with.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
     interval: AbstractDistribution = eqx.field(
         kw_only=True, converter=as_distribution, default_factory=lambda: Choice([0.6, 0.7, 0.8, 0.9, 1.0])
     )
@@ -141,25 +280,21 @@ class OneTwoThreeGo(parts.AbstractShownIntervals):
         kw_only=True, converter=as_distribution, default_factory=lambda: TruncatedExponential(0.5, 1.5, 1.0)
     )
     pulse: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
-    overshoot: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.2)
-    catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=5.4)
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
 
     def __check_init__(self):
-        check_fields(self)
-        checks.check_fraction("weber_fraction", self.weber_fraction)
-        if has_per_member((self.interval, self.weber_fraction)):
+        if not parts.is_known(self.interval, self.weber_fraction):
             return
-        widest = widest_interval(self.interval, self.weber_fraction)
-        if not checks.is_traced(widest):
-            shortest = float(shortest_interval(self.interval, self.weber_fraction))
-            if shortest < self.pulse + self.dt - 1e-6:
-                raise ValueError(
-                    "`interval` must be longer than the pulse in all trials, with its noise and a time step, "
-                    f"got down to {shortest:.4g} s for a pulse of {self.pulse} s."
-                )
-            _check_production(self, self.plan, self.interval)
+        shortest = float((1 - WIDEST * self.weber_fraction) * self.interval.bounds()[0])
+        if shortest < self.pulse + self.dt - 1e-6:
+            raise ValueError(
+                "`interval` must be longer than the pulse in all trials, with its noise and a time step, "
+                f"got down to {shortest:.4g} s for a pulse of {self.pulse} s."
+            )
+
+    def longest_ramp(self) -> float | None:
+        return super().longest_ramp() if parts.is_known(self.weber_fraction) else None
 
     def _plan(self, first: AbstractDistribution, second: AbstractDistribution) -> TrialPlan:
         epochs = (
@@ -191,49 +326,50 @@ class OneTwoThreeGo(parts.AbstractShownIntervals):
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         interval, first, second = draws
         inputs = {"pulses": parts.pulses_at(timeline, ("one", "two", "three"), self.pulse)}
-        shown = {"first shown": first, "second shown": second}
-        return _production_trial(timeline, "three", interval, self.overshoot, inputs, shown)
+        shown = {"interval": interval, "first shown": first, "second shown": second}
+        return self.production_trial(timeline, "three", interval, inputs, shown)
 
 
-def _check_production(task: Any, plan: TrialPlan, interval: AbstractDistribution) -> None:
-    """Check the fields of a task in which an interval is produced, and that its longest ramp has time."""
-    checks.check_positive("pulse", task.pulse)
-    checks.check_non_negative("overshoot", task.overshoot)
-    if has_per_member(interval):
-        return
-    parts.check_drawn("interval", interval, checks.check_positive)
-    _, longest = interval.bounds()
-    if not checks.is_traced(longest):
-        parts.check_time_left(plan, float(longest) * (1 + task.overshoot) + task.dt, "the longest ramp")
+WIDEST = 3.0
+"""Where the noise of shown intervals is truncated, in standard deviations."""
 
 
-def _production_trial(
-    timeline: Timeline,
-    start: str,
-    interval: Float[Array, ""],
-    overshoot: float,
-    inputs: dict[str, Array],
-    conditions: dict[str, Array] | None = None,
-) -> Trial:
-    """Return a trial in which the output ramps to 1 from the event `start` on, over the interval in s."""
-    timeline, ramp = production_of(timeline, start, step_at(interval, timeline.dt), overshoot)
-    return Trial(
-        init=(),
-        inputs=inputs,
-        targets=ramp,
-        timeline=timeline,
-        conditions={"interval": interval, **(conditions or {}), "catch": ~timeline.happens(start)},
-    )
+def steps_shown(
+    interval: Float[Array, ""], weber_fraction: Float[Array, ""], dt: float, *, key: Key[Array, ""]
+) -> Int[Array, ""]:
+    """Draw the number of time steps as which an interval (s) is shown, whenever it begins."""
+    noise = jax.random.truncated_normal(key, -WIDEST, WIDEST, (), interval.dtype)
+    return step_at(interval * (1 + weber_fraction * noise), dt)
 
 
-def production_of(
-    timeline: Timeline, start: str, n_production: Int[Array, ""], overshoot: float
-) -> tuple[Timeline, OutputTarget]:
-    """Return the timeline with the event "go", and the target, which ramps from 0 to 1 until then."""
-    go = jnp.where(timeline.happens(start), timeline.events[start] + n_production, NEVER)
-    events = timeline.events | {"go": go}
-    since = jnp.maximum(jnp.arange(timeline.n_steps) - timeline.events[start], 0).astype(float)
-    ramp = since / jnp.maximum(n_production, 1).astype(float)
-    counts = (ramp <= 1 + overshoot + 1e-6).astype(float)
-    with_go = Timeline(timeline.dt, timeline.n_steps, epochs=timeline.epochs, events=events)
-    return with_go, OutputTarget(ramp[:, None], counts, is_choice=False)
+def widest_interval(interval: AbstractDistribution, weber_fraction: Float[Array, ""]) -> Float[Array, ""]:
+    """Return the longest interval that may be shown, in seconds."""
+    return (1 + WIDEST * weber_fraction) * interval.bounds()[1]
+
+
+def probability_of_steps(
+    n: Int[Array, "*#axes"],
+    intervals: Float[Array, " value"],
+    weber_fraction: float | Float[Array, ""],
+    dt: float,
+) -> Float[Array, "*axes"]:
+    """Return the probability that each interval (last axis) is shown as `n` time steps."""
+    # An interval without noise is shown as it is: the least spread is far below a time step.
+    spread = jnp.maximum(weber_fraction, 1e-6) * intervals
+
+    def below(seconds: Float[Array, "*#axes"]) -> Float[Array, "*axes"]:
+        deviation = jnp.clip((seconds - intervals) / spread, -WIDEST, WIDEST)
+        return jax.scipy.stats.norm.cdf(deviation)
+
+    start = (n.astype(float) - HALF) * dt
+    return (below(start + dt) - below(start)) / (1 - 2 * jax.scipy.stats.norm.cdf(-WIDEST))
+
+
+def table_of_steps(
+    intervals: Float[np.ndarray, " value"], weber_fraction: float, dt: float
+) -> Float[np.ndarray, "steps value"]:
+    """Return the probability of each number of time steps, from 0 to the largest, for each interval."""
+    last = int(np.ceil((1 + WIDEST * weber_fraction) * np.max(intervals) / dt)) + 1
+    with jax.enable_x64(True):
+        steps, values = jnp.arange(last + 1)[:, None], jnp.asarray(intervals)
+        return np.asarray(probability_of_steps(steps, values, weber_fraction, dt))

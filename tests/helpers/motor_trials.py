@@ -4,6 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from sample_trials import drawn_trials
 
 import popsim
 
@@ -12,7 +13,7 @@ CENTER = np.array([0.05, 0.4])
 
 
 def many_trials(task, key, n=2000, *, batch=0):
-    return jax.jit(jax.vmap(lambda key: task.trial(batch=batch, key=key)))(jax.random.split(key, n))
+    return drawn_trials(task, jax.random.split(key, n), jnp.asarray(batch))
 
 
 @eqx.filter_jit

@@ -1,13 +1,20 @@
 """Many trials of a task, as numpy arrays."""
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
+
+
+@eqx.filter_jit
+def drawn_trials(task, keys, batch):
+    """The training trials of keys, in one program for all batches."""
+    return jax.vmap(lambda key: task.trial(batch=batch, key=key))(keys)
 
 
 def many_trials(task, key, n=2000, batch=0):
     """`n` training trials, each of a key of its own."""
-    draw = jax.jit(jax.vmap(lambda key: task.trial(batch=batch, key=key)))
-    return jax.tree.map(np.asarray, draw(jax.random.split(key, n)))
+    return jax.tree.map(np.asarray, drawn_trials(task, jax.random.split(key, n), jnp.asarray(batch)))
 
 
 def few_trials(task, n=3, seed=1):

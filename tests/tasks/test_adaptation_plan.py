@@ -1,12 +1,20 @@
+"""Protocols of adaptation, and force channels."""
+
 import jax.numpy as jnp
 import numpy as np
-import pytest
-from motor_trials import WORKSPACE, assert_share, many_trials
+from motor_trials import WORKSPACE, assert_share, many_trials, steps_from
 
 import popsim
-from popsim.distributions import Uniform
 from popsim.schedules import LAST_BATCH
-from popsim.tasks import ADAPTATION_PHASES, RandomReaches, WithInterventions, adaptation_plan, phase_batches
+from popsim.tasks import (
+    ADAPTATION_PHASES,
+    DelayedReaches,
+    RandomReaches,
+    WithInterventions,
+    adaptation_plan,
+    channel_trials,
+    phase_batches,
+)
 
 PHASES = (("baseline", 3, 0.0), ("field", 4, 1.0), ("washout", 3, 0.0), ("opposite", 3, -1.0))
 REACHES = RandomReaches(WORKSPACE, duration=0.05)
@@ -71,13 +79,6 @@ def test_only_what_differs_from_the_null_parameters_is_graded():
         np.testing.assert_allclose(parameters.center(batch), place)
 
 
-def test_what_trials_draw_comes_and_goes_in_whole(getkey):
-    plan = adaptation_plan("curl field", Uniform(4.0, 6.0), PHASES[:3])
-    trials = many_trials(WithInterventions(REACHES, [plan]), getkey(), 200, batch=5)
-    assert 4.0 <= trials.interventions["curl field"].parameters.min() < 4.2
-    assert np.all(trials.conditions["curl field"])
-
-
 def test_members_may_meet_fields_of_their_own_with_catch_trials_of_their_own():
     plan = adaptation_plan(
         "curl field", popsim.PerMember([2.0, 8.0]), PHASES, catch_share=popsim.PerMember([0.0, 0.5])
@@ -87,33 +88,42 @@ def test_members_may_meet_fields_of_their_own_with_catch_trials_of_their_own():
     assert [float(one.probability(4)) for one in own] == [1.0, 0.5]
 
 
-def test_a_field_and_what_it_may_not_act_with_never_meet(getkey):
-    plans = [
-        popsim.interventions.InterventionPlan("constant force", jnp.ones(2), probability=0.3),
-        adaptation_plan("curl field", 5.0, PHASES, unless=("constant force",)),
-    ]
-    trials = many_trials(WithInterventions(REACHES, plans), getkey(), batch=4)
-    force, field = (np.asarray(trials.interventions[plan.name].active) for plan in plans)
-    assert_share(np.all(force, axis=1), 0.3)
-    np.testing.assert_array_equal(field, ~force)
+FIELD = adaptation_plan("curl field", 5.0, catch_share=0.2, unless=("force channel",))
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"phases": ()}, "`phases`"),
-        ({"phases": (("a", 1, 0.0), ("a", 2, 1.0))}, "`phases`"),
-        ({"phases": (("a", 0, 0.0),)}, r"`phases\['a'\]`"),
-        ({"phases": (("a", 1, float("nan")),)}, r"`phases\['a'\]`"),
-        ({"ramp": 0}, "`ramp`"),
-        ({"ramp": 4}, "`ramp` must be at most the shortest phase, 3 batches, got 4"),
-        ({"catch_share": 1.5}, "`catch_share`"),
-        ({"null": (0.0, 1.0)}, "`null`"),
-        ({"parameters": float("inf")}, "`full`"),
-        ({"parameters": Uniform(0.0, 1.0)}, "`parameters` must be numbers"),
-        ({"parameters": Uniform(0.0, 1.0), "phases": (("a", 5, 1.0),), "ramp": 2}, "`parameters` must be"),
-    ],
-)
-def test_bad_protocols_are_refused_by_name(options, message):
-    with pytest.raises(ValueError, match=message):
-        adaptation_plan("curl field", **{"parameters": 5.0, "phases": PHASES} | options)
+def test_a_channel_goes_straight_to_the_target_of_its_trial(getkey):
+    trials = many_trials(WithInterventions(RandomReaches(WORKSPACE), [channel_trials(0.25)]), getkey())
+    channel = trials.interventions["force channel"]
+    way = np.asarray(trials.targets.position[:, -1] - trials.init.position)
+    np.testing.assert_array_equal(channel.parameters.start, trials.init.position)
+    along = way / np.linalg.norm(way, axis=1, keepdims=True)
+    np.testing.assert_allclose(channel.parameters.direction, along, atol=1e-5)
+    np.testing.assert_array_equal(channel.parameters.stiffness, 2000.0)
+    np.testing.assert_array_equal(channel.parameters.damping, 50.0)
+    assert_share(trials.conditions["force channel"], 0.25)
+    np.testing.assert_array_equal(
+        channel.active, trials.conditions["force channel"][:, None] & np.ones(100, bool)
+    )
+
+
+def test_a_channel_and_a_field_never_act_in_the_same_trial(getkey):
+    """The field keeps its share of the trials without a channel."""
+    task = WithInterventions(RandomReaches(WORKSPACE), [channel_trials(0.3), FIELD])
+    trials = many_trials(task, getkey(), batch=200)
+    channel, field = (
+        np.asarray(trials.interventions[name].active) for name in ("force channel", "curl field")
+    )
+    assert not np.any(channel & field)
+    assert_share(channel[:, 0], 0.3)
+    assert_share(field[:, 0], 0.7 * 0.8)
+    assert not np.any(many_trials(task, getkey(), 50, batch=0).interventions["curl field"].active)
+
+
+def test_where_the_hand_is_to_stay_the_channel_is_finite(getkey):
+    plan = channel_trials(1.0, stiffness=500.0, damping=5.0, window=popsim.windows.FromEvent("target on"))
+    task = WithInterventions(DelayedReaches(WORKSPACE, catch_probability=1.0), [plan])
+    trials = many_trials(task, getkey(), 2)
+    channel = trials.interventions["force channel"]
+    np.testing.assert_allclose(channel.parameters.direction, np.tile([1.0, 0.0], (2, 1)), atol=1e-6)
+    np.testing.assert_array_equal(channel.parameters.stiffness, 500.0)
+    np.testing.assert_array_equal(channel.active, steps_from(trials.timeline.events["target on"], 150))

@@ -1,6 +1,5 @@
-"""Bandits and reversals against their definitions, and their players against independent computations."""
+"""Bandits, reversals and the two-step task against their definitions, and their players."""
 
-import dataclasses
 import itertools
 
 import jax
@@ -78,15 +77,6 @@ def regret_of_players(task, n, *players):
     return [(regret.sum(1).mean(), regret.sum(1).std() / n**0.5) for regret in regrets]
 
 
-@pytest.mark.full
-def test_players_of_the_bandit_have_their_known_regret():
-    """Of 40,000 bandits in NumPy: Thompson sampling 2.784 ± .011, greedy 2.697 ± .032; chance 100 / 6."""
-    players = (tasks.ThompsonSampling(2), tasks.GreedyBandit(2), tasks.RandomPlayer(2))
-    regrets = regret_of_players(tasks.BernoulliBandit(), 3000, *players)
-    for (mean, error), known in zip(regrets, (2.784, 2.697, 100 / 6), strict=True):
-        assert abs(mean - known) < 4 * error + 0.05
-
-
 def test_the_observer_of_a_drifting_bandit_tracks_its_means():
     """The posterior means of the chosen arms predict the reward as well as their variances say."""
     task = tasks.DriftingBandit(n_choices=60)
@@ -129,60 +119,6 @@ def test_trials_say_what_was_drawn():
     np.testing.assert_allclose(means.std(), 0.028 / (1 - 0.9836**2) ** 0.5, rtol=0.06)
 
 
-def test_only_discrete_actions_are_played():
-    trials = tasks.Interception(popsim.plants.PointMass().workspace).validation_trials()
-    with pytest.raises(ValueError, match="`trials` must have an environment with discrete actions"):
-        tasks.play(tasks.RandomPlayer(2), trials, key=KEY)
-
-
-def bandits_with(**changes):
-    trials = tasks.BernoulliBandit(n_choices=5).validation_trials()
-    return jax.vmap(lambda trial: dataclasses.replace(trial, **changes))(trials)
-
-
-@pytest.mark.parametrize(
-    ("player", "trials"),
-    [
-        (tasks.ThompsonSampling(2), tasks.ReactionTimeDecision().validation_trials()),
-        (tasks.GreedyBandit(2), bandits_with(inputs={"context": jnp.ones((5, 1))})),
-        (tasks.StaircaseObserver(), tasks.PostDecisionWager().validation_trials()),
-        (tasks.DecisionBounds(np.ones(40), dt=0.05), tasks.PostDecisionWager().validation_trials()),
-        (tasks.TwoStepObserver(tasks.TwoStepTask()), tasks.BernoulliBandit().validation_trials()),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_players_refuse_trials_that_show_more_or_less_than_they_read(player, trials):
-    shown = f"must show '{player.reads[0]}'.*, and nothing else, to {type(player).__name__}"
-    with pytest.raises(ValueError, match=shown):
-        tasks.play(player, trials, key=KEY)
-
-
-def test_fixation_tells_a_player_nothing():
-    trials = tasks.WithFixation(tasks.ReactionTimeDecision(), "stimulus on").validation_trials()
-    played = tasks.play(tasks.DecisionBounds(np.zeros(40), dt=0.05), trials, key=KEY)
-    np.testing.assert_array_equal(np.asarray(played.active).sum(1), 3)  # the first step of the stimulus
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(
-    ("task", "n_steps"),
-    [
-        (tasks.DriftingBandit(), 1),
-        (tasks.ReversalLearning(hazard_rate=1.0), 1),
-        (tasks.TwoStepTask(hazard_rate=1.0, reward_probability=1.0), 2),
-    ],
-)
-def test_in_a_session_what_pays_and_what_was_shown_last_continue(task, n_steps):
-    trials = [jax.tree.map(lambda leaf, i=i: leaf[i], task.validation_trials()) for i in (0, 1)]
-    before, following = (trial.environment for trial in trials)
-    state, first = before.init(key=KEY)
-    for _ in range(n_steps):
-        state, outcome = before.step(state, jnp.asarray(1), key=KEY)
-    resumed, shown = following.resume(state, key=KEY)
-    jax.tree.map(np.testing.assert_array_equal, (resumed, shown), (state, outcome.observation))
-    assert shown["last action"].tolist()[:2] == [0, 1] and not first["last action"].any()
-
-
 @pytest.mark.parametrize(
     "task", [tasks.ReversalLearning(hazard_rate=1.0), tasks.TwoStepTask(hazard_rate=1.0)]
 )
@@ -198,3 +134,68 @@ def test_in_a_session_a_reversal_lasts_into_the_next_trial(task):
     first = int(environment.second_is_good)
     expected = [0, 1, 0, 1] if good == "good arm" else [0, 0, 1, 1]
     assert goods == [first ^ flip for flip in expected]
+
+
+TASK = tasks.TwoStepTask()
+
+
+@pytest.fixture(scope="module")
+def trials():
+    return popsim.sample_trials(TASK, 500, batch=0, key=jax.random.key(3))
+
+
+def choices(player, trials):
+    """Actions, rewards and whether the transition was common, of each choice."""
+    played = jax.tree.map(np.asarray, tasks.play(player, trials, key=jax.random.key(1)))
+    return played, played.action[:, ::2], played.reward[:, 1::2], played.record["is common"][:, ::2]
+
+
+def stay_probabilities(player, trials):
+    """How often a choice is repeated after: reward common, reward rare, none common, none rare."""
+    _, action, reward, common = choices(player, trials)
+    stays = action[:, 1:] == action[:, :-1]
+    before = [
+        (reward[:, :-1] == paid) & (common[:, :-1] == is_common) for paid in (1, 0) for is_common in (1, 0)
+    ]
+    return np.array([stays[which].mean() for which in before])
+
+
+def test_transitions_rewards_and_reversals_have_their_probabilities(trials):
+    played, action, reward, common = choices(tasks.RandomPlayer(2), trials)
+    stage, good = played.record["second stage"][:, ::2], played.record["good stage"][:, ::2]
+    np.testing.assert_allclose(common.mean(), 0.8, atol=5 * 0.4 / common.size**0.5)
+    np.testing.assert_array_equal(stage == action, common)
+    at_good = reward[stage == good].mean(), reward[stage != good].mean()
+    np.testing.assert_allclose(at_good, (0.9, 0.1), atol=5 * 0.3 / 25_000**0.5)
+    np.testing.assert_allclose((np.diff(good) != 0).mean(), 0.025, atol=5 * (0.025 / good.size) ** 0.5)
+    np.testing.assert_array_equal(good[:, 0], trials.conditions["first good stage"])
+
+
+def test_a_choice_takes_two_steps_and_is_paid_at_the_second(trials):
+    played, *_ = choices(tasks.RandomPlayer(2), trials)
+    assert played.reward.shape[1] == 2 * TASK.n_choices and not played.reward[:, ::2].any()
+    shown = played.received["stage"]
+    assert np.all(shown[:, ::2] == [1, 0, 0]) and not shown[:, 1::2, 0].any()
+    np.testing.assert_array_equal(shown[:, 1::2, 1:].argmax(-1), played.record["second stage"][:, ::2])
+    np.testing.assert_array_equal(played.record["is choice"][0], np.tile([True, False], TASK.n_choices))
+    np.testing.assert_array_equal(played.received["last reward"][:, 1:, 0], played.reward[:, :-1])
+
+
+def test_only_the_agent_with_a_model_is_moved_by_the_transition(trials):
+    common, rare, unpaid_common, unpaid_rare = stay_probabilities(tasks.ModelBasedAgent(), trials)
+    assert min(common, unpaid_rare) > 0.8 and max(rare, unpaid_common) < 0.5
+    common, rare, unpaid_common, unpaid_rare = stay_probabilities(tasks.ModelFreeAgent(), trials)
+    assert min(common, rare) > max(unpaid_common, unpaid_rare) + 0.1
+
+
+def test_the_observer_is_the_best_player(trials):
+    players = (
+        tasks.TwoStepObserver(TASK),
+        tasks.ModelBasedAgent(),
+        tasks.ModelFreeAgent(),
+        tasks.RandomPlayer(2),
+    )
+    rewards = [choices(player, trials)[2].mean() for player in players]
+    assert rewards == sorted(rewards, reverse=True) and abs(rewards[-1] - 0.5) < 0.02
+    # It cannot be paid more than one who knows the better stage: .9 × .8 + .1 × .2.
+    assert 0.68 < rewards[0] < 0.74

@@ -9,11 +9,9 @@ import pytest
 import popsim
 from popsim import tasks
 from popsim.distributions import TruncatedExponential, Uniform
-from popsim.experiments import Cognitive
-from popsim.experiments.network_experiment import fresh_trials, scores
 from popsim.session import separate_trials
 from popsim.tasks import BlockDecisions, HierarchicalReasoning
-from popsim.tasks.blocks.ideal_blocks import second_kind_before
+from popsim.tasks.blocks.block_decisions import second_kind_before
 
 
 def sessions_of(task, n, key):
@@ -138,18 +136,3 @@ def test_the_correct_side_follows_interval_and_rule_and_the_ideal_observer_is_as
     bound = tasks.accuracy_with_rule(task)
     assert np.mean(known == choice) == pytest.approx(bound, abs=4 * (bound * (1 - bound) / side.size) ** 0.5)
     assert 0.7 < np.mean(inferred == choice) < bound - 0.03
-
-
-@pytest.mark.full
-def test_choices_are_scored_by_trial_and_as_many_are_drawn_in_all():
-    key = jax.random.key(3)
-    experiment = Cognitive(task="block-decisions", n_members=2, n_units=4)
-    task = BlockDecisions(n_trials=4)
-    sessions = fresh_trials(task, 10, key=key)
-    assert sessions.conditions["choice"].shape == (3, 4)
-    ensemble = experiment.build_ensemble()
-    accuracy = scores(ensemble, task, sessions, "accuracy", key=key)
-    outputs = popsim.evaluate_ensemble(ensemble, task, trials=sessions, key=key).states.network.output
-    at_choice = np.asarray(outputs).reshape(2, 3, 4, 8, 2)[:, :, :, 5]  # the step after the grace
-    right = at_choice.argmax(-1) == np.asarray(sessions.conditions["choice"])
-    np.testing.assert_allclose(accuracy, right.mean((1, 2)), rtol=1e-6)

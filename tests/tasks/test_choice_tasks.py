@@ -5,7 +5,6 @@ Ideal observers see the inputs of the task's own trials, and are right as often 
 
 import functools
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -128,14 +127,6 @@ def test_a_signal_at_an_unknown_time_is_detected_as_often_as_computed():
     is_near(rights(odds, trials.conditions["signal"]), tasks.detection_accuracy(0.5 * 0.1**0.5 / 0.1, 1, 0.3))
 
 
-def test_the_detection_of_a_signal_at_a_known_time_is_a_discrimination():
-    for d_prime in (0.5, 2.0, 5.0):
-        np.testing.assert_allclose(tasks.detection_accuracy(d_prime), norm.cdf(d_prime / 2), rtol=1e-6)
-        known = tasks.detection_accuracy(d_prime, 1, 0.2)
-        np.testing.assert_allclose(known, tasks.discrimination_accuracy(d_prime, 0.2), rtol=1e-6)
-        assert 0.5 < tasks.detection_accuracy(d_prime, 8) < tasks.detection_accuracy(d_prime, 4) < known
-
-
 def test_categories_are_halves_of_the_circle_and_match_as_often_as_both_are_known():
     trials, odds = trials_of("category")
     sample, test, match = (trials.conditions[name] for name in ("sample", "test", "match"))
@@ -187,14 +178,6 @@ def test_the_cued_sample_is_tested_and_both_tests_are_answered_as_well():
         is_near(rights(odds[:, turn], match), tasks.same_accuracy(known, known))
     outside = ~np.any([in_epoch(trials, name) for name in ("test 1", "test 2")], axis=0)
     assert np.all(trials.targets.values[outside] == 0) and np.all(trials.targets.counts[outside] == 0.2)
-
-
-def test_no_test_comes_in_a_catch_trial_of_two_samples():
-    task, odds = TASKS["dual"]
-    caught, _ = observed(eqx.tree_at(lambda task: task.catch_probability, task, jnp.ones(())), odds)
-    assert caught.conditions["catch"].all() and np.all(caught.targets.values == 0)
-    validation = validation_trials(tasks.DualDelayedMatchToSample())
-    assert len(np.unique(np.stack([*validation.conditions.values()]), axis=1).T) == 32
 
 
 def test_two_senses_are_combined_by_their_reliability():
@@ -256,18 +239,6 @@ def test_who_counts_the_pulses_is_as_good_as_computed(correct_side):
     is_near(rights(odds, trials.conditions["choice"] == 1), best)
     if not is_default:
         np.testing.assert_array_equal(trials.conditions["choice"], trials.conditions["log ratio"] > 0)
-
-
-@pytest.mark.parametrize("log_ratio", [-800.0, 800.0])
-def test_clicks_on_one_side_only_are_counted(log_ratio):
-    task = tasks.PoissonClicks(log_ratio=log_ratio)
-    trials = popsim.sample_trials(task, 20, batch=0, key=jax.random.key(0))
-    left, right = (np.asarray(trials.conditions[f"{side} pulses"]) for side in ("left", "right"))
-    silent, heard = (left, right) if log_ratio > 0 else (right, left)
-    assert not silent.any() and heard.mean() > 10 and np.isfinite(trials.inputs["stimulus"]).all()
-    # All are right but those who hear nothing, who guess.
-    accuracy = tasks.click_accuracy(log_ratio, 0.1, correct_side="higher rate")
-    np.testing.assert_allclose(accuracy, 1 - np.exp(-4.0) / 2, rtol=1e-9)
 
 
 def test_the_offer_of_higher_value_is_right_and_the_observer_knows_how_often_it_is():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from popsim.experiments import Cognitive, open_run, run_experiment
+from popsim.experiments import Cognitive
 from popsim.experiments.cognitive import CRITERIA, Criterion
 from popsim.tasks import COGNITIVE_TASKS
 
@@ -50,18 +50,3 @@ def test_settings_of_the_network_are_followed():
         11,
         8,
     )
-
-
-@pytest.mark.full
-def test_a_run_is_saved_with_scores_and_figures_and_reopened(tmp_path):
-    run_experiment(SMALL, tmp_path / "run", quiet=True)
-    run = open_run(tmp_path / "run")
-    assert run.experiment == SMALL
-    assert {path.stem for path in run.folder.figures.iterdir()} == {"learning_curves", "trials"}
-    rows = run.summary["ensembles"]
-    assert rows.keys() == {"trained", "control: untrained"} and len(rows["trained"]) == 2
-    for row in rows["control: untrained"]:
-        assert 0.35 < row["fresh"] < 0.65 and not row["does_the_task"]
-    lines = str(SMALL.table(run.summary)).splitlines()
-    assert lines[0] == "context-integration: accuracy in 1000 fresh trials, at least 0.76"
-    assert len(lines) == 6 and lines[-1].endswith("no")

@@ -1,6 +1,5 @@
 """Reaches to which the task answers: what they show, record and pay for movements that are prescribed."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 
 import popsim
 from popsim import HandState, tasks
-from popsim.experiments import EXPERIMENTS
 from popsim.interaction import respond, start_interaction
 
 KEY = jax.random.key(0)
@@ -52,11 +50,6 @@ def test_the_go_cue_comes_after_the_hold_and_moves_the_target(held):
     np.testing.assert_allclose(interaction.record["target"].position, expected, atol=1e-6)
     assert np.flatnonzero(interaction.reward).tolist() == [60] and interaction.reward[60] == 1
     assert interaction.active.all() and held.timeline.events["earliest go cue"] == 20
-
-
-def test_a_hold_that_leaves_no_movement_is_refused():
-    with pytest.raises(ValueError, match="`hold` must leave a time step of movement"):
-        tasks.HeldReach(WORKSPACE, hold=3.0)
 
 
 def test_a_hold_that_leaves_one_time_step_is_accepted():
@@ -109,23 +102,3 @@ def test_the_right_target_is_shown_when_the_hand_has_left():
     assert not shown[:31].any() and np.all(shown[31:] == [0, 1])
     assert interaction.record["is revealed"].argmax() == 30
     assert np.flatnonzero(interaction.reward).tolist() == [90]
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", ["held-reach", "interception", "go-before-you-know"])
-def test_losses_of_reaches_take_them(name):
-    """Traced and not compiled: the loss of a trial, and its gradient through the body."""
-    experiment = EXPERIMENTS[name](plant="point-mass", n_units=5)
-    task, model = experiment.build_task(), experiment.build_model(key=KEY)
-    if name == "interception":  # what the environment shows is scaled as an input of that name
-        assert "target" in model.scaling and "velocity of target" not in model.scaling
-    trainable, rest = eqx.partition(model, popsim.is_parameter(model))
-
-    def loss(trainable, key):
-        loop, trial = eqx.combine(trainable, rest), task.trial(batch=0, key=key)
-        return task.loss(popsim.simulate(loop, trial, key=key), trial, loop).total
-
-    gradient = eqx.filter_eval_shape(eqx.filter_grad(loss), trainable, KEY)
-    assert [leaf.shape for leaf in jax.tree.leaves(gradient)] == [
-        leaf.shape for leaf in jax.tree.leaves(trainable)
-    ]

@@ -1,5 +1,6 @@
-"""Intervals: which lasted longer, what is to be produced, and how well an ideal observer can know."""
+"""Intervals that are compared, measured and produced, and the best estimates of them; sines."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -9,7 +10,75 @@ from short_form import every_nth_row
 import popsim
 from popsim import tasks
 from popsim.analysis.behaviour import produced_interval
-from popsim.tasks import CueSetGo, IntervalDiscrimination, OneTwoThreeGo
+from popsim.distributions import Choice, Constant, Uniform
+from popsim.tasks import (
+    CueSetGo,
+    IntervalDiscrimination,
+    OneTwoThreeGo,
+    ReadySetGo,
+    SineGeneration,
+    bayes_least_squares,
+)
+
+
+def test_the_ramp_reaches_one_after_gain_times_the_interval_between_the_pulses(getkey):
+    task = ReadySetGo(gain=popsim.distributions.Choice([1.0, 1.5]), duration=2.6)
+    trials = many_trials(task, getkey())
+    ready, set_, go = (trials.timeline.events[name] for name in ("ready", "set", "go"))
+    interval, gain = trials.conditions["interval"], trials.conditions["gain"]
+    np.testing.assert_allclose(0.02 * (set_ - ready), interval, rtol=1e-5)
+    np.testing.assert_allclose(0.02 * (go - set_), gain * interval, atol=0.011)
+    np.testing.assert_allclose(trials.conditions["production"], 0.02 * (go - set_), rtol=1e-5)
+    values, counts = trials.targets.values[..., 0], trials.targets.counts
+    each = np.arange(2000)
+    np.testing.assert_allclose(values[each, go], 1, rtol=1e-5)
+    assert np.all(values[each, set_] == 0) and np.all(values[each, set_ + 1] > 0)
+    np.testing.assert_allclose(np.diff(values, axis=1)[each, set_ + 3], 1 / (go - set_), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(counts.sum(1), np.floor(set_ + 1.2 * (go - set_) + 1e-4) + 1)
+    np.testing.assert_array_equal(trials.inputs["gain"][:, :, 0], np.tile(gain[:, None], 130))
+    produced = produced_interval(jnp.asarray(values), jnp.asarray(set_), dt=0.02)
+    np.testing.assert_allclose(produced, trials.conditions["production"], atol=1e-4)
+
+
+def test_intervals_are_drawn_evenly_and_pulses_mark_them(getkey):
+    trials = many_trials(ReadySetGo(), getkey())
+    interval = trials.conditions["interval"]
+    np.testing.assert_allclose([interval.min(), interval.max()], [0.4, 0.8], atol=0.011)
+    np.testing.assert_allclose(interval.mean(), 0.6, atol=5 * 0.4 / (12 * 2000) ** 0.5)
+    pulses = trials.inputs["pulses"][..., 0]
+    np.testing.assert_array_equal(pulses.sum(1), 6)
+    each = np.arange(2000)
+    for event in ("ready", "set"):
+        step = trials.timeline.events[event]
+        assert np.all(pulses[each, step - 1] == 0)
+        assert all(np.all(pulses[each, step + k] == 1) for k in range(3))
+
+
+def test_the_produced_interval_is_found_between_the_steps_and_may_not_come():
+    output = jnp.array([[2.0, 0.0, 0.5, 0.9, 1.3, 0.0], [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]])
+    produced = produced_interval(output, jnp.array([1, 1]), dt=0.1)
+    np.testing.assert_allclose(produced, [0.225, np.inf], rtol=1e-6)
+    np.testing.assert_allclose(produced_interval(output, jnp.array([1, 1]), dt=0.1, threshold=0.25)[1], 0.15)
+    for already in ([1.2, 1.5, 1.8, 2.0], [2.0, 1.5, 1.2, 1.1], [0.0, 1.5, 0.0, 1.5]):
+        assert produced_interval(jnp.array(already), jnp.array(1), dt=0.1) == 0
+    with pytest.raises(ValueError, match="`dt`"):
+        produced_interval(output, jnp.array([1, 1]), dt=0.0)
+
+
+def test_the_output_should_be_a_sine_of_the_frequency_that_is_told(getkey):
+    trials = many_trials(
+        SineGeneration(amplitude=0.5, frequency=popsim.distributions.Uniform(1.0, 3.0)), getkey()
+    )
+    frequency = trials.conditions["frequency"]
+    times = 0.02 * np.arange(1, 101)
+    expected = 0.5 * np.sin(2 * np.pi * np.outer(frequency, times))
+    np.testing.assert_allclose(trials.targets.values[..., 0], expected, atol=1e-4)
+    np.testing.assert_array_equal(trials.inputs["frequency"][..., 0], np.tile(frequency[:, None], 100))
+    np.testing.assert_allclose(frequency.mean(), 2, atol=5 * 2 / (12 * 2000) ** 0.5)
+    assert frequency.min() >= 1 and frequency.max() <= 3 and np.all(trials.targets.counts == 1)
+    validation = validation_trials(SineGeneration()).conditions["frequency"]
+    np.testing.assert_allclose(validation, [0.5, 0.75, 1, 1.25, 1.5], rtol=1e-6)
+
 
 DT = 0.05
 
@@ -32,12 +101,6 @@ def test_the_longer_stimulus_is_right_and_counting_time_steps_finds_it(getkey):
     bound = tasks.accuracy_from_one_interval(4)
     assert bound == pytest.approx(10 / 12)
     np.testing.assert_allclose(np.mean(from_first == choice), bound, atol=share_error(bound, 2000))
-
-
-def test_validation_compares_all_pairs_in_both_orders():
-    conditions = validation_trials(IntervalDiscrimination()).conditions
-    kinds = {*zip(*(conditions[name].tolist() for name in ("first", "second", "order")), strict=True)}
-    assert len(kinds) == 24 and np.all(conditions["first"] != conditions["second"])
 
 
 @pytest.mark.parametrize(
@@ -74,19 +137,34 @@ def test_the_cue_names_the_interval_until_the_end(getkey):
     np.testing.assert_allclose(validation_trials(task).conditions["interval"], [0.8, 1.5])
 
 
-@pytest.mark.full
-def test_the_best_estimate_of_a_shown_interval_has_the_error_that_is_computed(getkey):
-    task, n = OneTwoThreeGo(), 8000
-    trials = many_trials(task, getkey(), n)
-    events, interval = trials.timeline.events, trials.conditions["interval"]
-    n_shown = np.stack([events["two"] - events["one"], events["three"] - events["two"]], axis=1)
-    for index, name in enumerate(("first shown", "second shown")):
-        np.testing.assert_allclose(DT * n_shown[:, index], trials.conditions[name], rtol=1e-5)
-    squared = (np.asarray(tasks.estimate_interval(task, jnp.asarray(n_shown))) - interval) ** 2
-    none, one, both = (tasks.interval_error(task, n_intervals=k) for k in (0, 1, 2))
-    assert none == pytest.approx(0.02**0.5) and none > 1.5 * one > 1.8 * both
-    np.testing.assert_allclose(squared.mean(), both**2, atol=4 * squared.std() / n**0.5)
-    assert np.mean((DT * n_shown.mean(1) - interval) ** 2) > 1.2 * both**2
-    exact = OneTwoThreeGo(weber_fraction=0.0)
-    assert tasks.interval_error(exact) == 0
-    np.testing.assert_allclose(tasks.estimate_interval(exact, jnp.array([[14, 14]])), 0.7, rtol=1e-6)
+PRIOR, WEBER = Uniform(0.6, 1.0), 0.1
+
+
+@pytest.fixture(scope="module")
+def trials():
+    task = ReadySetGo(interval=PRIOR, weber_fraction=WEBER, gain=1.5, duration=3.5)
+    return many_trials(task, jax.random.key(3))
+
+
+def test_what_is_shown_is_the_measurement_and_what_is_asked_for_the_interval(trials):
+    conditions, events = trials.conditions, trials.timeline.events
+    measured, interval = conditions["measured"], conditions["interval"]
+    np.testing.assert_allclose(0.02 * (events["set"] - events["ready"]), measured, rtol=1e-5)
+    np.testing.assert_allclose(0.02 * (events["go"] - events["set"]), 1.5 * interval, atol=0.0101)
+    deviations = (measured - interval) / interval
+    np.testing.assert_allclose(deviations.std(), WEBER, rtol=0.06)
+    np.testing.assert_allclose(deviations.mean(), 0, atol=5 * WEBER / 2000**0.5)
+    assert np.abs(deviations).max() < 3.6 * WEBER
+    assert np.abs(np.corrcoef(deviations, interval)[0, 1]) < 0.12
+    np.testing.assert_allclose([interval.min(), interval.max()], [0.6, 1.0], atol=0.0201)
+    np.testing.assert_allclose(interval.mean(), 0.8, atol=5 * 0.4 / (12 * 2000) ** 0.5)
+
+
+def test_the_estimate_of_a_choice_and_of_a_constant():
+    measured = jnp.array([0.5, 0.8, 1.2])
+    np.testing.assert_allclose(bayes_least_squares(measured, Constant(0.7), WEBER), 0.7, rtol=1e-6)
+    likelihood = [np.exp(-(((measured - t) / (WEBER * t)) ** 2) / 2) / t for t in (0.6, 0.9)]
+    expected = (0.6 * likelihood[0] + 0.9 * likelihood[1]) / (likelihood[0] + likelihood[1])
+    np.testing.assert_allclose(bayes_least_squares(measured, Choice([0.6, 0.9]), WEBER), expected, rtol=1e-4)
+    unsure = bayes_least_squares(measured, Uniform(0.4, 1.4), 0.05)  # m (1 + 2 w²), far from the ends
+    np.testing.assert_allclose(unsure[1], 0.8 * (1 + 2 * 0.05**2), rtol=1e-3)

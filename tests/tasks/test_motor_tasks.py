@@ -1,6 +1,5 @@
 """What all motor tasks have in common: keys decide, every body can do them, members may differ."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -95,27 +94,3 @@ def test_members_may_do_it_with_numbers_of_their_own(build, where, getkey):
         alone = {name: popsim.select_member(value, index) for name, value in where.items()}
         same = build(PLANE, **alone).trial(batch=0, key=key)
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), trial, same)
-
-
-def test_a_number_of_a_task_may_follow_a_schedule(getkey):
-    task = popsim.tasks.ParameterCurriculum(
-        DelayedReaches(PLANE),
-        lambda task: task.catch_probability,
-        popsim.schedules.PiecewiseSchedule((0, 10), [0.0, 1.0]),
-    )
-    caught = [bool(task.trial(batch=batch, key=getkey()).conditions["catch"]) for batch in (9, 10)]
-    assert caught == [False, True]
-
-
-def test_members_of_an_ensemble_draw_their_trials_under_vmap(getkey):
-    task = TargetJump(PLANE, jump_probability=PerMember([0.0, 1.0]))
-    values = popsim.per_member.member_values(task, 2, "task")
-
-    @eqx.filter_jit
-    @jax.vmap
-    def jumps(own):
-        return (
-            popsim.per_member.with_member_values(task, own).trial(batch=0, key=jax.random.key(0)).conditions
-        )
-
-    assert jumps(values)["jump"].tolist() == [False, True]

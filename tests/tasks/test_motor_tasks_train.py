@@ -1,8 +1,10 @@
 """Small networks learn each motor task with a point mass, to criteria that untrained ones do not meet."""
 
+import diffrax
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
-from motor_training import DT, WORKSPACE, distance_to_target, train_motor, within
 
 import popsim
 from popsim.distributions import Uniform
@@ -19,9 +21,11 @@ from popsim.tasks import (
     load_pulses,
     random_curl_fields,
 )
+from popsim.training import TaskTrainer, adam
 
 pytestmark = pytest.mark.slow
 
+WORKSPACE, DT = popsim.Workspace.around(jnp.zeros(2), 0.2), 0.02
 BRIEF = {"dt": DT, "delay": Uniform(0.1, 0.2)}
 DELAYED = DelayedReaches(WORKSPACE, duration=1.2, **BRIEF)
 DOUBLE = SequentialReaches(WORKSPACE, reach=0.5, duration=1.3, **BRIEF)
@@ -34,6 +38,36 @@ FIELDS = WithInterventions(
 )
 
 
+def train_motor(task, n_batches, interventions):
+    """Two members before and after training: a GRU, delayed vision, a mass of 1 kg by Euler's method."""
+    plant = popsim.plants.PointMass(workspace=WORKSPACE, solver=diffrax.Euler())
+    channels = {"vision": popsim.SensoryChannel(popsim.vision, delay=0.02)}
+    trials = task.validation_trials()
+    n_inputs = popsim.n_network_inputs(trials, plant, channels)
+    scaling = {"vision": popsim.Scaling(jnp.zeros(4), jnp.array([0.1, 0.1, 0.5, 0.5]))} | {
+        name: popsim.Scaling(WORKSPACE.center, WORKSPACE.half_widths)
+        for name, shown in trials.inputs.items()
+        if name.startswith("target") and shown.shape[-1] == 2
+    }
+
+    def build(key):
+        network = popsim.networks.GRUNetwork(n_inputs, 32, plant.n_commands, key=key)
+        options = {"scaling": scaling, "interventions": interventions, "dt": DT}
+        return popsim.SensorimotorLoop(network, plant, channels, **options)
+
+    untrained = popsim.make_ensemble(build, 2, key=jax.random.key(0))
+    options = {"ensembled": True, "log_step": n_batches, "disable_tqdm": True, "key": jax.random.key(1)}
+    trainer = TaskTrainer(adam(1e-2, clip_norm=1.0))
+    trained, _ = trainer(task, untrained, n_batches, 32, lambda model: model.network, **options)
+    return untrained, trained
+
+
+def distance_to_target(ensemble, task):
+    """How far the cursor is from the target in the validation trials, in m: (member, trial, time)."""
+    states = popsim.evaluate_ensemble(ensemble, task, key=jax.random.key(2)).states
+    return np.linalg.norm(states.cursor.position - task.validation_trials().targets.position, axis=-1)
+
+
 def at_the_end(distance, trials):
     return distance[..., -1].mean(axis=1)
 
@@ -44,7 +78,8 @@ def at_the_end_of_each_reach(distance, trials):
 
 
 def in_pursuit(distance, trials):
-    return np.sqrt(np.mean(distance[:, within(trials, "pursuit")] ** 2, axis=-1))
+    is_pursuit = np.asarray(jax.vmap(lambda timeline: timeline.in_epoch("pursuit"))(trials.timeline))
+    return np.sqrt(np.mean(distance[:, is_pursuit] ** 2, axis=-1))
 
 
 CASES = {
@@ -59,7 +94,7 @@ CASES = {
 }
 
 
-@pytest.mark.full  # in short: test_motor_adaptation_train
+@pytest.mark.full  # in short: examples/force_field.py
 @pytest.mark.parametrize("name", CASES)
 def test_training_meets_the_criterion(name):
     """Metres of every member: below the limit after training, above it before."""

@@ -1,22 +1,25 @@
+"""Several tasks for one network, and their environments."""
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sample_trials import many_trials, one_hot, share_error, validation_trials
+from sample_trials import many_trials
 
 import popsim
+from popsim import tasks
 from popsim.losses import CrossEntropy, OutputError
 from popsim.tasks import (
     CenterOutReaches,
-    ContextIntegration,
     DelayedResponse,
     MultiTask,
     PerceptualDecision,
-    ReadySetGo,
     SineGeneration,
     WithInterventions,
 )
+from popsim.tasks.multi_task import SelectedEnvironment
+from popsim.tasks.rewards.bandits import BanditEnvironment
 
 TASKS = {"decide": PerceptualDecision(dt=0.02), "respond": DelayedResponse(dt=0.02), "sine": SineGeneration()}
 
@@ -40,15 +43,6 @@ def drawn():
         for name, task in TASKS.items()
     }
     return many_trials(MultiTask(TASKS), key), alone
-
-
-@pytest.mark.full
-def test_each_task_comes_as_often_and_is_told(drawn):
-    trials, _ = drawn
-    task = trials.conditions["task"]
-    np.testing.assert_allclose(np.bincount(task) / 2000, 1 / 3, atol=share_error(1 / 3, 2000))
-    told = np.repeat(one_hot(task, 3)[:, None], 100, axis=1)
-    np.testing.assert_array_equal(trials.inputs["task"], told)
 
 
 def test_inputs_of_one_name_share_channels_and_those_that_a_task_lacks_are_zero(drawn):
@@ -101,36 +95,11 @@ def test_epochs_events_and_conditions_of_other_tasks_are_marked_as_missing(drawn
         popsim.correct_choice(trials.targets)
 
 
-def test_validation_has_all_trials_of_all_tasks():
-    validation = validation_trials(MultiTask(TASKS))
-    np.testing.assert_array_equal(validation.conditions["task"], np.repeat([0, 1, 2], [10, 16, 5]))
-    np.testing.assert_array_equal(
-        validation.conditions["coherence"][:10],
-        validation_trials(TASKS["decide"]).conditions["coherence"],
-    )
-
-
 def test_shares_may_be_given_by_name():
     numbers = {name: float(place) for place, name in enumerate(TASKS, 1)}
     backwards = dict(reversed(numbers.items()))
     by_name, in_order = MultiTask(TASKS, shares=backwards), MultiTask(TASKS, shares=list(numbers.values()))
     assert by_name.shares(0).tolist() == in_order.shares(0).tolist() == [1.0, 2.0, 3.0]
-
-
-@pytest.mark.full
-def test_shares_may_follow_a_schedule_and_leave_tasks_out(getkey):
-    shares = popsim.schedules.PiecewiseSchedule((0, 10), [[1.0, 0.0, 0.0], [0.0, 1.0, 3.0]])
-    task = MultiTask(TASKS, shares=shares)
-    assert np.all(many_trials(task, getkey(), 200, batch=9).conditions["task"] == 0)
-    later = np.bincount(many_trials(task, getkey(), batch=10).conditions["task"], minlength=3) / 2000
-    np.testing.assert_allclose(later, [0, 0.25, 0.75], atol=share_error(0.25, 2000))
-
-
-def test_the_order_of_the_tasks_is_as_given_also_under_jit(getkey):
-    task = MultiTask({"z": SineGeneration(), "a": PerceptualDecision(dt=0.02)}, shares=[1.0, 0.0])
-    key = getkey()
-    compiled = jax.jit(lambda task: task.trial(batch=0, key=key))(task)
-    assert int(compiled.conditions["task"]) == 0 and not np.isnan(float(compiled.conditions["frequency"]))
 
 
 def test_the_loss_is_the_one_that_all_tasks_have(as_users_run):
@@ -143,51 +112,84 @@ def test_the_loss_is_the_one_that_all_tasks_have(as_users_run):
     assert MultiTask(differ, loss=1.0 * OutputError()).loss.weights == {"output error": 1.0}
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("draw", ["trial", "validation_trials"])
-def test_a_choice_with_one_output_is_refused_beside_tasks_with_several(draw, getkey, as_users_run):
-    one, two = ContextIntegration(), ContextIntegration(n_outputs=2)
-    options = {"trial": {"batch": 0, "key": getkey()}, "validation_trials": {}}[draw]
-    drawn_by = eqx.filter_jit(lambda task: getattr(task, draw)(**options))
-    match = r"`tasks` must not mix.*\['context'\] with \['decide'\].*`n_outputs=2`"
-    with pytest.raises(ValueError, match=match):
-        drawn_by(MultiTask({"context": one, "decide": TASKS["decide"]}, loss=one.loss))
-    mixed = drawn_by(MultiTask({"context": two, "decide": TASKS["decide"]}, loss=one.loss))
-    choice = popsim.correct_choice(mixed.targets)
-    np.testing.assert_array_equal(choice, mixed.conditions["choice"])
-
-
-@pytest.mark.full
-def test_the_accuracy_of_a_mixture_with_what_is_no_choice_is_refused(getkey):
-    mixture = MultiTask({"context": ContextIntegration(), "go": ReadySetGo()}, loss=1.0 * OutputError())
-    trials = many_trials(mixture, getkey(), 20)
-    with pytest.raises(ValueError, match="`is_choice=False`"):
-        popsim.choice_accuracy(trials.targets.values[None], trials.targets)
-    alone = many_trials(MultiTask({"context": ContextIntegration()}), getkey(), 20)
-    outputs = 2 * alone.targets.values[None] - 1
-    assert popsim.choice_accuracy(outputs, alone.targets).tolist() == [1.0]
-
-
 def test_tasks_that_cannot_be_mixed_are_refused(getkey, as_users_run):
     workspace = popsim.Workspace([0.0, 0.0], [0.1, 0.1])
     plan = popsim.interventions.InterventionPlan("noise", 1.0)
-    for tasks, message in (
+    for mixed, message in (
         ({"sine": SineGeneration(), "reach": CenterOutReaches(workspace, dt=0.02)}, "without a body"),
         ({"sine": SineGeneration(), "fast": SineGeneration(dt=0.01)}, "`dt`"),
         ({"both": MultiTask(TASKS)}, "'task'"),
         ({"disturbed": WithInterventions(SineGeneration(), (plan,))}, "interventions"),
     ):
         with pytest.raises(ValueError, match=message):
-            eqx.filter_jit(MultiTask(tasks, loss=1.0 * OutputError()).trial)(batch=0, key=getkey())
-    for options, message in (
-        ({"shares": [1.0, 1.0]}, "`shares`"),
-        ({"shares": [1.0, -1.0, 1.0]}, "`shares`"),
-        ({"shares": {"z": 1.0}}, "`shares` must be of each of the tasks"),
-        ({"shares": dict.fromkeys(TASKS, -1.0)}, "`shares` must be one number for each"),
-        ({"shares": [0.0, 0.0, 0.0]}, "`shares`"),
-        ({"shares": popsim.schedules.LinearSchedule([0.0], [1.0], last_batch=5)}, "`shares`"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            MultiTask(TASKS, **options)
-    with pytest.raises(ValueError, match="`tasks`"):
-        MultiTask({})
+            eqx.filter_jit(MultiTask(mixed, loss=1.0 * OutputError()).trial)(batch=0, key=getkey())
+
+
+KEY = jax.random.key(0)
+BANDIT, GO = tasks.BernoulliBandit(n_arms=3, n_choices=15, dt=0.05), tasks.GoNoGo()
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    task = tasks.MultiTask({"bandit": BANDIT, "go": GO}, loss=tasks.reward_loss())
+    trials = popsim.sample_trials(task, 400, batch=0, key=KEY)
+    played = jax.tree.map(np.asarray, tasks.play(tasks.RandomPlayer(3), trials, key=KEY))
+    return task, trials, played, np.asarray(trials.conditions["task"]) == 0
+
+
+def test_the_environments_that_are_not_selected_stay_as_they_are(mixed):
+    _, trials, _, is_bandit = mixed
+    for of_bandit in (True, False):
+        index = np.flatnonzero(is_bandit == of_bandit)[0]
+        trial = jax.tree.map(lambda leaf, index=index: leaf[index], trials)
+        state, _ = trial.environment.init(key=KEY)
+        after, _ = trial.environment.step(state, jnp.asarray(1), key=KEY)
+        other = int(of_bandit)
+        jax.tree.map(np.testing.assert_array_equal, after["states"][other], state["states"][other])
+
+
+def test_each_trial_is_that_of_its_environment(mixed):
+    _, trials, played, is_bandit = mixed
+    assert np.all(played.active.sum(1)[is_bandit] == 15)  # as long as a trial of the bandit
+    assert not played.received["last action"][~is_bandit].any()
+    bandit = trials.environment.environments[0]
+    probability = np.take_along_axis(np.asarray(bandit.probabilities), played.action, axis=1)
+    regret = np.asarray(bandit.probabilities).max(1, keepdims=True) - probability
+    counts = played.active & is_bandit[:, None]
+    np.testing.assert_allclose(played.record["bandit"]["regret"][counts], regret[counts], atol=1e-6)
+    assert not played.record["bandit"]["regret"][~is_bandit].any()
+    n = counts.sum()
+    assert abs(played.reward[counts].mean() - probability[counts].mean()) < 5 * 0.5 / n**0.5
+    # Of go/no-go the third action is its last one, to respond.
+    first = np.argmax(played.action > 0, axis=1)
+    np.testing.assert_array_equal(played.active.sum(1)[~is_bandit], np.minimum(first + 1, 24)[~is_bandit])
+
+
+def test_an_environment_that_is_not_selected_may_be_anything():
+    bad = BanditEnvironment(jnp.full(2, jnp.nan))
+    good = BanditEnvironment(jnp.ones(2))
+    environment = SelectedEnvironment((bad, good), jnp.array(1), jnp.array(5), ("bad", "good"))
+    state, _ = environment.init(key=KEY)
+    after, outcome = environment.step(state, jnp.array(1), key=KEY)
+    assert float(outcome.reward) == 1.0 and float(outcome.record["bad"]["regret"]) == 0.0
+    resumed, shown = environment.resume(after, key=KEY)
+    assert int(resumed["step"]) == 0 and shown.keys() == {"last action", "last reward"}
+
+
+def test_mixtures_and_curricula_take_environments_of_one_class():
+    easy, hard = tasks.BernoulliBandit(probability=1.0), tasks.BernoulliBandit(probability=0.0)
+    mixture = tasks.Mixture([easy, hard], loss=tasks.reward_loss())
+    trials = popsim.sample_trials(mixture, 100, batch=0, key=KEY)
+    expected = np.where(np.asarray(trials.conditions["task"]) == 0, 1.0, 0.0)
+    np.testing.assert_array_equal(trials.environment.probabilities, np.tile(expected[:, None], (1, 2)))
+    curriculum = tasks.TaskCurriculum([easy, hard], starts=[0, 10], loss=tasks.reward_loss())
+    for batch, probability in ((0, 1.0), (10, 0.0)):
+        trial = curriculum.trial(batch=batch, key=KEY)
+        np.testing.assert_array_equal(trial.environment.probabilities, np.full(2, probability))
+    assert curriculum.validation_trials().environment.probabilities.shape == (200, 2)
+
+
+@pytest.mark.parametrize("other", [tasks.TwoStepTask(n_choices=50), tasks.BernoulliBandit(n_arms=3)])
+def test_other_environments_are_refused_in_a_mixture(other):
+    with pytest.raises(ValueError, match="conditions and environment, but tasks"):
+        tasks.Mixture([tasks.BernoulliBandit(), other], loss=tasks.reward_loss())

@@ -1,4 +1,3 @@
-import equinox as eqx
 import jax
 import numpy as np
 import pytest
@@ -53,13 +52,6 @@ def test_the_shortest_path_is_that_of_a_string_around_the_obstacle(drawn):
     np.testing.assert_allclose(shortest[~there], 0.16, rtol=1e-4)
 
 
-@pytest.mark.full
-def test_an_obstacle_that_does_not_reach_the_line_lengthens_no_path(trials):
-    thin = eqx.tree_at(lambda t: t.inputs["obstacle radius"], trials, replace_fn=lambda radius: radius * 0.49)
-    aside = np.asarray(trials.conditions["obstacle left"]) != 0
-    np.testing.assert_allclose(shortest_path_length(thin)[aside], 0.16, rtol=1e-4)
-
-
 def test_the_loss_counts_how_deep_the_hand_is_in_the_obstacle(trials):
     """A hand that goes straight for half of the time, and waits at the target."""
     entry = losses.ObstacleEntry(margin=0.01)
@@ -74,22 +66,3 @@ def test_the_loss_counts_how_deep_the_hand_is_in_the_obstacle(trials):
     paid = loss_of_hand(task, trial, path)["obstacle entry"]
     assert paid == pytest.approx(np.sum(np.maximum(0, 0.01 - clearance) ** 2), rel=1e-4)
     assert np.all(np.isinf(obstacle_clearance(path, one_of(trials, 0))))
-
-
-def test_validation_has_each_direction_with_and_without_an_obstacle(trials):
-    names = ("direction", "obstacle", "obstacle left")
-    cases = np.stack([np.asarray(trials.conditions[name], float) for name in names], axis=-1)
-    assert len(np.unique(cases, axis=0)) == len(cases) == 8 * 4
-
-
-def test_an_obstacle_beside_the_way_may_be_larger_than_half_of_it():
-    assert ObstacleAvoidance(WORKSPACE, offset=-0.1, radius=0.1).n_steps == 120
-
-
-def test_the_loss_refuses_trials_that_show_no_obstacle(trials):
-    bare = one_of(trials, 0)
-    bare = type(bare)(bare.init, {"target": bare.inputs["target"]}, bare.targets, bare.timeline)
-    with pytest.raises(ValueError, match="`inputs`.*'obstacle'"):
-        obstacle_clearance(bare.targets.position, bare)
-    with pytest.raises(ValueError, match="`margin`"):
-        losses.ObstacleEntry(margin=-0.01)

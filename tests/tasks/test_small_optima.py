@@ -35,16 +35,10 @@ KINDS = {  # the task, its log odds, the condition that they are of, and the pri
         "go",
         0.3,
     ),
-    "dual match, first": (
+    "dual match": (
         tasks.DualDelayedMatchToSample(match_probability=0.3, noise=0.7),
         lambda task, inputs: tasks.dual_match_log_odds(task, inputs)[0],
         "match 1",
-        0.3,
-    ),
-    "dual match, second": (
-        tasks.DualDelayedMatchToSample(match_probability=0.3, noise=0.7),
-        lambda task, inputs: tasks.dual_match_log_odds(task, inputs)[1],
-        "match 2",
         0.3,
     ),
     "economic": (tasks.EconomicChoice(noise=0.7), tasks.economic_choice_log_odds, "choice", None),
@@ -93,8 +87,7 @@ def test_log_odds_are_counted_out_over_all_trials(name):
     np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.parametrize("probability", [0.5, 0.8])
-@pytest.mark.parametrize("d_prime", [0.3, 1.5, 4.0])
+@pytest.mark.parametrize(("d_prime", "probability"), [(0.3, 0.5), (1.5, 0.8)])
 def test_no_criterion_detects_a_signal_more_often(d_prime, probability):
     noise = np.linspace(-9, 9, 1501)
     normal = norm.pdf(noise) * (noise[1] - noise[0])
@@ -120,7 +113,7 @@ def stimulus_odds(task, totals, seconds):
     return at[..., 1] * null[..., 0] / (at[..., 0] * null[..., 1])
 
 
-@pytest.mark.parametrize(("prior", "contrast"), [(0.8, None), (0.8, 0.0), (0.5, 0.0625), (0.95, 0.125)])
+@pytest.mark.parametrize(("prior", "contrast"), [(0.8, None), (0.95, 0.125)])
 def test_no_observer_of_both_sides_is_right_more_often(prior, contrast):
     task, seconds = tasks.BlockDecisions(), 0.3
     std = 0.08 * seconds**0.5
@@ -171,7 +164,7 @@ def test_block_choices_are_those_of_all_sequences_of_sides():
 
 @pytest.mark.parametrize(
     ("coherences", "noise"),
-    [((-0.5, -0.1, 0.1, 0.5), 0.1), ((-0.5, 0.0, 0.5), 0.1), ((-1.0, -0.003, 0.003, 1.0), 0.001)],
+    [((-0.5, 0.0, 0.5), 0.1), ((-1.0, -0.003, 0.003, 1.0), 0.001)],
 )
 def test_the_best_bound_of_two_time_steps(coherences, noise):
     task = tasks.ReactionTimeDecision(
@@ -212,8 +205,8 @@ def test_the_best_bound_is_computed_for_small_noise_or_refused():
         tasks.optimal_decisions(tasks.ReactionTimeDecision(noise=1e-4))
 
 
-@pytest.mark.parametrize("ratios", [(-1.0, 1.0), (-2.0, -0.2, 0.0, 0.2, 2.0)])
-def test_the_best_bound_of_two_time_steps_of_clicks(ratios):
+def test_the_best_bound_of_two_time_steps_of_clicks():
+    ratios = (-2.0, -0.2, 0.0, 0.2, 2.0)
     task = tasks.ReactionTimeClicks(
         log_ratio=Choice(ratios), duration=0.2, waiting_cost=2.0, error_payoff=-1.0
     )
@@ -298,7 +291,7 @@ def played(observer, n, p, h, lead, steps):
     return follow(n, 0.5, observer.init(), start | ({"stage": jax.nn.one_hot(0, 3)} if steps == 2 else {}))
 
 
-@pytest.mark.parametrize(("p", "h"), [(0.8, 0.1), (0.6, 0.9), (1.0, 0.2), (0.5, 0.1)])
+@pytest.mark.parametrize(("p", "h"), [(0.8, 0.1), (0.6, 0.9)])
 def test_no_policy_is_paid_more_than_the_observer_of_reversals(p, h):
     observer = tasks.ReversalObserver(reward_probability=p, hazard_rate=h)
     assert played(observer, 4, p, h, 1.0, 1) == pytest.approx(value(4, 0.5, p, h, 1.0), rel=1e-6)
@@ -311,13 +304,8 @@ def test_no_policy_is_paid_more_than_the_observer_of_two_steps(p, h, common):
     assert played(tasks.TwoStepObserver(task), 3, p, h, common, 2) == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("options", "coherences"), [({}, None), ({"noise_std": 0.001}, (-1.0, -0.001, 0.001, 1.0))]
-)
-def test_the_best_reward_of_three_choices_in_two_contexts(options, coherences):
-    if coherences is not None:
-        options = options | {"coherence": Choice(coherences)}
-    task = tasks.ChangingEnvironment(n_choices=3, hazard_rate=0.05, **options)
+def test_the_best_reward_of_three_choices_in_two_contexts():
+    task = tasks.ChangingEnvironment(n_choices=3, hazard_rate=0.05)
     c, std = np.asarray(task.coherence.values, float), float(task.noise_std)
     evidence = (c[:, None] + std * np.linspace(-6, 6, 201)).ravel()
     log = norm.logpdf(evidence[:, None], c, std)
@@ -353,14 +341,13 @@ def test_the_best_reward_of_three_choices_in_two_contexts(options, coherences):
 # Intervals.
 
 
-@pytest.mark.parametrize("weber_fraction", [0.001, 0.02, 0.1, 0.3])
-@pytest.mark.parametrize("measured", [0.45, 0.52, 0.7, 0.85, 1.0])
-def test_the_mean_of_an_interval_is_integrated_however_small_its_noise_is(weber_fraction, measured):
-    t = np.linspace(0.5, 0.9, 400_001)
-    log = norm.logpdf(measured, t, weber_fraction * t)
-    expected = np.exp(log - logsumexp(log)) @ t
-    found = tasks.bayes_least_squares(jnp.array(measured), Uniform(0.5, 0.9), weber_fraction)
-    np.testing.assert_allclose(found, expected, atol=5e-6)
+def test_the_mean_of_an_interval_is_integrated_however_small_its_noise_is():
+    t, measured = np.linspace(0.5, 0.9, 100_001), np.array([0.45, 0.52, 0.7, 0.85, 1.0])
+    for weber_fraction in (0.001, 0.02, 0.3):
+        log = norm.logpdf(measured[:, None], t, weber_fraction * t)
+        expected = np.exp(log - logsumexp(log, axis=1, keepdims=True)) @ t
+        found = tasks.bayes_least_squares(jnp.array(measured), Uniform(0.5, 0.9), weber_fraction)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_intervals_of_time_steps_are_counted_out():
@@ -387,42 +374,3 @@ def test_intervals_of_time_steps_are_counted_out():
 
 
 # Rings.
-
-
-@pytest.mark.parametrize(("second", "gain"), [(0.4, False), (0.8, True)])
-def test_least_squares_is_the_best_observer_of_stimuli_of_equal_duration_alone(second, gain):
-    durations = {"fixation": 0.1, "stimulus 1": 0.4, "delay 1": 0.2, "stimulus 2": second, "response": 0.2}
-    rule = tasks.RingRule(
-        "stronger",
-        durations,
-        first_shown="stimulus 1",
-        second_shown="stimulus 2",
-        rings="1",
-        relevant="1",
-        distance=Uniform(np.pi / 2, 3 * np.pi / 2),
-        mean=Uniform(0.995, 1.005),
-        coherence=Choice([0.004, 0.008]),
-    )
-    task = tasks.RingTask({"apart": rule})
-    trials = popsim.sample_trials(task, 20, batch=0, key=KEY)
-    size = np.round(np.abs(trials.conditions["coherence"]), 4)
-    found = np.asarray(tasks.decision_bound(task, trials))
-    least_squares = np.mean([found[size == c].mean() for c in (0.004, 0.008)])
-    # Estimates of both strengths, whose errors are independent: the means are over a grid of them.
-    energy = float(np.sum(np.asarray(task.code.encode(jnp.zeros(()))) ** 2))
-    std = [float(task.noise) / (energy * seconds) ** 0.5 for seconds in (0.4, second)]
-    estimate = np.linspace(0.9, 1.1, 301)
-    means, coherences = np.linspace(0.995, 1.005, 11), np.array([0.004, 0.008])
-    densities = [
-        np.mean(
-            [
-                norm.pdf(estimate, m + sign * c, std[0])[:, None] * norm.pdf(estimate, m - sign * c, std[1])
-                for m, c in itertools.product(means, coherences)
-            ],
-            axis=0,
-        )
-        for sign in (1, -1)
-    ]
-    best = np.maximum(*densities).sum() * (estimate[1] - estimate[0]) ** 2 / 2
-    assert 0.75 < least_squares < 0.97
-    assert best == pytest.approx(least_squares, abs=2e-4) if not gain else best > least_squares + 2e-3

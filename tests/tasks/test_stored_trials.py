@@ -4,7 +4,6 @@ import re
 
 import jax
 import jax.numpy as jnp
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import xarray
@@ -12,8 +11,7 @@ from sample_trials import many_trials, validation_trials
 from small_training import assert_same
 
 import popsim
-from popsim import losses, tasks
-from popsim.analysis.figures import draw_task_trials, task_trial_rows
+from popsim import losses
 from popsim.store import MismatchError
 from popsim.tasks import RecordedActivity, StoredTrials
 from popsim.training import TaskTrainer, adam
@@ -112,13 +110,6 @@ def test_what_a_fraction_draws_the_other_argument_does_not_select():
         assert (len(train), len(validation)) == (n_train, n_validation) and not train & validation
     thirds = StoredTrials({"stimulus": STIMULUS[:3]}, TARGETS[:3], dt=DT, validation=0.5, train=0.5)
     assert len(thirds.validation) == 2 and len(thirds.train) == 1
-
-
-def test_what_is_masked_is_missing():
-    """As in arrays of netCDF4, whose masked places hold a fill value."""
-    masked = np.ma.masked_less(TARGETS, 0)
-    targets = task_of(targets=masked, mask=~masked.mask).targets
-    np.testing.assert_allclose(targets.values, masked.filled(0.0), rtol=1e-6)
 
 
 def test_recordings_of_unequal_length_may_miss_something():
@@ -220,56 +211,6 @@ def test_members_train_on_what_they_do_not_hold_out():
         task_of(validation=FOLDS, train=popsim.PerMember([[1, 7], [5, 0]]))
 
 
-@pytest.mark.full
-def test_folds_may_differ_between_members(getkey):
-    """As in a cross-validation: each member draws its trials, and is evaluated on those that it holds out."""
-    task = task_of(validation=FOLDS)
-    drawn = many_trials(popsim.select_member(task, 1), getkey(), 200).conditions["stored trial"]
-    assert set(drawn) == {*range(N)} - {3, 4, 5}
-    ensemble, key = popsim.make_ensemble(build, 2, key=getkey()), getkey()
-    of_folds = popsim.evaluate_ensemble(ensemble, task, key=key).losses.total
-    alone = popsim.evaluate(popsim.member(ensemble, 1), task_of(validation=[3, 4, 5]), member_id=1, key=key)
-    np.testing.assert_allclose(of_folds[1], alone.losses.total, rtol=1e-5)
-
-
-@pytest.mark.full
-def test_wrappers_and_mixtures_take_stored_trials(getkey):
-    """In a mixture, the mask of each output and the recordings go with the trials of their task."""
-    mask = RANDOM.uniform(size=(N, N_STEPS, 3))
-    stored = task_of(mask=mask, recordings={"rates": RATES}, loss=1.0 * losses.OutputError())
-    held_out = tasks.HeldOutConditions(stored, lambda conditions: conditions["direction"] == 0)
-    assert not np.any(many_trials(held_out, getkey(), 50).conditions["direction"] == 0)
-    both = tasks.MultiTask({"stored": stored, "bits": tasks.FlipFlop(n_bits=2, dt=DT)})
-    trials = many_trials(both, getkey(), 40)
-    of_stored = trials.conditions["task"] == 0
-    number = trials.conditions["stored trial"]
-    counts, recorded = trials.targets.counts, trials.recordings["rates"]
-    np.testing.assert_allclose(counts[of_stored, :N_STEPS], mask[number[of_stored]], rtol=1e-6)
-    assert np.all(counts[~of_stored][..., :2] == 1) and not np.any(counts[of_stored, N_STEPS:])
-    np.testing.assert_allclose(recorded.values[of_stored, :N_STEPS], RATES[number[of_stored]], rtol=1e-6)
-    assert np.all(recorded.counts[of_stored, :N_STEPS] == 1) and not np.any(recorded.counts[~of_stored])
-
-
-def test_it_is_described_with_its_recordings():
-    task = task_of(recordings={"rates": RATES}, events={"go cue": np.full(N, 0.04)}, loss=OF_RATES)
-    described = str(task.describe())
-    assert "recordings" in described and "go cue" in described and "direction" in described
-    assert "recording" in task.validation_trials()._repr_html_()
-
-
-def test_a_drawing_shows_recordings_and_which_outputs_count():
-    """What does not count is drawn faintly only: of the second output, all of it."""
-    mask = np.ones((N, N_STEPS, 3)) * [1.0, 0.0, 1.0]
-    trials = validation_trials(task_of(mask=mask, recordings={"rates": RATES}, loss=OF_RATES))
-    rows = task_trial_rows(trials)
-    assert rows == ["input\nstimulus", "target\noutput", "recording\nrates"]
-    figure, axes = plt.subplots(3, len(trials.inputs["stimulus"]))
-    draw_task_trials(axes, trials)
-    of_output = [line.get_ydata() for line in axes[1, 0].lines if not line.get_label().startswith("_")]
-    assert [bool(np.all(np.isnan(values))) for values in of_output] == [False, True, False]
-    plt.close(figure)
-
-
 @pytest.fixture(scope="module")
 def dataset():
     """Arrays with named axes, in another order, and one that nobody asks for."""
@@ -309,35 +250,35 @@ def test_a_dataset_or_its_file_gives_the_same_task(dataset, tmp_path):
 
 
 SPELLINGS = {
-    1e9: ["ns", "nanoseconds", "nsec"],
-    1e6: ["us", "\u00b5s", "\u03bcs", "microseconds", "usec"],
-    1e3: ["ms", "milliseconds", "Millisecond", "msec", "[ms]", "ms since stimulus", "ms since 2020-01-01"],
-    1: ["s", "sec", "Seconds"],
-    1 / 60: ["min", "minutes"],
-    1 / 3600: ["h", "hours", "hr"],
+    "ns": 1e9,
+    "nanoseconds": 1e9,
+    "us": 1e6,
+    "\u00b5s": 1e6,
+    "\u03bcs": 1e6,
+    "ms": 1e3,
+    "[ms]": 1e3,
+    "Milliseconds": 1e3,
+    "ms since stimulus": 1e3,
+    "Seconds": 1,
+    "min": 1 / 60,
+    "hours": 1 / 3600,
 }
 FROM_STEPS = (["stimulus"], "speed")
 
 
-@pytest.mark.parametrize("units", [unit for units in SPELLINGS.values() for unit in units])
-def test_the_time_of_a_dataset_may_have_another_unit(dataset, units):
-    per_second = next(number for number, spelt in SPELLINGS.items() if units in spelt)
-    time = ("time", np.arange(N_STEPS) * DT * per_second, {"units": units})
-    assert StoredTrials.from_dataset(dataset.assign_coords(time=time), *FROM_STEPS).dt == DT
-    go = xarray.DataArray(np.full(N, 0.04 * per_second), attrs={"units": units})
-    if "2020" not in units:
+def test_times_may_have_another_unit(dataset):
+    for units, per_second in SPELLINGS.items():
+        time = ("time", np.arange(N_STEPS) * DT * per_second, {"units": units})
+        assert StoredTrials.from_dataset(dataset.assign_coords(time=time), *FROM_STEPS).dt == DT
+        go = xarray.DataArray(np.full(N, 0.04 * per_second), attrs={"units": units})
         assert np.all(task_of(events={"go": go}).timeline.events["go"] == 2)
-
-
-@pytest.mark.parametrize("units", ["Ms", "S", "ds", "m", "samples", "before stimulus", "1"])
-def test_a_unit_that_is_none_of_time_is_refused(dataset, units):
-    times = np.arange(N_STEPS) * 20
-    other = dataset.assign_coords(time=("time", times, {"units": units}))
-    with pytest.raises(ValueError, match=f"`dt` must be given where 'time' has no steps.*'{units}'"):
-        StoredTrials.from_dataset(other, *FROM_STEPS)
-    assert StoredTrials.from_dataset(other, *FROM_STEPS, dt=DT).dt == DT
-    with pytest.raises(ValueError, match=rf"`events\['go'\]` must be in a unit of time.*'{units}'"):
-        task_of(events={"go": xarray.DataArray(np.zeros(N), attrs={"units": units})})
+    for units in ("Ms", "S", "m", "samples", "before stimulus", "1"):
+        other = dataset.assign_coords(time=("time", np.arange(N_STEPS) * 20, {"units": units}))
+        with pytest.raises(ValueError, match=f"`dt` must be given where 'time' has no steps.*'{units}'"):
+            StoredTrials.from_dataset(other, *FROM_STEPS)
+        assert StoredTrials.from_dataset(other, *FROM_STEPS, dt=DT).dt == DT
+        with pytest.raises(ValueError, match=rf"`events\['go'\]` must be in a unit of time.*'{units}'"):
+            task_of(events={"go": xarray.DataArray(np.zeros(N), attrs={"units": units})})
 
 
 def test_dates_and_durations_are_times():
@@ -374,26 +315,7 @@ def as_durations(seconds):
     return np.round(1e3 * np.asarray(seconds)).astype("m8[ms]").astype("m8[ns]")
 
 
-def test_durations_become_seconds():
-    delays = 0.2 * DIRECTION
-    task = task_of(
-        {"stimulus": as_durations(STIMULUS)},
-        list(as_durations(TARGETS)),
-        conditions={"delay": as_durations(delays)},
-        recordings={"rates": as_durations(RATES)},
-        epochs={"delay": as_durations(np.tile([0.021, 0.059], (N, 1)))},
-        validation={"delay": [np.timedelta64(200, "ms")]},
-        loss=OF_RATES,
-    )
-    np.testing.assert_allclose(task.inputs["stimulus"], STIMULUS, atol=6e-4)
-    np.testing.assert_allclose(task.targets.values, TARGETS, atol=6e-4)
-    np.testing.assert_allclose(task.recordings["rates"].values, RATES, atol=6e-4)
-    np.testing.assert_allclose(task.conditions["delay"], delays, atol=1e-6)
-    np.testing.assert_array_equal(task.timeline.epochs["delay"], np.tile([1, 3], (N, 1)))
-    np.testing.assert_array_equal(task.validation, np.flatnonzero(DIRECTION == 1))
-
-
-@pytest.mark.parametrize("units", ["seconds", "milliseconds", "ms"])
+@pytest.mark.parametrize("units", ["seconds", "ms"])
 def test_variables_with_a_unit_of_time_are_in_seconds(dataset, tmp_path, units):
     """Those of a dataset, and of its file, whether xarray makes durations of them or not."""
     delay = np.linspace(0.1, 1.2, N)
@@ -407,28 +329,11 @@ def test_variables_with_a_unit_of_time_are_in_seconds(dataset, tmp_path, units):
             np.testing.assert_allclose(task.conditions["pause"], delay, rtol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["truncated", "text", "missing"])
-def test_a_file_that_cannot_be_read_is_named(dataset, tmp_path, kind):
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
     path = tmp_path / "bad.nc"
-    if kind == "truncated":
-        dataset[["speed"]].to_netcdf(path, engine="h5netcdf")
-        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    elif kind == "text":
-        path.write_text(kind)
+    path.write_text("text")
     with pytest.raises(ValueError, match=rf"`dataset` must be .*{path}"):
         StoredTrials.from_dataset(path, [], "speed", dt=DT)
-
-
-def test_what_is_read_of_a_large_file_is_told_before(dataset, monkeypatch):
-    memory = "popsim._checks.memory_of_machine"
-    n_bytes = dataset.stimulus.nbytes + dataset.speed.nbytes
-    monkeypatch.setattr(memory, lambda: 3 * n_bytes // 2)
-    with pytest.warns(UserWarning, match="GB of speed, stimulus of the dataset are read, more than half of"):
-        StoredTrials.from_dataset(dataset, *FROM_STEPS)
-    StoredTrials.from_dataset(dataset, *FROM_STEPS, trials=slice(0, 6))
-    monkeypatch.setattr(memory, lambda: n_bytes // 2)
-    with pytest.raises(MemoryError, match="must fit into the memory of .*give `trials`"):
-        StoredTrials.from_dataset(dataset, *FROM_STEPS)
 
 
 NAN_INSIDE = changed(TARGETS, (4, 3, 1), np.nan)
@@ -438,52 +343,34 @@ NOTHING_OF_TWO = changed(np.ones((N, N_STEPS)), ([2, 5],), 0.0)
 @pytest.mark.parametrize(
     ("options", "name"),
     [
-        ({"inputs": {}}, "inputs"),
         ({"inputs": {"x": STIMULUS[0]}}, "inputs['x']"),
         ({"inputs": {"x": changed(STIMULUS, (1, 2, 0), np.inf)}}, "inputs['x']"),
         ({"inputs": {"x": STIMULUS, "y": STIMULUS[1:]}}, "inputs['y']"),
-        ({"inputs": {"x": list(STIMULUS), "y": list(STIMULUS[1:])}}, "inputs['y']"),
-        ({"inputs": {"x": STIMULUS.astype("M8[s]")}}, "inputs['x']"),
         ({"targets": TARGETS[:, 1:]}, "targets"),
-        ({"targets": TARGETS[..., 0]}, "targets"),
         ({"targets": TARGETS + 1j}, "targets"),
-        ({"targets": TARGETS.astype("m8")}, "targets"),
         ({"targets": [*TARGETS[:5], TARGETS[5, 1:], *TARGETS[6:]]}, "targets[5]"),
         ({"targets": NAN_INSIDE}, "targets"),
-        ({"targets": NAN_INSIDE, "mask": np.ones((N, N_STEPS))}, "targets"),
         ({"targets": np.ma.masked_less(TARGETS, 0)}, "targets"),
         ({"mask": np.ones((N, 4))}, "mask"),
         ({"mask": -np.ones((N, N_STEPS))}, "mask"),
         ({"mask": NOTHING_OF_TWO}, "mask"),
-        ({"targets": None, "mask": np.ones((N, N_STEPS))}, "mask"),
         ({"targets": None}, "loss"),
         ({"recordings": {"rates": RATES}}, "loss"),
-        ({"recordings": {"rates": RATES[1:]}}, "recordings['rates']"),
         ({"recordings": {"rates": changed(RATES, (0, 0, 0), np.nan)}}, "recordings['rates']"),
         ({"conditions": {"side": DIRECTION[1:]}}, "conditions['side']"),
         ({"conditions": {"side": np.array(["l", "r"] * 6)}}, "conditions['side']"),
-        ({"conditions": {"day": 2**40 + DIRECTION}}, "conditions['day']"),
         ({"conditions": {"stored trial": DIRECTION}}, "conditions"),
         ({"epochs": {"trial": np.zeros((N, 2))}}, "epochs"),
-        ({"epochs": {"delay": np.zeros(N)}}, "epochs['delay']"),
         ({"epochs": {"delay": np.tile([0.06, 0.02], (N, 1))}}, "epochs['delay']"),
         ({"events": {"go": changed(np.zeros(N), 7, 30.0)}}, "events['go']"),
         ({"events": {"go": np.full(N, 20, "M8[ms]")}}, "events['go']"),
         ({"validation": {"direction": [0, 9]}}, "validation['direction']"),
-        ({"validation": {"direction": [1.5]}}, "validation['direction']"),
-        ({"validation": {"speed": [0]}}, "validation"),
-        ({"validation": {}}, "validation"),
         ({"validation": [3, 12]}, "validation"),
-        ({"validation": [3, 3]}, "validation"),
         ({"validation": 1.5}, "validation"),
-        ({"validation": np.array([1, 2], "m8[s]")}, "validation"),
         ({"validation": range(N)}, "train"),
         ({"validation": [0, 1, 2], "train": 0.9}, "train"),
-        ({"validation": popsim.PerMember([[0], [1]]), "train": popsim.PerMember([[1]] * 3)}, "train"),
         ({"validation": popsim.PerMember([0.2, 0.5])}, "train"),
         ({"is_choice": True, "targets": np.full((N, N_STEPS, 1), 3)}, "targets"),
-        ({"is_choice": True, "targets": None}, "is_choice"),
-        ({"dt": 0.0}, "dt"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(as_users_run, options, name):
@@ -492,16 +379,10 @@ def test_arrays_that_do_not_fit_are_refused(as_users_run, options, name):
     assert jnp.all(task_of(targets=NAN_INSIDE, mask=~np.isnan(NAN_INSIDE)).targets.values[4, 3, 1] == 0)
 
 
-@pytest.mark.parametrize("wrong", [-1.0, 0.5])
-def test_numbers_below_zero_and_fractions_are_no_spike_counts(wrong):
+def test_what_is_no_number_is_no_spike_count():
     likelihood = 1.0 * losses.SpikeCountLikelihood(units=range(4))
-    counts = changed(np.abs(np.round(RATES)), (2, 3, 1), wrong)
-    with pytest.raises(ValueError, match=rf"`recordings\['spikes'\]` must be spike counts .*, got {wrong:g}"):
+    counts = changed(np.abs(np.round(RATES)), (2, 3, 1), 0.5)
+    with pytest.raises(ValueError, match=r"`recordings\['spikes'\]` must be spike counts .*, got 0.5"):
         task_of(recordings={"spikes": counts}, loss=likelihood)
-    within = 1.0 * losses.VanishingGradient(likelihood.terms[0])
-    with pytest.raises(ValueError, match=r"`recordings\['spikes'\]` must be spike counts"):
-        task_of(recordings={"spikes": counts}, loss=within)
-    rounded = np.abs(np.round(RATES)) * np.float32(0.1) / np.float32(0.1) + 2e-7
-    assert task_of(recordings={"spikes": rounded}, loss=likelihood)
-    ignored = RecordedActivity(counts, np.all(counts != wrong, axis=2, keepdims=True))
+    ignored = RecordedActivity(counts, np.all(counts != 0.5, axis=2, keepdims=True))
     assert validation_trials(task_of(recordings={"spikes": ignored}, loss=likelihood)).recordings

@@ -61,6 +61,16 @@ def test_validation_trials_are_like_those_of_training_always_the_same_and_finite
                 np.testing.assert_array_equal(popsim.correct_choice(of.targets), right)
 
 
+N_VALIDATION = {"context-integration": 128, "interval-discrimination": 24, "obstacle-avoidance": 32}
+
+
+def test_validation_has_all_combinations_of_conditions():
+    for name, n_trials in N_VALIDATION.items():
+        conditions = jax.tree.map(np.asarray, TASKS[name]().validation_trials().conditions)
+        rows = np.concatenate([labels.reshape(n_trials, -1) for labels in conditions.values()], axis=1)
+        assert len(np.unique(rows.astype(float).round(4), axis=0)) == n_trials, name
+
+
 @pytest.mark.parametrize("name", every_nth(BEST, 4))
 def test_the_best_player_is_paid_more_than_chance(name):
     task = TASKS[name]()

@@ -1,238 +1,142 @@
 """Settings of tasks that would give wrong trials, or none, are refused by the name of the argument."""
 
+import dataclasses
+import inspect
+
+import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import popsim
 from popsim import tasks
 from popsim.distributions import Choice, Normal, Uniform
+from popsim.tasks.library import TASKS, task_definition
+from popsim.tasks.trial_parts import NUMBERS
 
 WORKSPACE = popsim.Workspace([-0.1, 0.3], [0.2, 0.5])
-MOTOR = "popsim.tasks.motor"
-
-
-class Each(tuple):
-    """Several bad values of one argument."""
-
-    def __new__(cls, *values):
-        return super().__new__(cls, values)
-
-
-REFUSED = {
-    tasks.BernoulliBandit: dict(n_arms=0, probability=1.5, n_choices=0),
-    tasks.DriftingBandit: dict(decay=1.0, noise_std=-1.0),
-    tasks.ReversalLearning: dict(hazard_rate=2.0, reward_probability=-0.1),
-    tasks.TwoStepTask: dict(common_probability=1.1),
-    tasks.GoNoGo: dict(go_probability=2.0),
-    tasks.AntiResponse: dict(waiting_cost=-1.0),
-    tasks.ReactionTimeDecision: dict(noise=-1.0),
-    tasks.PostDecisionWager: dict(offer_probability=2.0),
-    tasks.BlockDecisions: dict(
-        n_trials=0,
-        probability=1.2,
-        block_length=0.5,
-        contrast=-0.5,
-        decision=0.1,
-        duration=0.6,
-        n_unbiased=-1,
-    ),
-    tasks.HierarchicalReasoning: dict(boundary=0.0),
-    tasks.ChangingEnvironment: dict(hazard_rate=2.0, noise_std=0.0, coherence=2.0, n_choices=0),
-    tasks.DelayedGoNoGo: dict(go_probability=1.5),
-    tasks.SignalDetection: dict(amplitude=0.0, signal=0.07, n_onsets=0, signal_probability=-0.1),
-    tasks.DelayedMatchToCategory: dict(n_directions=7, match_probability=2.0),
-    tasks.DelayedPairedAssociation: dict(go_probability=-1.0, duration=4.0),
-    tasks.DualDelayedMatchToSample: dict(match_probability=2.0, noise=-1.0, grace=0.5, duration=3.9),
-    tasks.MultisensoryIntegration: dict(noise=0.1, rate=-1.0, boundary=0.0),
-    tasks.PulseDecision: dict(probabilities=(0.7, 0.3), n_bins=0, bin_duration=0.12, correct_side="left"),
-    tasks.PoissonClicks: dict(total_rate=300.0, log_ratio=Choice([[1.0, 2.0]])),
-    tasks.EconomicChoice: dict(offers=Each([[1.0, 2.2]], [1.0, 2.0]), relative_value=0.0),
-    tasks.ContextIntegration: dict(n_outputs=3, noise=-1.0),
-    tasks.DelayedReaches: dict(
-        distance=Each(0.0, Uniform(-0.1, 0.1)),
-        n_directions=0,
-        hold=0.0,
-        delay=Uniform(0.0, 0.2),
-        catch_probability=1.1,
-        duration=1.005,
-        dt=0.0,
-    ),
-    tasks.DelayedComparison: dict(
-        pairs=Each([[10.0, 10.0]], [[10.0, -5.0]], [10.0, 12.0]), noise=-1.0, duration=1.2
-    ),
-    tasks.DelayedMatchToSample: dict(
-        n_directions=1, rotation=2, yes_to="both", match_probability=2.0, noise=-1.0
-    ),
-    tasks.DelayedResponse: dict(n_directions=7, anti_probability=-0.1, noise=-1.0, duration=1.0),
-    tasks.AngleReproduction: dict(n_channels=2, noise=-1.0, duration=3.1),
-    tasks.DirectionCategory: dict(n_directions=7, boundary=12, duration=2.2),
-    tasks.ProbabilisticReasoning: dict(weights=[1.0], n_shapes=0, duration=3.1),
-    tasks.FlipFlop: dict(n_bits=Each(0, 11), pulse_probability=1.1, dt=0.0, duration=0.995),
-    tasks.HeldReach: dict(radius=0.0, hold=0.0, penalty=-1.0),
-    tasks.Interception: dict(speed=0.0, passing_time=0.0),
-    tasks.GoBeforeYouKnow: dict(separation=0.0, reveal_distance=-0.1),
-    tasks.IntervalDiscrimination: dict(
-        durations=Each([0.3], [0.3, 0.3, 0.4], [0.3, 0.42]), noise=-1.0, duration=2.3
-    ),
-    tasks.CueSetGo: dict(interval=0.0, pulse=0.0),
-    tasks.OneTwoThreeGo: dict(weber_fraction=-0.1, interval=0.15),
-    tasks.ObstacleAvoidance: dict(
-        distance=0.0,
-        n_directions=0,
-        radius=Each(0.0, 0.08, Uniform(0.01, 0.2)),
-        obstacle_probability=1.1,
-        duration=1.005,
-    ),
-    tasks.PathIntegration: dict(
-        width=0.0,
-        speed=-1.0,
-        speed_time=0.0,
-        turning=-1.0,
-        border=1.1,
-        noise=-0.1,
-        velocity_input="polar",
-        pulse=Each(0.0, 0.12, 2.1),
-        duration=2.12,
-    ),
-    tasks.PerceptualDecision: dict(n_streams=3, noise=-0.1),
-    tasks.PosturalHold: dict(hold=-0.1, pulse=0.0, duration=0.0),
-    tasks.SequentialReaches: dict(
-        n_targets=0,
-        reach=0.0,
-        delay=Uniform(-0.1, 0.1),
-        catch_probability=-0.1,
-        validation_distance=0.0,
-        duration=1.605,
-    ),
-    tasks.StaircaseDecision: dict(
-        coherences=Each((0.1,), (0.2, 0.1), popsim.PerMember([[0.1, 0.2], [0.2, 0.1]]), (-0.1, 0.1)),
-        noise_std=0.0,
-        n_correct=0,
-        n_choices=0,
-    ),
-    tasks.TargetJump: dict(
-        jump_probability=1.5,
-        displacement=Each(0.03, Choice([[0.0, 0.0, 0.03]]), Normal([0.0, 0.0], [0.01, 0.01])),
-        jump_time=0.0,
-        distance=-0.1,
-        n_directions=0,
-        dt=-0.01,
-    ),
-    tasks.ReactionTimeClicks: dict(
-        total_rate=Each(0.0, 101.0, popsim.PerMember([40.0, 101.0])),
-        error_payoff=Each(1.5, popsim.PerMember([0.0, 1.5])),
-        duration=0.1,
-    ),
-    tasks.ReadySetGo: dict(gain=0.0, pulse=0.0, overshoot=-0.1, catch_probability=2.0),
-    tasks.SineGeneration: dict(frequency=Each(0.0, 26.0), amplitude=-1.0, duration=0.99),
-    tasks.TwoTargetReaches: dict(
-        order="both",
-        distance=0.0,
-        separation=0.0,
-        hold=0.0,
-        targets=0.0,
-        memory=Uniform(-0.1, 0.2),
-        cue=0.0,
-        duration=1.705,
-    ),
-    tasks.CenterOutReaches: dict(distance=Each(0.0, float("inf")), n_directions=0),
-    tasks.RandomReaches: dict(validation_distance=Each(0.0, -0.1)),
-}
-OTHERS = [
-    (tasks.GoNoGo, {"foreperiod": 1.2}, "duration"),
-    (tasks.HierarchicalReasoning, {"weber_fraction": 0.3}, "duration|epochs"),
-    (tasks.SignalDetection, {"n_onsets": 14}, "duration"),
-    (tasks.ContextIntegration, {"delay": 0.06}, "duration"),
-    (tasks.DelayedReaches, {"delay": 1.4}, "duration"),
-    (tasks.DelayedReaches, {"delay": 1.45}, "epochs"),
-    (tasks.DelayedReaches, {"delay": Uniform(0.1, 2.0)}, "epochs"),
-    (tasks.DelayedMatchToSample, {"dt": 0.035}, "duration"),
-    (tasks.CueSetGo, {"interval": 2.0}, "duration"),
-    (tasks.OneTwoThreeGo, {"interval": 1.4}, "epochs|duration"),
-    (tasks.ObstacleAvoidance, {"distance": Uniform(0.05, 0.2)}, "radius"),
-    (tasks.PosturalHold, {"pulse": 0.7}, "duration"),
-    (tasks.PosturalHold, {"pulse": 0.8}, "epochs"),
-    (tasks.PosturalHold, {"dt": 0.7}, "duration"),
-    (tasks.SequentialReaches, {"reach": 1.5}, "epochs"),
-    (tasks.SequentialReaches, {"n_targets": 4}, "epochs"),
-    (tasks.SequentialReaches, {"delay": 0.5, "reach": 1.1}, "duration"),
-    (tasks.TargetJump, {"jump_time": Uniform(0.1, 1.3)}, "epochs"),
-    (tasks.TargetJump, {"jump_time": 1.2}, "duration"),
-    (tasks.ReadySetGo, {"gain": 2.0}, "duration"),
-    (tasks.TwoTargetReaches, {"targets": 1.1}, "epochs"),
-    (tasks.TwoTargetReaches, {"cue": 1.1}, "duration"),
-    (tasks.RandomReaches, {"duration": 0.995, "dt": 0.01}, "duration"),
-    (tasks.CenterOutReaches, {"duration": 1.0, "dt": 0.03}, "duration"),
-]
+KINDS = [kind for name in TASKS if inspect.isclass(kind := task_definition(name))]
+BAD = {"check_positive": 0.0, "check_non_negative": -1.0, "check_fraction": 1.5, "check_coherence": 2.0}
+BAD |= {"check_finite": np.nan, "check_non_negative_int": -1}
+BAD = {name: BAD[check.__name__] for check, names in NUMBERS.items() for name in names.split()}
+KEY = jax.random.key(0)
+GO = {"fixation": 0.2, "stimulus 1": 0.2, "response": 0.2}
+RELATED = "duration|epochs|boundary|rotation|n_directions|radius|interval|border|value"
 
 
 def build(kind, **options):
-    return kind(WORKSPACE, **options) if kind.__module__.startswith(MOTOR) else kind(**options)
+    return (
+        kind(WORKSPACE, **options) if "workspace" in inspect.signature(kind).parameters else kind(**options)
+    )
 
 
-@pytest.mark.parametrize("kind", REFUSED, ids=lambda kind: kind.__name__)
-def test_bad_values_are_refused_by_name(kind, as_users_run):
-    for name, values in REFUSED[kind].items():
-        for value in values if isinstance(values, Each) else (values,):
-            with pytest.raises(ValueError, match=f"`{name}`"):
-                build(kind, **{name: value})
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_numbers_are_what_their_names_say(kind, as_users_run):
+    default = build(kind)
+    for name in (field.name for field in dataclasses.fields(kind)):
+        bad = BAD.get(name, 1.5 if name.endswith("probability") else 0 if name.startswith("n_") else None)
+        shape = np.shape(getattr(default, name)) if name in BAD else ()
+        if bad is not None and name not in ("n_streams", "n_outputs"):
+            with pytest.raises(ValueError, match=f"`({name}|{RELATED})`"):
+                build(kind, **{name: np.full(shape, bad) if shape else bad})
 
 
-@pytest.mark.parametrize(("kind", "options", "name"), OTHERS, ids=str)
-def test_what_does_not_fit_into_a_trial_is_refused(kind, options, name, as_users_run):
-    with pytest.raises(ValueError, match=f"`({name})`"):
-        build(kind, **options)
+def rule(response="pro", durations=GO, first_shown="stimulus 1", **options):
+    return tasks.RingRule(response, durations, first_shown=first_shown, **options)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: tasks.detection_accuracy(0.0), "`d_prime`"),
-        (lambda: tasks.detection_accuracy(1.0, probability=1.0), "`probability`"),
-        (
-            lambda: tasks.accuracy_with_prior(tasks.BlockDecisions(contrast=0.5), 0.8, 0.3),
-            "`contrast` of `task`",
-        ),
-        (
-            lambda: tasks.block_prior(tasks.BlockDecisions(block_length=30.0), [[0, 1]]),
-            "`block_length` of `task`",
-        ),
-        (
-            lambda: tasks.multisensory_log_odds(tasks.MultisensoryIntegration(rate=12.0), {}),
-            "`rate` of `task`",
-        ),
-        (lambda: tasks.interval_error(tasks.OneTwoThreeGo(interval=0.7)), "`interval` of `task`"),
-        (lambda: tasks.interval_error(tasks.OneTwoThreeGo(), n_intervals=3), "`n_intervals`"),
-        (lambda: tasks.bayes_least_squares(jnp.array([0.5]), Normal(0.7, 0.1), 0.1), "`prior`"),
-        (lambda: tasks.bayes_least_squares(jnp.array([0.5]), Uniform(0.6, 1.0), 0.0), "`weber_fraction`"),
-        (lambda: tasks.ReadySetGo(weber_fraction=0.3, duration=5.0), "`weber_fraction`"),
-        (
-            lambda: tasks.ChangingEnvironmentObserver(tasks.ChangingEnvironment(coherence=0.3)),
-            "`coherence` of",
-        ),
-        (
-            lambda: tasks.ChangingEnvironmentObserver(tasks.ChangingEnvironment(hazard_rate=Uniform(0, 0.2))),
-            "`hazard_rate` of",
-        ),
-        (lambda: tasks.ReversalObserver(reward_probability=0.3, hazard_rate=0.1), "at least 0.5"),
-        (lambda: tasks.TwoStepObserver(tasks.TwoStepTask(reward_probability=0.3)), "at least 0.5"),
-        (lambda: tasks.integration_error(0.1, jnp.array([-1.0])), "`seconds`"),
-        (lambda: tasks.channel_trials(stiffness=-1.0), "`stiffness`"),
-        (lambda: tasks.channel_trials(damping=-1.0), "`damping`"),
-        (lambda: tasks.Tracking(WORKSPACE, ramp=0.0), "`ramp`"),
-        (lambda: tasks.Tracking(WORKSPACE, start=3.0), "`duration`"),
-        (lambda: tasks.Tracking(WORKSPACE, n_validation_trials=0), "`n_validation_trials`"),
-        (lambda: tasks.SumOfSinusoids([0.0], [0.1]), "`frequencies`"),
-        (lambda: tasks.SumOfSinusoids([0.1], [-0.1]), "`amplitudes`"),
-        (lambda: tasks.SumOfSinusoids([0.1, 0.2], [0.6, 0.5]), "`amplitudes`"),
-        (lambda: tasks.SumOfSinusoids([0.1, 0.2], [0.5]), "`amplitudes`"),
-        (lambda: tasks.RandomWalk(speed=0.0), "`speed`"),
-        (lambda: tasks.RandomWalk(correlation_time=-1.0), "`correlation_time`"),
-        (lambda: tasks.GoResponse(grace=-0.1), "`grace`"),
-        (lambda: tasks.GoResponse(silence_counts=-1.0), "`silence_counts`"),
-        (lambda: tasks.GoResponse(catch_probability=1.5), "`catch_probability`"),
-    ],
-)
-def test_what_cannot_be_known_or_done_is_refused(call, message, as_users_run):
-    with pytest.raises(ValueError, match=message):
+def stronger(**options):
+    return rule("stronger", second_shown="stimulus 1", distance=3.0, **options)
+
+
+BLOCKS, JUMP, REACH = tasks.BlockDecisions, tasks.TargetJump, tasks.DelayedReaches
+SPECIAL = [
+    (lambda: tasks.DriftingBandit(decay=1.0), "decay"),
+    (lambda: BLOCKS(block_length=0.5), "block_length"),
+    (lambda: BLOCKS(contrast=-0.5), "contrast"),
+    (lambda: BLOCKS(decision=0.1), "decision"),
+    (lambda: tasks.SignalDetection(signal=0.07), "signal"),
+    (lambda: tasks.DelayedMatchToCategory(n_directions=7), "n_directions"),
+    (lambda: tasks.DelayedMatchToSample(rotation=2), "rotation"),
+    (lambda: tasks.DelayedMatchToSample(yes_to="both"), "yes_to"),
+    (lambda: tasks.DualDelayedMatchToSample(grace=0.5), "grace"),
+    (lambda: tasks.MultisensoryIntegration(noise=0.1), "noise"),
+    (lambda: tasks.PulseDecision(probabilities=(0.7, 0.3)), "probabilities"),
+    (lambda: tasks.PulseDecision(bin_duration=0.12), "bin_duration"),
+    (lambda: tasks.PoissonClicks(total_rate=300.0), "total_rate"),
+    (lambda: tasks.PoissonClicks(log_ratio=Choice([[1.0, 2.0]])), "log_ratio"),
+    (lambda: tasks.EconomicChoice(offers=[[1.0, 2.2]]), "offers"),
+    (lambda: tasks.DelayedComparison(pairs=[[10.0, 10.0]]), "pairs"),
+    (lambda: tasks.ContextIntegration(n_outputs=3), "n_outputs"),
+    (lambda: tasks.AngleReproduction(n_channels=2), "n_channels"),
+    (lambda: tasks.DirectionCategory(boundary=12), "boundary"),
+    (lambda: tasks.FlipFlop(n_bits=11), "n_bits"),
+    (lambda: tasks.FlipFlop(duration=0.995), "duration"),
+    (lambda: tasks.IntervalDiscrimination(durations=[0.3, 0.3, 0.4]), "durations"),
+    (lambda: tasks.OneTwoThreeGo(interval=0.15), "interval"),
+    (lambda: tasks.ReadySetGo(weber_fraction=0.3, duration=5.0), "weber_fraction"),
+    (lambda: tasks.SineGeneration(frequency=26.0), "frequency"),
+    (lambda: tasks.PathIntegration(border=1.1), "border"),
+    (lambda: tasks.StaircaseDecision(coherences=(0.2, 0.1)), "coherences"),
+    (lambda: tasks.ReactionTimeClicks(error_payoff=popsim.PerMember([0.0, 1.5])), "error_payoff"),
+    (lambda: build(tasks.ObstacleAvoidance, distance=Uniform(0.05, 0.2)), "radius"),
+    (lambda: build(JUMP, displacement=0.03), "displacement"),
+    (lambda: build(REACH, distance=Uniform(-0.1, 0.1)), "distance"),
+    (lambda: build(tasks.Tracking, start=3.0), "duration"),
+    (lambda: tasks.SumOfSinusoids([0.1, 0.2], [0.6, 0.5]), "amplitudes"),
+    (lambda: tasks.SumOfSinusoids([0.1, 0.2], [0.5]), "amplitudes"),
+    (lambda: tasks.RandomWalk(speed=0.0), "speed"),
+    (lambda: tasks.channel_trials(stiffness=-1.0), "stiffness"),
+    (lambda: tasks.GoResponse(grace=-0.1), "grace"),
+    # What does not fit into a trial.
+    (lambda: tasks.PerceptualDecision(stimulus=0.3, fixation=0.2, delay=0.1, duration=0.6), "duration"),
+    (lambda: tasks.GoNoGo(foreperiod=1.2), "duration"),
+    (lambda: tasks.ContextIntegration(delay=0.06), "duration"),
+    (lambda: tasks.CueSetGo(interval=2.0), "duration"),
+    (lambda: tasks.ReadySetGo(gain=2.0), "duration"),
+    (lambda: tasks.DelayedMatchToSample(dt=0.035), "duration"),
+    (lambda: build(tasks.HeldReach, hold=3.0), "duration|epochs"),
+    (lambda: build(REACH, delay=1.4), "duration"),
+    (lambda: build(REACH, delay=Uniform(0.1, 2.0)), "epochs"),
+    (lambda: build(JUMP, jump_time=1.2), "duration"),
+    # What best players and observers cannot know.
+    (lambda: tasks.go_log_odds(tasks.DelayedGoNoGo(noise=0.0), {}), "task.noise"),
+    (lambda: tasks.accuracy_with_prior(BLOCKS(contrast=0.5), 0.8, 0.3), "contrast"),
+    (lambda: tasks.block_prior(BLOCKS(block_length=30.0), [[0, 1]]), "block_length"),
+    (lambda: tasks.bayes_least_squares(jnp.array([0.5]), Normal(0.7, 0.1), 0.1), "prior"),
+    (lambda: tasks.ReversalObserver(reward_probability=0.3, hazard_rate=0.1), "reward_probability"),
+    (lambda: tasks.optimal_decisions(tasks.ReactionTimeDecision(fixation=Uniform(0.1, 0.3))), "fixation"),
+    (lambda: tasks.optimal_decisions(tasks.ReactionTimeDecision(coherence=Choice([-0.1, 0.2]))), "coherence"),
+    (
+        lambda: tasks.optimal_decisions(tasks.ReactionTimeDecision(early_payoff=0.95, duration=0.3)),
+        "early_payoff",
+    ),
+    (lambda: tasks.optimal_clicks(tasks.ReactionTimeClicks(total_rate=99.0, duration=20.0)), "task"),
+    (lambda: tasks.play(tasks.ThompsonSampling(2), tasks.GoNoGo().validation_trials(), key=KEY), "trials"),
+    # Mixtures, suites and protocols.
+    (lambda: tasks.MultiTask({}), "tasks"),
+    (lambda: tasks.MultiTask({"sine": tasks.SineGeneration()}, shares=[1.0, 1.0]), "shares"),
+    (lambda: tasks.MultiTask({"sine": tasks.SineGeneration()}, shares={"z": 1.0}), "shares"),
+    (lambda: tasks.MultiTask({"sine": tasks.SineGeneration()}, shares=[-1.0]), "shares"),
+    (lambda: tasks.yang2019("fdgo"), "rules"),
+    (lambda: tasks.yang2019(shares={"juggling": 1.0}), "shares"),
+    (lambda: tasks.yang2019(duration=4.0), "duration"),
+    (lambda: tasks.RingTask({"go": rule()}, grace=0.2), "grace"),
+    (lambda: rule("back"), "response"),
+    (lambda: rule(first_shown="stimulus 2"), "durations"),
+    (lambda: rule("match"), "second_shown"),
+    (lambda: rule("match", second_shown="response"), "distance"),
+    (lambda: rule(match_probability=0.5), "match_probability"),
+    (lambda: stronger(), "coherence"),
+    (lambda: stronger(coherence=0.2, rings="1", relevant="2"), "relevant"),
+    (lambda: tasks.adaptation_plan("curl field", 5.0, (("a", 1, 0.0), ("a", 2, 1.0))), "phases"),
+    (lambda: tasks.adaptation_plan("curl field", 5.0, ramp=201), "ramp"),
+    (lambda: tasks.adaptation_plan("curl field", 5.0, null=(0.0, 1.0), ramp=2), "null"),
+    (lambda: tasks.adaptation_plan("curl field", Uniform(0.0, 1.0), ramp=2), "parameters"),
+]
+
+
+@pytest.mark.parametrize(("call", "name"), SPECIAL)
+def test_what_would_be_wrong_in_silence_is_refused(call, name, as_users_run):
+    with pytest.raises(ValueError, match=rf"`({name})(\[.*\])?(`| of )"):
         call()

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sample_trials import drawn_trials
 
 import popsim
 from popsim import Workspace
@@ -27,9 +28,7 @@ CURL = InterventionPlan("curl field", Uniform(5.0, 10.0), probability=0.25)
 
 
 def draws(task, n=2000, batch=0):
-    return jax.jit(jax.vmap(lambda key: task.trial(batch=batch, key=key)))(
-        jax.random.split(jax.random.key(1), n)
-    )
+    return drawn_trials(task, jax.random.split(jax.random.key(1), n), jnp.asarray(batch))
 
 
 def assert_same(first, second):
@@ -62,25 +61,6 @@ def test_an_intervention_keeps_to_its_window_and_comes_later_by_its_delay():
     assert set(first) == set(range(5, 16))
 
 
-def test_a_window_may_come_earlier_and_never_wraps_round_the_trial():
-    plan = InterventionPlan(
-        "push", jnp.array([1.0, 0.0]), window=popsim.windows.Between(0.05, 0.08), delay=-0.06
-    )
-    active = np.asarray(draws(WithInterventions(TASK, [plan]), 2).interventions["push"].active)
-    np.testing.assert_array_equal(active, np.tile(np.arange(20) < 2, (2, 1)))
-
-
-def test_parameters_may_be_lists_and_differ_between_members():
-    plans = [
-        InterventionPlan("push", [1.0, 2.0]),
-        InterventionPlan("curl field", popsim.PerMember([3.0, 5.0])),
-    ]
-    task = WithInterventions(TASK, plans)
-    trials = [draws(popsim.select_member(task, i), 2).interventions for i in range(2)]
-    np.testing.assert_array_equal(trials[0]["push"].parameters, [[1.0, 2.0]] * 2)
-    assert [float(own["curl field"].parameters[0]) for own in trials] == [3.0, 5.0]
-
-
 def test_a_condition_says_whether_an_intervention_acts_and_another_how_strongly():
     late = InterventionPlan(
         "push", 1.0, window=popsim.windows.Between(0.1, 0.2), delay=0.5
@@ -96,15 +76,6 @@ def test_a_condition_says_whether_an_intervention_acts_and_another_how_strongly(
     np.testing.assert_array_equal(trials.conditions["strength"], strengths)
 
 
-def test_what_is_there_already_is_not_overwritten():
-    wrapped = WithInterventions(TASK, [CURL])
-    with pytest.raises(ValueError, match="`name`.*'curl field'"):
-        draws(WithInterventions(wrapped, [CURL]), 2)
-    mixed = Mixture([TASK, FAR])
-    with pytest.raises(ValueError, match="`conditions`.*'task'"):
-        draws(Mixture([mixed, mixed]), 2)
-
-
 def test_a_share_and_a_parameter_may_follow_schedules_over_batches():
     plan = InterventionPlan(
         "curl field",
@@ -116,27 +87,6 @@ def test_a_share_and_a_parameter_may_follow_schedules_over_batches():
         trials = draws(task, 10, batch)
         np.testing.assert_array_equal(trials.conditions["curl field"], acts)
         np.testing.assert_allclose(trials.interventions["curl field"].parameters, strength, rtol=1e-6)
-
-
-def test_a_share_may_differ_between_members():
-    plan = InterventionPlan("curl field", 5.0, probability=popsim.PerMember([0.0, 1.0]))
-    acts = [
-        np.asarray(
-            draws(popsim.select_member(WithInterventions(TASK, [plan]), i), 10).conditions["curl field"]
-        )
-        for i in range(2)
-    ]
-    assert not acts[0].any()
-    assert acts[1].all()
-
-
-def test_what_excludes_another_never_acts_with_it():
-    channel = InterventionPlan("push", jnp.zeros(2), probability=0.5)
-    field = InterventionPlan("curl field", 5.0, unless=("push",))
-    conditions = draws(WithInterventions(TASK, [channel, field])).conditions
-    np.testing.assert_array_equal(conditions["curl field"], ~conditions["push"])
-    with pytest.raises(ValueError, match="`unless`.*planned before.*'push'"):
-        draws(WithInterventions(TASK, [field, channel]), 2)
 
 
 def test_the_network_is_told_while_an_intervention_acts():
@@ -156,13 +106,6 @@ def test_the_network_is_told_while_an_intervention_acts():
         draws(WithInterventions(TASK, [InterventionPlan("curl field", 5.0, cue_input="target")]), 2)
 
 
-def test_a_parameter_may_come_from_the_trial():
-    toward = popsim.interventions.FromTrial(lambda trial: trial.targets.position[-1] - trial.init.position)
-    trials = draws(WithInterventions(TASK, [InterventionPlan("push", toward)]), 10)
-    distance = np.linalg.norm(trials.interventions["push"].parameters, axis=1)
-    np.testing.assert_allclose(distance, 0.1, rtol=1e-5)
-
-
 @pytest.mark.full
 def test_validation_is_without_any_intervention_then_under_each_alone():
     push = InterventionPlan("push", jnp.zeros(2))
@@ -171,11 +114,6 @@ def test_validation_is_without_any_intervention_then_under_each_alone():
     np.testing.assert_array_equal(trials.conditions["curl field"], np.repeat([0, 1, 0], 8))
     np.testing.assert_array_equal(trials.conditions["push"], np.repeat([0, 0, 1], 8))
     np.testing.assert_array_equal(trials.interventions["push"].active[:, 0], np.repeat([0, 0, 1], 8))
-
-
-def test_two_plans_of_one_intervention_are_refused():
-    with pytest.raises(ValueError, match="`plans`.*'curl field'"):
-        WithInterventions(TASK, [CURL, CURL])
 
 
 def test_a_mixture_has_its_shares():
@@ -215,17 +153,6 @@ def test_tasks_that_differ_are_refused(wrap):
     other = CenterOutReaches(TASK.workspace, duration=0.2, loss=1.0 * popsim.losses.FinalVelocity())
     with pytest.raises(ValueError, match="`loss` must be given"):
         wrap([TASK, other])
-
-
-def test_bad_shares_and_starts_are_refused():
-    with pytest.raises(ValueError, match="`probability`.*1.5"):
-        InterventionPlan("push", 1.0, probability=1.5)
-    with pytest.raises(ValueError, match="`shares`.*none below zero"):
-        Mixture([TASK, FAR], popsim.schedules.PiecewiseSchedule((0, 5), [[1.0, 1.0], [-1.0, 1.0]]))
-    with pytest.raises(ValueError, match="`shares`.*2 tasks"):
-        Mixture([TASK, FAR], [1.0, 1.0, 1.0])
-    with pytest.raises(ValueError, match="`starts`.*2 tasks"):
-        TaskCurriculum([TASK, FAR], [0])
 
 
 def test_a_number_of_a_task_follows_a_schedule():

@@ -1,12 +1,14 @@
-"""Responses that end a trial, the best times for them, and networks that learn them."""
+"""Responses that end a trial, clicks by reaction time, and the best times for them."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from short_form import every_nth
 
 import popsim
 from popsim import tasks
+from popsim.distributions import Choice, Uniform
 from popsim.tasks.rewards.timed_responses import ResponseEnvironment
 
 KEY = jax.random.key(0)
@@ -77,7 +79,7 @@ def optimal():
 
 
 def reward_of(player, trials):
-    reward = np.asarray(tasks.play(player, trials, key=KEY).reward).sum(1)
+    reward = np.asarray(tasks.play(player, trials, key=KEY).reward).sum(1).astype(float)
     return reward.mean(), reward.std() / reward.size**0.5
 
 
@@ -88,43 +90,6 @@ def test_the_best_bounds_are_paid_what_the_dynamic_programme_says(optimal):
     for factor in (0.4, 2.5):
         worse, _ = reward_of(tasks.DecisionBounds(best.player.bounds * factor, dt=task.dt), trials)
         assert worse < mean - 2 * error
-
-
-def test_bounds_fall_and_time_that_costs_more_makes_them_lower(optimal):
-    _, best, _ = optimal
-    hurried = tasks.optimal_decisions(tasks.ReactionTimeDecision(waiting_cost=1.0))
-    assert np.all(np.diff(best.player.bounds) <= 0) and hurried.mean_reward < best.mean_reward
-    assert np.all(hurried.player.bounds <= best.player.bounds)
-    assert not jax.config.jax_enable_x64
-
-
-def test_what_the_dynamic_programme_cannot_know_is_refused():
-    for options, name in (
-        ({"fixation": popsim.distributions.Uniform(0.1, 0.3)}, "fixation"),
-        ({"coherence": popsim.distributions.Uniform(-0.5, 0.5)}, "coherence"),
-        ({"coherence": popsim.distributions.Choice([-0.1, 0.2])}, "coherence"),
-        ({"early_payoff": 0.95}, "early_payoff"),
-    ):
-        with pytest.raises(ValueError, match=f"`{name}` of `task`"):
-            tasks.optimal_decisions(tasks.ReactionTimeDecision(**options))
-    never_early = tasks.ReactionTimeDecision(early_payoff=0.95, fixation=0.0)
-    assert tasks.optimal_decisions(never_early).mean_reward < 0.95
-
-
-def test_a_probability_of_right_is_how_often_it_is_right():
-    random = np.random.default_rng(0)
-    coherences = np.array([-0.3, -0.1, 0.1, 0.3])
-    drawn = random.choice(coherences, 200_000)
-    total = drawn * 0.5 + 0.2 * 0.5**0.5 * random.normal(size=drawn.size)
-    right = np.asarray(
-        tasks.probability_of_right(
-            jnp.asarray(total), jnp.full(total.shape, 0.5), jnp.asarray(coherences), jnp.asarray(0.2)
-        )
-    )
-    for low in np.arange(0.0, 1.0, 0.1):
-        inside = (right >= low) & (right < low + 0.1)
-        p = right[inside].mean()
-        assert abs((drawn[inside] > 0).mean() - p) < 5 * (p * (1 - p) / inside.sum()) ** 0.5 + 1e-3
 
 
 @pytest.mark.full
@@ -156,3 +121,36 @@ def test_a_sure_response_without_an_offer_pays_as_an_early_one():
     np.testing.assert_allclose(payoffs[:, 3], np.where(has_offer, 0.7, -0.1), rtol=1e-6)
     correct = payoffs[np.arange(len(payoffs)), 1 + np.asarray(trials.conditions["choice"])]
     assert np.all(correct == 1) and np.all(payoffs[:, 1:3].sum(1) == 1)
+
+
+def test_clicks_have_their_rates_from_the_start_of_the_stimulus_on():
+    task = tasks.ReactionTimeClicks(fixation=Uniform(0.1, 0.4))
+    trials = jax.tree.map(np.asarray, popsim.sample_trials(task, 2000, batch=0, key=KEY))
+    clicks, fixates = trials.inputs["stimulus"], trials.inputs["fixation"][..., 0] > 0
+    np.testing.assert_array_equal(fixates.sum(1), trials.timeline.events["stimulus on"])
+    assert not clicks[fixates].any()
+    rates = clicks.sum(1) / (0.05 * (~fixates).sum(1))[:, None]
+    for log_ratio in np.unique(trials.conditions["log ratio"]):
+        of_ratio = trials.conditions["log ratio"] == log_ratio
+        left, right = rates[of_ratio].mean(0)
+        assert left + right == pytest.approx(40.0, rel=0.03)
+        assert np.log(right / left) == pytest.approx(log_ratio, abs=0.15)
+        np.testing.assert_array_equal(trials.conditions["choice"][of_ratio], log_ratio > 0)
+
+
+NUMBERS = {
+    "default": {},
+    "costly": {"log_ratio": Choice([-0.5, 0.5]), "waiting_cost": 0.5, "error_payoff": -1.0},
+    "few": {"log_ratio": Choice([-1.0, 0.0, 1.0]), "total_rate": 10.0, "duration": 1.0},
+}
+
+
+@pytest.mark.parametrize("name", every_nth(NUMBERS, 3))
+def test_the_best_bounds_of_clicks_are_paid_what_the_dynamic_programme_says(name):
+    task = tasks.ReactionTimeClicks(**NUMBERS[name])
+    best, trials = tasks.optimal_clicks(task), popsim.sample_trials(task, 4000, batch=0, key=KEY)
+    mean, error = reward_of(best.player, trials)
+    assert abs(mean - best.mean_reward) < 4 * error
+    bounds = np.asarray(best.player.bounds)
+    for other in (np.maximum(bounds - 2, 0), bounds + 2):  # a difference is as even as the number of clicks
+        assert reward_of(tasks.ClickBounds(other), trials)[0] < mean

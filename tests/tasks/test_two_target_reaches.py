@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from motor_trials import CENTER, WORKSPACE, assert_share, loss_of_hand, many_trials, one_of, validation
+from motor_trials import CENTER, WORKSPACE, assert_share, many_trials, one_of, validation
 
 import popsim
 from popsim.distributions import Choice
@@ -86,12 +86,3 @@ def test_a_catch_trial_has_targets_and_a_colour_and_no_go_cue(drawn):
     np.testing.assert_allclose(
         of_catch.targets.position, np.broadcast_to(CENTER, (len(catch), 170, 2)), rtol=1e-6
     )
-
-
-def test_the_loss_lets_the_hand_leave_between_go_cue_and_colour():
-    task = TwoTargetReaches(WORKSPACE, order="go first")
-    trial = one_of(validation(task), 0)
-    go, cue = (int(trial.timeline.events[name]) for name in ("go cue", "cue on"))
-    between = (np.arange(170) >= go) & (np.arange(170) < cue)
-    hand = np.asarray(trial.targets.position) + 0.05 * between[:, None]
-    assert go < cue and max(loss_of_hand(task, trial, jnp.asarray(hand)).values()) == 0

@@ -1,13 +1,53 @@
-"""Path integration: how the rat moves, what is shown of it, and how far the perfect integrator is off."""
+"""Flip-flops and path integration: pulses, walks, what is shown of them, and what is asked for."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sample_trials import many_trials, validation_trials
+from sample_trials import many_trials, share_error, validation_trials
 
-from popsim.tasks import MultiTask, PathIntegration, huang2025, integrate_velocity
+from popsim.tasks import FlipFlop, MultiTask, PathIntegration, huang2025, integrate_velocity
 from popsim.tasks.dynamics import SLOWER_AT_WALL, SPEED, integration_error
+
+
+def last_signs(pulses):
+    held, signs = pulses[0], []
+    for now in pulses:
+        held = np.where(now != 0, now, held)
+        signs.append(held)
+    return np.array(signs)
+
+
+def test_outputs_should_hold_the_sign_of_the_last_pulse_of_their_own_channel(getkey):
+    trials = many_trials(FlipFlop(n_bits=4), getkey(), 50)
+    for pulses, values in zip(trials.inputs["pulses"], trials.targets.values, strict=True):
+        np.testing.assert_array_equal(values, last_signs(pulses))
+    assert trials.targets.values.shape == (50, 100, 4) and np.all(trials.targets.counts == 1)
+
+
+def test_pulses_come_on_each_channel_alone_with_the_probability_and_either_sign(getkey):
+    pulses = many_trials(FlipFlop(), getkey()).inputs["pulses"]
+    assert np.all(abs(pulses[:, 0]) == 1)
+    later = pulses[:, 1:]
+    n = later[..., 0].size
+    assert set(np.unique(later)) == {-1.0, 0.0, 1.0}
+    np.testing.assert_allclose((later != 0).mean(axis=(0, 1)), 0.06, atol=share_error(0.06, n))
+    np.testing.assert_allclose(later[later != 0].mean(), 0, atol=5 / (0.18 * n) ** 0.5)
+    correlation = np.corrcoef((later != 0).reshape(-1, 3).T)
+    np.testing.assert_allclose(correlation, np.eye(3), atol=5 / n**0.5)
+    following = np.mean((later[:, 1:] != 0) & (later[:, :-1] != 0))
+    np.testing.assert_allclose(following, 0.06**2, atol=share_error(0.0036, 3 * n))
+
+
+def test_first_bits_are_the_first_pulses_and_all_come_in_validation(getkey):
+    trials = many_trials(FlipFlop(), getkey())
+    np.testing.assert_array_equal(trials.conditions["first bits"], trials.inputs["pulses"][:, 0] > 0)
+    np.testing.assert_allclose(trials.conditions["first bits"].mean(0), 0.5, atol=share_error(0.5, 2000))
+    validation = validation_trials(FlipFlop())
+    assert len({tuple(bits) for bits in validation.conditions["first bits"]}) == 8
+    np.testing.assert_array_equal(validation.conditions["first bits"], validation.inputs["pulses"][:, 0] > 0)
+    assert np.any(validation.inputs["pulses"][0, 1:] != validation.inputs["pulses"][1, 1:])
+
 
 DT, N_PULSE = 0.05, 2
 estimates = jax.jit(jax.vmap(integrate_velocity))
@@ -89,20 +129,6 @@ def test_the_perfect_integrator_is_off_by_what_the_noise_adds_up_to(form, trials
     found = (errors[:, N_PULSE:] ** 2).mean(axis=(0, 2)) ** 0.5
     np.testing.assert_allclose(found, integration_error(0.1, jnp.asarray(seconds)), rtol=0.06)
     np.testing.assert_allclose(errors[:, :N_PULSE], 0, atol=1e-6)
-
-
-def test_the_error_does_not_depend_on_the_time_step():
-    trials = many_trials(PathIntegration(dt=0.025), jax.random.key(5), 1000)
-    errors = np.asarray(estimates(trials))[:, -1] - trials.targets.values[:, -1]
-    np.testing.assert_allclose((errors**2).mean() ** 0.5, 0.1 * 2**0.5, rtol=0.06)
-
-
-def test_validation_has_starts_all_over_the_box_with_headings_all_around():
-    conditions = validation_trials(PathIntegration()).conditions
-    starts = np.unique(conditions["start"].round(4), axis=0)
-    np.testing.assert_allclose(np.unique(starts), np.array([-1, 0, 1]) * 2.2 / 3, atol=1e-3)
-    assert len(starts) == 9 and len(conditions["heading"]) == 36
-    np.testing.assert_allclose(np.unique(conditions["heading"].round(4)), [-1.5708, 0, 1.5708, 3.1416])
 
 
 @pytest.mark.full
