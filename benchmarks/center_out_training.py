@@ -24,7 +24,7 @@ os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: arguments.cores])  # b
 
 import jax  # noqa: E402
 
-from popsim.cli._train import training_devices  # noqa: E402
+from popsim.cli._devices import training_devices  # noqa: E402
 from popsim.experiments import CenterOut  # noqa: E402
 
 

@@ -44,7 +44,7 @@ from popsim.experiments import (
     resume_run,
     run_experiment,
 )
-from popsim.experiments.reaching import PLANTS
+from popsim.experiments.motor_experiment import PLANTS
 from popsim.networks import NETWORKS
 from popsim.sweeps import Sweep, make_sweep, open_sweep, run_sweep
 from popsim.tasks.library import TASKS

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from popsim.cli._train import training_devices
+from popsim.cli._devices import training_devices
 from popsim.experiments import CenterOut
 from popsim.training.history import training_store
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from popsim.experiments.result_table import ResultTable
+from popsim.experiments.results import ResultTable
 from popsim.experiments.run import Run
 from popsim.experiments.run_info import RunInfo
 from popsim.sweeps.opened_sweep import OpenedSweep

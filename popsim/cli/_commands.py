@@ -47,7 +47,8 @@ class Resume:
 
     def run(self) -> None:
         """Train the remaining batches, save, and print."""
-        from popsim.cli._train import finish, training_devices
+        from popsim.cli._devices import training_devices
+        from popsim.cli._train import finish
         from popsim.experiments import devices_of_run, resume_run
         from popsim.sweeps import SweepFolder
 
@@ -75,9 +76,9 @@ class Info:
 
     def run(self) -> None:
         """Print the table and verify the run if requested."""
-        from popsim.cli._damage import print_damage, refuse_damaged
+        from popsim.cli._messages import print_damage, refuse_damaged
         from popsim.experiments import info_table, read_run_info
-        from popsim.experiments.run_verification import UNCHECKED, damage_texts
+        from popsim.experiments.run_info import UNCHECKED
         from popsim.sweeps import SweepFolder
 
         if SweepFolder(self.path).is_sweep:
@@ -86,7 +87,7 @@ class Info:
             (print_sweep_as_json if self.json else print_sweep)(self.path, verify=self.verify)
             return
         info = read_run_info(self.path)
-        damage = damage_texts(info.described) if self.verify else {}
+        damage = info.find_damage() if self.verify else {}
         if self.json:
             from popsim.cli._as_json import info_of_run, print_json
 
@@ -216,7 +217,7 @@ class Animate:
 
     def run(self) -> None:
         """Write the movie and print its path; all arguments are checked first."""
-        from popsim.cli._animate import write_movie
+        from popsim.cli._outputs import write_movie
 
         print(write_movie(self))
 
@@ -241,89 +242,10 @@ class Export:
 
     def run(self) -> None:
         """Write the requested files and print their paths; all arguments are checked first."""
-        from popsim._waiting import waiting_line
-        from popsim.cli._export import check_states_path, export_states
-        from popsim.experiments import open_run, save_ensemble
-        from popsim.experiments.exported_states import history_dataset
-        from popsim.store import SaveError, check_model_path, check_netcdf_path, write_netcdf
+        from popsim.cli._outputs import export_run, export_sweep
         from popsim.sweeps import SweepFolder
 
-        if SweepFolder(self.path).is_sweep:
-            self._export_sweep()
-            return
-        if self.summary is not None:
-            raise ValueError(f"`summary` must be given for a sweep only, got {self.summary}.")
-
-        if self.model is self.history is self.figures is self.states is None:
-            raise ValueError(
-                "popsim export must be given --model, --history, --figures or --states, got none of them."
-            )
-        for option, path, check in (
-            ("model", self.model, check_model_path),
-            ("history", self.history, check_netcdf_path),
-        ):
-            if path is not None:
-                check(path, overwrite=self.overwrite, name=option)
-        if self.states is not None:
-            check_states_path(self.states, overwrite=self.overwrite)
-        run = open_run(self.path)
-        failed: list[Any] = []
-        if self.figures is not None:
-            paths, failed = _save_figures(run, self.figures, overwrite=self.overwrite)
-            for path in paths:
-                print(path)
-        if self.model is not None:
-            save_ensemble(self.model, run.ensemble, run.experiment, overwrite=self.overwrite)
-            print(self.model)
-        if self.history is not None:
-            write_netcdf(history_dataset(run), self.history, overwrite=self.overwrite)
-            print(self.history)
-        if self.states is not None:
-            with waiting_line("running the validation trials"):
-                export_states(run, self.states, overwrite=self.overwrite)
-            print(self.states)
-        if failed:
-            raise SaveError(f"{self.figures} could not be written whole: {'; '.join(map(str, failed))}")
-
-    def _export_sweep(self) -> None:
-        """Write the summary and the history of a sweep."""
-        from popsim.store import check_netcdf_path, write_netcdf
-        from popsim.store.files import check_replaceable, write_file
-        from popsim.sweeps import SweepFolder, open_sweep
-        from popsim.sweeps.tables import is_summary, summary_csv
-
-        for name in ("model", "figures", "states"):
-            if getattr(self, name) is not None:
-                command = SweepFolder(self.path).command("export", "/cells/NUMBER")
-                place = getattr(self, name)
-                raise ValueError(f"`{name}` must be of a cell of a sweep: {command} --{name} {place}")
-        if self.summary is None and self.history is None:
-            raise ValueError("popsim export must be given --summary or --history for a sweep, got neither.")
-        if self.summary is not None:
-            overwrite = self.overwrite
-            check_replaceable(self.summary, is_summary, kind="a summary", overwrite=overwrite, name="summary")
-        if self.history is not None:
-            check_netcdf_path(self.history, overwrite=self.overwrite, name="history")
-        opened = open_sweep(self.path)
-        if self.summary is not None:
-            write_file(self.summary, [summary_csv(opened).encode()])
-            print(self.summary)
-        if self.history is not None:
-            write_netcdf(opened.history, self.history, overwrite=self.overwrite)
-            print(self.history)
-
-
-def _save_figures(run: Any, folder: Path, *, overwrite: bool) -> tuple[list[Path], list[Any]]:
-    """Write the figures of a run, and return their paths, and what cannot be drawn."""
-    from popsim.analysis.figures.style import is_figure
-    from popsim.experiments.saved_figures import save_figures
-    from popsim.store import CorruptDataError, MismatchError
-    from popsim.store.files import check_replaceable
-
-    def check(path: Path) -> None:
-        check_replaceable(path, is_figure, kind="a figure", overwrite=overwrite, name="figures")
-
-    return save_figures(run, folder, passes=(CorruptDataError, MismatchError), check=check)
+        (export_sweep if SweepFolder(self.path).is_sweep else export_run)(self)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,14 +18,7 @@ ENDING = ".txt"  # of all files of the template, which are no modules of popsim
 
 
 def write_project(path: Path) -> list[Path]:
-    """Write a project into a folder, and return its files.
-
-    **Arguments:**
-
-    - `path`: a folder that is empty or does not exist; its name becomes that of the package.
-
-    **Raises:** `SaveError` if it cannot be written.
-    """
+    """Write a project into an empty or new folder, of which the package has the name; return its files."""
     package = _package_name(as_path("path", path))
     if path.exists() and not path.is_dir():
         raise ValueError(f"`path` must be a folder, got {path}, which is a file.")

@@ -6,17 +6,16 @@ import errno
 import importlib
 import io
 import os
-import re
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, Union
 
 import tyro
 
-from popsim._text_checks import check_path, check_text, one_line, printable, suggestion
+from popsim._text_checks import check_text, one_line, printable, suggestion
 from popsim._waiting import waiting_line
 from popsim.cli._commands import (
     Animate,
@@ -31,7 +30,13 @@ from popsim.cli._commands import (
     Sweep,
     Train,
 )
-from popsim.cli._messages import modules_of, notes_of, summarize_error_box, use_option_names
+from popsim.cli._messages import (
+    backend_complaint,
+    modules_of,
+    notes_of,
+    summarize_error_box,
+    use_option_names,
+)
 from popsim.version import __version__
 
 COMMANDS = {
@@ -56,16 +61,7 @@ LIBRARIES |= {"optimistix", "safetensors", "tensorstore", "tqdm", "tyro", "xarra
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)
 UNREADABLE = (errno.EACCES, errno.EPERM, *_NOT_THERE)
 PIPE_CLOSED = 141  # the exit status that shells report for SIGPIPE
-
-
-class _Unfailing(io.FileIO):
-    """Standard error that discards what cannot be written, without raising."""
-
-    def write(self, text: Any, /) -> int:
-        try:
-            return super().write(text)
-        except OSError:
-            return len(text)
+SHELLS = ("bash", "zsh")  # of which tyro writes scripts without another package
 
 
 def run_command(arguments: Sequence[str] | None = None) -> None:
@@ -74,8 +70,6 @@ def run_command(arguments: Sequence[str] | None = None) -> None:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # errors are raised; XLA's lines are not for users
     formatted = warnings.formatwarning
     warnings.formatwarning = _format_warning
-    if sys.stderr is None or sys.stderr is sys.__stderr__:
-        sys.stderr = _unfailing_error()
     try:
         try:
             _run(sys.argv[1:] if arguments is None else arguments, is_process=arguments is None)
@@ -93,12 +87,6 @@ def run_command(arguments: Sequence[str] | None = None) -> None:
         _complain(str(error), 2 if error.errno in UNREADABLE else 1)
     finally:
         warnings.formatwarning = formatted
-
-
-def _unfailing_error() -> io.TextIOWrapper:
-    descriptor = os.open(os.devnull, os.O_WRONLY) if sys.__stderr__ is None else sys.__stderr__.fileno()
-    raw = io.BufferedWriter(_Unfailing(descriptor, "w", closefd=False))
-    return io.TextIOWrapper(raw, errors="backslashreplace", line_buffering=True)
 
 
 def _leave_output() -> None:
@@ -144,17 +132,17 @@ def _run(arguments: Sequence[str], *, is_process: bool) -> None:
                 importlib.import_module("jax").config.update("jax_platforms", "cpu")
             for module in modules:
                 _import(module)
-            completion = _completion(words)
-            command, prog, settings = (None, "", []) if completion else _command(words)
-        if completion:
-            print(completion, end="")
+            is_script = words[:1] == ["--completion"]
+            script = completion_script("".join(words[1:2]), COMMANDS) if is_script else ""
+            command, prog, settings = (None, "", []) if is_script else _command(words)
+        if is_script:
+            print(script, end="")
             sys.exit()
         parsed = _parse(command, prog, settings)
-        _check_paths(parsed)
         with waiting_line("loading JAX"):
-            importlib.import_module("popsim.experiments")
+            importlib.import_module("popsim.experiments.registry")
         with contextlib.suppress(AttributeError, KeyError):  # a later JAX, whose options have other names
-            from popsim.cli._compilation_cache import keep_programs
+            from popsim.cli._devices import keep_programs
 
             keep_programs()
         parsed.run()
@@ -167,8 +155,8 @@ def _run(arguments: Sequence[str], *, is_process: bool) -> None:
 
 def _complaint(error: Exception, command: Any) -> tuple[str, int] | None:
     """Return one line and the exit code for an error; None for a bug, or what `run_command` answers."""
-    if isinstance(error, ValueError | ImportError) and _is_ours(error):
-        return use_option_names(str(error), command), 2
+    if isinstance(error, ValueError | ImportError) and modules_of(error)[-1].startswith("popsim."):
+        return use_option_names(str(error), command), 2  # raised by popsim itself: the input is wrong
     if isinstance(error, MemoryError):
         text = str(error) or "there must be enough memory: there is none left."
         return " ".join([text, *notes_of(error)]), 1
@@ -180,8 +168,6 @@ def _complaint(error: Exception, command: Any) -> tuple[str, int] | None:
         return f"the variables of JAX must have values that it knows: {error}.", 2
     if "jax" not in sys.modules:
         return None
-    from popsim.cli._backend import backend_complaint
-
     if (complaint := backend_complaint(error)) is not None or not isinstance(error, RuntimeError):
         return complaint
     from popsim.sweeps import CellsFailed
@@ -192,11 +178,6 @@ def _complaint(error: Exception, command: Any) -> tuple[str, int] | None:
     return (str(error) if cause is None else f"{error} {cause[0].partition(': ')[0]}."), 1
 
 
-def _is_ours(error: Exception) -> bool:
-    """Whether popsim itself raised an error about its input; all others are bugs."""
-    return modules_of(error)[-1].startswith("popsim.")
-
-
 def _pass_over_settings_here() -> None:
     """Keep matplotlib from reading the current folder's settings, which name programs that it starts.
 
@@ -205,17 +186,13 @@ def _pass_over_settings_here() -> None:
     if "matplotlib" not in sys.modules and os.path.exists("matplotlibrc"):
         with contextlib.chdir(Path(__file__).parent):
             importlib.import_module("matplotlib")
-        warnings.warn(
-            "matplotlibrc in this folder is not read; if it is yours, put it where matplotlib reads those of "
-            "a user, such as ~/.config/matplotlib.",
-            stacklevel=2,
-        )
+        warnings.warn("matplotlibrc in this folder is not read: put it where a user has those.", stacklevel=2)
 
 
 def _check_words(arguments: Sequence[str]) -> None:
-    """Raise `ValueError` naming a word that is empty or has control characters."""
+    """Raise `ValueError` naming a word that is empty, which `Path` turns into ".", or is not UTF-8."""
     option = ""  # after which the value stands as a word of its own
-    for place, argument in enumerate(arguments):  # checked as text, because `Path` turns "" into "."
+    for place, argument in enumerate(arguments):
         name, _, value = argument.rpartition("=") if argument.startswith("-") else ("", "", argument)
         if not value:
             words = " ".join(("popsim", *arguments[:place]))
@@ -229,89 +206,16 @@ def _split_imports(arguments: list[str]) -> tuple[list[str], list[str]]:
     """Return the modules to import, and the arguments after them."""
     modules = []
     while arguments and arguments[0].partition("=")[0] == "--import":
-        _, joined, module = arguments[0].partition("=")
-        modules.append(module if joined else "".join(arguments[1:2]))
-        arguments = arguments[1 if joined else 2 :]
+        module, arguments = _value_of_option(arguments, 0)
+        modules.append(module)
     return modules, arguments
 
 
-def _completion(words: list[str]) -> str:
-    """Return the script that `--completion` asks for; empty if it is not asked for."""
-    if words[:1] != ["--completion"]:
-        return ""
-    from popsim.cli._completion import completion_script
-
-    return completion_script("".join(words[1:2]), COMMANDS)
-
-
-def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
-    """Return the command to parse, the words that name it, and the remaining arguments."""
-    match arguments:
-        case ["train", *settings]:
-            return _train_command(settings)
-        case ["sweep", *settings]:
-            return _sweep_command(settings)
-        case [name, *settings] if name in COMMANDS:
-            return COMMANDS[name], f"popsim {name}", settings
-        case [name, *_] if name not in ("-h", "--help"):
-            choices = (*COMMANDS, "--import", "--version", "--completion", "--help")
-            raise ValueError(
-                f"the command must be one of {', '.join(COMMANDS)}, got {name!r}."
-                f"{suggestion(name, choices)} See popsim --help."
-            )
-    kinds = tuple(Annotated[kind, tyro.conf.subcommand(name)] for name, kind in COMMANDS.items())
-    return Union[kinds], "popsim", arguments  # noqa: UP007
-
-
-def _train_command(settings: list[str]) -> tuple[Any, str, list[str]]:
-    """Return the command that trains the experiment in the first setting, or the choice of one."""
-    from popsim.cli._train import config_command, experiment_choice, train_command
-    from popsim.experiments import EXPERIMENTS
-    from popsim.experiments.registry import advice_on_name
-
-    config, further = _split_config(settings)
-    if config is not None:
-        return config_command(config, further)
-    match settings:
-        case [name, *further] if name in EXPERIMENTS:
-            return train_command(EXPERIMENTS[name]), f"popsim train {name}", further
-        case [name, *_] if not name.startswith("-"):
-            raise ValueError(f"EXPERIMENT must be known, got {name!r}: {advice_on_name(name)}")
-    return experiment_choice(Train.__doc__), "popsim train", settings
-
-
-def _split_config(settings: list[str]) -> tuple[str | None, list[str]]:
-    """Return the file after --config, if it is there, and the other words."""
-    for place, word in enumerate(settings):
-        option, joined, value = word.partition("=")
-        if option != "--config":
-            continue
-        file = value if joined else "".join(settings[place + 1 : place + 2])
-        if not file:
-            raise ValueError("--config must be followed by a file.")
-        return file, settings[:place] + settings[place + (1 if joined else 2) :]
-    return None, settings
-
-
-def _sweep_command(settings: list[str]) -> tuple[Any, str, list[str]]:
-    """Return the command on sweeps that the first setting names, or the choice of one."""
-    from popsim.cli._sweep import VERBS, SweepConfig, sweep_choice, sweep_command
-    from popsim.experiments import EXPERIMENTS
-    from popsim.experiments.registry import advice_on_name
-
-    match settings:
-        case [name, *further] if name in VERBS:
-            return VERBS[name], f"popsim sweep {name}", further
-        case [name, *further] if name in EXPERIMENTS:
-            return sweep_command(EXPERIMENTS[name]), f"popsim sweep {name}", further
-    if any(word.partition("=")[0] == "--config" for word in settings):
-        return SweepConfig, "popsim sweep", settings
-    if settings and not settings[0].startswith("-"):
-        names = [*EXPERIMENTS, *VERBS]
-        raise ValueError(
-            f"EXPERIMENT must be known, got {settings[0]!r}: {advice_on_name(settings[0], names)}"
-        )
-    return sweep_choice(Sweep.__doc__), "popsim sweep", settings
+def _value_of_option(words: list[str], place: int) -> tuple[str, list[str]]:
+    """Return the value of an option at a place, after "=" or as the next word, and the other words."""
+    _, joined, value = words[place].partition("=")
+    value = value if joined else "".join(words[place + 1 : place + 2])
+    return value, words[:place] + words[place + (1 if joined else 2) :]
 
 
 def _import(name: str) -> None:
@@ -330,13 +234,65 @@ def _import(name: str) -> None:
         raise ValueError(f"--import must name a module that can be found, got {name!r}: {error}.") from None
 
 
-def _check_paths(command: Any) -> None:
-    """Check all paths among the arguments of a command, before it looks at one of them."""
-    for field in dataclasses.fields(command):
-        value = getattr(command, field.name)
-        for path in value if isinstance(value, tuple) else (value,):
-            if isinstance(path, Path):
-                check_path(field.name, path)
+def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
+    """Return the command to parse, the words that name it, and the remaining arguments."""
+    match arguments:
+        case ["train", *settings]:
+            return _train_command(settings)
+        case ["sweep", *settings]:
+            return _sweep_command(settings)
+        case [name, *settings] if name in COMMANDS:
+            return COMMANDS[name], f"popsim {name}", settings
+        case [name, *_] if name not in ("-h", "--help"):
+            choices = (*COMMANDS, "--import", "--version", "--completion", "--help")
+            raise ValueError(
+                f"the command must be one of {', '.join(COMMANDS)}, got {name!r}."
+                f"{suggestion(name, choices)} See popsim --help."
+            )
+    return _union(COMMANDS), "popsim", arguments
+
+
+def _train_command(settings: list[str]) -> tuple[Any, str, list[str]]:
+    """Return the command that trains the experiment in the first setting, or the choice of one."""
+    from popsim.cli._train import config_command, experiment_choice, train_command
+    from popsim.experiments.registry import EXPERIMENTS
+
+    for place, word in enumerate(settings):
+        if word.partition("=")[0] == "--config":
+            file, further = _value_of_option(settings, place)
+            if not file:
+                raise ValueError("--config must be followed by a file.")
+            return config_command(file, further)
+    if settings and settings[0] in EXPERIMENTS:
+        return train_command(EXPERIMENTS[settings[0]]), f"popsim train {settings[0]}", settings[1:]
+    _refuse_unknown(settings, EXPERIMENTS)
+    return experiment_choice(Train.__doc__), "popsim train", settings
+
+
+def _sweep_command(settings: list[str]) -> tuple[Any, str, list[str]]:
+    """Return the command on sweeps that the first setting names, or the choice of one."""
+    from popsim.cli._sweep import VERBS, SweepConfig, sweep_choice, sweep_command
+    from popsim.experiments.registry import EXPERIMENTS
+
+    match settings:
+        case [name, *further] if name in VERBS:
+            return VERBS[name], f"popsim sweep {name}", further
+        case [name, *further] if name in EXPERIMENTS:
+            return sweep_command(EXPERIMENTS[name]), f"popsim sweep {name}", further
+    if any(word.partition("=")[0] == "--config" for word in settings):
+        return SweepConfig, "popsim sweep", settings
+    _refuse_unknown(settings, [*EXPERIMENTS, *VERBS])
+    return sweep_choice(Sweep.__doc__), "popsim sweep", settings
+
+
+def _refuse_unknown(settings: list[str], names: Any) -> None:
+    """Raise `ValueError` if the first word is neither an option nor a known name."""
+    from popsim.experiments.registry import advice_on_name
+
+    if settings and not settings[0].startswith("-"):
+        raise ValueError(
+            f"EXPERIMENT must be known, got {settings[0]!r}: {advice_on_name(settings[0], names)}"
+        )
 
 
 def _parse(command: Any, prog: str, settings: list[str]) -> Any:
@@ -356,21 +312,35 @@ def _parse(command: Any, prog: str, settings: list[str]) -> Any:
             )
     except SystemExit as end:
         if end.code:
-            text = summarize_error_box(complaint.getvalue())
-            raise ValueError(f"{text}{_advice_on_options(text, prog)} See {prog} --help.") from None
+            raise ValueError(f"{summarize_error_box(complaint.getvalue())} See {prog} --help.") from None
         raise
 
 
-def _advice_on_options(complaint: str, prog: str) -> str:
-    """Return a sentence on options that tyro does not know because an experiment has no body."""
-    *verb, name = prog.split()
-    if not complaint.startswith("Unrecognized options: ") or verb not in (
-        ["popsim", "train"],
-        ["popsim", "sweep"],
-    ):
-        return ""
-    from popsim.experiments import EXPERIMENTS
-    from popsim.experiments.registry import advice_on_body
+def completion_script(shell: str, commands: Mapping[str, type]) -> str:
+    """Return the script of a shell, "bash" or "zsh", which knows commands, experiments and their options."""
+    if shell not in SHELLS:
+        raise ValueError(f"--completion must be followed by {', '.join(SHELLS)}, got {shell!r}.")
+    from popsim.cli._sweep import VERBS, sweep_command
+    from popsim.cli._train import train_command
+    from popsim.experiments.registry import EXPERIMENTS
 
-    options = re.findall(r"--([\w-]+)", complaint) if name in EXPERIMENTS else []
-    return next(filter(None, (advice_on_body(EXPERIMENTS[name], option) for option in options)), "")
+    nested = {
+        "train": {name: train_command(kind) for name, kind in EXPERIMENTS.items()},
+        "sweep": {name: sweep_command(kind) for name, kind in EXPERIMENTS.items()} | VERBS,
+    }
+    kinds = dict(commands)
+    for name, inner in nested.items():  # a command that is followed by the name of another
+        kinds[name] = dataclasses.make_dataclass(name.capitalize(), [("named", _union(inner))])
+    script = io.StringIO()
+    with contextlib.redirect_stdout(script), contextlib.suppress(SystemExit):
+        tyro.cli(
+            _union(kinds),
+            prog="popsim",
+            args=["--tyro-print-completion", shell],
+            config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
+        )
+    return script.getvalue()
+
+
+def _union(kinds: Mapping[str, type]) -> Any:
+    return Union[tuple(Annotated[kind, tyro.conf.subcommand(name)] for name, kind in kinds.items())]  # noqa: UP007

@@ -1,14 +1,16 @@
-"""Error messages of the command line."""
+"""What the command line says of errors: of tyro's, of JAX's backend, and of damaged files."""
 
 import dataclasses
+import os
 import re
 import traceback
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import tyro
 
-from popsim._text_checks import suggestion
+from popsim._text_checks import one_line, shorten, suggestion
 
 RAW = (
     (r"Missing from .*?: ([A-Z]+) (.*) \(required\)", r"\1 must be given: \2."),
@@ -97,3 +99,69 @@ def notes_of(error: BaseException) -> list[str]:
         for note in getattr(error, "__notes__", ())
         if isinstance(note, str) and jax_says not in note and note.strip("-")
     ]
+
+
+MOST_LETTERS = 400  # of a message of XLA
+
+
+def backend_complaint(error: Exception) -> tuple[str, int] | None:
+    """Return one line and the exit code for an error of JAX's backend or variables; None for any other.
+
+    The code is 1 if memory or the device fail, and 2 if a variable of the environment is wrong.
+    """
+    import jax
+
+    modules = modules_of(error)
+    if isinstance(error, jax.errors.JaxRuntimeError):
+        return _of_running(error)
+    # JAX may have removed its own frames, of which the backend's is one
+    in_jax = any(module.partition(".")[0] == "jax" for module in modules[-1:])
+    if not isinstance(error, RuntimeError | AssertionError) or not in_jax:
+        return None
+    try:
+        return None if jax.devices() else (_of_starting(error), 2)
+    except (RuntimeError, AssertionError):
+        return _of_starting(error), 2
+
+
+def _of_running(error: Exception) -> tuple[str, int]:
+    text = _short(error)
+    notes = " ".join(notes_of(error))
+    if "RESOURCE_EXHAUSTED" in text or "Out of memory" in text:
+        advice = "Fewer trials or members at a time (--batch-size, --members) take less."
+        return f"there must be enough memory on the device: {text}. {advice} {notes}", 1
+    if "Disallowed" in text and "transfer" in text:
+        return f"JAX_TRANSFER_GUARD must let popsim copy arrays; unset it: {text}. {notes}", 2
+    return f"JAX's backend failed: {text}. {notes}", 1
+
+
+def _of_starting(error: Exception) -> str:
+    import jax
+
+    platforms = jax.config.values.get("jax_platforms") or os.environ.get("JAX_PLATFORMS")
+    which = f"JAX_PLATFORMS must name devices that JAX finds, got {platforms!r}; unset it"
+    what = which if platforms else "JAX must find a device"
+    return f"{what}: {_short(error)}. JAX_PLATFORMS=cpu uses the processor."
+
+
+def _short(error: Exception) -> str:
+    text, _, _ = str(error).partition("\n--------------------")  # what JAX says of its traceback
+    return shorten(one_line(text).rstrip("."), MOST_LETTERS)
+
+
+def print_damage(damage: Mapping[str, str], *, unchecked: str | None) -> None:
+    """Print what is damaged, by name, or that nothing is; and what was not checked, if files were read."""
+    if unchecked is not None and not damage:
+        print("\nwhat was checked is as it was written")
+    for name, problem in damage.items():
+        print(f"DAMAGED: {name}: {problem}")
+    if unchecked is not None:
+        print(f"not checked: {unchecked}")
+
+
+def refuse_damaged(path: Path, damage: Mapping[str, str]) -> None:
+    """Raise `CorruptDataError` if anything in a folder is damaged."""
+    if damage:
+        from popsim.store import CorruptDataError
+
+        raise CorruptDataError(f"damaged in {path}: {', '.join(damage)}")

@@ -10,16 +10,10 @@ from tqdm import tqdm
 
 from popsim._text_checks import count_text
 from popsim.cli._as_json import info_of_sweep, print_json
-from popsim.cli._damage import print_damage, refuse_damaged
-from popsim.cli._interruption import EXIT_CODE
-from popsim.cli._train import (
-    as_experiment,
-    finish,
-    settings_of,
-    stop_on_signals,
-    stop_when_input_ends,
-    training_devices,
-)
+from popsim.cli._devices import training_devices
+from popsim.cli._messages import print_damage, refuse_damaged
+from popsim.cli._signals import EXIT_CODE, stop_on_signals, stop_when_input_ends
+from popsim.cli._train import as_experiment, finish, settings_of
 from popsim.experiments import EXPERIMENTS, AbstractExperiment, Recording, RunStopped
 from popsim.experiments.experiment import HELP
 from popsim.sweeps import (
@@ -84,10 +78,7 @@ class Engine:
         return {**devices, "without_lock": self.without_lock, "enable_tensorboard": self.tensorboard}
 
     def train(self, path: Path, cells: list[int] | None) -> OpenedSweep:
-        """Train cells of a sweep, by default those that are not finished.
-
-        **Raises:** `SystemExit` with `EXIT_CODE` if a signal stopped it.
-        """
+        """Train cells of a sweep, by default those that are not finished."""
         self.check()
         stopped = f"popsim: stopped; to continue: {SweepFolder(path).command('resume')}"
 
@@ -325,10 +316,7 @@ def sweep_choice(summary: str | None) -> type:
 
 
 def print_sweep(path: Path, *, verify: bool) -> None:
-    """Print the state of a sweep and the cells that are not finished; with `verify`, check its files.
-
-    **Raises:** `CorruptDataError` naming the cells and the files that are damaged.
-    """
+    """Print the state of a sweep and the cells that are not finished; with `verify`, check its files."""
     if (folder := SweepFolder(path)).read_plain().get("experiment") not in EXPERIMENTS:
         glance = read_sweep_overview(folder)
         print(glance)
@@ -356,10 +344,7 @@ def print_sweep(path: Path, *, verify: bool) -> None:
 
 
 def print_sweep_as_json(path: Path, *, verify: bool) -> None:
-    """Print the state of a sweep as JSON; with `verify`, check the files of its cells.
-
-    **Raises:** `CorruptDataError` naming the cells that are damaged.
-    """
+    """Print the state of a sweep as JSON; with `verify`, check the files of its cells."""
     overview = read_sweep_overview(folder := SweepFolder(path))
     damage = {_cell_name(folder, n): text for n, text in (overview.verify() if verify else {}).items()}
     print_json(info_of_sweep(overview) | ({"damage": damage} if verify else {}))

@@ -14,13 +14,13 @@ from popsim._text_tables import align
 from popsim.analysis.figures import draw_task_trials, figure_style, task_trial_rows
 from popsim.analysis.figures.style import is_figure, write_figure
 from popsim.cli._counterparts import LIBRARIES, Library
+from popsim.cli._outputs import drawing
 from popsim.experiments import EXPERIMENTS, PLANTS
 from popsim.experiments.registry import advice_on_name
 from popsim.networks import NETWORKS
 from popsim.randomness import check_seed, seed_key
 from popsim.schedules import LAST_BATCH
-from popsim.store import SaveError
-from popsim.store.files import check_replaceable, saving
+from popsim.store.files import check_replaceable
 from popsim.task import AbstractTask
 from popsim.task_description import innermost_task, named_task, sample_trials
 from popsim.tasks.library import TASKS, MotorTask, task_definition
@@ -32,11 +32,7 @@ SUFFIXES = (".png", ".pdf", ".svg")
 
 
 def show_task(name: str, n_trials: int, *, seed: int, batch: int, out: Path | None, overwrite: bool) -> Path:
-    """Print the table of a task, draw some of its trials, and return the path of the figure.
-
-    **Raises:** `ValueError` for what `popsim show-task` refuses, before anything is printed or written;
-    `SaveError` if the figure cannot be drawn or written.
-    """
+    """Print the table of a task, draw some of its trials, and return the path of the figure."""
     check_positive_int("trials", n_trials)
     if n_trials > MOST_TRIALS:
         raise ValueError(f"`trials` must be at most {MOST_TRIALS}, got {n_trials}.")
@@ -50,12 +46,9 @@ def show_task(name: str, n_trials: int, *, seed: int, batch: int, out: Path | No
     check_replaceable(path, is_figure, kind="a figure", overwrite=overwrite, name="out")
     print(task.describe(batch=batch))
     trials = sample_trials(task, n_trials, batch=batch, key=seed_key(seed))
-    try:
-        _save(task_figure(trials), path)
-    except SaveError:
-        raise
-    except Exception as error:  # of matplotlib, by its settings
-        raise SaveError(f"{path} could not be drawn: {type(error).__name__}: {error}") from error
+    figure = task_figure(trials)
+    with drawing(path, figure), figure_style():
+        write_figure(figure, path)
     return path
 
 
@@ -83,17 +76,6 @@ def task_figure(trials: Trial) -> Any:
     return figure
 
 
-def _save(figure: Any, path: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    try:
-        with saving(path), figure_style():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_figure(figure, path)
-    finally:
-        plt.close(figure)
-
-
 def print_lists() -> None:
     """Print the experiments, tasks, plants and networks, with summaries; those of others with a module."""
     for title, summaries in listed().items():
@@ -117,7 +99,7 @@ def print_library(library: Library) -> None:
 
 def listed() -> dict[str, dict[str, str]]:
     """Return by title what `popsim list` prints: names, each with a summary."""
-    experiments = EXPERIMENTS.registered
+    experiments = EXPERIMENTS.data
     tasks = {name: build() for name, build in TASKS.items()}
     named = {type(innermost_task(task)) for task in tasks.values()}
     kinds = {

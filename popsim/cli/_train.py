@@ -1,24 +1,17 @@
 """The commands that train: `train` and `resume`."""
 
-import contextlib
 import dataclasses
-import os
-import signal
-import socket
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import jax
 import tyro
 
-from popsim._checks import check_positive_int
 from popsim._text_checks import as_path
-from popsim._waiting import is_interactive
-from popsim.cli._interruption import EXIT_CODE, caught_signals
+from popsim.cli._devices import training_devices
+from popsim.cli._signals import EXIT_CODE, stop_on_signals
 from popsim.experiments import (
     EXPERIMENTS,
     AbstractExperiment,
@@ -36,125 +29,8 @@ from popsim.store import RunFolder
 from popsim.training.options import CHECKPOINT_SECONDS
 
 
-@contextlib.contextmanager
-def stop_on_signals(on_idle: Callable[[], str]) -> Iterator[Callable[[], bool]]:
-    """Catch SIGINT, SIGTERM, SIGUSR1 and SIGHUP: `with stop_on_signals(...) as stop`.
-
-    `stop()` returns whether one of them has arrived; further ones have no effect. A SIGHUP that is ignored at
-    the start, as under `nohup`, stays ignored. Output to a closed terminal is discarded. Before the first
-    call of `stop` there is nothing to save, so a signal ends the process at once with `EXIT_CODE`, even
-    during a compilation, in which Python handles no signals. Outside of the main thread, which alone gets
-    signals in Python, none is caught.
-
-    **Arguments:**
-
-    - `on_idle`: returns the message for standard error when the process exits in this way.
-    """
-    received, polled = threading.Event(), threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield received.is_set
-        return
-
-    def stop() -> bool:
-        polled.set()
-        return received.is_set()
-
-    def leave_if_idle(wakeup: socket.socket) -> None:
-        """Run in a thread that the system wakes by a byte when a signal arrives."""
-        while byte := wakeup.recv(1):
-            if byte[0] not in theirs:
-                continue
-            received.set()
-            if not polled.is_set():
-                with contextlib.suppress(OSError):
-                    if is_interactive():  # below the line that is waited in
-                        print(file=sys.stderr)
-                    print(on_idle(), file=sys.stderr, flush=True)
-                os._exit(EXIT_CODE)
-
-    def receive(*_: Any) -> None:
-        received.set()
-        _leave_closed(terminals)
-
-    theirs: dict[Any, Any] = {number: signal.getsignal(number) for number in caught_signals()}
-    terminals = [descriptor for descriptor in (1, 2) if os.isatty(descriptor)]
-    reading, writing = socket.socketpair()
-    writing.setblocking(False)
-    before = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
-    watcher = threading.Thread(target=leave_if_idle, args=(reading,), daemon=True)
-    watcher.start()
-    try:
-        for number in theirs:
-            signal.signal(number, receive)
-        yield stop
-    finally:
-        for number, handler in theirs.items():
-            signal.signal(number, handler)
-        signal.set_wakeup_fd(before)
-        writing.close()
-        watcher.join()
-        reading.close()
-
-
-def stop_when_input_ends() -> None:
-    """Send SIGTERM to this process when its standard input ends."""
-
-    def watch() -> None:
-        with contextlib.suppress(OSError):
-            while os.read(0, 1024):  # without Python's buffer, whose lock would be held at exit
-                pass
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _leave_closed(terminals: list[int]) -> None:
-    """Redirect descriptors whose terminal was closed to nowhere, as writing to them would fail."""
-    for descriptor in terminals:
-        if not os.isatty(descriptor):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, descriptor)
-            os.close(nowhere)
-
-
-MOST_VIRTUAL = 256
-
-
-def training_devices(count: int | None) -> list[jax.Device]:  # pyright: ignore[reportInvalidTypeForm]
-    """Return the devices over which a command divides its ensemble.
-
-    Without an accelerator there is one virtual device per core that the process may use, each run by XLA on
-    its own core.
-
-    **Arguments:**
-
-    - `count`: the number of devices; None for all.
-    """
-    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if count is not None:
-        check_positive_int("devices", count)
-        if count > max(n_cores, MOST_VIRTUAL):
-            raise ValueError(f"`devices` must be at most {max(n_cores, MOST_VIRTUAL)}, got {count}.")
-        n_cores = max(n_cores, count)
-    with contextlib.suppress(RuntimeError):  # JAX is already initialized and keeps its devices
-        jax.config.update("jax_num_cpu_devices", n_cores)
-    devices = jax.local_devices()
-    if count is not None and count > len(devices):
-        raise ValueError(f"`devices` must be at most the {len(devices)} that JAX has, got {count}.")
-    return devices[:count]
-
-
 def finish(path: Path, train: Callable[[Callable[[], bool]], Run], *, resumes: bool) -> None:
-    """Train, and print the results and the paths of the figures.
-
-    **Arguments:**
-
-    - `path`: the folder of the run.
-    - `train`: trains until the function it is given returns True, and returns the finished run.
-    - `resumes`: whether `train` leaves a run that is finished already as it is; this is then said.
-
-    **Raises:** `SystemExit` with `EXIT_CODE` if a signal stopped it.
-    """
+    """Train, which may be stopped by a signal, and print the results; say so if all was finished before."""
 
     def on_idle() -> str:
         folder = RunFolder(path)
@@ -223,15 +99,7 @@ def _settings_by_name(experiment: AbstractExperiment) -> dict[str, Any]:
 
 
 def config_command(file: str, words: list[str]) -> tuple[type, str, list[str]]:
-    """Return the command that trains what a file of `config_text` says, with the options in some words.
-
-    **Arguments:**
-
-    - `file`: the path of the file.
-    - `words`: the words of the command after `train`, without --config; the first may name the experiment.
-
-    **Returns:** the command, the words that name it, and those of its options.
-    """
+    """Return the command, its name and options, that trains what a file says, with options in some words."""
     config = read_run_config(as_path("config", file))
     name = config.experiment.name
     if words and not words[0].startswith("-"):
@@ -244,13 +112,7 @@ def config_command(file: str, words: list[str]) -> tuple[type, str, list[str]]:
 
 
 def train_command(kind: type[AbstractExperiment], config: RunConfig | None = None) -> type:
-    """Return the command that trains one kind of experiment, as a dataclass for tyro.
-
-    **Arguments:**
-
-    - `kind`: the experiment.
-    - `config`: the defaults of its options; None for those of the experiment.
-    """
+    """Return the command that trains an experiment, as a dataclass for tyro, with defaults of a `config`."""
     options = settings_of(kind)
     stated: Any = {} if config is None else {"default": options(**_settings_by_name(config.experiment))}
     recording = Recording() if config is None else config.recording

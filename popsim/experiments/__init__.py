@@ -1,29 +1,22 @@
 """Experiments: a task, a model and a training as plain values that can be saved, run and reopened."""
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from popsim.experiments.center_out import CenterOut
-from popsim.experiments.cognitive import Cognitive
-from popsim.experiments.experiment import AbstractExperiment, Recording
-from popsim.experiments.reaching import PLANTS
-from popsim.experiments.registry import EXPERIMENTS, load_ensemble, register_experiment, save_ensemble
-from popsim.experiments.result_table import Column, ResultTable, Row
-from popsim.experiments.run import Run, RunHistory, open_run
-from popsim.experiments.run_experiment import (
-    RunStopped,
-    devices_of_run,
-    resume_run,
-    run_experiment,
-    run_or_resume,
-)
-from popsim.experiments.run_figure import RunFigure
-from popsim.experiments.run_info import RunInfo, read_run_info
-from popsim.experiments.run_info_table import info_table
-from popsim.experiments.run_verification import verify_run
-from popsim.experiments.settings import setting
-
 if TYPE_CHECKING:
+    from popsim.experiments.center_out import CenterOut
+    from popsim.experiments.experiment import AbstractExperiment, Recording
+    from popsim.experiments.motor_experiment import PLANTS
+    from popsim.experiments.network_experiment import Cognitive
+    from popsim.experiments.registry import EXPERIMENTS, load_ensemble, register_experiment, save_ensemble
+    from popsim.experiments.results import Column, ResultTable, Row, RunFigure
+    from popsim.experiments.run import Run, RunHistory, open_run
+    from popsim.experiments.run_info import RunInfo, read_run_info, verify_run
+    from popsim.experiments.run_info_table import info_table
     from popsim.experiments.run_movie import animate_run, find_trials
+    from popsim.experiments.run_options import RunStopped
+    from popsim.experiments.running import devices_of_run, resume_run, run_experiment, run_or_resume
+    from popsim.experiments.settings import setting
 
 __all__ = [
     "AbstractExperiment",
@@ -55,12 +48,15 @@ __all__ = [
     "setting",
     "verify_run",
 ]
+_MODULES = "settings results experiment motor_experiment center_out network_experiment registry run_info run "
+_MODULES += "run_info_table run_options running run_movie"  # each imports nothing of the later ones
 
 
 def __getattr__(name: str) -> Any:
-    """Import what makes movies when it is first used, because it loads matplotlib."""
-    if name in ("animate_run", "find_trials"):
-        from popsim.experiments import run_movie
-
-        return getattr(run_movie, name)
+    """Import a name when it is first used: an experiment needs nothing of what runs, shows and moves it."""
+    for home in _MODULES.split() if name in __all__ else ():
+        module = importlib.import_module(f"{__name__}.{home}")
+        if name in module.__all__:
+            globals()[name] = getattr(module, name)
+            return globals()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,12 +11,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from jaxtyping import Array, Int, Key
 
-from popsim._checks import LARGEST_INT, check_instance, check_non_negative_int, check_positive_int, short_repr
+from popsim._checks import LARGEST_INT, check_instance, check_non_negative_int, check_positive_int
 from popsim.ensemble import Members, grid_of_seeds, make_ensemble, members_at
-from popsim.experiments.joined_ensembles import join_ensembles
-from popsim.experiments.result_table import ResultTable
-from popsim.experiments.run_figure import RunFigure
-from popsim.experiments.settings import as_setting, converting_first, setting
+from popsim.experiments.results import ResultTable, RunFigure
+from popsim.experiments.settings import convert_settings, converting_first, setting
 from popsim.model import AbstractModel
 from popsim.per_member import MOST_MEMBERS, PerMember
 from popsim.randomness import check_seed, key_of_seed
@@ -50,8 +48,7 @@ class Recording:
     float16: bool = False
 
     def __post_init__(self):
-        for name, kind in (("trainables", str), ("float16", bool)):
-            object.__setattr__(self, name, as_setting(name, getattr(self, name), kind))
+        convert_settings(self)
         pattern = r"logged|all|none|every [1-9]\d{0,8}|log [1-9]\d{0,8}|\d{1,9}( \d{1,9})*"
         if not re.fullmatch(pattern, self.trainables):
             raise ValueError(f"`trainables` must be {HELP}, got {self.trainables!r:.200}.")
@@ -61,7 +58,6 @@ class Recording:
 
     def batches(self, n_batches: int, log_step: int) -> Int[np.ndarray, " kept"]:
         """Return the numbers of the batches, for a training of `n_batches` that logs every `log_step`."""
-        self._check_count(n_batches, log_step)
         match self.trainables.split():
             case ["logged"]:
                 return every_nth_batch(n_batches, log_step)
@@ -79,25 +75,6 @@ class Recording:
             raise ValueError(f"`trainables` must be batches from 0 to {n_batches - 1}, got {batches[-1]}.")
         return batches
 
-    def _check_count(self, n_batches: int, log_step: int) -> None:
-        """Raise `ValueError` if there are too many batches; called before their numbers are listed."""
-        match self.trainables.split():
-            case ["logged"]:
-                count = n_batches // log_step
-            case ["all"]:
-                count = n_batches
-            case ["every", n]:
-                count = n_batches // int(n)
-            case ["log", n]:
-                count = int(n)  # that many are made before those that coincide are merged
-            case _:
-                return
-        if count > MOST_KEPT:
-            raise ValueError(
-                f"`trainables` must be at most {MOST_KEPT} batches, got {self.trainables!r}, "
-                f"which is {count}."
-            )
-
     @property
     def dtype(self) -> str | None:
         """The stored dtype; None to keep the original dtypes."""
@@ -105,9 +82,6 @@ class Recording:
 
 
 Grid = tuple[tuple[str, tuple[Any, ...]], ...]
-MOST_LOG_POINTS = 1_000_000
-MOST_KEPT = 1_000_000  # batches after which weights are stored
-MOST_CHECKED = 1000  # combinations of settings, each of which is built as an experiment
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,11 +145,6 @@ class AbstractExperiment(abc.ABC):
         check_seed("seed", self.seed)
         if self.n_members > MOST_MEMBERS:
             raise ValueError(f"`n_members` must be at most {MOST_MEMBERS}, got {self.n_members}.")
-        if self.n_batches // self.log_step > MOST_LOG_POINTS:
-            raise ValueError(
-                f"`log_step` must leave at most {MOST_LOG_POINTS} log points in {self.n_batches} "
-                f"batches, got {self.log_step}."
-            )
         if self.grid:
             self._check_grid()
 
@@ -195,13 +164,7 @@ class AbstractExperiment(abc.ABC):
                 f"`n_members` must be a multiple of the {n_combinations} combinations of settings in `grid`, "
                 f"got {self.n_members}."
             )
-        if n_combinations <= MOST_CHECKED:
-            self._combinations([name for name, _ in self.grid])
-            return
-        firsts = {name: values[0] for name, values in self.grid}
-        for name, values in self.grid:  # each value once, with the first of the other settings
-            for value in values:
-                dataclasses.replace(self, grid=(), **(firsts | {name: value}))
+        self._combinations([name for name, _ in self.grid])
 
     def _combinations(self, names: list[str]) -> list[Any]:
         """Return an experiment for each combination of values of some settings of the grid."""
@@ -235,10 +198,7 @@ class AbstractExperiment(abc.ABC):
     def check_selection(self, names: Iterable[str], n_members: int) -> None:
         """Raise `ValueError` if there is a selection, and nothing to select.
 
-        **Arguments:**
-
-        - `names`: the settings in which the members differ.
-        - `n_members`: how many select among one another.
+        `names` are the settings in which the members differ, `n_members` those that select together.
         """
         if self.select_every is None:
             return
@@ -278,7 +238,7 @@ class AbstractExperiment(abc.ABC):
 
     def draw_figures(self, run: Any) -> dict[str, RunFigure]:
         """Draw the figures of a `Run`, by file name; by default its learning curves."""
-        from popsim.experiments.reach_figures import draw_learning_figures  # loads matplotlib
+        from popsim.experiments.run_figures import draw_learning_figures  # loads matplotlib
 
         return draw_learning_figures(run)
 
@@ -299,6 +259,8 @@ class AbstractExperiment(abc.ABC):
         """Build the untrained ensemble."""
         if not self.grid:
             return self._build_seeds()
+        from popsim.experiments.joined_ensembles import join_ensembles  # which loads the bodies
+
         names = [name for name, _ in self.grid if self.member_settings[name] == "model"]
         experiments = self._combinations(names)
         labels = [
@@ -320,26 +282,8 @@ class AbstractExperiment(abc.ABC):
         return self.build_model(key=key)
 
 
-def build_trainer_of(experiment: "AbstractExperiment", **options: Any) -> TaskTrainer:
-    """Build the trainer of an experiment; raise `ValueError` if that is something else."""
-    trainer: Any = experiment.build_trainer(**options)
-    if not isinstance(trainer, TaskTrainer):
-        raise ValueError(
-            f"`build_trainer` of {type(experiment).__name__} must return a TaskTrainer, "
-            f"got {short_repr(trainer)}."
-        )
-    return trainer
-
-
 def build_adam_trainer(experiment: Any, *, decays: bool = True, **options: Any) -> TaskTrainer:
-    """Build a trainer with Adam, at the learning rate of an experiment.
-
-    **Arguments:**
-
-    - `experiment`: one with a setting `learning_rate`.
-    - `decays`: whether the rate decays to zero by a cosine.
-    - `options`: further arguments of `TaskTrainer`.
-    """
+    """Build a trainer with Adam at the setting `learning_rate`, which decays to zero by a cosine if told."""
     rate = experiment.per_member("learning_rate")
     if decays:
         rate = cosine_decay(rate, experiment.n_batches)

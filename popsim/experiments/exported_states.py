@@ -47,16 +47,8 @@ def states_dataset(run: Run) -> Any:
     The variables are called as in `Evaluation.states`, with "_" between the parts of a name: `hand_position`,
     `plant_activation`, `command`; `activity` is that of the units. Of the trials there are `input`, `target`,
     `recording`, a `condition_NAME`, `epoch_NAME` (its first step, and the step after its last) and
-    `event_NAME` for each, and the `loss` of each. Axes are called member, trial, time, and what the last one
-    is about, such as unit, space (m), joint or muscle. The coordinate `time` is the time of the state after
-    each step, in s, and `area` is the area, or the layer, of each unit of a network that has some.
-
-    The attributes say the experiment, its settings, the seed, the task, the time step `dt` (s), the number of
-    batches trained, and the identity of the run.
-
-    **Arguments:**
-
-    - `run`: a run with a checkpoint.
+    `event_NAME` for each, and the `loss` of each. The coordinate `time` is the time of the state after each
+    step, in s, and `area` is the area, or the layer, of each unit of a network that has some.
     """
     import xarray
 
@@ -86,14 +78,8 @@ def states_dataset(run: Run) -> Any:
 def history_dataset(run: Run) -> Any:
     """Return the history of a run as a lazy `xarray.Dataset` with settings, and names of axes.
 
-    The axes of parameters have the names of what they are about where popsim knows it: unit,
-    presynaptic_unit, gate_unit (of a GRU: reset, update and candidate units), input and output. The others
-    are called after the array, such as "network.tau axis 0". The coordinate `area` and the attributes are
-    those of `states_dataset`.
-
-    **Arguments:**
-
-    - `run`: the run, finished or not.
+    The axes of parameters have the names of what they are about where a network says it, such as unit,
+    presynaptic_unit and gate_unit; the others are called after the array: "network.tau axis 0".
     """
     import xarray
 
@@ -162,12 +148,7 @@ def _attributes(run: Run) -> dict[str, Any]:
 
 @dataclasses.dataclass
 class NamedAxes:
-    """Variables of a dataset, whose axes with a common name have a common length.
-
-    - `features`: by variable, the name of its last axis, and its unit.
-    - `variables`: by name, the names of the axes, the array, and its attributes.
-    - `lengths`: the lengths of the axes, by name.
-    """
+    """Variables of a dataset, whose axes with a common name have a common length."""
 
     features: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=lambda: FEATURES)
     variables: dict[str, Any] = dataclasses.field(default_factory=dict)

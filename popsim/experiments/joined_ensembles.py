@@ -16,15 +16,10 @@ __all__ = ["join_ensembles"]
 
 
 def join_ensembles(ensembles: Sequence[Any], labels: Sequence[str]) -> Any:
-    """Join ensembles along the member axis, so that one program trains them.
+    """Join ensembles of models that differ in settings along the member axis; `labels` say them in errors.
 
     What numbers alone cannot express is made equal: channels of different delays get buffers for the longest,
     and where some have no noise, that is noise of zero standard deviation.
-
-    **Arguments:**
-
-    - `ensembles`: ensembles of models that differ in settings.
-    - `labels`: the settings of each, for the error message.
     """
     if len(ensembles) == 1:
         return ensembles[0]

@@ -1,7 +1,9 @@
-"""What experiments on motor tasks share: the body, its senses, noise, and the network."""
+"""What experiments on motor tasks share: the bodies, their senses, noise, and the network."""
 
 import abc
 import dataclasses
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal
 
 import jax
@@ -9,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
+from popsim import muscles, plants
 from popsim._checks import check_non_negative, check_positive, check_positive_int, n_steps_in
 from popsim._compiled import jit_fast_compile
 from popsim.experiments.experiment import AbstractExperiment, build_adam_trainer
-from popsim.experiments.reaching import PLANTS, compile_plant
 from popsim.experiments.settings import setting
 from popsim.interventions import AbstractIntervention
 from popsim.models.sensorimotor_loop import SensorimotorLoop
@@ -31,7 +33,67 @@ from popsim.senses import (
 from popsim.training import TaskTrainer
 from popsim.trial import Trial
 
-__all__ = ["AbstractMotorExperiment"]
+__all__ = ["PLANTS", "AbstractMotorExperiment"]
+
+Pair = tuple[float, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class PlantChoice:
+    """A plant and its default settings.
+
+    - `build`: builds the plant.
+    - `proprioception_noise`: standard deviations for position and velocity.
+    - `proprioceptive_scale`: the position and the velocity that the network receives as one.
+    - `motor_noise`: relative to the command, and constant.
+    - `hidden_noise`: noise on the units of the network.
+    - `tolerance`: the factor on the limits of errors and speeds, relative to a torque-driven arm.
+    - `felt_unit`, `command_unit`: the units of proprioceptive position and of the commands.
+    """
+
+    build: Callable[[], AbstractPlant]
+    proprioception_noise: Pair = (0.02, 0.1)  # rad, rad/s
+    proprioceptive_scale: Pair = (0.3, 1.5)
+    motor_noise: Pair = (0.05, 0.01)
+    hidden_noise: float = 0.0
+    tolerance: float = 1.0
+    felt_unit: str = "rad"
+    command_unit: str = "N m"
+
+
+def _muscle_plant(
+    build: Callable[[], AbstractPlant], *, noise: Pair = (0.005, 0.03), scale: Pair = (0.2, 1.0)
+) -> PlantChoice:
+    """Choose a plant with muscles; noise and scale, in optimal lengths (per s), match those of the joints."""
+    return PlantChoice(
+        build,
+        proprioception_noise=noise,
+        proprioceptive_scale=scale,
+        motor_noise=(0.05, 0.002),
+        hidden_noise=0.01,
+        tolerance=2.0,
+        felt_unit="optimal lengths",
+        command_unit="of full excitation",
+    )
+
+
+def _arm26(law: Callable[..., muscles.AbstractMuscle]) -> PlantChoice:
+    return _muscle_plant(partial(plants.arm26, law))
+
+
+PLANTS: Mapping[str, PlantChoice] = {
+    "two-link-arm": PlantChoice(plants.TwoLinkArm.arm26_skeleton),
+    "two-link-arm-motornet": PlantChoice(plants.TwoLinkArm.motornet),
+    "two-link-arm-li-todorov": PlantChoice(plants.TwoLinkArm.li_todorov),
+    "point-mass": PlantChoice(plants.PointMass, felt_unit="m", command_unit="N"),
+    "arm26": _muscle_plant(plants.arm26),
+    "arm26-relu": _arm26(muscles.ReluMuscle),
+    "arm26-compliant": _arm26(muscles.CompliantTendonHillMuscle),
+    "arm26-thelen": _arm26(muscles.ThelenMuscle),
+    "arm26-mujoco": _arm26(muscles.MujocoMuscle),
+    "muscled-arm-li-todorov": _muscle_plant(plants.li_todorov_arm),
+    "muscled-point-mass": _muscle_plant(plants.muscled_point_mass, noise=(0.001, 0.007), scale=(0.035, 0.2)),
+}
 
 EXCITING = {"output_fn": jax.nn.sigmoid, "output_bias": -3.0}
 """Arguments for the output of a network that drives muscles, which are barely excited before training."""
@@ -98,12 +160,9 @@ class AbstractMotorExperiment(AbstractExperiment):
         for name in ("vision_noise", "proprioception_noise", "motor_noise"):
             check_non_negative(name, self.effective_value(name))
         for name in ("vision_delay", "proprioception_delay"):
-            n_steps_in(name, getattr(self, name), dt)
-        for name in ("vision_delay", "proprioception_delay"):
-            if getattr(self, name) >= duration:
-                raise ValueError(
-                    f"`{name}` must be shorter than a trial, {duration} s, got {getattr(self, name)} s."
-                )
+            n_steps_in(name, delay := getattr(self, name), dt)
+            if delay >= duration:
+                raise ValueError(f"`{name}` must be shorter than a trial, {duration} s, got {delay} s.")
 
     def effective_value(self, name: str) -> Any:
         value = getattr(self, name)
@@ -118,18 +177,20 @@ class AbstractMotorExperiment(AbstractExperiment):
 
     def build_plant(self) -> AbstractPlant:
         """Build the plant."""
-        return compile_plant(PLANTS[self.plant].build)
+        return _compiled_plant(PLANTS[self.plant].build)
 
     def build_model(self, *, key: Key[Array, ""]) -> SensorimotorLoop:
         plant, trials = self.build_plant(), self.build_task().validation_trials()
         _, dt = self.times
         posture = _rest_posture(plant)
         channels = {
-            "vision": SensoryChannel(vision, self.vision_delay, _noise(self.vision_noise, 2)),
+            "vision": SensoryChannel(
+                vision, self.vision_delay, GaussianNoise(np.repeat(self.vision_noise, 2))
+            ),
             "proprioception": SensoryChannel(
                 proprioception,
                 self.proprioception_delay,
-                _noise(self.effective_value("proprioception_noise"), posture.size // 2),
+                GaussianNoise(np.repeat(self.effective_value("proprioception_noise"), posture.size // 2)),
             ),
         }
         scaling = _scaling(plant, posture, PLANTS[self.plant].proprioceptive_scale)
@@ -161,14 +222,13 @@ class AbstractMotorExperiment(AbstractExperiment):
 
 
 @jit_fast_compile
+def _compiled_plant(build: Callable[[], AbstractPlant]) -> AbstractPlant:
+    return build()
+
+
+@jit_fast_compile
 def _rest_posture(plant: AbstractPlant) -> Array:
-    """Return the proprioception at the centre of the workspace, by one compiled program."""
     return plant.proprioception(plant.rest_state(plant.workspace.center))
-
-
-def _noise(std: tuple[float, float], n: int) -> GaussianNoise:
-    """Return the noise of a sense with `n` position-like and `n` velocity-like features."""
-    return GaussianNoise(np.repeat(std, n))
 
 
 @jit_fast_compile

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float
 from popsim._compiled import jit_fast_compile
 from popsim.analysis.behaviour import end_point_error, hand_speed
 from popsim.evaluation import evaluate_ensemble
-from popsim.experiments.result_table import Column, ResultTable, Row
+from popsim.experiments.results import Column, ResultTable, Row
 from popsim.hand import HandState
 from popsim.store import as_json_numbers
 from popsim.trial import Trial, n_trials
@@ -33,12 +33,7 @@ def is_still_at_end(trials: Trial) -> bool:
 
 
 def trial_groups(trials: Trial) -> dict[str, Bool[np.ndarray, " trial"]]:
-    """Return by name which trials have no intervention, and which have each of them.
-
-    **Arguments:**
-
-    - `trials`: stacked trials. Without interventions, "all trials" is the only group.
-    """
+    """Return by name which of stacked trials have no intervention, and which have each of them."""
     if not trials.interventions:
         return {"all trials": np.ones(n_trials(trials), bool)}
     acts = {name: np.asarray(schedule.active).any(axis=1) for name, schedule in trials.interventions.items()}
@@ -50,14 +45,8 @@ def trial_groups(trials: Trial) -> dict[str, Bool[np.ndarray, " trial"]]:
 def summarize_movements(experiment: Any, ensemble: Any) -> dict[str, Any]:
     """Measure the validation trials with noise, for each member of the ensemble and of an untrained control.
 
-    The measures are the total loss, the mean distance of the cursor from its target over time and, if all
-    targets are at rest in the end, the distance of the cursor from its target and the speed of the hand at
-    the last step. Each is a mean over the trials of a group, see `trial_groups`.
-
-    **Arguments:**
-
-    - `experiment`: an experiment on a motor task.
-    - `ensemble`: the trained ensemble.
+    Each measure is a mean over the trials of a group, see `trial_groups`. What is measured at the last step,
+    is so only if all targets are at rest then.
     """
     task, key = experiment.build_task(), experiment.key("evaluation")
     trials = task.validation_trials()

@@ -1,4 +1,4 @@
-"""The figures of experiments on reaching, and learning curves of any experiment."""
+"""The figures of experiments on reaching."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -15,66 +15,20 @@ from popsim.analysis.figures import (
     draw_direction_key,
     draw_hand_paths,
     draw_hidden_activity,
-    draw_learning_curves,
     draw_muscle_activations,
     draw_preferred_directions,
     draw_speed_profiles,
     figure_style,
 )
 from popsim.analysis.neural_activity import cosine_tuning
-from popsim.experiments.run_figure import RunFigure
+from popsim.experiments.results import RunFigure
+from popsim.experiments.run_figures import LEARNING_TITLE, draw_learning, learning_caption
 from popsim.networks.activity import defines_activity, unit_activity
 from popsim.noise import with_zero_noise
 from popsim.plants import MusculoskeletalPlant
 from popsim.trial import Trial
 
-__all__ = ["draw_learning", "draw_learning_figures", "draw_reach_figures", "learning_caption"]
-
-LEARNING_TITLE = "Learning curves"
-
-
-def draw_learning(run: Any) -> Callable[[Axes], Axes]:
-    """Return a function that draws the total training and validation losses on axes.
-
-    The loss of a training batch is that of the networks before its update, so the validation loss of the
-    untrained networks stands at the first batch.
-
-    **Arguments:**
-
-    - `run`: a `Run`.
-    """
-    history = run.history
-    untrained = run.evaluate(run.models(batch=-1)).losses.total.mean(axis=-1)
-    validation = np.concatenate([np.asarray(untrained)[None], history.total_validation_loss.values])
-    validation_batch = np.concatenate([[0], history.validation_batch.values])
-
-    def draw(ax: Axes) -> Axes:
-        draw_learning_curves(ax, history.batch.values, history.total_loss.values)
-        draw_learning_curves(ax, validation_batch, validation, label="validation", color="#D55E00")
-        ax.legend()
-        ax.set_title("learning")
-        return ax
-
-    return draw
-
-
-def learning_caption(run: Any) -> str:
-    """Return the caption of the learning curves of a `Run`."""
-    return (
-        f"Total loss in training batches of {run.experiment.batch_size} trials, and in the validation trials "
-        f"before training and after every {run.experiment.log_step} batches. Thin lines: "
-        f"{run.experiment.n_members} members; thick: their mean, geometric if all losses are above zero. The "
-        "unit of replication is the member: a network with a start and with trials of its own."
-    )
-
-
-def draw_learning_figures(run: Any) -> dict[str, RunFigure]:
-    """Draw the learning curves of a `Run` of any experiment."""
-    with figure_style():
-        figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
-        draw_learning(run)(ax)
-    return {"learning_curves": RunFigure(figure, LEARNING_TITLE, learning_caption(run))}
-
+__all__ = ["draw_reach_figures"]
 
 MOST_LABELS = 10
 EXAMPLE = "An example: one trial of one member, noise off."
@@ -94,10 +48,6 @@ def draw_reach_figures(run: Any) -> dict[str, RunFigure]:
 
     A plant with muscles adds their activations and preferred directions. The states are those of the
     validation trials, with noise for the hand paths and without for the rest.
-
-    **Arguments:**
-
-    - `run`: a `Run` of a reaching task.
     """
     trials = run.task.validation_trials()
     quiet = with_zero_noise(run.ensemble)

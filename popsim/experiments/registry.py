@@ -1,8 +1,9 @@
 """The registry of experiments, and their descriptions in run folders and model files."""
 
+import collections
 import dataclasses
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,12 @@ from popsim._checks import short_repr
 from popsim._plain_values import plain_value
 from popsim._text_checks import suggestion
 from popsim.experiments.center_out import CenterOut
-from popsim.experiments.cognitive import Cognitive
 from popsim.experiments.experiment import AbstractExperiment, check_experiment
-from popsim.experiments.network_experiment import AbstractNetworkExperiment
+from popsim.experiments.network_experiment import Cognitive
 from popsim.experiments.settings import check_annotations
-from popsim.experiments.task_experiments import BODY_SETTINGS, task_experiment
+from popsim.experiments.task_experiments import task_experiment
 from popsim.networks.registry import NETWORKS, modules_of_networks
-from popsim.store.files import CorruptDataError, MismatchError
+from popsim.store.files import MismatchError
 from popsim.store.model_file import array_forms, check_arrays, load_model, read_model_details, save_model
 from popsim.store.plain_folder import import_option
 from popsim.tasks.library import TASKS
@@ -27,38 +27,29 @@ from popsim.tasks.library import TASKS
 __all__ = ["EXPERIMENTS", "register_experiment", "save_ensemble", "load_ensemble"]
 
 
-class ExperimentRegistry(MutableMapping[str, type[AbstractExperiment]]):
-    """Experiments by name: those that are registered, and one on each task of `popsim.tasks.TASKS`.
+class ExperimentRegistry(collections.UserDict[str, type[AbstractExperiment]]):
+    """Experiments by name: in `data` those that are registered, and one on each task of `popsim.tasks.TASKS`.
 
     A registered experiment takes the place of that on a task of the same name. The others are made when they
     are looked up.
     """
 
-    def __init__(self, *experiments: type[AbstractExperiment]):
-        self.registered = {experiment.name: experiment for experiment in experiments}
-
-    def __getitem__(self, name: str) -> type[AbstractExperiment]:
-        if name in self.registered or name not in TASKS:
-            return self.registered[name]
+    def __missing__(self, name: str) -> type[AbstractExperiment]:
+        if name not in TASKS:
+            raise KeyError(name)
         return task_experiment(name)
 
-    def __setitem__(self, name: str, experiment: type[AbstractExperiment]) -> None:
-        self.registered[name] = experiment
-
-    def __delitem__(self, name: str) -> None:
-        del self.registered[name]
-
     def __iter__(self) -> Iterator[str]:
-        return iter({**self.registered, **dict.fromkeys(TASKS)})
+        return iter({**self.data, **dict.fromkeys(TASKS)})
 
     def __contains__(self, name: object) -> bool:
-        return name in self.registered or name in TASKS  # without making the experiment
+        return name in self.data or name in TASKS  # without making the experiment
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
 
-EXPERIMENTS = ExperimentRegistry(CenterOut, Cognitive)
+EXPERIMENTS = ExperimentRegistry({kind.name: kind for kind in (CenterOut, Cognitive)})
 
 
 def advice_on_name(name: str, names: Collection[str] = EXPERIMENTS) -> str:
@@ -67,13 +58,6 @@ def advice_on_name(name: str, names: Collection[str] = EXPERIMENTS) -> str:
         "popsim --import MODULE COMMAND ... first imports the module of one of your own; popsim list shows "
         f"the others.{suggestion(name[:100], names)}"
     )
-
-
-def advice_on_body(kind: type[AbstractExperiment], name: str) -> str:
-    """Return a sentence on a setting of experiments with a body where this one has none; empty for others."""
-    if name.replace("-", "_") in BODY_SETTINGS and issubclass(kind, AbstractNetworkExperiment):
-        return f" {kind.name} has no body: popsim list marks the tasks that have one."
-    return ""
 
 
 def register_experiment(experiment: type[AbstractExperiment]) -> type[AbstractExperiment]:
@@ -90,7 +74,7 @@ def register_experiment(experiment: type[AbstractExperiment]) -> type[AbstractEx
     check_annotations(experiment)
     if not isinstance(getattr(experiment, "name", None), str):
         raise ValueError(f"`experiment` must have a `name`, got {experiment.__name__} without.")
-    registered = EXPERIMENTS.registered.setdefault(experiment.name, experiment)
+    registered = EXPERIMENTS.data.setdefault(experiment.name, experiment)
     if registered is not experiment:
         raise ValueError(f"`experiment` must have a name of its own, got {experiment.name!r} again.")
     return experiment
@@ -117,26 +101,14 @@ def describe_experiment(experiment: AbstractExperiment) -> dict[str, Any]:
 
 
 def described_modules(experiment: AbstractExperiment, networks: Sequence[Any] = ()) -> dict[str, Any]:
-    """Return the modules that make an experiment known, by the names that they have in its description.
-
-    **Arguments:**
-
-    - `experiment`: the experiment. If it has a setting `network`, this names a registered network.
-    - `networks`: further networks by name.
-    """
+    """Return the modules that make an experiment, and further networks, known, as descriptions name them."""
     modules = modules_of_networks((getattr(experiment, "network", None), *networks))
     described = {"module": type(experiment).__module__}
     return {**described, "network_modules": modules} if modules else described
 
 
 def setting_text(value: object, units: Sequence[str] = ()) -> str:
-    """Format a setting, such as "0.002 m, 0.02 m/s".
-
-    **Arguments:**
-
-    - `value`: a JSON value, or a tuple.
-    - `units`: the unit of all numbers, or one for each; empty for none.
-    """
+    """Format a JSON value or a tuple with one unit, or one for each number: "0.002 m, 0.02 m/s"."""
     if value is None:
         return "not set"
     if len(units) > 1 and (not isinstance(value, list | tuple) or len(units) != len(value)):
@@ -156,15 +128,7 @@ def rebuild_experiment(
     *,
     build: Callable[..., AbstractExperiment] | None = None,
 ) -> AbstractExperiment:
-    """Rebuild an experiment from its `describe_experiment`.
-
-    **Arguments:**
-
-    - `description`: its name and settings, as read from a file. Nothing that it names is imported.
-    - `source`: the file, for the error message.
-    - `build`: builds the experiment, `build(**settings)`, such as its class; by default the registered
-        experiment of this name.
-    """
+    """Rebuild an experiment from a description in a file, by `build(**settings)` or what is registered."""
     name, stored_settings = description.get("experiment"), description.get("settings")
     if not isinstance(name, str) or not isinstance(stored_settings, dict):
         raise ValueError(f"{source} must name an experiment and its settings.")
@@ -241,8 +205,6 @@ def load_ensemble(
     `CorruptDataError` and `MismatchError` as `popsim.store.load_model`.
     """
     experiment = rebuild_experiment(read_model_details(path), path, build=build)
-    if experiment.n_members > Path(path).stat().st_size:
-        raise CorruptDataError(f"{path} must hold {experiment.n_members} members; it is too short for them.")
     return experiment, load_model(path, eqx.filter_eval_shape(experiment.build_ensemble))
 
 

@@ -17,9 +17,8 @@ from popsim._text_checks import count_text
 from popsim.ensemble import make_ensemble
 from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble
 from popsim.experiments.experiment import AbstractExperiment
-from popsim.experiments.logged_losses import logged_losses
 from popsim.experiments.registry import rebuild_experiment, setting_text
-from popsim.experiments.result_table import ResultTable
+from popsim.experiments.results import ResultTable
 from popsim.experiments.run_info import RunInfo
 from popsim.model import AbstractModel, with_trained_inputs
 from popsim.randomness import seed_key
@@ -100,11 +99,7 @@ class RunHistory:
 
 @dataclasses.dataclass(frozen=True)
 class Script:
-    """What a training by a script is opened with.
-
-    - `task`: the task.
-    - `build`: builds a model of the same shapes, `build(key)`.
-    """
+    """A task, and what builds a model, `build(key)`, with which a training by a script is opened."""
 
     task: AbstractTask
     build: Callable[[Key[Array, ""]], AbstractModel]
@@ -121,13 +116,11 @@ class Run(RunInfo):
     source: AbstractExperiment | Script
 
     def __repr__(self) -> str:
-        path = str(self.folder.path)
-        if isinstance(self.source, Script):
-            return f"Run({path!r}: {type(self.task).__name__})"
-        size = count_text(self.experiment.n_members, "member")
-        return (
-            f"Run({path!r}: {self.experiment.name}, {size}, {count_text(self.experiment.n_batches, 'batch')})"
-        )
+        about = type(self.task).__name__
+        if not isinstance(self.source, Script):
+            own = self.source
+            about = f"{own.name}, {count_text(own.n_members, 'member')}, {count_text(own.n_batches, 'batch')}"
+        return f"Run({str(self.folder.path)!r}: {about})"
 
     @property
     def experiment(self) -> AbstractExperiment:
@@ -239,14 +232,8 @@ class Run(RunInfo):
 
     @functools.cached_property
     def log(self) -> list[dict[str, Any]]:
-        """The log points; raises `CorruptDataError` if a line of the log is not one."""
-        lines = self.parts.read_log()
-        for number, line in enumerate(lines, 1):
-            try:
-                logged_losses(line)
-            except ValueError as error:
-                raise CorruptDataError(f"line {number} of {self.folder.log} is damaged: {error}") from None
-        return lines
+        """The log points; raises `CorruptDataError` if a line of the log is damaged."""
+        return self.parts.read_log()
 
     def models(self, *, batch: WholeNumber) -> Any:
         """Return the ensemble, or the model, after a training batch whose trainables were kept.
@@ -317,11 +304,9 @@ class Run(RunInfo):
         summary = self.summary
         try:
             return self.experiment.table(summary).with_labels(self.member_labels())
-        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            source = self.folder.summary
-            raise CorruptDataError(
-                f"{source} must be a summary of {self.experiment.name}: {error!r}"
-            ) from error
+        except (LookupError, TypeError) as error:  # of an experiment that has changed since
+            source, name = self.folder.summary, self.experiment.name
+            raise CorruptDataError(f"{source} must be a summary of {name}: {error!r}") from error
 
     def member_labels(self) -> dict[str, list[str]]:
         """Return the settings and the seed of each member as text; nothing if all have the same settings."""
@@ -369,10 +354,8 @@ def open_run(
     its experiment.
     """
     if task is not None:
-        if build is None:
-            raise ValueError("`build` must be given with `task`: it makes one model, build(key); got None.")
         if not callable(build):
-            raise ValueError(f"`build` must make one model, build(key), got a {type(build).__name__}.")
+            raise ValueError(f"`build` must make one model, build(key), as for a `task`, got {build!r:.100}.")
         check_task(task)
         run = Run(RunFolder.open_training(path), Script(task, build))
     else:

@@ -12,7 +12,6 @@ from popsim._text_checks import printable, suggestion
 from popsim.experiments.experiment import AbstractExperiment, Recording
 from popsim.experiments.registry import (
     EXPERIMENTS,
-    advice_on_body,
     advice_on_name,
     described_modules,
     setting_text,
@@ -42,12 +41,7 @@ WIDTH = 100
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
-    """What a file of `config_text` says.
-
-    - `experiment`: the experiment.
-    - `recording`: which weights are kept.
-    - `checkpoint_seconds`: the interval between checkpoints, in seconds.
-    """
+    """What a file of `config_text` says: an experiment, weights to keep, seconds between checkpoints."""
 
     experiment: AbstractExperiment
     recording: Recording = Recording()
@@ -58,10 +52,7 @@ class RunConfig:
 
 
 def config_text(config: RunConfig) -> str:
-    """Return all settings as YAML, with what they are for and their units; `read_run_config` reads it.
-
-    **Raises:** `ValueError` if it would be larger than what is read.
-    """
+    """Return all settings as YAML, with what they are for and their units; `read_run_config` reads it."""
     experiment = config.experiment
     option = import_option(described_modules(experiment, dict(experiment.grid).get("network", ())))
     entries = "".join(
@@ -103,12 +94,7 @@ def _entry(experiment: AbstractExperiment, field: "dataclasses.Field[Any]") -> s
 
 
 def write_config(described: DescribedRun, config: RunConfig) -> DescribedRun:
-    """Write the run.yaml of a run, and its digest into run.json; the folder must be locked.
-
-    A file that is there is left as it is, and settings that are too large for one are not written.
-
-    **Warns:** if the file that is there was not written by popsim as it is.
-    """
+    """Write the run.yaml of a locked run, unless it has one, and its digest into run.json."""
     file = described.folder.config
     if file.exists():
         if described.folder.config_problem(described.content) != "":
@@ -149,13 +135,7 @@ def read_run_config(path: Path) -> RunConfig:
 
 
 def read_entries(path: Path, keys: Sequence[str]) -> tuple[dict[str, Any], type[AbstractExperiment]]:
-    """Return the entries of a YAML file, and the experiment that it names.
-
-    **Arguments:**
-
-    - `path`: the file, of a run or of a sweep.
-    - `keys`: the entries that it may have; `experiment` must be given.
-    """
+    """Return the entries of a YAML file of a run or a sweep, which may have some keys, and its experiment."""
     try:
         content = read_yaml(path)
     except (OSError, ValueError) as error:
@@ -197,8 +177,7 @@ def parse_values(
     if name not in (hints := setting_types(kind)):
         option, options = name.replace("_", "-")[:100], [each.replace("_", "-") for each in hints]
         raise ValueError(
-            f"`{entry}` must be of settings of {kind.name}, got {option!r}."
-            f"{advice_on_body(kind, name) or suggestion(option, options)}"
+            f"`{entry}` must be of settings of {kind.name}, got {option!r}.{suggestion(option, options)}"
         )
     return tuple(parse_setting(name, value, hints[name]) for value in values)
 

@@ -3,25 +3,70 @@
 import contextlib
 import dataclasses
 import functools
+import itertools
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from popsim._text_checks import as_path
-from popsim.experiments.logged_losses import LoggedLosses, last_losses
 from popsim.experiments.registry import EXPERIMENTS, setting_text
 from popsim.store import Checkpoints, CorruptDataError, ListedArray, MismatchError, RunFolder, list_arrays
 from popsim.store.files import files_below
 from popsim.store.identity import lock_holder
+from popsim.store.json_files import log_lines
 from popsim.store.run_folder import DescribedRun
-from popsim.store.run_parts import RunParts, read_parts
+from popsim.store.run_parts import RunParts, damage_of_run, read_parts
 
-__all__ = ["RunInfo", "read_run_info"]
+__all__ = ["RunInfo", "read_run_info", "verify_run"]
 
 PARTS = ("checkpoints", "history", "log", "figures", "other")
+UNCHECKED = "the numbers in log.jsonl and the order of its lines; what is in figures/ and tensorboard/"
+"""What `verify_run` does not check."""
+MOST_SECONDS = 1e9  # of a training: thirty years
+
+
+@dataclasses.dataclass(frozen=True)
+class LoggedLosses:
+    """The batch of a log point, the seconds until then, and the total losses of each member."""
+
+    batch: int
+    seconds: float
+    training: Float[np.ndarray, " member"]
+    validation: Float[np.ndarray, " member"]
+
+
+def logged_losses(line: Any) -> LoggedLosses:
+    """Return the losses in a line of a log."""
+    try:
+        training, validation = _total(line["loss"]), _total(line["validation_loss"])
+        batch, seconds = int(line["batch"]), float(line["seconds"])
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise ValueError(f"a line of a log must be a log point, got {error!r}.") from None
+    if not 0 <= seconds < MOST_SECONDS:
+        raise ValueError(f"the seconds of a log must be from 0 to {MOST_SECONDS}, got {seconds}.")
+    return LoggedLosses(batch, seconds, training, validation)
+
+
+def _total(terms: dict[str, Any]) -> Float[np.ndarray, " member"]:
+    return np.sum([np.atleast_1d(np.asarray(values, float)) for values in terms.values()], axis=0)
+
+
+def last_losses(path: Path, most: int | None = None) -> tuple[LoggedLosses | None, int]:
+    """Return the losses of the last whole line among the first `most` of a log, and how many were read."""
+    n_lines, last = 0, None
+    if path.exists():
+        for line in itertools.islice(log_lines(path), most):
+            n_lines += 1
+            last = line if line.endswith(b"\n") else last
+    try:
+        return (None if last is None else logged_losses(json.loads(last))), n_lines
+    except ValueError:
+        return None, n_lines
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,7 +143,7 @@ class RunInfo:
         values = {
             name: tuple(value) if isinstance(value, list) else value for name, value in self.settings.items()
         }
-        return frozenset(name for name, value in values.items() if defaults.get(name, MISSING) != value)
+        return frozenset(name for name, value in values.items() if (name, value) not in defaults.items())
 
     @property
     def n_batches(self) -> int | None:
@@ -208,8 +253,9 @@ class RunInfo:
                     sizes[of_part.get(within[0] if within else file, "other")] += n_bytes
         return sizes
 
-
-MISSING = object()
+    def find_damage(self) -> dict[str, str]:
+        """Read every byte of the folder, see `verify_run`."""
+        return {name: str(error) for name, error in damage_of_run(self.described).items()}
 
 
 def read_run_info(path: str | Path) -> RunInfo:
@@ -231,3 +277,20 @@ def read_run_info(path: str | Path) -> RunInfo:
             "it has neither run.json nor training.json."
         )
     return RunInfo(DescribedRun.read(folder))
+
+
+def verify_run(path: str | Path) -> dict[str, str]:
+    """Read every byte of a run, or of a training in its folder, one part at a time, and return the damage.
+
+    Of the log, the numbers and the order of lines are not checked, nor what is in the figures and in
+    `tensorboard/`. A run in progress may be verified as well.
+
+    **Arguments:**
+
+    - `path`: the folder of the run, or the `chkpt_dir` of a training.
+
+    **Returns:** the problems by file or checkpoint, relative to `path`; empty if there are none.
+
+    **Raises:** as `read_run_info`.
+    """
+    return read_run_info(path).find_damage()

@@ -5,7 +5,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from popsim._checks import check_instance
 from popsim._text_checks import count_text, printable, shorten
 from popsim._text_tables import align, size_text, spread_text
 from popsim.experiments.run_info import RunInfo
@@ -17,13 +16,7 @@ LONGEST = 100
 
 
 def info_table(info: RunInfo) -> str:
-    """Format what is known of a run as text, with sizes in decimal units.
-
-    **Arguments:**
-
-    - `info`: a run, by `read_run_info` or `popsim.open_run`.
-    """
-    check_instance("info", info, RunInfo, "a RunInfo, such as read_run_info(path)")
+    """Format what is known of a run, by `read_run_info` or `popsim.open_run`, as text."""
     sections = [align(_overview(info)), _settings(info), _checkpoints(info), _history(info), _sizes(info)]
     lines = [line for section in sections if section for line in [*section, ""]]
     return "\n".join(map(printable, lines[:-1]))

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import matplotlib.pyplot as plt
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import PyTree
 from matplotlib.animation import FuncAnimation
 
 from popsim._checks import WholeNumber, short_repr
@@ -17,7 +17,6 @@ from popsim.evaluation import validation_trials
 from popsim.experiments.run import Run, kept_batches
 from popsim.noise import with_zero_noise
 from popsim.plants import AbstractPlant
-from popsim.states import LoopState
 from popsim.task import differs_between_members
 from popsim.trial import Trial, n_trials
 
@@ -60,9 +59,8 @@ def animate_run(
         raise ValueError(
             f"`run` must be of models with a body, got {type(run.ensemble).__name__} in {run.folder.path}."
         )
-    all_trials, of_each = _validation_trials(run)
     _check_numbers("members", members, run.experiment.n_members)
-    _check_numbers("trials", trials, n_trials(all_trials if not of_each else _of_member(all_trials, 0)))
+    _check_numbers("trials", trials, n_trials(_trials_of(run, 0)))
     if len(members) * len(batches) > MOST_PANELS or len(trials) > MOST_TRIALS:
         raise ValueError(
             f"`members` and `batches` must make at most {MOST_PANELS} pictures, of at most {MOST_TRIALS} "
@@ -74,12 +72,11 @@ def animate_run(
         ensemble = run.ensemble if batch is None else run.models(batch=batch)
         ensemble = ensemble if noise else with_zero_noise(ensemble)
         states = run.evaluate(ensemble).states
-        if not isinstance(states, LoopState):
-            raise ValueError(f"`run` must have states that are a LoopState, got {type(states).__name__}.")
         for index in members:
-            own_trials = _of_member(all_trials, index) if of_each else all_trials
-            model = member(ensemble, int(index))
-            motions.append([_motion(states, own_trials, model, index, trial) for trial in trials])
+            own_trials, model = _trials_of(run, index), member(ensemble, int(index))
+            motions.append(
+                [body_motion(_at(states, (index, trial)), _at(own_trials, trial), model) for trial in trials]
+            )
             names = [f"member {index}"] if len(members) > 1 or len(stages) == 1 else []
             names += [title] if len(stages) > 1 or batch is not None else []
             titles.append(", ".join(names))
@@ -112,20 +109,18 @@ def find_trials(run: Run, conditions: Mapping[str, float]) -> list[int]:
     - `run`: the run.
     - `conditions`: values by name, as in `run.task.validation_trials().conditions`; three digits suffice.
     """
-    trials, of_each = _validation_trials(run)
-    labels = (_of_member(trials, 0) if of_each else trials).conditions
-    fits = np.ones(n_trials(_of_member(trials, 0) if of_each else trials), bool)
+    trials = _trials_of(run, 0)
+    labels = {name: np.asarray(each, float) for name, each in trials.conditions.items() if np.ndim(each) == 1}
+    fits = np.ones(n_trials(trials), bool)
     for name, value in conditions.items():
-        if name not in labels or np.ndim(labels[name]) != 1:
-            names = sorted(name for name, values in labels.items() if np.ndim(values) == 1)
+        if name not in labels:
             raise ValueError(
-                f"`conditions` must be of {', '.join(names) or 'a task that has some'}, got {name!r}."
-                f"{suggestion(name, names)}"
+                f"`conditions` must be of {', '.join(sorted(labels)) or 'a task with some'}, got {name!r}."
+                f"{suggestion(name, labels)}"
             )
-        values = np.asarray(labels[name], float)
-        near = _is_near(values, value)
+        near = np.abs(labels[name] - value) <= 0.006 * np.maximum(np.abs(labels[name]), 0.01)  # three digits
         if not near.any():
-            there = ", ".join(f"{each:.3g}" for each in np.unique(values).tolist()[:20])
+            there = ", ".join(f"{each:.3g}" for each in np.unique(labels[name]).tolist()[:20])
             raise ValueError(f"`conditions` must have a {name} among {there}, got {value:g}.")
         fits &= near
     if not fits.any():
@@ -133,25 +128,14 @@ def find_trials(run: Run, conditions: Mapping[str, float]) -> list[int]:
     return np.flatnonzero(fits).tolist()
 
 
-def _is_near(values: Float[np.ndarray, " trial"], value: float) -> np.ndarray:
-    """Return which values are equal to a value of which three digits are given."""
-    return np.abs(values - value) <= 0.006 * np.maximum(np.abs(values), 0.01)
+def _trials_of(run: Run, index: WholeNumber) -> Trial:
+    """Return the validation trials of a member: those of all unless the task has values for each."""
+    trials = validation_trials(run.task, run.experiment.n_members)
+    return _at(trials, index) if differs_between_members(run.task) else trials
 
 
-def _validation_trials(run: Run) -> tuple[Trial, bool]:
-    """Return the validation trials, and whether each member has its own, with a member axis in front."""
-    return validation_trials(run.task, run.experiment.n_members), differs_between_members(run.task)
-
-
-def _of_member(trials: Trial, index: WholeNumber) -> Trial:
-    return jax.tree.map(lambda leaf: leaf[index], trials)
-
-
-def _motion(
-    states: LoopState, trials: Trial, model: Any, index: WholeNumber, trial: WholeNumber
-) -> BodyMotion:
-    of_trial = jax.tree.map(lambda leaf: leaf[index, trial], states)
-    return body_motion(of_trial, jax.tree.map(lambda leaf: leaf[trial], trials), model)
+def _at(tree: PyTree, place: Any) -> Any:
+    return jax.tree.map(lambda leaf: leaf[place], tree)
 
 
 def _check_numbers(name: str, numbers: Sequence[WholeNumber], count: int) -> None:
@@ -161,28 +145,21 @@ def _check_numbers(name: str, numbers: Sequence[WholeNumber], count: int) -> Non
 
 def _stages(run: Run, batches: Sequence[Stage]) -> list[tuple[str, int | None]]:
     """Return the title and the batch of each stage; no batch for the last checkpoint."""
-    if not batches:
-        raise ValueError("`batches` must be one stage of training or more, got none.")
     kept = kept_batches(run.history.dataset)
+    numbers = {"start": -1} | {str(batch): batch for batch in kept}
+    if kept:
+        numbers |= {"first": kept[0], "middle": kept[len(kept) // 2]}
     stages: list[tuple[str, int | None]] = []
-    for stage in batches:
-        text = str(stage)
+    for text in map(str, batches):
         if text == "last":
             stages.append((f"after {run.n_batches_trained} batches", None))
             continue
-        if text in ("first", "middle") and not kept:
-            raise ValueError(
-                f"`batches` must be start or last for a run that kept no trainables, got {text!r}."
-            )
-        numbers = {"start": -1}
-        if kept:
-            numbers |= {"first": kept[0], "middle": kept[len(kept) // 2]}
-        if text not in numbers and not (text.isdigit() and int(text) in kept):
+        if text not in numbers:
             some = ", ".join(map(str, kept if len(kept) <= 12 else [*kept[:6], "…", *kept[-3:]]))
             raise ValueError(
                 f"`batches` must be {', '.join(STAGES)}, or a batch whose trainables were kept, "
                 f"{some or 'of which there are none'}; got {text!r}."
             )
-        batch = numbers[text] if text in numbers else int(text)
+        batch = numbers[text]
         stages.append(("untrained" if batch == -1 else f"after {batch + 1} batches", batch))
     return stages

@@ -90,14 +90,7 @@ def types_in_words(kind: Any) -> str:
 
 
 def as_setting(name: str, value: Any, kind: Any = Any) -> Any:
-    """Return a value from Python as a plain value of a type, see `plain_value`.
-
-    **Arguments:**
-
-    - `name`: the name of the setting, for the error message.
-    - `value`: the value.
-    - `kind`: the type, from `setting_types`.
-    """
+    """Return a value from Python as a plain value of a type of `setting_types`, see `plain_value`."""
     plain = plain_value(name, value)
     try:
         return msgspec.convert(plain, kind)

@@ -24,9 +24,7 @@ MEANINGS = {
     "pair": "two numbers are a uniform distribution",
     "choice": "each trial draws one of the numbers",
 }
-OF_DISTRIBUTIONS = re.compile(r"; (a number or a distribution|numbers or distributions|as `\w+`)$")
-OF_EPOCHS = "durations of these epochs"
-OF_TWO = re.compile(r"(the .+?) and (the .+?)(, in .*)?$")
+OF_TWO = re.compile(r"(the .+?) and (the .+?)(, in .*)?$")  # what is said of two arguments at once
 NOT_SETTINGS = ("workspace", "loss", "key")
 
 
@@ -67,14 +65,9 @@ class TaskArgument:
 
 
 def task_arguments(build: Callable[..., Any]) -> tuple[TaskArgument, ...]:
-    """Return the arguments of a task that are plain values, or distributions of numbers, in their order.
+    """Return the arguments of a task that have plain values, or distributions of numbers, as defaults.
 
     Those of a class are in the order of its docstring: its fields begin with the inherited ones.
-
-    **Arguments:**
-
-    - `build`: the class of the task, or a function that returns it. Arguments without defaults, and those
-        that are neither numbers, text, tuples of numbers nor distributions of numbers, are left out.
     """
     texts = dict(_documented(inspect.getdoc(build) or ""))
     arguments = []
@@ -82,7 +75,8 @@ def task_arguments(build: Callable[..., Any]) -> tuple[TaskArgument, ...]:
         text, unit = texts.get(name, ("", ""))
         argument = _argument(name, hint, default)
         if name not in NOT_SETTINGS and argument is not None:
-            arguments.append(dataclasses.replace(argument, help=_help(text, argument), unit=unit))
+            parts = (text, MEANINGS.get(argument.drawn_by or "", ""))
+            arguments.append(dataclasses.replace(argument, help="; ".join(filter(None, parts)), unit=unit))
     order = {name: place for place, name in enumerate(texts)} if inspect.isclass(build) else {}
     return tuple(sorted(arguments, key=lambda argument: order.get(argument.name, len(order))))
 
@@ -151,18 +145,7 @@ def _documented(doc: str) -> Iterator[tuple[str, tuple[str, str]]]:
     for names, text in entries:
         named = IN_UNITS.search(text)
         units = [unit.replace("seconds", "s") for unit in named.groups() if unit] if named else [""]
+        parts = OF_TWO.fullmatch(text.rstrip(".")) if len(names) == 2 else None
         for place, name in enumerate(names):
-            yield name, (_text_of(names, place, text.rstrip(".")), units[min(place, len(units) - 1)])
-
-
-def _text_of(names: list[str], place: int, text: str) -> str:
-    """Return the part of a text for one of several names: of "the a and the b, in m", "the b, in m"."""
-    text = text.replace(OF_EPOCHS, f'the duration of the epoch "{names[place].replace("_", " ")}"')
-    parts = OF_TWO.fullmatch(text) if len(names) == 2 else None
-    return f"{parts[1 + place]}{parts[3] or ''}" if parts else text
-
-
-def _help(text: str, argument: TaskArgument) -> str:
-    """Return the help of a setting: the text of the docstring, and what several numbers mean."""
-    text = OF_DISTRIBUTIONS.sub("", text) if argument.drawn_by else text
-    return "; ".join(part for part in (text, MEANINGS.get(argument.drawn_by or "", "")) if part)
+            own = f"{parts[1 + place]}{parts[3] or ''}" if parts else text.rstrip(".")
+            yield name, (own, units[min(place, len(units) - 1)])

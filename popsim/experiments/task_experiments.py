@@ -12,13 +12,11 @@ import equinox as eqx
 
 from popsim import interventions
 from popsim._checks import kind_of
-from popsim.experiments.cognitive import LEARNED
 from popsim.experiments.experiment import AbstractExperiment, build_adam_trainer
 from popsim.experiments.motor_experiment import MODEL_SETTINGS, AbstractMotorExperiment
 from popsim.experiments.movement_results import movement_table, summarize_movements
-from popsim.experiments.network_experiment import AbstractNetworkExperiment, Criterion
-from popsim.experiments.result_table import ResultTable
-from popsim.experiments.run_figure import RunFigure
+from popsim.experiments.network_experiment import LEARNED, AbstractNetworkExperiment, Criterion
+from popsim.experiments.results import ResultTable, RunFigure
 from popsim.experiments.settings import setting
 from popsim.experiments.task_arguments import TaskArgument, task_arguments
 from popsim.hand import HandState
@@ -55,12 +53,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclasses.dataclass(frozen=True)
 class TaskDefinition:
-    """A registered task and its arguments.
-
-    - `name`: its name.
-    - `build`: what `TASKS` holds.
-    - `arguments`: its arguments that are settings.
-    """
+    """A registered task: its name, what `TASKS` holds, and its arguments that are settings."""
 
     name: str
     build: Callable[..., AbstractTask]
@@ -113,15 +106,24 @@ def _outline(definition: TaskDefinition, values: tuple[Any, ...]) -> Trial:
 
 
 @dataclasses.dataclass(frozen=True)
-class AbstractMotorTaskExperiment(AbstractMotorExperiment):
-    """Networks that control a body in a motor task, with its default loss."""
+class AbstractTaskExperiment(AbstractExperiment):
+    """An experiment on a registered task, with its default loss."""
 
-    member_settings = {"learning_rate": "trainer", **dict.fromkeys(MODEL_SETTINGS, "model")}
     definition: ClassVar[TaskDefinition]
 
     learning_rate_course: Literal["cosine", "constant"] = setting(
         "cosine", "whether it decays to zero by a cosine, or is constant"
     )
+
+    def build_trainer(self, **options: Any) -> TaskTrainer:
+        return build_adam_trainer(self, decays=self.learning_rate_course == "cosine", **options)
+
+
+@dataclasses.dataclass(frozen=True)
+class AbstractMotorTaskExperiment(AbstractTaskExperiment, AbstractMotorExperiment):
+    """Networks that control a body in a motor task."""
+
+    member_settings = {"learning_rate": "trainer", **dict.fromkeys(MODEL_SETTINGS, "model")}
 
     def __post_init__(self):
         super().__post_init__()
@@ -152,9 +154,6 @@ class AbstractMotorTaskExperiment(AbstractMotorExperiment):
     def build_task(self) -> AbstractTask:
         return self.definition.make(self, workspace=self.build_plant().workspace)
 
-    def build_trainer(self, **options: Any) -> TaskTrainer:
-        return build_adam_trainer(self, decays=self.learning_rate_course == "cosine", **options)
-
     def summarize(self, ensemble: Any) -> dict[str, Any]:
         return summarize_movements(self, ensemble)
 
@@ -162,24 +161,14 @@ class AbstractMotorTaskExperiment(AbstractMotorExperiment):
         return movement_table(summary)
 
     def draw_figures(self, run: Any) -> dict[str, RunFigure]:
-        from popsim.experiments.movement_figures import draw_movement_figures  # which loads matplotlib
+        from popsim.experiments.task_figures import draw_movement_figures  # which loads matplotlib
 
         return draw_movement_figures(run)
 
 
-BODY_SETTINGS = {"plant", *MODEL_SETTINGS} - {"hidden_noise"}
-"""The settings of networks that control a body, and of no others."""
-
-
 @dataclasses.dataclass(frozen=True)
-class AbstractNetworkTaskExperiment(AbstractNetworkExperiment):
-    """Networks without a body in a task, with its default loss."""
-
-    definition: ClassVar[TaskDefinition]
-
-    learning_rate_course: Literal["cosine", "constant"] = setting(
-        "cosine", "whether it decays to zero by a cosine, or is constant"
-    )
+class AbstractNetworkTaskExperiment(AbstractTaskExperiment, AbstractNetworkExperiment):
+    """Networks without a body in a task."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -193,7 +182,7 @@ class AbstractNetworkTaskExperiment(AbstractNetworkExperiment):
     @property
     def _is_cognitive(self) -> bool:
         """Whether the task is one of `Cognitive`, and not one of a user with the same name."""
-        return self.name in LEARNED and _is_of_library(self.definition)
+        return self.name in LEARNED and self.definition.build.__module__.startswith("popsim.")
 
     @property
     def task_name(self) -> str:
@@ -207,13 +196,6 @@ class AbstractNetworkTaskExperiment(AbstractNetworkExperiment):
 
     def build_task(self) -> AbstractTask:
         return self.definition.make(self)
-
-    def build_trainer(self, **options: Any) -> TaskTrainer:
-        return build_adam_trainer(self, decays=self.learning_rate_course == "cosine", **options)
-
-
-def _is_of_library(definition: TaskDefinition) -> bool:
-    return definition.build.__module__.startswith("popsim.")
 
 
 def task_experiment(name: str) -> type[AbstractExperiment]:

@@ -8,7 +8,6 @@ import gymnasium
 from popsim._text_checks import suggestion
 from popsim.experiments import EXPERIMENTS
 from popsim.experiments.motor_experiment import AbstractMotorExperiment
-from popsim.experiments.registry import advice_on_body
 from popsim.gymnasium.env import TaskEnv
 from popsim.gymnasium.vector_env import TaskVectorEnv
 from popsim.loss import Loss
@@ -94,10 +93,10 @@ def _task_and_model(name: str, settings: dict[str, Any]) -> tuple[AbstractTask, 
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
     for setting in settings:
         if setting not in known and not takes_any:
-            advice = TOO_LONG if setting == "max_episode_steps" else advice_on_body(kind, setting)
+            advice = TOO_LONG if setting == "max_episode_steps" else suggestion(setting, known)
             raise ValueError(
                 f"`{setting}` must be a setting of {environment_id(name)}, {', '.join(known)}, got "
-                f"{settings[setting]!r}.{advice or suggestion(setting, known)}"
+                f"{settings[setting]!r}.{advice}"
             )
     if not has_body:
         return TASKS[name](**settings), None

@@ -8,7 +8,7 @@ from pathlib import Path
 from string import Template
 
 from popsim._html import Html, element, escape
-from popsim.experiments.result_table import ResultTable, Row, entry_text, is_numeric
+from popsim.experiments.results import ResultTable, Row, entry_text, is_numeric
 from popsim.store.files import write_file
 from popsim.version import __version__
 
@@ -112,19 +112,10 @@ def write_page(
     *,
     scripts: Sequence[str] = (),
 ) -> int:
-    """Write a page atomically, and return its size in bytes.
+    """Write a page atomically, with sections by their headings, and return its size in bytes.
 
-    The browser runs the named scripts and no others: the policy of the page has their digests.
-
-    **Arguments:**
-
-    - `path`: the file; its folder must exist.
-    - `title`: the title and heading of the page, as text.
-    - `introduction`: the content below the heading, before the list of contents.
-    - `sections`: the content of each section, by its heading.
-    - `scripts`: the names of further scripts in `popsim.report`, such as `CHARTS`.
-
-    **Raises:** `SaveError` if it cannot be written.
+    The browser runs `page.js` and the named scripts of `popsim.report`, and no others: the policy of the page
+    has their digests.
     """
     codes = [_read_asset(name) for name in ("page.js", *scripts)]
     body = [element("h1", title), *introduction, *_contents(list(sections))]

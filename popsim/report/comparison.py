@@ -11,14 +11,20 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 
 from popsim._drawing import FailedDrawing, try_to_draw
-from popsim._text_checks import as_path, check_path, printable
+from popsim._text_checks import as_path, printable
 from popsim._text_tables import spread_text
 from popsim.analysis.behaviour import hand_speed
 from popsim.analysis.figures import draw_loss_bands, draw_mean_speed, draw_member_values, figure_style
 from popsim.analysis.figures.style import COLORS
-from popsim.experiments.result_table import LIMITS, Column, Entry, ResultTable, Row, entry_text, is_numeric
+from popsim.experiments.results import (
+    Column,
+    Entry,
+    ResultTable,
+    Row,
+    RunFigure,
+    is_numeric,
+)
 from popsim.experiments.run import Run, open_run
-from popsim.experiments.run_figure import RunFigure
 from popsim.experiments.run_info_table import duration_text
 from popsim.hand import HandState
 from popsim.models.sensorimotor_loop import SensorimotorLoop
@@ -45,13 +51,7 @@ REPLICATION = "The unit of replication is the member."
 
 @dataclasses.dataclass(frozen=True)
 class ComparedRun:
-    """A run in a comparison.
-
-    - `name`: its name in the comparison.
-    - `run`: the run.
-    - `results`: the results; None if the run is not finished.
-    - `color`: its colour in figures.
-    """
+    """A run in a comparison, with its name and colour; without results if it is not finished."""
 
     name: str
     run: Run
@@ -79,13 +79,6 @@ class ComparedRun:
         place = list(self.results.columns).index(column)
         return self.results.of_members(column), [row.values[place] for row in self.results.rows]
 
-    def limit(self, column: Column) -> str:
-        """Return the limit on a metric as text."""
-        _, entries = self.column(column)
-        labels = [row.label for row in self.results.rows] if self.results else []
-        limits = [entry for entry, label in zip(entries, labels, strict=False) if label == LIMITS]
-        return entry_text(limits[0], column) if limits else MISSING
-
 
 class Metric(NamedTuple):
     """A column of the results, with the values of the members of each run; none where a run lacks it."""
@@ -97,24 +90,9 @@ class Metric(NamedTuple):
 
 
 def open_compared_runs(paths: Sequence[Path], names: Sequence[str] | None = None) -> list[ComparedRun]:
-    """Open runs for a comparison.
-
-    **Arguments:**
-
-    - `paths`: the folders of the runs.
-    - `names`: the names of the runs; None for the names of their folders, or their paths if two folders have
-        the same name.
-
-    **Raises:** `ValueError` if there are fewer than two runs or more than colours; a run is given twice, is
-    not a run, or has saved nothing yet; names are too few, too many or repeated; or the runs are of different
-    tasks. `MismatchError` or `CorruptDataError` as `open_run`.
-    """
-    if not 2 <= len(paths) <= len(COLORS):
-        raise ValueError(f"`runs` must be 2 to {len(COLORS)} folders of runs, got {len(paths)}.")
-    for path in paths:
-        check_path("runs", path)
-        if [each.resolve() for each in paths].count(path.resolve()) > 1:
-            raise ValueError(f"`runs` must be different runs, got {path} twice.")
+    """Open runs of one task, named by their folders, or by their paths if two folders have the same name."""
+    if not 2 <= len({path.resolve() for path in paths}) == len(paths) <= len(COLORS):
+        raise ValueError(f"`runs` must be 2 to {len(COLORS)} folders of runs, got {len(paths)}: {paths}.")
     if names is None:
         names = [path.resolve().name for path in paths]
         names = names if len(set(names)) == len(names) else [str(path) for path in paths]
@@ -122,19 +100,19 @@ def open_compared_runs(paths: Sequence[Path], names: Sequence[str] | None = None
         raise ValueError(
             f"`names` must be {len(paths)} different names, one for each run, got {list(names)}."
         )
-    runs = [_open(*arguments) for arguments in zip(paths, names, COLORS, strict=False)]
+    opened = [open_run(path) for path in paths]
+    for run in opened:
+        if not run.is_finished and not run.n_saved:
+            raise ValueError(f"`runs` must have saved something, {run.folder.path} has no checkpoint yet.")
+    runs = [
+        ComparedRun(name, run, run.results() if run.is_finished else None, color)
+        for name, run, color in zip(names, opened, COLORS, strict=False)
+    ]
     tasks = {each.name: type(innermost_task(each.run.task)).__name__ for each in runs}
     if len(set(tasks.values())) > 1:
         listing = ", ".join(f"{task} ({name})" for name, task in tasks.items())
         raise ValueError(f"`runs` must be of one task, as losses of others do not compare: got {listing}.")
     return runs
-
-
-def _open(path: Path, name: str, color: str) -> ComparedRun:
-    run = open_run(path)
-    if not run.is_finished and not run.n_saved:
-        raise ValueError(f"`runs` must have saved something to be compared: {path} has no checkpoint yet.")
-    return ComparedRun(name, run, run.results() if run.is_finished else None, color)
 
 
 def settings_table(runs: Sequence[ComparedRun]) -> ResultTable:
@@ -168,10 +146,6 @@ def results_table(runs: Sequence[ComparedRun]) -> ResultTable:
     }
     metrics = _metrics(runs)
     texts |= {metric.name: [_spread(values, metric) for values in metric.values] for metric in metrics}
-    for metric in metrics:
-        limits = [each.limit(metric.column) for each in runs]
-        if metric.is_numeric and len(set(limits)) > 1:
-            texts[f"limit: {metric.name}"] = limits
     caption = "Mean over members (lowest to highest member)"
     return ResultTable(_columns(runs), [Row(name, row) for name, row in texts.items()], caption)
 
@@ -319,8 +293,8 @@ def compare_runs(
     - `out`: the folder for comparison.html and figures/.
     - `names`: the names of the runs; None for the names of their folders.
 
-    **Raises:** `ValueError` if the runs cannot be compared, see `open_compared_runs`, or `out` holds
-    something else; `SaveError` if something cannot be written.
+    **Raises:** `ValueError` if the runs cannot be compared, or `out` holds something else; `SaveError` if
+    something cannot be written.
     """
     report = ReportFolder(as_path("out", out), COMPARISON)
     runs = open_compared_runs(paths, names)

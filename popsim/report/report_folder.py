@@ -1,7 +1,6 @@
 """The folder of a report: what may be written there, figures as files and in the page, and the page."""
 
 import base64
-import contextlib
 import dataclasses
 import io
 from collections.abc import Mapping, Sequence
@@ -16,8 +15,8 @@ from popsim._drawing import FailedDrawing, close_figures, try_to_draw
 from popsim._text_checks import check_path, count_text, one_line
 from popsim._text_tables import size_text
 from popsim.analysis.figures import figure_style, save_figure
-from popsim.analysis.figures.style import is_figure, layout_once
-from popsim.experiments.run_figure import RunFigure
+from popsim.analysis.figures.style import layout_once
+from popsim.experiments.results import RunFigure
 from popsim.report._figure_numbers import figure_csv
 from popsim.report._html import (
     Html,
@@ -30,7 +29,7 @@ from popsim.report._html import (
     write_page,
 )
 from popsim.store import CorruptDataError, MismatchError, RunFolder, SaveError
-from popsim.store.files import check_replaceable, files_below, finished_name, is_of_system, saving
+from popsim.store.files import check_replaceable, saving
 
 __all__ = ["WrittenReport"]
 
@@ -60,13 +59,9 @@ class WrittenReport:
 
 
 class ReportFolder:
-    """A report that is being made: its sections, and the figures that are written.
+    """A report that is being made in a folder: its sections, and the figures that are written.
 
-    **Arguments:**
-
-    - `path`: the folder, in which nothing else is overwritten; made when the first figure is written.
-    - `page`: the file name of the page.
-    - `home`: the folder of the run or sweep, into which the report may be written; None for none.
+    `home` is the folder of the run or sweep, into which the report may be written, too.
     """
 
     def __init__(self, path: Path, page: str, *, home: Path | None = None):
@@ -80,13 +75,6 @@ class ReportFolder:
         """Write figures as PNG and PDF, close them, and add a section that shows them.
 
         A figure that cannot be drawn is named by a warning, and by a note in its place.
-
-        **Arguments:**
-
-        - `title`, `introduction`: of the section.
-        - `figures`: the figures by file name, and why those are missing that were not drawn.
-
-        **Raises:** `SaveError` if they cannot be written.
         """
         shown: list[Html] = []
         self._make()
@@ -153,19 +141,8 @@ def _check_folder(path: Path, page: str, home: Path | None) -> None:
         raise ValueError(f"`out` must not be the folder of another run, got {path}.")
     if path.exists() and not path.is_dir():
         raise ValueError(f"`out` must be a folder, got {path}.")
-    if path.is_dir() and not (path / page).exists() and not _is_left_over(path):
+    if path.is_dir() and not (path / page).exists() and any(path.iterdir()):
         raise ValueError(f"`out` must be an empty folder or hold a {page} of popsim, got {path}.")
-
-
-def _is_left_over(path: Path) -> bool:
-    """Whether a folder holds nothing but figures and an unfinished page of a report of popsim."""
-    names = {file.name for file in path.iterdir() if not is_of_system(file.name)}
-    if others := {name for name in names if finished_name(name) not in (REPORT, COMPARISON)}:
-        with contextlib.suppress(CorruptDataError):
-            figures = (file for _, file in files_below(path / FIGURES))
-            written = all(is_figure(file) or finished_name(file.name) is not None for file in figures)
-            return others == {FIGURES} and written
-    return not others
 
 
 LARGEST_SVG = 400_000  # bytes; above this a PNG is smaller, and browsers draw it sooner
@@ -175,15 +152,12 @@ ENLARGED = 1.5  # on screens that are wide enough
 
 
 def picture(figure: Figure, alt: str) -> tuple[str, Html]:
-    """Return the kind of a picture, "svg" or "png", and an element that embeds it with an alternative text.
-
-    SVG keeps text as text; a large one, as with thousands of lines, becomes a PNG with two pixels per screen
-    pixel.
-    """
+    """Return the kind of a picture, SVG or, where that is large, PNG, and an element that embeds it."""
     kind, content = "svg", _encode(figure, "svg")
     if len(content) > LARGEST_SVG:
         kind, content = "png", _encode(figure, "png")
-    source = f"data:image/{'svg+xml' if kind == 'svg' else kind};base64,{base64.b64encode(content).decode()}"
+    form = {"svg": "svg+xml", "png": "png"}[kind]
+    source = f"data:image/{form};base64,{base64.b64encode(content).decode()}"
     width, height = (round(PIXELS_PER_INCH * inches) for inches in figure.get_size_inches())
     look = {"style": f"min-width: {width}px; width: {round(ENLARGED * width)}px"}
     size = {"width": str(width), "height": str(height)}

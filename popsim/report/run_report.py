@@ -34,8 +34,8 @@ from popsim.analysis.trainables import (
     participation_ratio_of_singular_values,
     recorded_arrays,
 )
+from popsim.experiments.results import RunFigure
 from popsim.experiments.run import Run, kept_batches
-from popsim.experiments.run_figure import RunFigure
 from popsim.experiments.run_info_table import duration_text
 from popsim.networks.activity import defines_activity, unit_activity
 from popsim.noise import without_noise

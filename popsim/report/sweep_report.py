@@ -36,12 +36,10 @@ REPLICATION = "The unit of replication is the seed."
 
 @dataclasses.dataclass(frozen=True)
 class ScoredSweep:
-    """A sweep with a score for each member.
+    """A sweep with a score for each member: the name of the column of `OpenedSweep.summary`, and its values.
 
-    - `opened`: the sweep.
-    - `score`: the name of the column of `OpenedSweep.summary`.
-    - `values`: the score of each member; NaN if it is not known, or its cell is not finished, unless none is.
-    - `titles`: the titles of metrics by the names of their columns.
+    They are NaN if not known, or if the cell is not finished, unless none is. `titles` are those of metrics
+    by their columns.
     """
 
     opened: OpenedSweep
@@ -103,13 +101,8 @@ class ScoredSweep:
     ) -> Float[np.ndarray, "*axes seed"]:
         """Return for each seed the mean over its members with a value on an axis, without those not known.
 
-        Members of one seed began alike and saw the same trials, so they are no replicates.
-
-        **Arguments:**
-
-        - `axis`, `value`: the axis and the value.
-        - `scores`: of all members, on the last axis.
-        - `mean`: the mean over the last axis.
+        Members of one seed began alike and saw the same trials, so they are no replicates. Members are on the
+        last axis of `scores`.
         """
         here, seeds = self.has_value(axis, value), self.opened.labels["seed"]
         is_known = here & np.isfinite(scores).all(axis=tuple(range(scores.ndim - 1)))

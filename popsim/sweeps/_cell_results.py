@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from popsim.experiments import AbstractExperiment
-from popsim.experiments.logged_losses import LoggedLosses, last_losses, logged_losses
+from popsim.experiments.run_info import LoggedLosses, last_losses, logged_losses
 from popsim.store import CorruptDataError, RunFolder, read_sealed_json
 from popsim.store.json_files import LARGEST_BYTES
 from popsim.store.run_folder import DescribedRun

@@ -7,7 +7,7 @@ from typing import Any
 
 from popsim.experiments import AbstractExperiment, Recording
 from popsim.experiments.registry import rebuild_experiment
-from popsim.experiments.run_differences import differences_from_plan, differences_text
+from popsim.experiments.running import differences_from_plan, differences_text
 from popsim.store import CorruptDataError, MismatchError
 from popsim.store.files import missing_file
 from popsim.store.identity import is_run_id

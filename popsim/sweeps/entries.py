@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from popsim.experiments.logged_losses import LONGEST as MOST_SECONDS
-from popsim.experiments.logged_losses import last_losses, logged_losses
-from popsim.experiments.run_info import RunInfo
+from popsim.experiments.run_info import MOST_SECONDS, RunInfo, last_losses, logged_losses
 from popsim.store import CorruptDataError, as_json_numbers, read_sealed_json, write_sealed_json
 from popsim.store.arrays.inspection import damage_of_arrays
 from popsim.store.files import missing_file

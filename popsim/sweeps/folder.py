@@ -9,8 +9,8 @@ from typing import Any
 
 from popsim._text_checks import check_path
 from popsim._user_code import code_digest, different_names
-from popsim.experiments.circumstances import CODE
 from popsim.experiments.registry import describe_experiment
+from popsim.experiments.run_options import CODE
 from popsim.store import RunFolder
 from popsim.store.files import saving
 from popsim.store.identity import lock_holder

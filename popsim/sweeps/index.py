@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from popsim._checks import WholeNumber
-from popsim.experiments.logged_losses import LONGEST as MOST_SECONDS
+from popsim.experiments.run_info import MOST_SECONDS
 from popsim.store import SaveError
 from popsim.store.array_file import describe, open_array_file, read_array, write_array_file
 from popsim.store.identity import FolderLockedError, lock_folder

@@ -7,8 +7,7 @@ from typing import Any
 from popsim._checks import check_instance
 from popsim._numeric_flags import numeric_flags
 from popsim._text_checks import as_path, check_path
-from popsim.experiments.circumstances import FLAGS
-from popsim.experiments.memory import check_size
+from popsim.experiments.run_options import FLAGS, check_size
 from popsim.store import MismatchError, lock_folder
 from popsim.store.files import make_folder, saving, write_file
 from popsim.store.identity import new_run_id

@@ -15,9 +15,8 @@ from popsim._checks import as_parts, check_non_negative, warn_caller
 from popsim._plain_values import plain_value
 from popsim._text_checks import as_path, count_text, one_line
 from popsim.experiments import Run, RunStopped, run_or_resume
-from popsim.experiments.circumstances import Devices, check_flags, code_of_experiment
-from popsim.experiments.run_experiment import finish_run
-from popsim.experiments.run_options import RunOptions
+from popsim.experiments.run_options import Devices, RunOptions, check_flags, code_of_experiment
+from popsim.experiments.running import finish_run
 from popsim.store import RunFolder, SaveError, lock_folder, write_json
 from popsim.store.files import make_folder, saving
 from popsim.store.identity import FolderLockedError

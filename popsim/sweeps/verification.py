@@ -2,12 +2,13 @@
 
 import contextlib
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from popsim._text_checks import as_path
-from popsim.experiments.run_verification import UNCHECKED, complaint, damage_texts
+from popsim.experiments.run_info import UNCHECKED, RunInfo
 from popsim.store.json_files import read_json
 from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import read_parts
@@ -144,7 +145,7 @@ def _cell(cell: SweepCell) -> tuple[dict[str, str], CellEntry | None]:
     **Returns:** the problems by file, and what its run says if there are none.
     """
     try:
-        damage = damage_texts(cell.read())
+        damage = RunInfo(cell.read()).find_damage()
         if damage or cell.is_locked:
             return damage, None
         entry = inspect_cell(cell)  # which reads the run again, as it may have been trained meanwhile
@@ -157,6 +158,15 @@ def _cell(cell: SweepCell) -> tuple[dict[str, str], CellEntry | None]:
         return {}, entry
     advice = f"{problem.rstrip('.')}. To write it again: {cell.of_sweep.folder.command('resume')}"
     return {cell.folder.entry.name: advice}, entry
+
+
+def complaint(read: Callable[[], object]) -> str:
+    """Return the message of the error that a read raises; empty if it succeeds."""
+    try:
+        read()
+    except (ValueError, OSError) as error:
+        return str(error)
+    return ""
 
 
 def _check_note(note: CellEntry, entry: CellEntry) -> None:

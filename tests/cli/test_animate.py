@@ -10,7 +10,7 @@ import popsim
 from popsim.analysis.figures import Playback
 from popsim.cli import main
 from popsim.experiments import EXPERIMENTS, run_experiment
-from popsim.experiments.run_movie import animate_run, find_trials
+from popsim.experiments.run_movie import animate_run
 
 pytestmark = pytest.mark.slow
 
@@ -50,11 +50,6 @@ def test_panels_are_named_by_member_or_stage(run):
         film = animate_run(opened, playback=Playback(100.0), **options)
         assert tuple(ax.get_title() for ax in film._fig.axes) == titles
         film._draw_was_started = True  # it need not be shown
-
-
-def test_trials_are_found_by_their_conditions(run):
-    opened = popsim.open_run(run)
-    assert find_trials(opened, {"direction": 0}) == [0] and find_trials(opened, {"direction": 1.57}) == [2]
 
 
 @pytest.mark.parametrize(

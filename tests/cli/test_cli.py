@@ -31,39 +31,6 @@ def complaint(arguments, capsys) -> str:
     return said.err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (["train", "center-out", "--members", "0"], "--members"),
-        (["train", "center-out", "--members", "many"], "--members"),
-        (["train", "center-out", "--plant", "octopus"], "--plant"),
-        (["train", "center-out", "--wings", "2"], "--wings"),
-        (["train", "no-such-task"], "got 'no-such-task': popsim --import MODULE COMMAND ... first imports"),
-        (["sweep", "no-such-task"], "got 'no-such-task': popsim --import MODULE COMMAND ... first imports"),
-        (["train", "bandit", "--plant", "arm26"], "bandit has no body: popsim list marks the tasks"),
-        (["sweep", "bandit", "--grid", "plant=arm26"], "bandit has no body: popsim list marks the tasks"),
-        (["train"], "EXPERIMENT"),
-        (["juggle"], "juggle"),
-        ([], "train"),
-        (["show", "no-such-run"], "no-such-run"),
-        ([*TRAIN, "--out", "/dev/null/popsim"], "out"),
-        ([*TRAIN, "--devices", "1000000000"], "devices"),
-        ([*TRAIN, "--out", ""], "empty"),
-        ([*TRAIN, "--out="], "--out"),
-        ([*TRAIN, "--out", "caf\udce9"], "UTF-8"),
-        (["show", ""], "the word after `popsim show` must have a value, got an empty one"),
-        (["compare", "a", ""], "the word after `popsim compare a` must have a value"),
-        ([*TRAIN, "--n-units="], "--n-units must have a value, got an empty one"),
-        (["--import", "no_such_module.of_mine", "list"], "--import must name"),
-        (["--import"], "--import must be followed"),
-        (["--import", "../mine", "list"], "'../mine'"),
-    ],
-)
-def test_bad_values_give_one_clear_line_and_exit_code_2(arguments, named, capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert named in complaint(arguments, capsys)
-
-
 @pytest.mark.slow
 def test_train_then_show_then_refuse_then_overwrite(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -89,31 +56,12 @@ def test_train_then_show_then_refuse_then_overwrite(tmp_path, capsys, monkeypatc
     assert isinstance(open_run(run).experiment, Sum)
 
 
-REFUSED = [["--checkpoint-seconds", text] for text in ("-1", "0", "nan", "inf")]
-REFUSED += [["--keep", "0 1 1"], ["--keep", "5"], ["--resume", "--checkpoint-seconds", "0"]]
-
-
-@pytest.mark.parametrize("settings", REFUSED, ids=" ".join)
-def test_a_refused_setting_makes_no_folder(settings, tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(EXPERIMENTS, "sum", Sum)
-    run = tmp_path / "run"
-    said = complaint([*SMALL, "--quiet", "--out", str(run), *settings], capsys)
-    assert ("--checkpoint-seconds" in said or "--keep" in said) and not run.exists()
-
-
 def test_a_folder_of_something_else_is_left_alone(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(EXPERIMENTS, "sum", Sum)
     (tmp_path / "thesis.tex").write_text("mine")
     for how in ([], ["--overwrite"], ["--resume"]):
         assert "thesis.tex" in complaint([*SMALL, "--quiet", "--out", str(tmp_path), *how], capsys)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
-
-
-def test_the_progress_bar_shows_loss_and_rate(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(EXPERIMENTS, "sum", Sum)
-    main([*SMALL, "--out", str(tmp_path / "run")])
-    bar = capsys.readouterr().err
-    assert "2/2" in bar and "loss" in bar and ("batch/s" in bar or "s/batch" in bar)
 
 
 def test_list_names_experiments_tasks_and_plants(capsys):
@@ -137,31 +85,14 @@ def test_version(capsys):
     assert not end.value.code and capsys.readouterr().out == f"popsim {popsim.__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [["list"], ["--version"], ["train", "--help"]], ids=" ".join)
-def test_a_reader_that_leaves_ends_the_command_silently(arguments, capsys, monkeypatch):
+def test_a_reader_that_leaves_ends_the_command_silently(capsys, monkeypatch):
     reading, writing = os.pipe()
     os.close(reading)
     with open(writing, "w") as pipe:
         monkeypatch.setattr("sys.stdout", pipe)
         with pytest.raises(SystemExit) as end:
-            main(arguments)
+            main(["list"])
     assert end.value.code == 128 + signal.SIGPIPE and capsys.readouterr().err == ""
-
-
-@pytest.mark.parametrize("is_closed", [False, True])
-def test_a_broken_or_closed_standard_error_changes_no_exit_code(is_closed, tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(EXPERIMENTS, "sum", Sum)
-    reading, writing = os.pipe()
-    os.close(reading)
-    with open(writing, "w") as broken:
-        monkeypatch.setattr("sys.__stderr__", None if is_closed else broken)
-        monkeypatch.setattr("sys.stderr", sys.__stderr__)
-        main([*SMALL, "--out", str(tmp_path / "run")])
-        monkeypatch.setattr("sys.stderr", sys.__stderr__)
-        with pytest.raises(SystemExit) as end:
-            main(["info", "no-such-run"])
-    assert open_run(tmp_path / "run").is_finished and end.value.code == 2
-    assert "popsim: error" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -215,16 +146,6 @@ def test_help_and_refusals_need_no_jax():
     assert ran.stdout.count(" • ") == len(COMMANDS)
 
 
-def test_settings_of_matplotlib_in_the_current_folder_are_not_read(tmp_path):
-    """A run that another person made may name programs there, which matplotlib starts."""
-    (tmp_path / "matplotlibrc").write_text("animation.ffmpeg_path: ./theirs\n")
-    (tmp_path / "prints.py").write_text("import matplotlib; print(matplotlib.rcParams); raise SystemExit")
-    words = [sys.executable, "-m", "popsim.cli", "--import", "prints", "list"]
-    ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert "animation.ffmpeg_path: ffmpeg\n" in ran.stdout
-    assert ran.stderr.startswith("popsim: warning: matplotlibrc in this folder is not read")
-
-
 def test_a_fault_is_not_taken_for_a_bad_value(tmp_path, monkeypatch):
     def fail(*_, **__):
         np.zeros(2).reshape(3)
@@ -232,3 +153,12 @@ def test_a_fault_is_not_taken_for_a_bad_value(tmp_path, monkeypatch):
     monkeypatch.setattr("popsim.cli._train.run_experiment", fail)
     with pytest.raises(ValueError, match="reshape"):
         main([*TRAIN, "--out", str(tmp_path)])
+
+
+def test_settings_of_matplotlib_in_the_current_folder_are_not_read(tmp_path):
+    """A run that another person made may name programs there, which matplotlib starts."""
+    (tmp_path / "matplotlibrc").write_text("animation.ffmpeg_path: ./theirs\n")
+    (tmp_path / "prints.py").write_text("import matplotlib; print(matplotlib.rcParams); raise SystemExit")
+    words = [sys.executable, "-m", "popsim.cli", "--import", "prints", "list"]
+    ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "animation.ffmpeg_path: ffmpeg\n" in ran.stdout and "matplotlibrc in this folder" in ran.stderr

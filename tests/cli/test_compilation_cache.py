@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
-from popsim.cli import _compilation_cache as cache
+from popsim.cli import _devices as cache
 from popsim.cli import main
-from popsim.cli._compilation_cache import cache_folder, keep_programs, processor_digest
+from popsim.cli._devices import keep_programs
 
 OPTIONS = (
     "jax_compilation_cache_dir",
@@ -69,34 +69,3 @@ def test_what_the_user_has_set_in_jax_stays(home, tmp_path):
     jax.config.update("jax_enable_compilation_cache", False)
     keep_programs()
     assert jax.config.values["jax_compilation_cache_dir"] is None and not list(home.iterdir())
-
-
-def test_a_folder_that_cannot_be_made_changes_nothing(home):
-    (home / "popsim").write_text("mine")
-    keep_programs()
-    assert jax.config.values["jax_compilation_cache_dir"] is None and computed().shape == (3, 3)
-
-
-def test_each_kind_of_processor_has_a_folder(monkeypatch):
-    here = processor_digest()
-    assert here == processor_digest()
-    monkeypatch.setattr("platform.machine", lambda: "another")
-    assert processor_digest() != here
-
-
-@pytest.mark.parametrize(
-    ("platform", "variables", "expected"),
-    [
-        ("linux", {"HOME": "/home/me"}, "/home/me/.cache/popsim"),
-        ("linux", {"HOME": "/home/me", "XDG_CACHE_HOME": "/scratch"}, "/scratch/popsim"),
-        ("linux", {"HOME": "/home/me", "XDG_CACHE_HOME": "relative"}, "/home/me/.cache/popsim"),
-        ("darwin", {"HOME": "/Users/me"}, "/Users/me/Library/Caches/popsim"),
-        ("win32", {"LOCALAPPDATA": "/local"}, "/local/popsim/Cache"),
-    ],
-)
-def test_the_folder_is_that_of_the_system(platform, variables, expected, monkeypatch):
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr("sys.platform", platform)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    assert cache_folder().as_posix() == expected

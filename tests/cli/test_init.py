@@ -22,7 +22,7 @@ def project(tmp_path, monkeypatch, capsys):
     for name in {*sys.modules} - modules:
         if name.partition(".")[0] == "small_project":
             del sys.modules[name]
-    EXPERIMENTS.registered.pop("small-project", None)
+    EXPERIMENTS.data.pop("small-project", None)
     TASKS.pop("cued-response", None)
 
 

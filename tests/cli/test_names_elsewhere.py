@@ -17,17 +17,6 @@ def test_every_task_of_popsim_in_the_table_exists():
     assert len({(title, task.name) for title, task in COUNTERPARTS}) == len(COUNTERPARTS)
 
 
-def test_it_has_every_task_of_the_versions_that_it_names():
-    """As counted in the repositories."""
-    n_tasks = {
-        "neurogym": 67,
-        "psychrnn": 3,
-        "braintools": 23,
-        "neuralrnn": 12,
-    }  # counted in the repositories
-    assert {name: len(library.tasks) for name, library in LIBRARIES.items()} == n_tasks
-
-
 def test_list_prints_the_names_of_a_library_beside_those_of_popsim(capsys):
     main(["list", "--like", "NeuroGym"])
     lines = capsys.readouterr().out.splitlines()

@@ -85,14 +85,6 @@ def test_another_run_is_refused_by_the_name_of_what_differs(tmp_path, capsys):
     assert {path for path, at in modified(tmp_path).items() if at != before[path]} == {tmp_path / "run.json"}
 
 
-@pytest.mark.full
-def test_an_experiment_that_is_not_registered_is_resumed_too(tmp_path, monkeypatch):
-    stop_early(tmp_path)
-    monkeypatch.delitem(EXPERIMENTS, "sum")
-    run = run_or_resume(SMALL, tmp_path, quiet=True, recording=ALL, checkpoint_seconds=1e-9)
-    assert run.is_finished and run.n_batches_trained == 8
-
-
 def test_a_run_that_another_process_writes_is_left_alone(tmp_path, capsys):
     """Also when it is to be replaced: nothing is deleted before the lock is held."""
     stop_early(tmp_path)

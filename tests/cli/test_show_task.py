@@ -1,7 +1,3 @@
-import re
-
-import equinox as eqx
-import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -71,36 +67,6 @@ def test_reaches_are_drawn_with_units_and_interventions_as_bars(draw):
         assert len(bars) == acts
         if acts:
             np.testing.assert_allclose(bars[0].get_extents().intervalx, [0.1, 0.15], atol=1e-6)
-
-
-@pytest.mark.full
-def test_the_conditions_of_the_library_have_units(draw):
-    (ax, *_), *_ = draw(few_trials(TASKS["tracking"]()))
-    assert re.fullmatch(r"mean speed 0\.\d+ m/s", ax.get_title().replace("\xa0", " "))
-
-
-def test_what_does_not_count_is_pale_and_many_features_are_an_image(draw):
-    task = Choose()
-    trials = few_trials(task)
-    many = popsim.OutputTarget(
-        jnp.tile(trials.targets.values, (1, 1, 8)), trials.targets.counts.at[:, :4].set(0.0)
-    )
-    for targets in (popsim.OutputTarget(trials.targets.values, many.counts), many):
-        axes = draw(eqx.tree_at(lambda own: own.targets, trials, targets))
-        ax = axes[-1, 0]
-        if targets is many:
-            assert ax.collections[0].get_array().shape == (8, 20)
-        else:
-            pale, full = ax.lines[:2]
-            assert pale.get_alpha() < 0.5 and np.isnan(full.get_ydata()[:4]).all()
-            assert not np.isnan(full.get_ydata()[4:]).any()
-
-
-def test_axes_of_another_shape_are_refused():
-    _, axes = plt.subplots(2, 3)
-    with pytest.raises(ValueError, match="3 rows of 3"):
-        draw_task_trials(axes, few_trials(Choose()))
-    plt.close("all")
 
 
 def test_show_task_prints_the_table_and_draws_the_trials(tmp_path, capsys, monkeypatch):

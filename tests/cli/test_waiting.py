@@ -3,11 +3,7 @@
 import io
 import json
 import os
-import pty
-import re
 import subprocess
-import sys
-import termios
 
 import matplotlib.pyplot as plt
 import pytest
@@ -15,8 +11,7 @@ from small_experiment import Sum
 from tensorboard_events import read_events
 
 from popsim.cli import main
-from popsim.cli._completion import SHELLS, completion_script
-from popsim.cli._main import COMMANDS
+from popsim.cli._main import COMMANDS, SHELLS, completion_script
 from popsim.experiments import EXPERIMENTS, open_run
 
 # No other test has batches of this size, so that the loop is compiled here.
@@ -108,13 +103,6 @@ def test_a_number_that_is_not_finite_is_null(capsys):
     assert json.loads(capsys.readouterr().out) == {"losses": [None, 1.5], "axes": ["member"]}
 
 
-def test_list_prints_json(capsys):
-    main(["list", "--json"])
-    listed = json.loads(capsys.readouterr().out)
-    assert list(listed) == ["experiments", "tasks", "further tasks", "plants", "networks"]
-    assert listed["experiments"]["sum"] == "Networks learn to sum up. [from small_experiment]"
-
-
 @pytest.mark.full
 def test_a_shell_can_read_the_script_that_completes_commands():
     script, _ = (completion_script(shell, COMMANDS) for shell in SHELLS)
@@ -125,36 +113,3 @@ def test_a_shell_can_read_the_script_that_completes_commands():
     words = f"{script}\n{complete}"
     ran = subprocess.run(["bash", "-s"], input=words, capture_output=True, text=True, check=True)
     assert ran.stdout.split() == ["train"]
-
-
-@pytest.mark.parametrize("shell", ["fish", "tcsh"])
-def test_another_shell_is_refused(shell, capsys):
-    with pytest.raises(SystemExit) as end:
-        main(["--completion", shell])
-    assert end.value.code == 2 and f"bash, zsh, got '{shell}'" in capsys.readouterr().err
-
-
-WITHOUT_JAX = """
-import sys
-sys.modules["jax"] = None  # its import fails
-from popsim.cli import main
-main(["train", "center-out"])
-"""
-
-
-def test_a_terminal_shows_something_before_jax_is_loaded():
-    ours, theirs = pty.openpty()
-    termios.tcsetwinsize(theirs, (24, 80))
-    process = subprocess.Popen(
-        [sys.executable, "-c", WITHOUT_JAX], stdin=theirs, stdout=subprocess.DEVNULL, stderr=theirs
-    )
-    os.close(theirs)
-    said = b""
-    try:
-        while chunk := os.read(ours, 1000):
-            said += chunk
-    except OSError:  # how Linux says that the other end is closed
-        pass
-    os.close(ours)
-    process.wait(timeout=60)
-    assert re.match("\\s*loading JAX … 0 s", said.decode())

@@ -13,7 +13,7 @@ from test_programs import TRAIN
 
 import popsim
 from popsim.cli import main
-from popsim.cli._backend import backend_complaint
+from popsim.cli._messages import backend_complaint
 
 COMMANDS = {
     "train": [*TRAIN, "--out", "run"],

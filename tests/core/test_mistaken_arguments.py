@@ -16,7 +16,6 @@ from popsim.experiments import (
     AbstractExperiment,
     CenterOut,
     devices_of_run,
-    info_table,
     load_ensemble,
     open_run,
     read_run_info,
@@ -318,14 +317,6 @@ TRAININGS = {
         "`axes` must be lists of values by setting",
     ),
     "a path to report": (lambda: report_run("runs/a"), "`run` must be a run, such as popsim.open_run"),
-    "no task of an experiment": (
-        lambda: run_experiment(Idle(method="build_task"), "out"),
-        "`build_task` of Idle must return an AbstractTask, got None",
-    ),
-    "no trainer of an experiment": (
-        lambda: run_experiment(Idle(method="build_trainer"), "out"),
-        "`build_trainer` of Idle must return a TaskTrainer, got None",
-    ),
     "an unfinished experiment": (
         lambda: register_experiment(Unfinished),
         "`experiment` must define all methods of AbstractExperiment, got Unfinished without build_model, ",
@@ -380,10 +371,6 @@ FOLDERS = {
     ),
     "one cell": (lambda: run_sweep("sweeps/a", 0), "`cells` must be a list of numbers of cells, got 0"),
     "a name of a cell": (lambda: run_sweep("sweeps/a", ["0"]), "`cells` must be a list of .* got '0' in it"),
-    "a path as information": (
-        lambda: info_table("runs/a"),
-        "`info` must be a RunInfo, such as read_run_info",
-    ),
     "a name to register": (
         lambda: register_experiment("mine"),
         "`experiment` must be a subclass of AbstractExperiment, got 'mine'",

@@ -23,7 +23,7 @@ from popsim import randomness
 from popsim._checks import is_traced
 from popsim.analysis._arrays import numpy_generator
 from popsim.experiments import EXPERIMENTS
-from popsim.experiments.memory import check_size
+from popsim.experiments.run_options import check_size
 from popsim.randomness import as_key, key_of_seed, seed_key, trial_keys
 from popsim.session import separate_trials
 from popsim.tasks.library import TASKS

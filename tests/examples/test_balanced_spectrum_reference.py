@@ -31,13 +31,6 @@ def test_drawn_weights_have_the_means_and_deviations_of_their_kinds():
         assert columns.std() == pytest.approx(UNBALANCED.deviations[kind], rel=0.03)
 
 
-@pytest.mark.full
-def test_the_outlier_and_its_deviation_are_those_of_drawn_weights():
-    largest = np.array([found[np.argmax(np.abs(found))].real for found in eigenvalues(UNBALANCED, 60)])
-    assert largest.mean() == pytest.approx(UNBALANCED.outlier, rel=0.02)
-    assert largest.std() == pytest.approx(UNBALANCED.outlier_deviation, rel=0.3)
-
-
 def test_balanced_means_change_no_eigenvalue_of_rows_that_sum_to_zero():
     balanced = dataclasses.replace(UNBALANCED, means=(1.0, -3.0))
     without = dataclasses.replace(UNBALANCED, means=(0.0, 0.0))

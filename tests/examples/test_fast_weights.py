@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -27,13 +26,6 @@ def test_a_trial_shows_pairs_and_asks_for_the_value_of_one():
     assert trial.targets.counts.tolist() == [0] * 7 + [1]
 
 
-def test_keys_of_a_trial_differ_and_one_of_them_is_asked_for():
-    shown = np.asarray(fast_weights.Recall().validation_trials().inputs["symbols"]) > 0
-    keys = shown[:, :4, : fast_weights.N_KEYS]
-    assert np.all(keys.sum(axis=2) == 1) and np.all(keys.sum(axis=1) <= 1)
-    np.testing.assert_array_equal((keys & shown[:, 4:5, : fast_weights.N_KEYS]).sum(axis=(1, 2)), 1)
-
-
 def test_who_loses_one_pair_is_wrong_as_often_as_computed_and_does_not_pass():
     recalls = fast_weights.without_one_pair(fast_weights.Recall().validation_trials(), 0)
     error = fast_weights.error_without_one_pair()
@@ -41,12 +33,3 @@ def test_who_loses_one_pair_is_wrong_as_often_as_computed_and_does_not_pass():
     gate = fast_weights.LARGEST_RATIO * error
     for wrong, passes in ((recalls, False), (dataclasses.replace(recalls, is_wrong=np.zeros((1, 4))), True)):
         assert [row.passed for row in fast_weights.error_rows("", wrong, gate)] == [passes]
-
-
-def test_both_kinds_of_networks_start_from_the_same_parameters():
-    key = jax.random.key(0)
-    plasticity = popsim.networks.FastWeights(20.0, 0.05)
-    fast, plain = (fast_weights.build_ensemble(kind, 2, key).network for kind in (plasticity, None))
-    for name in ("recurrent_weights", "input_weights", "bias"):
-        np.testing.assert_array_equal(getattr(fast, name), getattr(plain, name))
-    np.testing.assert_array_equal(fast.readout.weight, plain.readout.weight)

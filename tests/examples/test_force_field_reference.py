@@ -29,12 +29,6 @@ def test_the_known_deviations_and_costs(mass, strength, deviations, ratio):
         assert cost / lqr.optimal_cost(reach, TARGET) == pytest.approx(ratio, abs=6e-4)
 
 
-def test_without_a_field_the_reach_is_that_of_the_plain_optimum():
-    states, cost = force_field.controlled_reach(lqr.Reach(), TARGET, field=0.0, expected=0.0)
-    np.testing.assert_allclose(states, lqr.optimal_reach(lqr.Reach(), TARGET), rtol=0, atol=1e-15)
-    assert cost == pytest.approx(lqr.optimal_cost(lqr.Reach(), TARGET), rel=1e-10)
-
-
 def test_the_optimum_is_the_least_squares_solution_for_all_commands_at_once():
     """In the complex plane F = -i b v; the commands follow from one linear problem, without recursion."""
     reach, strength = lqr.Reach(n_steps=30), 5.0
@@ -55,20 +49,6 @@ def test_the_optimum_is_the_least_squares_solution_for_all_commands_at_once():
     np.testing.assert_allclose(states[:, 0] + 1j * states[:, 1], expected, rtol=0, atol=1e-12)
 
 
-def test_a_mass_without_command_goes_round_clockwise():
-    """On a circle of radius m v / b, which an Euler step of dt widens by sqrt(1 + (b dt / m)²)."""
-    reach, strength, speed = lqr.Reach(dt=1e-4), 13.0, 0.5
-    world = force_field.system_in_field(reach, strength)
-    n_quarter = round(np.pi / 2 * reach.mass / strength / reach.dt)
-    x = np.array([0.0, 0.0, speed, 0.0, 0.0, 0.0])
-    for _ in range(n_quarter):
-        x = world.A @ x
-    radius = reach.mass * speed / strength
-    np.testing.assert_allclose(x[:2], [radius, -radius], rtol=2e-3)
-    grown = speed * (1 + (strength * reach.dt / reach.mass) ** 2) ** (n_quarter / 2)
-    assert np.hypot(*x[2:4]) == pytest.approx(grown, rel=1e-12)
-
-
 def test_deviation_has_the_sign_of_the_side_in_any_direction():
     angle = np.linspace(0, 2 * np.pi, 5)[:-1]
     targets = 0.1 * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
@@ -78,10 +58,3 @@ def test_deviation_has_the_sign_of_the_side_in_any_direction():
     paths = targets[:, None] * along + left[:, None] * bump
     np.testing.assert_allclose(force_field.deviation(paths, targets), -0.03, rtol=1e-12)
     np.testing.assert_allclose(force_field.deviation(np.stack([paths, -paths]), targets)[1], 0.03, rtol=1e-12)
-
-
-def test_the_optimum_in_a_field_cannot_be_beaten_by_the_optimum_of_another():
-    costs = [
-        force_field.controlled_reach(lqr.Reach(), TARGET, field=5.0, expected=b)[1] for b in (4.0, 5.0, 6.0)
-    ]
-    assert costs[1] < min(costs[0], costs[2])

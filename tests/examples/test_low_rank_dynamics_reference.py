@@ -33,18 +33,6 @@ def test_kappa_without_a_random_part_is_exact(overlap):
     assert low_rank.exact_kappa(m, n) == pytest.approx(m @ x / 300, abs=1e-9)
 
 
-@pytest.mark.full
-def test_a_simulated_network_with_a_random_part_rests_where_the_theory_says():
-    n_units, overlap, gain = 1500, 2.0, 0.8
-    m, n = vectors(n_units, overlap)
-    random = np.random.default_rng(1).standard_normal((n_units, n_units)) / n_units**0.5
-    x = settle(lambda rates: m * (n @ rates) / n_units + gain * random @ rates, m, n_steps=100)
-    assert np.mean(n * np.tanh(x)) == pytest.approx(low_rank.kappa_at_rest(overlap, gain), rel=0.04)
-    assert np.mean(x**2) == pytest.approx(low_rank.variance_at_rest(overlap), rel=0.08)
-    assert low_rank.kappa_at_rest(overlap, 0.0) == low_rank.variance_at_rest(overlap) ** 0.5
-    assert np.isnan(low_rank.kappa_at_rest(1.2, 2.0))  # the random part alone has a larger variance
-
-
 def test_the_reduction_has_the_outputs_of_the_whole_network():
     rng, n_units, leak = np.random.default_rng(0), 40, 0.4
     left, right = 3 * rng.standard_normal((2, n_units, 2))

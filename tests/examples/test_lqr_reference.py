@@ -35,17 +35,6 @@ def test_simulated_reaches_cost_what_is_expected(reach):
     assert abs(costs.mean() - lqr.optimal_cost(reach, TARGET)) < 3 * standard_error
 
 
-def test_what_is_known_less_or_later_costs_more():
-    later = [lqr.optimal_cost(dataclasses.replace(LATE[0], delay=d), TARGET) for d in range(11)]
-    assert lqr.optimal_cost(lqr.Reach(), TARGET) < lqr.optimal_cost(NOISY, TARGET) < later[0]
-    assert np.all(np.diff(later) > 0)
-
-
-def test_a_late_but_exact_sense_costs_nothing_without_noise():
-    late = lqr.Reach(delay=5)
-    assert lqr.optimal_cost(late, TARGET) == pytest.approx(lqr.optimal_cost(lqr.Reach(), TARGET), rel=1e-10)
-
-
 def test_the_optimum_is_the_least_squares_solution_for_all_commands_at_once():
     """Without noise the commands follow from one linear least-squares problem, without any recursion."""
     reach = lqr.Reach(mass=2.0, n_steps=30)
@@ -64,8 +53,3 @@ def test_the_optimum_is_the_least_squares_solution_for_all_commands_at_once():
     states = lqr.optimal_reach(reach, TARGET)
     np.testing.assert_allclose(states[:, 2], np.cumsum(to_velocity * commands), rtol=0, atol=1e-12)
     np.testing.assert_allclose(states[:, [1, 3]], 0, rtol=0, atol=1e-15)
-
-
-def test_all_directions_cost_the_same():
-    oblique = TARGET[0] * np.array([np.cos(1.0), np.sin(1.0)])
-    assert lqr.optimal_cost(LATE[5], oblique) == pytest.approx(lqr.optimal_cost(LATE[5], TARGET), rel=1e-10)

@@ -39,19 +39,6 @@ def test_the_courses_solve_their_equations(setting):
     np.testing.assert_allclose(oja.oja_course(K, w0, times), decaying, rtol=0, atol=1e-8)
 
 
-def test_one_start_is_a_course_of_its_own(setting):
-    K, w0 = setting
-    times = np.array([0.0, 1.0])
-    np.testing.assert_allclose(oja.oja_course(K, w0[1], times), oja.oja_course(K, w0, times)[:, 1])
-
-
-def test_ojas_rule_finds_the_first_principal_component(setting):
-    K, w0 = setting
-    first = np.linalg.eigh(K)[1][:, -1]
-    last = oja.oja_course(K, w0, np.array([0.0, 20.0]))[-1]
-    np.testing.assert_allclose(last, np.sign(w0 @ first)[:, None] * first, atol=1e-8)
-
-
 @pytest.mark.parametrize("decay", [True, False])
 def test_simulations_approach_the_courses(setting, decay):
     """The mean over many runs is as far away as the finite rate makes it, to first order."""

@@ -1,7 +1,5 @@
 """The reference of optimal stopping against known bounds and play; the gates of payoffs and their order."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -33,31 +31,6 @@ def test_other_bounds_are_worth_less(factor):
     bounds = stopping.solve(PROBLEM).bounds
     difference = played(PROBLEM, bounds) - played(PROBLEM, factor * bounds)
     assert difference.mean() > 3 * difference.std() / len(difference) ** 0.5
-
-
-def test_one_step_is_a_guess_by_the_sign():
-    """With one step the payoff is that of the sign of a normal number."""
-    problem = dataclasses.replace(PROBLEM, coherences=(-0.3, 0.3), n_steps=1)
-    right = _normal_cdf(0.3 * problem.dt**0.5 / problem.noise)
-    assert stopping.solve(problem).value == pytest.approx(2 * right - 1, abs=2e-3)
-
-
-def _normal_cdf(x):
-    grid = np.linspace(-8, x, 100_001)
-    return np.trapezoid(np.exp(-(grid**2) / 2), grid) / (2 * np.pi) ** 0.5
-
-
-def test_without_cost_one_waits_to_the_end_and_a_high_cost_ends_at_once():
-    free = stopping.solve(dataclasses.replace(PROBLEM, cost=0.0)).bounds
-    dear = stopping.solve(dataclasses.replace(PROBLEM, cost=50.0)).bounds
-    assert np.all(free[:-1] > 0.3) and free[-1] == 0
-    np.testing.assert_allclose(dear, 0, atol=1e-6)
-
-
-def test_two_coherences_have_nearly_constant_bounds_far_from_the_end():
-    problem = dataclasses.replace(PROBLEM, coherences=(-0.3, 0.3), n_steps=120)
-    bounds = stopping.solve(problem).bounds[:60]
-    assert np.ptp(bounds) < 0.03 * bounds.mean()
 
 
 def responses(accuracy, time, n_trials=1000):

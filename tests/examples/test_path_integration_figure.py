@@ -41,12 +41,3 @@ def test_units_that_follow_place_plane_or_velocity_are_told_apart():
     np.testing.assert_allclose(tuning.plane[0], 1, atol=1e-6)
     assert tuning.plane[1] < 0.1 and tuning.velocity[2] > 0.7 and tuning.velocity[1] < 0.2
     assert tuning.maps.shape == (3, 11, 11) and tuning.maps[0, 5, 0] < -0.9
-
-
-def test_without_velocity_only_the_start_is_shown():
-    task = path_integration.build_task()
-    blind = path_integration.WithoutVelocity(task=task, loss=task.loss)
-    trials, shown = blind.validation_trials(), task.validation_trials()
-    assert not np.any(trials.inputs["velocity"])
-    np.testing.assert_array_equal(trials.inputs["start"], shown.inputs["start"])
-    np.testing.assert_array_equal(trials.targets.values, shown.targets.values)

@@ -28,20 +28,6 @@ def test_simulated_learning_has_the_expected_error(rule, relative_rate, sigma):
         assert expected[-1] > 1.5 * without[-1]
 
 
-def test_the_optimal_rates_are_optimal_and_twice_of_them_stops_learning():
-    for rule in RULES:
-        optimum = curves.optimal_rate(rule, SMALL)
-        f = {k: curves.decay_and_floor(rule, k * optimum, SMALL)[0] for k in (0.9, 1.0, 1.1, 2.0, 2.5)}
-        assert f[1.0] == pytest.approx(1 - optimum) and f[1.0] < min(f[0.9], f[1.1])
-        assert f[2.0] == pytest.approx(1) and f[2.5] > 1
-
-
-def test_rules_are_slower_by_outputs_and_then_by_inputs():
-    rates = {rule: curves.optimal_rate(rule, curves.Setting()) for rule in RULES}
-    assert rates["gradient descent"] / rates["node perturbation"] == pytest.approx(6)
-    assert rates["node perturbation"] / rates["weight perturbation"] == pytest.approx(7)
-
-
 def test_the_known_values_of_the_figure():
     setting = curves.Setting()
     gradient = curves.expected_error("gradient descent", 1 / 12, setting, 30)

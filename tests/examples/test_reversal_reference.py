@@ -41,15 +41,6 @@ def test_choices_follow_the_exact_posterior_of_all_histories():
             assert choices[trial, -1] == (second > 0.5)
 
 
-def test_the_true_rate_is_the_best_to_believe():
-    for rate in (0.01, 0.1):
-        right = {}
-        for believed in (0.01, 0.1):
-            choices, good = reversal.play(0.8, rate, believed, 3000, 100, seed=1)
-            right[believed] = (choices == good).mean()
-        assert right[rate] == max(right.values()) > min(right.values()) + 0.005
-
-
 def choices_of(believed, seed):
     chosen, good = reversal.play(0.8, 0.03, believed, 1000, 100, seed)
     return script.Choices(chosen[None], good[None])
@@ -60,10 +51,3 @@ def test_networks_must_switch_and_choose_as_the_observer(believed, passes):
     for rows_of in (script.switch_rows, script.accuracy_rows):
         (row,) = rows_of("hazard", choices_of(believed, 1), choices_of(0.03, 2))
         assert row.passed is passes
-
-
-def test_choices_around_a_reversal_are_aligned_to_it():
-    good = np.repeat([[0, 1]], 20, axis=1)
-    choices = script.Choices(np.roll(good, 3, axis=1)[None], good[None])
-    course = choices.around_reversals()[0]
-    np.testing.assert_array_equal(course, [0] * (5 + 3) + [1] * 9)

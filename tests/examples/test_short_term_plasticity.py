@@ -1,6 +1,5 @@
 """What is exchanged between trials, and the gates of memories in activity and in synapses."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -26,23 +25,6 @@ def test_one_part_is_exchanged_and_the_other_kept():
     plain = hidden.activation
     assert script.exchange(plain, order, "activity")[:, 0].tolist() == [2, 0, 1]
     assert script.exchange(plain, order, "synapses") is plain
-
-
-def test_efficacies_are_what_is_available_and_released():
-    hidden = hidden_states()
-    np.testing.assert_array_equal(script.efficacies(hidden)[:, 0], [200, 231, 264])
-    np.testing.assert_array_equal(script.efficacies(hidden.activation), np.ones((3, 2)))
-
-
-def test_a_trial_that_goes_on_from_a_state_ends_as_it_did():
-    task, model = script.build_task("plastic"), script.build_ensemble("plastic", 1, jax.random.key(0))
-    network = popsim.without_noise(popsim.member(model, 0)).network
-    trials = task.validation_trials()
-    quiet = popsim.NetworkModel(network, dt=script.DT)
-    states = popsim.evaluate(quiet, task, trials=trials, key=jax.random.key(0)).states.network
-    before = jax.tree.map(lambda leaf: leaf[:, 27], states.hidden)
-    outputs = script.run_from(network, before, trials, 28, jax.random.key(0))
-    np.testing.assert_allclose(outputs, states.output[:, 28:], rtol=1e-4, atol=1e-5)
 
 
 def memories(activity, synapses, without_activity, without_synapses):

@@ -25,25 +25,6 @@ def test_the_known_shapes():
         assert profiles.peak_by_mean(_speeds(reach)) == pytest.approx(known, abs=6e-4)
 
 
-def test_the_plain_reach_is_that_of_the_other_reference():
-    lqr = pytest.importorskip("references.lqr")
-    states, cost = profiles.optimal_reach(
-        dataclasses.replace(PLAIN, velocity_weight=0.1, effort_weight=1e-5), 0.1
-    )
-    target = np.array([0.1, 0.0])
-    assert cost == pytest.approx(lqr.optimal_cost(lqr.Reach(), target), rel=1e-10)
-    expected = lqr.optimal_reach(lqr.Reach(), target)[:, [0, 2]]
-    np.testing.assert_allclose(states[:, :2], expected, rtol=0, atol=1e-15)
-
-
-def test_least_effort_tends_to_the_cubic():
-    reach = dataclasses.replace(
-        PLAIN, n_steps=600, dt=1e-3, velocity_weight=1.0, effort_weight=1e-12, mass=2.0
-    )
-    s = (np.arange(600) + 1) / 600
-    np.testing.assert_allclose(_speeds(reach), 0.1 / 0.6 * 6 * s * (1 - s), rtol=0, atol=1e-3)
-
-
 @pytest.mark.parametrize("reach", [PLAIN, profiles.Reach(n_filters=1), FILTERED])
 def test_the_optimum_is_the_least_squares_solution_for_all_commands_at_once(reach):
     def final(commands):
@@ -67,14 +48,6 @@ def test_the_optimum_is_the_least_squares_solution_for_all_commands_at_once(reac
     states, cost = profiles.optimal_reach(reach, 0.1)
     assert cost == pytest.approx(residual[0], rel=1e-8)
     assert states[-1, 0] == pytest.approx(final(commands)[0], rel=1e-8)
-
-
-def test_profiles_scale_with_the_distance():
-    distances = np.array([0.05, 0.1, 0.2])
-    speeds = np.stack([_speeds(FILTERED, d) for d in distances])
-    np.testing.assert_allclose(speeds / distances[:, None], np.tile(speeds[1] / 0.1, (3, 1)), rtol=1e-10)
-    slope, r_squared = profiles.line(distances, speeds.max(axis=-1))
-    assert slope == pytest.approx(speeds[1].max() / 0.1) and r_squared == pytest.approx(1)
 
 
 def test_measures_of_a_known_profile():

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 
-from popsim.experiments import Cognitive, cognitive_figures
+from popsim.experiments import Cognitive, task_figures
 from popsim.tasks import TASKS, PerceptualDecision
 
 
@@ -21,7 +21,7 @@ def test_an_input_comes_at_its_event(monkeypatch):
     run = types.SimpleNamespace(
         task=task, history=None, evaluate=lambda: types.SimpleNamespace(states=states)
     )
-    monkeypatch.setattr(cognitive_figures, "draw_learning_figures", lambda run: {})
+    monkeypatch.setattr(task_figures, "draw_learning_figures", lambda run: {})
     figures = Cognitive().draw_figures(run)
     name = next(name for name in sorted(trials.inputs) if "fixation" in name)
     ax = next(ax for ax in figures["trials"].figure.axes if ax.get_ylabel() == name)
@@ -38,7 +38,7 @@ def test_an_input_comes_at_its_event(monkeypatch):
 def test_a_force_pulse_is_a_bar_between_the_events_of_its_trial():
     trials = TASKS["postural-hold"]().validation_trials()
     position = np.asarray(trials.targets.position)
-    figure = cognitive_figures.draw_trials(trials, position, position, label="cursor")
+    figure = task_figures.draw_trials(trials, position, position, label="cursor")
     rows = np.reshape(figure.axes, (3, 4))
     assert [text.get_text() for text in rows[1, 0].get_yticklabels()] == ["constant force"]
     active = np.asarray(trials.interventions["constant force"].active).any(axis=1)
@@ -50,5 +50,6 @@ def test_a_force_pulse_is_a_bar_between_the_events_of_its_trial():
         ]
         np.testing.assert_allclose(np.ravel(ends), times if active[trial] else [], rtol=1e-6)
     assert 0 < active[[0, 6, 11, 17]].sum() < 4
-    assert "Bars are interventions" in cognitive_figures.how_drawn(trials)
+    caption = task_figures._trials_figure(figure, trials, "").caption
+    assert "4 of 18 validation trials" in caption and "Bars are interventions" in caption
     plt.close(figure)

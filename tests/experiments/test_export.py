@@ -1,5 +1,4 @@
 import json
-import os
 import subprocess
 import sys
 
@@ -72,23 +71,6 @@ def test_all_is_exported_and_nothing_else_is_written(run, tmp_path, capsys, monk
     assert files(tmp_path) == exported
     main([*command, "--overwrite"])
     assert set(files(tmp_path)) == set(exported) and plt.get_fignums() == open_figures
-
-
-def test_what_cannot_be_done_is_refused_in_one_line(run, tmp_path, capsys, monkeypatch):
-    for arguments, named in (
-        ([run.folder.path], "--model, --history, --figures or --states"),
-        ([tmp_path, "--model", tmp_path / "m"], "run.json"),
-        ([run.folder.path, "--history", run.folder.description, "--overwrite"], "run.json"),
-    ):
-        assert named in complaint(arguments, capsys)
-    for arguments, named in (
-        ([run.folder.path, "--model", tmp_path / "gone" / "m"], "gone/m"),
-        ([run.folder.path, "--figures", "/dev/null/popsim"], "/dev/null/popsim"),
-    ):
-        assert named in complaint(arguments, capsys, code=1)
-    monkeypatch.setitem(sys.modules, "h5netcdf", None)
-    assert "popsim[netcdf]" in complaint([run.folder.path, "--history", tmp_path / "h.nc"], capsys)
-    assert os.listdir(tmp_path) == []
 
 
 READ = """

@@ -100,18 +100,6 @@ def test_units_have_the_names_of_their_areas(tmp_path):
     assert weights.dims[2:] == ("unit", "presynaptic_unit") and weights.area.values.tolist() == areas
 
 
-def test_another_file_is_not_replaced(exported, tmp_path, capsys):
-    run, folder = exported
-    mine = tmp_path / "mine.mat"
-    mine.write_text("mine")
-    for path, named in ((mine, "--states must not hold"), (tmp_path / "states.csv", "--states must end in")):
-        with pytest.raises(SystemExit) as end:
-            main(["export", str(run.folder.path), "--states", str(path), "--overwrite"])
-        assert end.value.code == 2 and named in capsys.readouterr().err
-    assert mine.read_text() == "mine"
-    main(["export", str(run.folder.path), "--states", str(folder / "states.mat"), "--overwrite"])
-
-
 def test_a_body_is_exported_with_its_units(reach_setup, tmp_path):
     """States of an arm: hand, cursor and command, with names that say what they are."""
     task, build = reach_setup

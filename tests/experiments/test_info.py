@@ -5,8 +5,6 @@ import itertools
 import json
 import re
 import shutil
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -34,10 +32,9 @@ from popsim.experiments import (
     run_experiment,
     verify_run,
 )
-from popsim.experiments.run_verification import UNCHECKED
+from popsim.experiments.run_info import UNCHECKED
 from popsim.store import (
     Checkpoints,
-    GrowingArrays,
     MismatchError,
     RunFolder,
     lock_folder,
@@ -47,7 +44,6 @@ from popsim.store import (
     write_sealed_json,
 )
 from popsim.store.run_folder import FORMAT
-from popsim.store.run_parts import RunParts
 from popsim.training import TaskTrainer
 
 pytestmark = pytest.mark.slow
@@ -188,19 +184,6 @@ def test_a_run_that_is_being_written(stopped, capsys):
     (folder.path / "run.lock.json").unlink()
 
 
-def test_what_goes_while_it_is_looked_at_is_left_out(run, monkeypatch):
-    """As in a run that continues: a checkpoint that is deleted."""
-
-    def steps(checkpoints):
-        found = all_steps(checkpoints)
-        (run.checkpoints / "000000004.safetensors").unlink(missing_ok=True)
-        return found
-
-    all_steps = Checkpoints.steps
-    monkeypatch.setattr(Checkpoints, "steps", steps)
-    assert [own.n_batches for own in read_run_info(run.path).checkpoints] == [6, 8]
-
-
 @pytest.mark.full
 @pytest.mark.parametrize("n_rounds", mostly_in_full([2, 300], [2]))
 def test_a_run_is_read_while_it_is_written(tmp_path, n_rounds):
@@ -247,22 +230,6 @@ def test_a_training_without_an_experiment(tmp_path, capsys):
     )
 
 
-@pytest.mark.full
-def test_a_training_of_one_model(tmp_path, capsys):
-    train(5, n_members=0, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path / "one"))
-    assert "1 model" in printed(RunFolder(tmp_path / "one"), capsys)
-
-
-def test_a_strangers_run_is_not_rebuilt_and_commands_no_terminal(run, capsys, monkeypatch):
-    monkeypatch.delitem(EXPERIMENTS, "sum")
-    description = read_sealed_json(run.description)
-    description["settings"]["wings"] = "\x1b[2J\u202e" + "x" * 1000
-    write_sealed_json(run.description, description)
-    out = printed(run, capsys)
-    assert "its defaults are not known" in out and "wings" in out and re.search("  noise +0.1, 0.2\n", out)
-    assert "\x1b" not in out and "\u202e" not in out and "x" * 200 not in out
-
-
 def test_what_is_no_run_is_refused(run, tmp_path, capsys):
     assert "neither run.json nor training.json" in complaint(["info", tmp_path], capsys)[0]
     good = read_sealed_json(run.description)
@@ -291,32 +258,8 @@ def test_flipped_bits_are_found_by_verifying(run, capsys):
     assert "finished, 8 batches" in out
 
 
-def test_files_that_are_gone_or_cut_are_found_by_verifying(run, capsys):
-    for step in (4, 8):
-        (run.checkpoints / f"{step:09d}.safetensors").write_text("{}")
-    (run.history / "loss" / "c.0.0.0").write_bytes(b"")
-    (run.history / "learning_rate" / "zarr.json").write_text("{}")
-    assert {*verify_run(run.path)} == {
-        "checkpoints/000000004.safetensors",
-        "checkpoints/000000008.safetensors",
-        "history.zarr/loss/c.0.0.0",
-        "history.zarr/learning_rate/zarr.json",
-    }
-    (run.history / "zarr.json").write_text("{}")
-    assert "history: DAMAGED" in printed(run, capsys)
-    assert "zarr.json" in verify_run(run.path)["history.zarr"]
-    shutil.rmtree(run.history)
-    assert "history: none" in printed(run, capsys)
-    shutil.rmtree(run.checkpoints)
-    assert verify_run(run.path).keys() == {"checkpoints", "history.zarr"}
-
-
-@pytest.mark.parametrize("what", ["finished", "stopped"])
-def test_every_lost_file_of_a_run_is_named(what, run, stopped, tmp_path, capsys):
+def test_every_lost_file_of_a_run_is_named(run, capsys):
     """Figures too; with the message of the command, which does not say that all is well."""
-    if what == "stopped":
-        shutil.copytree(stopped[0].path, tmp_path / "stopped")
-        run = RunFolder(tmp_path / "stopped")
     files = [path for path in sorted(run.path.rglob("*")) if path.is_file() and path.name != "run.lock"]
     assert len(files) > 20 and verify_run(run.path) == {}
     for file in files:
@@ -331,42 +274,6 @@ def test_every_lost_file_of_a_run_is_named(what, run, stopped, tmp_path, capsys)
             main([command[0], str(run.path), *command[1:]])
         said = capsys.readouterr()
         assert end.value.code == 2 and "run.json" in said.err and "what was checked" not in said.out
-
-
-def test_a_script_has_no_description_to_lose(tmp_path):
-    """Nor is a file of another that is called as one of a run."""
-    train(trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path))
-    (tmp_path / "summary.json").write_text("{}")
-    (tmp_path / "figures").mkdir()
-    assert (
-        verify_run(tmp_path) == {} and read_sealed_json(tmp_path / "training.json")["of_experiment"] is False
-    )
-
-
-@pytest.mark.full
-def test_a_large_run_is_looked_at_in_little_memory(tmp_path):
-    """Its weights are not read: in a process that may not hold them."""
-    arrays = GrowingArrays.create(tmp_path / "history.zarr")
-    weights = np.random.default_rng(0).standard_normal((16, 50, 1000, 25), np.float32)
-    for first in range(0, 32, 16):
-        batches = np.arange(first, first + 16)
-        rows = {"batch": ((), batches), "weights": (("member", "unit", "input"), weights)}
-        arrays.append("batch", rows)
-    arrays.commit({"frozen_from": [-1] * 50})
-    RunParts(RunFolder(tmp_path), arrays.run_id).write()
-    code = """
-import resource, sys
-from popsim.experiments import info_table, read_run_info
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-text = info_table(read_run_info(sys.argv[1]))
-assert "batch 32, member 50, unit 1000, input 25" in text, text
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
-"""
-    looked = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], check=True, capture_output=True, text=True
-    )
-    assert float(looked.stdout) < 60
-    assert verify_run(tmp_path) == {}
 
 
 def test_a_total_is_not_known_where_a_term_is_not():

@@ -7,18 +7,16 @@ import os
 import shutil
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import pytest
 from short_form import mostly_in_full
 from swept_runs import Swept
 
 import popsim.sweeps
 from popsim.experiments import open_run, run_experiment
-from popsim.report import compare_runs, report_run, report_sweep
 from popsim.store import RunFolder
 from popsim.store.json_files import SealedFormat
 
-running = importlib.import_module("popsim.experiments.run_experiment")  # which is also a function
+running = importlib.import_module("popsim.experiments.running")
 SMALL = Swept(n_members=1, n_batches=2, log_step=1)
 NOT_FINITE = float("nan")
 
@@ -88,39 +86,3 @@ def test_what_cannot_be_written_down_is_refused_before_a_run_is_deleted(bad, fin
         with pytest.raises(ValueError, match="part_of|checkpoint_seconds"):
             run_experiment(SMALL, path, quiet=True, overwrite=overwrite, **bad)
     assert open_run(tmp_path / "run").is_finished and not (tmp_path / "new").exists()
-
-
-REPORTS = {
-    "report_run": lambda folder, out: report_run(open_run(folder / "one"), out),
-    "report_sweep": lambda folder, out: report_sweep(popsim.sweeps.open_sweep(folder / "sweep"), out),
-    "compare_runs": lambda folder, out: compare_runs([folder / "one", folder / "two"], out),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("report", mostly_in_full(REPORTS, ("compare_runs",)))
-@pytest.mark.parametrize("end", mostly_in_full([_kill, _fill_disk], [_kill]))
-def test_a_report_can_be_written_where_another_one_ended(report, end, finished, tmp_path, monkeypatch):
-    out = tmp_path / "out"
-    monkeypatch.setattr("popsim.report.report_folder.write_page", end)
-    with pytest.raises((Killed, OSError)):
-        REPORTS[report](finished, out)
-    (out / "report.html.0123abcd.partial").touch()
-    (out / "comparison.html.0123abcd.partial").touch()
-    monkeypatch.undo()
-    REPORTS[report](finished, out)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
-def test_a_report_leaves_the_folders_of_others_alone(report, finished, tmp_path):
-    (tmp_path / "figures").mkdir()
-    figure = plt.figure()
-    figure.savefig(tmp_path / "figures" / "mine.png")
-    plt.close(figure)
-    with pytest.raises(ValueError, match="`out` must be an empty folder"):
-        report(finished, tmp_path)
-    (tmp_path / "thesis").mkdir()
-    (tmp_path / "thesis" / "notes.txt").touch()
-    with pytest.raises(ValueError, match="`out` must be an empty folder"):
-        report(finished, tmp_path / "thesis")

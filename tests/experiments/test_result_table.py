@@ -1,7 +1,6 @@
 """A table of results as text, and its numbers."""
 
 import numpy as np
-import pytest
 
 from popsim.experiments import Column, ResultTable, Row
 
@@ -39,11 +38,6 @@ def test_the_numbers_of_the_first_ensemble():
     np.testing.assert_array_equal(table.of_members(ERROR), [1.234, np.nan])
     np.testing.assert_array_equal(table.of_members(GOOD), [1, 0])
     assert ResultTable([ERROR], [Row("all", [1.0])]).of_members(ERROR).size == 0
-
-
-def test_rows_of_another_length_are_refused():
-    with pytest.raises(ValueError, match="2 values each.*got 1 in the row 'trained'"):
-        ResultTable([ERROR, GOOD], [Row("trained", [1.0], 0)])
 
 
 def test_labels_are_of_members_only():

@@ -15,17 +15,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_experiment import Sum
-from small_training import train
 from swept_runs import Swept
 
-from popsim.experiments import EXPERIMENTS, Recording, register_experiment
+from popsim.experiments import EXPERIMENTS, register_experiment
 from popsim.experiments.registry import describe_experiment, rebuild_experiment
 from popsim.experiments.settings import as_setting, parse_setting, setting, setting_types
-from popsim.store import read_model_details, save_model
 from popsim.store.yaml_files import read_yaml, yaml_text
-from popsim.sweeps import Sweep, make_sweep
+from popsim.sweeps import Sweep
 from popsim.sweeps.sweep_config import parse_axes
-from popsim.training import PopulationBasedTraining, TaskTrainer, adam
 
 pytestmark = pytest.mark.usefixtures("as_users_run")  # which may give other scalars than are kept
 
@@ -85,24 +82,7 @@ def values_of(hint):
     }[hint]
 
 
-STRANGE = [
-    "",
-    "null",
-    "~",
-    "None",
-    "nan",
-    "1e3",
-    "yes",
-    "a: b",
-    "# a",
-    "- a",
-    "'",
-    '"',
-    "\\",
-    "=",
-    "<<",
-    "\r\n",
-]
+STRANGE = ["", "null", "~", "None", "nan", "1e3", "yes", "a: b", "# a", "- a", "'", "\\", "<<", "\r\n"]
 TEXTS = st.sampled_from(STRANGE) | st.text(st.characters(exclude_categories=["Cs"]))
 
 
@@ -138,16 +118,10 @@ def test_axes_on_the_command_line_are_texts_words_and_none():
 
 SCALARS = [
     ("n_units", np.uint8(16), 16),
-    ("n_units", jnp.asarray(16), 16),
     ("rate", np.float32(1e-3), 1e-3),
-    ("rate", np.float64(1e-3), 1e-3),
-    ("rate", np.float16(0.1), 0.1),
     ("rate", jnp.asarray(0.5, jnp.bfloat16), 0.5),
     ("rate", 1, 1.0),
     ("noise", np.array([0.1, 0.2], np.float32), (0.1, 0.2)),
-    ("noise", jnp.asarray([0.1, 0.2]), (0.1, 0.2)),
-    ("noise", [np.float32(0.1), 0.2], (0.1, 0.2)),
-    ("label", np.str_("a b"), "a b"),
     ("label", pathlib.PurePosixPath("runs/a"), "runs/a"),
     ("label", Kind.FAST, "fast"),
 ]
@@ -193,20 +167,13 @@ def test_an_experiment_of_a_user_sees_plain_values_in_its_own_check(monkeypatch)
     ("name", "value", "message"),
     [
         ("seed", 1.5, "`seed` must be a whole number, got 1.5"),
-        ("seed", np.bool_(True), "`seed` must be a whole number, got True"),
-        ("n_members", np.float64(1.0), "`n_members` must be a whole number, got 1.0"),
         ("gain", True, "`gain` must be a number, got True"),
-        ("gain", "1", "`gain` must be a number, got '1'"),
         ("gain", float("nan"), "`gain` must be finite, got nan"),
         ("noise", (0.1, jnp.inf), r"`noise\[1\]` must be finite, got inf"),
-        ("noise", (0.1,), "`noise` must be 2 numbers, got"),
         ("choice", "A B", "`choice` must be one of a b, .* got 'A B'. Perhaps you meant a b."),
-        ("shares", {1: 2.0}, "`shares` must be a plain value, .* text as keys"),
         ("rows", (("a", {2}),), r"`rows\[0\]\[1\]` must be a plain value, .* got set"),
         ("layers", jax.random.key(0), "`layers` must be a plain value"),
-        ("layers", np.datetime64("2026"), "`layers` must be a plain value"),
         ("n_members", 10**7, "`n_members` must be at most 1000000, got 10000000"),
-        ("n_batches", 10**9, "`log_step` must leave at most 1000000 log points"),
     ],
 )
 def test_what_is_no_plain_value_of_its_type_is_refused_by_name(name, value, message):
@@ -217,12 +184,7 @@ def test_what_is_no_plain_value_of_its_type_is_refused_by_name(name, value, mess
         Checked(**{name: value})
 
 
-def test_a_traced_setting_is_refused_by_name():
-    with pytest.raises(ValueError, match="`rate` must be a plain value"):
-        jax.jit(lambda rate: Swept(rate=rate).rate)(1.0)
-
-
-@pytest.mark.parametrize("hint", [Any, str | float, dict, np.ndarray, Kind, list[int] | tuple[int, int]])
+@pytest.mark.parametrize("hint", [Any, str | float, np.ndarray])
 def test_an_annotation_in_which_a_text_may_be_several_things_is_refused(hint):
     kind = dataclasses.make_dataclass(
         "Unclear", [("unclear", hint, None)], bases=(Sum,), namespace={"name": "unclear"}, frozen=True
@@ -247,43 +209,3 @@ def test_units_and_help_are_those_of_the_fields():
             fields = dataclasses.fields(kind)
             assert all(field.metadata["help"] for field in fields), kind
             assert kind().units().keys() <= {field.name for field in fields}
-
-
-@pytest.mark.parametrize(
-    "seeds", [[0.0, 1.0], [True], "01", 5, np.array(3), np.array([0.5]), [1, 3], [], {0: 1}]
-)
-def test_seeds_of_a_sweep_are_whole_numbers(seeds):
-    with pytest.raises(ValueError, match="`seeds` must be whole numbers without gaps"):
-        Sweep(Swept(), {}, seeds)
-
-
-def test_details_recordings_and_seeds_take_scalars(tmp_path):
-    details = {"rate": np.float32(1e-3), "n": np.int64(2), "path": tmp_path, "list": jnp.arange(2)}
-    save_model(tmp_path / "m.safetensors", {}, details=details)
-    assert read_model_details(tmp_path / "m.safetensors") == {
-        **{"rate": 1e-3, "n": 2, "path": str(tmp_path), "list": [0, 1]}
-    }
-    recording = Recording(np.str_("every 2"), np.bool_(True))
-    sweep = Sweep(Swept(n_members=np.int64(2)), {}, jnp.arange(3), np.int64(2), jnp.asarray(1), recording)
-    opened = make_sweep(sweep, tmp_path / "sweep")
-    assert opened.sweep == sweep and opened.sweep.seeds == range(3)
-    assert opened.sweep.cell(np.int64(1)).experiment.n_members == 2
-
-
-@pytest.mark.full
-@pytest.mark.slow
-def test_the_trainer_takes_scalars(tmp_path):
-    """In memory and on disk, with a learning rate that the history has."""
-    optimizer = adam(np.float32(1e-2), clip_norm=np.float64(1.0))
-    trainer = TaskTrainer(
-        optimizer,
-        chkpt_dir=tmp_path / "run",
-        member_batch_size=np.int64(1),
-        checkpoint_seconds=np.float32(1.0),
-    )
-    options = {"n_members": np.int64(2), "log_step": np.int64(2), "start_batch": np.int64(0)}
-    _, history = train(np.int64(4), batch_size=np.int32(4), trainer=trainer, **options)
-    np.testing.assert_allclose(history.learning_rate, 1e-2, rtol=1e-6)
-    assert PopulationBasedTraining(np.int64(3)).every == 3
-    with pytest.raises(ValueError, match="`every` must be a positive whole number, got True"):
-        PopulationBasedTraining(np.bool_(True))

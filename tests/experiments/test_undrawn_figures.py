@@ -3,24 +3,17 @@
 import dataclasses
 import errno
 import json
-import shutil
 
 import matplotlib.pyplot as plt
 import pytest
-import small_training
 from matplotlib.figure import Figure
 from reported_runs import Reported
 from short_form import mostly_in_full
-from small_training import train
-from swept_runs import Swept
-from tensorboard_events import read_events
 
 from popsim.cli import main
 from popsim.experiments import EXPERIMENTS, RunFigure, open_run, resume_run, run_experiment
-from popsim.report import compare_runs, report_run, report_sweep
+from popsim.report import report_run
 from popsim.store import SaveError
-from popsim.sweeps import Sweep, make_sweep, run_sweep
-from popsim.training import TaskTrainer
 
 pytestmark = pytest.mark.slow
 
@@ -94,51 +87,6 @@ def test_a_page_says_what_is_not_drawn(drawing, tmp_path, as_users_run):
         )
     assert end.value.code == 1 and (tmp_path / "m.safetensors").exists()
     assert plt.get_fignums() == opened
-
-
-@pytest.mark.full
-def test_settings_of_matplotlib_that_fail_cost_figures_only(tmp_path, monkeypatch):
-    """As `text.usetex: True` does without LaTeX, in each place that draws."""
-    monkeypatch.setitem(EXPERIMENTS, "drawing", Drawing)
-    monkeypatch.setitem(EXPERIMENTS, "swept", Swept)
-
-    def fail(*args, **kwargs):
-        raise RuntimeError("Failed to process string with tex because latex could not be found\nmore")
-
-    path = tmp_path / "run"
-    with pytest.warns(UserWarning, match="could not be drawn: RuntimeError: Failed to process"):
-        monkeypatch.setattr(Figure, "savefig", fail)
-        run = run_experiment(Drawing(how="latex", **SMALL), path, quiet=True)
-    assert run.is_finished and run.summary
-    sweep = Sweep(Swept(n_batches=2, log_step=2), {"rate": (1e-3, 1e-2)}, range(2))
-    make_sweep(sweep, tmp_path / "sweep")
-    swept = run_sweep(tmp_path / "sweep")
-    with pytest.warns(UserWarning, match="could not be drawn") as said:
-        pages = [
-            report_run(run, tmp_path / "report"),
-            report_sweep(swept, tmp_path / "of_sweep"),
-            compare_runs([path, shutil.copytree(path, tmp_path / "again")], tmp_path / "comparison"),
-        ]
-    assert all("\n" not in str(warning.message) for warning in said)
-    assert all(
-        "could not be drawn: RuntimeError" in page.page.read_text() and not page.figures for page in pages
-    )
-    with pytest.raises(SystemExit) as end:
-        main(["show-task", "center-out", "--out", str(tmp_path / "task.png")])
-    assert end.value.code == 1
-
-
-def test_tensorboard_goes_on_without_a_figure(tmp_path):
-    pytest.importorskip("tensorboardX")
-    trainer = TaskTrainer(
-        small_training.OPTIMIZER,
-        enable_tensorboard=True,
-        tensorboard_logdir=tmp_path,
-        validation_figures=lambda states, trials: {"bad": states.no_such_attribute},
-    )
-    with pytest.warns(UserWarning, match="`validation_figures` could not be drawn: AttributeError"):
-        train(2, trainer=trainer)
-    assert (1, pytest.approx(1e-2)) in read_events(tmp_path)["learning_rate"]
 
 
 def test_a_full_disk_is_still_an_error(tmp_path, monkeypatch):

@@ -162,7 +162,6 @@ def test_tasks_whose_trials_are_sessions_are_refused():
     ("setting", "advice"),
     [
         ({"max_episode_steps": 4}, 'those of vectorization_mode="sync" are truncated'),
-        ({"plant": "arm26"}, "perceptual-decision has no body"),
         ({"durations": 3.0}, "Perhaps you meant duration."),
     ],
 )

@@ -80,24 +80,3 @@ def test_pip_installs_a_clone_that_is_found_from_its_parent_and_a_wheel_that_hol
     (wheel_of_sdist,) = (tmp_path / "dist").glob("*.whl")  # which `build` makes from the sdist
     held_by_it = {name for name in zipfile.ZipFile(wheel_of_sdist).namelist() if ".dist-info/" not in name}
     assert held_by_it == everything
-
-
-@pytest.mark.full
-def test_a_clone_without_links_is_installed_as_a_wheel_alone(tmp_path):
-    clone = tmp_path / "popsim"
-    subprocess.run(["git", "clone", "--quiet", "-c", "core.symlinks=false", ROOT, clone], check=True)
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
-    pip = [
-        tmp_path / "venv" / "bin" / "pip",
-        "--quiet",
-        "--disable-pip-version-check",
-        "install",
-        "--no-deps",
-    ]
-    refused = subprocess.run([*pip, "--editable", clone], capture_output=True, text=True)
-    assert refused.returncode != 0 and "core.symlinks=true" in refused.stderr
-    subprocess.run([*pip, clone], check=True)
-    python = tmp_path / "venv" / "bin" / "python"
-    command = [python, "-c", "import importlib.util as u; print(u.find_spec('popsim.tasks').origin)"]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert "site-packages" in ran.stdout

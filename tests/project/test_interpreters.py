@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from repository import HELPERS, ROOT
 
-VERSIONS = ("3.11", "3.12", "3.13")
 RUN = """
 import sys
 import popsim
@@ -66,8 +65,7 @@ def train_resume_and_show(python: str, folder: Path, *, lowest: bool, shown: str
     assert ran.returncode == 0 and ran.stdout.endswith("done\n"), ran.stdout + ran.stderr
 
 
-@pytest.mark.parametrize("lowest", [False, True], ids=["newest", "lowest"])
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(("version", "lowest"), [("3.11", True), ("3.12", False), ("3.13", False)])
 def test_every_python_trains_resumes_and_shows(version, lowest, tmp_path):
     python = interpreter(version)
     if python is None:

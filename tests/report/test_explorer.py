@@ -160,13 +160,3 @@ def test_charts_follow_the_choice_in_a_browser(width, page, driver):
     )
     assert links[1].startswith("data:text/csv") and '"condition","chosen","step","time","x","y"' in links[1]
     assert driver.get_log("browser") == []
-
-
-def test_without_scripts_the_page_says_so(page, driver):
-    driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
-    try:
-        driver.get(page.resolve().as_uri())
-        text = driver.find_element("tag name", "main").text
-    finally:
-        driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
-    assert "need JavaScript" in text and "3 of 3 validation trials without noise" in text

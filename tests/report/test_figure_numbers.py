@@ -7,7 +7,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from popsim._text_checks import as_cell
 from popsim.report._figure_numbers import COLUMNS, MOST_ROWS, figure_csv
 
 
@@ -50,19 +49,6 @@ def test_lines_bands_points_and_maps_are_what_was_drawn(figure):
         ["1", "0", "2"],
         ["0", "1", "3"],
         ["1", "1", "nan"],
-    ]
-
-
-@pytest.mark.parametrize("text", ["=1+1", "+A1", "-A1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1"])
-def test_text_is_no_formula_for_a_spreadsheet(text):
-    assert as_cell(text) == f"'{text}"
-    assert [as_cell(each) for each in ("-3.2", "+1e-3", "-inf", -3.2, None, "a=b")] == [
-        "-3.2",
-        "+1e-3",
-        "-inf",
-        -3.2,
-        None,
-        "a=b",
     ]
 
 

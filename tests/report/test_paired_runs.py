@@ -42,8 +42,3 @@ def test_a_logarithmic_strip_has_its_bar_at_the_geometric_mean(ax):
     np.testing.assert_allclose(ax.lines[-1].get_xdata(), [10.0, 10.0])
     with pytest.raises(ValueError, match="above zero"):
         draw_member_values(ax, [np.zeros(2)], names=["a"], label="", scale="log")
-
-
-def test_a_scale_is_linear_or_logarithmic(ax, as_users_run):
-    with pytest.raises(ValueError, match="`scale` must be one of linear, log, got 'symlog'"):
-        draw_member_values(ax, [np.ones(2)], names=["a"], label="", scale="symlog")

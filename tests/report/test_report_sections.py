@@ -105,11 +105,6 @@ def test_members_that_are_silent_or_not_finite_are_left_out(run):
     assert draw_similarity(run) is None
 
 
-def test_one_member_has_nobody_beside_it(run):
-    run.experiment.n_members = 1
-    assert draw_similarity(run) is None
-
-
 def test_of_a_network_without_activity_it_is_said_that_it_has_none(run):
     run.hidden.update({name: (values, values) for name, values in run.hidden.items()})
     for draw in (draw_neural_activity, draw_similarity):

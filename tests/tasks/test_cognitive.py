@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from popsim.experiments import Cognitive
-from popsim.experiments.cognitive import CRITERIA, Criterion
+from popsim.experiments.network_experiment import CRITERIA, Criterion
 from popsim.tasks import COGNITIVE_TASKS
 
 SMALL = Cognitive(

@@ -6,8 +6,7 @@ import pytest
 from short_form import mostly_in_full
 
 from popsim.experiments import Cognitive
-from popsim.experiments.cognitive import CRITERIA
-from popsim.experiments.network_experiment import fresh_trials, scores
+from popsim.experiments.network_experiment import CRITERIA, fresh_trials, scores
 
 N_BATCHES = {
     "flip-flop": 300,

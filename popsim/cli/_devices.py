@@ -1,5 +1,6 @@
-"""The folder in which the commands keep compiled programs, so that the next command loads them."""
+"""The devices on which commands train, and the folder in which they keep compiled programs."""
 
+import contextlib
 import hashlib
 import os
 import platform
@@ -7,6 +8,8 @@ import sys
 from pathlib import Path
 
 import jax
+
+from popsim._checks import check_positive_int
 
 MOST_BYTES = 500_000_000
 _ABOUT_PROCESSOR = ("model name", "flags", "Features", "CPU part", "features", "cpu", "isa")  # x86, ARM, ...
@@ -51,3 +54,26 @@ def processor_digest() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         facts |= {line for line in lines if line.partition(":")[0].strip() in _ABOUT_PROCESSOR}
     return hashlib.sha256("\n".join(sorted(facts)).encode()).hexdigest()[:16]
+
+
+MOST_VIRTUAL = 256
+
+
+def training_devices(count: int | None) -> list[jax.Device]:  # pyright: ignore[reportInvalidTypeForm]
+    """Return the devices, all or as many as asked, over which a command divides its ensemble.
+
+    Without an accelerator there is one virtual device per core that the process may use, each run by XLA on
+    its own core.
+    """
+    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if count is not None:
+        check_positive_int("devices", count)
+        if count > max(n_cores, MOST_VIRTUAL):
+            raise ValueError(f"`devices` must be at most {max(n_cores, MOST_VIRTUAL)}, got {count}.")
+        n_cores = max(n_cores, count)
+    with contextlib.suppress(RuntimeError):  # JAX is already initialized and keeps its devices
+        jax.config.update("jax_num_cpu_devices", n_cores)
+    devices = jax.local_devices()
+    if count is not None and count > len(devices):
+        raise ValueError(f"`devices` must be at most the {len(devices)} that JAX has, got {count}.")
+    return devices[:count]

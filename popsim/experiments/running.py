@@ -1,32 +1,31 @@
 """Run an experiment into a folder, and resume it."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 
 from popsim._checks import warn_caller
-from popsim._compiled import record_fallbacks
+from popsim._compiled import current_engine, record_fallbacks
 from popsim._plain_values import plain_value
 from popsim._text_checks import as_path
 from popsim.ensemble import member
 from popsim.evaluation import check_trials_of
-from popsim.experiments.circumstances import (
-    Devices,
-    check_flags,
-    circumstances,
-    engine_of_run,
-    write_engine,
-)
 from popsim.experiments.experiment import AbstractExperiment, Recording, check_experiment, check_recording
-from popsim.experiments.memory import check_size
 from popsim.experiments.registry import describe_experiment
 from popsim.experiments.run import Run, open_run
 from popsim.experiments.run_config import RunConfig, write_config
-from popsim.experiments.run_differences import differences_from_plan, differences_text
-from popsim.experiments.run_options import RunOptions, RunStopped
+from popsim.experiments.run_options import (
+    Devices,
+    RunOptions,
+    RunStopped,
+    check_flags,
+    check_size,
+    engine_of_run,
+)
 from popsim.per_member import select_member
 from popsim.store import MismatchError, RunFolder
 from popsim.store.checkpoints import Checkpoints
@@ -38,7 +37,7 @@ from popsim.store.run_parts import check_parts, write_summary
 from popsim.training import Observer, SharedPopulation, TaskTrainer
 from popsim.training.options import CHECKPOINT_SECONDS
 
-__all__ = ["RunStopped", "run_experiment", "resume_run", "devices_of_run", "run_or_resume"]
+__all__ = ["run_experiment", "resume_run", "devices_of_run", "run_or_resume"]
 
 SHARED = "selects_with_others"  # in run.json: it cannot be finished by itself
 
@@ -129,14 +128,20 @@ def _begin(
     RunFolder.make(out)
     with options.lock(out):
         folder = RunFolder.create(out, overwrite=overwrite)
-        described = DescribedRun.create(folder, stored | circumstances(options.devices, experiment))
+        described = DescribedRun.create(folder, stored | options.circumstances(experiment))
         described = _with_config(described, experiment)
         run = Run(described, experiment)
         try:
-            return _train(run, trainer, untrained, options, lambda run, _: write_engine(run.described))
+            return _train(run, trainer, untrained, options, _write_engine)
         except (MemoryError, jax.errors.JaxRuntimeError) as error:
             _remove_if_untrained(folder, error)
             raise
+
+
+def _write_engine(run: Run, _: int) -> DescribedRun:
+    """Record in run.json that the engine did not know an operation, which is seen when it is traced."""
+    engine, described = current_engine(), run.described
+    return described if described.content.get("engine") == engine else described.write(engine=engine)
 
 
 def _with_config(described: DescribedRun, experiment: AbstractExperiment) -> DescribedRun:
@@ -237,10 +242,7 @@ def _train(
     options: RunOptions,
     on_begin: Callable[[Run, int], DescribedRun],
 ) -> Run:
-    """Train the remaining batches and finish the run.
-
-    `on_begin` writes down how the run continues after a number of batches.
-    """
+    """Train the remaining batches and finish the run; `on_begin` writes down how it continues."""
     described, experiment = run.described, run.experiment
     recording = described.entry("recording", lambda settings: Recording(**settings))
 
@@ -280,12 +282,11 @@ def _train(
 def _finish(run: Run, options: RunOptions) -> Run:
     """Draw the figures of a run that has a summary, and record in run.json that it is finished.
 
-    The names of the figures are recorded too, so that lost ones are noticed. A figure that cannot be drawn
-    is not tried again by every `resume`.
+    The names of the figures are recorded too, so that lost ones are noticed.
     """
     described = run.described
     if described.content.get("draws_figures", True):
-        from popsim.experiments.saved_figures import save_figures  # which loads matplotlib
+        from popsim.experiments.run_figures import save_figures  # which loads matplotlib
 
         with options.waiting("drawing the figures"):
             save_figures(run, run.folder.figures)
@@ -297,16 +298,9 @@ def run_or_resume(
     experiment: AbstractExperiment,
     out: str | Path,
     *,
-    quiet: bool = False,
     recording: Recording | None = None,
-    devices: Devices | None = None,
     checkpoint_seconds: float | None = None,
-    population: SharedPopulation | None = None,
-    without_lock: bool = False,
-    stop: Callable[[], bool] | None = None,
-    enable_tensorboard: bool = False,
-    observers: Sequence[Observer] = (),
-    **new: Any,
+    **options: Any,
 ) -> Run:
     """Finish the run of an experiment: start it, continue it, or return it if it is finished.
 
@@ -314,8 +308,7 @@ def run_or_resume(
 
     - `out`: the folder of the run. An existing run must have the same experiment, settings and recording.
     - `checkpoint_seconds`: None for the interval the run began with.
-    - `new`: further arguments of `run_experiment`, for a run that does not exist yet.
-    - others: see `run_experiment`. Bitwise equality requires as many `devices` as before, see
+    - `options`: see `run_experiment`. Bitwise equality requires as many `devices` as before, see
         `devices_of_run`.
 
     **Returns:** the finished run.
@@ -323,19 +316,41 @@ def run_or_resume(
     **Raises:** `MismatchError` if `out` holds another run, naming the settings that differ; otherwise as
     `run_experiment` and `resume_run`.
     """
+    inspect.signature(run_experiment).bind(experiment, out, **options)  # also where the run is there
     check_experiment(experiment)
     recording = Recording() if recording is None else recording
     check_recording(recording)
     folder = RunFolder(as_path("out", out))
-    options = RunOptions(quiet, devices, population, without_lock, stop, enable_tensorboard, observers)
     if not folder.description.exists():
         seconds = CHECKPOINT_SECONDS if checkpoint_seconds is None else checkpoint_seconds
-        new |= {"checkpoint_seconds": seconds, "recording": recording}
-        return run_experiment(experiment, out, **vars(options), **new)
+        return run_experiment(experiment, out, recording=recording, checkpoint_seconds=seconds, **options)
     described = DescribedRun.read(folder)
     if differences := differences_from_plan(described.content, experiment, recording):
         raise MismatchError(
             f"`out` must hold a run like this one, to continue it, got {folder.path}: "
             f"{differences_text(differences)}."
         )
-    return finish_run(Run(described, experiment), options, checkpoint_seconds=checkpoint_seconds)
+    of_now = {field.name for field in dataclasses.fields(RunOptions)}
+    now = RunOptions(**{name: value for name, value in options.items() if name in of_now})
+    return finish_run(Run(described, experiment), now, checkpoint_seconds=checkpoint_seconds)
+
+
+def differences_from_plan(
+    description: Mapping[str, Any], experiment: AbstractExperiment, recording: Recording
+) -> list[tuple[str, Any, Any]]:
+    """Return what differs between a `run.json` and a plan: name, described value, planned value."""
+    if (name := description.get("experiment")) != experiment.name:
+        return [("experiment", name, experiment.name)]
+    differences = []
+    for part, planned in (("settings", experiment), ("recording", recording)):
+        described, plain = description[part], plain_json(part, dataclasses.asdict(planned))
+        pairs = {
+            name: (described.get(name, "not"), plain.get(name, "not")) for name in {**plain, **described}
+        }
+        differences += [(name, *values) for name, values in pairs.items() if values[0] != values[1]]
+    return differences
+
+
+def differences_text(differences: Iterable[tuple[str, Any, Any]]) -> str:
+    """Return the entries that differ in words."""
+    return "; ".join(f"`{name}` is {before!r} there and {now!r} here" for name, before, now in differences)

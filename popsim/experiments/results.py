@@ -1,20 +1,38 @@
-"""Tables of results, with units."""
+"""What comes out of a run: tables of results, with units, and figures with titles and captions."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from popsim._text_tables import align, column_widths
 
-__all__ = ["Column", "Row", "ResultTable"]
+__all__ = ["Column", "Row", "ResultTable", "RunFigure"]
 
 Entry = str | float | bool | None
 """A value of a table: None for a number that is missing or not finite, "" for an empty cell."""
 
 LIMITS = "limits"
 """The label of the row with the limits for the values of members."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunFigure:
+    """A figure with its title and caption in a report.
+
+    - `figure`: a matplotlib figure.
+    - `title`: a short title.
+    - `caption`: what is drawn, the number of members and trials, and what is averaged over: the unit of
+        replication.
+    - `repeats`: whether it only repeats other figures, such as an overview; reports leave it out.
+    """
+
+    figure: Any
+    title: str
+    caption: str
+    repeats: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,8 +90,7 @@ class ResultTable:
         for row in self.rows:
             if len(row.values) != len(self.columns):
                 raise ValueError(
-                    f"`rows` must have {len(self.columns)} values each, one for each column, "
-                    f"got {len(row.values)} in the row {row.label!r}."
+                    f"`rows` must have {len(self.columns)} values each, got {len(row.values)} in {row}."
                 )
 
     @property
@@ -85,9 +102,8 @@ class ResultTable:
         """Return the numbers of a column for the members of the first ensemble; NaN where one is missing."""
         place = list(self.columns).index(column)
         members = [row for row in self.rows if row.member is not None]
-        return np.array(
-            [_number(row.values[place]) for row in members if row.label == members[0].label], np.float64
-        )
+        values = [row.values[place] for row in members if row.label == members[0].label]
+        return np.array([float("nan") if is_missing(value) else value for value in values], np.float64)
 
     def with_labels(self, labels: Mapping[str, Sequence[str]]) -> "ResultTable":
         """Return the table with columns that say more of each member, before the others.
@@ -98,12 +114,13 @@ class ResultTable:
 
         - `labels`: the title of each column, and its text for each member.
         """
+
+        def labelled(row: Row) -> Row:
+            own = ["" if row.member is None else texts[row.member] for texts in labels.values()]
+            return dataclasses.replace(row, values=[*own, *row.values])
+
         columns = [*map(Column, labels), *self.columns]
-        rows = [
-            dataclasses.replace(row, values=[*_labels_of(row.member, labels), *row.values])
-            for row in self.rows
-        ]
-        return dataclasses.replace(self, columns=columns, rows=rows)
+        return dataclasses.replace(self, columns=columns, rows=[labelled(row) for row in self.rows])
 
     def __repr__(self) -> str:
         return str(self)
@@ -125,9 +142,14 @@ class ResultTable:
             columns.append([f"{' ' if numeric else '  '}{text}" for text in texts])
         rows = list(zip(*columns, strict=True))
         widths = column_widths(rows, at_least)
-        headings = self._headings(sum(widths[:n_labels]), widths[n_labels:])
-        caption = [self.caption] if self.caption else []
-        return "\n".join([*caption, *headings, *align(rows, at_least=widths, sides=sides, gap=0)])
+        lines, place = [self.caption] if self.caption else [], n_labels
+        if spans := self.spans():
+            line = " " * sum(widths[:n_labels])
+            for heading, n_columns in spans:
+                line += f"{heading:>{sum(widths[place : place + n_columns])}}"
+                place += n_columns
+            lines.append(line.rstrip())
+        return "\n".join([*lines, *align(rows, at_least=widths, sides=sides, gap=0)])
 
     def spans(self) -> list[tuple[str, int]]:
         """Return the headings from left to right, with the number of columns below each; empty if none."""
@@ -139,15 +161,10 @@ class ResultTable:
                 spans.append((column.heading, 1))
         return spans if any(heading for heading, _ in spans) else []
 
-    def _headings(self, indent: int, widths: Sequence[int]) -> list[str]:
-        """Return the line of headings, if there are any."""
-        if not (spans := self.spans()):
-            return []
-        line, first = " " * indent, 0
-        for heading, n_columns in spans:
-            line += f"{heading:>{sum(widths[first : first + n_columns])}}"
-            first += n_columns
-        return [line.rstrip()]
+
+def is_missing(value: Entry) -> bool:
+    """Whether a value is no number."""
+    return value is None or isinstance(value, str)
 
 
 def entry_text(value: Entry, column: Column) -> str:
@@ -162,11 +179,3 @@ def entry_text(value: Entry, column: Column) -> str:
 def is_numeric(values: Sequence[Entry]) -> bool:
     """Whether a column holds numbers, and is aligned to the right."""
     return all(value == "" or not isinstance(value, str | bool) for value in values)
-
-
-def _labels_of(member: int | None, labels: Mapping[str, Sequence[str]]) -> list[str]:
-    return ["" if member is None else texts[member] for texts in labels.values()]
-
-
-def _number(value: Entry) -> float:
-    return float("nan") if value is None or isinstance(value, str) else float(value)

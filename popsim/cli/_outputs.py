@@ -1,0 +1,162 @@
+"""What the commands `export` and `animate` write; each takes its command, whose arguments it checks first."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from popsim._waiting import waiting_line
+from popsim.experiments import open_run, save_ensemble
+from popsim.store import (
+    CorruptDataError,
+    MismatchError,
+    SaveError,
+    check_mat_path,
+    check_model_path,
+    check_netcdf_path,
+    write_mat,
+    write_netcdf,
+)
+from popsim.store.files import check_replaceable, saving, write_file
+from popsim.sweeps import SweepFolder, open_sweep
+
+FORMATS = {".nc": (check_netcdf_path, write_netcdf), ".mat": (check_mat_path, write_mat)}
+"""How states are checked and written, by the ending of the file."""
+
+
+def export_run(command: Any) -> None:
+    """Write the requested files of a run, and print their paths."""
+    from popsim.experiments.exported_states import history_dataset, states_dataset
+
+    overwrite = command.overwrite
+    if command.summary is not None:
+        raise ValueError(f"`summary` must be given for a sweep only, got {command.summary}.")
+    if command.model is command.history is command.figures is command.states is None:
+        raise ValueError(
+            "popsim export must be given --model, --history, --figures or --states, got none of them."
+        )
+    if command.states is not None and command.states.suffix not in FORMATS:
+        raise ValueError(f"`states` must end in {' or '.join(FORMATS)}, got {command.states}.")
+    check_states, write_states = FORMATS[".nc" if command.states is None else command.states.suffix]
+    for name, check in (
+        ("model", check_model_path),
+        ("history", check_netcdf_path),
+        ("states", check_states),
+    ):
+        if (path := getattr(command, name)) is not None:
+            check(path, overwrite=overwrite, name=name)
+    run = open_run(command.path)
+    failed = [] if command.figures is None else _export_figures(run, command.figures, overwrite=overwrite)
+    if command.model is not None:
+        save_ensemble(command.model, run.ensemble, run.experiment, overwrite=overwrite)
+        print(command.model)
+    if command.history is not None:
+        write_netcdf(history_dataset(run), command.history, overwrite=overwrite)
+        print(command.history)
+    if command.states is not None:
+        with waiting_line("running the validation trials"):
+            write_states(states_dataset(run), command.states, overwrite=overwrite)
+        print(command.states)
+    if failed:
+        raise SaveError(f"{command.figures} could not be written whole: {'; '.join(map(str, failed))}")
+
+
+def _export_figures(run: Any, folder: Path, *, overwrite: bool) -> list[Any]:
+    """Write the figures of a run and print their paths; return what cannot be drawn."""
+    from popsim.analysis.figures.style import is_figure
+    from popsim.experiments.run_figures import save_figures
+
+    def check(path: Path) -> None:
+        check_replaceable(path, is_figure, kind="a figure", overwrite=overwrite, name="figures")
+
+    paths, failed = save_figures(run, folder, passes=(CorruptDataError, MismatchError), check=check)
+    for path in paths:
+        print(path)
+    return failed
+
+
+def export_sweep(command: Any) -> None:
+    """Write the summary and the history of a sweep, and print their paths."""
+    from popsim.sweeps.tables import is_summary, summary_csv
+
+    overwrite, summary, history = command.overwrite, command.summary, command.history
+    for name in ("model", "figures", "states"):
+        if (place := getattr(command, name)) is not None:
+            of_cell = SweepFolder(command.path).command("export", "/cells/NUMBER")
+            raise ValueError(f"`{name}` must be of a cell of a sweep: {of_cell} --{name} {place}")
+    if summary is None and history is None:
+        raise ValueError("popsim export must be given --summary or --history for a sweep, got neither.")
+    if summary is not None:
+        check_replaceable(summary, is_summary, kind="a summary", overwrite=overwrite, name="summary")
+    if history is not None:
+        check_netcdf_path(history, overwrite=overwrite, name="history")
+    opened = open_sweep(command.path)
+    if summary is not None:
+        write_file(summary, [summary_csv(opened).encode()])
+        print(summary)
+    if history is not None:
+        write_netcdf(opened.history, history, overwrite=overwrite)
+        print(history)
+
+
+@contextlib.contextmanager
+def drawing(path: Path, figure: Any) -> Iterator[None]:
+    """Write a figure in this context, which makes the folder of its path and closes it in the end."""
+    import matplotlib.pyplot as plt
+
+    try:
+        with saving(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield
+    except SaveError:
+        raise
+    except Exception as error:  # of matplotlib, by its settings
+        raise SaveError(f"{path} could not be drawn: {type(error).__name__}: {error}") from error
+    finally:
+        plt.close(figure)
+
+
+def write_movie(command: Any) -> Path:
+    """Write the movie of a run, and return its path; all arguments are checked first."""
+    from popsim.analysis.figures import Playback, save_animation
+    from popsim.analysis.figures.movies import check_frame_rate, check_movie_path, is_movie
+    from popsim.experiments.run_movie import animate_run
+
+    playback = Playback(command.speed, command.frames_per_second, command.trail)
+    path = command.path / "figures" / "movie.gif" if command.out is None else command.out
+    check_movie_path("out", path)
+    check_frame_rate(path, playback.frames_per_second)
+    check_replaceable(path, is_movie, kind="a movie", overwrite=command.overwrite, name="out")
+    if (folder := SweepFolder(command.path)).is_sweep:
+        raise ValueError(f"`path` must be a cell of a sweep: {folder.command('animate', '/cells/NUMBER')}.")
+    run = open_run(command.path)
+    animation = animate_run(
+        run,
+        members=command.members,
+        batches=command.batches,
+        trials=_trials(run, command),
+        noise=not command.without_noise,
+        playback=playback,
+    )
+    with drawing(path, animation._fig):  # pyright: ignore[reportAttributeAccessIssue]
+        return save_animation(animation, path)
+
+
+def _trials(run: Any, command: Any) -> tuple[int, ...]:
+    """Return the numbers of the trials that are asked for by number, or by their conditions."""
+    if command.conditions is None:
+        return (0,) if command.trials is None else command.trials
+    if command.trials is not None:
+        raise ValueError("`conditions` must be given in place of `trials`, got both.")
+    from popsim.experiments.run_movie import find_trials
+
+    conditions = {}
+    for text in command.conditions:
+        name, _, value = text.partition("=")
+        try:
+            conditions[name] = float(value)
+        except ValueError:
+            raise ValueError(
+                f"`conditions` must be NAME=VALUE, such as direction=1.57, got {text!r}."
+            ) from None
+    return tuple(find_trials(run, conditions))
