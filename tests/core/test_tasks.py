@@ -101,25 +101,3 @@ def test_reaches_in_space_are_in_the_plane_of_the_first_two_axes(getkey):
     task = CenterOutReaches(popsim.Workspace([0.0, 0.0, 0.0], [0.2, 0.2, 0.2]))
     for trials in (task.validation_trials(), many_trials(task, getkey(), 3)):
         np.testing.assert_allclose(trials.targets.position[..., 2], 0.1, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "task, options, name",
-    [
-        *(
-            (task, {name: value}, name)
-            for task in (RandomReaches, CenterOutReaches)
-            for name, value in (("dt", 0.0), ("dt", -0.01), ("duration", 0.0), ("duration", -1.0))
-        ),
-        (RandomReaches, {"duration": 0.995, "dt": 0.01}, "duration"),
-        (CenterOutReaches, {"duration": 1.0, "dt": 0.03}, "duration"),
-        (CenterOutReaches, {"distance": 0.0}, "distance"),
-        (CenterOutReaches, {"distance": float("inf")}, "distance"),
-        (CenterOutReaches, {"n_directions": 0}, "n_directions"),
-        (RandomReaches, {"validation_distance": 0.0}, "validation_distance"),
-        (RandomReaches, {"validation_distance": -0.1}, "validation_distance"),
-    ],
-)
-def test_bad_numbers_are_refused_by_name(task, options, name):
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        task(WORKSPACE, **options)
