@@ -20,7 +20,6 @@ from popsim._checks import (
     check_finite,
     check_instance,
     is_traced,
-    short_repr,
 )
 from popsim._html import Html, plain_table, prose, show_or_print, shown_object
 from popsim._other_draws import tracing
@@ -173,14 +172,6 @@ class FunctionTerm(AbstractLossTerm):
     name: str = eqx.field(static=True)
     function: Callable[[PyTree[Array], Trial, AbstractModel], Float[Array, ""]] = eqx.field(static=True)
 
-    def __check_init__(self):
-        check_instance("name", self.name, str, "the name of the term")
-        if not callable(self.function):
-            raise ValueError(
-                "`function` must be a function (states, trial, model) -> scalar, "
-                f"got {short_repr(self.function)}."
-            )
-
     def __call__(self, states: PyTree[Array], trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         return self.function(states, trial, model)
 
@@ -203,7 +194,6 @@ def _as_terms(terms: Any) -> tuple[AbstractLossTerm, ...]:
 
 
 def _as_weights(weights: Any) -> dict[str, Array | PerMember | AbstractBatchSchedule]:
-    check_instance("weights", weights, dict, "a dict of the weight of each term by name")
     for name, weight in weights.items():
         if not isinstance(weight, AbstractBatchSchedule):
             check_one_number(f"weights[{name!r}]", weight)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from popsim._argument_shapes import check_one_or_each
+from popsim._argument_shapes import check_kinds, check_one_or_each
 from popsim._checks import (
     as_float_array,
     check_non_negative,
@@ -73,8 +73,7 @@ class SensoryChannel(eqx.Module):
     own_delay: Float[Array, ""] | None = eqx.field(converter=_optional_float_array, default=None)
 
     def __check_init__(self):
-        if not callable(self.sense):
-            raise ValueError(f"`sense` must be a function such as popsim.vision, got {self.sense!r}.")
+        check_kinds(self)
         if not is_number(self.delay):
             raise ValueError(
                 f"`delay` must be a number of Python, the longest of all members, got {kind_of(self.delay)}: "
@@ -82,8 +81,6 @@ class SensoryChannel(eqx.Module):
             )
         check_non_negative("delay", self.delay)
         warn_of_unit("delay", self.delay, "delay")
-        if not isinstance(self.noise, AbstractNoise):
-            raise ValueError(f"`noise` must be a noise such as GaussianNoise, got {self.noise!r}.")
         if self.own_delay is not None:
             check_one_or_each("own_delay", self.own_delay)
             check_non_negative("own_delay", self.own_delay)

@@ -1,7 +1,6 @@
 """The base class of tasks."""
 
 import abc
-import inspect
 from typing import Any
 
 import equinox as eqx
@@ -106,18 +105,11 @@ def differs_between_members(task: AbstractTask) -> bool:
 
 
 def check_task(task: Any) -> None:
-    """Raise `ValueError` unless `task` is a task with a `Loss` whose `trial` has the expected signature."""
+    """Raise `ValueError` unless `task` is a task with a `Loss`."""
     if isinstance(task, Trial):
         raise ValueError("`task` must be a task, got a Trial: give it as `trials=`, after the task.")
     if not isinstance(task, AbstractTask):
         raise ValueError(f"`task` must be a task, not its class or name, got {short_repr(task)}.")
-    try:
-        inspect.signature(task.trial).bind(batch=0, key=None)
-    except TypeError as error:
-        raise ValueError(
-            f"`trial` of {type(task).__name__} must be defined as `trial(self, *, batch, key)`, "
-            f"got `trial{inspect.signature(type(task).trial)}`: {error}."
-        ) from error
     if not isinstance(task.loss, Loss):
         raise ValueError(
             f"`loss` of {type(task).__name__} must be a Loss, such as 1.0 * losses.PositionError(), "

@@ -9,22 +9,18 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, Shaped
 
-from popsim._checks import check_instance, check_positive_int, kind_of, short_repr
+from popsim._checks import check_positive_int, kind_of, short_repr
 from popsim._compiled import jit
 from popsim._html import Html, element, plain_table, prose, show_or_print, shown_object
 from popsim._other_draws import drawing_from_key
 from popsim._text_tables import align
-from popsim.environment_description import (
-    EnvironmentDescription,
-    describe_environment,
-    rows_of_environment,
-)
+from popsim.environment import AbstractEnvironment
 from popsim.per_member import check_of_one_member
 from popsim.randomness import key_stream, seed_key
 from popsim.schedules import LAST_BATCH
 from popsim.trial import InterventionSchedule, Trial, n_trials
 
-__all__ = ["TaskDescription", "describe_task", "sample_trials"]
+__all__ = ["EnvironmentDescription", "TaskDescription", "describe_task", "sample_trials"]
 
 Row = tuple[str, ...]
 
@@ -122,6 +118,20 @@ class InterventionDescription:
 
 
 @dataclasses.dataclass(frozen=True)
+class EnvironmentDescription:
+    """The environment of the trials of a task.
+
+    - `name`: its class.
+    - `actions`: the actions that it takes, such as "Discrete(n=2)".
+    - `shows`: how many numbers it shows at a time step, by name.
+    """
+
+    name: str
+    actions: str
+    shows: dict[str, int]
+
+
+@dataclasses.dataclass(frozen=True)
 class TaskDescription:
     """A description of a task, made by `AbstractTask.describe`. `str` formats it as a table.
 
@@ -151,13 +161,16 @@ class TaskDescription:
         return str(self)
 
     def __str__(self) -> str:
-        head = [f"{self.name}: {self.summary}" if self.summary else self.name]
-        head += [
+        head = f"{self.name}: {self.summary}" if self.summary else self.name
+        tables = _table([section for section in self.sections() if len(section) > 1])
+        return "\n".join([head, self._times(), *tables])
+
+    def _times(self) -> str:
+        return (
             f"{self.n_steps} steps of {_number(self.dt)} s make a trial of "
             f"{_number(self.n_steps * self.dt)} s. {self.n_validation_trials} trials validate. "
             f"Below are {self.n_drawn} drawn trials; three numbers are the lowest, the mean and the highest."
-        ]
-        return "\n".join([*head, *_table([section for section in self.sections() if len(section) > 1])])
+        )
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the same tables."""
@@ -175,33 +188,23 @@ class TaskDescription:
         yield [("epochs", "in trials", "start (s)", "length (s)"), *epochs]
         events = [(e.name, _percent(e.fraction), _or_dash(e.start)) for e in self.events]
         yield [("events", "in trials", "at (s)"), *events]
-        conditions = [
-            (condition.name, _shape(condition.shape), _values(condition)) for condition in self.conditions
-        ]
+        conditions = [(c.name, _shape(c.shape), _values(c)) for c in self.conditions]
         yield [("conditions", "in a trial", "values"), *conditions]
         interventions = [
-            (
-                intervention.name,
-                _percent(intervention.fraction),
-                _or_dash(intervention.active),
-                _parameters(intervention),
-            )
-            for intervention in self.interventions
+            (i.name, _percent(i.fraction), _or_dash(i.active), _parameters(i)) for i in self.interventions
         ]
         yield [("interventions", "in trials", "active (s)", "parameters"), *interventions]
-        yield [("environment", "", "at a step"), *rows_of_environment(self.environment)]
+        environment: list[Row] = []
+        if self.environment is not None:
+            shown = [(name, "shown", f"{size}") for name, size in self.environment.shows.items()]
+            environment = [(self.environment.name, "takes", self.environment.actions), *sorted(shown)]
+        yield [("environment", "", "at a step"), *environment]
 
 
 def description_html(description: TaskDescription) -> Html:
     """Return the tables of a description."""
-    seconds = _number(description.n_steps * description.dt)
-    times = (
-        f"{description.n_steps} steps of {_number(description.dt)} s make a trial of {seconds} s. "
-        f"{description.n_validation_trials} trials validate. The tables are of {description.n_drawn} drawn "
-        "trials; three numbers are the lowest, the mean and the highest. Inputs are in the order in which a "
-        "network receives them."
-    )
     tables = [plain_table(rows, head=head) for head, *rows in description.sections() if rows]
+    times = f"{description._times()} Inputs are in the order in which a network receives them."
     return shown_object(description.name, prose(description.summary), element("p", times), *tables)
 
 
@@ -241,34 +244,28 @@ def describe_task(task: MakesTrials, *, batch: int = LAST_BATCH) -> TaskDescript
     - `batch`: the number of the training batch whose trials are drawn; by default one after the end of all
         schedules.
     """
-    if isinstance(task, type):
+    if isinstance(task, type) or not isinstance(task, MakesTrials):
         raise ValueError(f"`task` must be a task, not its class or name, got {short_repr(task)}.")
-    check_instance("task", task, MakesTrials, "a task, not its class or name")
     check_of_one_member("task", task)
     trials = jax.tree.map(np.asarray, sample_trials(task, N_DRAWN, batch=batch, key=seed_key(0)))
-    dt = trials.timeline.dt
+    timeline, dt = trials.timeline, trials.timeline.dt
     name, summary = named_task(task)
     return TaskDescription(
         name=name,
         summary=summary,
         dt=dt,
-        n_steps=trials.timeline.n_steps,
+        n_steps=timeline.n_steps,
         n_drawn=N_DRAWN,
         n_validation_trials=n_trials(task.validation_trials()),
         inputs=_signals(trials.inputs, "inputs"),
         targets=_signals(trials.targets, "targets"),
-        epochs=_in_order([_epoch(name, bounds, dt) for name, bounds in trials.timeline.epochs.items()]),
+        epochs=_in_order([_epoch(name, bounds, dt) for name, bounds in timeline.epochs.items()]),
         events=_in_order(
-            [
-                _event(name, steps, steps < trials.timeline.n_steps, dt)
-                for name, steps in trials.timeline.events.items()
-            ]
+            [_event(name, at, at < timeline.n_steps, dt) for name, at in timeline.events.items()]
         ),
         conditions=tuple(_condition(name, labels) for name, labels in trials.conditions.items()),
-        interventions=tuple(
-            _intervention(name, schedule, dt) for name, schedule in trials.interventions.items()
-        ),
-        environment=describe_environment(trials.environment),
+        interventions=tuple(_intervention(name, each, dt) for name, each in trials.interventions.items()),
+        environment=_environment(trials.environment),
         recordings=_signals({name: each.values for name, each in trials.recordings.items()}, "recordings"),
     )
 
@@ -286,9 +283,7 @@ def sample_trials(
     - `batch`: the number of the training batch, for tasks that change during training.
     - `key`: the random key; trial i depends only on `key` and i.
     """
-    check_instance("task", task, MakesTrials, "a task, not its class or name")
     check_positive_int("n_trials", n_trials)
-    check_instance("batch", batch, (int, np.integer, np.ndarray, jax.Array), "the number of a batch")
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key_stream(key, "specification"), np.arange(n_trials))
     with drawing_from_key("`trial` of `task`", task.trial):
         trials = jax.vmap(lambda trial_key: task.trial(batch=batch, key=trial_key))(keys)
@@ -344,6 +339,15 @@ def _intervention(name: str, schedule: InterventionSchedule, dt: float) -> Inter
     }
     spread = _spread(dt * active[acts].sum(axis=1))
     return InterventionDescription(name, float(acts.mean()), spread, parameters)
+
+
+def _environment(environment: AbstractEnvironment | None) -> EnvironmentDescription | None:
+    """Describe the environment of stacked trials, of which only shapes are computed."""
+    if environment is None:
+        return None
+    first = jax.eval_shape(lambda: jax.tree.map(lambda leaf: leaf[0], environment).init(key=seed_key(0))[1])
+    shows = {name: values.size for name, values in first.items()}
+    return EnvironmentDescription(type(environment).__name__, repr(environment.actions), shows)
 
 
 def _spread(numbers: Float[np.ndarray, " trial"]) -> Spread | None:

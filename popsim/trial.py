@@ -70,7 +70,6 @@ def output_choice(
 
 def correct_choice(target: OutputTarget) -> Int[Array, "..."]:
     """Return the index of the correct choice; -1 in trials without a choice, such as catch trials."""
-    check_instance("target", target, OutputTarget, "an OutputTarget, such as the targets of trials")
     return _choice(target.values, target, threshold=0.5)
 
 
@@ -93,13 +92,11 @@ def choice_accuracy(
 def _choice(
     outputs: Float[Array | np.ndarray, "... time outputs"], target: OutputTarget, *, threshold: float
 ) -> Int[Array, "..."]:
-    check_instance("target", target, OutputTarget, "an OutputTarget, such as the targets of trials")
     if not target.is_choice:
         raise ValueError(
             "`target` must ask for choices in all trials, got one with `is_choice=False`. From a mixture, "
             "select the trials that do: OutputTarget(values[selected], counts[selected])."
         )
-    check_instance("outputs", outputs, (jax.Array, np.ndarray), "an array of outputs")
     if outputs.shape[-target.values.ndim :] != target.values.shape:
         raise ValueError(
             f"`outputs` must be those of the trials of the target, {target.values.shape}, with more leading "
@@ -200,18 +197,6 @@ class Trial(eqx.Module):
                 "`interventions` and `environment` of a session must be those of its trials: wrap the task "
                 f"of the Session, not the Session, got {sorted(self.interventions) or 'an environment'}."
             )
-        check_instance("timeline", self.timeline, Timeline, "a Timeline(dt=0.01, n_steps=100)")
-        for name in ("interventions", "conditions"):
-            check_instance(name, getattr(self, name), Mapping, f"a mapping of {name} by name")
-        check_instance("recordings", self.recordings, Mapping, "a mapping of recordings by name")
-        for name, recorded in self.recordings.items():
-            check_instance(f"recordings[{name!r}]", recorded, RecordedActivity, "a RecordedActivity")
-        for name, schedule in self.interventions.items():
-            check_instance(f"interventions[{name!r}]", schedule, InterventionSchedule, "a schedule")
-        for name, label in self.conditions.items():
-            for leaf in jax.tree.leaves(label):
-                if not eqx.is_array_like(leaf):
-                    raise ValueError(f"`conditions[{name!r}]` of a trial must be a number, got {leaf!r}.")
         n_steps = self.timeline.n_steps
         active = {name: schedule.active for name, schedule in self.interventions.items()}
         for name, tree in (

@@ -1,8 +1,6 @@
-"""Every public function that is pure, within `jit`, `grad` and `vmap` of the user's own."""
+"""Public functions that are pure, within `jit`, `grad` and `vmap` of the user's own."""
 
 import functools
-import inspect
-import types
 
 import equinox as eqx
 import jax
@@ -19,99 +17,9 @@ from popsim.analysis import behaviour, dynamics
 from popsim.muscles import paths
 from popsim.training import rules
 
-HOST = "computes with numpy or SciPy on the host, from saved results"
-SETTINGS = "takes and returns settings, no arrays of JAX"
-NOT_PURE = {
-    HOST: """
-        analysis.behaviour: adaptation_index after_effect channel_force choice_fractions chronometric_curve
-        chronometric_curves_by_outcome conditional_accuracy
-        count_speed_peaks curvature decision_time end_point_ellipse environment_responses fit_psychometric
-        fit_psychometric_with_lapses ideal_channel_force initial_direction_error initial_velocity_angle
-        maximum_perpendicular_deviation movement_duration movement_offset movement_onset path_length
-        path_ratio peak_speed perpendicular_deviation preparatory_activity reaction_time
-        reaction_time_quantiles threshold_responses
-        analysis.dynamics: find_fixed_points rollout frequencies input_jacobians mixtures_of_states
-        lyapunov_spectrum kaplan_yorke_dimension
-        modes assign_basins phase_plane received_inputs slow_directions state_jacobians states_with_noise
-        time_constants
-        analysis.learning: finite_members fit_exponential fit_two_states learning_curve savings_in_rate
-        savings_in_time moving_average simulate_two_states time_to_criterion
-        analysis.neural_activity: alignment_index average_by_factors chance_level cluster_units
-        communication_subspace subtract_condition_mean cosine_tuning decode_condition
-        decode_condition_across_times decode_kinematics
-        decode_shuffled_condition demixed_components marginalize maximum_entropy_activity mean_in_time_bins
-        n_components_for participation_ratio preferred_direction_change principal_components random_alignment
-        rayleigh_test reduced_rank_regression rotation_test rotations soft_normalize tangling task_variance
-        tuning_curves
-        analysis.similarity: canonical_correlations cca_distance cluster_members compare_dissimilarities
-        debiased_linear_cka dynamical_angle eigenvalue_distance group_permutation_test group_separation
-        linear_cka matrix_permutation_test member_map pairwise principal_patterns procrustes_angle
-        procrustes_distance rbf_cka representational_dissimilarities svcca_distance
-        analysis.statistics: bootstrap_members bootstrap_members_and_trials fit_mixed_model long_table
-        mean_interval geometric_mean_interval interval_method paired_comparison
-        analysis.trainables: arrays_by_name change_singular_values distance_from_start distance_travelled
-        effective_rank final_modes gaussian_participation_ratio gaussian_singular_values input_output_change
-        loss_along_line member_alignment mode_strengths participation_ratio_of_singular_values recorded_arrays
-        recurrent_eigenvalues spectral_radius low_rank_approximation update_gradient_alignment with_arrays
-        training: ancestors
-        tasks: click_accuracy detection_accuracy optimal_clicks optimal_decisions probability_of_right
-        pulse_accuracy accuracy_from_one_interval interval_error mean_cosine_of_error reasoning_accuracy
-        block_prior block_choices accuracy_with_prior rule_choices accuracy_with_rule
-        reward_in_changing_environment reward_in_staircase
-    """,
-    "a table for people, from trials that are drawn": "describe_task",
-    SETTINGS: """
-        member_grid
-        networks: identity_weights per_gate register_network spectral_weights
-        tasks: driscoll2024 huang2025 phase_batches register_task yang2019
-        training: every_nth_batch log_spaced_batches
-        training.constraints: dale_signs
-        training.rules: input_synapses readout_synapses recurrent_synapses
-    """,
-    "arrays of numpy for training elsewhere, batch by batch": "training: supervised_batches",
-    "reads or writes files": "open_run training: open_history save_history",
-}
-HOST_PACKAGES = {
-    "popsim.analysis.figures": "draws",
-    "popsim.cli": "commands",
-    "popsim.gymnasium": "one step of an environment, for loops on the host",
-    "popsim.experiments": "trains, reads and writes runs",
-    "popsim.report": "writes pages",
-    "popsim.store": "reads and writes files",
-}
 NO_REVERSE_MODE = {"plants.simulate_plant_adaptively": "chooses its own number of steps; says so"}
 DT = 0.01
 SUITE = tasks.yang2019("dm-1")
-
-
-def names_in(text):
-    """`package: one two` as `package.one`, `package.two`; names before the first package are popsim's own."""
-    package = ""
-    for word in text.split():
-        if word.endswith(":"):
-            package = word[:-1] + "."
-        else:
-            yield package + word
-
-
-def public_functions():
-    """By name within popsim, each once: under the shortest of its names."""
-    found, packages = {}, [popsim, popsim.senses, paths, training.constraints]
-    for package in packages:
-        for name in getattr(package, "__all__", dir(package)):
-            value = getattr(package, name)
-            if (
-                inspect.ismodule(value)
-                and hasattr(value, "__path__")
-                and value.__name__.startswith("popsim.")
-            ):
-                if value.__name__ not in {*HOST_PACKAGES, *(known.__name__ for known in packages)}:
-                    packages.append(value)
-            elif isinstance(value, types.FunctionType) or hasattr(value, "__wrapped__"):
-                full = f"{package.__name__}.{name}".removeprefix("popsim.")
-                if not inspect.isclass(value) and value.__module__.startswith("popsim"):
-                    found.setdefault(id(value), full)
-    return set(found.values())
 
 
 def scaled(tree, x):
@@ -487,11 +395,6 @@ PURE = {
     "vision": lambda x: popsim.vision(rest_state(x), model(x).plant),
     "without_noise": lambda x: popsim.without_noise(model(x)),
 }
-
-
-def test_every_public_function_is_known():
-    """A new one goes into `PURE`, or into `NOT_PURE` with the reason."""
-    assert public_functions() == {*PURE, *(name for text in NOT_PURE.values() for name in names_in(text))}
 
 
 @pytest.mark.parametrize("name", every_nth(PURE, 8))

@@ -15,7 +15,6 @@ from popsim._checks import (
     check_positive_int,
     check_same_dt,
     memory_of_machine,
-    n_steps_in,
     warn_caller_once,
 )
 
@@ -68,41 +67,6 @@ def test_time_steps_are_the_same_to_rounding():
     for dt in (0.301, NAN):
         with pytest.raises(ValueError, match=rf"`dt` must be that of the model, 0\.3 s, got {dt} s"):
             check_same_dt(dt, 0.3, "model")
-
-
-@pytest.mark.parametrize("seconds", [0.015, -0.01, NAN])
-def test_a_time_must_be_a_multiple_of_the_step(seconds):
-    assert n_steps_in("delay", 0.07, 0.01) == 7
-    with pytest.raises(ValueError, match="delay"):
-        n_steps_in("delay", seconds, 0.01)
-
-
-@pytest.mark.parametrize(
-    "build, name",
-    [
-        (lambda: popsim.GaussianNoise([0.1, -1.0]), "std"),
-        (lambda: popsim.MotorNoise(-0.1, 0.0), "signal_dependent"),
-        (lambda: popsim.MotorNoise(0.0, NAN), "constant"),
-        (lambda: popsim.Scaling(0.0, 0.0), "scale"),
-        (lambda: popsim.Scaling(INF, 1.0), "center"),
-        (lambda: NAN * popsim.losses.Effort(), "weights"),
-        (lambda: popsim.Loss((), {}), "terms"),
-        (lambda: popsim.Timeline(0.01, 3, epochs={"hold": jnp.array([0, 1, 2])}), "epochs"),
-        (lambda: popsim.Timeline(0.01, 3, events={"go": jnp.array(0.5)}), "events"),
-        (lambda: popsim.Timeline(0.01, 3, events={"go": MS}), "events"),
-        (lambda: popsim.Timeline(MS, 3), "dt"),
-        (lambda: popsim.tasks.FlipFlop(dt=MS), "dt"),
-        (lambda: popsim.networks.LeakyRNN(1, 2, 1, tau=MS, dt=0.01, key=KEY), "tau"),
-        (lambda: popsim.networks.LeakyRNN(1, 2, 1, tau=[MS, MS], dt=0.01, key=KEY), "tau"),
-        (lambda: popsim.GaussianNoise(DAY), "std"),
-        (lambda: popsim.GaussianNoise(np.complex64(0.1 + 1j)), "std"),
-        (lambda: popsim.training.adam(MS), "learning_rate"),
-        (lambda: popsim.training.adam(popsim.PerMember([0.1, 1j])), "learning_rate"),
-    ],
-)
-def test_values_that_make_no_sense_are_refused_when_they_are_given(as_users_run, build, name):
-    with pytest.raises(ValueError, match=name):
-        build()
 
 
 @pytest.mark.parametrize(

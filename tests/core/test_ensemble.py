@@ -1,8 +1,6 @@
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-import pytest
 from relay import DT, Relay
 
 import popsim
@@ -36,29 +34,3 @@ def test_a_member_is_the_model_built_from_its_key():
 def test_every_array_of_an_ensemble_has_the_member_axis():
     ensemble = popsim.make_ensemble(build, 4, key=jax.random.key(3))
     assert all(leaf.shape[0] == 4 for leaf in jax.tree.leaves(ensemble))
-
-
-@pytest.mark.parametrize("index", [-1, 2, 100])
-def test_a_member_out_of_range_is_refused(index):
-    ensemble = popsim.make_ensemble(build, 2, key=jax.random.key(3))
-    with pytest.raises(ValueError, match=f"`index`.*0 to 1, got {index}"):
-        popsim.member(ensemble, index)
-
-
-@pytest.mark.parametrize("n_members", [0, -1])
-def test_an_ensemble_without_members_is_refused(n_members):
-    with pytest.raises(ValueError, match="`n_members`"):
-        popsim.make_ensemble(build, n_members, key=jax.random.key(3))
-
-
-@pytest.mark.parametrize("wrong", [jnp.zeros((3, 2)), jnp.zeros(())], ids=["other length", "no axis"])
-def test_an_ensemble_whose_arrays_disagree_is_refused(wrong):
-    ensemble = popsim.make_ensemble(build, 2, key=jax.random.key(3))
-    broken = eqx.tree_at(lambda model: model.plant.mass, ensemble, wrong)
-    with pytest.raises(ValueError, match="`ensemble`.*plant.mass"):
-        popsim.n_members(broken)
-
-
-def test_a_model_without_arrays_is_no_ensemble():
-    with pytest.raises(ValueError, match="`ensemble`"):
-        popsim.n_members(popsim.noise.NoNoise())

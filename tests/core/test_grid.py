@@ -103,24 +103,6 @@ def test_settings_make_a_difference_and_seeds_see_the_same_trials():
     assert not np.array_equal(inputs[0, 0], inputs[0, 1])
 
 
-@pytest.mark.full
-def test_one_member_alone_draws_what_it_drew_in_the_ensemble():
-    """A single model, told that it is member 2."""
-    ensemble = popsim.make_ensemble(build, 3, key=jax.random.key(0))
-    together, history = train(5, n_members=3, ensemble=ensemble, save_trial_specs=[4])
-    alone, own = train(
-        5,
-        n_members=0,
-        ensemble=popsim.member(ensemble, 2),
-        members=popsim.member_grid(3).select(2),
-        save_trial_specs=[4],
-    )
-    np.testing.assert_array_equal(own.trial_specs[4].inputs, history.trial_specs[4].inputs[2])
-    np.testing.assert_allclose(own.loss.total, history.loss.total[:, 2], rtol=1e-5)
-    for a, b in zip(arrays_of(alone), arrays_of(member_of(together, 2)), strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -6,7 +6,6 @@ from relay import DT, Relay
 
 import popsim
 from popsim import build_members, make_ensemble, member_grid
-from popsim.ensemble import Members
 
 RATES, NOISES = [1e-3, 3e-3], [0.0, 0.1, 0.2]
 
@@ -60,12 +59,6 @@ def test_grouping_puts_the_grid_in_the_place_of_the_members(grid, kind):
     np.testing.assert_array_equal(grid.group(values["loss"], axis=-1), grouped["loss"])
 
 
-def test_grouping_needs_the_members_on_the_axis(grid):
-    for axis in (0, 2, -3):
-        with pytest.raises(ValueError, match=rf"`values\['a'\]`.*24 members on axis {axis}.*\(5, 24\)"):
-            grid.group({"a": np.zeros((5, 24))}, axis=axis)
-
-
 def test_one_member_alone_keeps_its_id_and_settings(grid):
     alone = grid.select(22)
     assert (alone.ids.tolist(), alone.shape, alone.names) == ([2], (1, 1, 1), grid.names)
@@ -83,27 +76,6 @@ def test_a_setting_becomes_a_value_of_each_member(grid):
         grid.per_member("mass")
     with pytest.raises(ValueError, match="'rule' must be of numbers"):
         member_grid(2, rule=["hebb", "oja"]).per_member("rule")
-
-
-@pytest.mark.parametrize("n_seeds", [0, -1, 1.5])
-def test_seeds_must_be_counted(n_seeds, as_users_run):
-    with pytest.raises(ValueError, match="`n_seeds`"):
-        member_grid(n_seeds, noise=NOISES)
-
-
-@pytest.mark.parametrize("values", [[], 0.1])
-def test_a_setting_must_have_values(values):
-    with pytest.raises(ValueError, match="`noise`"):
-        member_grid(2, noise=values)
-
-
-def test_members_that_are_no_grid_are_refused(as_users_run):
-    with pytest.raises(ValueError, match=r"`shape`.*\['noise', 'seed'\].*4, got \(2, 3\)"):
-        Members(np.arange(4), {"noise": np.zeros(4)}, (2, 3))
-    with pytest.raises(ValueError, match=r"`settings\['noise'\]`.*4 members"):
-        Members(np.arange(4), {"noise": np.zeros(3)}, (2, 2))
-    with pytest.raises(ValueError, match='"seed"'):
-        member_grid(2, seed=[1, 2])
 
 
 def test_members_of_one_id_start_alike_and_have_their_own_settings():
@@ -133,10 +105,3 @@ def test_only_the_named_settings_are_given_to_build():
         build_members(build, members, key=key)
     with pytest.raises(ValueError, match=r"\['learning_rate', 'mass'\], got 'noise'"):
         build_members(build, members, settings=["noise"], key=key)
-
-
-def test_a_model_cannot_hold_values_of_all_members():
-    model = popsim.GaussianNoise(0.1)
-    broken = jax.tree.map(lambda _: popsim.PerMember([0.1, 0.2]), model)
-    with pytest.raises(ValueError, match="PerMember at .std.*build_members"):
-        popsim.n_members(broken)

@@ -8,7 +8,6 @@ from relay import reach, relay_loop
 
 import popsim
 from popsim import PerMember, select_member
-from popsim._checks import as_float_array, check_finite, check_non_negative, check_positive
 from popsim.losses import Effort, PositionError
 from popsim.per_member import (
     ScaledLearningRate,
@@ -28,10 +27,6 @@ def test_times_a_number_it_is_one_again_from_either_side(values, factor):
     for product in (PerMember(values) * factor, factor * PerMember(values)):
         assert isinstance(product, PerMember) and product.values.dtype == jnp.float32
         assert product.values.tolist() == [2.0, 6.0]
-
-
-def test_a_share_is_not_rounded_to_a_whole_number():
-    assert (0.5 * PerMember([1, 3])).values.tolist() == [0.5, 1.5]
 
 
 def test_times_an_array_each_member_has_the_array_times_its_number():
@@ -58,18 +53,6 @@ def test_times_a_schedule_it_is_a_schedule_of_each_member():
         np.testing.assert_allclose([select_member(scaled, i)(1) for i in range(2)], [0.75, 2.25])
         with pytest.raises(ValueError, match="inject_hyperparams"):
             scaled(1)
-
-
-@pytest.mark.parametrize("factor", ["2", None, object()])
-def test_times_what_is_no_number_raises(factor):
-    with pytest.raises(TypeError):
-        PerMember([1.0]) * factor
-
-
-@pytest.mark.parametrize("values", [1.0, []])
-def test_values_must_be_one_for_each_member(values, as_users_run):
-    with pytest.raises(ValueError, match="`values`"):
-        PerMember(values)
 
 
 COMPOSED = {
@@ -99,20 +82,6 @@ def test_a_loss_of_all_members_is_that_of_each():
     first, second = (select_member(loss, i)(states, trial, model).terms for i in range(2))
     np.testing.assert_allclose(second["effort"], 3 * first["effort"], rtol=1e-6)
     np.testing.assert_array_equal(second["position error"], first["position error"])
-
-
-def test_bad_weights_are_found_in_every_member():
-    with pytest.raises(ValueError, match=r"weights\['effort'\]"):
-        PerMember([1.0, float("nan")]) * Effort()
-
-
-def test_checks_look_at_all_members_and_accept_traced_ones():
-    for check, bad in ((check_finite, np.inf), (check_positive, 0.0), (check_non_negative, -1.0)):
-        check("x", PerMember([1.0, 2.0]))
-        jax.jit(lambda own, check=check: check("x", own))(PerMember([bad]))
-        with pytest.raises(ValueError, match=f"`x`.*{bad}"):
-            check("x", PerMember([1.0, bad]))
-    assert as_float_array(PerMember([1, 2])).values.dtype == jnp.float32
 
 
 HIGH = np.array([[0.1, 0.1], [0.2, 0.3], [0.3, 0.3]])
@@ -148,14 +117,6 @@ def test_what_differs_is_split_off_and_put_back_under_vmap():
     for i in range(3):
         alone = select_member(task, i).trial(batch=0, key=key)
         np.testing.assert_allclose(together.targets.position[i], alone.targets.position, atol=1e-7)
-
-
-def test_a_wrong_length_is_refused_with_its_place():
-    task = reaches_in_three_workspaces()
-    with pytest.raises(ValueError, match="`task.workspace.high` .* 4 members, got 3"):
-        member_values(task, 4, "task")
-    with pytest.raises(ValueError, match="`index`.*0 to 2, got 3"):
-        select_member(task, 3)
 
 
 def test_a_task_of_one_member_is_left_alone():

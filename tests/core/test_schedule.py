@@ -1,7 +1,9 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from small_training import OPTIMIZER, train
 
+from popsim.training import TaskTrainer
 from popsim.training.loop.batches import (
     CallDivision,
     batch_numbers,
@@ -70,3 +72,10 @@ def test_what_is_kept_of_the_trainables():
 )
 def test_the_most_that_one_call_can_keep(kept, n_batches, most):
     assert max_kept_per_call(np.array(kept, int), n_batches) == most
+
+
+def test_a_training_of_any_length_begins_at_once():
+    n_calls = []
+    trainer = TaskTrainer(OPTIMIZER, stop=lambda: n_calls.append(0) or True)
+    _, history = train(2**31 - 1, log_step=2, trainer=trainer)
+    assert n_calls and history.batch.size <= 2

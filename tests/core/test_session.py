@@ -94,19 +94,6 @@ class CommandCounter(Counter):
         return super().step(state, action[0], key=key)
 
 
-@pytest.mark.full
-def test_a_body_starts_anew_in_each_trial():
-    model = relay_loop({"vision": popsim.SensoryChannel(popsim.vision)})
-    task = popsim.tasks.RandomReaches(model.plant.workspace, duration=0.05)
-    trials = jax.vmap(lambda key: task.trial(batch=0, key=key))(jax.random.split(KEY, N))
-    session = join_trials(trials)
-    states = split_time(popsim.simulate(model, session, key=KEY), trials.timeline.n_steps)
-    assert np.all(jnp.linalg.norm(states.hand.position[:, 0] - trials.init.position, axis=1) < 1e-3)
-    value = task.loss(popsim.simulate(model, session, key=KEY), session, model)
-    each = [task.loss(of_trial(states, i), of_trial(trials, i), model).total for i in range(N)]
-    np.testing.assert_allclose(value.total, np.mean(each), rtol=1e-5)
-
-
 @pytest.mark.parametrize("cut", [False, True])
 def test_the_gradient_flows_through_the_session_or_ends_where_a_trial_begins(cut):
     model, trials = build_network(KEY, noise_std=0.0), drawn()
@@ -190,3 +177,15 @@ def test_a_wrong_axis_of_time_is_refused():
     assert split_time(states, 5, axis=2).shape == (2, 4, 3, 5, 3)
     with pytest.raises(ValueError, match="`axis` must be that of time"):
         split_time(states, 5)
+
+
+def test_a_body_starts_anew_in_each_trial():
+    model = relay_loop({"vision": popsim.SensoryChannel(popsim.vision)})
+    task = popsim.tasks.RandomReaches(model.plant.workspace, duration=0.05)
+    trials = jax.vmap(lambda key: task.trial(batch=0, key=key))(jax.random.split(KEY, N))
+    session = join_trials(trials)
+    states = split_time(popsim.simulate(model, session, key=KEY), trials.timeline.n_steps)
+    assert np.all(jnp.linalg.norm(states.hand.position[:, 0] - trials.init.position, axis=1) < 1e-3)
+    value = task.loss(popsim.simulate(model, session, key=KEY), session, model)
+    each = [task.loss(of_trial(states, i), of_trial(trials, i), model).total for i in range(N)]
+    np.testing.assert_allclose(value.total, np.mean(each), rtol=1e-5)

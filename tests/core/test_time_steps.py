@@ -4,11 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from short_form import every_nth_row
 
 import popsim
 from popsim import Epoch, TrialPlan
-from popsim._time_steps import step_at
 from popsim.analysis import trial_times
 from popsim.distributions import Uniform
 from popsim.interventions import InterventionPlan
@@ -16,47 +14,6 @@ from popsim.windows import Between, FromEvent
 
 DT = 0.01
 TIMELINE = popsim.Timeline(DT, 60, events={"go cue": jnp.array(20)})
-TIES = np.arange(200) + 0.5
-
-
-@pytest.mark.parametrize("dt", [0.001, 0.01, 0.02, 1 / 60])
-def test_half_a_step_counts_up_in_numbers_and_in_arrays(dt):
-    times = TIES * dt
-    assert [step_at(time, dt) for time in times.tolist()] == (TIES + 0.5).astype(int).tolist()
-    np.testing.assert_array_equal(step_at(jnp.asarray(times, jnp.float32), dt), TIES + 0.5)
-    assert step_at(-0.02, DT) == -2 and step_at(0.499, 1.0) == 0
-
-
-@pytest.mark.parametrize("n_epochs, n_steps", every_nth_row([(4, 50), (10, 125), (100, 1250)], 3))
-def test_epochs_of_an_eighth_of_a_second_do_not_drift(n_epochs, n_steps):
-    epochs = [Epoch(f"epoch {i}", 0.125) for i in range(n_epochs)]
-    plan = TrialPlan([*epochs, Epoch("rest")], duration=0.125 * n_epochs + 0.5, dt=DT)
-    ends = [(i + 1) * 12.5 for i in range(n_epochs)]
-    for timeline in (plan.nominal(), plan.draw(key=jax.random.key(0))):
-        assert int(timeline.epochs["rest"][0]) == n_steps
-        found = [int(timeline.epochs[epoch.name][1]) for epoch in epochs]
-        assert found == [int(end + 0.5) for end in ends]
-
-
-def steps(window, timeline=TIMELINE):
-    return np.flatnonzero(window(timeline)).tolist()
-
-
-@pytest.mark.parametrize("n_back", [-7, 0, 1, 3, 14])
-@pytest.mark.parametrize("length", [1, 2, 2.5, 12.5])
-def test_a_window_has_the_same_number_of_steps_at_every_delay(n_back, length):
-    n_steps = int(length + 0.5)
-    first = 20 + n_back
-    expected = list(range(first, first + n_steps))
-    assert steps(FromEvent("go cue", n_back * DT, length * DT)) == expected
-    start = (30.5 + n_back) * DT
-    assert len(steps(Between(start, start + int(length) * DT))) == int(length)
-
-
-def test_windows_that_adjoin_in_time_adjoin_in_steps():
-    edges = np.linspace(0.0, 0.5, 13).tolist()
-    found = [steps(Between(*pair)) for pair in zip(edges[:-1], edges[1:], strict=True)]
-    assert sum(found, []) == list(range(50))
 
 
 def test_times_at_which_a_delay_is_drawn_are_rounded():

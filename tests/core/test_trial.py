@@ -42,30 +42,6 @@ def test_arrays_that_do_not_fit_are_refused_by_name(fields, message):
         trial(**fields)
 
 
-@pytest.mark.parametrize(
-    "options, name",
-    [
-        ({"dt": 0.0}, "dt"),
-        ({"dt": -0.01}, "dt"),
-        ({"dt": float("nan")}, "dt"),
-        ({"n_steps": 0}, "n_steps"),
-        ({"n_steps": -3}, "n_steps"),
-    ],
-)
-def test_an_impossible_timeline_is_refused_by_name(options, name):
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        Timeline(**{"dt": 0.01, "n_steps": 5} | options)
-
-
-def test_an_epoch_includes_its_first_step_and_excludes_the_one_after_its_last():
-    np.testing.assert_array_equal(TIMELINE.in_epoch("hold"), [False, True, True, False, False])
-
-
-def test_an_unknown_epoch_is_refused_by_name():
-    with pytest.raises(ValueError, match=r"`name`.*\['hold'\], got 'go'"):
-        TIMELINE.in_epoch("go")
-
-
 def test_a_step_is_given_the_parameters_of_the_trial_and_whether_they_act_now():
     schedule = InterventionSchedule(jnp.array([1.0, 2.0]), jnp.arange(5) == 3)
     given = trial(interventions={"kick": schedule}).at_step({"go": jnp.ones(1)}, {"kick": jnp.array(True)})
@@ -93,8 +69,3 @@ def test_repeats_of_a_trial_stand_in_a_row():
     repeated = popsim.repeat_trials(trials, 3)
     np.testing.assert_allclose(repeated.init.position[:, 0], [0, 0, 0, 0.1, 0.1, 0.1])
     assert repeated.timeline.n_steps == 12 and n_trials(repeated) == 6
-
-
-def test_no_repeats_are_refused():
-    with pytest.raises(ValueError, match="`n_repeats`"):
-        popsim.repeat_trials(stacked(reach()), 0)

@@ -1,7 +1,6 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from popsim import Workspace
 
@@ -23,17 +22,3 @@ def test_a_square_is_around_its_center():
     np.testing.assert_allclose(workspace.half_widths, 0.1, rtol=1e-6)
     np.testing.assert_allclose(workspace.low, [0.0, 0.3], atol=1e-7)
     np.testing.assert_allclose(workspace.high, [0.2, 0.5], atol=1e-7)
-
-
-@pytest.mark.parametrize(
-    "low, high, message",
-    [
-        ([0.0, 0.0], [1.0, 0.0], "`high`"),
-        ([0.0, 1.0], [1.0, 0.5], "`high`"),
-        ([0.0, float("nan")], [1.0, 1.0], "`low`"),
-        ([0.0, 0.0], [1.0, 1.0, 1.0], "`low` and `high`"),
-    ],
-)
-def test_a_box_without_extent_is_refused(low, high, message):
-    with pytest.raises(ValueError, match=message):
-        Workspace(low, high)

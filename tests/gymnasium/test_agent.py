@@ -12,10 +12,10 @@ from popsim.gymnasium.agent import (
     agent_loop,
     agent_network_model,
     default_limits,
-    replay_actions,
     with_action,
     with_agent,
 )
+from popsim.gymnasium.episode import replay_actions
 
 
 def test_an_agent_puts_out_its_action_and_its_unit_is_silent(getkey):

@@ -8,8 +8,14 @@ from small_tasks import Choose, choice_loss
 
 import popsim
 from popsim import losses
-from popsim.gymnasium.agent import agent_loop, agent_network_model, replay_actions
-from popsim.gymnasium.episode import StepRewards, advance_episode, begin_episode, check_loss
+from popsim.gymnasium.agent import agent_loop, agent_network_model
+from popsim.gymnasium.episode import (
+    StepRewards,
+    advance_episode,
+    begin_episode,
+    check_loss,
+    replay_actions,
+)
 
 PLANT = popsim.plants.PointMass()
 REACH = popsim.tasks.RandomReaches(PLANT.workspace, duration=0.1)
