@@ -14,9 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from popsim._text_checks import printable
-from popsim._user_code import PLAIN, is_installed
+from popsim._user_code import ARRAYS, PLAIN, is_installed
 
-ARRAYS = (jax.Array, np.ndarray, np.generic, jax.ShapeDtypeStruct)
 MOST_VALUES = 5000
 MOST_TOLD = 3
 LONGEST = 100

@@ -21,9 +21,8 @@ import jax
 import numpy as np
 
 from popsim._checks import naming_errors
-from popsim._held_values import Place, held_values
 from popsim._text_checks import shorten
-from popsim._user_code import is_installed
+from popsim._user_code import Place, held_values, is_installed
 
 GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
 GLOBAL = {

@@ -1,15 +1,21 @@
-"""What a notebook shows of a trial, or of stacked trials."""
+"""What a notebook shows of a trial, or of stacked trials.
 
-from collections.abc import Mapping
+It has no colours and no classes of its own: it inherits those of a light or a dark theme. Cells of tables are
+aligned one by one, because JupyterLab aligns each to the right.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from popsim._html import Html, element, plain_table, shown_object
+from popsim._html import Html, element
 from popsim.windows import Timeline
 
+LEFT = {"style": "text-align:left"}
+LAST = {"style": "text-align:left;overflow-wrap:anywhere"}  # the last column gives way where it is narrow
 MOST_VALUES = 12
 WIDTH, LABELS, ROW = 520, 130, 18  # px: the drawing, the names on its left, a line of it
 
@@ -47,8 +53,20 @@ def trial_html(
     if conditions:
         rows = [(name, _values(np.asarray(values), len(leading))) for name, values in conditions.items()]
         column = "value: number of trials" if leading else "value"
-        parts += [plain_table(rows, head=("condition", column))]
-    return shown_object(title, summary, *parts)
+        parts += [_table(rows, head=("condition", column))]
+    heading = element("div", element("strong", title), ": ", summary)
+    return element("div", heading, *parts, attributes={"style": "overflow-x:auto"})
+
+
+def _table(rows: Sequence[Sequence[str]], head: Sequence[str]) -> Html:
+    """Return a table; the first cell of each row is its heading."""
+    titles = [element("th", title, attributes=LEFT | {"scope": "col"}) for title in head]
+    body = []
+    for first, *others in rows:
+        looks = [*[LEFT] * (len(others) - 1), LAST]
+        cells = [element("td", cell, attributes=look) for cell, look in zip(others, looks, strict=False)]
+        body.append(element("tr", element("th", first, attributes=LEFT | {"scope": "row"}), *cells))
+    return element("table", element("thead", element("tr", *titles)), element("tbody", *body))
 
 
 def _leading_shape(timeline: Timeline, *trees: PyTree[Array]) -> tuple[int, ...]:
@@ -73,7 +91,7 @@ def _signals(signals: Mapping[str, PyTree[Array]], n_leading: int) -> Html:
             time, *features = np.shape(leaf)[n_leading:]
             size = " × ".join(map(str, features)) or "1"
             rows.append((name, kind, f"{time} × {size}"))
-    return plain_table(rows, head=("name", "", "time × numbers"))
+    return _table(rows, head=("name", "", "time × numbers"))
 
 
 def _values(values: np.ndarray, n_leading: int) -> str:

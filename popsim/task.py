@@ -12,10 +12,10 @@ from popsim._checks import kind_of, naming_traced_code, short_repr
 from popsim._html import Html, element, show_or_print
 from popsim._member_values import check_module_of_members
 from popsim._other_draws import drawing_alike
-from popsim.loss import Loss, loss_html
+from popsim.loss import Loss
 from popsim.per_member import per_member_nodes, select_member
 from popsim.schedules import LAST_BATCH
-from popsim.task_description import TaskDescription, describe_task, description_html
+from popsim.task_description import TaskDescription, describe_task
 from popsim.trial import Trial, is_stacked, n_trials
 
 __all__ = ["AbstractTask"]
@@ -87,15 +87,13 @@ class AbstractTask(eqx.Module):
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the description from drawn trials, and the loss."""
-        return show_or_print(lambda: task_html(self), self)
+        return show_or_print(lambda: _shown_task(self), self)
 
 
-def task_html(task: AbstractTask) -> Html:
+def _shown_task(task: AbstractTask) -> Html:
     """Describe a task; one that differs between members by the trials of the first."""
-    of_one = select_member(task, 0)
-    note = [element("small", "Trials of the first member; its task differs from that of others.")]
-    parts = note if differs_between_members(task) else []
-    return element("div", description_html(of_one.describe()), *parts, loss_html(task.loss))
+    note = "\nOf the first member; its trials differ from those of others." * differs_between_members(task)
+    return element("pre", f"{select_member(task, 0).describe()}{note}\n\n{task.loss!r}")
 
 
 def differs_between_members(task: AbstractTask) -> bool:

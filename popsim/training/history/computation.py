@@ -14,7 +14,7 @@ import numpy as np
 from popsim._compiled import ProgramText, current_engine, program_text, signed_sums
 from popsim._named_values import array_digest, describe_differences, modules_of, named_values
 from popsim._numeric_flags import NUMERIC_FLAGS
-from popsim._user_code import definitions, different_names, digests_of, users_modules
+from popsim._user_code import code_of_modules, different_names, users_modules
 from popsim.ensemble import member
 from popsim.evaluation import validation_trials
 from popsim.model import simulate
@@ -227,7 +227,7 @@ def task_computation(task: AbstractTask, model: Any, *, n_members: int | None) -
             )
         },
         sums=sums_of(named_arrays("validation trials", trials)),
-        functions=digests_of(definitions(modules)),
+        functions=code_of_modules(modules),
         made_by=_versions(),
     ) | constants_of("task", task)
 

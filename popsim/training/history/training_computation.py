@@ -13,10 +13,9 @@ import numpy as np
 from jaxtyping import PyTree
 
 from popsim._compiled import MadeWhileCompiling, program_text
-from popsim._held_values import users_code
 from popsim._named_values import array_digest, named_values, short_text
 from popsim._numeric_flags import numeric_flags
-from popsim._user_code import definitions, digests_of, users_modules
+from popsim._user_code import code_of_modules, users_code, users_modules
 from popsim.store import leaf_names
 from popsim.training.history.computation import Computation, constants_of, sums_of, task_computation
 from popsim.training.loop.training_plan import TrainingPlan
@@ -67,7 +66,7 @@ class TrainingComputation:
                 | named_arrays("initial opt_state", plan.state.opt_state)
             ),
             host_code=users_code(updates, trainer.validation_metrics) if updates else {},
-            functions=digests_of(definitions(users_modules())),
+            functions=code_of_modules(users_modules()),
             arrays={name: array for name, array in arrays.items() if name not in changing},
         )
         constants = [constants_of(*part) for part in parts.items()]
