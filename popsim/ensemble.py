@@ -21,12 +21,14 @@ from popsim._checks import (
     is_numeric,
     is_traced,
     kind_of,
+    naming_traced_code,
     short_repr,
 )
 from popsim._compiled import as_array, jit_fast_compile
 from popsim._member_values import check_builds, warn_if_key_is_ignored
+from popsim._other_draws import drawing_from_key
 from popsim.per_member import PerMember, per_member_nodes
-from popsim.randomness import as_key, check_draws_from_key
+from popsim.randomness import as_key
 
 __all__ = ["Members", "member_grid", "make_ensemble", "build_members", "n_members", "member"]
 
@@ -305,8 +307,8 @@ def _build_from_keys(
     first_member: Int[Array, ""],
 ) -> ModelType:
     keys = _member_keys(key, first_member + jnp.arange(n_members))
-    check_draws_from_key("`build`", build, keys[0])
-    return eqx.filter_vmap(lambda key: _check_module(build(key)))(keys)
+    with naming_traced_code("`build`"), drawing_from_key("`build`", build):
+        return eqx.filter_vmap(lambda key: _check_module(build(key)))(keys)
 
 
 @jit_fast_compile
@@ -321,10 +323,8 @@ def _build_from_settings(
     def build_one(key: Key[Array, ""], member_settings: dict[str, Array]) -> ModelType:
         return _check_module(build(key=key, **member_settings))
 
-    check_draws_from_key(
-        "`build`", build_one, keys[0], {name: values[0] for name, values in settings.items()}
-    )
-    return eqx.filter_vmap(build_one)(keys, settings)
+    with naming_traced_code("`build`"), drawing_from_key("`build`", build):
+        return eqx.filter_vmap(build_one)(keys, settings)
 
 
 def n_members(ensemble: eqx.Module) -> int:

@@ -8,7 +8,6 @@ implementation gives the same draws. Others, whose draws depend on how keys are 
 
 import contextlib
 import zlib
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -16,9 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Integer, Key, PRNGKeyArray
 
-from popsim._checks import check_instance, naming_traced_code, short_repr
-from popsim._compiled import has_equal_traces, is_tracing, jit_fast_compile
-from popsim._other_draws import drawing_from_key
+from popsim._checks import check_instance, short_repr
+from popsim._compiled import is_tracing, jit_fast_compile
 
 __all__ = ["key_stream"]
 
@@ -95,18 +93,3 @@ def trial_keys(
     if member_id is not None:
         key = jax.random.fold_in(key, member_id)
     return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, jnp.arange(n_trials))
-
-
-def check_draws_from_key(name: str, function: Callable[..., Any], *args: Any) -> None:
-    """Raise `ValueError` if a function draws random numbers other than from its key.
-
-    What NumPy and Python draw is found by `drawing_from_key`. The function is traced twice and not compiled,
-    which also finds a clock, a counter, or a key that the function keeps: constants that differ.
-    """
-    with naming_traced_code(name), drawing_from_key(name, function):
-        draws_alike = has_equal_traces(function, *args)
-    if not draws_alike:
-        raise ValueError(
-            f"{name} must return the same for the same `key`, got other numbers from one key: a clock, a "
-            "counter, or a key of its own becomes a constant, the same for all members and batches."
-        )

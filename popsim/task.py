@@ -4,7 +4,6 @@ import abc
 from typing import Any
 
 import equinox as eqx
-import jax
 from jaxtyping import Array, Int, Key
 
 from popsim._argument_shapes import check_fields
@@ -16,7 +15,7 @@ from popsim.loss import Loss
 from popsim.per_member import per_member_nodes, select_member
 from popsim.schedules import LAST_BATCH
 from popsim.task_description import TaskDescription, describe_task
-from popsim.trial import Trial, is_stacked, n_trials
+from popsim.trial import Trial, check_trials
 
 __all__ = ["AbstractTask"]
 
@@ -122,17 +121,3 @@ def build_validation_trials(task: AbstractTask) -> Trial:
         trials = task.validation_trials()
     check_trials("validation_trials", trials)
     return trials
-
-
-def check_trials(name: str, trials: Any) -> None:
-    """Raise `ValueError` unless a method of a task returned stacked trials."""
-    if not isinstance(trials, Trial):
-        raise ValueError(f"`{name}` of `task` must return a Trial, got {kind_of(trials)}.")
-    if is_stacked(trials) and n_trials(trials) == 0:
-        raise ValueError(f"`{name}` of `task` must return at least one trial, got none.")
-    if not is_stacked(trials):
-        shapes = sorted({leaf.shape for leaf in jax.tree.leaves((trials.inputs, trials.targets))})
-        raise ValueError(
-            f"`{name}` of `task` must be stacked, arrays of (trial, time, ...), {trials.timeline.n_steps} "
-            f"time steps, got shapes {shapes}."
-        )

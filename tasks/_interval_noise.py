@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._time_steps import HALF, step_at
+from popsim._plain_values import HALF, step_at
 from popsim.distributions import AbstractDistribution
 
 WIDEST = 3.0

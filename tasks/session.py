@@ -8,8 +8,8 @@ import jax
 from jaxtyping import Array, Int, Key
 
 from popsim._checks import check_positive_int
-from popsim._modules import replace_fields
 from popsim.loss import Loss
+from popsim.parameters import replace_fields
 from popsim.randomness import key_of_seed, key_stream
 from popsim.schedules import LAST_BATCH
 from popsim.session import CARRIED, check_carry, join_trials

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from popsim._compiled import PLAIN_JAX, current_engine, plain_jax
-from popsim._numeric_flags import different_flags, missing_flags, numeric_flags
+from popsim._named_values import different_flags, missing_flags, numeric_flags
 from popsim._user_code import code_digest, code_of_modules, users_modules
 from popsim.experiments.experiment import AbstractExperiment
 from popsim.experiments.registry import described_modules

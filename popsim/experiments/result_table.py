@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jaxtyping import Float
 
-from popsim._text_tables import align, column_widths
+from popsim._text_checks import align, column_widths
 
 __all__ = ["Column", "Row", "ResultTable"]
 

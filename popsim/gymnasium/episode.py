@@ -6,22 +6,21 @@ import itertools
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
-from popsim._checks import short_repr
 from popsim._compiled import jit
 from popsim._other_draws import drawing_from_key
 from popsim.gymnasium.agent import AgentModel, with_action
 from popsim.interaction import observation_to_come
 from popsim.loss import Loss
-from popsim.model import initial_state
+from popsim.model import initial_state, simulate
 from popsim.models.sensorimotor_loop import SensorimotorLoop
 from popsim.network_input import inputs_by_name, network_input
-from popsim.per_member import check_of_one_member
-from popsim.randomness import as_key, key_stream
+from popsim.randomness import as_key, key_stream, seed_key
 from popsim.schedules import LAST_BATCH
 from popsim.senses import network_input_names
-from popsim.trial import StepInput, Trial, TrialAtStep, n_trials
+from popsim.trial import StepInput, Trial, TrialAtStep
 
 __all__ = ["StepRewards", "Episode", "begin_episode", "advance_episode"]
 
@@ -165,15 +164,6 @@ def step_episode(
     return Episode(trial, episode.key, step, state, states, costs, is_over), reward
 
 
-def replay_actions(
-    model: AgentModel, trial: Trial, actions: Float[Array, "time output"], *, key: PRNGKeyArray
-) -> PyTree[Array]:
-    """Return the recorded states of a trial with a given sequence of actions."""
-    episode, _ = begin_episode(model, None, trial, key=key)
-    step = lambda episode, action: (step_episode(model, None, episode, action)[0], None)  # noqa: E731
-    return jax.lax.scan(step, episode, actions)[0].states
-
-
 def no_final_costs(model: AgentModel, rewards: StepRewards, episode: Episode) -> dict[str, Float[Array, ""]]:
     """Return zeros in place of `StepRewards.final_costs`."""
     costs = jax.eval_shape(rewards.final_costs, episode.states, episode.trial, model)
@@ -211,49 +201,35 @@ def _step_input(episode: Episode) -> StepInput:
     return trial.at_step(jax.tree.map(lambda leaf: leaf[step], trial.inputs), active)
 
 
-def check_loss(
-    loss: Loss, model: AgentModel, trials: Trial, limits: tuple[float, float], *, key: PRNGKeyArray
-) -> tuple[str, ...]:
-    """Return the names of the terms that are paid step by step.
+def stepwise_terms(rewards: StepRewards, model: AgentModel, trial: Trial) -> tuple[str, ...]:
+    """Return the names of the loss terms that are paid step by step.
 
-    Raise `ValueError` unless each term of a loss is defined for an agent with random actions, finite, and the
-    sum of its step costs, if it has any.
+    Raise `ValueError` unless each term is finite in a trial, and the sum of its step costs, if it has any.
     """
-    check_of_one_member("loss", loss)
-    terms, costs = _cost_of_random_actions(StepRewards(loss), model, trials, limits, as_key(key))
-    for name, values in terms.items():
-        if not bool(jnp.all(jnp.isfinite(values))):
-            raise ValueError(f"`loss` must be finite, got {short_repr(values)} of its term {name!r}.")
-        summed = jnp.sum(costs.get(name, values[:, None]), axis=1)
-        size = jnp.abs(values) + jnp.sum(jnp.abs(costs.get(name, values[:, None])), axis=1)
-        if not bool(jnp.all(jnp.abs(summed - values) <= TOLERANCE * size)):
+    terms, costs = _costs_of_trial(rewards, model, trial)
+    for name, value in terms.items():
+        if not np.isfinite(value):
+            raise ValueError(f"`loss` must be finite, got {value} of its term {name!r}.")
+        paid = np.asarray(costs.get(name, value))
+        if abs(paid.sum() - value) > TOLERANCE * np.abs(paid).sum():
             raise ValueError(
-                f"`step_cost` of the term {name!r} must add up to its values {short_repr(values)}, "
-                f"got {short_repr(summed)}."
+                f"`step_cost` of the term {name!r} must add up to its value {value}, got {paid.sum()}."
             )
-    return tuple(term.name for term in loss.terms if term.name in costs)
+    return tuple(term.name for term in rewards.loss.terms if term.name in costs)
 
 
 @jit
-def _cost_of_random_actions(
-    rewards: StepRewards, model: AgentModel, trials: Trial, limits: tuple[float, float], key: Key[Array, ""]
-) -> tuple[dict[str, Float[Array, " trial"]], dict[str, Float[Array, "trial time"]]]:
-    """Return each loss term of each trial, and what it costs at each time step."""
-    low, high = limits
+def _costs_of_trial(
+    rewards: StepRewards, model: AgentModel, trial: Trial
+) -> tuple[dict[str, Float[Array, ""]], dict[str, Float[Array, " time"]]]:
+    """Return each loss term of a trial of an agent that does always the same, and its costs of the steps."""
+    states = simulate(model, trial, key=seed_key(1))
 
-    def of_trial(trial, key):
-        n_steps = trial.timeline.n_steps
-        shape = (n_steps, model.network.n_outputs)
-        actions = jax.random.uniform(key_stream(key, "actions"), shape, minval=low, maxval=high)
-        states = replay_actions(model, trial, actions, key=key)
+    def of_step(state: PyTree[Array], step: Int[Array, ""]) -> dict[str, Float[Array, ""]]:
+        return rewards.costs(state, TrialAtStep(trial, step), model)
 
-        def at_step(state, step):
-            return rewards.costs(state, TrialAtStep(trial, step), model)
-
-        terms: dict = rewards.loss(states, trial, model).terms
-        return terms, jax.vmap(at_step)(states, jnp.arange(n_steps))
-
-    return jax.vmap(of_trial)(trials, jax.random.split(key, n_trials(trials)))
+    terms: dict = rewards.loss(states, trial, model).terms
+    return terms, jax.vmap(of_step)(states, jnp.arange(trial.timeline.n_steps))
 
 
 def observation_layout(model: AgentModel, trial: Trial) -> dict[str, slice]:

@@ -29,8 +29,7 @@ from popsim.loss import AbstractLossTerm
 from popsim.losses.profiles import AbstractTimeProfile, InWindow, step_weights, with_time_axis
 from popsim.model import AbstractModel
 from popsim.networks.activity import UnitSelector, selected_units
-from popsim.recorded_activity import RecordedActivity
-from popsim.trial import Trial, TrialAtStep
+from popsim.trial import RecordedActivity, Trial, TrialAtStep
 
 __all__ = ["RateError", "SpikeCountLikelihood"]
 

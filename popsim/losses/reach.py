@@ -90,16 +90,10 @@ def away_from_target(cursor: HandState, targets: Any, part: str) -> Float[Array,
 
 
 class AbstractSumOfDistances(AbstractLossTerm):
-    """Sum over time of w_t |d_t|², of the difference d that a subclass returns.
-
-    A subclass also has the field `distance`, which replaces |·|².
-    """
+    """Sum over time of w_t |d_t|², w the `profile`, d the difference, and `distance` in place of |·|²."""
 
     distance: eqx.AbstractVar[AbstractDistance]
-
-    @abc.abstractmethod
-    def time_profile(self) -> AbstractTimeProfile:
-        """Return w, as a profile."""
+    profile: eqx.AbstractVar[AbstractTimeProfile]
 
     @abc.abstractmethod
     def difference(self, states: LoopState, targets: Any, trial: Trial) -> Float[Array, "time space"]:
@@ -113,7 +107,7 @@ class AbstractSumOfDistances(AbstractLossTerm):
 
     def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         away = self.distance(self.difference(states, targets_of(states, trial.targets), trial))
-        weights = step_weights(self.time_profile(), trial.timeline, active_steps(states))
+        weights = step_weights(self.profile, trial.timeline, active_steps(states))
         return weighted_sum(weights, away, self.distance)
 
     def step_cost(
@@ -121,7 +115,7 @@ class AbstractSumOfDistances(AbstractLossTerm):
     ) -> Float[Array, ""]:
         states, targets = with_time_axis((state, targets_of(state, trial_at_step.targets)))
         (away,) = self.distance(self.difference(states, targets, trial_at_step.trial))
-        return weight_of_step(self.time_profile(), trial_at_step, state) * away
+        return weight_of_step(self.profile, trial_at_step, state) * away
 
 
 class AbstractFinalTerm(AbstractLossTerm):
@@ -163,9 +157,6 @@ class PositionError(AbstractSumOfDistances):
     profile: AbstractTimeProfile = eqx.field(default=PowerProfile(), kw_only=True)
     name: str = eqx.field(static=True, default="position error", kw_only=True)
 
-    def time_profile(self) -> AbstractTimeProfile:
-        return self.profile
-
     def difference(self, states: LoopState, targets: Any, trial: Trial) -> Float[Array, "time space"]:
         return away_from_target(states.cursor, targets, "position")
 
@@ -182,9 +173,6 @@ class VelocityError(AbstractSumOfDistances):
     distance: AbstractDistance = eqx.field(default=SquaredDistance(), kw_only=True)
     profile: AbstractTimeProfile = eqx.field(default=PowerProfile(), kw_only=True)
     name: str = eqx.field(static=True, default="velocity error", kw_only=True)
-
-    def time_profile(self) -> AbstractTimeProfile:
-        return self.profile
 
     def difference(self, states: LoopState, targets: Any, trial: Trial) -> Float[Array, "time space"]:
         return away_from_target(states.cursor, targets, "velocity")
@@ -260,9 +248,6 @@ class Straightness(AbstractSumOfDistances):
     profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
     name: str = eqx.field(static=True, default="straightness", kw_only=True)
 
-    def time_profile(self) -> AbstractTimeProfile:
-        return self.profile
-
     def difference(self, states: LoopState, targets: Any, trial: Trial) -> Float[Array, "time space"]:
         check_hand(states, trial)
         check_hand_targets(targets, states.cursor)
@@ -294,11 +279,9 @@ class Hold(AbstractSumOfDistances):
     distance: AbstractDistance = eqx.field(default=SquaredDistance(), kw_only=True)
     name: str = eqx.field(static=True, default="hold", kw_only=True)
 
-    def __check_init__(self):
-        if self.place not in ("start", "target"):
-            raise ValueError(f'`place` must be "start" or "target", got {self.place!r}.')
-
-    def time_profile(self) -> InWindow:
+    @property
+    def profile(self) -> InWindow:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Weight 1 within the window."""
         return InWindow(self.window)
 
     def difference(self, states: LoopState, targets: Any, trial: Trial) -> Float[Array, "time space"]:

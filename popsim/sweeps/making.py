@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from popsim._checks import check_instance
-from popsim._numeric_flags import numeric_flags
+from popsim._named_values import numeric_flags
 from popsim._text_checks import as_path, check_path
 from popsim.experiments.circumstances import FLAGS
 from popsim.experiments.memory import check_size

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from popsim._checks import check_instance, is_numeric, kind_of, short_repr
-from popsim._time_steps import HALF
-from popsim.recorded_activity import RecordedActivity
+from popsim._plain_values import HALF
+from popsim.trial import RecordedActivity
 from popsim.windows import NEVER
 
 Series = Float[np.ndarray, "trial time feature"]

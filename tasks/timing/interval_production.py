@@ -10,8 +10,7 @@ from jaxtyping import Array, Float, Int, Key
 from popsim import _checks as checks
 from popsim._argument_shapes import check_fields
 from popsim._checks import as_float_array
-from popsim._plain_values import plain_number
-from popsim._time_steps import step_at
+from popsim._plain_values import plain_number, step_at
 from popsim.distributions import (
     AbstractDistribution,
     Choice,

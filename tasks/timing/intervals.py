@@ -9,8 +9,7 @@ from jaxtyping import Array, Float, Int, Key
 from popsim import _checks as checks
 from popsim._argument_shapes import check_kinds
 from popsim._checks import as_float_array, short_repr
-from popsim._plain_values import plain_number
-from popsim._time_steps import step_at
+from popsim._plain_values import plain_number, step_at
 from popsim.distributions import AbstractDistribution, Constant, Uniform, as_distribution
 from popsim.loss import Loss
 from popsim.losses import OutputError

@@ -20,7 +20,7 @@ from small_training import (
 )
 
 import popsim
-from popsim.training import TaskTrainer
+from popsim.training import TaskTrainer, sgd
 from popsim.training.loop.batch_loop import BatchLoop, members_at_a_time
 from popsim.training.steps.member_step import MemberStep
 from popsim.training.steps.train_state import TrainState
@@ -59,10 +59,7 @@ def test_the_length_of_calls_changes_no_bit(length):
     "options",
     [
         {"log_step": 3, "save_model_trainables": True, "save_trial_specs": [1], "disable_tqdm": False},
-        pytest.param({"log_step": 1}, marks=pytest.mark.full),
-        pytest.param({"save_model_trainables": True}, marks=pytest.mark.full),
         pytest.param({"save_model_trainables": np.array([0, 5, 17])}, marks=pytest.mark.full),
-        pytest.param({"save_trial_specs": np.arange(20)}, marks=pytest.mark.full),
         pytest.param({"batch_callbacks": {7: [lambda: None]}}, marks=pytest.mark.full),
     ],
     ids=lambda options: " and ".join(options),
@@ -74,7 +71,7 @@ def test_logging_and_recording_change_no_bit(options):
     np.testing.assert_array_equal(own.loss.total, history.loss.total)
 
 
-@pytest.mark.parametrize("width", mostly_in_full([2, 8, 64], short=[8]))
+@pytest.mark.parametrize("width", mostly_in_full([8, 64], short=[8]))
 def test_a_member_does_not_depend_on_how_many_there_are(width):
     """Draws to the bit, parameters within 1e-5 after 100 batches."""
     many, history = train(N_BATCHES, n_members=width, save_trial_specs=[N_BATCHES - 1])
@@ -93,20 +90,18 @@ def test_a_member_does_not_depend_on_how_many_there_are(width):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-5)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("n_minibatches", mostly_in_full([2, 4], short=[2]))
-def test_minibatches_change_only_rounding(n_minibatches):
-    whole, history = train(3)
-    parts, own = train(3, trainer=TaskTrainer(OPTIMIZER, n_minibatches=n_minibatches))
-    assert_same(parts, whole, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(own.loss.total, history.loss.total, rtol=1e-6)
+def test_minibatches_change_only_rounding(float64):
+    """By plain gradient descent: Adam does not see the size of a gradient."""
+    whole, history = train(2, trainer=TaskTrainer(sgd(1e-2)))
+    parts, own = train(2, trainer=TaskTrainer(sgd(1e-2), n_minibatches=2))
+    assert_same(parts, whole, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(own.loss.total, history.loss.total, rtol=1e-12)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("member_batch_size", mostly_in_full([1, 3, 5, 8, 9], short=[3]))
-def test_blocks_of_members_change_only_rounding(member_batch_size):
+def test_blocks_of_members_change_only_rounding():
     options = {"n_members": 8, "save_trial_specs": [9]}  # as above, where the program is compiled
-    trainer = TaskTrainer(OPTIMIZER, member_batch_size=member_batch_size)
+    trainer = TaskTrainer(OPTIMIZER, member_batch_size=3)
     blocks, own = train(10, trainer=trainer, **options)
     whole, history = train(10, **options)
     assert_same(blocks, whole, rtol=0, atol=1e-6)

@@ -69,3 +69,7 @@ def test_a_loss_shows_its_weights_and_names():
     assert "'position error': 1 * PositionError()" in repr(loss)
     assert "'work': 1e-06 * Effort(name='work')" in repr(loss)
     assert [*sum([losses.PositionError(), losses.Effort()]).weights] == ["position error", "effort"]
+    rising = popsim.schedules.LinearSchedule(0.0, 1e-3, last_batch=5)
+    printed = repr(popsim.PerMember([0.0, 0.1]) * losses.Effort() + rising * losses.PositionError())
+    assert "PerMember(values=[0.0, 0.1])" in printed
+    assert "LinearSchedule(start=0.0, stop=0.001, last_batch=5)" in printed

@@ -93,3 +93,13 @@ def test_vision_sees_the_cursor_and_proprioception_feels_the_body(getkey):
     state = dataclasses.replace(state, cursor=cursor, plant=body)
     np.testing.assert_allclose(popsim.vision(state, plant), [0.1, 0.2, 0.3, 0.4])
     np.testing.assert_allclose(popsim.proprioception(state, plant), [0.5, 1.5, -1.0, 2.0])
+
+
+@pytest.mark.parametrize("own", [0.0, 0.02, 0.05])
+def test_a_members_own_delay_is_as_long_as_a_delay_of_all(own, getkey):
+    def sensed(**delays):
+        model = relay_loop({"vision": popsim.SensoryChannel(popsim.vision, **delays)})
+        return popsim.simulate(model, reach(), key=key).feedback["vision"]
+
+    key = getkey()
+    np.testing.assert_array_equal(sensed(delay=0.05, own_delay=own), sensed(delay=own))

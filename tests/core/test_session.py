@@ -138,38 +138,14 @@ def test_what_makes_no_session_is_refused(as_users_run):
         Session(RunningSum(), 2, carry=("body",))
     with pytest.raises(ValueError, match="`n_trials` must be"):
         Session(RunningSum(), 0)
-    with pytest.raises(ValueError, match="`blocks` must be at least one"):
-        Session.in_blocks([])
     session = join_trials(drawn())
-    for trials, message in (
-        (jax.tree.map(lambda leaf: leaf[None], session), "must be single trials, got sessions"),
-        (of_trial(drawn(), 0), "must be stacked trials"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            join_trials(trials)
+    with pytest.raises(ValueError, match="must be single trials, got sessions"):
+        join_trials(jax.tree.map(lambda leaf: leaf[None], session))
     schedule = popsim.trial.InterventionSchedule(jnp.zeros(()), jnp.zeros(session.timeline.n_steps, bool))
     with pytest.raises(ValueError, match="wrap the task of the Session"):
         dataclasses.replace(session, interventions={"silence": schedule})
     with pytest.raises(ValueError, match="`model` must define how a trial of a session follows another"):
         popsim.simulate(Memoryless(), join_trials(drawn()), key=KEY)
-
-
-@pytest.mark.full
-def test_a_force_field_comes_and_goes_within_a_session():
-    model = relay_loop(
-        {"vision": popsim.SensoryChannel(popsim.vision)}, interventions=(popsim.interventions.CurlField(),)
-    )
-    reaches = popsim.tasks.RandomReaches(model.plant.workspace, duration=0.05)
-    null, curl = (
-        popsim.tasks.WithInterventions(
-            reaches, [popsim.tasks.random_curl_fields(popsim.distributions.Constant(strength))]
-        )
-        for strength in (0.0, 5.0)
-    )
-    session = Session.in_blocks([(null, 1), (curl, 2), (null, 1)]).trial(batch=0, key=KEY)
-    model.check(separate_trials(session))
-    force = split_time(popsim.simulate(model, session, key=KEY).external_force, 5)
-    assert (np.abs(force).sum(axis=(1, 2)) > 0).tolist() == [False, True, True, False]
 
 
 def test_a_wrong_axis_of_time_is_refused():

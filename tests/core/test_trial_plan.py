@@ -4,7 +4,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import popsim
 from popsim import NEVER, Epoch, TrialPlan
@@ -93,12 +92,6 @@ def test_catch_trials_do_not_change_the_others(getkey):
         np.testing.assert_array_equal(np.asarray(some.epochs[name])[~caught], np.asarray(bounds)[~caught])
     hold = np.asarray(without.epochs["hold"])[:, 1]
     assert abs(hold[caught].mean() - hold[~caught].mean()) < 4 * 30 / 12**0.5 * (4 / N) ** 0.5
-
-
-@pytest.mark.parametrize("probability, fraction", [(0.0, 0.0), (1.0, 1.0)])
-def test_all_or_none_may_be_catch_trials(probability, fraction, getkey):
-    timelines = draws(plan(catch_event="go cue", catch_probability=probability), getkey(), 200)
-    assert np.mean(~np.asarray(timelines.happens("go cue"))) == fraction
 
 
 def test_the_share_of_catch_trials_and_durations_may_differ_between_members(getkey):

@@ -199,7 +199,7 @@ MODELS = [
     ("muscle", lambda: plants.arm26("Hill")),
     ("channels", lambda: loop(channels=[VISION])),
     ("channels['vision']", lambda: loop(channels={"vision": popsim.vision})),
-    ("channels['vision'].noise", lambda: evaluated(
+    ("model", lambda: evaluated(
         tasks.RandomReaches(WORKSPACE, duration=0.05),
         loop(channels={"vision": popsim.SensoryChannel(popsim.vision, 0.0, noise.GaussianNoise([1, 1, 1]))}),
     )),
@@ -308,7 +308,6 @@ TASKS = [
     ("where", lambda: tasks.ParameterCurriculum(
         TASK, lambda task: task.size, schedules.ConstantSchedule(1.0))),
     ("schedule", lambda: tasks.ParameterCurriculum(TASK, lambda task: task.scale, 1.0)),
-    ("phases", lambda: tasks.adaptation_plan("a", 1.0, [("field", 5)])),
 ]  # fmt: skip
 TRAININGS = [
     ("learning_rate", lambda: training.adam(MS)),

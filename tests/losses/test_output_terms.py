@@ -159,17 +159,6 @@ def test_weights_are_penalised_as_one_vector(run, getkey):
     assert sum(np.count_nonzero(leaf) for leaf in everywhere) == np.count_nonzero(numbers)
 
 
-def test_weights_that_are_none_are_refused(run):
-    with pytest.raises(ValueError, match="`where` of WeightPenalty must pick parts of the"):
-        WeightPenalty(lambda model: model.brain)(*run)
-    with pytest.raises(ValueError, match="`where` of WeightPenalty must pick parts of the .*0.01"):
-        WeightPenalty(lambda model: model.dt)(*run)
-    with pytest.raises(ValueError, match=r"`where` of WeightPenalty .*\(2,\), computed.*FunctionTerm"):
-        WeightPenalty(lambda model: 2 * jax.tree.leaves(model.network)[0].ravel()[:2])(*run)
-    with pytest.raises(ValueError, match="`where` of WeightPenalty must pick at least one parameter"):
-        WeightPenalty(lambda model: model.interventions)(*run)
-
-
 def test_counts_are_one_for_each_step(as_users_run, run):
     states, trial, model = run
     wide = eqx.tree_at(lambda t: t.targets.counts, trial, trial.targets.counts[:, None])

@@ -144,7 +144,6 @@ def test_where_nothing_counts_the_error_is_zero_with_zero_gradient(run):
     [
         ({"units": [0, 0, 1]}, "`units` must name each unit once"),
         ({"units": [0, -1, 1]}, "`units` must be numbers of units from 0 on"),
-        ({"units": []}, "`units` must be numbers of units from 0 on"),
         ({"units": 3}, "`units` must be numbers of units from 0 on.*got 3"),
         ({"unit_weights": [1.0, -1.0, 1.0]}, "`unit_weights` must be finite and at least zero"),
     ],

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from popsim._text_tables import align, size_text, spread_text
+from popsim._text_checks import align, size_text, spread_text
 from popsim.loss import LossValues
 
 MOST_NAMES = 4

@@ -12,8 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from popsim._compiled import ProgramText, current_engine, program_text, signed_sums
-from popsim._named_values import array_digest, describe_differences, modules_of, named_values
-from popsim._numeric_flags import NUMERIC_FLAGS
+from popsim._named_values import NUMERIC_FLAGS, array_digest, describe_differences, modules_of, named_values
 from popsim._user_code import code_of_modules, different_names, users_modules
 from popsim.ensemble import member
 from popsim.evaluation import validation_trials

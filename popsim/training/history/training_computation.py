@@ -13,8 +13,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from popsim._compiled import MadeWhileCompiling, program_text
-from popsim._named_values import array_digest, named_values, short_text
-from popsim._numeric_flags import numeric_flags
+from popsim._named_values import array_digest, named_values, numeric_flags, short_text
 from popsim._user_code import code_of_modules, users_code, users_modules
 from popsim.store import leaf_names
 from popsim.training.history.computation import Computation, constants_of, sums_of, task_computation

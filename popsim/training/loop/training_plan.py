@@ -21,7 +21,7 @@ from popsim.per_member import (
     select_member,
     with_member_values,
 )
-from popsim.task import AbstractTask, check_trials, differs_between_members
+from popsim.task import AbstractTask, differs_between_members
 from popsim.training.constraints import warn_of_start
 from popsim.training.loop._fit_checks import check_changes, check_fit, check_options
 from popsim.training.loop.batch_loop import BatchLoop, members_at_a_time
@@ -40,7 +40,7 @@ from popsim.training.steps.member_step import (
 )
 from popsim.training.steps.optimizers import learning_rate_of
 from popsim.training.steps.train_state import OWN, TrainState, state_parts
-from popsim.trial import Trial
+from popsim.trial import Trial, check_trials
 
 __all__ = ["TrainingPlan", "plan_training"]
 
