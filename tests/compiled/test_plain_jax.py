@@ -19,7 +19,7 @@ import popsim
 from popsim._compiled import _trials_last, choice, elementwise, jit, map_trials, transformations
 from popsim.engine import current_engine, plain_jax
 from popsim.experiments import Cognitive, RunStopped, resume_run, run_experiment
-from popsim.store.json_files import read_sealed_json, write_sealed_json
+from popsim.store.json_files import read_sealed_json
 from popsim.training import TaskTrainer, rules, sgd
 
 # Adam divides by the size of a gradient, and would enlarge rounding where that is near zero.
@@ -229,19 +229,3 @@ def test_a_run_continues_by_the_engine_with_which_it_began(tmp_path):
     description = read_sealed_json(tmp_path / "run" / "run.json")
     assert description["engine"] == choice.PLAIN_JAX and "resumed" not in description
     small_training.assert_same(run.ensemble, expected.ensemble)
-
-
-@pytest.mark.full
-def test_the_engine_of_an_older_run_is_unknown_and_another_one_is_told(tmp_path):
-    def stopped(run, *args):
-        with pytest.raises(RunStopped):
-            run(*args, quiet=True, stop=stopping_after(1))
-        return read_sealed_json(tmp_path / "run.json")
-
-    description = stopped(run_experiment, Sum(n_members=2, n_batches=6, batch_size=2, log_step=2), tmp_path)
-    assert description.pop("engine") == choice.ENGINE
-    write_sealed_json(tmp_path / "run.json", description)
-    resume = functools.partial(resume_run, build=Sum)
-    assert "resumed" not in stopped(resume, tmp_path)
-    with plain_jax(), pytest.warns(UserWarning, match="`engine`, popsim then and plain JAX now"):
-        assert stopped(resume, tmp_path)["resumed"][0]["engine"] == choice.PLAIN_JAX
