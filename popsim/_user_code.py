@@ -192,7 +192,7 @@ def _code_text(code: CodeType) -> str:
     """Return the instructions of a function without the names of its variables."""
     lines = []
     for instruction in dis.get_instructions(code):
-        is_local = "FAST" in instruction.opname or "DEREF" in instruction.opname
+        is_local = instruction.opcode in dis.haslocal or instruction.opcode in dis.hasfree
         if instruction.opname not in ("EXTENDED_ARG", "RESUME"):
             argument = instruction.arg if is_local else _constant_text(instruction.argval)
             lines.append(f"{instruction.opname} {argument}")

@@ -48,10 +48,6 @@ __all__ = [
 ]
 
 
-def _optional_float_array(value: Any) -> Float[Array, "..."] | None:
-    return None if value is None else as_float_array(value)
-
-
 class SensoryChannel(eqx.Module):
     """A sense with a delay and noise.
 
@@ -70,7 +66,7 @@ class SensoryChannel(eqx.Module):
     sense: Callable[[LoopState, AbstractPlant], Float[Array, " features"]] = eqx.field(static=True)
     delay: float = eqx.field(static=True, converter=plain_number, default=0.0)
     noise: AbstractNoise = NoNoise()
-    own_delay: Float[Array, ""] | None = eqx.field(converter=_optional_float_array, default=None)
+    own_delay: Float[Array, ""] | None = eqx.field(converter=as_float_array, default=None)
 
     def __check_init__(self):
         check_kinds(self)

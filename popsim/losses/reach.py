@@ -93,7 +93,10 @@ class AbstractSumOfDistances(AbstractLossTerm):
     """Sum over time of w_t |d_t|², w the `profile`, d the difference, and `distance` in place of |·|²."""
 
     distance: eqx.AbstractVar[AbstractDistance]
-    profile: eqx.AbstractVar[AbstractTimeProfile]
+
+    def time_profile(self) -> AbstractTimeProfile:
+        """Return w, by default the field `profile` of a subclass."""
+        return self.profile  # pyright: ignore[reportAttributeAccessIssue]
 
     @abc.abstractmethod
     def difference(self, states: LoopState, targets: Any, trial: Trial) -> Float[Array, "time space"]:
@@ -107,7 +110,7 @@ class AbstractSumOfDistances(AbstractLossTerm):
 
     def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         away = self.distance(self.difference(states, targets_of(states, trial.targets), trial))
-        weights = step_weights(self.profile, trial.timeline, active_steps(states))
+        weights = step_weights(self.time_profile(), trial.timeline, active_steps(states))
         return weighted_sum(weights, away, self.distance)
 
     def step_cost(
@@ -115,7 +118,7 @@ class AbstractSumOfDistances(AbstractLossTerm):
     ) -> Float[Array, ""]:
         states, targets = with_time_axis((state, targets_of(state, trial_at_step.targets)))
         (away,) = self.distance(self.difference(states, targets, trial_at_step.trial))
-        return weight_of_step(self.profile, trial_at_step, state) * away
+        return weight_of_step(self.time_profile(), trial_at_step, state) * away
 
 
 class AbstractFinalTerm(AbstractLossTerm):
@@ -279,9 +282,7 @@ class Hold(AbstractSumOfDistances):
     distance: AbstractDistance = eqx.field(default=SquaredDistance(), kw_only=True)
     name: str = eqx.field(static=True, default="hold", kw_only=True)
 
-    @property
-    def profile(self) -> InWindow:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Weight 1 within the window."""
+    def time_profile(self) -> InWindow:
         return InWindow(self.window)
 
     def difference(self, states: LoopState, targets: Any, trial: Trial) -> Float[Array, "time space"]:

@@ -12,9 +12,8 @@ from short_form import every_nth
 from small_reaches import small_reach_setup
 
 import popsim
-from popsim import interventions, muscles, plants, tasks, training
-from popsim.analysis import behaviour, dynamics
-from popsim.training import rules
+from popsim import interventions, plants, tasks, training
+from popsim.analysis import behaviour
 
 NO_REVERSE_MODE = {"plants.simulate_plant_adaptively": "chooses its own number of steps; says so"}
 DT = 0.01
@@ -153,16 +152,6 @@ def stepped(x, make=training.sgd):
     return after.params
 
 
-def drawn(plan, x):
-    task = tasks.WithInterventions(reaching()[1], (plan,))
-    return task.trial(batch=0, key=key(x)).interventions
-
-
-def steps_of_network(x):
-    run = popsim.simulate(model(x), trial(x), key=key(x))
-    return rules.network_steps(rules.TrialActivity(model(x), trial(x), rest_state(x), run))
-
-
 def bandits(x):
     """Two bandits of three choices, the first arm of which pays with probability x."""
     bandit = tasks.BernoulliBandit(n_choices=3, n_validation_trials=2)
@@ -180,7 +169,6 @@ def around(x):
 
 PURE = {
     "losses.returns": lambda x: popsim.losses.returns(jnp.stack([x, 2 * x]), 0.9),
-    "tasks.decision_bound": lambda x: tasks.decision_bound(SUITE, scaled(SUITE.validation_trials(), x)),
     "tasks.play": lambda x: tasks.play(tasks.RandomPlayer(2), bandits(x), key=jax.random.key(0)).record,
     "analysis.align_to_event": lambda x: popsim.analysis.align_to_event(
         values(x), with_event(x), "go", before=DT, after=2 * DT
@@ -188,11 +176,9 @@ PURE = {
     "analysis.mean_in_window": lambda x: popsim.analysis.mean_in_window(
         values(x), trials(x), popsim.windows.WholeTrial()
     ),
-    "analysis.behaviour.hand_speed": lambda x: behaviour.hand_speed(hand(x)),
     "analysis.behaviour.produced_interval": lambda x: behaviour.produced_interval(
         values(x), jnp.array([0, 1]), dt=DT, threshold=1.5
     ),
-    "analysis.dynamics.network_dynamics": lambda x: dynamics.network_dynamics(model(x), x * jnp.ones(2)),
     "build_members": lambda x: popsim.build_members(
         lambda key, mass: scaled(plants.PointMass(mass * x), x),
         popsim.member_grid(2, mass=[1.0, 2.0]),
@@ -215,8 +201,6 @@ PURE = {
     ),
     "interventions.external_load": load,
     "make_ensemble": ensemble,
-    "member": lambda x: popsim.member(ensemble(x), 1),
-    "muscles.arm26_compliant_path": lambda x: muscles.arm26_compliant_path().length(x * jnp.ones(2)),
     "n_network_inputs": lambda x: popsim.n_network_inputs(trials(x), model(x).plant, model(x).channels),
     "networks.draw_weights": lambda x: popsim.networks.draw_weights(
         model(x).network,
@@ -224,28 +208,17 @@ PURE = {
         popsim.networks.per_gate(popsim.networks.spectral_weights(x)),
         key=key(x),
     ),
-    "networks.dale_weights": lambda x: x * popsim.networks.dale_weights([1.0, 1.0, -1.0, -1.0], key=key(x)),
     "plants.advance": lambda x: plants.advance(
         model(x).plant, rest_state(x).plant, x * jnp.ones(2), plants.Load(lambda hand: x * jnp.ones(2)), dt=DT
     ),
-    "plants.muscled_point_mass": lambda x: plants.muscled_point_mass(mass=x, damping=x),
     "plants.simulate_plant": lambda x: plant_run(plants.PointMass(x, damping=x)),
     "plants.simulate_plant_adaptively": lambda x: plant_run(
         plants.PointMass(x, damping=x), plants.simulate_plant_adaptively
     ),
     "repeat_trials": lambda x: popsim.repeat_trials(trials(x), 2),
     "simulate": lambda x: popsim.simulate(model(x), trial(x), key=key(x)),
-    "tasks.multisensory_accuracy": lambda x: tasks.multisensory_accuracy(
-        scaled(tasks.MultisensoryIntegration(), x), jnp.array([12.0]), jnp.array([2]), 1.0
-    ),
-    "tasks.channel_trials": lambda x: drawn(tasks.channel_trials(0.5 * x), x),
-    "tasks.bayes_least_squares": lambda x: tasks.bayes_least_squares(
-        values(x), popsim.distributions.Uniform(x, 2 * x), 0.1 * x
-    ),
     "training.accumulate_gradients": lambda x: accumulated(training.accumulate_gradients, x),
-    "training.adam": lambda x: stepped(x, training.adam),
     "training.inject_hyperparams": lambda x: stepped(x, training.inject_hyperparams(optax.rmsprop)),
-    "training.rules.network_steps": steps_of_network,
     "training.train_step": lambda x: (
         training.train_step(linear(x), batch(x), lambda step: 0.1, criterion, metrics)[0].params
     ),

@@ -21,22 +21,8 @@ from popsim._other_draws import drawing_alike, drawing_from_key
 from popsim.training import TaskTrainer
 from popsim.training.steps.member_step import trials_of_batch
 
-RNG, LEGACY, PYTHON = np.random.default_rng(1), np.random.RandomState(1), random.Random(1)
+RNG, LEGACY = np.random.default_rng(1), np.random.RandomState(1)
 KEY = jax.random.key(0)
-
-
-class Holder:
-    """An object of the user's that has a generator, as an attribute or of its class."""
-
-    def __init__(self):
-        self.generator = np.random.default_rng(3)
-
-    @property
-    def drawn(self):
-        return self.generator.normal()
-
-
-HOLDER = Holder()
 
 
 def within(name):
@@ -55,7 +41,6 @@ CALLED = {
     "numpy": lambda: np.random.choice([-1.0, 1.0]),
     "default_rng": lambda: np.random.default_rng(0).normal(),
     "default_rng by name": lambda: default_rng(0).normal(),
-    "RandomState": lambda: np.random.RandomState(0).normal(),
     "python": lambda: random.random(),
     "function of closure": within("function"),
     "class of closure": within("class"),
@@ -65,9 +50,7 @@ HELD = {
     "Generator": lambda: RNG.normal(),
     "RandomState": lambda: LEGACY.normal(),
     "default": lambda generator=LEGACY: generator.normal(),
-    "attribute": lambda: HOLDER.drawn,
     "closure": within("generator"),
-    "jit": jax.jit(lambda: RNG.normal()),
     "function": np.random.randn,
     "library": lambda: scipy.stats.norm.rvs(),
 }

@@ -291,23 +291,13 @@ TASKS = [
     *((name, lambda name=name, value=value: tasks.CenterOutReaches(WORKSPACE, **{name: value}))
       for name, value in (("dt", 0.0), ("duration", -1.0), ("duration", 0.995), ("distance", INF),
                           ("n_directions", 0))),
-    ("validation_distance", lambda: tasks.RandomReaches(WORKSPACE, validation_distance=-0.1)),
     *(("catch_probability", lambda value=value: tasks.DelayedReaches(WORKSPACE, catch_probability=value))
       for value in ([0.1, 0.2], 1.5)),
     ("frequency", lambda: tasks.SineGeneration(frequency=[0.1, 0.2])),
     ("frequency", lambda: tasks.SineGeneration(frequency=PerMember([1.0, -1.0]))),
-    ("response", lambda: tasks.PerceptualDecision(response="late")),
     ("tasks", lambda: tasks.Mixture([TASK, "flip-flop"])),
-    ("tasks", lambda: tasks.Mixture(TASK)),
     ("tasks", lambda: tasks.MultiTask([TASK])),
-    ("starts", lambda: tasks.TaskCurriculum([TASK, TASK], 3)),
     ("task", lambda: tasks.WithFixation(RunningSum)),
-    ("until", lambda: tasks.WithFixation(TASK, 3)),
-    ("is_held_out", lambda: tasks.HeldOutConditions(TASK, 3)),
-    ("plans", lambda: tasks.WithInterventions(TASK, [interventions.CurlField()])),
-    ("where", lambda: tasks.ParameterCurriculum(
-        TASK, lambda task: task.size, schedules.ConstantSchedule(1.0))),
-    ("schedule", lambda: tasks.ParameterCurriculum(TASK, lambda task: task.scale, 1.0)),
 ]  # fmt: skip
 TRAININGS = [
     ("learning_rate", lambda: training.adam(MS)),
