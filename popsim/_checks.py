@@ -19,8 +19,8 @@ from jax.typing import ArrayLike
 from jaxtyping import PyTree
 
 from popsim._compiled import as_array, is_traced
+from popsim._plain_values import Seconds, is_on_grid, nearest_times, step_at
 from popsim._text_checks import one_line, suggestion
-from popsim._time_steps import Seconds, is_on_grid, nearest_times, step_at
 from popsim.per_member import PerMember
 
 # What lies between the user and a warning, and what the user calls.
@@ -242,17 +242,19 @@ def _check_numbers(
 
 
 @overload
+def as_float_array(value: None) -> None: ...
+@overload
 def as_float_array(value: PerMember) -> PerMember: ...  # pyright: ignore[reportOverlappingOverload]
 @overload
 def as_float_array(value: ArrayLike | Sequence[Any] | PerMember) -> Array: ...
-def as_float_array(value: ArrayLike | Sequence[Any] | PerMember) -> Array | PerMember:
+def as_float_array(value: ArrayLike | Sequence[Any] | PerMember | None) -> Array | PerMember | None:
     """Convert a value, or the values of a `PerMember`, to the default floating-point type.
 
-    What is no number is returned as it is: the check of the argument, which knows its name, refuses it.
+    None stays. What is no number does, too: the check of the argument, which knows its name, refuses it.
     """
     if isinstance(value, PerMember):
         return PerMember(as_float_array(value.values))
-    if _is_of_other_kind(value):
+    if value is None or _is_of_other_kind(value):
         return value  # pyright: ignore[reportReturnType]
     try:
         return as_array(value, jnp.result_type(float))

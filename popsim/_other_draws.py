@@ -21,22 +21,13 @@ import jax
 import numpy as np
 
 from popsim._checks import naming_errors
-from popsim._held_values import Place, held_values
 from popsim._text_checks import shorten
-from popsim._user_code import is_installed
+from popsim._user_code import Place, held_values, is_installed
 
 GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
-GLOBAL = {
-    "numpy.random": np.random.get_state.__self__,  # pyright: ignore[reportFunctionMemberAccess]
-    "random": random.getstate.__self__,  # pyright: ignore[reportFunctionMemberAccess]
-}
-# The classes of `random` are pickled by name: in their place, methods are replaced.
+GLOBAL = np.random.get_state.__self__  # pyright: ignore[reportFunctionMemberAccess]
+# The classes of `random` are pickled by name.
 NOT_REPLACED = ("get_state", "getstate", "BitGenerator", "Random", "SystemRandom")
-METHODS = [
-    (random.Random, "__init__"),
-    *((random.SystemRandom, name) for name in ("random", "getrandbits", "randbytes")),
-]
-DRAWING_PACKAGES = ("numpy", "random", "secrets", "statistics")  # for those who call them
 IGNORED_PACKAGES = ("jax", "jaxlib", "multiprocessing", "tempfile")  # they draw names of files
 MOST_LETTERS = 100  # of a line
 
@@ -98,13 +89,13 @@ def _watching(watched: _Watched, functions: Sequence[Any]) -> Iterator[None]:
     for name, value, place in held_values(functions):
         if hasattr(value, "clear_cache") and not isinstance(value, type):
             jitted.append(value)
-        if isinstance(value, GENERATORS) and not any(value is each for each in GLOBAL.values()):
+        if isinstance(value, GENERATORS) and value is not GLOBAL:
             generators[id(value)] = name, value, _state(value)
         elif place is not None and id(value) in refusals:
             places.append(place)
         elif id(value) in refusals and not isinstance(value, type):
             watched.refuse(f"`{name}`, which is {refusals[id(value)][0]}")
-    states, draws_of_others = _global_states(), repr(_DRAWS_OF_OTHERS)
+    state_before, draws_of_others = _state(GLOBAL), repr(_DRAWS_OF_OTHERS)
     with _REPLACEMENTS.at(places):
         _OF_THREAD.watched.append(watched)
         try:
@@ -118,26 +109,14 @@ def _watching(watched: _Watched, functions: Sequence[Any]) -> Iterator[None]:
             watched.refuse(f"draws from `{name}`, a {type(generator).__name__}")
     # In another thread, the main one may draw meanwhile.
     is_main = threading.current_thread() is threading.main_thread()
-    for module, state in _global_states().items() if is_main else ():
-        if state != states[module] and repr(_DRAWS_OF_OTHERS) == draws_of_others:
-            watched.refuse(f"draws from the global generator of {module}, by another package")
-
-
-def _global_states() -> dict[str, Any]:
-    """Return the states of the global generators; of Python's only where beartype does not draw from it."""
-    return {
-        name: _state(each)
-        for name, each in GLOBAL.items()
-        if name != "random" or "beartype" not in sys.modules
-    }
+    if is_main and _state(GLOBAL) != state_before and repr(_DRAWS_OF_OTHERS) == draws_of_others:
+        watched.refuse("draws from the global generator of numpy.random, by another package")
 
 
 def _state(generator: Any) -> Any:
     """Return the state of a generator as values to compare."""
-    if isinstance(generator, random.SystemRandom):
-        return None
     if isinstance(generator, random.Random):
-        return generator.getstate()
+        return None if isinstance(generator, random.SystemRandom) else generator.getstate()
     if isinstance(generator, np.random.RandomState):
         state = generator.get_state(legacy=False)
     else:
@@ -183,25 +162,23 @@ _REPLACEMENTS = _Replacements()
 @functools.cache
 def _refusals() -> tuple[list[Place], dict[int, tuple[str, Any]]]:
     """Return where NumPy and Python have what draws; and the name and replacement of each, by its id."""
-    named = [
-        (Place(vars(module), name), f"{module.__name__}.{name}")
+    places = [
+        Place(vars(module), name)
         for module in (np.random, random)
         for name in module.__all__
         if name not in NOT_REPLACED
     ]
-    named += [(Place(kind, method), f"random.{kind.__name__}") for kind, method in METHODS]
     refusals = {}
-    for place, name in named:
-        original = place.get()
+    for place in places:
+        name, original = f"{place.holder['__name__']}.{place.name}", place.get()
         refusals[id(original)] = refused = name, _refusing(name, original)
         refusals[id(refused[1])] = refused
-    return [place for place, _ in named], refusals
+    return places, refusals
 
 
 def _refusing(name: str, original: Any) -> Any:
     """Return a function or class that raises `ValueError` where what this thread traces calls it."""
-    is_method = name in ("random.Random", "random.SystemRandom")
-    makes_generator = isinstance(original, type) or name in ("numpy.random.default_rng", "random.Random")
+    makes_generator = isinstance(original, type) or name == "numpy.random.default_rng"
 
     @functools.wraps(original, updated=())
     def draw(*args: Any, **kwargs: Any) -> Any:
@@ -211,8 +188,7 @@ def _refusing(name: str, original: Any) -> Any:
         else:
             line = _line_of_draw(sys._getframe(1))
         if line is not None:
-            given = [*args[is_method:], *kwargs.values()]
-            has_seed = makes_generator and any(value is not None for value in given)
+            has_seed = makes_generator and any(value is not None for value in [*args, *kwargs.values()])
             if not (has_seed and watched[-1].takes_seeds):
                 watched[-1].refuse(f"{name} in {line}")
         return original(*args, **kwargs)
@@ -237,7 +213,7 @@ class _OfOriginal(type):
 def _line_of_draw(caller: FrameType) -> str | None:
     """Return the user's line that draws, with its source; None if what draws computes nothing with it."""
     while caller.f_back is not None and (
-        _package_of(caller) in DRAWING_PACKAGES or _module_of(caller) == __name__
+        _package_of(caller) in ("numpy", "random") or _module_of(caller) == __name__
     ):
         caller = caller.f_back
     if _package_of(caller) in IGNORED_PACKAGES:

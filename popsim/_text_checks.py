@@ -1,11 +1,12 @@
-"""Checks of text and paths, without JAX: with them the commands refuse what is wrong before they load it."""
+"""Checks of text and paths, and tables as text, without JAX: commands refuse what is wrong before that."""
 
 import difflib
+import math
 import os
 import re
 import shlex
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +106,44 @@ def has_control_characters(text: str) -> bool:
 def printable(text: str) -> str:
     """Return a text with "?" for what is not printable: in a forged text it may command a terminal."""
     return "".join(mark if mark.isprintable() else "?" for mark in text)
+
+
+Rows = Sequence[Sequence[str]]
+
+
+def align(rows: Rows, *, at_least: Sequence[int] = (), sides: str = "", gap: int = 2) -> list[str]:
+    """Return the rows of a table as lines."""
+    widths = column_widths(rows, at_least)
+    formats = [f"{side}{width}" for side, width in zip(sides.ljust(len(widths), "<"), widths, strict=True)]
+    cells = ([f"{cell:{form}}" for cell, form in zip(row, formats, strict=False)] for row in rows)
+    return [(" " * gap).join(row).rstrip() for row in cells]
+
+
+def column_widths(rows: Rows, at_least: Sequence[int] = ()) -> list[int]:
+    """Return the widths of columns; the last cell of a short row widens none, as nothing follows it."""
+    n_columns = max(map(len, rows), default=0)
+    widths = [*at_least, *[0] * (n_columns - len(at_least))]
+    for row in rows:
+        counted = row if len(row) == n_columns else row[:-1]
+        widths[: len(counted)] = map(max, widths, map(len, counted))
+    return widths
+
+
+def spread_text(values: Iterable[float], digits: str = ".4g") -> str:
+    """Format the mean over members and their range, of those that are finite."""
+    numbers = [float(value) for value in values]
+    finite = [number for number in numbers if math.isfinite(number)]
+    if not finite:
+        return "not finite"
+    mean, low, high = (f"{x:{digits}}" for x in (math.fsum(finite) / len(finite), min(finite), max(finite)))
+    text = mean if len(numbers) == 1 else f"{mean} ({low} to {high})"
+    return text if len(finite) == len(numbers) else f"{text}, {len(numbers) - len(finite)} not finite"
+
+
+def size_text(n_bytes: int) -> str:
+    """Format a number of bytes with three digits, such as "41.9 MB"."""
+    size, units = float(n_bytes), ["B", "kB", "MB", "GB", "TB"]
+    while size >= 999.5 and len(units) > 1:
+        size /= 1000
+        units.pop(0)
+    return f"{size:.3g} {units[0]}"

@@ -1,25 +1,23 @@
-"""The functions in the user's modules, by the syntax of their source."""
+"""The user's functions: what they hold and name, and digests of their code by which versions are compared."""
 
-import ast
+import dis
 import functools
 import hashlib
 import inspect
-import linecache
 import sys
-import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, NamedTuple
 
-OTHER_STATEMENTS = "its other statements"  # of a module, besides what it defines
+import jax
+import numpy as np
+
+ARRAYS = (jax.Array, np.ndarray, np.generic, jax.ShapeDtypeStruct)
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
-
-
-class Definition(NamedTuple):
-    """What a statement of a module, or a method of a class, defines."""
-
-    digest: str
-    names: frozenset[str]
+# Where bound methods, partial functions, properties and functions of JAX hold what they call.
+WRAPPED = ("__func__", "__self__", "__wrapped__")
+OF_KIND = {functools.partial: ("func", "args", "keywords"), property: ("fget",)}
 
 
 def is_installed(module: str | None) -> bool:
@@ -48,7 +46,7 @@ def users_modules(names: Iterable[str] | None = None) -> list[str]:
         name = waiting.pop()
         found.add(name)
         for value in [*vars(sys.modules[name]).values()]:
-            is_module = isinstance(value, types.ModuleType)
+            is_module = isinstance(value, ModuleType)
             other = value.__name__ if is_module else getattr(value, "__module__", None)
             if isinstance(other, str) and _is_users(other):
                 waiting |= {other} - found
@@ -57,166 +55,163 @@ def users_modules(names: Iterable[str] | None = None) -> list[str]:
 
 def _is_users(name: str) -> bool:
     # Modules that are blocked are None.
-    return type(sys.modules.get(name)) is types.ModuleType and not is_installed(name)
+    return type(sys.modules.get(name)) is ModuleType and not is_installed(name)
 
 
-def definitions(modules: Iterable[str]) -> dict[str, Definition]:
-    """Return what the user's modules define, by names such as "Reach.trial".
+class Place(NamedTuple):
+    """Where a value can be replaced: a name in the dictionary of a module, or an attribute."""
+
+    holder: Any
+    name: str
+
+    def get(self) -> Any:
+        is_dict = isinstance(self.holder, dict)
+        return self.holder.get(self.name) if is_dict else getattr(self.holder, self.name)
+
+    def put(self, value: Any) -> None:
+        if isinstance(self.holder, dict):
+            self.holder[self.name] = value
+        else:
+            setattr(self.holder, self.name, value)
+
+
+HeldValue = tuple[str, Any, Place | None]
+
+
+def held_values(roots: Sequence[Any]) -> Iterator[HeldValue]:
+    """Yield what functions and objects hold or name, with its name, and its place if that can be replaced.
+
+    Of functions and classes that are installed, rather than the user's, globals and methods are left out;
+    numbers, texts and arrays are left out everywhere. What has no name has that of what holds it.
+    """
+    seen: dict[int, Any] = {}  # with the values, so that no other has the id of one that is gone
+    waiting: list[HeldValue] = [(type(root).__name__, root, None) for root in roots]
+    while waiting:
+        name, value, place = waiting.pop()
+        if isinstance(value, (*ARRAYS, *PLAIN, ModuleType)):
+            continue
+        yield name, value, place
+        if id(value) not in seen:
+            seen[id(value)] = value
+            waiting += [(own or name, part, its_place) for own, part, its_place in _parts(value)]
+
+
+def _parts(value: Any) -> Iterator[HeldValue]:
+    if isinstance(value, FunctionType):
+        yield from _parts_of_function(value)
+    elif isinstance(value, type):
+        users = [base for base in value.__mro__ if not is_installed(base.__module__)]
+        for name, member in [item for base in users for item in [*vars(base).items()]]:
+            if isinstance(member, FunctionType) or not name.startswith("__"):  # not the types of fields
+                yield name, member, None
+    elif isinstance(value, dict):
+        yield from [(str(key), item, None) for key, item in [*value.items()]]  # threads may add to it
+    elif isinstance(value, (tuple, list, set, frozenset)):
+        yield from [("", item, None) for item in value]
+    else:
+        for name in (*WRAPPED, *OF_KIND.get(type(value), ())):
+            yield "", getattr(value, name, None), None
+        yield from [(name, item, None) for name, item in [*getattr(value, "__dict__", {}).items()]]
+        yield "", type(value), None
+
+
+def _parts_of_function(function: FunctionType) -> Iterator[HeldValue]:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        place = Place(cell, "cell_contents")
+        try:
+            yield name, place.get(), place
+        except ValueError:  # not filled yet
+            continue
+    yield "", (function.__defaults__, function.__kwdefaults__), None
+    yield "", getattr(function, "__wrapped__", None), None
+    if not is_installed(function.__module__):
+        yield from _named_in(function.__globals__, _names_in(function.__code__), [])
+
+
+def _names_in(code: CodeType) -> set[str]:
+    """Return the names used by a function and its inner functions."""
+    inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return {*code.co_names}.union(*map(_names_in, inner))
+
+
+def _named_in(namespace: dict[str, Any], names: set[str], within: Sequence[str]) -> Iterator[HeldValue]:
+    """Yield the named values of a module, and of the user's modules that it names."""
+    for name in sorted(names & namespace.keys()):
+        value = namespace[name]
+        if not isinstance(value, ModuleType):
+            yield name, value, Place(namespace, name)
+        elif not is_installed(value.__name__) and value.__name__ not in within:
+            yield from _named_in(vars(value), names, [*within, value.__name__])
+
+
+def users_code(*roots: Any) -> dict[str, str]:
+    """Return digests of the user's functions and classes in some values, and of all that they name.
+
+    They are those of the compiled code: comments, docstrings and the names of local variables have no part.
+    """
+    return _digests((name, value) for name, value, _ in held_values(roots))
+
+
+def code_of_modules(names: Iterable[str]) -> dict[str, str]:
+    """Return digests as `users_code` of the functions and classes that modules define.
 
     Modules have no part in the names: a script is the module `__main__`, and another where it is imported.
-    One without a file, such as a notebook, counts by those of its functions and classes that have a source.
     """
-    found: dict[str, Definition] = {}
-    for module in modules:
-        loaded = sys.modules[module]
-        # What is loaded again has another specification; a file may have been edited since.
-        of_module = _definitions_of_file(module, id(loaded.__spec__)) or _definitions_without_file(loaded)
-        for name, definition in of_module.items():
-            found[name] = definition if name not in found else _joined(found[name], definition)
-    return found
+    defined = [
+        (name, value)
+        for module in names
+        for name, value in [*vars(sys.modules[module]).items()]
+        if isinstance(value, type | FunctionType) and value.__module__ == module
+    ]
+    members = [item for _, value in defined if isinstance(value, type) for item in [*vars(value).items()]]
+    # Equinox wraps methods, and Python properties.
+    inner = [(name, getattr(part, "fget", None) or getattr(part, "method", part)) for name, part in members]
+    return _digests([*defined, *((name, inspect.unwrap(part)) for name, part in inner)])
 
 
-def _joined(one: Definition, other: Definition) -> Definition:
-    """Return what two modules define by one name."""
-    return Definition(_digest(one.digest + other.digest), one.names | other.names)
-
-
-@functools.lru_cache(maxsize=256)
-def _definitions_of_file(module: str, specification: int) -> dict[str, Definition]:
-    loaded = sys.modules[module]
-    file = getattr(loaded, "__file__", None)
-    return {} if file is None else dict(_define(_parse("".join(linecache.getlines(file, vars(loaded))))))
-
-
-def _definitions_without_file(module: types.ModuleType) -> dict[str, Definition]:
-    """Return the functions, and the methods and values of classes, of a module that is typed."""
-    found: dict[str, Definition] = {}
-    for value in [*vars(module).values()]:
-        if getattr(value, "__module__", None) != module.__name__:
+def _digests(named: Iterable[tuple[str, Any]]) -> dict[str, str]:
+    """Return digests of the user's functions and classes, and of the plain globals that functions read."""
+    digests: dict[str, set[str]] = {}
+    for name, value in named:
+        if not isinstance(value, type | FunctionType) or is_installed(value.__module__):
             continue
-        if inspect.isclass(value):  # whose source is not known, unlike that of its methods
-            named = [item for item in vars(value).items() if not item[0].startswith("__")]
-            values = {name: part for name, part in named if isinstance(part, PLAIN)}
-            found[value.__qualname__] = Definition(_digest(repr(sorted(values.items()))), frozenset())
-            parts = [*vars(value).values()]
+        if isinstance(value, FunctionType):
+            text = _code_text(value.__code__)
+            for own, number, _ in _named_in(value.__globals__, _names_in(value.__code__), []):
+                if isinstance(number, PLAIN) and not own.startswith("__"):
+                    digests.setdefault(own, set()).add(_digest(repr(number)))
         else:
-            parts = [value]
-        for part in parts:
-            function = inspect.unwrap(getattr(part, "fget", part))
-            if inspect.isfunction(function):
-                nodes = _parse(_source(function))
-                found |= {function.__qualname__: _definition(nodes)} if nodes else {}
-    return found
+            members = [item for item in vars(value).items() if not item[0].startswith("__")]
+            text = repr(sorted((own, repr(part)) for own, part in members if isinstance(part, PLAIN)))
+        own = name if value.__name__ == "<lambda>" else value.__qualname__
+        digests.setdefault(own, set()).add(_digest(text))
+    return {name: _digest("".join(sorted(texts))) for name, texts in sorted(digests.items())}
 
 
-def _source(function: types.FunctionType) -> str:
-    try:
-        return inspect.cleandoc("\n" + inspect.getsource(function))
-    except (OSError, TypeError):
-        return ""
+def _code_text(code: CodeType) -> str:
+    """Return the instructions of a function without the names of its variables."""
+    lines = []
+    for instruction in dis.get_instructions(code):
+        is_local = instruction.opcode in dis.haslocal or instruction.opcode in dis.hasfree
+        if instruction.opname not in ("EXTENDED_ARG", "RESUME"):
+            argument = instruction.arg if is_local else _constant_text(instruction.argval)
+            lines.append(f"{instruction.opname} {argument}")
+    return "\n".join(lines)
 
 
-def _parse(source: str) -> list[ast.stmt]:
-    try:
-        return ast.parse(source).body
-    except (SyntaxError, ValueError):  # of a lambda in a call over several lines, or of a file that is edited
-        return []
+def _constant_text(constant: Any) -> str:
+    if isinstance(constant, CodeType):
+        return _code_text(constant)
+    # The order of a set differs between processes.
+    return repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant)
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _define(body: list[ast.stmt], within: str = "") -> Iterator[tuple[str, Definition]]:
-    """Yield name and definition of functions, methods, classes and variables."""
-    others: list[ast.stmt] = []
-    for node in body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield within + node.name, _definition([node])
-        elif isinstance(node, ast.ClassDef):
-            methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
-            yield from _define([*methods], f"{within}{node.name}.")
-            node.body = [part for part in node.body if part not in methods] or [ast.Pass()]
-            yield within + node.name, _definition([node])
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and _is_stored(part)}
-            for name in sorted(names):
-                yield within + name, _definition([node])
-        elif not isinstance(node, ast.Import | ast.ImportFrom):
-            others.append(node)
-    if others and not within:
-        yield OTHER_STATEMENTS, _definition(others)
-
-
-def _is_stored(name: ast.Name) -> bool:
-    return isinstance(name.ctx, ast.Store)
-
-
-def _definition(nodes: list[ast.stmt]) -> Definition:
-    names: set[str] = set()
-    texts = []
-    for node in nodes:
-        parts = [*ast.walk(node)]
-        names |= {part.id for part in parts if isinstance(part, ast.Name)}
-        names |= {part.attr for part in parts if isinstance(part, ast.Attribute)}
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            _rename_local_variables(node)
-        for part in parts:
-            if isinstance(part, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef) and (
-                ast.get_docstring(part, clean=False) is not None
-            ):
-                part.body = part.body[1:] or [ast.Pass()]
-        texts.append(ast.unparse(node))
-    return Definition(_digest("\n".join(texts)), frozenset(names))
-
-
-def _rename_local_variables(function: ast.AST) -> None:
-    """Give the variables of a function names by the order in which they appear."""
-    parts = [*ast.walk(function)]
-    kept = {name for part in parts if isinstance(part, ast.Global) for name in part.names}
-    local: dict[str, str] = {}
-    for part in parts:
-        name = part.arg if isinstance(part, ast.arg) else None
-        if isinstance(part, ast.Name) and _is_stored(part):
-            name = part.id
-        if name is not None and name not in kept:
-            local.setdefault(name, f"variable_{len(local)}")
-    for part in parts:
-        if isinstance(part, ast.arg):
-            part.arg = local.get(part.arg, part.arg)
-        elif isinstance(part, ast.Name):
-            part.id = local.get(part.id, part.id)
-        elif isinstance(part, ast.Nonlocal):
-            part.names = [local.get(name, name) for name in part.names]
-
-
-def digests_of(definitions: Mapping[str, Definition]) -> dict[str, str]:
-    """Return the digests of definitions by name."""
-    return {name: each.digest for name, each in definitions.items()}
-
-
-def reachable(starts: Iterable[str], known: Mapping[str, Definition]) -> dict[str, str]:
-    """Return the digests of some definitions, and of all whose names stand in these, by name."""
-    by_last_name: dict[str, list[str]] = {}
-    for name in known:
-        by_last_name.setdefault(name.rpartition(".")[2], []).append(name)
-    starts = tuple(starts)
-    waiting = {
-        name for name in known if any(name == start or name.startswith(f"{start}.") for start in starts)
-    }
-    found: dict[str, str] = {}
-    while waiting:
-        name = waiting.pop()
-        found[name] = known[name].digest
-        named = {other for part in known[name].names for other in by_last_name.get(part, ())}
-        # Of a class that is named all methods count.
-        named |= {method for other in named for method in known if method.startswith(f"{other}.")}
-        waiting |= named - found.keys()
-    return dict(sorted(found.items()))
-
-
 def code_digest(code: Mapping[str, str]) -> str:
-    """Return a digest of definitions by name; empty for none, as where nothing is the user's."""
+    """Return a digest of digests by name; empty for none, as where nothing is the user's."""
     texts = [f"{name} {digest}\n" for name, digest in sorted(code.items())]
     return _digest("".join(texts)) if texts else ""
 

@@ -21,12 +21,14 @@ from popsim._checks import (
     is_numeric,
     is_traced,
     kind_of,
+    naming_traced_code,
     short_repr,
 )
 from popsim._compiled import as_array, jit_fast_compile
 from popsim._member_values import check_builds, warn_if_key_is_ignored
+from popsim._other_draws import drawing_from_key
 from popsim.per_member import PerMember, per_member_nodes
-from popsim.randomness import as_key, check_draws_from_key
+from popsim.randomness import as_key
 
 __all__ = ["Members", "member_grid", "make_ensemble", "build_members", "n_members", "member"]
 
@@ -182,14 +184,10 @@ def grid_of_seeds(seeds: range, settings: Mapping[str, Any]) -> Members:
 
 def _as_values(name: str, values: Any) -> np.ndarray:
     """Return the values of a setting, one for each index of the first axis."""
-    try:
-        array = np.asarray(values)
-    except ValueError:  # of lists whose lengths differ
-        array = np.empty(0)
+    array = np.asarray(values)
     if array.ndim == 0 or array.shape[0] == 0:
         raise ValueError(
-            f"`{name}` must be a list of at least one value of the setting, all of one shape, "
-            f"got {short_repr(values)}."
+            f"`{name}` must be a list of at least one value of the setting, got {short_repr(values)}."
         )
     return array
 
@@ -267,8 +265,6 @@ def build_members(
     """
     key = as_key(key)
     check_instance("members", members, Members, "the Members of a popsim.member_grid(5, tau=[0.05, 0.1])")
-    if isinstance(settings, str):
-        raise ValueError(f"`settings` must be a list of names, such as [{settings!r}], got {settings!r}.")
     columns = members.numbers(list(members.settings) if settings is None else settings)
     _check_build(build, (), {"key": key, **columns})
 
@@ -282,12 +278,7 @@ def build_members(
 
 
 def _check_build(build: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """Raise `ValueError` unless `build` is a function of these arguments."""
-    if isinstance(build, eqx.Module) or not callable(build):
-        raise ValueError(
-            "`build` must be a function that makes one model from a key, such as "
-            f"lambda key: NetworkModel(GRUNetwork(2, 64, 1, key=key), dt=0.01), got {short_repr(build)}."
-        )
+    """Raise `ValueError` unless `build` takes these arguments."""
     try:
         inspect.signature(build).bind(*args, **kwargs)
     except TypeError as error:
@@ -316,8 +307,8 @@ def _build_from_keys(
     first_member: Int[Array, ""],
 ) -> ModelType:
     keys = _member_keys(key, first_member + jnp.arange(n_members))
-    check_draws_from_key("`build`", build, keys[0])
-    return eqx.filter_vmap(lambda key: _check_module(build(key)))(keys)
+    with naming_traced_code("`build`"), drawing_from_key("`build`", build):
+        return eqx.filter_vmap(lambda key: _check_module(build(key)))(keys)
 
 
 @jit_fast_compile
@@ -332,15 +323,12 @@ def _build_from_settings(
     def build_one(key: Key[Array, ""], member_settings: dict[str, Array]) -> ModelType:
         return _check_module(build(key=key, **member_settings))
 
-    check_draws_from_key(
-        "`build`", build_one, keys[0], {name: values[0] for name, values in settings.items()}
-    )
-    return eqx.filter_vmap(build_one)(keys, settings)
+    with naming_traced_code("`build`"), drawing_from_key("`build`", build):
+        return eqx.filter_vmap(build_one)(keys, settings)
 
 
 def n_members(ensemble: eqx.Module) -> int:
     """Return the number of members of an ensemble."""
-    check_instance("ensemble", ensemble, eqx.Module, "an ensemble of models, as make_ensemble builds")
     for path in per_member_nodes(ensemble):
         raise ValueError(
             f"`ensemble` must hold plain arrays with the member axis first, got a PerMember at {path}. "

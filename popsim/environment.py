@@ -6,7 +6,8 @@ from typing import Any, ClassVar, Literal
 import equinox as eqx
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from popsim._checks import check_finite, check_instance, check_positive_int, is_number, kind_of
+from popsim._argument_shapes import check_fields, check_kinds
+from popsim._checks import check_finite, check_instance, check_positive_int, kind_of
 from popsim._plain_values import plain_number
 from popsim.parameters import Constants
 
@@ -42,10 +43,10 @@ class Box(eqx.Module):
 
     def __check_init__(self):
         check_positive_int("n", self.n)
+        check_fields(self)
         for name, bound in (("low", self.low), ("high", self.high)):
-            if bound is not None and not is_number(bound):
-                raise ValueError(f"`{name}` must be a number or None, got {kind_of(bound)}.")
-            check_finite(name, 0.0 if bound is None else bound)
+            if bound is not None:
+                check_finite(name, bound)
         if self.low is not None and self.high is not None and self.low >= self.high:
             raise ValueError(f"`low` must be below `high`, {self.high}, got {self.low}.")
 
@@ -63,8 +64,7 @@ class HandMovement(eqx.Module):
     of: Literal["cursor", "hand"] = eqx.field(static=True, default="cursor")
 
     def __check_init__(self):
-        if self.of not in ("cursor", "hand"):
-            raise ValueError(f'`of` must be "cursor" or "hand", got {self.of!r}.')
+        check_kinds(self)
 
 
 ActionSpace = Discrete | Box | HandMovement

@@ -228,14 +228,10 @@ def showing(observation: Observation) -> Interaction:
     return Interaction({}, jnp.zeros(1), zero, zero, None, zero, false, None, upcoming)
 
 
-def first_observation(model: AbstractModel, trials: Trial) -> dict[str, jax.ShapeDtypeStruct]:
-    """Return the shapes of what the environment of stacked trials shows a model at the first time step."""
-
-    def first(trials: Trial) -> Observation:
-        state: Any = model.init(jax.tree.map(lambda leaf: leaf[0], trials), key=seed_key(0))
-        return observation_to_come(state.interaction)
-
-    return eqx.filter_eval_shape(first, trials)
+def check_contract(model: AbstractModel, trials: Trial) -> None:
+    """Raise `ValueError` if the environment of stacked trials breaks its contract, from shapes alone."""
+    first = eqx.filter_eval_shape(lambda trials: jax.tree.map(lambda leaf: leaf[0], trials), trials)
+    eqx.filter_eval_shape(lambda trial: model.init(trial, key=seed_key(0)), first)
 
 
 def observation_to_come(interaction: Interaction | None) -> Observation:

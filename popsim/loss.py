@@ -2,7 +2,6 @@
 
 import abc
 import functools
-import inspect
 import operator
 from collections import Counter
 from collections.abc import Callable
@@ -20,9 +19,7 @@ from popsim._checks import (
     check_finite,
     check_instance,
     is_traced,
-    short_repr,
 )
-from popsim._html import Html, plain_table, prose, show_or_print, shown_object
 from popsim._other_draws import tracing
 from popsim._text_checks import one_line
 from popsim.model import AbstractModel
@@ -48,22 +45,6 @@ class LossValues(eqx.Module):
     def total(self) -> Float[Array | np.ndarray, "*axes"] | np.floating:
         """The sum of the weighted terms."""
         return functools.reduce(operator.add, self.terms.values())
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows: for each term its axes, and the mean and range of its values."""
-        return show_or_print(self._table, self)
-
-    def _table(self) -> Html:
-        rows = []
-        for name, values in (*self.terms.items(), ("total", self.total)):
-            numbers = np.asarray(values)
-            finite = numbers[np.isfinite(numbers)]
-            spread = [f"{f(finite):.4g}" if finite.size else "-" for f in (np.mean, np.min, np.max)]
-            n_lost = numbers.size - finite.size
-            rows.append((name, *spread, f"{n_lost} not finite" if n_lost else ""))
-        shape = " × ".join(map(str, np.shape(self.total))) or "one number"
-        head = ("term", "mean", "lowest", "highest", "")
-        return shown_object("LossValues", f"weighted, each {shape}", plain_table(rows, head=head))
 
 
 class AbstractLossTerm(eqx.Module):
@@ -173,14 +154,6 @@ class FunctionTerm(AbstractLossTerm):
     name: str = eqx.field(static=True)
     function: Callable[[PyTree[Array], Trial, AbstractModel], Float[Array, ""]] = eqx.field(static=True)
 
-    def __check_init__(self):
-        check_instance("name", self.name, str, "the name of the term")
-        if not callable(self.function):
-            raise ValueError(
-                "`function` must be a function (states, trial, model) -> scalar, "
-                f"got {short_repr(self.function)}."
-            )
-
     def __call__(self, states: PyTree[Array], trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         return self.function(states, trial, model)
 
@@ -203,7 +176,6 @@ def _as_terms(terms: Any) -> tuple[AbstractLossTerm, ...]:
 
 
 def _as_weights(weights: Any) -> dict[str, Array | PerMember | AbstractBatchSchedule]:
-    check_instance("weights", weights, dict, "a dict of the weight of each term by name")
     for name, weight in weights.items():
         if not isinstance(weight, AbstractBatchSchedule):
             check_one_number(f"weights[{name!r}]", weight)
@@ -302,27 +274,6 @@ class Loss(eqx.Module):
             for term in self.terms
         )
         return "\n".join(("Loss(", *lines, ")"))
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows: the terms, their weights, and what they measure."""
-        return show_or_print(lambda: loss_html(self), self)
-
-
-def loss_html(loss: Loss) -> Html:
-    """Return a table of the terms of a loss."""
-    rows = [
-        (term.name, _one_line(loss.weights[term.name]), prose(_measure_of(term)), _one_line(term))
-        for term in loss.terms
-    ]
-    n_terms = f"a weighted sum of {len(rows)} terms" if len(rows) > 1 else "one term"
-    return shown_object("Loss", n_terms, plain_table(rows, head=("term", "weight", "measures", "made by")))
-
-
-def _measure_of(term: AbstractLossTerm) -> str:
-    """Return the first paragraph of the docstring of a term; of a function, that of the function."""
-    described = term.function if isinstance(term, FunctionTerm) else type(term)
-    text = one_line((inspect.getdoc(described) or "").partition("\n\n")[0])
-    return "" if text.startswith(f"{type(term).__name__}(") else text  # what Equinox generates
 
 
 def _is_start_of_sum(value: Any) -> bool:

@@ -12,10 +12,10 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from popsim._checks import kind_of, short_repr
 from popsim._compiled import jit
-from popsim._modules import replace_fields
 from popsim._other_draws import drawing_from_key
 from popsim._text_checks import one_line
 from popsim.network_input import TrainedInputs, as_trained_inputs, inputs_by_name
+from popsim.parameters import replace_fields
 from popsim.randomness import as_key, key_stream
 from popsim.session import separate_trials
 from popsim.trial import SessionTrials, StepInput, Trial, check_one_trial, n_trials

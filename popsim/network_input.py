@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from popsim._argument_shapes import check_of_one_model
-from popsim._checks import as_float_array, check_finite, check_positive, is_int, short_repr
+from popsim._checks import as_float_array, check_finite, check_positive
 from popsim.parameters import Constants
 
 __all__ = ["Scaling", "TrainedInputs", "inputs_by_name", "network_input"]
@@ -53,13 +53,6 @@ def as_trained_inputs(sizes: Any) -> TrainedInputs:
     """Return the sizes of inputs by name, or None, as `TrainedInputs`."""
     if isinstance(sizes, TrainedInputs):
         return sizes
-    is_known = isinstance(sizes, Mapping) and all(
-        isinstance(name, str) and is_int(size) for name, size in sizes.items()
-    )
-    if not (is_known or sizes is None):
-        raise ValueError(
-            f"`trained_inputs` must be the number of numbers of each input by name, got {short_repr(sizes)}."
-        )
     return TrainedInputs(None if sizes is None else dict(sizes))
 
 

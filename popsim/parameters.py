@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import equinox as eqx
 import jax
@@ -201,3 +201,14 @@ def _picks(
         is_collection = isinstance(node, (tuple, list, dict))
         for child in children:
             yield from _picks(child, parts, by_itself=by_itself and is_collection)
+
+
+ModuleType = TypeVar("ModuleType", bound=eqx.Module)
+
+
+def replace_fields(module: ModuleType, **changes: Any) -> ModuleType:
+    """Return a module with other values of some fields, static ones too, whatever its `__init__` takes."""
+    copy = object.__new__(type(module))
+    for field in dataclasses.fields(module):
+        object.__setattr__(copy, field.name, changes.get(field.name, getattr(module, field.name)))
+    return copy

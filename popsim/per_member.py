@@ -15,17 +15,6 @@ Tree = TypeVar("Tree")
 MOST_MEMBERS = 1_000_000
 
 
-def _as_values(values: Any) -> Any:
-    if isinstance(values, jax.Array):
-        return values
-    try:
-        return jnp.asarray(values)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"`values` of PerMember must be numbers, of one shape for each member, got {values!r}."
-        ) from None
-
-
 class PerMember(eqx.Module):
     """An array leaf of a task, a loss or an optimizer that differs between members.
 
@@ -42,7 +31,7 @@ class PerMember(eqx.Module):
     - `values`: one value per member, on the first axis.
     """
 
-    values: Shaped[Array, "member ..."] = eqx.field(converter=_as_values)
+    values: Shaped[Array, "member ..."] = eqx.field(converter=jnp.asarray)
 
     __array_ufunc__ = None  # so that a NumPy number times this calls `__rmul__`
 

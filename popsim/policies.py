@@ -12,9 +12,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from popsim._argument_shapes import check_kinds, check_one_or_each
-from popsim._checks import as_float_array, check_instance, check_positive, check_positive_int, kind_of
-from popsim._logarithms import bounded_logits, weigh
+from popsim._checks import as_float_array, check_positive, check_positive_int, kind_of
 from popsim._plain_values import plain_number
+from popsim.distributions import bounded_logits, weigh
 from popsim.environment import ActionSpace, Box, Discrete, HandMovement
 from popsim.parameters import Constants, LearnedByArgument
 
@@ -237,10 +237,8 @@ class Gaussian(AbstractVectorPolicy):
         check_positive_int("n", n)
         check_one_or_each("std", std, n, "numbers")
         check_positive("std", std)
-        for name, flag in (("learns_std", learns_std), ("critic", critic)):
-            check_instance(name, flag, bool, "True or False")
         self.n, self.log_std = int(n), jnp.log(as_float_array(std))
-        self.learns_std, self.mean_fn, self.critic = learns_std, _checked(mean_fn), critic
+        self.learns_std, self.mean_fn, self.critic = learns_std, mean_fn, critic
 
     @property
     def constants(self) -> Constants:
@@ -284,9 +282,7 @@ class Deterministic(AbstractVectorPolicy):
     """
 
     n: int = eqx.field(static=True, converter=plain_number)
-    mean_fn: Callable[[Array], Array] | None = eqx.field(
-        static=True, default=None, kw_only=True, converter=lambda function: _checked(function)
-    )
+    mean_fn: Callable[[Array], Array] | None = eqx.field(static=True, default=None, kw_only=True)
     critic: bool = eqx.field(static=True, default=False, kw_only=True)
 
     def __check_init__(self):
@@ -301,12 +297,6 @@ class Deterministic(AbstractVectorPolicy):
 
     def greedy(self) -> "Deterministic":
         return self
-
-
-def _checked(mean_fn: Any) -> Any:
-    if mean_fn is not None and not callable(mean_fn):
-        raise ValueError(f"`mean_fn` must be a function such as jax.nn.sigmoid, or None, got {mean_fn!r}.")
-    return mean_fn
 
 
 def greedy(model: ModelType) -> ModelType:

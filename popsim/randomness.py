@@ -3,13 +3,11 @@
 The numbers of the training batch, the member, the trial and the time step are folded into the key one after
 the other, so the draws for one trial of one member never depend on the number of members or trials, or on how
 the work is divided. Keys are those of `jax.random.key`; a `jax.random.PRNGKey` of JAX's default
-implementation gives the same draws. Implementations whose draws depend on how keys are mapped are refused.
+implementation gives the same draws. Others, whose draws depend on how keys are mapped, are refused.
 """
 
 import contextlib
-import functools
 import zlib
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -17,14 +15,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Integer, Key, PRNGKeyArray
 
-from popsim._checks import check_instance, naming_traced_code, short_repr
-from popsim._compiled import has_equal_traces, is_tracing, jit_fast_compile
-from popsim._other_draws import drawing_from_key
+from popsim._checks import check_instance, short_repr
+from popsim._compiled import is_tracing, jit_fast_compile
 
 __all__ = ["key_stream"]
 
 IMPLEMENTATION = "threefry2x32"
 """The implementation of keys that are made from seeds, whatever `jax_default_prng_impl` is."""
+IMPLEMENTATIONS = {IMPLEMENTATION}
+"""Those that are taken: under `jax.vmap` they draw what they draw from each key alone."""
 
 
 def seed_key(seed: int | Integer[Array, ""]) -> Key[Array, ""]:
@@ -49,48 +48,18 @@ def as_key(key: Any, name: str = "key") -> Key[Array, ""]:
             with contextlib.suppress(TypeError, ValueError):  # not the shape of a key
                 key = jax.random.wrap_key_data(key)
         if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ():
-            _check_implementation(name, jax.random.key_impl(key))
-            return key
+            if (implementation := jax.random.key_impl(key)) in IMPLEMENTATIONS:
+                return key
+            raise ValueError(
+                f'`{name}` must be a key such as jax.random.key(0, impl="{IMPLEMENTATION}"), got one of '
+                f"{implementation}, whose draws depend on how keys are mapped."
+            )
         description = f"an array of shape {key.shape} and type {key.dtype}"
         if key.shape == (4,) and key.dtype == np.uint32:
             description += ', as of a PRNGKey(0, impl="rbg"), whose draws depend on how keys are mapped'
     else:
         description = short_repr(key)
     raise ValueError(f"`{name}` must be one key, such as jax.random.key(0), got {description}.")
-
-
-def _check_implementation(name: str, implementation: Any) -> None:
-    """Raise `ValueError` if the implementation of the key called `name` is not sound."""
-    if implementation != IMPLEMENTATION and (problem := _unsound(implementation)):
-        raise ValueError(
-            f'`{name}` must be a key such as jax.random.key(0, impl="{IMPLEMENTATION}"), got one of '
-            f"{implementation}: {problem}."
-        )
-
-
-@functools.cache
-def _unsound(implementation: Any) -> str:
-    """Return why keys of an implementation cannot be used; empty if they can.
-
-    Draws must be the same from each key alone and from many mapped by `jax.vmap`, or members would depend on
-    how an ensemble is divided; and folding in must not commute, or batch 1 of member 2 would have the draws
-    of batch 2 of member 1. Called once for each implementation, also while a function is traced.
-    """
-
-    def draws(key: Key[Array, ""]) -> list[Array]:
-        keys = [key, jax.random.fold_in(key, 3), jax.random.split(key)[1]]
-        return [values for each in keys for values in (jax.random.bits(each, (3,)), jax.random.bits(each))]
-
-    with jax.ensure_compile_time_eval():
-        keys = jax.random.split(jax.random.key(0, impl=implementation), 3)
-        mapped = jax.vmap(draws)(keys)
-        alone = jax.tree.map(lambda *values: jnp.stack(values), *(draws(keys[index]) for index in range(3)))
-        if not all(map(np.array_equal, mapped, alone)):
-            return "under jax.vmap it draws other numbers than from each key alone"
-        folded = [jax.random.fold_in(jax.random.fold_in(keys[0], i), 3 - i) for i in (1, 2)]
-        if np.array_equal(jax.random.bits(folded[0], (3,)), jax.random.bits(folded[1], (3,))):
-            return "folding in 1 and then 2 gives the same key as 2 and then 1"
-    return ""
 
 
 def key_stream(key: PRNGKeyArray, name: str) -> Key[Array, ""]:
@@ -124,18 +93,3 @@ def trial_keys(
     if member_id is not None:
         key = jax.random.fold_in(key, member_id)
     return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, jnp.arange(n_trials))
-
-
-def check_draws_from_key(name: str, function: Callable[..., Any], *args: Any) -> None:
-    """Raise `ValueError` if a function draws random numbers other than from its key.
-
-    What NumPy and Python draw is found by `drawing_from_key`. The function is traced twice and not compiled,
-    which also finds a clock, a counter, or a key that the function keeps: constants that differ.
-    """
-    with naming_traced_code(name), drawing_from_key(name, function):
-        draws_alike = has_equal_traces(function, *args)
-    if not draws_alike:
-        raise ValueError(
-            f"{name} must return the same for the same `key`, got other numbers from one key: a clock, a "
-            "counter, or a key of its own becomes a constant, the same for all members and batches."
-        )

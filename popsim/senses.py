@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from popsim._argument_shapes import check_one_or_each
+from popsim._argument_shapes import check_kinds, check_one_or_each
 from popsim._checks import (
     as_float_array,
     check_non_negative,
@@ -48,10 +48,6 @@ __all__ = [
 ]
 
 
-def _optional_float_array(value: Any) -> Float[Array, "..."] | None:
-    return None if value is None else as_float_array(value)
-
-
 class SensoryChannel(eqx.Module):
     """A sense with a delay and noise.
 
@@ -70,11 +66,10 @@ class SensoryChannel(eqx.Module):
     sense: Callable[[LoopState, AbstractPlant], Float[Array, " features"]] = eqx.field(static=True)
     delay: float = eqx.field(static=True, converter=plain_number, default=0.0)
     noise: AbstractNoise = NoNoise()
-    own_delay: Float[Array, ""] | None = eqx.field(converter=_optional_float_array, default=None)
+    own_delay: Float[Array, ""] | None = eqx.field(converter=as_float_array, default=None)
 
     def __check_init__(self):
-        if not callable(self.sense):
-            raise ValueError(f"`sense` must be a function such as popsim.vision, got {self.sense!r}.")
+        check_kinds(self)
         if not is_number(self.delay):
             raise ValueError(
                 f"`delay` must be a number of Python, the longest of all members, got {kind_of(self.delay)}: "
@@ -82,8 +77,6 @@ class SensoryChannel(eqx.Module):
             )
         check_non_negative("delay", self.delay)
         warn_of_unit("delay", self.delay, "delay")
-        if not isinstance(self.noise, AbstractNoise):
-            raise ValueError(f"`noise` must be a noise such as GaussianNoise, got {self.noise!r}.")
         if self.own_delay is not None:
             check_one_or_each("own_delay", self.own_delay)
             check_non_negative("own_delay", self.own_delay)

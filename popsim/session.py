@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from popsim._modules import replace_fields
+from popsim.parameters import replace_fields
 from popsim.trial import SessionTrials, Trial, check_trials, is_stacked, n_trials
 from popsim.windows import Timeline
 

@@ -1,11 +1,9 @@
 """The base class of tasks."""
 
 import abc
-import inspect
 from typing import Any
 
 import equinox as eqx
-import jax
 from jaxtyping import Array, Int, Key
 
 from popsim._argument_shapes import check_fields
@@ -13,11 +11,11 @@ from popsim._checks import kind_of, naming_traced_code, short_repr
 from popsim._html import Html, element, show_or_print
 from popsim._member_values import check_module_of_members
 from popsim._other_draws import drawing_alike
-from popsim.loss import Loss, loss_html
+from popsim.loss import Loss
 from popsim.per_member import per_member_nodes, select_member
 from popsim.schedules import LAST_BATCH
-from popsim.task_description import TaskDescription, describe_task, description_html
-from popsim.trial import Trial, is_stacked, n_trials
+from popsim.task_description import TaskDescription, describe_task
+from popsim.trial import Trial, check_trials
 
 __all__ = ["AbstractTask"]
 
@@ -88,15 +86,13 @@ class AbstractTask(eqx.Module):
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the description from drawn trials, and the loss."""
-        return show_or_print(lambda: task_html(self), self)
+        return show_or_print(lambda: _shown_task(self), self)
 
 
-def task_html(task: AbstractTask) -> Html:
+def _shown_task(task: AbstractTask) -> Html:
     """Describe a task; one that differs between members by the trials of the first."""
-    of_one = select_member(task, 0)
-    note = [element("small", "Trials of the first member; its task differs from that of others.")]
-    parts = note if differs_between_members(task) else []
-    return element("div", description_html(of_one.describe()), *parts, loss_html(task.loss))
+    note = "\nOf the first member; its trials differ from those of others." * differs_between_members(task)
+    return element("pre", f"{select_member(task, 0).describe()}{note}\n\n{task.loss!r}")
 
 
 def differs_between_members(task: AbstractTask) -> bool:
@@ -106,18 +102,11 @@ def differs_between_members(task: AbstractTask) -> bool:
 
 
 def check_task(task: Any) -> None:
-    """Raise `ValueError` unless `task` is a task with a `Loss` whose `trial` has the expected signature."""
+    """Raise `ValueError` unless `task` is a task with a `Loss`."""
     if isinstance(task, Trial):
         raise ValueError("`task` must be a task, got a Trial: give it as `trials=`, after the task.")
     if not isinstance(task, AbstractTask):
         raise ValueError(f"`task` must be a task, not its class or name, got {short_repr(task)}.")
-    try:
-        inspect.signature(task.trial).bind(batch=0, key=None)
-    except TypeError as error:
-        raise ValueError(
-            f"`trial` of {type(task).__name__} must be defined as `trial(self, *, batch, key)`, "
-            f"got `trial{inspect.signature(type(task).trial)}`: {error}."
-        ) from error
     if not isinstance(task.loss, Loss):
         raise ValueError(
             f"`loss` of {type(task).__name__} must be a Loss, such as 1.0 * losses.PositionError(), "
@@ -132,17 +121,3 @@ def build_validation_trials(task: AbstractTask) -> Trial:
         trials = task.validation_trials()
     check_trials("validation_trials", trials)
     return trials
-
-
-def check_trials(name: str, trials: Any) -> None:
-    """Raise `ValueError` unless a method of a task returned stacked trials."""
-    if not isinstance(trials, Trial):
-        raise ValueError(f"`{name}` of `task` must return a Trial, got {kind_of(trials)}.")
-    if is_stacked(trials) and n_trials(trials) == 0:
-        raise ValueError(f"`{name}` of `task` must return at least one trial, got none.")
-    if not is_stacked(trials):
-        shapes = sorted({leaf.shape for leaf in jax.tree.leaves((trials.inputs, trials.targets))})
-        raise ValueError(
-            f"`{name}` of `task` must be stacked, arrays of (trial, time, ...), {trials.timeline.n_steps} "
-            f"time steps, got shapes {shapes}."
-        )

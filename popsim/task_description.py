@@ -3,46 +3,28 @@
 import dataclasses
 import inspect
 from collections.abc import Iterator
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree, Shaped
 
-from popsim._checks import check_instance, check_positive_int, kind_of, short_repr
+from popsim._checks import check_positive_int, kind_of, short_repr
 from popsim._compiled import jit
-from popsim._html import Html, element, plain_table, prose, show_or_print, shown_object
 from popsim._other_draws import drawing_from_key
-from popsim._text_tables import align
-from popsim.environment_description import (
-    EnvironmentDescription,
-    describe_environment,
-    rows_of_environment,
-)
+from popsim._text_checks import align
+from popsim.environment import AbstractEnvironment
 from popsim.per_member import check_of_one_member
 from popsim.randomness import key_stream, seed_key
 from popsim.schedules import LAST_BATCH
 from popsim.trial import InterventionSchedule, Trial, n_trials
 
-__all__ = ["TaskDescription", "describe_task", "sample_trials"]
+__all__ = ["EnvironmentDescription", "TaskDescription", "describe_task", "sample_trials"]
 
 Row = tuple[str, ...]
 
 N_DRAWN = 200
 MOST_VALUES = 12
-
-
-@runtime_checkable
-class MakesTrials(Protocol):
-    """The part of `AbstractTask` that descriptions use."""
-
-    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
-        """Return one training trial."""
-        ...
-
-    def validation_trials(self) -> Trial:
-        """Return the validation trials, stacked."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,28 +52,16 @@ class SignalDescription:
 
 
 @dataclasses.dataclass(frozen=True)
-class EpochDescription:
-    """An epoch: the fraction of trials that have it, and its start and length in these, in seconds.
+class TimeDescription:
+    """An epoch or an event: the fraction of trials that have it, and its start and length in s in these.
 
-    `start` and `length` are None if no drawn trial has it.
+    `start` and `length` are None if no drawn trial has it, and `length` is None for an event.
     """
 
     name: str
     fraction: float
     start: Spread | None
-    length: Spread | None
-
-
-@dataclasses.dataclass(frozen=True)
-class EventDescription:
-    """An event: the fraction of trials in which it happens, and its time in seconds, or None if in none."""
-
-    name: str
-    fraction: float
-    start: Spread | None
-
-
-NamedTime = TypeVar("NamedTime", EpochDescription, EventDescription)
+    length: Spread | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +92,20 @@ class InterventionDescription:
 
 
 @dataclasses.dataclass(frozen=True)
+class EnvironmentDescription:
+    """The environment of the trials of a task.
+
+    - `name`: its class.
+    - `actions`: the actions that it takes, such as "Discrete(n=2)".
+    - `shows`: how many numbers it shows at a time step, by name.
+    """
+
+    name: str
+    actions: str
+    shows: dict[str, int]
+
+
+@dataclasses.dataclass(frozen=True)
 class TaskDescription:
     """A description of a task, made by `AbstractTask.describe`. `str` formats it as a table.
 
@@ -140,8 +124,8 @@ class TaskDescription:
     n_validation_trials: int
     inputs: tuple[SignalDescription, ...]
     targets: tuple[SignalDescription, ...]
-    epochs: tuple[EpochDescription, ...]
-    events: tuple[EventDescription, ...]
+    epochs: tuple[TimeDescription, ...]
+    events: tuple[TimeDescription, ...]
     conditions: tuple[ConditionDescription, ...]
     interventions: tuple[InterventionDescription, ...]
     environment: EnvironmentDescription | None = None
@@ -151,74 +135,60 @@ class TaskDescription:
         return str(self)
 
     def __str__(self) -> str:
-        head = [f"{self.name}: {self.summary}" if self.summary else self.name]
-        head += [
+        lines = [f"{self.name}: {self.summary}" if self.summary else self.name]
+        lines += [
             f"{self.n_steps} steps of {_number(self.dt)} s make a trial of "
             f"{_number(self.n_steps * self.dt)} s. {self.n_validation_trials} trials validate. "
             f"Below are {self.n_drawn} drawn trials; three numbers are the lowest, the mean and the highest."
         ]
-        return "\n".join([*head, *_table([section for section in self.sections() if len(section) > 1])])
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows: the same tables."""
-        return show_or_print(lambda: description_html(self), self)
+        rows: list[Row] = []
+        for title, *others in self.sections():
+            if others:
+                rows += [("",), title, *((f"  {name}", *cells) for name, *cells in others)]
+        return "\n".join([*lines, *align(rows, gap=3)])
 
     def sections(self) -> Iterator[list[Row]]:
         """Yield the sections of the table; the first row holds its title and the column titles."""
         kinds = {"inputs": self.inputs, "targets": self.targets, "recordings": self.recordings}
         for title, signals in kinds.items():
-            rows = [
-                (signal.name, _shape(signal.shape), _range(signal.low, signal.high)) for signal in signals
-            ]
+            rows = [(each.name, _shape(each.shape), _range(each.low, each.high)) for each in signals]
             yield [(title, "at a step", "range"), *rows]
         epochs = [(e.name, _percent(e.fraction), _or_dash(e.start), _or_dash(e.length)) for e in self.epochs]
         yield [("epochs", "in trials", "start (s)", "length (s)"), *epochs]
         events = [(e.name, _percent(e.fraction), _or_dash(e.start)) for e in self.events]
         yield [("events", "in trials", "at (s)"), *events]
-        conditions = [
-            (condition.name, _shape(condition.shape), _values(condition)) for condition in self.conditions
-        ]
+        conditions = [(c.name, _shape(c.shape), _values(c)) for c in self.conditions]
         yield [("conditions", "in a trial", "values"), *conditions]
         interventions = [
-            (
-                intervention.name,
-                _percent(intervention.fraction),
-                _or_dash(intervention.active),
-                _parameters(intervention),
-            )
-            for intervention in self.interventions
+            (i.name, _percent(i.fraction), _or_dash(i.active), _parameters(i)) for i in self.interventions
         ]
         yield [("interventions", "in trials", "active (s)", "parameters"), *interventions]
-        yield [("environment", "", "at a step"), *rows_of_environment(self.environment)]
+        environment: list[Row] = []
+        if self.environment is not None:
+            shown = [(name, "shown", f"{size}") for name, size in self.environment.shows.items()]
+            environment = [(self.environment.name, "takes", self.environment.actions), *sorted(shown)]
+        yield [("environment", "", "at a step"), *environment]
 
 
-def description_html(description: TaskDescription) -> Html:
-    """Return the tables of a description."""
-    seconds = _number(description.n_steps * description.dt)
-    times = (
-        f"{description.n_steps} steps of {_number(description.dt)} s make a trial of {seconds} s. "
-        f"{description.n_validation_trials} trials validate. The tables are of {description.n_drawn} drawn "
-        "trials; three numbers are the lowest, the mean and the highest. Inputs are in the order in which a "
-        "network receives them."
-    )
-    tables = [plain_table(rows, head=head) for head, *rows in description.sections() if rows]
-    return shown_object(description.name, prose(description.summary), element("p", times), *tables)
-
-
-def innermost_task(task: MakesTrials) -> MakesTrials:
+def innermost_task(task: Any) -> Any:
     """Return the task inside all wrappers, which hold it as `task`."""
     inner = getattr(task, "task", None)
-    return innermost_task(inner) if isinstance(inner, MakesTrials) else task
+    return innermost_task(inner) if _is_task(inner) else task
 
 
-def named_task(task: MakesTrials) -> tuple[str, str]:
+def _is_task(value: Any) -> bool:
+    # The base class of tasks imports this module.
+    return hasattr(value, "trial") and hasattr(value, "validation_trials")
+
+
+def named_task(task: Any) -> tuple[str, str]:
     """Return the name of a task, and its summary: the first docstring line of the innermost task.
 
     A task is named by its class. A wrapper adds the names of its interventions, as in "CenterOutReaches with
     curl field", or its class, as in "HeldOutConditions of CenterOutReaches".
     """
     inner = getattr(task, "task", None)
-    if not isinstance(inner, MakesTrials):
+    if not _is_task(inner):
         summary = (inspect.getdoc(type(task)) or "").partition("\n")[0]
         name = type(task).__name__
         return name, "" if summary.startswith(f"{name}(") else summary  # the docstring that Equinox generates
@@ -227,12 +197,12 @@ def named_task(task: MakesTrials) -> tuple[str, str]:
     return f"{name} with {', '.join(added)}" if added else f"{type(task).__name__} of {name}", summary
 
 
-def _intervention_names(task: MakesTrials) -> set[str]:
+def _intervention_names(task: Any) -> set[str]:
     """Return the names of a task's interventions, by shape evaluation of a trial."""
     return set(jax.eval_shape(lambda: task.trial(batch=LAST_BATCH, key=seed_key(0))).interventions)
 
 
-def describe_task(task: MakesTrials, *, batch: int = LAST_BATCH) -> TaskDescription:
+def describe_task(task: Any, *, batch: int = LAST_BATCH) -> TaskDescription:
     """Describe a task from 200 training trials, which are the same at every call.
 
     **Arguments:**
@@ -241,42 +211,38 @@ def describe_task(task: MakesTrials, *, batch: int = LAST_BATCH) -> TaskDescript
     - `batch`: the number of the training batch whose trials are drawn; by default one after the end of all
         schedules.
     """
-    if isinstance(task, type):
+    if isinstance(task, type) or not _is_task(task):
         raise ValueError(f"`task` must be a task, not its class or name, got {short_repr(task)}.")
-    check_instance("task", task, MakesTrials, "a task, not its class or name")
     check_of_one_member("task", task)
     trials = jax.tree.map(np.asarray, sample_trials(task, N_DRAWN, batch=batch, key=seed_key(0)))
-    dt = trials.timeline.dt
+    timeline, dt = trials.timeline, trials.timeline.dt
     name, summary = named_task(task)
+    lengths = {name: bounds[:, 1] - bounds[:, 0] for name, bounds in timeline.epochs.items()}
+    epochs = [
+        _time(name, bounds[:, 0], lengths[name] > 0, dt, lengths[name])
+        for name, bounds in timeline.epochs.items()
+    ]
+    events = [_time(name, at, at < timeline.n_steps, dt) for name, at in timeline.events.items()]
     return TaskDescription(
         name=name,
         summary=summary,
         dt=dt,
-        n_steps=trials.timeline.n_steps,
+        n_steps=timeline.n_steps,
         n_drawn=N_DRAWN,
         n_validation_trials=n_trials(task.validation_trials()),
         inputs=_signals(trials.inputs, "inputs"),
         targets=_signals(trials.targets, "targets"),
-        epochs=_in_order([_epoch(name, bounds, dt) for name, bounds in trials.timeline.epochs.items()]),
-        events=_in_order(
-            [
-                _event(name, steps, steps < trials.timeline.n_steps, dt)
-                for name, steps in trials.timeline.events.items()
-            ]
-        ),
+        epochs=_in_order(epochs),
+        events=_in_order(events),
         conditions=tuple(_condition(name, labels) for name, labels in trials.conditions.items()),
-        interventions=tuple(
-            _intervention(name, schedule, dt) for name, schedule in trials.interventions.items()
-        ),
-        environment=describe_environment(trials.environment),
+        interventions=tuple(_intervention(name, each, dt) for name, each in trials.interventions.items()),
+        environment=_environment(trials.environment),
         recordings=_signals({name: each.values for name, each in trials.recordings.items()}, "recordings"),
     )
 
 
 @jit
-def sample_trials(
-    task: MakesTrials, n_trials: int, *, batch: int | Int[Array, ""], key: PRNGKeyArray
-) -> Trial:
+def sample_trials(task: Any, n_trials: int, *, batch: int | Int[Array, ""], key: PRNGKeyArray) -> Trial:
     """Draw stacked training trials of one batch, including catch trials.
 
     **Arguments:**
@@ -286,9 +252,7 @@ def sample_trials(
     - `batch`: the number of the training batch, for tasks that change during training.
     - `key`: the random key; trial i depends only on `key` and i.
     """
-    check_instance("task", task, MakesTrials, "a task, not its class or name")
     check_positive_int("n_trials", n_trials)
-    check_instance("batch", batch, (int, np.integer, np.ndarray, jax.Array), "the number of a batch")
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key_stream(key, "specification"), np.arange(n_trials))
     with drawing_from_key("`trial` of `task`", task.trial):
         trials = jax.vmap(lambda trial_key: task.trial(batch=batch, key=trial_key))(keys)
@@ -298,58 +262,57 @@ def sample_trials(
 
 
 def _signals(tree: PyTree[Shaped[np.ndarray, "..."]], alone: str) -> tuple[SignalDescription, ...]:
-    return tuple(
-        SignalDescription(_name(path) or alone, leaf.shape[2:], float(leaf.min()), float(leaf.max()))
-        for path, leaf in jax.tree.leaves_with_path(tree)
-        if leaf.size
-    )
+    leaves = [(_name(path) or alone, leaf) for path, leaf in jax.tree.leaves_with_path(tree) if leaf.size]
+    return tuple(SignalDescription(name, leaf.shape[2:], *_ends(leaf)) for name, leaf in leaves)
 
 
 def _name(path: Any) -> str:
     return jax.tree_util.keystr(path, simple=True, separator=" ")
 
 
-def _epoch(name: str, bounds: Int[np.ndarray, "trial 2"], dt: float) -> EpochDescription:
-    length = bounds[:, 1] - bounds[:, 0]
-    occurs = length > 0
-    start = _spread(dt * bounds[occurs, 0])
-    return EpochDescription(name, float(occurs.mean()), start, _spread(dt * length[occurs]))
+def _ends(numbers: Shaped[np.ndarray, "..."]) -> tuple[float, float]:
+    return float(numbers.min()), float(numbers.max())
 
 
-def _in_order(named: list[NamedTime]) -> tuple[NamedTime, ...]:
+def _time(name: str, starts: Any, occurs: Any, dt: float, lengths: Any = None) -> TimeDescription:
+    """Describe an epoch or an event by its steps in each trial, and whether it occurs there."""
+    length = None if lengths is None else _spread(dt * lengths[occurs])
+    return TimeDescription(name, float(occurs.mean()), _spread(dt * starts[occurs]), length)
+
+
+def _in_order(times: list[TimeDescription]) -> tuple[TimeDescription, ...]:
     """Sort by mean start; those that never happened are last."""
-    return tuple(sorted(named, key=lambda time: np.inf if time.start is None else time.start.mean))
-
-
-def _event(
-    name: str, steps: Int[np.ndarray, " trial"], happens: Bool[np.ndarray, " trial"], dt: float
-) -> EventDescription:
-    return EventDescription(name, float(happens.mean()), _spread(dt * steps[happens]))
+    return tuple(sorted(times, key=lambda time: np.inf if time.start is None else time.start.mean))
 
 
 def _condition(name: str, labels: Shaped[np.ndarray, "trial ..."]) -> ConditionDescription:
     distinct = np.unique(labels[~np.isnan(labels)])
     values = tuple(distinct.tolist()) if distinct.size <= MOST_VALUES else None
-    low, high = (float(distinct[end]) if distinct.size else np.nan for end in (0, -1))
+    low, high = _ends(distinct) if distinct.size else (np.nan, np.nan)
     return ConditionDescription(name, labels.shape[1:], values, low, high)
 
 
 def _intervention(name: str, schedule: InterventionSchedule, dt: float) -> InterventionDescription:
     active = np.asarray(schedule.active)
     acts = active.any(axis=1)
-    parameters = {
-        _name(path): (float(leaf[acts].min()), float(leaf[acts].max()))
-        for path, leaf in jax.tree.leaves_with_path(schedule.parameters)
-        if acts.any() and leaf.size
-    }
-    spread = _spread(dt * active[acts].sum(axis=1))
-    return InterventionDescription(name, float(acts.mean()), spread, parameters)
+    leaves = jax.tree.leaves_with_path(schedule.parameters) if acts.any() else []
+    parameters = {_name(path): _ends(leaf[acts]) for path, leaf in leaves if leaf.size}
+    return InterventionDescription(
+        name, float(acts.mean()), _spread(dt * active[acts].sum(axis=1)), parameters
+    )
+
+
+def _environment(environment: AbstractEnvironment | None) -> EnvironmentDescription | None:
+    """Describe the environment of stacked trials, of which only shapes are computed."""
+    if environment is None:
+        return None
+    first = jax.eval_shape(lambda: jax.tree.map(lambda leaf: leaf[0], environment).init(key=seed_key(0))[1])
+    shows = {name: values.size for name, values in first.items()}
+    return EnvironmentDescription(type(environment).__name__, repr(environment.actions), shows)
 
 
 def _spread(numbers: Float[np.ndarray, " trial"]) -> Spread | None:
-    if not numbers.size:
-        return None
-    return Spread(float(numbers.min()), float(numbers.mean()), float(numbers.max()))
+    return Spread(float(numbers.min()), float(numbers.mean()), float(numbers.max())) if numbers.size else None
 
 
 def _number(value: float | bool) -> str:
@@ -375,17 +338,9 @@ def _or_dash(spread: Spread | None) -> str:
 def _values(condition: ConditionDescription) -> str:
     if condition.values is None:
         return _range(condition.low, condition.high)
-    return ", ".join(_number(value) for value in condition.values)
+    return ", ".join(map(_number, condition.values))
 
 
 def _parameters(intervention: InterventionDescription) -> str:
     ranges = [f"{name} {_range(*bounds)}".strip() for name, bounds in intervention.parameters.items()]
     return ", ".join(ranges)
-
-
-def _table(sections: list[list[Row]]) -> list[str]:
-    """Format sections as lines with aligned columns, with the rows below each title indented."""
-    rows: list[Row] = []
-    for title, *others in sections:
-        rows += [("",), title, *((f"  {name}", *cells) for name, *cells in others)]
-    return align(rows, gap=3)

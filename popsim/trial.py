@@ -12,11 +12,9 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from popsim._checks import as_float_array, check_finite, check_instance, check_positive_int, kind_of
 from popsim._compiled import jit_fast_compile
-from popsim._html import show_or_print
-from popsim._trial_html import trial_html
+from popsim._html import show_or_print, trial_html
 from popsim.environment import AbstractEnvironment, check_environment
 from popsim.hand import HandState
-from popsim.recorded_activity import RecordedActivity
 from popsim.windows import Timeline
 
 __all__ = [
@@ -24,6 +22,7 @@ __all__ = [
     "output_choice",
     "correct_choice",
     "choice_accuracy",
+    "RecordedActivity",
     "InterventionSchedule",
     "StepInput",
     "Trial",
@@ -70,7 +69,6 @@ def output_choice(
 
 def correct_choice(target: OutputTarget) -> Int[Array, "..."]:
     """Return the index of the correct choice; -1 in trials without a choice, such as catch trials."""
-    check_instance("target", target, OutputTarget, "an OutputTarget, such as the targets of trials")
     return _choice(target.values, target, threshold=0.5)
 
 
@@ -93,13 +91,11 @@ def choice_accuracy(
 def _choice(
     outputs: Float[Array | np.ndarray, "... time outputs"], target: OutputTarget, *, threshold: float
 ) -> Int[Array, "..."]:
-    check_instance("target", target, OutputTarget, "an OutputTarget, such as the targets of trials")
     if not target.is_choice:
         raise ValueError(
             "`target` must ask for choices in all trials, got one with `is_choice=False`. From a mixture, "
             "select the trials that do: OutputTarget(values[selected], counts[selected])."
         )
-    check_instance("outputs", outputs, (jax.Array, np.ndarray), "an array of outputs")
     if outputs.shape[-target.values.ndim :] != target.values.shape:
         raise ValueError(
             f"`outputs` must be those of the trials of the target, {target.values.shape}, with more leading "
@@ -122,6 +118,20 @@ def _choice(
 def has_counts_by_output(target: OutputTarget) -> bool:
     """Return whether each output of a target has its own weight at each time step."""
     return target.counts.ndim == target.values.ndim
+
+
+class RecordedActivity(eqx.Module):
+    """The activity that was recorded from some units in a trial, and how much each number of it counts.
+
+    - `values`: rates, or spike counts per time step, in the unit that the loss expects.
+    - `counts`: the weight of each time step, with a last axis of one, or of each unit at each time step; at
+        least 0. Zero where nothing was recorded, as in `RecordedActivity(rates, ~numpy.isnan(rates))`.
+
+    Arrays may have leading axes (member, trial).
+    """
+
+    values: Float[Array, "*axes time units"] = eqx.field(converter=as_float_array)
+    counts: Float[Array, "*axes time #units"] = eqx.field(converter=as_float_array)
 
 
 class InterventionSchedule(eqx.Module):
@@ -200,41 +210,17 @@ class Trial(eqx.Module):
                 "`interventions` and `environment` of a session must be those of its trials: wrap the task "
                 f"of the Session, not the Session, got {sorted(self.interventions) or 'an environment'}."
             )
-        check_instance("timeline", self.timeline, Timeline, "a Timeline(dt=0.01, n_steps=100)")
-        for name in ("interventions", "conditions"):
-            check_instance(name, getattr(self, name), Mapping, f"a mapping of {name} by name")
-        check_instance("recordings", self.recordings, Mapping, "a mapping of recordings by name")
-        for name, recorded in self.recordings.items():
-            check_instance(f"recordings[{name!r}]", recorded, RecordedActivity, "a RecordedActivity")
-        for name, schedule in self.interventions.items():
-            check_instance(f"interventions[{name!r}]", schedule, InterventionSchedule, "a schedule")
-        for name, label in self.conditions.items():
-            for leaf in jax.tree.leaves(label):
-                if not eqx.is_array_like(leaf):
-                    raise ValueError(f"`conditions[{name!r}]` of a trial must be a number, got {leaf!r}.")
         n_steps = self.timeline.n_steps
         active = {name: schedule.active for name, schedule in self.interventions.items()}
-        for name, tree in (
-            ("inputs", self.inputs),
-            ("targets", self.targets),
-            ("interventions", active),
-            ("recordings", self.recordings),
-        ):
-            _check_leads_with_time(name, tree, n_steps)
-        _check_has_features("inputs", self.inputs)
-        if is_bare(self.targets):
-            _check_has_features("targets", self.targets)
+        _check_series("inputs", self.inputs, n_steps, has_features=True, is_floating=True)
+        _check_series("targets", self.targets, n_steps, has_features=is_bare(self.targets))
+        _check_series("interventions", active, n_steps)
+        _check_series("recordings", self.recordings, n_steps)
         if not jax.tree.leaves((self.inputs, self.targets, self.timeline)):
             raise ValueError(
                 "`timeline` of a trial without inputs and targets must have an epoch or an event, by which "
                 f'stacked trials are recognised, such as epochs={{"trial": (0, {n_steps})}}, got none.'
             )
-        for path, leaf in jax.tree.leaves_with_path(self.inputs):
-            if not jnp.issubdtype(leaf.dtype, jnp.floating):
-                raise ValueError(
-                    f"`inputs{jax.tree_util.keystr(path)}` of a trial must be floating-point, "
-                    f"got {leaf.dtype}."
-                )
 
     def at_step(self, inputs: PyTree[Array], active: Mapping[str, Bool[Array, ""]]) -> StepInput:
         """Return the `StepInput` of one step from the inputs and the active interventions at that step."""
@@ -246,22 +232,7 @@ class Trial(eqx.Module):
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: inputs and targets, the timeline, and trials by condition."""
-        return show_or_print(
-            lambda: trial_html(
-                self.inputs,
-                self.targets,
-                self.timeline,
-                {name: schedule.active for name, schedule in self.interventions.items()},
-                self.conditions,
-                _environment_text(self.environment),
-                {name: recorded.values for name, recorded in self.recordings.items()},
-            ),
-            self,
-        )
-
-
-def _environment_text(environment: AbstractEnvironment | None) -> str:
-    return "" if environment is None else f"{type(environment).__name__}, {environment.actions}"
+        return show_or_print(lambda: trial_html(self), self)
 
 
 class TrialAtStep(eqx.Module):
@@ -280,26 +251,24 @@ class TrialAtStep(eqx.Module):
         return jax.tree.map(lambda leaf: leaf[self.step], self.trial.targets)
 
 
-def _check_leads_with_time(name: str, tree: Any, n_steps: int) -> None:
+def _check_series(
+    name: str, tree: Any, n_steps: int, *, has_features: bool = False, is_floating: bool = False
+) -> None:
+    """Raise `ValueError` unless the arrays of a PyTree have the time steps of a trial on their first axis."""
     for path, leaf in jax.tree.leaves_with_path(tree):
-        shape = getattr(leaf, "shape", None)
-        if shape is None or len(shape) == 0 or shape[0] != n_steps:
-            leaf_kind = f"an array of shape {shape}" if shape is not None else repr(leaf)
+        series, shape = f"`{name}{jax.tree_util.keystr(path)}` of a trial", np.shape(leaf)
+        if shape[:1] != (n_steps,):
             raise ValueError(
-                f"`{name}{jax.tree_util.keystr(path)}` of a trial must lead with the {n_steps} time "
-                f"steps of its timeline, got {leaf_kind}. "
+                f"{series} must lead with the {n_steps} time steps of its timeline, got {kind_of(leaf)}. "
                 "(Stacked trials: see schedule_intervention, or equinox.tree_at.)"
             )
-
-
-def _check_has_features(name: str, tree: Any) -> None:
-    for path, leaf in jax.tree.leaves_with_path(tree):
-        if leaf.ndim < 2:
-            where = name + jax.tree_util.keystr(path)
+        if has_features and len(shape) < 2:
             raise ValueError(
-                f"`{where}` of a trial must have the axes (time, feature), got shape {leaf.shape}: for one "
-                "feature, append [:, None]."
+                f"{series} must have the axes (time, feature), got shape {shape}: for one feature, append "
+                "[:, None]."
             )
+        if is_floating and not jnp.issubdtype(leaf.dtype, jnp.floating):
+            raise ValueError(f"{series} must be floating-point, got {leaf.dtype}.")
 
 
 def is_bare(targets: Any) -> bool:
@@ -332,6 +301,8 @@ def check_trials(name: str, trials: Any) -> None:
         raise ValueError(
             f"{expected}, got one trial: jax.tree.map(lambda leaf: leaf[None], trial) is a stack of one."
         )
+    if n_trials(trials) == 0:
+        raise ValueError(f"{expected}, got none.")
 
 
 def check_one_trial(name: str, trial: Any) -> None:

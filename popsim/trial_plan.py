@@ -22,8 +22,7 @@ from popsim._checks import (
     steps_of_window,
     warn_of_unit,
 )
-from popsim._plain_values import plain_number
-from popsim._time_steps import step_at
+from popsim._plain_values import plain_number, step_at
 from popsim.distributions import AbstractDistribution, Constant, as_distribution
 from popsim.per_member import has_per_member, is_per_member
 from popsim.randomness import key_stream

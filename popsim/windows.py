@@ -11,16 +11,13 @@ from jaxtyping import Array, Bool, Int
 from popsim._argument_shapes import check_fields, check_kinds
 from popsim._checks import (
     check_finite,
-    check_instance,
     check_non_negative,
     check_positive_int,
     check_time_step,
-    kind_of,
     steps_of_delay,
     steps_of_window,
 )
-from popsim._plain_values import plain_number
-from popsim._time_steps import step_at
+from popsim._plain_values import plain_number, step_at
 
 __all__ = ["NEVER", "Timeline", "AbstractWindow", "WholeTrial", "InEpoch", "FromEvent", "Before", "Between"]
 
@@ -45,15 +42,14 @@ class Timeline(eqx.Module):
     dt: float = eqx.field(static=True, converter=plain_number)
     n_steps: int = eqx.field(static=True, converter=plain_number)
     epochs: dict[str, Int[Array, "*trial 2"]] = eqx.field(
-        default_factory=dict, converter=lambda epochs: _as_steps("epochs", epochs)
+        default_factory=dict, converter=lambda epochs: _as_steps(epochs)
     )
     events: dict[str, Int[Array, "*trial"]] = eqx.field(
-        default_factory=dict, converter=lambda events: _as_steps("events", events)
+        default_factory=dict, converter=lambda events: _as_steps(events)
     )
 
     def __check_init__(self):
-        if not isinstance(self.dt, (int, float)):
-            raise ValueError(f"`dt` must be a Python number, got {kind_of(self.dt)}.")
+        check_fields(self)
         check_time_step(self.dt)
         check_positive_int("n_steps", self.n_steps)
         for kind, shape, named in (("epochs", (2,), self.epochs), ("events", (), self.events)):
@@ -89,13 +85,9 @@ class Timeline(eqx.Module):
         return named[name]
 
 
-def _as_steps(name: str, steps: Any) -> dict[str, Any]:
+def _as_steps(steps: Mapping[str, Any]) -> dict[str, Any]:
     """Return named time steps, with lists and whole numbers of Python as arrays."""
-    check_instance(name, steps, Mapping, f"time steps by name, such as {{{name[:-1]!r}: steps}}")
-    try:
-        return {key: value if hasattr(value, "shape") else jnp.asarray(value) for key, value in steps.items()}
-    except (TypeError, ValueError):
-        raise ValueError(f"`{name}` must be time steps by name, got {steps!r}.") from None
+    return {key: value if hasattr(value, "shape") else jnp.asarray(value) for key, value in steps.items()}
 
 
 class AbstractWindow(eqx.Module):

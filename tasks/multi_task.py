@@ -15,11 +15,10 @@ from popsim.environment import AbstractEnvironment, Box, Discrete, Observation, 
 from popsim.loss import Loss
 from popsim.network_input import inputs_by_name
 from popsim.randomness import key_stream
-from popsim.recorded_activity import RecordedActivity
 from popsim.schedules import AbstractBatchSchedule, as_batch_schedule
 from popsim.task import AbstractTask
 from popsim.tasks.wrappers import check_shares, common_loss, concatenated
-from popsim.trial import OutputTarget, Trial, has_counts_by_output
+from popsim.trial import OutputTarget, RecordedActivity, Trial, has_counts_by_output
 from popsim.windows import NEVER, Timeline
 
 __all__ = ["MultiTask", "SelectedEnvironment"]

@@ -14,10 +14,10 @@ from jaxtyping import Array, Bool, Int, Key
 from popsim._argument_shapes import check_kinds
 from popsim._checks import as_parts, check_positive_int, is_traced, naming_errors, short_repr
 from popsim._member_values import check_modules
-from popsim._modules import replace_fields
 from popsim._plain_values import plain_number
 from popsim.interventions.intervention_plan import InterventionPlan
 from popsim.loss import Loss
+from popsim.parameters import replace_fields
 from popsim.per_member import has_per_member, without_member_axes
 from popsim.randomness import key_of_seed, key_stream, seed_key
 from popsim.schedules import LAST_BATCH, AbstractBatchSchedule, PiecewiseSchedule, as_batch_schedule

@@ -1,8 +1,7 @@
 """Queries on traced programs: whether something is traced, and what a program does."""
 
-import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,9 +9,6 @@ import equinox as eqx
 import jax
 import jax.core
 import jax.extend.core
-import jax.numpy as jnp
-import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from jax.interpreters import partial_eval
 from jax.typing import ArrayLike
 from jaxtyping import Array, PyTree
@@ -25,7 +21,6 @@ __all__ = [
     "is_traced",
     "is_tracing",
     "trace_function",
-    "has_equal_traces",
 ]
 
 
@@ -116,64 +111,3 @@ def _draws(jaxpr: Any) -> bool:
 
 
 DRAWS = RANDOM - {"random_fold_in", "random_split"} | {"rng_uniform"}
-
-
-def has_equal_traces(function: Callable[..., Any], *arguments: Any) -> bool:
-    """Return whether a function that is traced twice gives equal operations, constants and static results."""
-    known: dict[int, list[Any]] = {}  # inner programs, which JAX keeps for functions that are traced again
-
-    def trace() -> tuple[ClosedJaxpr, list[Any]]:
-        # A new lambda each time, as JAX returns the trace that it remembers for a function it has seen.
-        closed, _, static = eqx.filter_make_jaxpr(lambda *received: function(*received))(*arguments)
-        return closed, [*map(_bits, _static_values(static))]
-
-    (first, first_static), (second, second_static) = trace(), trace()
-    return first_static == second_static and _program_values(first, known) == _program_values(second, known)
-
-
-def _static_values(node: Any) -> Iterator[Any]:
-    """Yield the non-array leaves, and the static fields of modules, in the result of a function."""
-    if isinstance(node, eqx.Module):
-        for field in dataclasses.fields(node):
-            yield from _static_values(getattr(node, field.name, None))
-        return
-    children = jax.tree.leaves(node, is_leaf=lambda inner: inner is not node)
-    for child in children:
-        yield from [child] if child is node else _static_values(child)
-
-
-def _program_values(program: ClosedJaxpr | Jaxpr, known: dict[int, list[Any]]) -> list[Any]:
-    """Return the operations of a program, with their inputs, outputs and constants, as values to compare.
-
-    `known` are the values of programs by their ids; these programs must stay alive as long.
-    """
-    if id(program) in known:
-        return known[id(program)]
-    jaxpr, consts = (program.jaxpr, program.consts) if isinstance(program, ClosedJaxpr) else (program, ())
-    places: dict[Any, int] = {}
-
-    def place(variable: Any) -> Any:
-        is_number = isinstance(variable, Literal)
-        # Variables count by the order in which they appear: as objects they differ between any two traces.
-        return _bits(variable.val) if is_number else places.setdefault(variable, len(places))
-
-    values = [*map(_bits, consts), *map(place, (*jaxpr.constvars, *jaxpr.invars))]
-    for operation in jaxpr.eqns:
-        values += [operation.primitive.name, *map(place, operation.invars)]
-        values += [(place(variable), variable.aval) for variable in operation.outvars]
-        for part in jax.tree.leaves(operation.params, is_leaf=lambda node: isinstance(node, ClosedJaxpr)):
-            is_program = isinstance(part, ClosedJaxpr | Jaxpr)
-            values.append(_program_values(part, known) if is_program else _bits(part))
-    known[id(program)] = values = [*values, *map(place, jaxpr.outvars)]
-    return values
-
-
-def _bits(value: Any) -> Any:
-    """Return the bits of an array or a number; None for anything else, or if it is traced."""
-    is_number = isinstance(value, float | int | complex) or hasattr(value, "__array__")
-    if not is_number or isinstance(value, jax.core.Tracer):
-        return None
-    is_key = jnp.issubdtype(getattr(value, "dtype", float), jax.dtypes.prng_key)
-    with jax.ensure_compile_time_eval():  # else the data of a known key would be traced
-        array = np.asarray(jax.random.key_data(value) if is_key else value)
-    return array.shape, array.dtype, array.tobytes()

@@ -154,7 +154,7 @@ class Compare:
 
 
 def _print(report: Any) -> None:
-    from popsim._text_tables import size_text
+    from popsim._text_checks import size_text
 
     print(report.table, *report.figures, f"{report.page} ({size_text(report.n_bytes)})", sep="\n")
 

@@ -9,8 +9,7 @@ import jax
 
 import popsim.tasks
 from popsim._checks import check_positive_int
-from popsim._text_checks import suggestion
-from popsim._text_tables import align
+from popsim._text_checks import align, suggestion
 from popsim.analysis.figures import draw_task_trials, figure_style, task_trial_rows
 from popsim.analysis.figures.style import is_figure, write_figure
 from popsim.cli._counterparts import LIBRARIES, Library

@@ -12,9 +12,9 @@ import jax
 
 from popsim._checks import bytes_of, memory_of_machine
 from popsim._compiled import PLAIN_JAX, current_engine, plain_jax
-from popsim._numeric_flags import different_flags, missing_flags, numeric_flags
+from popsim._named_values import different_flags, missing_flags, numeric_flags
 from popsim._text_checks import count_text
-from popsim._user_code import code_digest, definitions, digests_of, users_modules
+from popsim._user_code import code_digest, users_modules
 from popsim._waiting import waiting_line
 from popsim.ensemble import member
 from popsim.experiments.experiment import AbstractExperiment
@@ -139,7 +139,7 @@ def code_of_experiment(experiment: AbstractExperiment) -> dict[str, str]:
     """Return the digests of what the user's modules define that make an experiment known, by name."""
     modules = described_modules(experiment)
     names = [modules["module"], *modules.get("network_modules", ())]
-    return digests_of(definitions(users_modules(names)))
+    return code_of_modules(users_modules(names))
 
 
 def check_flags(described: Mapping[str, Any], source: Path) -> list[str]:

@@ -6,11 +6,10 @@ from typing import Any, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, Int, Key
 
 from popsim._checks import kind_of
 from popsim.environment import Discrete, HandMovement
-from popsim.model import AbstractModel, simulate
 from popsim.models.network_model import NetworkModel
 from popsim.models.sensorimotor_loop import SensorimotorLoop
 from popsim.networks import AbstractNetwork
@@ -19,7 +18,7 @@ from popsim.plants import AbstractPlant, MusculoskeletalPlant
 from popsim.policies import AbstractPolicy, Action
 from popsim.senses import SensoryChannel, n_network_inputs
 from popsim.task import AbstractTask
-from popsim.trial import OutputTarget, StepInput, Trial
+from popsim.trial import OutputTarget
 
 __all__ = ["Agent", "with_agent", "agent_loop", "agent_network_model", "default_limits"]
 
@@ -155,32 +154,3 @@ def default_limits(model: AgentModel) -> tuple[float, float]:
     if isinstance(model, NetworkModel):
         return -5.0, 5.0
     return (0.0, 1.0) if isinstance(model.plant, MusculoskeletalPlant) else (-10.0, 10.0)
-
-
-class ActionReplay(AbstractModel):
-    """A model whose `Agent` plays a given sequence of actions, to replay an episode.
-
-    **Arguments:**
-
-    - `model`: a model with an `Agent`, with or without a plant.
-    - `actions`: commands of the plant, or outputs.
-    """
-
-    model: AgentModel
-    actions: Float[Array, "time output"]
-
-    def init(self, trial: Trial, *, key: Key[Array, ""]) -> tuple[PyTree[Array], Int[Array, ""]]:
-        return self.model.init(trial, key=key), jnp.array(0)
-
-    def step(
-        self, step_input: StepInput, state: tuple[PyTree[Array], Int[Array, ""]], *, key: Key[Array, ""]
-    ) -> tuple[PyTree[Array], Int[Array, ""]]:
-        model_state, t = state
-        return with_action(self.model, self.actions[t]).step(step_input, model_state, key=key), t + 1
-
-
-def replay_actions(
-    model: AgentModel, trial: Trial, actions: Float[Array, "time output"], *, key: PRNGKeyArray
-) -> PyTree[Array]:
-    """Simulate a trial with a given sequence of actions and return the recorded states."""
-    return simulate(ActionReplay(model, actions), trial, key=key)[0]

@@ -13,19 +13,23 @@ from jaxtyping import Array, Float, Int, Key
 from popsim._other_draws import drawing_from_key
 from popsim.environment import AbstractEnvironment, Box, Discrete
 from popsim.evaluation import check_trials_of
-from popsim.gymnasium.agent import AgentModel, agent_network_model, default_limits, with_agent
-from popsim.gymnasium.episode import Episode, StepRewards, check_loss, observation_layout
+from popsim.gymnasium.agent import (
+    AgentModel,
+    agent_network_model,
+    default_limits,
+    with_action,
+    with_agent,
+)
+from popsim.gymnasium.episode import Episode, StepRewards, observation_layout, stepwise_terms
 from popsim.hand import HandState
 from popsim.loss import Loss
 from popsim.per_member import check_of_one_member
-from popsim.randomness import key_stream, seed_key, trial_keys
+from popsim.randomness import key_stream, seed_key
 from popsim.states import LoopState
 from popsim.task import AbstractTask, build_validation_trials
 from popsim.trial import OutputTarget, Trial, n_trials
 
 __all__ = ["AgentTask"]
-
-N_TRIED = 8
 
 
 class AgentTask(eqx.Module):
@@ -78,12 +82,11 @@ def agent_task(
         return AgentTask(task, model, at_batch, validation_trials, None, ()), actions
     assert isinstance(actions, spaces.Box)
     rewards = StepRewards((task.loss if loss is None else loss).at_batch(batch))
-    keys = trial_keys(seed_key(0), N_TRIED, member_id=None)
-    with drawing_from_key("`trial` of `task`", task.trial):
-        trials = jax.vmap(lambda key: task.trial(batch=at_batch, key=key))(keys)
-    bounds = float(actions.low[0]), float(actions.high[0])
-    rewards.loss.check(trials, model)
-    stepwise = check_loss(rewards.loss, model, trials, bounds, key=seed_key(1))
+    check_of_one_member("loss", rewards.loss)
+    rewards.loss.check(validation_trials, model)
+    action = jax.random.uniform(seed_key(0), actions.shape, minval=actions.low, maxval=actions.high)
+    first = jax.tree.map(lambda leaf: leaf[0], validation_trials)
+    stepwise = stepwise_terms(rewards, with_action(model, action), first)
     return AgentTask(task, model, at_batch, validation_trials, rewards, stepwise), actions
 
 

@@ -6,22 +6,21 @@ import itertools
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
-from popsim._checks import short_repr
 from popsim._compiled import jit
 from popsim._other_draws import drawing_from_key
-from popsim.gymnasium.agent import AgentModel, replay_actions, with_action
+from popsim.gymnasium.agent import AgentModel, with_action
 from popsim.interaction import observation_to_come
-from popsim.loss import AbstractLossTerm, Loss
-from popsim.model import initial_state
+from popsim.loss import Loss
+from popsim.model import initial_state, simulate
 from popsim.models.sensorimotor_loop import SensorimotorLoop
 from popsim.network_input import inputs_by_name, network_input
-from popsim.per_member import check_of_one_member
-from popsim.randomness import as_key, key_stream
+from popsim.randomness import as_key, key_stream, seed_key
 from popsim.schedules import LAST_BATCH
 from popsim.senses import network_input_names
-from popsim.trial import StepInput, Trial, TrialAtStep, n_trials
+from popsim.trial import StepInput, Trial, TrialAtStep
 
 __all__ = ["StepRewards", "Episode", "begin_episode", "advance_episode"]
 
@@ -64,57 +63,6 @@ class StepRewards(eqx.Module):
         paid = self.costs(jax.tree.map(lambda leaf: leaf[-1], states), TrialAtStep(trial, last), model)
         terms: dict = self.loss(states, trial, model).terms
         return {name: value for name, value in terms.items() if name not in paid}
-
-
-def check_loss(
-    loss: Loss, model: AgentModel, trials: Trial, limits: tuple[float, float], *, key: PRNGKeyArray
-) -> tuple[str, ...]:
-    """Raise `ValueError` unless each term of a loss is defined for an agent with random actions, finite, and
-    the sum of its step costs.
-    """
-    check_of_one_member("loss", loss)
-    names = []
-    for term in loss.terms:
-        try:
-            values, costs = _term_of_random_actions(term, model, trials, limits, as_key(key))
-        except AttributeError as error:
-            raise ValueError(
-                f"`loss` must be about what an agent does: its term {term.name!r} asks for something "
-                f"that an agent from outside has not ({error})."
-            ) from error
-        if not bool(jnp.all(jnp.isfinite(values))):
-            raise ValueError(f"`loss` must be finite, got {values} of its term {term.name!r}.")
-        if costs is None:
-            continue
-        names.append(term.name)
-        tolerance = TOLERANCE * (jnp.abs(values) + jnp.sum(jnp.abs(costs), axis=1))
-        if not bool(jnp.all(jnp.abs(jnp.sum(costs, axis=1) - values) <= tolerance)):
-            raise ValueError(
-                f"`step_cost` of the term {term.name!r} must add up to its values {short_repr(values)}, "
-                f"got {short_repr(jnp.sum(costs, axis=1))}."
-            )
-    return tuple(names)
-
-
-@jit
-def _term_of_random_actions(
-    term: AbstractLossTerm, model: AgentModel, trials: Trial, limits: tuple[float, float], key: Key[Array, ""]
-) -> tuple[Float[Array, " trial"], Float[Array, "trial time"] | None]:
-    """Return a loss term of each trial, and its cost at each time step."""
-    low, high = limits
-
-    def of_trial(trial, key):
-        n_steps = trial.timeline.n_steps
-        shape = (n_steps, model.network.n_outputs)
-        actions = jax.random.uniform(key_stream(key, "actions"), shape, minval=low, maxval=high)
-        states = replay_actions(model, trial, actions, key=key)
-
-        def at_step(state, step):
-            return term.step_cost(state, TrialAtStep(trial, step), model)
-
-        return term(states, trial, model), jax.vmap(at_step)(states, jnp.arange(n_steps))
-
-    return jax.vmap(of_trial)(trials, jax.random.split(key, n_trials(trials)))
 
 
 class Episode(eqx.Module):
@@ -203,9 +151,8 @@ def step_episode(
     recorded = model.record(state)
     if states is not None:
         states = jax.tree.map(lambda all_, now: all_.at[step].set(now), states, recorded)
-    if rewards is None:
-        reward = state.interaction.reward
-    else:
+    reward = jnp.zeros(()) if state.interaction is None else state.interaction.reward
+    if rewards is not None:
         # The model without the action, so that loss terms on weights do not depend on what the agent does.
         added = rewards.costs(recorded, TrialAtStep(trial, step), model)
         costs = costs | {name: costs[name] + cost for name, cost in added.items()}
@@ -252,6 +199,37 @@ def _step_input(episode: Episode) -> StepInput:
     step = jnp.minimum(episode.step, trial.timeline.n_steps - 1)
     active = {name: schedule.active[step] for name, schedule in trial.interventions.items()}
     return trial.at_step(jax.tree.map(lambda leaf: leaf[step], trial.inputs), active)
+
+
+def stepwise_terms(rewards: StepRewards, model: AgentModel, trial: Trial) -> tuple[str, ...]:
+    """Return the names of the loss terms that are paid step by step.
+
+    Raise `ValueError` unless each term is finite in a trial, and the sum of its step costs, if it has any.
+    """
+    terms, costs = _costs_of_trial(rewards, model, trial)
+    for name, value in terms.items():
+        if not np.isfinite(value):
+            raise ValueError(f"`loss` must be finite, got {value} of its term {name!r}.")
+        paid = np.asarray(costs.get(name, value))
+        if abs(paid.sum() - value) > TOLERANCE * np.abs(paid).sum():
+            raise ValueError(
+                f"`step_cost` of the term {name!r} must add up to its value {value}, got {paid.sum()}."
+            )
+    return tuple(term.name for term in rewards.loss.terms if term.name in costs)
+
+
+@jit
+def _costs_of_trial(
+    rewards: StepRewards, model: AgentModel, trial: Trial
+) -> tuple[dict[str, Float[Array, ""]], dict[str, Float[Array, " time"]]]:
+    """Return each loss term of a trial of an agent that does always the same, and its costs of the steps."""
+    states = simulate(model, trial, key=seed_key(1))
+
+    def of_step(state: PyTree[Array], step: Int[Array, ""]) -> dict[str, Float[Array, ""]]:
+        return rewards.costs(state, TrialAtStep(trial, step), model)
+
+    terms: dict = rewards.loss(states, trial, model).terms
+    return terms, jax.vmap(of_step)(states, jnp.arange(trial.timeline.n_steps))
 
 
 def observation_layout(model: AgentModel, trial: Trial) -> dict[str, slice]:

@@ -2,7 +2,6 @@
 
 import abc
 import dataclasses
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -17,14 +16,10 @@ from popsim.states import LoopState
 __all__ = ["CursorRotation", "CursorGain", "CursorShift"]
 
 
-def _place(center: Any) -> Array | None:
-    return None if center is None else as_float_array(center)
-
-
 class AbstractCursorMap(AbstractIntervention):
     """A linear map of the cursor's displacement from a center, and of its velocity."""
 
-    center: Float[Array, "*members space"] | None = eqx.field(converter=_place, default=None)
+    center: Float[Array, "*members space"] | None = eqx.field(converter=as_float_array, default=None)
 
     def __check_init__(self):
         if self.center is not None:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from popsim._argument_shapes import check_kinds
 from popsim._checks import as_parts, check_fraction, concrete_value, is_traced, steps_of_delay, warn_of_unit
-from popsim._time_steps import step_at
+from popsim._plain_values import step_at
 from popsim.distributions import AbstractDistribution, Constant, as_distribution
 from popsim.per_member import is_per_member, per_member_nodes
 from popsim.randomness import key_stream
@@ -96,8 +96,6 @@ class InterventionPlan(eqx.Module):
 
     def __check_init__(self):
         check_kinds(self)
-        if not isinstance(self.window, AbstractWindow):
-            raise ValueError(f"`window` must be a window such as InEpoch('hold'), got {self.window!r}.")
         if isinstance(self.probability, ConstantSchedule):
             check_fraction("probability", self.probability.value)
         elif isinstance(self.probability, PiecewiseSchedule):

@@ -1,10 +1,11 @@
 """Noise added to the signals of a model."""
 
 import dataclasses
+from typing import ClassVar
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Key, PyTree
 
 from popsim._checks import check_non_negative
 from popsim.intervention import AbstractIntervention, Stage, check_parameter, name_of_parameters
@@ -15,7 +16,22 @@ from popsim.states import LoopState, NetworkModelState
 __all__ = ["FeedbackNoise", "InputNoise", "UnitNoise", "CommandNoise", "ForceNoise"]
 
 
-class FeedbackNoise(AbstractIntervention):
+class AbstractSignalNoise(AbstractIntervention):
+    """Noise on a signal of the state, whose standard deviation is the parameter."""
+
+    signal: ClassVar[str]
+
+    def check(self, parameters: Float[Array, "*axes"]) -> None:
+        check_non_negative(name_of_parameters(self), parameters)
+
+    def apply(
+        self, parameters: Float[Array, "*axes"], state: PyTree[Array], *, key: Key[Array, ""]
+    ) -> PyTree[Array]:
+        noisy = _noisy(self.name, getattr(state, self.signal), parameters, key)
+        return dataclasses.replace(state, **{self.signal: noisy})
+
+
+class FeedbackNoise(AbstractSignalNoise):
     """Noise on the feedback of a channel of a `SensorimotorLoop`, in addition to the channel's own noise.
 
     The parameter is its standard deviation in the unit of the features: one, or one per feature.
@@ -25,16 +41,14 @@ class FeedbackNoise(AbstractIntervention):
     - `channel`: the name of the channel.
     """
 
+    signal = "feedback"
     channel: str = eqx.field(static=True)
     name: str = eqx.field(static=True, default="feedback noise")
     after_stage: Stage = eqx.field(static=True, default="sense")
 
-    def check(self, parameters: Float[Array, "*axes"]) -> None:
-        check_non_negative(name_of_parameters(self), parameters)
-
     def apply(
-        self, parameters: Float[Array, "*features"], state: LoopState, *, key: Key[Array, ""]
-    ) -> LoopState:
+        self, parameters: Float[Array, "*axes"], state: PyTree[Array], *, key: Key[Array, ""]
+    ) -> PyTree[Array]:
         channels = sorted(state.feedback) if isinstance(state, LoopState) else []
         if self.channel not in channels:
             raise ValueError(
@@ -44,27 +58,25 @@ class FeedbackNoise(AbstractIntervention):
         return dataclasses.replace(state, feedback=state.feedback | {self.channel: noisy})
 
 
-class InputNoise(AbstractIntervention):
+class InputNoise(AbstractSignalNoise):
     """Noise on the input of the network of a `NetworkModel`.
 
     The parameter is its standard deviation: one, or one per input. For models with a body, see
     `FeedbackNoise`.
     """
 
+    signal = "received"
     name: str = eqx.field(static=True, default="input noise")
     after_stage: Stage = eqx.field(static=True, default="sense")
 
-    def check(self, parameters: Float[Array, "*axes"]) -> None:
-        check_non_negative(name_of_parameters(self), parameters)
-
     def apply(
-        self, parameters: Float[Array, "*inputs"], state: NetworkModelState, *, key: Key[Array, ""]
-    ) -> NetworkModelState:
+        self, parameters: Float[Array, "*axes"], state: PyTree[Array], *, key: Key[Array, ""]
+    ) -> PyTree[Array]:
         if not isinstance(state, NetworkModelState) or state.received is None:
             raise ValueError(
                 f"{self.name!r} needs a NetworkModel, got a {type(state).__name__}: see FeedbackNoise."
             )
-        return dataclasses.replace(state, received=_noisy(self.name, state.received, parameters, key))
+        return super().apply(parameters, state, key=key)
 
 
 class UnitNoise(AbstractUnitIntervention):
@@ -84,42 +96,27 @@ class UnitNoise(AbstractUnitIntervention):
         return _noisy(self.name, units, parameters, key)
 
 
-class CommandNoise(AbstractIntervention):
+class CommandNoise(AbstractSignalNoise):
     """Noise on the command, in addition to the motor noise of the model.
 
     The parameter is its standard deviation in the unit of the command: one, or one per command.
     """
 
+    signal = "command"
     name: str = eqx.field(static=True, default="command noise")
     after_stage: Stage = eqx.field(static=True, default="act")
 
-    def check(self, parameters: Float[Array, "*axes"]) -> None:
-        check_non_negative(name_of_parameters(self), parameters)
 
-    def apply(
-        self, parameters: Float[Array, "*commands"], state: LoopState, *, key: Key[Array, ""]
-    ) -> LoopState:
-        return dataclasses.replace(state, command=_noisy(self.name, state.command, parameters, key))
-
-
-class ForceNoise(AbstractIntervention):
+class ForceNoise(AbstractSignalNoise):
     """A random force on the hand, independent between time steps and constant over each.
 
     The parameter is its standard deviation in N: one, or one per axis. The impulse of a step has standard
     deviation std dt; to keep the noise the same at another dt, scale std with 1 / sqrt(dt).
     """
 
+    signal = "external_force"
     name: str = eqx.field(static=True, default="force noise")
     after_stage: Stage = eqx.field(static=True, default="act")
-
-    def check(self, parameters: Float[Array, "*axes"]) -> None:
-        check_non_negative(name_of_parameters(self), parameters)
-
-    def apply(
-        self, parameters: Float[Array, "*space"], state: LoopState, *, key: Key[Array, ""]
-    ) -> LoopState:
-        force = _noisy(self.name, state.external_force, parameters, key)
-        return dataclasses.replace(state, external_force=force)
 
 
 def _noisy(name: str, signal: Array, std: Array, key: Key[Array, ""]) -> Array:

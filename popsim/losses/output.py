@@ -6,13 +6,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+import numpy as np
+from jaxtyping import Array, Bool, Float, Shaped
 
-from popsim._checks import kind_of
-from popsim._logarithms import bounded_logits
+from popsim._checks import check_finite, check_non_negative, is_traced, kind_of, short_repr
+from popsim.distributions import bounded_logits
 from popsim.interaction import active_steps
 from popsim.loss import AbstractLossTerm
-from popsim.losses._target_checks import check_choices, known_target
 from popsim.losses.profiles import AbstractTimeProfile, InWindow, step_weights, with_time_axis
 from popsim.model import AbstractModel
 from popsim.networks.layers import check_gives_logits
@@ -170,3 +170,50 @@ class ChoiceError(AbstractChoiceTerm):
             chosen = jax.nn.sigmoid(output)
             return 1 - (values * chosen + (1 - values) * (1 - chosen))[:, 0]
         return 1 - jnp.sum(values * jax.nn.softmax(output), axis=-1)
+
+
+Values = Float[np.ndarray, "trial time output"]
+
+
+def known_target(targets: Any) -> tuple[Values, Shaped[np.ndarray, "trial time ..."]] | None:
+    """Return values and counts of stacked trials, after a check of their numbers; None if these are traced.
+
+    Also None for targets of another kind or shape, which a term refuses with the shape of the output.
+    """
+    if not isinstance(targets, OutputTarget) or is_traced(targets):
+        return None
+    check_finite("targets.values", targets.values)
+    check_non_negative("targets.counts", targets.counts)
+    values, counts = np.asarray(targets.values), np.asarray(targets.counts)
+    return (values, counts) if counts.shape in (values.shape[:-1], values.shape) else None
+
+
+def is_counted(values: Values, counts: Shaped[np.ndarray, "trial time ..."]) -> Bool[np.ndarray, "..."]:
+    """Return which of the values have a weight."""
+    return np.broadcast_to((counts if counts.ndim == values.ndim else counts[..., None]) > 0, values.shape)
+
+
+def check_choices(name: str, values: Values, counts: Shaped[np.ndarray, "trial time ..."]) -> None:
+    """Raise `ValueError` if targets are no choices: numbers of classes, -1 and 1, or several at a time."""
+    counted = np.where(is_counted(values, counts), values, 0.0)
+    wrong = counted[(counted < 0) | (counted > 1)]
+    several = counted[np.sum(counted, axis=-1) > 1.001]  # or probabilities, of rounded numbers
+    if wrong.size or several.size:
+        raise ValueError(
+            f"`{name}` of choices must be 1 for the right one and 0 for others, such as "
+            f"numpy.eye(n_choices)[labels], got {short_repr(wrong[0] if wrong.size else several[0])}."
+        )
+
+
+def check_one_hot(name: str, values: Values, counts: Shaped[np.ndarray, "trial time ..."]) -> None:
+    """Raise `ValueError` unless exactly one action is given where targets count."""
+    is_asked = np.any(is_counted(values, counts), axis=-1)
+    if counts.ndim == values.ndim:  # where the weight is that of the action given, and zero without one
+        is_asked &= np.any(values != 0, axis=-1)
+    given = values[is_asked]
+    wrong = given[(np.sum(given == 1, axis=-1) != 1) | (np.sum(given != 0, axis=-1) != 1)]
+    if wrong.size:
+        raise ValueError(
+            f"`{name}` of actions must be 1 for the one taken and 0 for others where they count, such as "
+            f"numpy.eye(n_actions)[taken], got {short_repr(wrong[0])}."
+        )

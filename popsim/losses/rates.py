@@ -29,8 +29,7 @@ from popsim.loss import AbstractLossTerm
 from popsim.losses.profiles import AbstractTimeProfile, InWindow, step_weights, with_time_axis
 from popsim.model import AbstractModel
 from popsim.networks.activity import UnitSelector, selected_units
-from popsim.recorded_activity import RecordedActivity
-from popsim.trial import Trial, TrialAtStep
+from popsim.trial import RecordedActivity, Trial, TrialAtStep
 
 __all__ = ["RateError", "SpikeCountLikelihood"]
 
@@ -77,9 +76,7 @@ class AbstractRateTerm(AbstractLossTerm):
     rates: str = eqx.field(static=True, default="rates", kw_only=True)
     rate_fn: Callable[[Array], Array] | None = eqx.field(static=True, default=None, kw_only=True)
     unit_weights: Float[Array, " unit"] | None = eqx.field(
-        converter=lambda weights: None if weights is None else as_float_array(weights),
-        default=None,
-        kw_only=True,
+        converter=as_float_array, default=None, kw_only=True
     )
     profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
 

@@ -90,16 +90,13 @@ def away_from_target(cursor: HandState, targets: Any, part: str) -> Float[Array,
 
 
 class AbstractSumOfDistances(AbstractLossTerm):
-    """Sum over time of w_t |d_t|², of the difference d that a subclass returns.
-
-    A subclass also has the field `distance`, which replaces |·|².
-    """
+    """Sum over time of w_t |d_t|², w the `profile`, d the difference, and `distance` in place of |·|²."""
 
     distance: eqx.AbstractVar[AbstractDistance]
 
-    @abc.abstractmethod
     def time_profile(self) -> AbstractTimeProfile:
-        """Return w, as a profile."""
+        """Return w, by default the field `profile` of a subclass."""
+        return self.profile  # pyright: ignore[reportAttributeAccessIssue]
 
     @abc.abstractmethod
     def difference(self, states: LoopState, targets: Any, trial: Trial) -> Float[Array, "time space"]:
@@ -163,9 +160,6 @@ class PositionError(AbstractSumOfDistances):
     profile: AbstractTimeProfile = eqx.field(default=PowerProfile(), kw_only=True)
     name: str = eqx.field(static=True, default="position error", kw_only=True)
 
-    def time_profile(self) -> AbstractTimeProfile:
-        return self.profile
-
     def difference(self, states: LoopState, targets: Any, trial: Trial) -> Float[Array, "time space"]:
         return away_from_target(states.cursor, targets, "position")
 
@@ -182,9 +176,6 @@ class VelocityError(AbstractSumOfDistances):
     distance: AbstractDistance = eqx.field(default=SquaredDistance(), kw_only=True)
     profile: AbstractTimeProfile = eqx.field(default=PowerProfile(), kw_only=True)
     name: str = eqx.field(static=True, default="velocity error", kw_only=True)
-
-    def time_profile(self) -> AbstractTimeProfile:
-        return self.profile
 
     def difference(self, states: LoopState, targets: Any, trial: Trial) -> Float[Array, "time space"]:
         return away_from_target(states.cursor, targets, "velocity")
@@ -260,9 +251,6 @@ class Straightness(AbstractSumOfDistances):
     profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
     name: str = eqx.field(static=True, default="straightness", kw_only=True)
 
-    def time_profile(self) -> AbstractTimeProfile:
-        return self.profile
-
     def difference(self, states: LoopState, targets: Any, trial: Trial) -> Float[Array, "time space"]:
         check_hand(states, trial)
         check_hand_targets(targets, states.cursor)
@@ -293,10 +281,6 @@ class Hold(AbstractSumOfDistances):
     place: HoldTarget = eqx.field(static=True, default="start")
     distance: AbstractDistance = eqx.field(default=SquaredDistance(), kw_only=True)
     name: str = eqx.field(static=True, default="hold", kw_only=True)
-
-    def __check_init__(self):
-        if self.place not in ("start", "target"):
-            raise ValueError(f'`place` must be "start" or "target", got {self.place!r}.')
 
     def time_profile(self) -> InWindow:
         return InWindow(self.window)

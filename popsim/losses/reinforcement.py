@@ -10,12 +10,17 @@ from jaxtyping import Array, Float
 
 from popsim._argument_shapes import check_fields
 from popsim._checks import as_float_array, check_fraction, check_instance, is_traced, kind_of
-from popsim._logarithms import weigh
+from popsim.distributions import weigh
 from popsim.environment import Discrete
 from popsim.interaction import Interaction
 from popsim.loss import AbstractLossTerm
-from popsim.losses._target_checks import check_one_hot, known_target
-from popsim.losses.output import counts_of_choices, counts_of_steps, output_target
+from popsim.losses.output import (
+    check_one_hot,
+    counts_of_choices,
+    counts_of_steps,
+    known_target,
+    output_target,
+)
 from popsim.model import AbstractModel
 from popsim.policies import AbstractPolicy
 from popsim.trial import Trial, n_trials

@@ -9,14 +9,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from popsim._argument_shapes import check_fields
-from popsim._checks import check_finite, check_same_dt, check_time_step
+from popsim._checks import check_same_dt, check_time_step
 from popsim._plain_values import plain_number
-from popsim.environment import Discrete, HandMovement, Observation
+from popsim.environment import Discrete, HandMovement
 from popsim.hand import HandState
 from popsim.interaction import (
     act,
+    check_contract,
     check_has_environment,
-    first_observation,
     observation_to_come,
     respond,
     start_interaction,
@@ -32,7 +32,7 @@ from popsim.intervention import (
 from popsim.model import AbstractModel
 from popsim.network_input import inputs_by_name, network_input
 from popsim.networks import AbstractNetwork, NetworkState
-from popsim.networks.base import advice_for_dt, check_methods, check_network
+from popsim.networks.base import advice_for_dt, check_network, check_takes_inputs
 from popsim.networks.layers import check_gives_logits
 from popsim.policies import AbstractPolicy, Bernoulli, Categorical, Deterministic, check_policy
 from popsim.senses import network_input_names
@@ -167,18 +167,10 @@ class NetworkModel(AbstractModel):
                 "with a hand, got a NetworkModel."
             )
         check_same_dt(trials.timeline.dt, self.dt, "model", advice_for_dt(trials.timeline.dt))
-        for leaf in jax.tree.leaves(trials.inputs):
-            check_finite("inputs", leaf)
         check_scheduled(self.interventions, trials)
         self._check_bare_targets(trials)
-        shown = self._check_environment(trials)
-        inputs = jax.eval_shape(self._first_input, trials, shown)
-        if inputs.shape != (self.network.n_inputs,):
-            raise ValueError(
-                f"`network` must take the {inputs.shape[0]} inputs of the trials, "
-                f"got a network of {self.network.n_inputs} inputs."
-            )
-        check_methods(self.network, inputs)
+        self._check_environment(trials)
+        check_takes_inputs(self.network, trials.inputs, self.input_sizes(trials))
 
     def _check_bare_targets(self, trials: Trial) -> None:
         """Raise `ValueError` for a single array of targets that would be broadcast against the output."""
@@ -189,11 +181,10 @@ class NetworkModel(AbstractModel):
                 f"{self.network.n_outputs}, got ({axes}). To be compared otherwise, put them into a dict."
             )
 
-    def _check_environment(self, trials: Trial) -> dict[str, jax.ShapeDtypeStruct]:
-        """Return the shapes of what the environment shows; raise `ValueError` if it does not fit."""
+    def _check_environment(self, trials: Trial) -> None:
         check_has_environment(self.policy, trials)
         if trials.environment is None:
-            return {}
+            return
         if isinstance(trials.environment.actions, HandMovement):
             raise ValueError(
                 "`model` must have a body, as a SensorimotorLoop, for an environment that takes the movement "
@@ -206,12 +197,4 @@ class NetworkModel(AbstractModel):
                 f"Categorical({actions.n}), got None."
             )
         check_policy(self._policy, actions, "actions of the environment")
-        shown = first_observation(self, trials)
-        if twice := set(shown) & set(inputs_by_name(trials.inputs)):
-            raise ValueError(
-                f"`environment` of a trial must not show what has the name of an input: {sorted(twice)}."
-            )
-        return shown
-
-    def _first_input(self, trials: Trial, shown: Observation) -> Float[Array, " inputs"]:
-        return self._received(jax.tree.map(lambda leaf: leaf[0, 0], trials.inputs), shown)
+        check_contract(self, trials)

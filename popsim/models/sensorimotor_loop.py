@@ -25,13 +25,13 @@ from popsim._checks import (
     warn_caller_once,
 )
 from popsim._compiled import jit_fast_compile
-from popsim._plain_values import plain_number
-from popsim._time_steps import step_at
+from popsim._plain_values import plain_number, step_at
 from popsim.environment import AbstractEnvironment, ActionSpace, Box, Discrete, HandMovement
 from popsim.hand import HandState
 from popsim.interaction import (
     Interaction,
     act,
+    check_contract,
     check_has_environment,
     observation_to_come,
     respond,
@@ -51,13 +51,13 @@ from popsim.intervention import (
 from popsim.model import AbstractModel, DelayBuffer
 from popsim.network_input import Scaling, inputs_by_name, network_input
 from popsim.networks import AbstractNetwork, NetworkState
-from popsim.networks.base import advice_for_dt, check_methods, check_network
+from popsim.networks.base import advice_for_dt, check_network, check_takes_inputs
 from popsim.noise import AbstractNoise, NoNoise
 from popsim.plants import AbstractPlant, MusculoskeletalPlant, advance, check_carries_mass, check_feels_torque
 from popsim.plants.base import evaluate_rest
 from popsim.plants.simulate import check_damping
 from popsim.policies import AbstractPolicy, Deterministic, check_policy
-from popsim.randomness import key_stream, seed_key
+from popsim.randomness import key_stream
 from popsim.senses import SensoryChannel, channels_by_name, network_input_names
 from popsim.states import LoopState, continue_state
 from popsim.trial import StepInput, Trial
@@ -276,7 +276,7 @@ class SensorimotorLoop(AbstractModel):
         return network_input_names(trials, self.plant, self.channels)
 
     def check(self, trials: Trial) -> None:
-        """Check the time step, the hand, the inputs, the interventions and the noise of trials."""
+        """Check the time step, the hand, the inputs and the interventions of trials."""
         if self.plant.workspace.low.ndim != 1:
             raise ValueError(
                 "`model` must be a single model, got an ensemble: "
@@ -305,23 +305,6 @@ class SensorimotorLoop(AbstractModel):
             check_carries_mass(self.plant)
         if has_torque:
             check_feels_torque(self.plant)
-        self._check_noise(first)
-
-    def _check_noise(self, trial: Trial) -> None:
-        """Raise `ValueError` if the noise of a channel does not fit the shape of its features."""
-        sensed = jax.eval_shape(lambda trial: self.init(trial, key=seed_key(0)).feedback, trial)
-        for name, channel in self.channels.items():
-            shape = sensed[name].shape
-            try:
-                noisy = jax.eval_shape(lambda x, of=channel: of.noise(x, key=seed_key(0)), sensed[name])
-            except (TypeError, ValueError) as error:
-                raise ValueError(
-                    f"`channels[{name!r}].noise` must be for the {shape[0]} features that are sensed: {error}"
-                ) from error
-            if noisy.shape != shape:
-                raise ValueError(
-                    f"`channels[{name!r}].noise` must leave a signal of shape {shape}, got {noisy.shape}."
-                )
 
     def _check_environment(self, trials: Trial) -> None:
         check_has_environment(self.policy, trials)
@@ -333,29 +316,16 @@ class SensorimotorLoop(AbstractModel):
                 f"`environment` of trials for a body must take HandMovement() or the commands, "
                 f"Box({self.plant.n_commands}), got {actions}."
             )
+        check_contract(self, trials)
 
     def _check_inputs(self, trials: Trial) -> None:
         self._check_environment(trials)
-        inputs = inputs_by_name(trials.inputs)
-        for name, values in inputs.items():
-            for leaf in jax.tree.leaves(values):
-                check_finite(f"inputs[{name!r}]", leaf)
-        twice = set(inputs) & set(self.channels)
-        if twice:
-            raise ValueError(f"`channels` must not have the names of inputs of the trial: {sorted(twice)}.")
         names = self.input_sizes(trials)
         if unknown := set(self.scaling) - set(names):
             raise ValueError(
                 f"`scaling` must name what the network receives, {sorted(names)}, got {sorted(unknown)}."
             )
-        n_inputs = sum(names.values())
-        if n_inputs != self.network.n_inputs:
-            raise ValueError(
-                f"`network` must take the {n_inputs} numbers that inputs and channels make together, "
-                f"got a network of {self.network.n_inputs} inputs. See `n_network_inputs`."
-            )
-        dtype = jnp.result_type(float, *jax.tree.leaves(inputs))
-        check_methods(self.network, jax.ShapeDtypeStruct((n_inputs,), dtype))
+        check_takes_inputs(self.network, trials.inputs, names)
 
     def _check_hand(self, name: str, hand: HandState) -> None:
         """Raise `ValueError` if a `HandState` does not fit the plant, is not finite, or is out of reach."""

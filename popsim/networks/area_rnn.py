@@ -11,8 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree, ScalarLike
 
 from popsim._argument_shapes import OneOrEach, check_one_or_each
 from popsim._checks import WholeNumber, check_instance, check_non_negative, check_positive_int
-from popsim._plain_values import plain_number
-from popsim._time_steps import is_on_grid, nearest_times, step_at
+from popsim._plain_values import is_on_grid, nearest_times, plain_number, step_at
 from popsim.model import DelayBuffer
 from popsim.networks.areas import Areas
 from popsim.networks.base import READOUT_AXES, Projection, linear_readout, prepare_readout

@@ -26,6 +26,7 @@ from popsim._checks import (
 from popsim._compiled import jit
 from popsim._other_draws import tracing
 from popsim.ensemble import n_members
+from popsim.network_input import sizes_text
 from popsim.randomness import seed_key
 
 __all__ = ["NetworkStep", "Projection", "NetworkState", "AbstractNetwork"]
@@ -294,6 +295,20 @@ def check_methods(network: AbstractNetwork, inputs: jax.ShapeDtypeStruct) -> Non
         raise ValueError(
             f"{error} (If `model` is an ensemble, use `ensembled=True` of a trainer, or evaluate_ensemble.)"
         ) from error
+
+
+def check_takes_inputs(network: AbstractNetwork, inputs: PyTree[Array], sizes: Mapping[str, int]) -> None:
+    """Raise `ValueError` unless a network takes inputs of these sizes by name; those of trials are finite."""
+    for path, leaf in jax.tree.leaves_with_path(inputs):
+        check_finite(f"inputs{jax.tree_util.keystr(path)}", leaf)
+    n_inputs = sum(sizes.values())
+    if n_inputs != network.n_inputs:
+        raise ValueError(
+            f"`network` must take the {n_inputs} inputs, {sizes_text(sizes)}, got a network of "
+            f"{network.n_inputs} inputs. See `n_network_inputs`."
+        )
+    dtype = jnp.result_type(float, *jax.tree.leaves(inputs))
+    check_methods(network, jax.ShapeDtypeStruct((n_inputs,), dtype))
 
 
 def _may_be_ensemble(network: AbstractNetwork) -> bool:

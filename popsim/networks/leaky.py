@@ -11,13 +11,12 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from popsim._argument_shapes import OneOrEach, check_number, check_one_or_each
 from popsim._checks import check_instance, check_same_dt, check_time_constant, check_time_step, kind_of
-from popsim._modules import replace_fields
 from popsim._plain_values import plain_number
 from popsim.model import Unrecorded
 from popsim.networks.base import AbstractNetwork, Projection, check_function
 from popsim.networks.plasticity import AbstractPlasticity
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
-from popsim.parameters import LearnedByArgument, is_parameter
+from popsim.parameters import LearnedByArgument, is_parameter, replace_fields
 from popsim.randomness import key_stream
 
 __all__ = ["AbstractLeakyNetwork", "LeakyState"]

@@ -11,8 +11,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 
 from popsim._drawing import FailedDrawing, try_to_draw
-from popsim._text_checks import as_path, printable
-from popsim._text_tables import spread_text
+from popsim._text_checks import as_path, printable, spread_text
 from popsim.analysis.behaviour import hand_speed
 from popsim.analysis.figures import draw_loss_bands, draw_mean_speed, draw_member_values, figure_style
 from popsim.analysis.figures.style import COLORS

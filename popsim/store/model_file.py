@@ -12,10 +12,9 @@ import numpy as np
 from jaxtyping import PyTree
 
 from popsim._checks import is_traced, warn_caller
-from popsim._held_values import users_code
 from popsim._named_values import MOST_TOLD, describe_differences, named_values
 from popsim._text_checks import as_path
-from popsim._user_code import different_names
+from popsim._user_code import different_names, users_code
 from popsim.model import AbstractModel, with_trained_inputs
 from popsim.store.array_file import (
     as_keys,

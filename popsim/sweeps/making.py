@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from popsim._checks import check_instance
-from popsim._numeric_flags import numeric_flags
+from popsim._named_values import numeric_flags
 from popsim._text_checks import as_path, check_path
 from popsim.experiments.run_options import FLAGS, check_size
 from popsim.store import MismatchError, lock_folder

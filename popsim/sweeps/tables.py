@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from popsim._text_checks import as_cell, as_word, count_text, printable, shorten
-from popsim._text_tables import align
+from popsim._text_checks import align, as_cell, as_word, count_text, printable, shorten
 from popsim.experiments import Column, ResultTable, Row
 from popsim.sweeps._index_checks import RESULT
 from popsim.sweeps._summary_columns import METRIC

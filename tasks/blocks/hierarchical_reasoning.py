@@ -7,8 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from popsim._checks import as_float_array, check_positive, is_traced
-from popsim._plain_values import plain_number
-from popsim._time_steps import step_at
+from popsim._plain_values import plain_number, step_at
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform, as_distribution
 from popsim.per_member import has_per_member
 from popsim.randomness import key_stream

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from popsim._checks import as_float_array, warn_of_unit
-from popsim._plain_values import plain_number
-from popsim._time_steps import step_at
+from popsim._plain_values import plain_number, step_at
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.environment import AbstractEnvironment, HandMovement, Observation, Outcome
 from popsim.hand import HandState

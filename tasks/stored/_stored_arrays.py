@@ -9,11 +9,11 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from popsim._checks import is_number, is_numeric, short_repr, warn_caller
-from popsim._time_steps import HALF
+from popsim._plain_values import HALF
 from popsim.per_member import PerMember
 from popsim.randomness import seed_key
-from popsim.recorded_activity import RecordedActivity
 from popsim.tasks.stored._trial_datasets import in_seconds, times_in_seconds
+from popsim.trial import RecordedActivity
 from popsim.windows import NEVER
 
 Series = Float[np.ndarray, "trial time feature"]

@@ -10,11 +10,10 @@ from jaxtyping import Array, Float, Int, Key, Shaped
 
 from popsim._argument_shapes import check_fields
 from popsim._checks import check_instance, check_time_step
-from popsim._modules import replace_fields
 from popsim.loss import Loss
 from popsim.losses import ChoiceError, OutputError
+from popsim.parameters import replace_fields
 from popsim.randomness import key_stream
-from popsim.recorded_activity import RecordedActivity
 from popsim.task import AbstractTask
 from popsim.tasks.stored._stored_arrays import (
     WITHIN,
@@ -26,7 +25,7 @@ from popsim.tasks.stored._stored_arrays import (
     training_and_validation,
 )
 from popsim.tasks.stored._trial_datasets import read_variables
-from popsim.trial import OutputTarget, Trial
+from popsim.trial import OutputTarget, RecordedActivity, Trial
 from popsim.windows import Timeline
 
 __all__ = ["RecordedActivity", "StoredTrials"]

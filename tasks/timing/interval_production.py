@@ -9,8 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from popsim._checks import as_float_array, short_repr
-from popsim._plain_values import plain_number
-from popsim._time_steps import HALF, step_at
+from popsim._plain_values import HALF, plain_number, step_at
 from popsim.distributions import (
     AbstractDistribution,
     Choice,

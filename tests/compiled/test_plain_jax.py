@@ -18,8 +18,8 @@ from small_experiment import Sum, stopping_after
 import popsim
 from popsim._compiled import _trials_last, choice, elementwise, jit, map_trials, transformations
 from popsim.engine import current_engine, plain_jax
-from popsim.experiments import Cognitive, RunStopped, resume_run, run_experiment
-from popsim.store.json_files import read_sealed_json, write_sealed_json
+from popsim.experiments import RunStopped, resume_run, run_experiment
+from popsim.store.json_files import read_sealed_json
 from popsim.training import TaskTrainer, rules, sgd
 
 # Adam divides by the size of a gradient, and would enlarge rounding where that is near zero.
@@ -41,17 +41,11 @@ def reaching(plant, **output):
     return task, build
 
 
-def deciding():
-    experiment = Cognitive(task="perceptual-decision", n_units=4, network="gru")
-    return experiment.build_task(), lambda key: experiment.build_model(key=key)
-
-
 def summing():
     return small_training.RunningSum(), small_training.build
 
 
 KINDS = {
-    "point mass": (lambda: reaching(popsim.plants.PointMass()), ()),
     "arm26": (
         lambda: reaching(
             popsim.plants.arm26(solver=diffrax.Euler(), n_substeps=1),
@@ -60,7 +54,6 @@ KINDS = {
         ),
         (),
     ),
-    "cognitive task": (deciding, ()),
     "leaky units with noise": (summing, ()),
     "Hebbian rule": (summing, (rules.Hebb(rules.recurrent_synapses(), 0.01),)),
 }
@@ -138,20 +131,8 @@ def unknown(monkeypatch):
     monkeypatch.setattr(_trials_last, "bind", bind_but_halved)
 
 
-def build_halving(key):
-    network = popsim.networks.LeakyRNN(1, 4, 1, tau=0.05, noise_std=0.1, nonlinearity=halved_tanh, key=key)
-    return popsim.NetworkModel(network, dt=0.01)
-
-
 def halved_tanh(x):
     return halved_p.bind(jnp.tanh(x))
-
-
-class Halving(Sum):
-    name = "halving"
-
-    def build_model(self, *, key):
-        return build_halving(key)
 
 
 def test_an_unknown_operation_runs_by_plain_jax_with_one_warning(unknown):
@@ -164,22 +145,6 @@ def test_an_unknown_operation_runs_by_plain_jax_with_one_warning(unknown):
             found = map_trials(numbers, x, keys)
     assert len(warned) == 1
     np.testing.assert_allclose(found, jax.vmap(numbers)(x, keys), rtol=1e-6)
-
-
-@pytest.mark.slow
-@pytest.mark.full  # in short: test_an_unknown_operation_runs_by_plain_jax_with_one_warning
-def test_a_network_with_an_unknown_operation_is_trained_evaluated_and_run(unknown, tmp_path):
-    """The run says by what it was trained."""
-    ensemble = popsim.make_ensemble(build_halving, 2, key=jax.random.key(0))
-    with pytest.warns(UserWarning, match="not know the operation 'halved' of JAX .* by jax.vmap") as warned:
-        trained, history = small_training.train(3, ensemble=ensemble)
-        popsim.evaluate_ensemble(ensemble, small_training.RunningSum(), key=jax.random.key(1))
-        run_experiment(Halving(n_members=2, n_batches=2, batch_size=2), tmp_path / "run", quiet=True)
-    assert len(warned) == 1 and warned[0].filename == small_training.__file__
-    assert read_sealed_json(tmp_path / "run" / "run.json")["engine"] == choice.IN_PART
-    with plain_jax():
-        expected, of_plain_jax = small_training.train(3, ensemble=ensemble)
-    small_training.assert_same((trained, history.loss), (expected, of_plain_jax.loss), rtol=2e-4, atol=1e-6)
 
 
 def test_what_has_effects_is_not_run_twice(unknown):
@@ -229,19 +194,3 @@ def test_a_run_continues_by_the_engine_with_which_it_began(tmp_path):
     description = read_sealed_json(tmp_path / "run" / "run.json")
     assert description["engine"] == choice.PLAIN_JAX and "resumed" not in description
     small_training.assert_same(run.ensemble, expected.ensemble)
-
-
-@pytest.mark.full
-def test_the_engine_of_an_older_run_is_unknown_and_another_one_is_told(tmp_path):
-    def stopped(run, *args):
-        with pytest.raises(RunStopped):
-            run(*args, quiet=True, stop=stopping_after(1))
-        return read_sealed_json(tmp_path / "run.json")
-
-    description = stopped(run_experiment, Sum(n_members=2, n_batches=6, batch_size=2, log_step=2), tmp_path)
-    assert description.pop("engine") == choice.ENGINE
-    write_sealed_json(tmp_path / "run.json", description)
-    resume = functools.partial(resume_run, build=Sum)
-    assert "resumed" not in stopped(resume, tmp_path)
-    with plain_jax(), pytest.warns(UserWarning, match="`engine`, popsim then and plain JAX now"):
-        assert stopped(resume, tmp_path)["resumed"][0]["engine"] == choice.PLAIN_JAX

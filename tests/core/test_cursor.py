@@ -43,10 +43,9 @@ def test_a_rotation_turns_position_and_velocity_about_a_place(getkey, center):
     assert np.all(np.abs(states.hand.velocity) > 1e-3)
 
 
-@pytest.mark.parametrize("center", [None, [0.1, -0.2]])
-def test_a_gain_multiplies_the_way_from_a_place_and_the_velocity(getkey, center):
-    states = run((CursorGain(center),), (1.5,), getkey)
-    place = START if center is None else np.array(center)
+def test_a_gain_multiplies_the_way_from_a_place_and_the_velocity(getkey):
+    place = np.array([0.1, -0.2])
+    states = run((CursorGain(place),), (1.5,), getkey)
     np.testing.assert_allclose(
         states.cursor.position, place + 1.5 * (states.hand.position - place), atol=1e-6
     )
@@ -84,15 +83,8 @@ def test_what_is_done_to_a_cursor_is_done_in_the_order_of_the_model(getkey):
     np.testing.assert_allclose(difference, np.tile(shift - rotated(shift, angle), (12, 1)), atol=1e-6)
 
 
-@pytest.mark.parametrize("held", [CursorRotation(), CursorGain(), CursorShift()])
-def test_parameters_of_another_shape_are_refused_by_name(held, as_users_run, getkey):
-    with pytest.raises(ValueError, match=f"'{held.name}' must have shape"):
-        run((held,), ([1.0, 2.0, 3.0],), getkey)
-
-
-@pytest.mark.parametrize("kind", [CursorRotation, CursorGain])
-def test_a_center_elsewhere_than_in_the_plane_is_refused(kind, as_users_run, getkey):
+def test_a_center_elsewhere_than_in_the_plane_is_refused(as_users_run, getkey):
     with pytest.raises(ValueError, match=r"`center` of .* \(2,\), got \(3,\)"):
-        run((kind([0.0, 0.0, 0.0]),), (1.0,), getkey)
+        run((CursorGain([0.0, 0.0, 0.0]),), (1.0,), getkey)
     with pytest.raises(ValueError, match="`center`.*finite"):
-        kind([np.nan, 0.0])
+        CursorRotation([np.nan, 0.0])

@@ -5,7 +5,6 @@ import jax
 import numpy as np
 import pytest
 
-import popsim
 from popsim.distributions import Choice, Constant, Normal, TruncatedExponential, Uniform, as_distribution
 
 N = 2000
@@ -65,24 +64,6 @@ def test_a_choice_takes_each_value_as_often(getkey):
     assert {tuple(pair) for pair in pairs.tolist()} == {(0.0, 1.0), (2.0, 3.0)}
 
 
-@pytest.mark.parametrize(
-    "distribution, low, high",
-    [
-        (Constant([1.0, 2.0]), [1.0, 2.0], [1.0, 2.0]),
-        (Uniform([0.0, 1.0], [2.0, 1.0]), [0.0, 1.0], [2.0, 1.0]),
-        (Normal([0.0, 1.0], [1.0, 1.0]), [-np.inf, -np.inf], [np.inf, np.inf]),
-        (Choice([[3.0, 0.0], [1.0, 4.0]]), [1.0, 0.0], [3.0, 4.0]),
-        (TruncatedExponential(0.5, 1.0, 0.2), 0.5, 1.0),
-    ],
-)
-def test_draws_have_the_shape_and_the_bounds_of_the_parameters(distribution, low, high, getkey):
-    bounds = distribution.bounds()
-    np.testing.assert_array_equal(bounds[0], low)
-    np.testing.assert_array_equal(bounds[1], high)
-    drawn = draws(distribution, getkey())
-    assert drawn.shape == (N, *np.shape(low)) and np.all(drawn >= low) and np.all(drawn <= high)
-
-
 def test_coordinates_are_drawn_apart(getkey):
     for distribution in (Uniform([0.0, 0.0], [1.0, 1.0]), Normal([0.0, 0.0], [1.0, 1.0])):
         assert abs(np.corrcoef(draws(distribution, getkey()).T)[0, 1]) < 4 / N**0.5
@@ -97,35 +78,7 @@ def test_waiting_tells_little_where_the_scale_is_short_of_the_bounds(getkey):
         np.testing.assert_allclose(fraction, -np.expm1(-0.2), atol=4 * (0.15 / len(still)) ** 0.5)
 
 
-def test_parameters_may_differ_between_members(getkey):
-    own = popsim.select_member(Uniform(popsim.PerMember([0.0, 10.0]), popsim.PerMember([1.0, 11.0])), 1)
-    assert 10.0 <= float(own.sample(key=getkey())) <= 11.0
-    chosen = popsim.select_member(Choice(popsim.PerMember([[1.0, 1.0], [2.0, 2.0]])), 1)
-    assert float(chosen.sample(key=getkey())) == 2.0
-
-
 def test_a_number_is_the_distribution_that_always_gives_it(getkey):
     assert draws(as_distribution(0.5), getkey()).tolist() == [0.5] * N
     own = Uniform(0.0, 1.0)
     assert as_distribution(own) is own
-
-
-REFUSED = {
-    "value": lambda: Constant(float("nan")),
-    "low": lambda: Uniform(float("-inf"), 0.0),
-    "high": lambda: Uniform(1.0, 0.0),
-    "high ": lambda: Uniform([0.0, 0.0], 1.0),
-    "high  ": lambda: TruncatedExponential(1.0, 0.5, 0.1),
-    "scale": lambda: TruncatedExponential(0.0, 1.0, 0.0),
-    "mean": lambda: Normal(float("inf"), 1.0),
-    "std": lambda: Normal(0.0, -1.0),
-    "values": lambda: Choice([]),
-    "values ": lambda: Choice(1.0),
-    "values  ": lambda: Choice([1.0, float("nan")]),
-}
-
-
-@pytest.mark.parametrize("named, build", REFUSED.items(), ids=REFUSED)
-def test_parameters_that_mean_nothing_are_refused(named, build, as_users_run):
-    with pytest.raises(ValueError, match=f"`{named.strip()}`"):
-        build()

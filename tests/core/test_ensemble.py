@@ -1,3 +1,5 @@
+"""Ensembles, and grids of settings and seeds."""
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -6,14 +8,90 @@ import pytest
 from relay import DT, Relay
 
 import popsim
+from popsim import build_members, make_ensemble, member_grid
 
-PLANT = popsim.plants.PointMass()
-NOISE = popsim.MotorNoise(0.1, 0.2)
+RATES, NOISES = [1e-3, 3e-3], [0.0, 0.1, 0.2]
 
 
-def build(key):
-    """A model of which the command alone is drawn from the key."""
-    return popsim.SensorimotorLoop(Relay(jax.random.normal(key, (2,)), 2), PLANT, {}, NOISE, dt=DT)
+@pytest.fixture
+def grid():
+    return member_grid(4, learning_rate=RATES, noise=NOISES)
+
+
+def build(key, noise=0.0, mass=1.0):
+    """A model whose command is drawn from the key, and whose noise and mass are settings."""
+    plant = popsim.plants.PointMass(mass)
+    network = Relay(jax.random.normal(key, (2,)), 2)
+    return popsim.SensorimotorLoop(network, plant, {}, popsim.MotorNoise(noise, 0.0), dt=DT)
+
+
+def test_a_grid_is_every_setting_with_every_seed(grid):
+    assert (grid.n_members, grid.shape, grid.names) == (24, (2, 3, 4), ("learning_rate", "noise", "seed"))
+    expected = [(rate, noise, seed) for rate in RATES for noise in NOISES for seed in range(4)]
+    settings = grid.settings["learning_rate"], grid.settings["noise"]
+    assert list(zip(*settings, grid.ids, strict=True)) == expected
+    for name, labels in {"learning_rate": RATES, "noise": NOISES, "seed": range(4)}.items():
+        assert grid.labels[name].tolist() == list(labels)
+
+
+def test_axes_are_in_the_order_in_which_settings_were_given():
+    members = member_grid(2, noise=NOISES, mass=[1.0, 2.0])
+    assert members.names == ("noise", "mass", "seed") == tuple(members.labels)
+    assert [values.tolist() for values in members.labels.values()] == [NOISES, [1.0, 2.0], [0, 1]]
+    assert jax.tree.map(lambda leaf: leaf, members) == members
+    assert members == member_grid(2, noise=NOISES, mass=[1.0, 2.0])
+    assert hash(members) == hash(member_grid(2, noise=NOISES, mass=[1.0, 2.0]))
+    assert members != member_grid(2, noise=NOISES, mass=[1.0, 3.0]) != member_grid(2, mass=[1.0, 3.0])
+
+
+def test_seeds_alone_and_vectors_are_settings_too():
+    assert member_grid(3).names == ("seed",) and member_grid(3).ids.tolist() == [0, 1, 2]
+    stds = member_grid(2, std=[[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]])
+    assert stds.shape == (3, 2) and stds.per_member("std").values.shape == (6, 2)
+    np.testing.assert_array_equal(stds.labels["std"], [[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]])
+
+
+def test_grouping_puts_the_grid_in_the_place_of_the_members(grid):
+    values = {"loss": jnp.arange(5 * 24.0).reshape(5, 24), "states": np.zeros((5, 24, 7))}
+    grouped = grid.group(values, axis=1)
+    assert isinstance(grouped["loss"], type(values["loss"]))
+    assert (grouped["loss"].shape, grouped["states"].shape) == ((5, 2, 3, 4), (5, 2, 3, 4, 7))
+    member = next(i for i in range(24) if grid.ids[i] == 3 and grid.settings["noise"][i] == 0.1)
+    assert grouped["loss"][2, 0, 1, 3] == values["loss"][2, member]
+    np.testing.assert_array_equal(grid.group(values["loss"], axis=-1), grouped["loss"])
+
+
+def test_a_setting_becomes_a_value_of_each_member(grid):
+    np.testing.assert_allclose(grid.per_member("noise").values, np.tile(np.repeat(NOISES, 4), 2))
+    with pytest.raises(ValueError, match="'rule' must be of numbers"):
+        member_grid(2, rule=["hebb", "oja"]).per_member("rule")
+
+
+def test_members_of_one_id_start_alike_and_have_their_own_settings():
+    members, key = member_grid(3, noise=NOISES, mass=[1.0, 2.0]), jax.random.key(7)
+    ensemble = build_members(build, members, key=key)
+    assert popsim.n_members(ensemble) == 18
+    np.testing.assert_allclose(ensemble.motor_noise.signal_dependent, members.settings["noise"])
+    np.testing.assert_allclose(ensemble.plant.mass, members.settings["mass"])
+    commands = np.asarray(members.group(ensemble.network.command, axis=0))
+    seeds = np.asarray(make_ensemble(build, 3, key=key).network.command)
+    np.testing.assert_array_equal(commands, np.broadcast_to(seeds, commands.shape))
+
+
+def test_a_member_built_alone_is_that_of_the_ensemble():
+    members, key = member_grid(3, noise=NOISES), jax.random.key(7)
+    together = popsim.member(build_members(build, members, key=key), 5)
+    alone = popsim.member(build_members(build, members.select(5), key=key), 0)
+    for a, b in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_only_the_named_settings_are_given_to_build():
+    members, key = member_grid(2, learning_rate=RATES, mass=[1.0, 2.0]), jax.random.key(7)
+    ensemble = build_members(build, members, settings=["mass"], key=key)
+    np.testing.assert_allclose(ensemble.plant.mass, members.settings["mass"])
+    with pytest.raises(ValueError, match="`build`.*'learning_rate'.*`settings`"):
+        build_members(build, members, key=key)
 
 
 def test_a_member_does_not_depend_on_the_number_of_members():
@@ -31,34 +109,3 @@ def test_a_member_is_the_model_built_from_its_key():
     assert jax.tree.structure(member) == jax.tree.structure(alone)
     for a, b in zip(jax.tree.leaves(member), jax.tree.leaves(alone), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)
-
-
-def test_every_array_of_an_ensemble_has_the_member_axis():
-    ensemble = popsim.make_ensemble(build, 4, key=jax.random.key(3))
-    assert all(leaf.shape[0] == 4 for leaf in jax.tree.leaves(ensemble))
-
-
-@pytest.mark.parametrize("index", [-1, 2, 100])
-def test_a_member_out_of_range_is_refused(index):
-    ensemble = popsim.make_ensemble(build, 2, key=jax.random.key(3))
-    with pytest.raises(ValueError, match=f"`index`.*0 to 1, got {index}"):
-        popsim.member(ensemble, index)
-
-
-@pytest.mark.parametrize("n_members", [0, -1])
-def test_an_ensemble_without_members_is_refused(n_members):
-    with pytest.raises(ValueError, match="`n_members`"):
-        popsim.make_ensemble(build, n_members, key=jax.random.key(3))
-
-
-@pytest.mark.parametrize("wrong", [jnp.zeros((3, 2)), jnp.zeros(())], ids=["other length", "no axis"])
-def test_an_ensemble_whose_arrays_disagree_is_refused(wrong):
-    ensemble = popsim.make_ensemble(build, 2, key=jax.random.key(3))
-    broken = eqx.tree_at(lambda model: model.plant.mass, ensemble, wrong)
-    with pytest.raises(ValueError, match="`ensemble`.*plant.mass"):
-        popsim.n_members(broken)
-
-
-def test_a_model_without_arrays_is_no_ensemble():
-    with pytest.raises(ValueError, match="`ensemble`"):
-        popsim.n_members(popsim.noise.NoNoise())

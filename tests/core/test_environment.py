@@ -16,8 +16,8 @@ import popsim
 import popsim.session
 from popsim import losses
 from popsim._compiled import map_trials
-from popsim.environment import AbstractEnvironment, Box, Discrete, HandMovement, Outcome
-from popsim.policies import Categorical, Deterministic, Gaussian
+from popsim.environment import AbstractEnvironment, Discrete, Outcome
+from popsim.policies import Categorical, Gaussian
 
 KEY = jax.random.key(0)
 
@@ -52,7 +52,6 @@ class Typed(AbstractEnvironment):
 
     begin: jax.Array
     move: Callable = eqx.field(static=True)
-    goes_on: Callable = eqx.field(static=True, default=lambda state: state)
     actions = Discrete(2)
 
     def init(self, *, key):
@@ -61,9 +60,6 @@ class Typed(AbstractEnvironment):
     def step(self, state, action, *, key):
         after, record = self.move(state), {"state": state}
         return after, Outcome({"state": after[None]}, jnp.zeros(()), jnp.asarray(False), record)
-
-    def resume(self, state, *, key):
-        return self.goes_on(state), {"state": state[None]}
 
 
 def add_half(state):
@@ -84,22 +80,6 @@ def test_numbers_are_held_in_a_type_that_cuts_none(begin, move, states, as_users
     seen = popsim.simulate(build(KEY), trial, key=KEY).interaction
     assert seen.record["state"].tolist() == states
     assert seen.received["state"][:, 0].tolist() == states
-
-
-def test_a_state_that_resumes_in_a_type_that_would_be_cut_is_refused(as_users_run):
-    trial = trial_with(Typed(jnp.asarray(0), lambda state: state + 1, add_half), n_steps=3)
-    with pytest.raises(ValueError, match="`resume` of Typed must be of type int32, got float32"):
-        popsim.simulate(build(KEY), popsim.session.join_trials(stacked(trial, 2)), key=KEY)
-
-
-def test_probability_value_and_entropy_are_those_of_the_output(counted):
-    states, _, _ = counted
-    logits, critic = states.network.output[:, :2], states.network.output[:, 2]
-    log_p = jax.nn.log_softmax(logits)
-    chosen = jnp.take_along_axis(log_p, states.interaction.action[:, None], axis=1)[:, 0]
-    np.testing.assert_allclose(states.interaction.log_probability, chosen, rtol=1e-6)
-    np.testing.assert_allclose(states.interaction.entropy, -jnp.sum(jnp.exp(log_p) * log_p, 1), rtol=1e-6)
-    np.testing.assert_array_equal(states.interaction.value, critic)
 
 
 def test_all_trials_at_once_are_each_trial_by_itself():
@@ -215,18 +195,12 @@ def test_a_gaussian_policy_is_motor_noise_of_known_probability(followed):
     np.testing.assert_allclose(effort, (states.network.output[:, :2] ** 2).sum(), rtol=1e-6)
 
 
-def test_members_of_a_task_learn_and_a_reward_that_is_not_finite_freezes_one(counted):
+def test_members_of_a_task_learn():
     loss = losses.PolicyGradient() + 0.1 * losses.ValueRegression() + 0.01 * losses.Entropy()
     ensemble = popsim.make_ensemble(build, 2, key=KEY)
     trained, history = train(30, ensemble=ensemble, task=CounterTask(loss))
     reward = -history.loss.terms["minus reward"]
     assert np.all(reward[-5:].mean(0) > reward[:5].mean(0))
-    broken = eqx.tree_at(
-        lambda e: e.network.readout.bias, ensemble, ensemble.network.readout.bias.at[1].set(jnp.nan)
-    )
-    with pytest.warns(UserWarning, match="member 1"):
-        _, history = train(3, ensemble=broken, task=CounterTask(loss))
-    assert history.frozen_from.tolist() == [-1, 0]
 
 
 class Wrong(AbstractEnvironment):
@@ -261,12 +235,9 @@ def outcome(**changes):
     [
         (Wrong(None), "`step` of Wrong must return a state and an Outcome, got a NoneType"),
         (Wrong(outcome(observation={"x": jnp.zeros(2)})), "like the observation of `init`"),
-        (Wrong(outcome(observation={"y": jnp.zeros(1)})), "like the observation of `init`"),
         (Wrong(outcome(), jnp.zeros(1)), "`init` of Wrong must return a state, and a dict of vectors"),
-        (Wrong(outcome(), {"x": jnp.zeros(())}), r"got 'x' of shape \(\)"),
         (Counter(jnp.ones(2)), "`done`, got shape"),
         (CountsTheEnd(jnp.asarray(9.0)), "must return True or False as `done`, .* got int32"),
-        (Wrong(outcome(), [jnp.zeros(1)]), "dict of vectors .* got a list"),
     ],
 )
 def test_an_environment_that_breaks_its_contract_is_refused(environment, message, as_users_run):
@@ -303,31 +274,6 @@ def test_what_does_not_fit_is_refused_before_it_runs(as_users_run, followed):
         channels = {name: popsim.SensoryChannel(sense, delay=0.02)}
         with pytest.raises(ValueError, match="goal"):
             popsim.n_network_inputs(stacked(reaching), loop.plant, channels)
-    with pytest.raises(ValueError, match="`policy` must be None for trials without an environment"):
-        popsim.simulate(dataclasses.replace(loop, policy=Gaussian(2)), reach(), key=KEY)
     discrete = dataclasses.replace(reaching, environment=Counter(jnp.asarray(4.0)))
     with pytest.raises(ValueError, match=r"must take HandMovement\(\) or the commands, Box\(2\)"):
         loop.check(stacked(discrete))
-    with pytest.raises(ValueError, match="`environment` must be an AbstractEnvironment, or None"):
-        trial_with("bandit")
-    with pytest.raises(ValueError, match="must have an epoch or an event"):
-        popsim.Trial((), (), (), popsim.Timeline(0.01, 4), environment=Echo(jnp.asarray(1.0)))
-
-
-@pytest.mark.parametrize(
-    "make, message",
-    [
-        (lambda: Discrete(0), "`n` must be"),
-        (lambda: Box(2, low=1.0, high=0.0), "`low` must be below `high`"),
-        (lambda: Box(2, low=-np.inf, high=np.nan), "`low` must be finite"),
-        (lambda: Box(2, high=np.nan), "`high` must be finite"),
-        (lambda: HandMovement("arm"), '`of` must be "cursor" or "hand"'),
-        (lambda: Gaussian(2, std=-1.0), "`std` must be"),
-        (lambda: Gaussian(2, mean_fn=3), "`mean_fn` must be a function"),
-        (lambda: Gaussian(2, critic="yes"), "`critic` must be"),
-        (lambda: Deterministic(0), "`n` must be"),
-    ],
-)
-def test_spaces_and_policies_refuse_what_makes_no_sense(make, message, as_users_run):
-    with pytest.raises(ValueError, match=message):
-        make()

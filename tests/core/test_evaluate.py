@@ -69,19 +69,6 @@ def test_noise_of_a_trial_does_not_depend_on_the_number_of_trials(setup):
     np.testing.assert_allclose(few.losses.total, all_of_them.losses.total[:3], rtol=1e-5)
 
 
-@pytest.mark.full
-def test_noise_of_a_member_does_not_depend_on_the_number_of_members(setup):
-    task, ensemble = setup
-    key = jax.random.key(5)
-    three = popsim.evaluate_ensemble(ensemble, task, key=key)
-    two = popsim.evaluate_ensemble(
-        jax.tree.map(lambda leaf: leaf[:2] if eqx.is_array(leaf) else leaf, ensemble), task, key=key
-    )
-    assert identical(drawn_noise(two), first(drawn_noise(three), 2))
-    noise = np.stack(jax.tree.leaves(drawn_noise(three)))
-    assert not np.any(noise[:, 0] == noise[:, 1])
-
-
 def test_an_ensemble_is_evaluated_as_its_members_are_one_by_one(setup):
     task, ensemble = setup
     key = jax.random.key(5)
@@ -92,26 +79,6 @@ def test_an_ensemble_is_evaluated_as_its_members_are_one_by_one(setup):
         np.testing.assert_allclose(together.states.hand.position[i], alone.states.hand.position, atol=1e-6)
 
 
-def test_losses_are_those_of_the_task_on_its_validation_trials(setup):
-    task, ensemble = setup
-    model = popsim.member(ensemble, 0)
-    evaluation = popsim.evaluate(model, task, key=jax.random.key(5))
-    assert evaluation.states.hand.position.shape == (8, 10, 2)
-    expected = jax.vmap(lambda states, trial: task.loss(states, trial, model))(
-        evaluation.states, task.validation_trials()
-    )
-    np.testing.assert_allclose(evaluation.losses.total, expected.total, rtol=1e-6)
-
-
-def test_trials_that_the_model_refuses_are_refused_by_name(setup):
-    _, ensemble = setup
-    slower = popsim.tasks.RandomReaches(popsim.plants.PointMass().workspace, duration=0.2, dt=0.02)
-    with pytest.raises(ValueError, match="`dt`"):
-        popsim.evaluate(popsim.member(ensemble, 0), slower, key=jax.random.key(0))
-    with pytest.raises(ValueError, match="`dt`"):
-        popsim.evaluate_ensemble(ensemble, slower, key=jax.random.key(0))
-
-
 def test_trials_without_inputs_can_be_evaluated():
     channels = {"vision": popsim.SensoryChannel(popsim.vision)}
     model = popsim.SensorimotorLoop(Relay(jnp.ones(2), 4), popsim.plants.PointMass(), channels, dt=DT)
@@ -120,17 +87,6 @@ def test_trials_without_inputs_can_be_evaluated():
     evaluation = popsim.evaluate(model, task, trials=stacked(trial, trial), key=jax.random.key(0))
     assert evaluation.states.hand.position.shape == (2, 12, 2)
     assert evaluation.losses.total.shape == (2,)
-
-
-@pytest.mark.full
-def test_a_member_alone_gets_the_noise_that_it_has_in_the_ensemble(reach_setup, getkey):
-    task, build = reach_setup
-    ensemble, key = popsim.make_ensemble(build, 3, key=getkey()), getkey()
-    together = popsim.evaluate_ensemble(ensemble, task, key=key).states.command
-    alone = popsim.evaluate(popsim.member(ensemble, 2), task, member_id=2, key=key).states.command
-    np.testing.assert_allclose(alone, together[2], rtol=1e-5, atol=1e-7)
-    other = popsim.evaluate(popsim.member(ensemble, 2), task, key=key).states.command
-    assert not np.allclose(other, together[2], rtol=1e-5, atol=1e-7)
 
 
 def with_tasks_of_their_own(task):
@@ -155,15 +111,17 @@ def test_members_with_tasks_of_their_own_are_evaluated_as_one_by_one(setup):
     np.testing.assert_allclose(starts, [[0.0, 0.0], [0.05, 0.1], [0.1, 0.05]], atol=0.01)
 
 
-@pytest.mark.full
-def test_given_trials_are_those_of_all_members(setup):
+def test_a_member_alone_gets_the_noise_that_it_has_in_the_ensemble(setup):
     task, ensemble = setup
-    trials, key = first(task.validation_trials(), 2), jax.random.key(5)
-    shared = popsim.evaluate_ensemble(ensemble, task, trials=trials, key=key)
-    differing = popsim.evaluate_ensemble(ensemble, with_tasks_of_their_own(task), trials=trials, key=key)
-    np.testing.assert_allclose(differing.states.hand.position, shared.states.hand.position, rtol=1e-5)
-    efforts = [1e6 * shared.losses.terms["effort"][i] * (i + 1) for i in range(3)]
-    np.testing.assert_allclose(differing.losses.terms["effort"], efforts, rtol=1e-4)
+    key, trials = jax.random.key(4), first(task.validation_trials(), 2)
+    together = popsim.evaluate_ensemble(ensemble, task, trials=trials, key=key).states.command[2]
+
+    def alone(**ids):
+        model = popsim.member(ensemble, 2)
+        return popsim.evaluate(model, task, trials=trials, key=key, **ids).states.command
+
+    np.testing.assert_allclose(alone(member_id=2), together, rtol=1e-5, atol=1e-7)
+    assert not np.allclose(alone(), together, rtol=1e-5, atol=1e-7)
 
 
 def test_members_with_one_id_have_the_same_noise(setup):
@@ -174,17 +132,6 @@ def test_members_with_one_id_have_the_same_noise(setup):
     for name, noise in drawn_noise(evaluation).items():
         np.testing.assert_array_equal(noise[0], noise[2])
         np.testing.assert_array_equal(noise[1:], usual[name][1:])
-    with pytest.raises(ValueError, match="`member_ids`.*3 members"):
-        popsim.evaluate_ensemble(ensemble, task, member_ids=jnp.arange(2), key=key)
-
-
-def test_one_model_cannot_have_the_task_of_all_members(setup):
-    task, ensemble = setup
-    differing = eqx.tree_at(lambda t: t.loss.weights["effort"], task, popsim.PerMember([1.0, 2.0]))
-    with pytest.raises(ValueError, match="popsim.select_member\\(task, index\\)"):
-        popsim.evaluate(popsim.member(ensemble, 0), differing, key=jax.random.key(5))
-    with pytest.raises(ValueError, match=r"`task.loss.weights\['effort'\]`.* 3 members, got 2"):
-        popsim.evaluate_ensemble(ensemble, differing, key=jax.random.key(5))
 
 
 def test_trials_of_every_member_are_looked_at(setup):

@@ -6,7 +6,7 @@ import pytest
 from relay import reach, relay_loop
 
 import popsim
-from popsim import FunctionTerm, Loss
+from popsim import FunctionTerm, losses
 
 MODEL, TRIAL = relay_loop({}), reach()
 
@@ -49,17 +49,6 @@ def test_weights_are_array_leaves_that_can_be_changed_and_differentiated():
     np.testing.assert_allclose([gradient.weights["a"], gradient.weights["b"]], [2.0, 3.0])
 
 
-def test_terms_of_one_name_are_refused():
-    with pytest.raises(ValueError, match=r"`terms`.*\['a'\]"):
-        A + B + constant("a", 1.0)
-
-
-@pytest.mark.parametrize("weights", [{"a": 1.0}, {"a": 1.0, "b": 1.0, "c": 1.0}])
-def test_weights_must_be_those_of_the_terms(weights):
-    with pytest.raises(ValueError, match=r"`weights`.*\['a', 'b'\]"):
-        Loss((A, B), weights)
-
-
 def test_a_term_sees_the_states_the_trial_and_the_model(getkey):
     def used(states, trial, model):
         return states.hand.position[-1, 0] + trial.targets.position[-1, 0] + model.plant.mass
@@ -73,3 +62,14 @@ def test_a_batch_of_trials_has_a_batch_of_losses():
     loss = FunctionTerm("start", lambda states, trial, model: states) + 2.0 * B
     values = jax.vmap(lambda state: loss(state, TRIAL, MODEL))(jnp.arange(3.0))
     np.testing.assert_allclose(values.total, [6.0, 7.0, 8.0])
+
+
+def test_a_loss_shows_its_weights_and_names():
+    loss = losses.PositionError() + 1e-6 * losses.Effort(name="work")
+    assert "'position error': 1 * PositionError()" in repr(loss)
+    assert "'work': 1e-06 * Effort(name='work')" in repr(loss)
+    assert [*sum([losses.PositionError(), losses.Effort()]).weights] == ["position error", "effort"]
+    rising = popsim.schedules.LinearSchedule(0.0, 1e-3, last_batch=5)
+    printed = repr(popsim.PerMember([0.0, 0.1]) * losses.Effort() + rising * losses.PositionError())
+    assert "PerMember(values=[0.0, 0.1])" in printed
+    assert "LinearSchedule(start=0.0, stop=0.001, last_batch=5)" in printed

@@ -8,7 +8,7 @@ import pytest
 from small_environments import CounterTask
 
 import popsim
-from popsim.policies import Bernoulli, Categorical, Deterministic, Gaussian, greedy
+from popsim.policies import Bernoulli, Categorical, Gaussian
 from popsim.training import TaskTrainer, sgd
 
 KEY = jax.random.key(0)
@@ -87,21 +87,6 @@ def test_a_standard_deviation_is_learned_only_if_told():
     for learns, expected in ((False, 0), (True, 1)):
         policy = Gaussian(2, learns_std=learns)
         assert len(jax.tree.leaves(eqx.filter(policy, popsim.is_parameter(policy)))) == expected
-
-
-def test_deterministic_actions_have_the_gradient_of_the_output():
-    policy = Deterministic(2, critic=True)
-    assert policy.n_outputs == 3 and float(policy.value(OUTPUT)) == 2.0
-    assert jax.grad(lambda y: policy.act(y, key=KEY).value.sum())(OUTPUT).tolist() == [1, 1, 0]
-    assert Categorical(2).value(OUTPUT) is None
-
-
-def test_a_model_and_an_ensemble_become_greedy():
-    build = lambda key: popsim.NetworkModel(  # noqa: E731
-        popsim.networks.GRUNetwork(1, 3, 2, key=key), policy=Categorical(2), dt=0.01
-    )
-    for model in (build(KEY), popsim.make_ensemble(build, 2, key=KEY)):
-        assert not model.policy.is_greedy and greedy(model).policy.is_greedy
 
 
 @pytest.mark.full

@@ -9,9 +9,8 @@ from relay import reach, relay_loop, stacked
 import popsim
 from popsim.distributions import Choice, Uniform
 from popsim.interventions import CursorRotation, InterventionPlan, InterventionSchedule, LoadMass
-from popsim.muscles.paths import ConstantMomentArmPath, PolynomialPath
 from popsim.networks import Areas, Sparse
-from popsim.plants import NLinkArm, PointMass, SoftJointLimit, TwoLinkArm, muscled_point_mass
+from popsim.plants import PointMass, SoftJointLimit, TwoLinkArm
 from popsim.tasks import rings
 
 KEY = jax.random.key(0)
@@ -46,20 +45,11 @@ def two_links(**options):
 WORKSPACE = TwoLinkArm.arm26_skeleton().workspace
 ANGLES = {
     "parameters of a rotation": lambda x: check_scheduled(CursorRotation(), x),
-    "parameters of a planned rotation": planned,
     "parameters drawn by a plan": lambda x: planned(Choice([0.0, x])),
     "angle of a task": lambda x: popsim.tasks.TASKS["visuomotor-rotation"](WORKSPACE, angle=x),
     "joint_limits": lambda x: two_links(joint_limits=((0.0, x), (0.0, 2.0))),
-    "joint_limits of a chain": lambda x: NLinkArm(
-        mass=[1.0], length=[0.3], joint_limits=[(0.0, x)], posture=[x / 2]
-    ),
     "width": lambda x: SoftJointLimit(width=x),
-    "reference": lambda x: ConstantMomentArmPath([0.1], [[0.02]], reference=[x]),
-    "reference of a polynomial": lambda x: PolynomialPath([0.1], [[0.02]], [[0.0]], reference=[x]),
     "separation": lambda x: popsim.tasks.TwoTargetReaches(WORKSPACE, separation=Uniform(0.5, x)),
-    "separation of two moving targets": lambda x: popsim.tasks.GoBeforeYouKnow(WORKSPACE, separation=x),
-    "direction": lambda x: ring_rule(direction=Uniform(0.0, x)),
-    "distance": lambda x: ring_rule(distance=x),
     "tolerance": lambda x: rings.RingTask({"go": ring_rule()}, tolerance=x),
 }
 DELAYS = {
@@ -72,13 +62,10 @@ DELAYS = {
 DURATIONS = {
     "duration": lambda x: popsim.TrialPlan((popsim.Epoch("all"),), duration=x, dt=0.01),
     "duration of a task": lambda x: popsim.tasks.CenterOutReaches(WORKSPACE, duration=x),
-    "duration of a ring task": lambda x: rings.RingTask({"go": ring_rule()}, duration=x),
 }
 MASSES = {
     "mass": PointMass,
-    "mass with muscles": lambda x: muscled_point_mass(mass=x),
     "mass of a segment": lambda x: two_links(mass=(1.0, x)),
-    "mass of a link": lambda x: NLinkArm(mass=[x], length=[0.3]),
     "parameters of a load": lambda x: check_scheduled(LoadMass(), x),
 }
 CASES = [

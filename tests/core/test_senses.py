@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from relay import reach, relay_loop
 
 import popsim
 from popsim import plants, senses
@@ -82,8 +83,23 @@ def test_spindles_have_gradients_at_rest(arm):
     assert jnp.all(jnp.isfinite(jax.grad(firing)(jnp.zeros(2))))
 
 
-@pytest.mark.parametrize("sense", [senses.muscle_stretch, senses.muscle_force, senses.spindle_firing])
-def test_what_has_no_muscles_cannot_feel_them(sense, as_users_run):
-    plant = plants.PointMass()
-    with pytest.raises(ValueError, match="`plant` must have muscles"):
-        sense(state_of(plant, plant.rest_state(jnp.zeros(2))), plant)
+def test_vision_sees_the_cursor_and_proprioception_feels_the_body(getkey):
+    """Under a visual perturbation the two differ."""
+    plant = popsim.plants.TwoLinkArm.arm26_skeleton()
+    trial = reach(start=plant.workspace.center, target=plant.workspace.center)
+    state = relay_loop({}, plant=plant).init(trial, key=getkey())
+    cursor = popsim.HandState(jnp.array([0.1, 0.2]), jnp.array([0.3, 0.4]))
+    body = JointState(jnp.array([0.5, 1.5]), jnp.array([-1.0, 2.0]))
+    state = dataclasses.replace(state, cursor=cursor, plant=body)
+    np.testing.assert_allclose(popsim.vision(state, plant), [0.1, 0.2, 0.3, 0.4])
+    np.testing.assert_allclose(popsim.proprioception(state, plant), [0.5, 1.5, -1.0, 2.0])
+
+
+@pytest.mark.parametrize("own", [0.0, 0.02, 0.05])
+def test_a_members_own_delay_is_as_long_as_a_delay_of_all(own, getkey):
+    def sensed(**delays):
+        model = relay_loop({"vision": popsim.SensoryChannel(popsim.vision, **delays)})
+        return popsim.simulate(model, reach(), key=key).feedback["vision"]
+
+    key = getkey()
+    np.testing.assert_array_equal(sensed(delay=0.05, own_delay=own), sensed(delay=own))

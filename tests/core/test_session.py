@@ -94,19 +94,6 @@ class CommandCounter(Counter):
         return super().step(state, action[0], key=key)
 
 
-@pytest.mark.full
-def test_a_body_starts_anew_in_each_trial():
-    model = relay_loop({"vision": popsim.SensoryChannel(popsim.vision)})
-    task = popsim.tasks.RandomReaches(model.plant.workspace, duration=0.05)
-    trials = jax.vmap(lambda key: task.trial(batch=0, key=key))(jax.random.split(KEY, N))
-    session = join_trials(trials)
-    states = split_time(popsim.simulate(model, session, key=KEY), trials.timeline.n_steps)
-    assert np.all(jnp.linalg.norm(states.hand.position[:, 0] - trials.init.position, axis=1) < 1e-3)
-    value = task.loss(popsim.simulate(model, session, key=KEY), session, model)
-    each = [task.loss(of_trial(states, i), of_trial(trials, i), model).total for i in range(N)]
-    np.testing.assert_allclose(value.total, np.mean(each), rtol=1e-5)
-
-
 @pytest.mark.parametrize("cut", [False, True])
 def test_the_gradient_flows_through_the_session_or_ends_where_a_trial_begins(cut):
     model, trials = build_network(KEY, noise_std=0.0), drawn()
@@ -151,15 +138,9 @@ def test_what_makes_no_session_is_refused(as_users_run):
         Session(RunningSum(), 2, carry=("body",))
     with pytest.raises(ValueError, match="`n_trials` must be"):
         Session(RunningSum(), 0)
-    with pytest.raises(ValueError, match="`blocks` must be at least one"):
-        Session.in_blocks([])
     session = join_trials(drawn())
-    for trials, message in (
-        (jax.tree.map(lambda leaf: leaf[None], session), "must be single trials, got sessions"),
-        (of_trial(drawn(), 0), "must be stacked trials"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            join_trials(trials)
+    with pytest.raises(ValueError, match="must be single trials, got sessions"):
+        join_trials(jax.tree.map(lambda leaf: leaf[None], session))
     schedule = popsim.trial.InterventionSchedule(jnp.zeros(()), jnp.zeros(session.timeline.n_steps, bool))
     with pytest.raises(ValueError, match="wrap the task of the Session"):
         dataclasses.replace(session, interventions={"silence": schedule})
@@ -167,26 +148,20 @@ def test_what_makes_no_session_is_refused(as_users_run):
         popsim.simulate(Memoryless(), join_trials(drawn()), key=KEY)
 
 
-@pytest.mark.full
-def test_a_force_field_comes_and_goes_within_a_session():
-    model = relay_loop(
-        {"vision": popsim.SensoryChannel(popsim.vision)}, interventions=(popsim.interventions.CurlField(),)
-    )
-    reaches = popsim.tasks.RandomReaches(model.plant.workspace, duration=0.05)
-    null, curl = (
-        popsim.tasks.WithInterventions(
-            reaches, [popsim.tasks.random_curl_fields(popsim.distributions.Constant(strength))]
-        )
-        for strength in (0.0, 5.0)
-    )
-    session = Session.in_blocks([(null, 1), (curl, 2), (null, 1)]).trial(batch=0, key=KEY)
-    model.check(separate_trials(session))
-    force = split_time(popsim.simulate(model, session, key=KEY).external_force, 5)
-    assert (np.abs(force).sum(axis=(1, 2)) > 0).tolist() == [False, True, True, False]
-
-
 def test_a_wrong_axis_of_time_is_refused():
     states = jnp.zeros((2, 4, 15, 3))  # (member, session, time, feature)
     assert split_time(states, 5, axis=2).shape == (2, 4, 3, 5, 3)
     with pytest.raises(ValueError, match="`axis` must be that of time"):
         split_time(states, 5)
+
+
+def test_a_body_starts_anew_in_each_trial():
+    model = relay_loop({"vision": popsim.SensoryChannel(popsim.vision)})
+    task = popsim.tasks.RandomReaches(model.plant.workspace, duration=0.05)
+    trials = jax.vmap(lambda key: task.trial(batch=0, key=key))(jax.random.split(KEY, N))
+    session = join_trials(trials)
+    states = split_time(popsim.simulate(model, session, key=KEY), trials.timeline.n_steps)
+    assert np.all(jnp.linalg.norm(states.hand.position[:, 0] - trials.init.position, axis=1) < 1e-3)
+    value = task.loss(popsim.simulate(model, session, key=KEY), session, model)
+    each = [task.loss(of_trial(states, i), of_trial(trials, i), model).total for i in range(N)]
+    np.testing.assert_allclose(value.total, np.mean(each), rtol=1e-5)

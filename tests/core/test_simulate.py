@@ -1,12 +1,18 @@
+"""Trials, and what is simulated of them."""
+
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from relay import DT, reach, relay_loop
+from relay import DT, reach, relay_loop, stacked
 
 import popsim
-from popsim import GaussianNoise, MotorNoise, SensoryChannel
+from popsim import GaussianNoise, MotorNoise, SensoryChannel, Timeline, Trial
+from popsim.interventions import InterventionSchedule
+from popsim.trial import n_trials
 
 
 class Counter(popsim.AbstractModel):
@@ -98,3 +104,40 @@ def test_remat_changes_neither_states_nor_gradients(reacher):
     for a, b in zip(jax.tree.leaves(kept_gradient), jax.tree.leaves(again_gradient), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
     assert jnp.any(kept_gradient.network.cell.weight_hh != 0)
+
+
+FIVE_STEPS = Timeline(dt=0.01, n_steps=5, epochs={"hold": jnp.array([1, 3])})
+
+
+def trial(**fields):
+    good = {"init": (), "inputs": {"go": jnp.ones((5, 1))}, "targets": (), "timeline": FIVE_STEPS}
+    return Trial(**good | fields)
+
+
+def test_a_step_is_given_the_parameters_of_the_trial_and_whether_they_act_now():
+    schedule = InterventionSchedule(jnp.array([1.0, 2.0]), jnp.arange(5) == 3)
+    given = trial(interventions={"kick": schedule}).at_step({"go": jnp.ones(1)}, {"kick": jnp.array(True)})
+    np.testing.assert_array_equal(given.interventions["kick"].parameters, [1.0, 2.0])
+    assert given.interventions["kick"].active
+    np.testing.assert_array_equal(given.inputs["go"], [1.0])
+
+
+def test_trials_made_under_vmap_are_stacked():
+    def at(position):
+        return dataclasses.replace(trial(), init=position)
+
+    trials = jax.vmap(at)(jnp.arange(6.0).reshape(3, 2))
+    assert n_trials(trials) == 3 and trials.timeline.n_steps == 5
+    np.testing.assert_array_equal(trials.init[2], [4.0, 5.0])
+
+
+def test_the_number_of_trials_needs_no_inputs():
+    alone = dataclasses.replace(reach(), inputs={})
+    assert n_trials(stacked(alone, alone)) == 2
+
+
+def test_repeats_of_a_trial_stand_in_a_row():
+    trials = stacked(reach(start=(0.0, 0.0)), reach(start=(0.1, 0.0)))
+    repeated = popsim.repeat_trials(trials, 3)
+    np.testing.assert_allclose(repeated.init.position[:, 0], [0, 0, 0, 0.1, 0.1, 0.1])
+    assert repeated.timeline.n_steps == 12 and n_trials(repeated) == 6

@@ -1,5 +1,4 @@
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from small_tasks import Choose, pushed_reaches
@@ -67,30 +66,6 @@ def test_a_wrapped_task_is_named_by_what_is_in_it_and_what_wraps_it():
     assert popsim.task_description.innermost_task(fixed) is reach
 
 
-def test_what_never_comes_has_no_time():
-    plan = popsim.TrialPlan(
-        (popsim.Epoch("wait", 0.2), popsim.Epoch("go", event="go cue")),
-        duration=0.4,
-        dt=0.02,
-        catch_event="go cue",
-        catch_probability=1.0,
-    )
-
-    class NeverGo(popsim.AbstractTask):
-        loss: popsim.Loss
-
-        def trial(self, *, batch, key):
-            return popsim.Trial((), jnp.zeros((20, 1)), (), plan.draw(key=key))
-
-        def validation_trials(self):
-            return Choose().validation_trials()
-
-    said = NeverGo(Choose().loss).describe()
-    assert said.epochs[-1].start is said.epochs[-1].length is said.events[0].start is None
-    assert said.inputs[0].name == "inputs" and said.targets == said.conditions == ()
-    assert "0%" in str(said) and "conditions" not in str(said)
-
-
 def test_the_table_is_the_same_every_time_and_names_everything():
     task = pushed_reaches(popsim.plants.PointMass())
     table = str(task.describe())
@@ -98,17 +73,6 @@ def test_the_table_is_the_same_every_time_and_names_everything():
     for name in ("target", "position", "velocity", "movement", "direction", "constant force", "0.3 s"):
         assert name in table
     assert len({line.index("at a step") for line in table.splitlines() if "at a step" in line}) == 1
-
-
-@pytest.mark.full
-def test_the_batch_decides_what_a_curriculum_shows():
-    plan = popsim.interventions.InterventionPlan(
-        "constant force", [1.0, 0.0], probability=popsim.schedules.PiecewiseSchedule((0, 10), [0.0, 1.0])
-    )
-    reach = popsim.tasks.RandomReaches(popsim.plants.PointMass().workspace, duration=0.1)
-    task = popsim.tasks.WithInterventions(reach, (plan,))
-    assert [task.describe(batch=batch).interventions[0].fraction for batch in (0, 10)] == [0, 1]
-    assert task.describe().interventions[0].fraction == 1
 
 
 def test_members_that_differ_are_described_one_by_one():

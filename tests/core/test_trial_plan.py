@@ -4,7 +4,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import popsim
 from popsim import NEVER, Epoch, TrialPlan
@@ -95,12 +94,6 @@ def test_catch_trials_do_not_change_the_others(getkey):
     assert abs(hold[caught].mean() - hold[~caught].mean()) < 4 * 30 / 12**0.5 * (4 / N) ** 0.5
 
 
-@pytest.mark.parametrize("probability, fraction", [(0.0, 0.0), (1.0, 1.0)])
-def test_all_or_none_may_be_catch_trials(probability, fraction, getkey):
-    timelines = draws(plan(catch_event="go cue", catch_probability=probability), getkey(), 200)
-    assert np.mean(~np.asarray(timelines.happens("go cue"))) == fraction
-
-
 def test_the_share_of_catch_trials_and_durations_may_differ_between_members(getkey):
     epochs = (Epoch("hold", popsim.PerMember([0.1, 0.3])), Epoch("movement", event="go cue"))
     own = plan(epochs, catch_event="go cue", catch_probability=popsim.PerMember([0.0, 1.0]))
@@ -129,47 +122,6 @@ def test_epochs_may_end_before_the_trial_or_last_no_time(getkey):
     }
     whole = plan((Epoch("a", 1.0), Epoch("b", event="b"))).draw(key=getkey())
     assert whole.epochs["b"].tolist() == [100, 100] and not whole.happens("b")
-
-
-@pytest.mark.full
-def test_the_key_decides_the_timeline_whatever_is_drawn_beside_it(getkey):
-    key = getkey()
-    keys = jax.random.split(key, 3)
-    alone = plan().draw(key=keys[1])
-    beside = jax.tree.map(lambda leaf: leaf[1], jax.vmap(lambda key: plan().draw(key=key))(keys))
-    assert jax.tree.all(jax.tree.map(jnp.array_equal, alone, beside))
-
-
-REFUSED = {
-    "no epochs": (lambda: plan(()), "`epochs` must be at least one"),
-    "one name": (lambda: plan((Epoch("a", 0.1), Epoch("a"))), "different names"),
-    "no duration": (lambda: plan((Epoch("a"), Epoch("b"))), "all but the last"),
-    "too long": (lambda: plan((Epoch("a", Uniform(0.0, 0.8)), Epoch("b", 0.3))), "got up to 1.1 s"),
-    "negative": (lambda: plan((Epoch("a", Uniform(-0.1, 0.3)),)), "`duration` of the epoch 'a'.*-0.1"),
-    "without end": (
-        lambda: plan((Epoch("a", popsim.distributions.Normal(0.3, 0.1)),)),
-        "`duration` of the epoch 'a'",
-    ),
-    "no multiple": (lambda: plan(duration=1.005), "`duration` must be a multiple"),
-    "no time": (lambda: plan(duration=0.0), "`duration`"),
-    "no step": (lambda: plan(dt=0.0), "`dt`"),
-    "no event": (lambda: plan(catch_event="stop"), "`catch_event`.*got 'stop'"),
-    "the first event": (lambda: plan(catch_event="target on"), "`catch_event`.*got 'target on'"),
-    "nothing to catch": (lambda: plan(catch_probability=0.1), "`catch_probability` needs"),
-    "no share": (lambda: plan(catch_event="go cue", catch_probability=1.1), "`catch_probability`"),
-}
-
-
-@pytest.mark.parametrize("build, message", REFUSED.values(), ids=REFUSED)
-def test_plans_that_cannot_be_are_refused(build, message, as_users_run):
-    with pytest.raises(ValueError, match=message):
-        build()
-
-
-def test_times_that_differ_between_members_are_checked_for_all_of_them():
-    long = popsim.distributions.Uniform(0.2, popsim.PerMember([0.6, 3.0]))
-    with pytest.raises(ValueError, match="`epochs` must not last longer"):
-        popsim.TrialPlan((popsim.Epoch("delay", long), popsim.Epoch("move")), duration=1.0, dt=0.01)
 
 
 def test_an_event_at_the_end_of_the_trial_never_comes(getkey):

@@ -1,6 +1,5 @@
 """What identifies the user's code, and the programs that are made of it."""
 
-import linecache
 import sys
 import types
 
@@ -11,39 +10,37 @@ import pytest
 from jax.experimental import pallas
 
 from popsim._compiled import program_text
-from popsim._user_code import definitions, digests_of, is_installed, users_modules
+from popsim._user_code import code_of_modules, is_installed, users_code, users_modules
 
 CELL = """
+GAIN = {gain}
 class Update:
     size = {size}
     def __call__(self, x):
-        return x * {factor}
+        return x * {factor} * GAIN
     @property
     def half(self):
         return {half}
 def scaled(x):
     '''{said}'''
-    {variable} = 2 * x
-    return {variable}
+    {variable} = [each for each in 2 * x]
+    return {variable} if x in ("one", "two") else scaled(Update()(x))
 """
+VALUES = {"gain": 2.0, "size": 1, "factor": 2, "half": 0.5, "said": "Twice.", "variable": "result"}
 
 
-def typed(name="typed", **changes):
-    """A module without a file, whose functions have a source, as in a notebook."""
-    source = CELL.format(
-        **{"size": 1, "factor": 2, "half": 0.5, "said": "Twice.", "variable": "result"} | changes
-    )
-    file = f"<cell {hash(source)}>"
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    module = types.ModuleType(name)
-    exec(compile(source, file, "exec"), vars(module))
-    return module
+@pytest.fixture
+def typed(monkeypatch):
+    """A module whose source is nowhere, as in a notebook."""
 
+    def make(name="typed", **changes):
+        module = types.ModuleType(name)
+        module.__file__ = "typed.py"
+        exec(CELL.format(**VALUES | changes), vars(module))
+        monkeypatch.setitem(sys.modules, name, module)
+        return module
 
-def digests(monkeypatch, *modules):
-    for module in modules:
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-    return digests_of(definitions(module.__name__ for module in modules))
+    return make
 
 
 @pytest.mark.parametrize(
@@ -52,18 +49,25 @@ def digests(monkeypatch, *modules):
         ({"size": 3}, {"Update"}),
         ({"factor": 3}, {"Update.__call__"}),
         ({"half": 0.6}, {"Update.half"}),
+        ({"gain": 3.0}, {"GAIN"}),
         ({"said": "Two times."}, set()),
         ({"variable": "doubled"}, set()),
     ],
 )
-def test_what_is_typed_counts_by_its_methods_and_values(changes, changed, monkeypatch):
-    before, now = (digests(monkeypatch, typed(**values)) for values in ({}, changes))
-    assert {name for name in before if before[name] != now[name]} == changed and len(before) == 4
+def test_what_is_typed_counts_by_its_methods_and_values(changes, changed, typed):
+    before = code_of_modules([typed().__name__])
+    of_function = users_code(typed().scaled)
+    now = code_of_modules([typed(**changes).__name__])
+    assert {name for name in before if before[name] != now[name]} == changed
+    assert before.keys() == now.keys() == {"Update", "Update.__call__", "Update.half", "scaled", "GAIN"}
+    assert of_function == before, "what a function names counts with it"
 
 
-def test_modules_that_define_the_same_names_both_count(monkeypatch):
-    one, other = typed("one"), typed("other")
-    assert digests(monkeypatch, one, other) != digests(monkeypatch, one, typed("other", factor=3))
+def test_modules_that_define_the_same_names_both_count(typed):
+    typed("one"), typed("other")
+    before = code_of_modules(["one", "other"])
+    typed("other", factor=3)
+    assert before != code_of_modules(["one", "other"])
 
 
 def test_what_is_loaded_besides_the_users_modules_is_left_alone(monkeypatch):
@@ -76,7 +80,7 @@ def test_what_is_loaded_besides_the_users_modules_is_left_alone(monkeypatch):
     monkeypatch.setitem(sys.modules, "blocked", None)
     monkeypatch.setitem(sys.modules, "classes", Classes("classes"))
     assert not {"blocked", "classes"} & {*users_modules()}
-    definitions(users_modules())
+    code_of_modules(users_modules())
     assert is_installed("numpy.linalg") and is_installed("popsim.task") and not is_installed("__main__")
 
 

@@ -1,12 +1,18 @@
+"""Timelines, windows of them, and the time step at which a time falls."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import popsim
+from popsim import NEVER, Epoch, Timeline, TrialPlan
+from popsim.analysis import trial_times
+from popsim.distributions import Uniform
+from popsim.interventions import InterventionPlan
 from popsim.windows import Before, Between, FromEvent, InEpoch, WholeTrial
 
-TIMELINE = popsim.Timeline(
+EIGHT_STEPS = popsim.Timeline(
     0.01,
     8,
     epochs={"hold": jnp.array([1, 4]), "nothing": jnp.array([3, 3])},
@@ -40,45 +46,101 @@ WINDOWS = {
 @pytest.mark.parametrize("window, steps", WINDOWS.values(), ids=WINDOWS)
 def test_the_steps_of_a_window(window, steps):
     expected = np.isin(np.arange(8), list(steps))
-    for found in (window(TIMELINE), jax.jit(window)(TIMELINE)):
+    for found in (window(EIGHT_STEPS), jax.jit(window)(EIGHT_STEPS)):
         assert found.dtype == bool
         np.testing.assert_array_equal(found, expected)
 
 
-def test_each_trial_of_a_batch_has_its_own_steps():
-    def found(go):
-        timeline = popsim.Timeline(0.01, 4, events={"go cue": go})
-        return FromEvent("go cue", 0.01)(timeline)
-
-    steps = jax.vmap(found)(jnp.array([0, 2, popsim.NEVER]))
-    assert steps.tolist() == [[False, True, True, True], [False, False, False, True], [False] * 4]
-
-
-@pytest.mark.parametrize("window", [InEpoch("go cue"), FromEvent("hold"), Before("hold")])
-def test_what_the_trial_does_not_have_is_refused(window):
-    with pytest.raises(ValueError, match="`name` must be one of the (epochs|events) of the trial"):
-        window(TIMELINE)
-
-
-@pytest.mark.parametrize(
-    "build, named",
-    [
-        (lambda: FromEvent("go cue", float("nan")), "delay"),
-        (lambda: FromEvent("go cue", float("inf")), "delay"),
-        (lambda: FromEvent("go cue", 0.0, -0.1), "duration"),
-        (lambda: Between(-0.1, 0.2), "start"),
-        (lambda: Between(0.2, 0.1), "stop"),
-        (lambda: Between(0.2, float("nan")), "stop"),
-        (lambda: Between(0.2, float("inf")), "stop"),
-    ],
+SIX_STEPS = Timeline(
+    0.01,
+    6,
+    epochs={"hold": jnp.array([0, 2]), "movement": jnp.array([2, 6])},
+    events={"go cue": jnp.array(2), "catch": jnp.array(NEVER)},
 )
-def test_times_that_mean_nothing_are_refused(build, named):
-    with pytest.raises(ValueError, match=f"`{named}`"):
-        build()
 
 
-@pytest.mark.parametrize("window", [FromEvent("go cue", delay=200.0), Between(20.0, 50.0)])
-def test_times_that_are_not_in_seconds_are_refused(window):
-    timeline = popsim.Timeline(dt=0.01, n_steps=80, events={"go cue": jnp.array(10)})
-    with pytest.raises(ValueError, match=r"within a trial, 0.8 s, got 20"):
-        window(timeline)
+def test_an_epoch_ends_before_its_second_bound():
+    assert SIX_STEPS.in_epoch("hold").tolist() == [True, True] + [False] * 4
+    assert SIX_STEPS.in_epoch("movement").tolist() == [False, False] + [True] * 4
+
+
+@pytest.mark.parametrize("delay, first", [(0.0, 2), (0.01, 3), (-0.01, 1), (-1.0, 0), (0.04, 6)])
+def test_an_event_is_there_from_its_step_on(delay, first):
+    assert SIX_STEPS.since("go cue", delay).tolist() == [step >= first for step in range(6)]
+
+
+def test_an_event_happens_if_it_comes_within_the_trial():
+    at = {"at the start": 0, "at the last step": 5, "after it": 6, "never": NEVER}
+    timeline = Timeline(0.01, 6, events={name: jnp.array(step) for name, step in at.items()})
+    assert [bool(timeline.happens(name)) for name in at] == [True, True, False, False]
+
+
+@pytest.mark.parametrize("delay", [-100.0, 0.0, 100.0])
+def test_what_never_comes_has_not_begun_at_any_step(delay):
+    """Nor does the number of its step overflow."""
+    assert not jnp.any(SIX_STEPS.since("catch", delay))
+
+
+DT = 0.01
+TIMELINE = popsim.Timeline(DT, 60, events={"go cue": jnp.array(20)})
+
+
+def test_times_at_which_a_delay_is_drawn_are_rounded():
+    plan = InterventionPlan("push", 1.0, window=FromEvent("go cue", 0.0, DT), delay=Uniform(0.0, 0.1))
+    trial = popsim.Trial(init=(), inputs=jnp.zeros((60, 1)), targets=(), timeline=TIMELINE)
+
+    def acts(key):
+        return plan.schedule(trial, batch=0, key=key).interventions["push"].active
+
+    active = jax.vmap(acts)(jax.random.split(jax.random.key(0), 200))
+    assert np.all(active.sum(axis=1) == 1)
+    assert set(np.flatnonzero(active.any(axis=0))) == set(range(20, 31))
+
+
+def channel(**delays):
+    sense = popsim.SensoryChannel(popsim.vision, **delays)
+    network = popsim.networks.GRUNetwork(6, 2, 2, key=jax.random.key(0))
+    return popsim.SensorimotorLoop(network, popsim.plants.PointMass(), {"vision": sense}, dt=DT)
+
+
+def planned(delay):
+    task = popsim.tasks.RandomReaches(popsim.plants.PointMass().workspace, duration=0.2)
+    return popsim.tasks.WithInterventions(task, [InterventionPlan("push", 1.0, delay=delay)])
+
+
+def trials():
+    return popsim.tasks.DelayedReaches(popsim.plants.PointMass().workspace, duration=1.5).validation_trials()
+
+
+OFF_GRID = {
+    "an event's delay": lambda: TIMELINE.since("go cue", 0.014),
+    "a window's delay": lambda: FromEvent("go cue", 0.014)(TIMELINE),
+    "a sensory delay": lambda: channel(delay=0.014),
+    "a member's sensory delay": lambda: channel(delay=0.02, own_delay=0.014),
+    "the delay of an intervention": lambda: planned(0.014),
+    "grace": lambda: popsim.tasks.DelayedResponse(response=popsim.tasks.GoResponse(grace=0.014), dt=DT),
+    "a trial": lambda: TrialPlan([Epoch("all")], duration=0.014, dt=DT),
+    "alignment": lambda: trial_times.align_to_event(
+        jnp.zeros((8, 150)), trials(), "go cue", before=0.014, after=0.1
+    ),
+}
+
+
+@pytest.mark.parametrize("made", OFF_GRID.values(), ids=OFF_GRID)
+def test_a_fixed_time_between_two_steps_is_refused_with_the_nearest(made):
+    with pytest.raises(ValueError, match="multiple of the time step.* 0.01 s and 0.02 s, got 0.014 s"):
+        made()
+
+
+TOO_SHORT = {
+    "after an event": lambda: FromEvent("go cue", 0.0, 0.004)(TIMELINE),
+    "between times": lambda: Between(0.1, 0.1045)(TIMELINE),
+    "an epoch": lambda: TrialPlan([Epoch("flash", 0.004), Epoch("rest")], duration=1.0, dt=DT),
+    "a pulse": lambda: popsim.tasks.ReadySetGo(pulse=0.004).validation_trials(),
+}
+
+
+@pytest.mark.parametrize("made", TOO_SHORT.values(), ids=TOO_SHORT)
+def test_a_window_shorter_than_a_step_is_refused(made):
+    with pytest.raises(ValueError, match="must be at least a time step, dt = 0.0[12] s, got 0.00[46]5? s"):
+        made()

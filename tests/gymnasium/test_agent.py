@@ -1,6 +1,5 @@
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 from small_reaches import small_reach_setup
 from small_tasks import Choose, pushed_reaches
@@ -12,7 +11,6 @@ from popsim.gymnasium.agent import (
     agent_loop,
     agent_network_model,
     default_limits,
-    replay_actions,
     with_action,
     with_agent,
 )
@@ -56,15 +54,3 @@ def test_muscles_are_excited_from_zero_to_one():
     ]
     assert limits == [(-10.0, 10.0), (0.0, 1.0)]
     assert default_limits(agent_network_model(Choose())) == (-5.0, 5.0)
-
-
-def test_actions_that_a_network_chose_do_what_the_network_did(getkey):
-    """With the noise of senses and muscles: it depends on the key of the trial alone."""
-    task, build = small_reach_setup()
-    model, key = build(getkey()), getkey()
-    trial = jax.tree.map(lambda leaf: leaf[0], task.validation_trials())
-    states = popsim.simulate(model, trial, key=key)
-    again = replay_actions(with_agent(model), trial, states.network.output, key=key)
-    np.testing.assert_allclose(again.hand.position, states.hand.position, atol=1e-6)
-    np.testing.assert_allclose(again.feedback["vision"], states.feedback["vision"], atol=1e-6)
-    np.testing.assert_allclose(again.command, states.command, rtol=1e-5)

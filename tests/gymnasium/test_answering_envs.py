@@ -33,10 +33,9 @@ def catching(**channels):
     "build",
     [
         lambda: TaskEnv(AnsweringTask(Lottery)),
-        lambda: TaskEnv(AnsweringTask(Steering, has_inputs=False)),
         pytest.param(lambda: TaskEnv(*catching()), marks=pytest.mark.slow),
     ],
-    ids=["choices", "vectors", "movement"],
+    ids=["choices", "movement"],
 )
 def test_gymnasium_finds_nothing_wrong(build):
     with warnings.catch_warnings():

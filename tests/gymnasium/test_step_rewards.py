@@ -8,8 +8,14 @@ from small_tasks import Choose, choice_loss
 
 import popsim
 from popsim import losses
-from popsim.gymnasium.agent import agent_loop, agent_network_model, replay_actions
-from popsim.gymnasium.episode import StepRewards, advance_episode, begin_episode, check_loss
+from popsim.gymnasium import TaskEnv
+from popsim.gymnasium.agent import agent_loop, agent_network_model
+from popsim.gymnasium.episode import (
+    StepRewards,
+    advance_episode,
+    begin_episode,
+    stepwise_terms,
+)
 
 PLANT = popsim.plants.PointMass()
 REACH = popsim.tasks.RandomReaches(PLANT.workspace, duration=0.1)
@@ -25,15 +31,14 @@ def rewards_of(task, model, loss, key):
     """The rewards of all steps of a trial with random actions, its states, and the trial."""
     trial = jax.tree.map(lambda leaf: leaf[0], drawn(task, key, 1))
     actions = jax.random.normal(key, (trial.timeline.n_steps, model.network.n_outputs))
-    states = eqx.filter_jit(replay_actions)(model, trial, actions, key=key)
-    each = check_loss(loss, model, drawn(task, key, 4), (-1.0, 1.0), key=key)
+    each = stepwise_terms(StepRewards(loss), model, trial)
     episode, _ = begin_episode(model, StepRewards(loss), trial, key=key)
     rewards = []
     for action in actions:
         episode, _, reward = advance_episode(model, StepRewards(loss), episode, action)
         rewards.append(reward)
     np.testing.assert_allclose(sum(episode.costs.values()), -sum(rewards), rtol=1e-5)
-    return np.asarray(rewards), states, trial, each
+    return np.asarray(rewards), episode.states, trial, each
 
 
 def farthest(states, trial, model):
@@ -71,13 +76,19 @@ class Far(popsim.AbstractLossTerm):
     ids=lambda given: getattr(given, "name", None),
 )
 def test_sums_over_time_steps_are_told_from_other_terms(term, is_sum, getkey):
-    trials = drawn(REACH, getkey(), 4)
-    assert check_loss(1.0 * term, LOOP, trials, (-10.0, 10.0), key=getkey()) == is_sum * (term.name,)
+    trial = jax.tree.map(lambda leaf: leaf[0], drawn(REACH, getkey(), 1))
+    assert stepwise_terms(StepRewards(1.0 * term), LOOP, trial) == is_sum * (term.name,)
 
 
-def test_costs_of_steps_that_do_not_add_up_are_refused(getkey):
-    with pytest.raises(ValueError, match="`step_cost` of the term 'far' must add up to its values"):
-        check_loss(1.0 * Far(2.0), LOOP, drawn(REACH, getkey(), 4), (-10.0, 10.0), key=getkey())
+def infinite(states, trial, model):
+    return jnp.sum(1 / (states.network.hidden * 0))
+
+
+def test_costs_that_do_not_add_up_and_losses_that_are_not_finite_are_refused():
+    with pytest.raises(ValueError, match="`step_cost` of the term 'far' must add up to its value"):
+        TaskEnv(REACH, LOOP, loss=1.0 * Far(2.0))
+    with pytest.raises(ValueError, match="`loss` must be finite, got .*'infinite'"):
+        TaskEnv(REACH, LOOP, loss=1.0 * popsim.FunctionTerm("infinite", infinite))
 
 
 @pytest.mark.full
@@ -91,19 +102,6 @@ def test_the_reward_of_a_reach_is_minus_the_cost_of_each_step(getkey):
     cost[-1] += 0.1 * np.sum(states.cursor.velocity[-1] ** 2)
     np.testing.assert_allclose(rewards, -cost, rtol=1e-4, atol=1e-7)
     np.testing.assert_allclose(rewards.sum(), -loss(states, trial, LOOP).total, rtol=1e-5)
-
-
-@pytest.mark.full
-def test_the_reward_of_outputs_counts_where_they_count(getkey):
-    model = agent_network_model(Choose())
-    rewards, states, trial, each = rewards_of(Choose(), model, choice_loss(), getkey())
-    assert each == ("output error",)
-    values, counts = trial.targets.values, np.asarray(trial.targets.counts)
-    squared = np.asarray(states.network.output - values)[:, 0] ** 2
-    np.testing.assert_allclose(rewards[:-1], (-0.5 * counts * squared / counts.sum())[:-1], rtol=1e-4)
-    loss = choice_loss()(states, trial, model)
-    assert loss.terms["final choice"] > 0.1 and rewards[-1] < -0.1  # paid at the end
-    np.testing.assert_allclose(rewards.sum(), -loss.total, rtol=1e-5)
 
 
 class Surprise(popsim.AbstractLossTerm):
@@ -125,28 +123,3 @@ def test_rewards_add_up_to_the_loss_whatever_the_terms_are(getkey):
     assert each == ("surprise", "output error")
     np.testing.assert_allclose(rewards.sum(), -loss(states, trial, model).total, rtol=1e-5)
     assert np.all(rewards[:-1] < 0)
-
-
-def test_losses_that_no_agent_can_have_are_refused(getkey):
-    trials = drawn(REACH, getkey(), 2)
-
-    def weights(states, trial, model):
-        return jnp.sum(model.network.cell.weight_hh**2)
-
-    def infinite(states, trial, model):
-        return jnp.sum(1 / (states.network.hidden * 0))
-
-    for function, said in ((weights, "'weights'.*weight|cell"), (infinite, "(?s)finite.*'infinite'")):
-        with pytest.raises(ValueError, match=said):
-            check_loss(
-                1.0 * popsim.FunctionTerm(function.__name__, function),
-                LOOP,
-                trials,
-                (-1.0, 1.0),
-                key=getkey(),
-            )
-    differing = eqx.tree_at(
-        lambda loss: loss.weights["effort"], 1.0 * losses.Effort(), popsim.PerMember([1.0, 2.0])
-    )
-    with pytest.raises(ValueError, match="effort"):
-        check_loss(differing, LOOP, trials, (-1.0, 1.0), key=getkey())

@@ -2,7 +2,6 @@
 
 import functools
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -91,11 +90,8 @@ def test_a_mass_swings_against_the_wall_as_in_closed_form(float64, getkey):
 TORQUES = (1.5, -1.0)
 BODIES = {
     "point mass": (plants.PointMass, (10.0, -8.0)),
-    "arm26 skeleton": (plants.TwoLinkArm.arm26_skeleton, TORQUES),
-    "motornet skeleton": (plants.TwoLinkArm.motornet, TORQUES),
     "li_todorov skeleton": (functools.partial(plants.TwoLinkArm.li_todorov, n_substeps=4), TORQUES),
     "arm26": (plants.arm26, (0.2, 0.0, 0.1, 0.0, 0.0, 0.0)),
-    "li_todorov_arm": (plants.li_todorov_arm, (0.9, 0.0, 0.0, 0.0, 0.0, 0.0)),
 }
 
 
@@ -126,26 +122,11 @@ def test_the_substeps_that_the_docstring_names_are_enough(float64, getkey, name)
     "arguments, message",
     [
         (([0.0, 0.0], [1.0, 1.0]), "`direction`.*unit vector"),
-        (([0.0, 0.0], [0.0, 0.0]), "`direction`.*unit vector"),
         (([0.0, 0.0], [1.0, 0.0, 0.0]), r"`direction`.*\(2,\).*\(3,\)"),
         (([0.0, np.nan], [1.0, 0.0]), "`start`.*finite"),
         (([0.0, 0.0], [1.0, 0.0], -1.0), "`stiffness`"),
-        (([0.0, 0.0], [1.0, 0.0], 1.0, -1.0), "`damping`"),
     ],
 )
 def test_walls_that_make_no_channel_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         ForceChannelParameters(*arguments)
-
-
-def test_a_channel_from_a_place_to_itself_is_refused():
-    with pytest.raises(ValueError, match="`direction`.*unit vector"):
-        ForceChannelParameters.between(jnp.ones(2), jnp.ones(2))
-
-
-@pytest.mark.parametrize("field", ["start", "direction", "stiffness", "damping"])
-def test_parameters_of_another_shape_are_refused_by_name(field, as_users_run):
-    good = ForceChannelParameters([0.0, 0.0], [1.0, 0.0])
-    bad = eqx.tree_at(lambda own: getattr(own, field), good, jnp.ones(5))
-    with pytest.raises(ValueError, match=f"'force channel: {field}' must have shape"):
-        ForceChannel().load(bad).hand_force(HandState(jnp.zeros(2), jnp.zeros(2)))

@@ -44,12 +44,6 @@ def test_forces_on_the_hand(field, parameters, force):
     np.testing.assert_array_equal(external_load((field,), off, jnp.ones(2)).hand_force(HAND), 1.0)
 
 
-def test_a_viscous_field_is_a_curl_field_where_its_matrix_turns():
-    curl = popsim.interventions.CurlField().load(jnp.array(3.0)).hand_force(HAND)
-    matrix = jnp.array([[0.0, 3.0], [-3.0, 0.0]])
-    np.testing.assert_allclose(popsim.interventions.ViscousField().load(matrix).hand_force(HAND), curl)
-
-
 @pytest.mark.parametrize("build", [plants.TwoLinkArm.arm26_skeleton, plants.arm26])
 def test_a_torque_on_the_joints_accelerates_them(float64, build):
     """With muscles and without, by M^-1 torque more than without the load."""
@@ -130,28 +124,13 @@ def test_a_mass_in_a_curl_field_goes_round_a_circle_of_radius_m_v_over_b(float64
     np.testing.assert_allclose(np.linalg.norm(hand.position - center, axis=1), 0.03846, rtol=4e-3)
 
 
-@pytest.mark.parametrize(
-    "field",
-    [
-        popsim.interventions.ConstantForce(),
-        popsim.interventions.ViscousField(),
-        popsim.interventions.CurlField(),
-        popsim.interventions.JointTorque(),
-    ],
-)
+@pytest.mark.parametrize("field", [popsim.interventions.ViscousField(), popsim.interventions.JointTorque()])
 def test_parameters_of_another_shape_are_refused_by_name(field, as_users_run):
     with pytest.raises(ValueError, match=f"parameter of '{field.name}' must have shape"):
         load = field.load(jnp.ones(3))
         if load.on_coordinates is not None:
             load.on_coordinates(jnp.zeros(2), jnp.zeros(2))
         load.hand_force(HAND)
-
-
-def test_joints_without_a_load_get_no_operation():
-    load = external_load(
-        (popsim.interventions.JointTorque(), popsim.interventions.CurlField()), {}, jnp.zeros(2)
-    )
-    assert load.on_coordinates is None
 
 
 class Puck(plants.AbstractPlant):

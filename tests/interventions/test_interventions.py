@@ -1,7 +1,6 @@
 import dataclasses
 from collections.abc import Callable
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -61,38 +60,6 @@ def schedule(parameters, active):
     return InterventionSchedule(jnp.asarray(parameters), jnp.asarray(active))
 
 
-def turned(hand):
-    """By how much the velocity turns from step to step, in rad."""
-    angle = np.unwrap(np.arctan2(hand.velocity[:, 1], hand.velocity[:, 0]))
-    return np.diff(angle)
-
-
-@pytest.mark.parametrize("b", [4.0, -4.0])
-def test_an_uncontrolled_mass_in_a_curl_field_goes_round_in_a_circle(float64, getkey, b):
-    """By Euler's method the velocity turns by atan(b dt / m) and grows by sqrt(1 + (b dt / m)²) a step."""
-    mass, speed, n_steps = 2.0, 0.3, 320
-    plant = popsim.plants.PointMass(mass, solver=diffrax.Euler())
-    model = relay_loop({}, plant=plant, command=(0.0, 0.0), interventions=(CurlField(), Kick()))
-    step = np.arange(n_steps)
-    trial = reach(
-        n_steps,
-        interventions={
-            "kick": schedule([mass * speed / DT, 0.0], step == 0),
-            "curl field": schedule(b, step > 0),
-        },
-    )
-    hand = popsim.simulate(model, trial, key=getkey()).hand
-    ratio = b * DT / mass
-    np.testing.assert_allclose(turned(hand), -np.arctan(ratio), rtol=1e-10)  # clockwise for b > 0
-    speeds = np.linalg.norm(hand.velocity, axis=1)
-    np.testing.assert_allclose(speeds, speed * (1 + ratio**2) ** (step / 2), rtol=1e-12)
-
-    radius = mass * speed / abs(b)
-    center = np.asarray(hand.position[0]) + [0.0, -np.sign(b) * radius]
-    first_turn = slice(0, round(2 * np.pi / abs(ratio)))
-    np.testing.assert_allclose(np.linalg.norm(hand.position - center, axis=1)[first_turn], radius, rtol=0.08)
-
-
 def test_the_curl_force_is_that_of_the_velocity_at_the_start_of_the_step(float64, getkey):
     model = relay_loop({}, interventions=(CurlField(),))
     states = popsim.simulate(
@@ -124,14 +91,6 @@ def test_an_inactive_intervention_changes_no_bit(getkey):
     without = popsim.simulate(noisy_loop(), reach(), key=key)
     for other in (scheduled, unscheduled):
         assert jax.tree.all(jax.tree.map(lambda a, b: jnp.all(a == b), other, without))
-
-
-def test_an_intervention_that_is_not_scheduled_adds_no_operation(getkey):
-    def program(*interventions):
-        model = noisy_loop(*interventions)
-        return str(jax.make_jaxpr(lambda key: popsim.simulate(model, reach(), key=key))(getkey()))
-
-    assert program(CurlField(), Shake("shake")) == program()
 
 
 def test_random_interventions_draw_from_streams_of_their_own(getkey):
@@ -212,10 +171,3 @@ def test_stacked_trials_are_scheduled(getkey):
         states = popsim.evaluate(relay_loop({}, interventions=(Kick(),)), task, trials=pushed, key=getkey())
         expected = jnp.broadcast_to(jnp.asarray(active), (8, 12))
         np.testing.assert_array_equal(states.states.external_force[..., 0], expected)
-
-
-@pytest.mark.parametrize("active", [np.ones(5, bool), np.ones((3, 12), bool), 1.0])
-def test_a_schedule_of_another_shape_is_refused(active):
-    trials = popsim.tasks.CenterOutReaches(popsim.plants.PointMass().workspace, duration=0.12)
-    with pytest.raises(ValueError, match="`active`"):
-        popsim.interventions.schedule_intervention(trials.validation_trials(), "kick", [1.0, 0.0], active)

@@ -1,6 +1,5 @@
 import jax
 import numpy as np
-import pytest
 from motor_trials import WORKSPACE, assert_share, assert_uniform, many_trials, steps_from
 
 from popsim.distributions import Uniform
@@ -8,7 +7,6 @@ from popsim.tasks import (
     DelayedReaches,
     DirectedVector,
     PosturalHold,
-    RandomReaches,
     WithInterventions,
     load_pulses,
     random_curl_fields,
@@ -59,13 +57,6 @@ def test_loads_of_reaches_have_drawn_strengths_where_and_when_they_say(getkey):
     np.testing.assert_array_equal(trials.inputs["field"][..., 0], told)
 
 
-def test_by_default_loads_act_throughout(getkey):
-    plans = [random_forces(1.0), random_curl_fields(3.0)]
-    trials = many_trials(WithInterventions(RandomReaches(WORKSPACE), plans), getkey(), 3)
-    for schedule in trials.interventions.values():
-        assert np.all(schedule.active)
-
-
 def test_a_vector_in_space_lies_in_the_plane_within_its_bounds(getkey):
     vectors = DirectedVector(Uniform(1.0, 2.0), n_axes=3)
     drawn = np.asarray(jax.vmap(lambda key: vectors.sample(key=key))(jax.random.split(getkey(), 2000)))
@@ -74,16 +65,3 @@ def test_a_vector_in_space_lies_in_the_plane_within_its_bounds(getkey):
     np.testing.assert_array_equal(low, [-2.0, -2.0, 0.0])
     np.testing.assert_array_equal(high, [2.0, 2.0, 0.0])
     assert np.all((drawn >= low) & (drawn <= high))
-
-
-@pytest.mark.parametrize(
-    "build, name",
-    [
-        (lambda: random_forces(-1.0), "length"),
-        (lambda: random_forces(1.0, n_axes=4), "n_axes"),
-        (lambda: load_pulses(1.0, n_directions=0), "n_directions"),
-    ],
-)
-def test_bad_numbers_are_refused_by_name(build, name):
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        build()

@@ -5,11 +5,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.flatten_util import ravel_pytree
 from loss_references import sum_of_costs
 from relay import relay_loop
-from short_form import mostly_in_full
-from small_training import OPTIMIZER
 
 import popsim
 from popsim import losses
@@ -18,13 +15,10 @@ from popsim.networks import (
     Areas,
     GRUNetwork,
     LeakyRNN,
-    LSTMNetwork,
     ShortTermPlasticity,
     Sparse,
     TrainableStart,
-    VanillaRNN,
 )
-from popsim.training import TaskTrainer
 
 DT, TAU, N_STEPS, N_UNITS = 0.01, 0.04, 6, 4
 LEAK = DT / TAU
@@ -62,7 +56,6 @@ def leaky_recurrences(weights, hidden):
     return weights * (1 - jnp.tanh(hidden[:-1]) ** 2)[:, None, :]
 
 
-@pytest.mark.full
 def test_sensitivity_of_a_leaky_network_is_that_of_its_recurrent_input(leaky_run):
     states, trial, model = leaky_run
     jacobians = leaky_recurrences(inner(model).recurrent_weights, states.network.hidden)
@@ -73,7 +66,6 @@ def test_sensitivity_of_a_leaky_network_is_that_of_its_recurrent_input(leaky_run
     assert sum_of_costs(early, *leaky_run) is None
 
 
-@pytest.mark.full
 def test_sensitivity_leaves_delays_aside(float64, getkey):
     areas = Areas({"a": 3, "b": 1}, connections={("a", "b"): Sparse()}, delays={("a", "b"): 2 * DT})
     delayed = AreaRNN(areas, {"inputs": 2}, 2, tau=TAU, dt=DT, key=getkey())
@@ -82,10 +74,8 @@ def test_sensitivity_leaves_delays_aside(float64, getkey):
     np.testing.assert_allclose(losses.RecurrentSensitivity()(*run), jnp.sum(jacobians**2), rtol=1e-12)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("kind", mostly_in_full([VanillaRNN, GRUNetwork], [GRUNetwork]))
-def test_terms_of_other_networks_are_those_of_a_time_step(float64, getkey, kind):
-    states, trial, model = run = simulated(kind(2, N_UNITS, 2, key=getkey()), getkey())
+def test_terms_of_other_networks_are_those_of_a_time_step(float64, getkey):
+    states, trial, model = run = simulated(GRUNetwork(2, N_UNITS, 2, key=getkey()), getkey())
 
     def jacobian(hidden, received):
         return jax.jacrev(lambda h: model.network.step(received, h, key=jax.random.key(0)))(hidden)
@@ -101,18 +91,6 @@ def test_random_directions_estimate_the_sensitivity(leaky_run):
     estimate = losses.RecurrentSensitivity(n_directions=1000)(*leaky_run)
     np.testing.assert_allclose(estimate, exact, rtol=0.05)
     assert losses.RecurrentSensitivity(n_directions=1)(*leaky_run) != exact
-
-
-def test_the_sensitivity_has_the_gradient_of_its_closed_form(leaky_run):
-    states, trial, model = leaky_run
-
-    def closed_form(model):
-        return jnp.sum(leaky_recurrences(inner(model).recurrent_weights, states.network.hidden) ** 2)
-
-    found = eqx.filter_grad(lambda model: losses.RecurrentSensitivity()(states, trial, model))(model)
-    np.testing.assert_allclose(
-        inner(found).recurrent_weights, inner(eqx.filter_grad(closed_form)(model)).recurrent_weights
-    )
 
 
 def error_gradients(states, trial, model):
@@ -141,7 +119,6 @@ def leaky_steps(weights, hidden):
     return (1 - LEAK) * jnp.eye(N_UNITS) + LEAK * leaky_recurrences(weights, hidden)
 
 
-@pytest.mark.full
 def test_the_vanishing_gradient_is_that_of_explicit_jacobians(leaky_run):
     states, trial, model = leaky_run
     gradients, hidden = error_gradients(*leaky_run), states.network.hidden
@@ -179,36 +156,6 @@ def test_steps_without_a_gradient_do_not_count(leaky_run):
         assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(gradient))
 
 
-@pytest.mark.full
-def test_hidden_states_of_several_arrays_count_as_one_vector(float64, getkey):
-    states, trial, model = run = simulated(LSTMNetwork(2, N_UNITS, 2, key=getkey()), getkey())
-    as_vector, as_hidden = (
-        jax.vmap(lambda h: ravel_pytree(h)[0]),
-        ravel_pytree(model.network.init(key=getkey()))[1],
-    )
-
-    class OneVector(popsim.networks.AbstractNetwork):
-        """The network, whose hidden state is a vector."""
-
-        n_inputs: int = eqx.field(static=True, default=2)
-        n_outputs: int = eqx.field(static=True, default=2)
-
-        def init(self, *, key):
-            return ravel_pytree(model.network.init(key=key))[0]
-
-        def step(self, inputs, hidden, *, key):
-            return ravel_pytree(model.network.step(inputs, as_hidden(hidden), key=key))[0]
-
-        def read_out(self, hidden):
-            return model.network.read_out(as_hidden(hidden))
-
-    vectors = eqx.tree_at(lambda s: s.network.hidden, states, as_vector(states.network.hidden))
-    flat = vectors, trial, eqx.tree_at(lambda m: m.network, model, OneVector())
-    for term in (losses.RecurrentSensitivity(), losses.VanishingGradient(losses.OutputError())):
-        assert term(*run) > 1e-3
-        np.testing.assert_allclose(term(*run), term(*flat), rtol=1e-12)
-
-
 def test_plastic_synapses_are_no_part_of_the_sensitivity_and_must_be_recorded_for_the_other(float64, getkey):
     kept, dropped = (
         simulated(plastic(is_recorded, key), key) for key in [getkey()] for is_recorded in (True, False)
@@ -240,28 +187,3 @@ def test_bodies_and_settings_that_mean_nothing_are_refused(as_users_run, leaky_r
         losses.VanishingGradient(losses.Effort(), bound=0.0)
     with pytest.raises(ValueError, match="`n_directions`"):
         losses.RecurrentSensitivity(n_directions=0)
-
-
-class Follow(popsim.AbstractTask):
-    """Reach constant outputs."""
-
-    loss: popsim.Loss
-
-    def trial(self, *, batch, key):
-        return make_trial(key)
-
-    def validation_trials(self):
-        return jax.vmap(lambda key: self.trial(batch=0, key=key))(jax.random.split(jax.random.key(0), 2))
-
-
-@pytest.mark.slow
-def test_ensembles_train_with_both():
-    loss = losses.OutputError() + 1e-2 * losses.RecurrentSensitivity(n_directions=2)
-    loss = loss + 0.1 * losses.VanishingGradient(losses.OutputError())
-    ensemble = popsim.make_ensemble(
-        lambda key: popsim.NetworkModel(leaky(key), dt=DT), 2, key=jax.random.key(0)
-    )
-    options = {"ensembled": True, "log_step": 10, "disable_tqdm": True, "key": jax.random.key(1)}
-    _, history = TaskTrainer(OPTIMIZER)(Follow(loss), ensemble, 3, 4, lambda m: m.network, **options)
-    assert len(history.loss.terms) == 3
-    assert all(np.all(np.isfinite(x)) and np.all(x > 0) for x in history.loss.terms.values())

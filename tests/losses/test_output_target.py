@@ -1,10 +1,8 @@
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import popsim
 from popsim import OutputTarget, choice_accuracy, correct_choice, output_choice
-from popsim.tasks import FlipFlop, ReadySetGo, SineGeneration
 
 
 def test_the_choice_among_several_is_the_largest_mean_where_one_is_asked_for():
@@ -36,16 +34,6 @@ def test_what_does_not_count_may_be_nan():
         assert int(correct_choice(target)) == 2 and int(output_choice(outputs, target)) == 1
 
 
-def test_outputs_of_other_trials_are_refused(as_users_run):
-    values = jnp.zeros((4, 2, 3)).at[:, 1, 0].set(1.0)
-    target = OutputTarget(values, jnp.ones((4, 2)))
-    for outputs in (values[:3], values[..., :1], values[:, :1]):
-        with pytest.raises(ValueError, match=r"`outputs` must be those of the trials .*\(4, 2, 3\)"):
-            choice_accuracy(outputs, target)
-    with pytest.raises(ValueError, match="`target` must be that of stacked trials"):
-        choice_accuracy(values[0], OutputTarget(values[0], jnp.ones(2)))
-
-
 def test_one_output_is_the_log_odds_of_choice_one():
     counts = jnp.array([0.0, 1.0, 1.0])
     for right in (0, 1):
@@ -55,21 +43,6 @@ def test_one_output_is_the_log_odds_of_choice_one():
         assert int(output_choice(jnp.array([[9.0], [-0.4], [0.3]]), target)) == 0
 
 
-def test_what_is_no_choice_has_no_accuracy(as_users_run):
-    values = jnp.ones((4, 3, 1))
-    course = OutputTarget(values, jnp.ones((4, 3)), is_choice=False)
-    for ask in (
-        correct_choice,
-        lambda target: output_choice(values, target),
-        lambda t: choice_accuracy(values, t),
-    ):
-        with pytest.raises(ValueError, match="`target` must ask for choices.*`is_choice=False`"):
-            ask(course)
-    for task in (FlipFlop(), ReadySetGo(), SineGeneration()):
-        assert not task.validation_trials().targets.is_choice
-
-
-@pytest.mark.full
 def test_the_accuracy_of_each_member_leaves_out_trials_that_ask_for_no_choice():
     values = jnp.zeros((4, 2, 2)).at[jnp.arange(3), 1, jnp.array([0, 1, 1])].set(1.0)  # the last is silent
     target = OutputTarget(values, jnp.ones((4, 2)))

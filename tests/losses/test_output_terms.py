@@ -128,13 +128,16 @@ def test_a_network_that_knows_nothing_is_at_chance(run):
 
 
 @pytest.mark.parametrize("kind", TERMS)
-def test_targets_that_do_not_fit_the_output_are_refused(run, kind):
+def test_targets_that_do_not_fit_the_output_are_refused(as_users_run, run, kind):
     states, trial, model = run
     with pytest.raises(ValueError, match="`targets` of a trial must be an OutputTarget, got a tuple"):
         kind()(states, dataclasses.replace(trial, targets=()), model)
     fewer = eqx.tree_at(lambda trial: trial.targets.values, trial, trial.targets.values[:, :2])
     with pytest.raises(ValueError, match=r"`targets.values`.*\(6, 3\), got \(6, 2\)"):
         kind()(states, fewer, model)
+    wide = eqx.tree_at(lambda t: t.targets.counts, trial, trial.targets.counts[:, None])
+    with pytest.raises(ValueError, match=r"`targets.counts`.*\(6,\).*\(6, 1\)"):
+        kind()(states, wide, model)
 
 
 def test_weights_are_penalised_as_one_vector(run, getkey):
@@ -157,22 +160,3 @@ def test_weights_are_penalised_as_one_vector(run, getkey):
     np.testing.assert_allclose(np.concatenate([np.ravel(leaf) for leaf in found]), 2 * numbers)
     everywhere = jax.tree.leaves(eqx.filter(gradient, eqx.is_inexact_array))
     assert sum(np.count_nonzero(leaf) for leaf in everywhere) == np.count_nonzero(numbers)
-
-
-def test_weights_that_are_none_are_refused(run):
-    with pytest.raises(ValueError, match="`where` of WeightPenalty must pick parts of the"):
-        WeightPenalty(lambda model: model.brain)(*run)
-    with pytest.raises(ValueError, match="`where` of WeightPenalty must pick parts of the .*0.01"):
-        WeightPenalty(lambda model: model.dt)(*run)
-    with pytest.raises(ValueError, match=r"`where` of WeightPenalty .*\(2,\), computed.*FunctionTerm"):
-        WeightPenalty(lambda model: 2 * jax.tree.leaves(model.network)[0].ravel()[:2])(*run)
-    with pytest.raises(ValueError, match="`where` of WeightPenalty must pick at least one parameter"):
-        WeightPenalty(lambda model: model.interventions)(*run)
-
-
-def test_counts_are_one_for_each_step(as_users_run, run):
-    states, trial, model = run
-    wide = eqx.tree_at(lambda t: t.targets.counts, trial, trial.targets.counts[:, None])
-    for term in (OutputError(), CrossEntropy(), ChoiceError()):
-        with pytest.raises(ValueError, match=r"`targets.counts`.*\(6,\).*\(6, 1\)"):
-            term(states, wide, model)

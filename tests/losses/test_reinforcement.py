@@ -88,25 +88,6 @@ def test_the_gradient_is_that_of_the_surrogate(counted, gae_lambda, discount):
     assert not np.any(critic(seen.value))
 
 
-@pytest.mark.full
-def test_its_mean_is_the_gradient_of_the_expected_reward():
-    """A network whose output is its bias: the expected reward is T p, with p = softmax(bias)[1]."""
-    network = popsim.networks.LeakyRNN(1, 2, 2, tau=0.05, key=KEY)
-    bias = jnp.array([0.3, -0.2])
-    network = eqx.tree_at(lambda n: (n.readout.weight, n.readout.bias), network, (jnp.zeros((2, 2)), bias))
-    model = popsim.NetworkModel(network, policy=popsim.policies.Categorical(2), dt=0.01)
-    trial, term = trial_with(Counter(jnp.asarray(9.0))), losses.PolicyGradient(discount=1.0)
-
-    def value(bias, key):
-        changed = eqx.tree_at(lambda m: m.network.readout.bias, model, bias)
-        return term(popsim.simulate(changed, trial, key=key), trial, changed)
-
-    estimates = jax.vmap(jax.grad(value), in_axes=(None, 0))(bias, jax.random.split(KEY, 3000))
-    exact = jax.grad(lambda bias: -N_STEPS * jax.nn.softmax(bias)[1])(bias)
-    error = estimates.std(0) / np.sqrt(3000)
-    assert np.all(np.abs(estimates.mean(0) - exact) < 4 * error) and np.all(np.abs(exact) > 8 * error)
-
-
 N_TRIALS, MODEL = 3, build(KEY)
 
 

@@ -12,7 +12,6 @@ from small_training import (
     assert_same,
     build,
     error_and_activity,
-    member_of,
     squared_error,
     train,
 )
@@ -92,38 +91,6 @@ def test_evaluation_uses_the_last_weight():
         for task in (costing(RAMP), costing(1.0))
     ]
     np.testing.assert_array_equal(*of_each)
-
-
-@pytest.fixture(scope="module")
-def whole():
-    """Never interrupted, and never on disk."""
-    return train(6, task=costing(PerMember([1.0, 40.0]) * RAMP))
-
-
-@pytest.mark.slow
-@pytest.mark.full
-def test_members_are_trained_with_schedules_of_their_own(whole):
-    both, history = whole
-    plain, as_first = train(6, task=costing(RAMP))
-    assert_same(member_of(both, 0), member_of(plain, 0), rtol=1e-5, atol=1e-7)
-    costs, plain_costs = (own.loss.terms["activity"] for own in (history, as_first))
-    np.testing.assert_allclose(costs[:, 0], plain_costs[:, 0], rtol=1e-5)
-    np.testing.assert_allclose(costs[:2, 1], 40.0 * plain_costs[:2, 1], rtol=1e-5)  # it is zero at first
-    assert np.all(costs[2:, 1] < 39.99 * plain_costs[2:, 1])
-
-
-@pytest.mark.slow
-@pytest.mark.full  # in short: test_a_batch_is_trained_with_its_own_weight, in two trainings
-def test_a_stopped_training_goes_on_at_its_batch_of_the_schedule(whole, tmp_path):
-    task = costing(PerMember([1.0, 40.0]) * RAMP)
-    calls = iter([False, *[True] * 9])
-    stopping = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path, stop=lambda: next(calls))
-    _, made = train(6, task=task, trainer=stopping, log_step=2)
-    assert 0 < made.batch.size < 6
-    trainer = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path)
-    model, history = train(6, task=task, trainer=trainer, restore_checkpoint=True, log_step=2)
-    assert_same(model, whole[0])
-    np.testing.assert_array_equal(history.loss.total, whole[1].loss.total)
 
 
 @pytest.mark.slow

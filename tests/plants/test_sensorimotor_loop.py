@@ -174,7 +174,7 @@ def test_scaling_of_an_unknown_name_is_refused():
 def test_a_network_of_the_wrong_input_size_is_refused():
     channels = {"vision": SensoryChannel(popsim.vision)}
     model = popsim.SensorimotorLoop(Relay(jnp.zeros(2), 7), ARM, channels, dt=DT)
-    with pytest.raises(ValueError, match="`network` must take the 6 numbers.*7 inputs"):
+    with pytest.raises(ValueError, match="`network` must take the 6 inputs.*7 inputs"):
         model.check(arm_reaches())
 
 

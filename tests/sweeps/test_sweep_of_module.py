@@ -12,7 +12,7 @@ from repository import HELPERS
 from short_form import every_nth
 from swept_runs import Swept
 
-from popsim._user_code import Definition, definitions
+from popsim._user_code import code_of_modules
 from popsim.cli import main
 from popsim.experiments.registry import EXPERIMENTS
 from popsim.store.json_files import read_sealed_json, write_sealed_json
@@ -145,8 +145,8 @@ def test_cells_of_different_code_are_told(sweep, monkeypatch, capsys):
     run_cell(folder, 0)
     assert open_sweep(folder).summary().columns.isin(["code"]).sum() == 0
     monkeypatch.setattr(
-        "popsim.experiments.circumstances.definitions",
-        lambda modules: definitions(modules) | {"Swept.build_task": Definition("of today", frozenset())},
+        "popsim.experiments.circumstances.code_of_modules",
+        lambda modules: code_of_modules(modules) | {"Swept.build_task": "of today"},
     )
     with pytest.warns(UserWarning, match=r"trained by other code than this one: `Swept\.build_task` differ"):
         run_cell(folder, 1)

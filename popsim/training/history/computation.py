@@ -16,10 +16,21 @@ import numpy as np
 from jaxtyping import PyTree
 
 from popsim._compiled import MadeWhileCompiling, ProgramText, current_engine, program_text, signed_sums
-from popsim._held_values import users_code
-from popsim._named_values import array_digest, describe_differences, modules_of, named_values, short_text
-from popsim._numeric_flags import NUMERIC_FLAGS, numeric_flags
-from popsim._user_code import definitions, different_names, digests_of, users_modules
+from popsim._named_values import (
+    NUMERIC_FLAGS,
+    array_digest,
+    describe_differences,
+    modules_of,
+    named_values,
+    numeric_flags,
+    short_text,
+)
+from popsim._user_code import (
+    code_of_modules,
+    different_names,
+    users_code,
+    users_modules,
+)
 from popsim.ensemble import member
 from popsim.evaluation import validation_trials
 from popsim.model import simulate
@@ -219,7 +230,7 @@ def task_computation(task: AbstractTask, model: Any, *, n_members: int | None) -
             )
         },
         sums=sums_of(named_arrays("validation trials", trials)),
-        functions=digests_of(definitions(modules)),
+        functions=code_of_modules(modules),
         made_by=_versions(),
     ) | constants_of("task", task)
 
@@ -305,7 +316,7 @@ class TrainingComputation:
                 | named_arrays("initial opt_state", plan.state.opt_state)
             ),
             host_code=users_code(updates, trainer.validation_metrics) if updates else {},
-            functions=digests_of(definitions(users_modules())),
+            functions=code_of_modules(users_modules()),
             arrays={name: array for name, array in arrays.items() if name not in changing},
         )
         constants = [constants_of(*part) for part in parts.items()]

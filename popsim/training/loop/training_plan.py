@@ -21,7 +21,7 @@ from popsim.per_member import (
     select_member,
     with_member_values,
 )
-from popsim.task import check_trials, differs_between_members
+from popsim.task import differs_between_members
 from popsim.training.loop._fit_checks import check_changes, check_fit, check_like, check_options
 from popsim.training.loop.batch_loop import BatchLoop, MemberLayout, members_at_a_time
 from popsim.training.loop.batches import BatchNumbers, max_kept_per_call, number_batches
@@ -37,7 +37,7 @@ from popsim.training.steps.member_step import (
 )
 from popsim.training.steps.optimizers import learning_rate_of
 from popsim.training.steps.train_state import OWN, TrainState, state_parts
-from popsim.trial import Trial
+from popsim.trial import Trial, check_trials
 
 __all__ = ["TrainingPlan", "plan_training"]
 

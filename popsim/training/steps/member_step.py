@@ -10,10 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
+from popsim._checks import naming_traced_code
 from popsim._compiled import jit_fast_compile, map_trials
+from popsim._other_draws import drawing_from_key
 from popsim.loss import Loss, LossValues
 from popsim.per_member import aligned_mask, member_values, with_member_values
-from popsim.randomness import as_key, check_draws_from_key, key_stream, trial_keys
+from popsim.randomness import as_key, key_stream, trial_keys
 from popsim.task import AbstractTask, differs_between_members
 from popsim.training.steps.gradients import AbstractGradient, BackpropThroughTime, BatchRun
 from popsim.training.steps.model_updates import AbstractModelUpdate, first_carry, update_model
@@ -62,10 +64,9 @@ def trials_of_batch(
     def trials_of(member_id, values):
         member_task = with_member_values(task, values)
         draws_of = None if shared_trials else member_id
-        check_draws_from_key(
-            "`trial` of the task", lambda own_key: member_task.trial(batch=batch, key=own_key), batch_key
-        )
-        return training_trials(member_task, batch_size, batch=batch, member_id=draws_of, key=batch_key)
+        name = "`trial` of the task"
+        with naming_traced_code(name), drawing_from_key(name, task.trial):
+            return training_trials(member_task, batch_size, batch=batch, member_id=draws_of, key=batch_key)
 
     if member_ids.ndim == 0:
         return trials_of(member_ids, None)
