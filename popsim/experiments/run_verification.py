@@ -1,6 +1,5 @@
 """Verify the files of a run."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from popsim.experiments.run_info import read_run_info
@@ -33,12 +32,3 @@ def verify_run(path: str | Path) -> dict[str, str]:
 def damage_texts(described: DescribedRun) -> dict[str, str]:
     """Return what `damage_of_run` finds, as texts."""
     return {name: str(error) for name, error in damage_of_run(described).items()}
-
-
-def complaint(read: Callable[[], object]) -> str:
-    """Return the message of the error that a read raises; empty if it succeeds."""
-    try:
-        read()
-    except (ValueError, OSError) as error:
-        return str(error)
-    return ""
