@@ -1,19 +1,21 @@
 """Runs that are killed, told to stop, out of disk, or damaged: short forms of `benchmarks/reliability`."""
 
 import os
+import pickle
 import shutil
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 from faults.damage import Reader, cut_short, damaged, files_below, flip_bit
-from faults.folders import LEFT_FILES, NOBODY, copies, forbid_writing, leave, open_to_all
-from faults.forgeries import complaint, forge_all
 from faults.fork_server import ForkServer
-from faults.kills import Killed, judge, kill_often
-from faults.moments import arguments_for
+from faults.kills import judge, kill_often
+from faults.trainings import SmallSum
+from interruptions import folder_of_others
 
-from popsim.store import lock_folder
+from popsim.experiments import open_run
+from popsim.store import lock_folder, read_sealed_json, write_sealed_json
 
 pytestmark = pytest.mark.slow
 
@@ -62,27 +64,6 @@ def test_a_killed_run_is_finished_bit_for_bit(server, whole, killed):
     assert len(verdicts) >= 6 and set(verdicts) == {"equal"}
 
 
-@pytest.mark.full  # in short: test_a_killed_run_is_finished_bit_for_bit and test_resume
-def test_a_second_signal_while_a_checkpoint_is_written_changes_nothing(server, whole, tmp_path):
-    arguments, send = arguments_for(tmp_path), ("SIGTERM", "saving, twice")
-    end = server.run("command", path=str(tmp_path), arguments=arguments, send=send)
-    assert end["status"] == 75 and " resume " in end["said"]
-    assert end["ended"] - end["sent"] < 10
-    assert judge(server, "run", [Killed(str(tmp_path), end.get("saved", 0))], whole[1]["digests"]) == [
-        "equal"
-    ]
-
-
-@pytest.mark.full  # in short: test_checkpoint_faults
-def test_a_full_disk_is_said_and_the_run_goes_on_after_it(server, whole, tmp_path):
-    end = server.run("command", path=str(tmp_path), arguments=arguments_for(tmp_path), file_size=1500)
-    ours = [line for line in end["said"].splitlines() if line.startswith("popsim: ")]  # orbax logs, too
-    assert end["status"] == 1 and len(ours) == 1, end
-    assert ours[0].startswith("popsim: error: ") and "too large" in ours[0]
-    killed = [Killed(str(tmp_path), end.get("saved", 0))]
-    assert judge(server, "run", killed, whole[1]["digests"]) == ["equal"]
-
-
 def test_damage_is_never_read_for_something_else(whole):
     reader = Reader(whole[0])
     files = [path for path in files_below(whole[0]) if path.stat().st_size]
@@ -97,27 +78,70 @@ def test_damage_is_never_read_for_something_else(whole):
     assert verdicts <= {"right", "fell back", "refused"} and "refused" in verdicts
 
 
-def test_a_forged_run_executes_nothing(server, interrupted, tmp_path):
-    forged = forge_all(interrupted, tmp_path)
-    found = server.run("open_all", paths=[str(run) for run, _ in forged.values()])
-    complaints = (complaint(name, found[str(run)], canary) for name, (run, canary) in forged.items())
-    assert not [each for each in complaints if each]
+PLACES = ("run.json", "training.json", "history.zarr/zarr.json", "history.zarr/loss/c.0.0.0", "checkpoints/*")
 
 
-@pytest.mark.full  # in short: test_checkpoint_faults and test_lock
+@pytest.mark.parametrize("place", PLACES)
+def test_a_pickle_in_the_place_of_a_file_is_refused_and_not_executed(place, whole, tmp_path):
+    class Execute:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "executed"),)
+
+    path = shutil.copytree(whole[0], tmp_path / "run")
+    for file in path.glob(place):
+        file.write_bytes(pickle.dumps(Execute()))
+    name = place.rpartition("/")[2].strip("*") or "checkpoint"
+    with pytest.raises(ValueError, match=name), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of checkpoints that are passed over
+        run = open_run(path, build=SmallSum)
+        _ = run.ensemble, run.history.dataset.load()
+    assert not (tmp_path / "executed").exists()
+
+
+def test_a_module_in_the_place_of_an_experiment_is_refused(whole, tmp_path):
+    path = shutil.copytree(whole[0], tmp_path / "run")
+    content = read_sealed_json(path / "run.json")
+    write_sealed_json(path / "run.json", content | {"experiment": "os.system", "settings": {}})
+    with pytest.raises(ValueError, match=r"os\.system"):
+        open_run(path)
+
+
+LEFT_FILES = (
+    "run.json.0123abcd.partial",
+    "training.json.0123abcd.partial",
+    "log.jsonl.0123abcd.partial",
+    "run.lock.json",
+    "history.zarr.0123abcd.partial/loss/c.0",
+    "history.zarr/zarr.json.0123abcd.partial",
+    "history.zarr/loss/c.0.0.0.0123abcd.partial",
+    "checkpoints/000000007.safetensors.0123abcd.partial",
+    "figures/loss.png.0123abcd.partial",
+)
+
+
+@pytest.mark.full  # in short: test_checkpoints and test_lock
 def test_a_folder_that_cannot_be_written_or_vanishes_or_is_locked(server, whole, interrupted):
     """And one with left-overs of every kind, all at once."""
-    with open_to_all() as folder:
-        (path,) = copies(interrupted, folder, "left-overs", 1)
+    with folder_of_others() as folder:
+        paths = {
+            name: str(shutil.copytree(interrupted, folder / name)) for name in ("left", "r", "v", "m", "l")
+        }
         for name in LEFT_FILES:
-            leave(path, name)
-        forbidden, vanishing, locked = (copies(interrupted, folder, name, 1)[0] for name in ("r", "v", "l"))
-        forbid_writing(forbidden)
-        assert server.run("resume_all", kind="run", paths=[path])[path] == whole[1]["digests"]
-        with lock_folder(Path(locked)):
-            user = {"user": NOBODY} if os.getuid() == 0 else {}
-            found = server.run("resume_all", kind="run", paths=[forbidden, locked], **user)
-        found |= server.run("resume_all", kind="run", paths=[vanishing], vanish=["rm", "-rf"])
-        errors = {path: found[path]["error"] for path in (forbidden, vanishing, locked)}
-        assert all(path in error for path, error in errors.items()), errors
-        assert errors[forbidden].startswith("ValueError") and errors[vanishing].startswith("SaveError")
+            file = Path(paths["left"], name)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(b'{"half": ')
+        for below, _, _ in os.walk(paths["r"]):
+            os.chmod(below, 0o555)
+        (folder / "elsewhere").mkdir()
+        found = server.run("resume_all", kind="run", paths=[paths["left"]])
+        assert found[paths["left"]] == whole[1]["digests"]
+        with lock_folder(Path(paths["l"])):
+            user = {"user": 65534} if os.getuid() == 0 else {}
+            found |= server.run("resume_all", kind="run", paths=[paths["r"], paths["l"]], **user)
+        found |= server.run("resume_all", kind="run", paths=[paths["v"]], vanish=["rm", "-rf"])
+        move = ["mv", "-t", str(folder / "elsewhere")]
+        found |= server.run("resume_all", kind="run", paths=[paths["m"]], vanish=move)
+        errors = {name: found[paths[name]]["error"] for name in ("r", "v", "m", "l")}
+        assert all(paths[name] in error for name, error in errors.items()), errors
+        kinds = {"r": "ValueError", "v": "SaveError", "m": "SaveError", "l": "FolderLockedError"}
+        assert all(errors[name].startswith(kind) for name, kind in kinds.items()), errors
