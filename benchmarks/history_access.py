@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from popsim.store.arrays.growing_arrays import GrowingArrays
-from popsim.store.arrays.inspection import open_arrays
+from popsim.store.array_group import open_arrays
+from popsim.store.growing_arrays import GrowingArrays
 
 N_MEMBERS = 5
 LEAVES = {

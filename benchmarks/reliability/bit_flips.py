@@ -1,4 +1,4 @@
-"""Promise 4: what is damaged in the folder of a run is never read for something else.
+"""Promise 5: what is damaged in the folder of a run is never read for something else.
 
 One bit is flipped, a file is cut short, or it is deleted, in all files of a finished run. All that the run
 offers is then read: the experiment, the ensemble, the whole history, the summary. It has to be what was
@@ -69,8 +69,8 @@ def main() -> None:
     """Damage, read and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--flips", type=int, default=1000)
-    parser.add_argument("--cuts", type=int, default=100)
-    parser.add_argument("--continued", type=int, default=50)
+    parser.add_argument("--cuts", type=int, default=50)
+    parser.add_argument("--continued", type=int, default=20)
     arguments = parser.parse_args()
     table = Table("damages", *OUTCOMES)
     with ForkServer() as server, tempfile.TemporaryDirectory() as name:

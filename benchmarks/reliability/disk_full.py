@@ -1,4 +1,4 @@
-"""Promise 5: on a full disk older checkpoints stay as they are, and the error is said.
+"""Promise 3: on a full disk older checkpoints stay as they are, and the error is said.
 
 A limit on the size of files (RLIMIT_FSIZE) stands for the full disk: from the start of a training, or once
 some of its checkpoints are complete. It has to end with `SaveError`, which names what could not be written;
@@ -35,7 +35,7 @@ def error_names_path(end: dict[str, Any], path: str) -> bool:
 def main() -> None:
     """Fill the disk, finish, compare and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--points", type=int, default=50)
+    parser.add_argument("--points", type=int, default=25)
     n = parser.parse_args().points
     table = Table("limits", "no failure", "SaveError", "equal")
     with ForkServer() as server, tempfile.TemporaryDirectory() as name:

@@ -37,9 +37,9 @@ def kill_at_moments(
             kind,
             folder / f"{kind} {len(kills)}",
             rng,
-            n_operations=20,
+            n_operations=10,
             last_operation=full_run["operations"],
-            n_times=20,
+            n_times=10,
             seconds=0.7 * full_run["seconds"],
         )
     return kills[-n:]
@@ -67,7 +67,7 @@ def kill_again(
 def main() -> None:
     """Kill, continue, compare and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--moments", type=int, default=200)
+    parser.add_argument("--moments", type=int, default=100)
     fifth = parser.parse_args().moments // 5
     rng = np.random.default_rng(0)
     table = Table("moments", "SIGKILL", "equal")

@@ -1,4 +1,4 @@
-"""Promise 2: SIGTERM, SIGINT, SIGUSR1 and SIGHUP end `popsim train` with code 75, and nothing is lost.
+"""Promise 2: SIGTERM, SIGINT and SIGHUP end `popsim train` with code 75, and nothing is lost.
 
 Within 10 s of the signal, which the command sends itself: as it takes the folder, as it describes the run,
 while the training is compiled, between batches, while a checkpoint is written, and there twice. What it
@@ -17,7 +17,7 @@ from fault_table import Table
 from faults.fork_server import ForkServer
 from faults.moments import MOMENTS, arguments_for
 
-SIGNALS = ("SIGTERM", "SIGINT", "SIGUSR1", "SIGHUP")
+SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP")
 EXIT_CODE, LIMIT = 75, 10.0
 
 
@@ -49,7 +49,9 @@ def main() -> None:
     with ForkServer() as server, tempfile.TemporaryDirectory() as name:
         expected = server.run("run", path=str(Path(name, "whole")))["digests"]
         for moment in MOMENTS:
-            paths = {signal: Path(name, f"{moment} {signal}") for signal in signals}
+            # What a signal does does not depend on which it is: all of them at one moment.
+            sent = signals if moment == "training" else signals[:1]
+            paths = {signal: Path(name, f"{moment} {signal}") for signal in sent}
             ends = {
                 signal: server.run(
                     "command", path=str(path), arguments=arguments_for(path), send=(signal, moment)
@@ -65,7 +67,7 @@ def main() -> None:
             equal = [signal for signal, path in paths.items() if results.get(str(path)) == expected]
             wrong += [
                 f"{signal}, {moment}: {results.get(str(paths[signal]))}"
-                for signal in signals
+                for signal in sent
                 if signal not in equal
             ]
             n_stopped = sum(end["status"] == EXIT_CODE for end in ends.values())

@@ -21,7 +21,7 @@ from popsim.experiments.task_experiments import task_experiment
 from popsim.networks.registry import NETWORKS, modules_of_networks
 from popsim.store.files import MismatchError
 from popsim.store.model_file import array_forms, check_arrays, load_model, read_model_details, save_model
-from popsim.store.plain_folder import import_option
+from popsim.store.run_folder import import_option
 from popsim.tasks.library import TASKS
 
 __all__ = ["EXPERIMENTS", "register_experiment", "save_ensemble", "load_ensemble"]

@@ -18,8 +18,7 @@ from popsim.experiments.registry import (
 )
 from popsim.experiments.settings import parse_setting, setting_types
 from popsim.store.files import write_file
-from popsim.store.plain_folder import import_option
-from popsim.store.run_folder import CONFIG_DIGEST, DescribedRun
+from popsim.store.run_folder import CONFIG_DIGEST, DescribedRun, import_option
 from popsim.store.yaml_files import read_yaml, yaml_text
 from popsim.training.options import CHECKPOINT_SECONDS
 

@@ -31,8 +31,7 @@ from popsim.store import MismatchError, RunFolder
 from popsim.store.checkpoints import Checkpoints
 from popsim.store.files import files_below, finished_name
 from popsim.store.json_files import plain_json
-from popsim.store.plain_folder import import_option
-from popsim.store.run_folder import DescribedRun
+from popsim.store.run_folder import DescribedRun, import_option
 from popsim.store.run_parts import check_parts, write_summary
 from popsim.training import Observer, SharedPopulation, TaskTrainer
 from popsim.training.options import CHECKPOINT_SECONDS

@@ -1,52 +1,19 @@
 """Runs on disk: checkpoints, histories, models and JSON. Knows nothing of training or tasks."""
 
-from popsim.store.arrays.growing_arrays import GrowingArrays
-from popsim.store.arrays.inspection import ListedArray, list_arrays, open_arrays
-from popsim.store.checkpoints import Checkpoint, Checkpoints
+from popsim.store import array_group, exported_files, growing_arrays, model_file, run_folder
+from popsim.store.array_group import *
+from popsim.store.checkpoints import *
+from popsim.store.exported_files import *
 from popsim.store.files import CorruptDataError, MismatchError, SaveError
-from popsim.store.identity import lock_folder
-from popsim.store.json_files import (
-    append_json_line,
-    as_json_numbers,
-    keep_json_lines,
-    read_json,
-    read_json_lines,
-    read_sealed_json,
-    write_json,
-    write_sealed_json,
-)
-from popsim.store.mat_file import check_mat_path, write_mat
-from popsim.store.model_file import check_model_path, leaf_names, load_model, read_model_details, save_model
-from popsim.store.netcdf import check_netcdf_path, write_netcdf
-from popsim.store.run_folder import RunFolder
+from popsim.store.growing_arrays import *
+from popsim.store.identity import *
+from popsim.store.json_files import *
+from popsim.store.model_file import *
+from popsim.store.run_folder import *
 
-__all__ = [
-    "Checkpoint",
-    "Checkpoints",
-    "CorruptDataError",
-    "GrowingArrays",
-    "ListedArray",
-    "MismatchError",
-    "RunFolder",
-    "SaveError",
-    "append_json_line",
-    "as_json_numbers",
-    "check_mat_path",
-    "check_model_path",
-    "check_netcdf_path",
-    "keep_json_lines",
-    "leaf_names",
-    "list_arrays",
-    "load_model",
-    "lock_folder",
-    "open_arrays",
-    "read_json",
-    "read_json_lines",
-    "read_model_details",
-    "read_sealed_json",
-    "save_model",
-    "write_json",
-    "write_mat",
-    "write_netcdf",
-    "write_sealed_json",
-]
+__all__ = ["CorruptDataError", "MismatchError", "SaveError"]
+__all__ += array_group.__all__
+__all__ += exported_files.__all__
+__all__ += growing_arrays.__all__
+__all__ += model_file.__all__
+__all__ += run_folder.__all__

@@ -16,21 +16,19 @@ import numpy as np
 from popsim._checks import warn_caller
 from popsim.store.array_file import (
     AnyArray,
+    ArrayFile,
     Form,
     as_keys,
     as_numpy,
     check_forms,
-    check_storable,
-    content_digest,
     describe,
-    open_array_file,
-    read_array,
     write_array_file,
 )
 from popsim.store.files import (
     CorruptDataError,
     MismatchError,
     SaveError,
+    digest,
     finished_name,
     make_folder,
 )
@@ -43,7 +41,10 @@ __all__ = ["Checkpoint", "Checkpoints"]
 FORMAT = 1
 BELONGS_TO = "belongs_to"
 _VERSIONS = {"popsim": __version__, "jax": jax.__version__, "python": platform.python_version()}
-_OWN_FILE = re.compile(r"(?P<step>\d{9,})\.safetensors")
+_OWN_FILE = re.compile(r"(?P<step>\d{9}|[1-9]\d{9,})\.safetensors")
+
+Expected = Callable[[dict[str, Any]], Mapping[str, jax.ShapeDtypeStruct]]
+"""From the details of a checkpoint to the shapes and dtypes of its arrays; may raise `MismatchError`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,13 +67,10 @@ class Checkpoints:
     """The checkpoints of a training: files such as `000000640.safetensors` in one folder.
 
     A checkpoint is written under a random name and renamed once it is completely on disk, so the process may
-    be killed at any time. The next save removes what a killed process left; nothing else in the folder is
-    touched.
+    be killed at any time. The next save removes what a killed process left. Only one process at a time may
+    save (see `lock_folder`); others may read meanwhile.
 
-    Orbax is not used: its manager gave other numbers, and no error, for 3 to 9 of 40 flipped bits. It would
-    need a list of checksums beside its files, and takes ten times the time of one file.
-
-    Only one process at a time may save (see `lock_folder`); others may read meanwhile.
+    Orbax is not used: its manager gave other numbers, and no error, for 3 to 9 of 40 flipped bits.
     """
 
     def __init__(
@@ -88,15 +86,13 @@ class Checkpoints:
 
         - `path`: the folder of the checkpoints. The first save creates it; its parent must exist.
         - `n_kept`: how many to keep: the newest up to the one saved last. Later ones are kept as well.
-        - `run_id`: the identity of the run, stored in each checkpoint; those of another run are rejected.
-            None accepts all.
-        - `belongs_to`: what the checkpoints are of within the run, by name, such as the number of a cell;
-            stored in each checkpoint. Those of something else are rejected as those of another run are.
+        - `run_id`, `belongs_to`: the identity of the run, and what the checkpoints are of within it, such as
+            the number of a cell. Both are stored, and checkpoints of something else are rejected.
         """
         self.path = Path(path)
         self.n_kept = n_kept
         self._run_id = run_id
-        self._belongs_to = None if belongs_to is None else dict(belongs_to)
+        self._belongs_to = dict(belongs_to or {})
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="popsim-checkpoints")
         self._pending: Future | None = None
 
@@ -104,24 +100,21 @@ class Checkpoints:
         """Return the steps of the checkpoints, ascending."""
         return sorted(step for step, _ in self._places())
 
+    def file(self, step: int) -> Path:
+        """Return the path of the checkpoint of a step, whether it exists or not."""
+        return self.path / f"{step:09d}.safetensors"
+
     def save(self, step: int, arrays: Mapping[str, AnyArray], details: Mapping[str, Any]) -> None:
         """Save a checkpoint: copy the arrays to the host, and write them in the background.
 
         Waits for the previous save. Call `wait` before the process ends, in a `finally`: Python starts no
-        threads during shutdown, so an unfinished save would fail.
-
-        **Arguments:**
-
-        - `step`: the number of training batches. An existing checkpoint of this step is replaced.
-        - `arrays`: numbers, booleans and typed keys, by name. They may be donated after this returns.
-        - `details`: further JSON values.
+        threads during shutdown, so an unfinished save would fail. The arrays may be donated after this
+        returns.
 
         **Raises:** `SaveError` if the previous save failed; then nothing is saved.
         """
         self.wait()
         forms = {name: describe(array) for name, array in arrays.items()}
-        for name, form in forms.items():
-            check_storable(name, form)
         content = {
             "format": FORMAT,
             "step": int(step),
@@ -130,8 +123,11 @@ class Checkpoints:
             "versions": _VERSIONS,
             "details": plain_json("details", details),
         }
-        copies = _copy_to_host(arrays)
-        # The caller may donate its arrays from here on: the thread has copies.
+        for array in arrays.values():
+            # All copies are started before the first is waited for.
+            if isinstance(array, jax.Array):
+                array.copy_to_host_async()
+        copies = {name: np.array(as_numpy(array), order="C") for name, array in arrays.items()}
         self._pending = self._thread.submit(self._write, int(step), copies, forms, content)
 
     @property
@@ -140,10 +136,7 @@ class Checkpoints:
         return self._pending is not None and not self._pending.done()
 
     def wait(self) -> None:
-        """Wait until the last save is on disk.
-
-        **Raises:** `SaveError` if it failed. Earlier checkpoints are unchanged.
-        """
+        """Wait until the last save is on disk; raises `SaveError` if it failed."""
         if self._pending is None:
             return
         error = self._pending.exception()  # may be interrupted, and called again
@@ -152,31 +145,23 @@ class Checkpoints:
             raise error
 
     def restore(
-        self,
-        expected: Callable[[dict[str, Any]], Mapping[str, jax.ShapeDtypeStruct]],
-        *,
-        step: int | None = None,
-        subset: bool = False,
+        self, expected: Expected, *, step: int | None = None, subset: bool = False
     ) -> Checkpoint | None:
-        """Read the newest undamaged checkpoint. All of it is verified.
+        """Read the newest undamaged checkpoint, or that of `step`. All of it is verified.
 
-        **Arguments:**
-
-        - `expected`: maps the details of a checkpoint to the shapes and dtypes of its arrays; it may raise
-            `MismatchError`.
-        - `step`: read the checkpoint of this step and no other.
-        - `subset`: whether the checkpoint may hold further arrays, which are not read.
+        With `subset` the checkpoint may hold further arrays, which are left out.
 
         **Returns:** the checkpoint; None if there is none at all.
 
         **Raises:** `MismatchError` if a checkpoint was written by something else; older ones are then not
-        tried. `CorruptDataError` if all are damaged. A damaged one that is skipped gives a warning, and stays
-        until it is replaced or is the oldest. `SaveError` if the previous save failed. `ValueError` if there
-        is no checkpoint of `step`.
+        tried. `CorruptDataError` if all are damaged; one that is skipped gives a warning. `SaveError` if the
+        previous save failed.
         """
         self.wait()
         if step is not None:
-            return self._read(self._existing_step(step), expected, subset)
+            if step not in (steps := self.steps()):
+                raise ValueError(f"`step` must be one of {steps}, for which {self.path} has one, got {step}.")
+            return self._read(step, expected, subset)
         damages: dict[tuple[int, int], CorruptDataError] = {}
         # A damaged file is remembered with its inode: one that was replaced meanwhile is tried again.
         while places := self._places() - damages.keys():  # listed anew, as another process may save meanwhile
@@ -196,6 +181,8 @@ class Checkpoints:
 
     def remove(self) -> None:
         """Remove all checkpoints; other files stay, and then so does the folder."""
+        if self.path.is_symlink():
+            return
         for step in self.steps():
             self.file(step).unlink()
         self._clear_leftovers()
@@ -203,65 +190,50 @@ class Checkpoints:
             self.path.rmdir()
 
     def verify(self, step: int) -> dict[str, Any]:
-        """Verify all of a checkpoint.
+        """Verify all of a checkpoint, and return its details.
 
-        **Returns:** its details.
-
-        **Raises:** `CorruptDataError` naming its file; `MismatchError` if it was written by something else;
-        `ValueError` if there is no checkpoint of `step`.
+        **Raises:** `CorruptDataError` naming its file; `MismatchError` if it was written by something else.
         """
-        return self._read_verified(self._existing_step(step))[0]["details"]
+        with self._open_file(step) as file:
+            file.arrays()
+            return file.content["details"]
 
     def check(self, step: int) -> str:
-        """Check that a checkpoint has all its bytes and is of the run, without reading its arrays.
-
-        **Returns:** the SHA-256 of what it says it holds and belongs to; that its arrays are so is verified
-        when they are read.
+        """Check a checkpoint but for its arrays, and return the SHA-256 of what it says it holds.
 
         **Raises:** as `verify`.
         """
         # The header has the digest of each array, so that its own digest stands for these as well.
-        with self._open_file(self._existing_step(step)) as (_, content):
-            return _digest(content)
+        with self._open_file(step) as file:
+            return _digest(file.content)
 
-    def file(self, step: int) -> Path:
-        """Return the path of the checkpoint of a step, whether it exists or not."""
-        return self.path / f"{step:09d}.safetensors"
-
-    def _read(
-        self,
-        step: int,
-        expected: Callable[[dict[str, Any]], Mapping[str, jax.ShapeDtypeStruct]],
-        subset: bool,
-    ) -> Checkpoint:
-        content, arrays = self._read_verified(step)
+    def _read(self, step: int, expected: Expected, subset: bool) -> Checkpoint:
+        with self._open_file(step) as file:
+            content, arrays = file.content, file.arrays()
         forms = {name: describe(struct) for name, struct in expected(content["details"]).items()}
         source = f"{self.file(step)}, written by {content.get('versions')},"
-        check_forms(content["arrays"], forms, source=source, subset=subset)
+        check_forms(file.forms, forms, source=source, subset=subset)
         kinds = {name: form["key"] for name, form in forms.items()}
         values = {name: as_keys(arrays[name], kind) if kind else arrays[name] for name, kind in kinds.items()}
         return Checkpoint(step, values, content["details"], _digest(content))
 
-    def _read_verified(self, step: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return the content and the arrays of a file that is as it was written."""
-        with self._open_file(step) as (file, content):
-            forms = content["arrays"].items()
-            return content, {name: read_array(self.file(step), file, name, form) for name, form in forms}
-
     @contextlib.contextmanager
-    def _open_file(self, step: int) -> Iterator[tuple[Any, dict[str, Any]]]:
+    def _open_file(self, step: int) -> Iterator[ArrayFile]:
         path = self.file(step)
-        with open_array_file(path, FORMAT, "a checkpoint") as (file, content):
+        with ArrayFile.open(path, FORMAT, "a checkpoint") as file:
+            content = file.content
             check_run_id(content.get(RUN_ID), self._run_id, path)
-            stored = {**(content.get(BELONGS_TO) or {}), "step": content["step"]}
-            expected = {**(self._belongs_to or {}), "step": step}
+            stored, expected = (
+                {**content[BELONGS_TO], "step": content["step"]},
+                {**self._belongs_to, "step": step},
+            )
             if differ := [name for name in expected if stored.get(name) != expected[name]]:
                 expected_text, stored_text = (
                     ", ".join(f"{name} {values.get(name)}" for name in differ)
                     for values in (expected, stored)
                 )
                 raise MismatchError(f"{path} must be of {expected_text}, got {stored_text}.")
-            yield file, content
+            yield file
 
     def _places(self) -> set[tuple[int, int]]:
         """Return step and inode number of each checkpoint; a replacement has another number."""
@@ -275,13 +247,8 @@ class Checkpoints:
         if not self.path.is_dir():
             return set()
         with os.scandir(self.path) as entries:
-            candidates = [(_step(entry.name), entry.inode()) for entry in entries]
-        return {(step, number) for step, number in candidates if step is not None}
-
-    def _existing_step(self, step: int) -> int:
-        if step not in (steps := self.steps()):
-            raise ValueError(f"`step` must be one of {steps}, for which {self.path} has one, got {step}.")
-        return step
+            candidates = [(_OWN_FILE.fullmatch(entry.name), entry.inode()) for entry in entries]
+        return {(int(match["step"]), number) for match, number in candidates if match}
 
     def _write(
         self, step: int, copies: Mapping[str, np.ndarray], forms: Mapping[str, Form], content: dict[str, Any]
@@ -308,28 +275,10 @@ class Checkpoints:
     def _clear_leftovers(self) -> None:
         """Remove what a killed process left."""
         for path in [*self.path.iterdir()] if self.path.is_dir() else []:
-            name = finished_name(path.name)
-            if name is not None and _step(name) is not None and path.is_file():
+            if _OWN_FILE.fullmatch(finished_name(path.name) or "") and path.is_file():
                 path.unlink()
 
 
-def _step(name: str) -> int | None:
-    """Return the step in the name of a checkpoint; None for other names."""
-    match = _OWN_FILE.fullmatch(name)
-    # Only the name that `_file` would give: one with more zeros would be listed, and then not found.
-    return int(match["step"]) if match and name == f"{int(match['step']):09d}.safetensors" else None
-
-
 def _digest(content: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of the content of a checkpoint, whichever versions of packages wrote it."""
     # What is computed again under another version, and is the same, must have the same digest.
-    return content_digest({name: value for name, value in content.items() if name != "versions"})
-
-
-def _copy_to_host(arrays: Mapping[str, AnyArray]) -> dict[str, np.ndarray]:
-    """Copy arrays, or the data of typed keys, to the host, so that the originals may be donated."""
-    for array in arrays.values():
-        # All copies are started before the first is waited for.
-        if isinstance(array, jax.Array):
-            array.copy_to_host_async()
-    return {name: np.array(as_numpy(array), order="C") for name, array in arrays.items()}
+    return digest({name: value for name, value in content.items() if name != "versions"})

@@ -40,19 +40,22 @@ def digest(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def check_format(path: Path, version: Any, expected: int) -> None:
+    """Raise `MismatchError` if a file has another format than is read here."""
+    if version != expected:
+        raise MismatchError(f"{path} must have format {expected}, got {version!r}: use another popsim.")
+
+
 _MARKED_BYTES = 2**18
-_NAME_BYTES = 255  # NAME_MAX
 _UNFINISHED = re.compile(r"(?P<name>.+)\.[0-9a-f]{8}\.partial")
 _OF_SYSTEM = re.compile(r"\.DS_Store|\._.*|Thumbs\.db|desktop\.ini|\.nfs[0-9a-f]+", re.IGNORECASE)
 
 
 def unfinished_name(path: Path) -> Path:
-    """Return a random name beside `path` for a file or folder that becomes `path` once it is finished.
-
-    A name that is too long for an ending is shortened: the system takes one of 255 bytes.
-    """
+    """Return a random name beside `path` for a file or folder that becomes `path` once it is finished."""
     ending = f".{uuid.uuid4().hex[:8]}.partial"
-    beginning = os.fsencode(path.name)[: _NAME_BYTES - len(ending)].decode(errors="ignore")
+    # A name of the system has at most 255 bytes.
+    beginning = os.fsencode(path.name)[: 255 - len(ending)].decode(errors="ignore")
     return path.with_name(beginning + ending)
 
 
@@ -65,15 +68,6 @@ def finished_name(name: str) -> str | None:
 def is_of_system(name: str) -> bool:
     """Whether an operating system creates such files: macOS, Windows, or NFS for deleted open files."""
     return _OF_SYSTEM.fullmatch(name) is not None
-
-
-def real_path(path: Path) -> Path:
-    """Return where a path leads, without links, ".." and a second slash at the beginning.
-
-    The system takes all of these, tensorstore does not.
-    """
-    real = os.path.realpath(path)
-    return Path(f"/{real.lstrip('/')}" if real.startswith("//") else real)
 
 
 def files_below(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -109,8 +103,8 @@ def saving(path: Path) -> Iterator[None]:
 def atomic_file(path: Path) -> Iterator[Path]:
     """Write a file atomically: a reader sees all of it or nothing, also after lost power.
 
-    Yields the name of the unfinished file, see `unfinished_name`, to be created. On exit the file and its
-    name are on disk as `path`; after an error it is removed. It remains only if the process is killed.
+    Yields the name of the unfinished file, to be created. On exit the file and its name are on disk as
+    `path`; after an error it is removed.
     """
     partial = unfinished_name(path)
     with saving(path):
@@ -151,10 +145,7 @@ def make_folder(path: Path, *, parents: bool = False) -> None:
 
 
 def write_file(path: Path, parts: Iterable[bytes]) -> None:
-    """Write `parts` in order: a reader sees the old file or the new one, never a mixture.
-
-    **Raises:** `SaveError` if it cannot be written; the old file is unchanged.
-    """
+    """Write `parts` in order, as `atomic_file`; raises `SaveError` if it cannot be written."""
     with atomic_file(path) as partial, partial.open("xb") as file:
         file.writelines(parts)
 
@@ -192,11 +183,6 @@ def has_mark(path: Path, beginning: bytes, mark: bytes) -> bool:
 
 def is_plain_name(name: str) -> bool:
     """Whether an array may have this name, which is also that of its folder."""
-    return (
-        0 < len(name.encode(errors="replace")) <= 240
-        and name.isprintable()
-        and not any(mark in name for mark in ("/", "\\", ".."))
-        and not name.startswith((".", "__", " "))
-        and not name.endswith((".", " "))
-        and name != "zarr.json"
-    )
+    is_safe = name.isprintable() and not any(mark in name for mark in ("/", "\\", ".."))
+    is_safe = is_safe and name.strip(". ") == name and not name.startswith("__")
+    return is_safe and 0 < len(name.encode()) <= 240

@@ -3,12 +3,11 @@
 import contextlib
 import errno
 import os
-import re
 import socket
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from popsim.store.files import MismatchError
 from popsim.store.json_files import read_json, write_json
@@ -16,7 +15,6 @@ from popsim.store.json_files import read_json, write_json
 __all__ = ["FolderLockedError", "lock_folder"]
 
 RUN_ID = "run_id"
-_FORM = re.compile("[0-9a-f]{32}")
 
 
 def new_run_id() -> str:
@@ -24,15 +22,10 @@ def new_run_id() -> str:
     return uuid.uuid4().hex
 
 
-def is_run_id(value: Any) -> TypeGuard[str]:
-    """Whether `value` is a valid identity of a run."""
-    return isinstance(value, str) and _FORM.fullmatch(value) is not None
-
-
 def check_run_id(stored_id: Any, expected: str | None, place: Path | str) -> None:
     """Check that a part belongs to the expected run, None for any; raises `MismatchError` naming `place`."""
     if expected is not None and stored_id != expected:
-        origin = f"of the run {stored_id}" if is_run_id(stored_id) else "without an identity"
+        origin = f"of the run {stored_id}" if isinstance(stored_id, str) else "without an identity"
         raise MismatchError(f"{place} must be a part of the run {expected}, got one {origin}.")
 
 
@@ -57,13 +50,9 @@ _HOW_TO_LOCK = (
 def lock_folder(path: Path, *, without_lock: bool = False) -> Iterator[None]:
     """Hold the lock of a folder: `with lock_folder(path): ...`. Reentrant within a thread.
 
-    The operating system releases it when the process ends for any reason. `run.lock.json` names the holder.
-    A file whose existence is the lock would outlive a killed process, so it is no substitute.
-
-    **Arguments:**
-
-    - `path`: the folder; it must exist.
-    - `without_lock`: whether to continue without a lock on a disk that has none.
+    The operating system releases it when the process ends for any reason; a file whose existence is the lock
+    would outlive a killed one. `run.lock.json` names the holder. `without_lock` continues on a disk that has
+    no locks.
 
     **Raises:** `FolderLockedError` naming the folder if another process or thread holds the lock;
     `ValueError` if it is missing, cannot be written, or is on a disk without locks.

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from popsim._plain_values import check_finite_value, plain_value
 from popsim.store.files import (
     CorruptDataError,
-    MismatchError,
+    check_format,
     digest,
     missing_file,
     saving,
@@ -22,35 +22,36 @@ from popsim.store.files import (
 )
 
 __all__ = [
-    "SealedFormat",
+    "append_json_line",
     "as_json_numbers",
+    "keep_json_lines",
+    "read_json",
+    "read_json_lines",
+    "read_sealed_json",
     "write_json",
     "write_sealed_json",
-    "read_json",
-    "read_sealed_json",
-    "append_json_line",
-    "read_json_lines",
-    "keep_json_lines",
 ]
 
 CHECKSUM = "checksum"
-LARGEST_BYTES = 2**23
-"""Largest size of a JSON file, and of a line of a log, in bytes."""
 
 
 def as_json_numbers(values: ArrayLike) -> Any:
-    """Convert numbers for JSON, with None in place of NaN and infinity.
-
-    **Arguments:**
-
-    - `values`: a number or an array of numbers.
-
-    **Returns:** a number, or nested lists of numbers in the shape of `values`.
-    """
+    """Convert a number or an array of numbers for JSON, with None in place of NaN and infinity."""
     numbers = np.asarray(values, float)
     plain = numbers.astype(object)
     plain[~np.isfinite(numbers)] = None
     return plain.tolist()
+
+
+def plain_json(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values as they will be read again from JSON, with lists in place of tuples and arrays.
+
+    **Raises:** `ValueError` naming the argument `name`, and the place in it, unless they are plain values by
+    name, see `plain_value`, and finite.
+    """
+    plain = plain_value(name, values)
+    check_finite_value(name, plain)
+    return json.loads(json.dumps(plain))
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -62,57 +63,27 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_sealed_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write `value` as `write_json` does, together with a checksum of its content.
-
-    **Raises:** `ValueError` if a number in `value` is not finite, or it has a key "checksum"; `SaveError` if
-    it cannot be written.
-    """
-    if CHECKSUM in value:
-        raise ValueError(f"`value` must not have the key {CHECKSUM!r}, got {value[CHECKSUM]!r}.")
+    """Write `value` as `write_json` does, together with a checksum of its content."""
     plain = json.loads(json.dumps(value, allow_nan=False))  # hash what a reader will parse
     write_json(path, {**plain, CHECKSUM: digest(plain)})
 
 
-def plain_json(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values as they will be read again from JSON, with lists in place of tuples and arrays.
-
-    **Raises:** `ValueError` naming the argument `name`, and the place in it, unless they are plain values by
-    name, see `plain_value`, and finite.
-    """
-    if not isinstance(values, Mapping):
-        raise ValueError(f"`{name}` must be values by name, got {values!r:.100}.")
-    plain = plain_value(name, values)
-    check_finite_value(name, plain)
-    return json.loads(json.dumps(plain))
-
-
-def read_json(path: Path, *, most_bytes: int = LARGEST_BYTES) -> Any:
-    """Read a JSON file.
-
-    **Raises:** `CorruptDataError` naming the file if it is missing, larger than `most_bytes`, or not JSON.
-    """
-    if path.exists() and not path.is_file():
-        raise CorruptDataError(f"{path} must be a file.")
+def read_json(path: Path) -> Any:
+    """Read a JSON file; raises `CorruptDataError` naming it if it is missing or not JSON."""
     try:
-        with path.open("rb") as file:
-            content = file.read(most_bytes + 1)
-    except (FileNotFoundError, NotADirectoryError):
+        return json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         raise missing_file(path) from None
-    if len(content) > most_bytes:
-        raise CorruptDataError(f"{path} must have at most {most_bytes} bytes.")
-    try:
-        return json.loads(content)
     except (ValueError, RecursionError) as error:
         raise CorruptDataError(f"{path} must hold JSON; it is damaged: {error}") from None
 
 
-def read_sealed_json(path: Path, *, most_bytes: int = LARGEST_BYTES) -> dict[str, Any]:
+def read_sealed_json(path: Path) -> dict[str, Any]:
     """Read a file of `write_sealed_json`, without the checksum.
 
-    **Raises:** `CorruptDataError` naming the file if it is missing, larger than `most_bytes`, or was changed
-    since it was written.
+    **Raises:** `CorruptDataError` naming the file if it is missing, or was changed since it was written.
     """
-    return _without_seal(path, read_json(path, most_bytes=most_bytes))
+    return _without_seal(path, read_json(path))
 
 
 def _without_seal(path: Path, data: Any) -> dict[str, Any]:
@@ -133,19 +104,11 @@ class SealedFormat:
     version: int
 
     def read(self, path: Path) -> dict[str, Any]:
-        """Read a file, without the checksum.
-
-        **Raises:** `MismatchError` if it has another format; `CorruptDataError` if it is missing, not of
-        popsim, too large, or was changed since it was written.
-        """
-        content = read_json(path)
-        if not isinstance(content, dict) or "format" not in content:
-            raise CorruptDataError(f"{path} must be written by popsim; it is damaged, or something else.")
-        if (version := content["format"]) != self.version:
-            raise MismatchError(
-                f"{path} must have format {self.version}, got {version!r}: use another popsim."
-            )
-        return _without_seal(path, content)
+        """Read a file as `read_sealed_json`; raises `MismatchError` if it has another format."""
+        data = read_json(path)
+        if isinstance(data, dict) and "format" in data:  # else it is of something else, or damaged
+            check_format(path, data["format"], self.version)
+        return _without_seal(path, data)
 
     def write(self, path: Path, content: Mapping[str, Any]) -> None:
         """Write a file of this format; raises `SaveError`."""
@@ -170,14 +133,11 @@ def append_json_line(path: Path, value: Any) -> None:
 def log_lines(path: Path) -> Iterator[bytes]:
     """Yield the lines of a log as bytes; only a last line torn by a crash has no "\\n" at its end.
 
-    **Raises:** `CorruptDataError` naming the file if it is missing, or has a line of more than some MB.
+    **Raises:** `CorruptDataError` naming the file if it is missing.
     """
     try:
         with path.open("rb") as file:
-            while line := file.readline(LARGEST_BYTES + 1):
-                if len(line) > LARGEST_BYTES:
-                    raise CorruptDataError(f"a line of {path} must have at most {LARGEST_BYTES} bytes.")
-                yield line
+            yield from file
     except FileNotFoundError:
         raise missing_file(path) from None
 

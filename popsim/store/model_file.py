@@ -16,17 +16,7 @@ from popsim._named_values import MOST_TOLD, describe_differences, named_values
 from popsim._text_checks import as_path
 from popsim._user_code import different_names, users_code
 from popsim.model import AbstractModel, with_trained_inputs
-from popsim.store.array_file import (
-    as_keys,
-    as_numpy,
-    check_forms,
-    check_storable,
-    describe,
-    is_key,
-    open_array_file,
-    read_array,
-    write_array_file,
-)
+from popsim.store.array_file import ArrayFile, as_keys, as_numpy, check_forms, describe, write_array_file
 from popsim.store.files import CorruptDataError, MismatchError, check_replaceable
 from popsim.store.json_files import plain_json
 from popsim.version import __version__
@@ -70,9 +60,8 @@ def save_model(
     - `details`: JSON values to keep with it, such as the settings that it was made from.
     - `overwrite`: whether to replace an existing model file.
 
-    **Raises:** `ValueError` if `path` exists, unless it is a model file of popsim and `overwrite` is True; if
-    `details` are not JSON; if safetensors does not support the dtype of an array. `SaveError` if `path`
-    cannot be written.
+    **Raises:** `ValueError` if `path` exists, unless it is a model file of popsim and `overwrite` is True, or
+    if `details` are not JSON; `SaveError` if `path` cannot be written.
     """
     path = as_path("path", path)
     check_model_path(path, overwrite=overwrite)
@@ -80,23 +69,17 @@ def save_model(
         raise ValueError(
             "`model` must have numbers, got traced arrays: save it outside of jit, vmap and grad."
         )
-    leaves, forms = jax.tree.leaves(model), array_forms(model)
-    for name, form in forms.items():
-        check_storable(name, form)
+    leaves = jax.tree.leaves(model)
     arrays = {name: as_numpy(leaves[index]) for name, index in leaf_names(model).items()}
-    write_array_file(
-        path,
-        arrays,
-        forms,
-        {
-            "format": FORMAT,
-            "kind": KIND,
-            "popsim": __version__,
-            "details": plain_json("details", details or {}),
-            "static": _static_parts(model),
-            "inputs": _trained_inputs(model),
-        },
-    )
+    content = {
+        "format": FORMAT,
+        "kind": KIND,
+        "popsim": __version__,
+        "details": plain_json("details", details or {}),
+        "static": _static_parts(model),
+        "inputs": _trained_inputs(model),
+    }
+    write_array_file(path, arrays, array_forms(model), content)
 
 
 def _is_model(node: Any) -> bool:
@@ -143,21 +126,19 @@ def load_model(path: str | Path, template: PyTree) -> PyTree:
     **Returns:** the template with the arrays of the file, and the names of the inputs that the model that was
     saved was trained with.
 
-    **Raises:** `CorruptDataError` naming the file if it is missing, not a safetensors file, or changed since
-    it was written. `MismatchError` if it was not written by popsim or has another format, or naming the array
-    if one is missing or unexpected, or has another shape, dtype or key implementation, or naming the parts
-    that are others than those of the model that was saved, such as `dt`, a nonlinearity or a solver.
+    **Raises:** `CorruptDataError` naming the file if it is missing or was changed since it was written;
+    `MismatchError` if it is no model file of popsim, or naming the arrays and the parts that are others than
+    those of the model that was saved, such as `dt`, a nonlinearity or a solver.
     """
     path = as_path("path", path)
     names = leaf_names(template)
     leaves, structure = jax.tree.flatten(template)
-    with open_array_file(path, FORMAT, KIND) as (file, content):
-        check_arrays(content["arrays"], template, source=str(path))
-        _check_static_parts(content["static"], template, path)
+    with ArrayFile.open(path, FORMAT, KIND) as file:
+        check_arrays(file.forms, template, source=str(path))
+        _check_static_parts(file.content["static"], template, path)
         for name, index in names.items():
-            array = read_array(path, file, name, content["arrays"][name])
-            leaves[index] = _restore_leaf(array, leaves[index], f"array {name!r} of {path}")
-    return _with_trained_inputs(jax.tree.unflatten(structure, leaves), content.get("inputs", {}))
+            leaves[index] = _restore_leaf(file.array(name), leaves[index], f"array {name!r} of {path}")
+    return _with_trained_inputs(jax.tree.unflatten(structure, leaves), file.content["inputs"])
 
 
 def _check_static_parts(then: Mapping[str, Any], template: PyTree, path: Path) -> None:
@@ -192,8 +173,8 @@ def read_model_details(path: str | Path) -> dict[str, Any]:
 
     **Raises:** `CorruptDataError` and `MismatchError` as `load_model`.
     """
-    with open_array_file(as_path("path", path), FORMAT, KIND) as (_, content):
-        return content["details"]
+    with ArrayFile.open(as_path("path", path), FORMAT, KIND) as file:
+        return file.content["details"]
 
 
 def check_model_path(path: Path, *, overwrite: bool, name: str = "path") -> None:
@@ -208,20 +189,13 @@ def array_forms(tree: PyTree) -> dict[str, dict[str, Any]]:
 
 
 def check_arrays(forms: Mapping[str, Any], template: PyTree, *, source: str) -> None:
-    """Check that arrays fit a template, or raise `MismatchError` naming the array.
-
-    **Arguments:**
-
-    - `forms`: the result of `array_forms` for the arrays; other entries are ignored.
-    - `template`: a tree whose arrays may be `jax.ShapeDtypeStruct`s.
-    - `source`: the origin of the arrays, for the error message.
-    """
+    """Check that arrays fit a template, or raise `MismatchError` naming the array and its `source`."""
     check_forms(forms, array_forms(template), source=source)
 
 
 def _is_model_file(path: Path) -> bool:
     try:
-        with open_array_file(path, FORMAT, KIND):
+        with ArrayFile.open(path, FORMAT, KIND):
             return True
     except (CorruptDataError, MismatchError):
         return False
@@ -233,6 +207,5 @@ def _restore_leaf(array: np.ndarray, expected: Any, name: str) -> Any:
         return array
     if jax.dtypes.canonicalize_dtype(array.dtype) != array.dtype:
         raise MismatchError(f"{name} is {array.dtype}: load it inside `with jax.enable_x64(True)`.")
-    if is_key(expected):
-        return as_keys(array, describe(expected)["key"])
-    return jnp.asarray(array)
+    kind = describe(expected)["key"]
+    return as_keys(array, kind) if kind else jnp.asarray(array)

@@ -1,31 +1,118 @@
-"""The folder of a run: its layout, and the checks before it is read or written."""
+"""The folders of runs and sweeps: their layout, and the checks before they are read or written."""
 
 import contextlib
 import dataclasses
-import functools
 import hashlib
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
-from popsim._text_checks import as_path
-from popsim.store.arrays.inspection import remove_arrays
+from popsim._text_checks import as_path, as_word
+from popsim.store.array_group import remove_arrays
 from popsim.store.checkpoints import Checkpoints
 from popsim.store.files import (
-    CorruptDataError,
+    finished_name,
+    is_of_system,
+    make_folder,
     missing_file,
+    remove_left_over,
+    unfinished_name,
 )
-from popsim.store.identity import RUN_ID, check_run_id, is_run_id, new_run_id
-from popsim.store.json_files import SealedFormat
-from popsim.store.plain_folder import FolderPart, PlainFolder, description_or_empty
-from popsim.store.yaml_files import LARGEST_BYTES
+from popsim.store.identity import HOLDER, LOCK, RUN_ID, check_run_id, new_run_id
+from popsim.store.json_files import SealedFormat, read_json
 
-__all__ = ["DescribedRun", "RunFolder"]
+__all__ = ["RunFolder"]
 
+FolderType = TypeVar("FolderType", bound="PlainFolder")
 CONFIG_DIGEST = "config_sha256"  # in run.json: of run.yaml
 FORMAT = 1
 DESCRIPTION = SealedFormat(FORMAT)
 """The format of `run.json` and of `training.json`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FolderPart:
+    """The name of a file or a folder in a `PlainFolder`; as an attribute of one, its path."""
+
+    name: str
+
+    def __get__(self, folder: Any, kind: Any) -> Path:
+        return Path(getattr(folder, "path", "")) / self.name
+
+
+@dataclasses.dataclass(frozen=True)
+class PlainFolder:
+    """A folder that popsim writes, of a run or a sweep, in which there may be files of others, too.
+
+    The file `description`, which is written first, makes it popsim's.
+    """
+
+    path: Path
+
+    description: ClassVar[FolderPart]
+
+    def left_overs(self) -> list[Path]:
+        """Return the unfinished files of a killed process, also of figures."""
+        folders = [folder for folder in (self.path, self.path / "figures") if folder.is_dir()]
+        return [path for folder in folders for path in folder.iterdir() if finished_name(path.name)]
+
+    def remove_left_overs(self) -> None:
+        """Remove the unfinished files of a killed process."""
+        for path in self.left_overs():
+            remove_left_over(path)
+
+    def foreign_file(self) -> str | None:
+        """Return the first file of a folder without a description that is not left over from starting one."""
+        names = sorted(os.listdir(self.path)) if self.path.is_dir() else []
+        traces = [name for name in names if finished_name(name) in (HOLDER, self.description.name)]
+        ignored = (LOCK, HOLDER, *traces)
+        return next((name for name in names if name not in ignored and not is_of_system(name)), None)
+
+    def command(self, verb: str, suffix: str = "") -> str:
+        """Return a command on the folder or on a path in it, such as "popsim resume runs/one".
+
+        It imports the module of an experiment from outside popsim, which the description names.
+        """
+        content = description_or_empty(self.description) if self.description.is_file() else {}
+        return f"popsim {import_option(content)}{verb} {as_word(Path(f'{self.path}{suffix}'))}"
+
+    @classmethod
+    def make(cls: type[FolderType], path: str | Path) -> FolderType:
+        """Create the folder if missing; raise `ValueError` if it cannot be written."""
+        folder = cls(Path(path))
+        try:
+            make_folder(folder.path, parents=True)
+            probe = unfinished_name(folder.description)  # a name that is passed over if a kill leaves it
+            probe.touch(exist_ok=False)
+            probe.unlink()
+        except OSError as error:
+            raise ValueError(f"`out` must be a folder that can be written, got {path}: {error}") from None
+        return folder
+
+
+def import_option(description: Mapping[str, Any]) -> str:
+    """Return the command-line options that make an experiment known: `--import MODULE `, with a space.
+
+    They are for its `module`, and the `network_modules` that register networks; popsim's need no option.
+    """
+    modules = [description.get("module") or "popsim.", *description.get("network_modules", ())]
+    named = [module for module in modules if not module.startswith("popsim.")]
+    return "".join(f"--import {_importable(module)} " for module in dict.fromkeys(named))
+
+
+def _importable(module: str) -> str:
+    is_found = module != "__main__" and all(part.isidentifier() for part in module.split("."))
+    return module if is_found else "MODULE"
+
+
+def description_or_empty(path: Path) -> dict[str, Any]:
+    """Read a description; return an empty one if it is not of popsim."""
+    try:
+        described = read_json(path)
+    except ValueError:
+        return {}
+    return described if isinstance(described, dict) else {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,22 +160,12 @@ class RunFolder(PlainFolder):
         present = [file.name for file in (self.log, self.history / "zarr.json") if file.exists()]
         return present + ([self.checkpoints.name] if Checkpoints(self.checkpoints).steps() else [])
 
-    def left_overs(self) -> list[Path]:
-        """Return the unfinished files of a killed process, also of figures."""
-        return [*super().left_overs(), *self.figures.glob("*.partial")]
-
     @classmethod
     def create(cls, path: str | Path, *, overwrite: bool = False) -> "RunFolder":
         """Create the folder of a new run.
 
-        **Arguments:**
-
-        - `path`: the folder; its parents are created as needed.
-        - `overwrite`: whether to delete an existing run. Its `run.json` and its figures stay until new ones
-            replace them; files not listed above stay.
-
-        **Raises:** `ValueError` if `path` holds a run and `overwrite` is False, holds something else, or
-        cannot be written.
+        With `overwrite` an existing run is deleted. Its `run.json` and its figures stay until new ones
+        replace them; files not listed above stay.
         """
         cls.check_free(path, overwrite=overwrite)
         folder = cls.make(Path(path))
@@ -99,8 +176,7 @@ class RunFolder(PlainFolder):
     def _delete_run(self) -> None:
         """Delete the files of popsim but `run.json`, without which the folder would be that of nobody."""
         self.remove_left_overs()
-        if not self.checkpoints.is_symlink():
-            Checkpoints(self.checkpoints).remove()
+        Checkpoints(self.checkpoints).remove()
         remove_arrays(self.history)
         if self.config_problem(description_or_empty(self.description)) == "":
             self.config.unlink()
@@ -116,7 +192,7 @@ class RunFolder(PlainFolder):
             return None
         try:
             with self.config.open("rb") as file:
-                is_same = hashlib.sha256(file.read(LARGEST_BYTES + 1)).hexdigest() == written
+                is_same = hashlib.file_digest(file, "sha256").hexdigest() == written
         except FileNotFoundError:
             return "must be there; it is missing: the settings are in run.json, too"
         return "" if is_same else "is not as popsim wrote it: the settings of the run are in run.json"
@@ -140,12 +216,7 @@ class RunFolder(PlainFolder):
             )
 
     def check_free_for_training(self, *, restore: bool) -> None:
-        """Check that a training may be written into the folder, or continued with `restore`.
-
-        **Raises:** `ValueError` if it holds a training with saved state and `restore` is False, or files of
-        the same names that no training wrote; `MismatchError` if it has another format; `CorruptDataError` if
-        `training.json` was changed.
-        """
+        """Check that a training may be written into the folder, or continued with `restore`."""
         if self.training.exists():
             content = DESCRIPTION.read(self.training)
             saved = content.get("checkpoints") or Checkpoints(self.checkpoints).steps()
@@ -184,11 +255,7 @@ class RunFolder(PlainFolder):
 
     @classmethod
     def open_training(cls, path: str | Path) -> "DescribedRun":
-        """Open the folder of a training, with or without an experiment.
-
-        **Raises:** `ValueError` if there is none; `MismatchError` if it has another format;
-        `CorruptDataError` if its description was changed.
-        """
+        """Open the folder of a training, with or without an experiment; errors as `open`."""
         folder = cls(as_path("path", path))
         if not folder.training.is_file():
             raise ValueError(f"`path` must be the folder of a training, got {path}: it has no training.json.")
@@ -199,8 +266,7 @@ class RunFolder(PlainFolder):
 class DescribedRun:
     """A run, or a training without an experiment, with its description, which is read and checked once.
 
-    It is passed on to all that needs it. The description is as it was when it was read: who writes it reads
-    it anew after taking the lock of the folder, as another process may have written it meanwhile.
+    Who writes it reads it anew after taking the lock of the folder: another process may have been there.
 
     - `folder`: the folder.
     - `path`: `run.json`, or without an experiment `training.json`.
@@ -242,20 +308,14 @@ class DescribedRun:
         """Whether the run is finished."""
         return self.folder.is_finished
 
-    @functools.cached_property
+    @property
     def run_id(self) -> str:
-        """The identity of the run; raises `CorruptDataError` if there is none."""
-        if not is_run_id(stored_id := self.content.get(RUN_ID)):
-            raise CorruptDataError(f"{self.path} must have the identity of a run, got {stored_id!r}.")
-        return stored_id
+        """The identity of the run."""
+        return self.content[RUN_ID]
 
     def entry(self, name: str, make: Callable[[Any], Any]) -> Any:
-        """Return an entry of the description; raises `CorruptDataError` if `make` cannot convert it."""
-        try:
-            return make(self.content[name])
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            message = f"{self.path} must have {name!r} as popsim writes it: {error!r}."
-            raise CorruptDataError(message) from None
+        """Return an entry of the description, converted by `make`."""
+        return make(self.content[name])
 
     def write(self, **entries: Any) -> "DescribedRun":
         """Write entries into the description, and return the run with them; its folder must be locked."""

@@ -6,11 +6,12 @@ from another run is therefore detected, even if it is intact in itself.
 """
 
 import dataclasses
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from popsim._checks import warn_caller
-from popsim.store.arrays.inspection import array_lengths, damage_of_arrays
+from popsim.store.array_group import CommitRecord, damage_of_arrays
 from popsim.store.checkpoints import Checkpoints
 from popsim.store.files import CorruptDataError, MismatchError, files_below, missing_file
 from popsim.store.identity import RUN_ID, check_run_id
@@ -28,8 +29,6 @@ Damage = dict[str, ValueError | OSError]
 class RunParts:
     """What a run folder must contain, as of the last write of `training.json`.
 
-    - `folder`: the folder.
-    - `run_id`: the identity of the run.
     - `checkpoints`: the steps of the checkpoints.
     - `history`: the number of rows of the history, per growing axis.
     - `n_log_lines`: the number of lines of the log.
@@ -61,10 +60,7 @@ class RunParts:
         return [] if len(steps) >= len(self.checkpoints) else sorted({*self.checkpoints} - {*steps})
 
     def open_checkpoints(self) -> Checkpoints:
-        """Return the checkpoints, with a warning if some are lost and the newest of the others is used.
-
-        **Raises:** `CorruptDataError` if all are lost.
-        """
+        """Return the checkpoints, with a warning if some are lost; raises `CorruptDataError` if all are."""
         checkpoints = Checkpoints(self.folder.checkpoints, run_id=self.run_id)
         if lost := self.missing_checkpoints():
             if not checkpoints.steps():
@@ -78,52 +74,45 @@ class RunParts:
         return checkpoints
 
     def check_history_lengths(self, lengths: Mapping[str, int]) -> None:
-        """**Raises:** `CorruptDataError` if the history, with these numbers of rows, has lost some."""
-        for axis, length in self.history.items():
-            if (n_rows := lengths.get(axis, 0)) < length:
-                raise CorruptDataError(
-                    f"{self.folder.history} must have {length} rows along {axis!r}, got {n_rows}."
-                )
+        """Raise `CorruptDataError` if the history, with these numbers of rows, has lost some."""
+        if any(lengths.get(axis, 0) < length for axis, length in self.history.items()):
+            raise CorruptDataError(
+                f"{self.folder.history} must have {dict(self.history)} rows, got {dict(lengths)}."
+            )
 
     def stream_log(self) -> Iterator[dict[str, Any]]:
-        """Yield the lines of the log one at a time.
-
-        **Raises:** `MismatchError` if one is of another run; `CorruptDataError` if some are damaged or
-        missing.
-        """
+        """Yield the lines of the log; raises `ValueError` if some are damaged, missing, or of another run."""
         log, number = self.folder.log, 0
         for line in stream_json_lines(log) if self.n_log_lines or log.exists() else ():
             number += 1
             stored_id = line.get(RUN_ID) if isinstance(line, dict) else None
             check_run_id(stored_id, self.run_id, f"line {number} of {log}")
-            if type(line.get("batch")) is not int:
-                raise CorruptDataError(f"line {number} of {log} must have its batch; it is damaged.")
             yield line
         if number < self.n_log_lines:
             raise CorruptDataError(f"{log} must have {self.n_log_lines} lines, got {number}.")
-
-    def check_log(self) -> None:
-        """Read all lines of the log, one at a time; raises as `stream_log`."""
-        for _ in self.stream_log():
-            pass
 
     def read_log(self) -> list[dict[str, Any]]:
         """Return all lines of the log; raises as `stream_log`."""
         return list(self.stream_log())
 
     def damage(self, *, every_byte: bool) -> Damage:
-        """Return what is wrong with checkpoints, history and log; see `damage_of_run`."""
-        checkpoints, history = self._damaged_checkpoints(every_byte), self._damaged_history(every_byte)
-        log = _problem(self.folder.log.name, self.check_log)
-        return {**dict(checkpoints), **dict(history), **log}
+        """Return what is wrong with checkpoints, history and log.
+
+        Every byte is read, or only the beginning and the end of files, and of the checkpoints the newest.
+        """
+        log = problem_of(self.folder.log.name, lambda: deque(self.stream_log(), maxlen=0))
+        return {
+            **dict(self._damaged_checkpoints(every_byte)),
+            **dict(self._damaged_history(every_byte)),
+            **log,
+        }
 
     def _damaged_checkpoints(self, every_byte: bool) -> Iterator[tuple[str, ValueError | OSError]]:
         checkpoints = Checkpoints(self.folder.checkpoints, run_id=self.run_id)
-        name = self.folder.checkpoints.name
-        for step in (steps := checkpoints.steps()):
-            read = checkpoints.verify if every_byte else checkpoints.check
-            file = checkpoints.file(step)
-            problem = _problem(f"{name}/{file.name}", lambda step=step, read=read: read(step))
+        name, steps = self.folder.checkpoints.name, checkpoints.steps()
+        for step in steps if every_byte else steps[-1:]:
+            read, file = checkpoints.verify if every_byte else checkpoints.check, checkpoints.file(step)
+            problem = problem_of(f"{name}/{file.name}", lambda step=step, read=read: read(step))
             if file.exists():  # else a newer one has replaced it
                 yield from problem.items()
         if not steps and (self.folder.is_finished or self.checkpoints):
@@ -137,7 +126,7 @@ class RunParts:
         if not (history.exists() or self.history or Checkpoints(self.folder.checkpoints).steps()):
             return
         try:
-            lengths = array_lengths(history, run_id=self.run_id)
+            lengths = CommitRecord.read(history, self.run_id).lengths
             for file, error in damage_of_arrays(history, run_id=self.run_id, every_byte=every_byte):
                 yield f"{history.name}/{file}", error
             self.check_history_lengths(lengths)
@@ -145,7 +134,7 @@ class RunParts:
             yield history.name, error
 
 
-def _problem(name: str, read: Callable[[], object]) -> Damage:
+def problem_of(name: str, read: Callable[[], object]) -> Damage:
     """Return the error of a read by `name`; none if it succeeds."""
     try:
         read()
@@ -177,7 +166,7 @@ def _walk(described: DescribedRun) -> Damage:
     if not described.is_run:  # of a script, whose folder may have files of others
         return damage
     if described.is_finished or described.content.get("finished"):
-        damage |= _problem(folder.summary.name, lambda: read_summary(described))
+        damage |= problem_of(folder.summary.name, lambda: read_summary(described))
     has_begun = folder.training.exists() or folder.config.exists()
     if has_begun and (problem := folder.config_problem(described.content)):
         damage[folder.config.name] = CorruptDataError(problem)
@@ -205,20 +194,12 @@ def read_parts(described: DescribedRun) -> RunParts:
     check_run_id(content.get(RUN_ID), described.run_id, place)
     if not described.is_run and content.get("of_experiment"):
         raise missing_file(folder.description)
-    try:
-        history = {str(axis): int(length) for axis, length in content["history"].items()}
-        steps = tuple(int(step) for step in content["checkpoints"])
-        of_experiment = content["of_experiment"]
-        return RunParts(folder, described.run_id, steps, history, content["n_log_lines"], of_experiment)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CorruptDataError(f"{folder.training} must say what a training wrote: {error!r}.") from None
+    entries = {field.name: content.get(field.name) for field in dataclasses.fields(RunParts)[2:]}
+    return RunParts(folder, described.run_id, **{**entries, "checkpoints": tuple(content["checkpoints"])})
 
 
 def read_summary(described: DescribedRun) -> dict[str, Any]:
-    """Return the metrics of a finished run.
-
-    **Raises:** `MismatchError` if they are of another run; `CorruptDataError` if they are damaged or missing.
-    """
+    """Return the metrics of a finished run; raises `ValueError` if they are damaged or of another run."""
     path = described.folder.summary
     summary = read_sealed_json(path)
     check_run_id(summary.pop(RUN_ID, None), described.run_id, path)
@@ -234,9 +215,7 @@ def check_parts(described: DescribedRun) -> RunParts:
     """Check for missing parts and parts of another run before a run continues.
 
     A missing checkpoint only gives a warning, as another one takes its place; so does a damaged one of a
-    finished run. Only a small part of the history is read.
-
-    **Returns:** what must exist.
+    finished run. Only a small part of the history is read. Returns what must exist.
 
     **Raises:** `MismatchError` naming a part of another run; `CorruptDataError` naming one that is missing or
     visibly damaged.

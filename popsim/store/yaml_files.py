@@ -20,11 +20,7 @@ SIMPLE = re.compile(r"[a-z_][a-z0-9_-]*")
 
 
 def read_yaml(path: Path) -> Any:
-    """Read a YAML file: dicts and lists, None for null and None without quotes, and for all else text.
-
-    **Raises:** `ValueError` if it is too large, no YAML in UTF-8, or has a key twice. `OSError` if it cannot
-    be read.
-    """
+    """Read a YAML file: dicts and lists, None for null and None without quotes, and for all else text."""
     import yaml
 
     with path.open("rb") as file:
@@ -67,10 +63,7 @@ def _loader() -> Any:
 
 
 def yaml_text(content: Mapping[str, Any]) -> str:
-    """Return plain values by name as YAML that `read_yaml` reads; texts but simple words are in quotes.
-
-    **Raises:** `ValueError` if it would be larger than what is read.
-    """
+    """Return plain values by name as YAML that `read_yaml` reads; texts but simple words are in quotes."""
     import yaml
 
     class Dumper(yaml.SafeDumper):

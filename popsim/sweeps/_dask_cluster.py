@@ -75,13 +75,7 @@ def _clients(
 
 def _address(scheduler: str) -> str:
     """Return the address of a scheduler, from the file that it wrote where there is such a file."""
-    path = Path(scheduler)
-    if not path.exists():
-        return scheduler
-    described = read_json(Path(os.path.realpath(path)))
-    if not isinstance(described, dict) or not isinstance(address := described.get("address"), str):
-        raise ValueError("the file of a scheduler must have its address.")
-    return address
+    return read_json(path)["address"] if (path := Path(scheduler)).exists() else scheduler
 
 
 @contextlib.contextmanager

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterable
 
-from popsim.sweeps._index_checks import RESULT
-
+RESULT = "result."  # before the names of metrics in the index
 METRIC = "result_"
+FIRST_BATCHES = ("frozen_from", "stopped_from")
+LOSSES = ("training_loss", "validation_loss")
 
 
 def metric_columns(stored_names: Iterable[str]) -> dict[str, str]:

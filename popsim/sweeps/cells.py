@@ -10,7 +10,6 @@ from popsim.experiments.registry import rebuild_experiment
 from popsim.experiments.running import differences_from_plan, differences_text
 from popsim.store import CorruptDataError, MismatchError
 from popsim.store.files import missing_file
-from popsim.store.identity import is_run_id
 from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import read_parts, read_summary
 from popsim.sweeps.division import Division
@@ -45,14 +44,10 @@ class DescribedSweep:
         experiment = rebuild_experiment(content, folder.description)
         try:
             sweep = _sweep_of(content, experiment)
-            if not is_run_id(content["sweep_id"]):
-                raise ValueError("its identity must be 32 hexadecimal digits.")
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise CorruptDataError(f"{folder.description} must describe a sweep: {error}") from None
         try:
             sweep.cell(0)
-            if (n_cells := content.get("n_cells")) != sweep.n_cells:
-                raise ValueError(f"the number of cells is {n_cells!r:.20}, it would make {sweep.n_cells}.")
         except ValueError as error:
             raise MismatchError(
                 f"the experiment {experiment.name} must train the cells that {folder.description} has: "

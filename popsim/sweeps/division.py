@@ -32,27 +32,14 @@ class Division:
 
     @classmethod
     def parse(cls, described: Any, axes: Mapping[str, Sequence[Any]], n_seeds: int) -> "Division":
-        """Return a division from its `to_json`.
-
-        **Arguments:**
-
-        - `described`: the JSON values, from an untrusted source.
-        - `axes`: the values of the sweep, by axis.
-        - `n_seeds`: the number of its seeds.
-        """
-        try:
-            pieces = {name: tuple(described["member_axes"][name]) for name in described["member_axes"]}
-            division = cls({name: pieces[name] for name in axes if name in pieces}, tuple(described["seeds"]))
-            is_same = division.to_json(axes) == described
-        except (KeyError, TypeError, AttributeError):
-            raise ValueError("its division must be as popsim writes it.") from None
-        if not is_same:
-            raise ValueError(f"its division must be along its axes, {', '.join(axes)}.")
-        totals = {name: len(axes[name]) for name in division.axes} | {"seeds": n_seeds}
-        for name, lengths in {**division.axes, "seeds": division.seeds}.items():
-            are_counts = all(type(length) is int and length > 0 for length in lengths)
-            if not are_counts or sum(lengths) != totals[name]:
-                raise ValueError(f"its division must have each of the {totals[name]} {name} once.")
+        """Return a division of a sweep over `axes` from its `to_json`."""
+        pieces = {
+            name: tuple(described["member_axes"][name]) for name in axes if name in described["member_axes"]
+        }
+        division = cls(pieces, tuple(described["seeds"]))
+        totals = {name: sum(lengths) for name, lengths in [*pieces.items(), ("seeds", division.seeds)]}
+        if totals != {**{name: len(axes[name]) for name in pieces}, "seeds": n_seeds}:
+            raise ValueError("its division must have each value and each seed once.")
         return division
 
 

@@ -15,7 +15,7 @@ from popsim.store import RunFolder
 from popsim.store.files import saving
 from popsim.store.identity import lock_holder
 from popsim.store.json_files import SealedFormat, read_json, write_json
-from popsim.store.plain_folder import FolderPart, PlainFolder
+from popsim.store.run_folder import FolderPart, PlainFolder
 from popsim.sweeps.sweep import Sweep
 from popsim.sweeps.user_modules import named_modules
 

@@ -8,8 +8,6 @@ from typing import overload
 
 __all__ = ["Batches", "CellLayout"]
 
-MEMBER = "member"
-
 Form = tuple[tuple[str, ...], tuple[int, ...], str]
 """The axes of an array, their lengths, and its dtype."""
 
@@ -81,32 +79,6 @@ class CellLayout:
         """The layout as JSON."""
         rows = {axis: batches.to_json for axis, batches in self.rows.items()}
         return json.dumps({"rows": rows, "arrays": self.arrays, "terms": self.terms}, sort_keys=True)
-
-    @functools.cached_property
-    def form(self) -> str:
-        """All but the rows, as JSON: what cells that have reached different batches share."""
-        arrays = {name: (axes, shape[1:], dtype) for name, (axes, shape, dtype) in self.arrays.items()}
-        return json.dumps({"arrays": arrays, "terms": self.terms}, sort_keys=True)
-
-    @functools.cached_property
-    def n_members(self) -> int | None:
-        """The number of members; None if no array has them."""
-        return next(
-            (shape[axes.index(MEMBER)] for axes, shape, _ in self.arrays.values() if MEMBER in axes), None
-        )
-
-    @functools.cached_property
-    def n_batches(self) -> int:
-        """The number of batches after which all its rows were recorded."""
-        return max(
-            (batches.ranges[-1][-1] + 1 for batches in self.rows.values() if batches.ranges), default=0
-        )
-
-    def is_part_of(self, later: "CellLayout") -> bool:
-        """Whether this may be an earlier layout of the same history: the same arrays, and no further rows."""
-        return self.form == later.form and all(
-            len(batches) <= len(later.rows.get(axis, ())) for axis, batches in self.rows.items()
-        )
 
     @classmethod
     def parse(cls, text: str) -> "CellLayout":

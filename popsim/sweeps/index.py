@@ -8,30 +8,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from popsim._checks import WholeNumber
-from popsim.experiments.run_info import MOST_SECONDS
 from popsim.store import SaveError
-from popsim.store.array_file import describe, open_array_file, read_array, write_array_file
+from popsim.store.array_file import ArrayFile, describe, write_array_file
 from popsim.store.identity import FolderLockedError, lock_folder
-from popsim.sweeps._index_checks import (
-    MISFITS,
-    check_forms,
-    check_layout,
-    check_range,
-    check_results,
-    most_batches,
-)
 from popsim.sweeps.cells import DescribedSweep, SweepCell
-from popsim.sweeps.entries import (
-    DAMAGED,
-    FINISHED,
-    LONGEST,
-    NOT_STARTED,
-    STOPPED,
-    CellEntry,
-    read_cell,
-    read_run,
-    stamp_of,
-)
+from popsim.sweeps.entries import FINISHED, NOT_STARTED, STOPPED, CellEntry, read_cell, stamp_of
 from popsim.sweeps.history_layouts import CellLayout
 from popsim.sweeps.sweep import Sweep
 
@@ -56,7 +37,6 @@ class SweepIndex:
     - `layouts`: the different layouts of histories.
     - `problems`: what is wrong with damaged cells.
     - `n_members`: the number of members of the sweep.
-    - `compared`: the cells whose results were compared with their runs, see `_index_comparison`.
     """
 
     state: Int[np.ndarray, " cell"]
@@ -68,7 +48,6 @@ class SweepIndex:
     layouts: list[CellLayout]
     problems: dict[int, str]
     n_members: int
-    compared: set[int] = dataclasses.field(default_factory=set, repr=False, kw_only=True)
 
     @classmethod
     def empty(cls, sweep: Sweep) -> "SweepIndex":
@@ -81,41 +60,21 @@ class SweepIndex:
     @classmethod
     def read(cls, described: DescribedSweep) -> "SweepIndex":
         """Read the index of a sweep; return an empty one if that fails, or it is damaged or of another."""
-        sweep, path = described.sweep, described.folder.index
-        empty = cls.empty(sweep)
-        with contextlib.suppress(*MISFITS):
-            with open_array_file(path, INDEX_FORMAT, KIND) as (file, content):
-                details, forms = content["details"], content["arrays"]
-                if details["sweep_id"] != described.sweep_id:
-                    return empty
-                check_forms(forms, {name: getattr(empty, name) for name in _COLUMNS}, sweep.n_members)
-                arrays = {name: read_array(path, file, name, form) for name, form in forms.items()}
-            index = cls(
-                *(arrays.pop(name) for name in _COLUMNS),
-                members=arrays,
-                layouts=[CellLayout.parse(text) for text in details["layouts"]],
-                problems={int(number): text for number, text in details["problems"].items()},
-                n_members=sweep.n_members,
-            )
-            index._check(sweep)
-            return index
-        return empty
-
-    def _check(self, sweep: Sweep) -> None:
-        """Raise `ValueError` if the values cannot be those of a sweep."""
-        n_batches, widths = most_batches(sweep), np.diff(sweep.first_members())
-        check_range("states", self.state, NOT_STARTED, FINISHED)
-        check_range("batches", self.n_batches, 0, n_batches)
-        check_range("seconds", self.seconds, 0, MOST_SECONDS)
-        check_range("layouts", self.layout, -1, len(self.layouts) - 1)
-        has_begun = np.repeat(np.isin(self.state, (STOPPED, FINISHED)), widths)
-        check_results({name: column[has_begun] for name, column in self.members.items()}, n_batches)
-        for layout, width in {*zip(self.layout.tolist(), widths.tolist(), strict=True)}:
-            if layout >= 0:
-                check_layout(self.layouts[layout], width, n_batches)
-        for number, text in self.problems.items():
-            if self.state[number] != DAMAGED or not isinstance(text, str) or len(text) > LONGEST:
-                raise ValueError(f"problems must be text by damaged cell, got {text!r:.100} of {number}.")
+        sweep = described.sweep
+        with (
+            contextlib.suppress(ValueError, OSError),
+            ArrayFile.open(described.folder.index, INDEX_FORMAT, KIND) as file,
+        ):
+            details, arrays = file.content["details"], file.arrays()
+            if details["sweep_id"] == described.sweep_id:
+                return cls(
+                    *(arrays.pop(name) for name in _COLUMNS),
+                    members=arrays,
+                    layouts=[CellLayout.parse(text) for text in details["layouts"]],
+                    problems={int(number): text for number, text in details["problems"].items()},
+                    n_members=sweep.n_members,
+                )
+        return cls.empty(sweep)
 
     def write(self, described: DescribedSweep) -> None:
         """Write the index, unless another process does so or the folder cannot be written."""
@@ -151,23 +110,6 @@ class SweepIndex:
             self._put(cell, read_cell(cell) if stamp[0] else CellEntry(), numbers)
         return n_changed
 
-    def reread(self, cell: SweepCell) -> None:
-        """Enter what the run of a cell says, whatever its `cell.json` does."""
-        numbers = {layout: place for place, layout in enumerate(self.layouts)}
-        self._put(cell, read_run(cell), numbers)
-
-    def entry(self, cell: SweepCell) -> CellEntry:
-        """Return what the index holds of a cell."""
-        number, members = cell.number, cell.of_sweep.sweep.members_of(cell.number)
-        layout = int(self.layout[number])
-        return CellEntry(
-            int(self.state[number]),
-            int(self.n_batches[number]),
-            float(self.seconds[number]),
-            {name: column[members].tolist() for name, column in self.members.items()},
-            self.layouts[layout] if 0 <= layout < len(self.layouts) else None,
-        )
-
     def _put(self, cell: SweepCell, entry: CellEntry, numbers: dict[CellLayout, int]) -> None:
         """Enter what is known of a cell."""
         number, members = cell.number, cell.of_sweep.sweep.members_of(cell.number)
@@ -175,7 +117,7 @@ class SweepIndex:
         self.seconds[number] = entry.seconds
         self.problems.pop(number, None)
         if entry.problem:
-            self.problems[number] = entry.problem[:LONGEST]
+            self.problems[number] = entry.problem[:300]
         if entry.layout is None:
             self.layout[number] = -1
         else:

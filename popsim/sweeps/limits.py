@@ -14,9 +14,8 @@ from popsim.experiments import AbstractExperiment
 from popsim.experiments.settings import as_setting, setting_types
 from popsim.per_member import MOST_MEMBERS
 
-__all__ = ["MOST_AXES", "MOST_CELLS", "MOST_VALUES", "as_axes", "as_seeds", "check_extent"]
+__all__ = ["MOST_CELLS", "MOST_VALUES", "as_axes", "as_seeds", "check_extent"]
 
-MOST_AXES = 16
 MOST_VALUES = 2000  # of an axis
 MOST_CELLS = 20_000
 
@@ -25,8 +24,6 @@ def as_axes(kind: type[AbstractExperiment], axes: Mapping[str, Any]) -> dict[str
     """Return the values of each axis as settings of an experiment, see `as_setting`."""
     if not isinstance(axes, Mapping):
         raise ValueError(f"`axes` must be lists of values by setting, got {axes!r:.100}.")
-    if len(axes) > MOST_AXES:
-        raise ValueError(f"`axes` must be at most {MOST_AXES} settings, got {len(axes)}.")
     types = setting_types(kind)
     return {str(name): _axis(name, values, types.get(name, Any)) for name, values in axes.items()}
 
@@ -35,7 +32,7 @@ def _axis(name: str, values: Any, kind: Any) -> tuple[Any, ...]:
     argument = f"axes[{name!r}]"
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise ValueError(f"`{argument}` must be a list of values, got {values!r:.100}.")
-    listed = list(itertools.islice(_iterate(argument, values), MOST_VALUES + 1))  # it may be without end
+    listed = list(itertools.islice(values, MOST_VALUES + 1))  # it may be without end
     if len(listed) > MOST_VALUES:
         raise ValueError(f"`{argument}` must have at most {MOST_VALUES} values, got more.")
     settings = tuple(as_setting(f"{argument}[{at}]", value, kind) for at, value in enumerate(listed))
@@ -50,13 +47,6 @@ def _axis(name: str, values: Any, kind: Any) -> tuple[Any, ...]:
     return settings
 
 
-def _iterate(argument: str, values: Iterable[Any]) -> Any:
-    try:
-        return iter(values)
-    except TypeError:  # an array with no axis
-        raise ValueError(f"`{argument}` must be a list of values, got {values!r:.100}.") from None
-
-
 def _hashable(value: Any) -> Any:
     """Return what is equal for equal values."""
     if isinstance(value, dict):
@@ -66,26 +56,17 @@ def _hashable(value: Any) -> Any:
 
 def as_seeds(seeds: Any) -> range:
     """Return the seeds of a sweep, a range or whole numbers in order, as a range."""
-    numbers: Any = seeds
-    if not isinstance(seeds, range):
-        if isinstance(seeds, str | bytes | Mapping) or not hasattr(seeds, "__len__"):
-            raise _refusal(seeds)
-        numbers = plain_value("seeds", seeds)
-        if not isinstance(numbers, tuple) or not all(type(number) is int for number in numbers):
-            raise _refusal(seeds)
-        first = numbers[0] if numbers else 0
-        if numbers != tuple(range(first, first + len(numbers))):
-            raise _refusal(seeds)
-        numbers = range(first, first + len(numbers))
-    if numbers.step != 1 or numbers.start < 0 or not numbers:
-        raise _refusal(seeds)
+    numbers = seeds if isinstance(seeds, range) else plain_value("seeds", seeds)
+    if isinstance(numbers, tuple) and numbers and all(type(number) is int for number in numbers):
+        consecutive = range(numbers[0], numbers[0] + len(numbers))
+        numbers = consecutive if tuple(consecutive) == numbers else None
+    if not isinstance(numbers, range) or numbers.step != 1 or numbers.start < 0 or not numbers:
+        raise ValueError(
+            f"`seeds` must be whole numbers without gaps, such as range(20), got {seeds!r:.100}."
+        )
     if numbers.stop - 1 > LARGEST_INT:
         raise ValueError(f"`seeds` must be below 2**31, got {numbers.stop - 1}.")
     return numbers
-
-
-def _refusal(seeds: Any) -> ValueError:
-    return ValueError(f"`seeds` must be whole numbers without gaps, such as range(20), got {seeds!r:.100}.")
 
 
 def check_extent(

@@ -16,9 +16,7 @@ from popsim.experiments import Run
 from popsim.experiments.joined_ensembles import join_ensembles
 from popsim.store import CorruptDataError
 from popsim.store.json_files import read_json
-from popsim.sweeps._index_checks import FIRST_BATCHES, LOSSES
-from popsim.sweeps._index_comparison import compare_layouts, compare_results
-from popsim.sweeps._summary_columns import metric_columns, metric_title
+from popsim.sweeps._summary_columns import FIRST_BATCHES, LOSSES, metric_columns, metric_title
 from popsim.sweeps.cells import DescribedSweep
 from popsim.sweeps.entries import DAMAGED, FINISHED, NOT_STARTED, STATES
 from popsim.sweeps.folder import SweepFolder
@@ -163,8 +161,6 @@ class OpenedSweep:
 
         if selection:
             return self.where(**selection).summary()
-        cells = np.unique(self.labels["cell"]).tolist()
-        compare_results(self.index, self.described, cells)
         self._warn_of_damage()
         columns: dict[str, Any] = {}
         for name, values in self.labels.items():
@@ -203,7 +199,6 @@ class OpenedSweep:
 
         firsts = self.sweep.first_members()
         cells = np.unique(self.labels["cell"])
-        compare_layouts(self.index, self.described, cells.tolist())
         self._warn_of_damage()
         has_some = (self.index.layout >= 0) & (self.index.state != DAMAGED)
         layout = np.where(has_some, self.index.layout, -1)[cells]

@@ -9,10 +9,8 @@ from popsim._text_checks import one_line, printable
 from popsim.experiments import verify_run
 from popsim.experiments.run_info import RunInfo
 from popsim.store import CorruptDataError
-from popsim.store.identity import is_run_id
 from popsim.sweeps.cells import read_cell_description
 from popsim.sweeps.folder import SweepFolder
-from popsim.sweeps.limits import MOST_CELLS
 from popsim.sweeps.tables import overview
 
 __all__ = ["SweepOverview", "read_sweep_overview"]
@@ -66,19 +64,9 @@ class SweepOverview:
 def read_sweep_overview(folder: SweepFolder) -> SweepOverview:
     """Read the state of the cells of a sweep without its experiment.
 
-    **Raises:** as `SweepFolder.read_plain`; `CorruptDataError` if the description is not of a sweep.
+    **Raises:** as `SweepFolder.read_plain`.
     """
     described = folder.read_plain()
-    try:
-        n_cells, (first, end) = described["n_cells"], described["seeds"]
-        is_sound = all(type(number) is int for number in (n_cells, first, end, described["n_members"]))
-        is_sound = is_sound and 0 < n_cells <= MOST_CELLS and is_run_id(described["sweep_id"])
-        is_sound = is_sound and all(isinstance(values, list) for values in described["axes"].values())
-        is_sound = is_sound and isinstance(described["module"], str)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        is_sound = False
-    if not is_sound:
-        raise CorruptDataError(f"{folder.description} must describe a sweep; it is damaged.")
     problems: dict[int, str] = {}
     states = []
     for number in range(described["n_cells"]):

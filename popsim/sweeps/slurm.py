@@ -12,7 +12,7 @@ from typing import Any
 from popsim._checks import check_positive_int
 from popsim._text_checks import has_control_characters
 from popsim.store.files import check_replaceable, has_mark, write_file
-from popsim.store.plain_folder import import_option
+from popsim.store.run_folder import import_option
 from popsim.sweeps.opened_sweep import OpenedSweep
 from popsim.sweeps.sweep import Sweep
 from popsim.sweeps.user_modules import modules_of, named_modules

@@ -11,7 +11,7 @@ from popsim._plain_values import plain_value
 from popsim.experiments import AbstractExperiment, Recording
 from popsim.experiments.run_config import parse_grid, parse_settings, parse_values, read_entries
 from popsim.experiments.settings import parse_setting
-from popsim.store.plain_folder import import_option
+from popsim.store.run_folder import import_option
 from popsim.store.yaml_files import yaml_text
 from popsim.sweeps.sweep import NOT_AXES, SHARED_SETTINGS, Sweep
 from popsim.sweeps.user_modules import named_modules

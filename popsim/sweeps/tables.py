@@ -8,7 +8,6 @@ from typing import Any
 
 from popsim._text_checks import align, as_cell, as_word, count_text, printable, shorten
 from popsim.experiments import Column, ResultTable, Row
-from popsim.sweeps._index_checks import RESULT
 from popsim.sweeps._summary_columns import METRIC
 from popsim.sweeps.folder import SweepFolder, describe_sweep
 from popsim.sweeps.opened_sweep import OpenedSweep
@@ -123,5 +122,5 @@ def is_summary(path: Path) -> bool:
     return (
         columns[:1] == ["member"]
         and columns[n_axes : n_axes + len(_AFTER_AXES)] == _AFTER_AXES
-        and all(name.startswith((METRIC, RESULT)) for name in figures)  # the latter by an earlier popsim
+        and all(name.startswith(METRIC) for name in figures)
     )

@@ -265,11 +265,7 @@ def test_an_equal_training_compiles_nothing_and_another_is_not_mistaken_for_it(c
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
 @pytest.mark.parametrize(
     ("way", "n"),
-    [
-        ("by the API", 100),
-        ("cells", 100),
-        ("selections", 20),
-    ],
+    [("by the API", 30), ("cells", 30), ("selections", 12)],
 )
 @pytest.mark.full
 def test_memory_is_flat_over_trainings(way, n):

@@ -1,11 +1,21 @@
-"""Runs that are killed, damaged or forged: short forms of `benchmarks/reliability`."""
+"""Runs that are killed, told to stop, out of disk, or damaged: short forms of `benchmarks/reliability`."""
+
+import os
+import pickle
+import shutil
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 from faults.damage import Reader, cut_short, damaged, files_below, flip_bit
-from faults.forgeries import complaint, forge_all
 from faults.fork_server import ForkServer
 from faults.kills import judge, kill_often
+from faults.trainings import SmallSum
+from interruptions import folder_of_others
+
+from popsim.experiments import open_run
+from popsim.store import lock_folder, read_sealed_json, write_sealed_json
 
 pytestmark = pytest.mark.slow
 
@@ -23,20 +33,35 @@ def whole(server, tmp_path_factory):
     return path, server.run("run", path=str(path))
 
 
-def test_a_killed_run_is_finished_bit_for_bit(server, whole, tmp_path):
-    """Killed before some operations on files, and at some times."""
+@pytest.fixture(scope="module")
+def killed(server, whole, tmp_path_factory):
+    """What a process left that was killed at several moments, and a copy of what it left in the middle."""
     left = kill_often(
         server,
         "run",
-        tmp_path / "killed",
+        tmp_path_factory.mktemp("killed") / "killed",
         np.random.default_rng(4),
-        n_operations=3,
+        n_operations=6,
         last_operation=whole[1]["operations"],
-        n_times=1,
+        n_times=2,
         seconds=0.5 * whole[1]["seconds"],
     )
-    verdicts = judge(server, "run", left, whole[1]["digests"])
-    assert len(verdicts) >= 2 and set(verdicts) == {"equal"}
+    last = whole[1]["digests"]["step"]
+    begun = sorted((own for own in left if 0 < own.saved < last), key=lambda own: own.saved)
+    middle = tmp_path_factory.mktemp("interrupted") / "run"
+    return left, shutil.copytree(begun[len(begun) // 2].path, middle)
+
+
+@pytest.fixture(scope="module")
+def interrupted(killed):
+    """A run that was killed in the middle."""
+    return killed[1]
+
+
+@pytest.mark.full
+def test_a_killed_run_is_finished_bit_for_bit(server, whole, killed):
+    verdicts = judge(server, "run", killed[0], whole[1]["digests"])
+    assert len(verdicts) >= 6 and set(verdicts) == {"equal"}
 
 
 def test_damage_is_never_read_for_something_else(whole):
@@ -53,9 +78,70 @@ def test_damage_is_never_read_for_something_else(whole):
     assert verdicts <= {"right", "fell back", "refused"} and "refused" in verdicts
 
 
-def test_a_forged_run_executes_nothing(server, whole, tmp_path):
-    server.run("run", path=str(tmp_path / "sound"), kill_at=whole[1]["operations"] // 2)
-    forged = forge_all(tmp_path / "sound", tmp_path)
-    found = server.run("open_all", paths=[str(run) for run, _ in forged.values()])
-    complaints = (complaint(name, found[str(run)], canary) for name, (run, canary) in forged.items())
-    assert not [each for each in complaints if each]
+PLACES = ("run.json", "training.json", "history.zarr/zarr.json", "history.zarr/loss/c.0.0.0", "checkpoints/*")
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_pickle_in_the_place_of_a_file_is_refused_and_not_executed(place, whole, tmp_path):
+    class Execute:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "executed"),)
+
+    path = shutil.copytree(whole[0], tmp_path / "run")
+    for file in path.glob(place):
+        file.write_bytes(pickle.dumps(Execute()))
+    name = place.rpartition("/")[2].strip("*") or "checkpoint"
+    with pytest.raises(ValueError, match=name), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of checkpoints that are passed over
+        run = open_run(path, build=SmallSum)
+        _ = run.ensemble, run.history.dataset.load()
+    assert not (tmp_path / "executed").exists()
+
+
+def test_a_module_in_the_place_of_an_experiment_is_refused(whole, tmp_path):
+    path = shutil.copytree(whole[0], tmp_path / "run")
+    content = read_sealed_json(path / "run.json")
+    write_sealed_json(path / "run.json", content | {"experiment": "os.system", "settings": {}})
+    with pytest.raises(ValueError, match=r"os\.system"):
+        open_run(path)
+
+
+LEFT_FILES = (
+    "run.json.0123abcd.partial",
+    "training.json.0123abcd.partial",
+    "log.jsonl.0123abcd.partial",
+    "run.lock.json",
+    "history.zarr.0123abcd.partial/loss/c.0",
+    "history.zarr/zarr.json.0123abcd.partial",
+    "history.zarr/loss/c.0.0.0.0123abcd.partial",
+    "checkpoints/000000007.safetensors.0123abcd.partial",
+    "figures/loss.png.0123abcd.partial",
+)
+
+
+@pytest.mark.full  # in short: test_checkpoints and test_lock
+def test_a_folder_that_cannot_be_written_or_vanishes_or_is_locked(server, whole, interrupted):
+    """And one with left-overs of every kind, all at once."""
+    with folder_of_others() as folder:
+        paths = {
+            name: str(shutil.copytree(interrupted, folder / name)) for name in ("left", "r", "v", "m", "l")
+        }
+        for name in LEFT_FILES:
+            file = Path(paths["left"], name)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(b'{"half": ')
+        for below, _, _ in os.walk(paths["r"]):
+            os.chmod(below, 0o555)
+        (folder / "elsewhere").mkdir()
+        found = server.run("resume_all", kind="run", paths=[paths["left"]])
+        assert found[paths["left"]] == whole[1]["digests"]
+        with lock_folder(Path(paths["l"])):
+            user = {"user": 65534} if os.getuid() == 0 else {}
+            found |= server.run("resume_all", kind="run", paths=[paths["r"], paths["l"]], **user)
+        found |= server.run("resume_all", kind="run", paths=[paths["v"]], vanish=["rm", "-rf"])
+        move = ["mv", "-t", str(folder / "elsewhere")]
+        found |= server.run("resume_all", kind="run", paths=[paths["m"]], vanish=move)
+        errors = {name: found[paths[name]]["error"] for name in ("r", "v", "m", "l")}
+        assert all(paths[name] in error for name, error in errors.items()), errors
+        kinds = {"r": "ValueError", "v": "SaveError", "m": "SaveError", "l": "FolderLockedError"}
+        assert all(errors[name].startswith(kind) for name, kind in kinds.items()), errors

@@ -29,6 +29,7 @@ ACCEPTED = {
     "an option": "-x",
     "other scripts": "é 日本 ́",
     "a scheme": "memory:",
+    "a backslash": "a\\b",
     "a long path": "/".join(["d" * 200] * 15),  # 3,015 bytes of the 4,096 that Linux takes
 }
 IN_SHORT = ("marks of shells",)

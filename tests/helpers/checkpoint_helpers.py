@@ -3,10 +3,24 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from saving_process import expected_arrays, saved_arrays
 
-from popsim.store.array_file import describe, open_array_file, read_array, write_array_file
+from popsim.store.array_file import ArrayFile, write_array_file
 from popsim.store.checkpoints import FORMAT
+
+
+def saved_arrays(step: int) -> dict[str, np.ndarray]:
+    """What is saved at a step; arrays of zero length, of one number, and of many."""
+    rng = np.random.default_rng(step)
+    return {
+        "weight": rng.standard_normal((64, 50), np.float32),
+        "step": np.asarray(step, np.int32),
+        "none": np.zeros((0, 3), np.float32),
+    }
+
+
+def expected_arrays(details: dict) -> dict[str, jax.ShapeDtypeStruct]:
+    """Shapes and dtypes of `saved_arrays`."""
+    return {name: jax.ShapeDtypeStruct(x.shape, x.dtype) for name, x in saved_arrays(0).items()}
 
 
 def save_steps(checkpoints, *steps: int) -> None:
@@ -44,9 +58,8 @@ def file_name(step) -> str:
     return f"{step:09d}.safetensors"
 
 
-def reseal(file, forms=None, **changes):
-    """Write a checkpoint anew, as one who forges it would; `forms` are said of its arrays."""
-    with open_array_file(file, FORMAT, "a checkpoint") as (opened, content):
-        arrays = {name: read_array(file, opened, name, form) for name, form in content["arrays"].items()}
-    told = {name: describe(array) for name, array in arrays.items()} | (forms or {})
-    write_array_file(file, arrays, told, content | changes)
+def reseal(path, **changes):
+    """Write a checkpoint anew that says something else."""
+    with ArrayFile.open(path, FORMAT, "a checkpoint") as file:
+        arrays = file.arrays()
+        write_array_file(path, arrays, file.forms, file.content | changes)

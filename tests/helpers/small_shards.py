@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from popsim.store.arrays import _layout as chunk_shapes
-from popsim.store.arrays.growing_arrays import GrowingArrays
-from popsim.store.arrays.inspection import open_arrays
+from popsim.store import stored_array as chunk_shapes
+from popsim.store.array_group import open_arrays
+from popsim.store.growing_arrays import GrowingArrays
 
 SHARD_ROWS, CHUNK_ROWS = 6, 2
 FIXED = {"member": (("member",), np.arange(3)), "scale": (("a",), np.asarray([2.5]))}

@@ -1,3 +1,5 @@
+"""Checkpoints: every bit comes back, what does not fit is refused, and faults lose nothing."""
+
 import concurrent.futures
 import errno
 import os
@@ -9,25 +11,35 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from checkpoint_helpers import assert_intact, bits_of, file_name, reseal, save_steps, structs_of
-from saving_process import expected_arrays, saved_arrays
+from checkpoint_helpers import (
+    assert_intact,
+    bits_of,
+    expected_arrays,
+    file_name,
+    reseal,
+    save_steps,
+    saved_arrays,
+    structs_of,
+)
+from interruptions import closed, copied_at_operations, files_of_at_most, folder_of_others
 
 from popsim.store import checkpoints as module
 from popsim.store.checkpoints import Checkpoints
-from popsim.store.files import MismatchError, SaveError
+from popsim.store.files import CorruptDataError, MismatchError, SaveError
 
-
-@pytest.fixture(scope="module")
-def saved_once(tmp_path_factory):
-    path = tmp_path_factory.mktemp("once") / "checkpoints"
-    save_steps(Checkpoints(path), 1, 2)
-    return path
+RUN_ID, OTHER_RUN = "0" * 32, "f" * 32
 
 
 @pytest.fixture
-def saved(saved_once, tmp_path):
+def saved(tmp_path):
     """Checkpoints of steps 1 and 2."""
-    return Checkpoints(shutil.copytree(saved_once, tmp_path / "checkpoints"))
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    save_steps(checkpoints, 1, 2)
+    return checkpoints
+
+
+def names(checkpoints):
+    return sorted(path.name for path in checkpoints.path.iterdir())
 
 
 ARRAYS = {
@@ -43,10 +55,8 @@ ARRAYS = {
     "scalar": jnp.float32(3.25),
     "scalar integer": np.asarray(-7),
     "none": jnp.zeros((0, 3)),
-    "no columns": np.zeros((2, 0, 5), np.int32),
     "transposed": np.arange(6.0).reshape(2, 3).T,
     "strided": np.arange(10.0)[::3],
-    "zeros": np.zeros((100, 100), np.float32),
     "a name/with é %2E and dots.": np.ones(1, np.float32),
     "threefry key": jax.random.key(3),
     "rbg keys": jax.random.split(jax.random.key(4, impl="rbg"), 3),
@@ -57,26 +67,12 @@ ARRAYS = {
 def test_every_kind_of_array_comes_back_bit_for_bit(tmp_path):
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save(0, ARRAYS, {"nested": {"list": [1, None, "é"]}})
-    checkpoints.wait()
     restored = checkpoints.restore(lambda details: structs_of(ARRAYS))
     assert (restored.step, restored.details) == (0, {"nested": {"list": [1, None, "é"]}})
     assert bits_of(restored.arrays) == bits_of(ARRAYS)
-    assert jax.random.bits(restored.arrays["rbg keys"][1]) == jax.random.bits(ARRAYS["rbg keys"][1])
     assert all(isinstance(x, np.ndarray) for name, x in restored.arrays.items() if "key" not in name)
-
-
-@pytest.mark.parametrize("arrays", [{}, {"none": np.zeros((0,), np.float32)}])
-def test_nothing_to_write(tmp_path, arrays):
-    checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(1, arrays, {})
-    assert bits_of(checkpoints.restore(lambda details: structs_of(arrays)).arrays) == bits_of(arrays)
-
-
-def test_a_subset_is_read(tmp_path):
-    checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(1, ARRAYS, {})
-    for names in (["bfloat16", "rbg keys"], ["none"], ["no keys", "scalar"], []):
-        part = {name: ARRAYS[name] for name in names}
+    for chosen in (["bfloat16", "rbg keys"], ["none"], []):
+        part = {name: ARRAYS[name] for name in chosen}
         restored = checkpoints.restore(lambda details, part=part: structs_of(part), subset=True)
         assert bits_of(restored.arrays) == bits_of(part)
 
@@ -87,54 +83,36 @@ def test_no_checkpoint_at_all(tmp_path):
         assert checkpoints.restore(expected_arrays) is None and checkpoints.steps() == []
         with pytest.raises(ValueError, match="`step` must be one of"):
             checkpoints.restore(expected_arrays, step=1)
-        with pytest.raises(ValueError, match="`step` must be one of"):
-            checkpoints.verify(1)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_arguments_that_cannot_be_saved(tmp_path):
-    checkpoints = Checkpoints(tmp_path)
-    for array in (np.array(["a"]), np.array([None])):
-        with pytest.raises(ValueError, match=r"array 'a\.b' must have"):
-            checkpoints.save(1, {"a.b": array}, {})
-    for details in ({"a": float("nan")}, {"a": object()}):
-        with pytest.raises(ValueError, match="`details"):
-            checkpoints.save(1, {}, details)
-    checkpoints.wait()
-    assert checkpoints.steps() == []
 
 
 def test_the_newest_stay(tmp_path):
     checkpoints = Checkpoints(tmp_path / "checkpoints", n_kept=2)
     save_steps(checkpoints, 10, 20, 999_999_999, 10**9, 10**9 + 1)
     assert checkpoints.steps() == [10**9, 10**9 + 1]
-    assert sorted(path.name for path in checkpoints.path.iterdir()) == [
-        file_name(10**9),
-        file_name(10**9 + 1),
-    ]
-    assert checkpoints.verify(10**9) == {"step": 10**9}
+    assert names(checkpoints) == [file_name(10**9), file_name(10**9 + 1)]
     save_steps(checkpoints, 30, 40, 50)
     assert checkpoints.steps() == [40, 50, 10**9, 10**9 + 1]
 
 
 def test_the_caller_may_change_what_it_gave(tmp_path, monkeypatch):
-    go = _slowed(monkeypatch)
+    go, write = threading.Event(), module.write_array_file
+    monkeypatch.setattr(module, "write_array_file", lambda *args: (go.wait(20), write(*args)))
     checkpoints = Checkpoints(tmp_path)
     arrays, details = saved_arrays(1), {"list": [1]}
     donated = jnp.arange(1000.0)
     checkpoints.save(1, arrays | {"donated": donated}, details)
-    assert checkpoints.steps() == []  # save has returned while the files are held up
+    assert checkpoints.steps() == [] and checkpoints.is_writing  # save has returned meanwhile
     arrays["weight"][:] = 0
     details["list"].append(2)
     jax.jit(lambda x: x * 0, donate_argnums=0)(donated).block_until_ready()
     go.set()
-    checkpoints.wait()
     whole = saved_arrays(1) | {"donated": np.arange(1000.0, dtype=np.float32)}
     restored = checkpoints.restore(lambda details: structs_of(whole))
     assert bits_of(restored.arrays) == bits_of(whole) and restored.details == {"list": [1]}
 
 
-def test_saving_does_not_block_and_a_wait_that_is_interrupted_loses_nothing(tmp_path, monkeypatch):
+def test_a_wait_that_is_interrupted_loses_no_error(tmp_path, monkeypatch):
     go, checkpoints = threading.Event(), Checkpoints(tmp_path)
 
     def fail_late(*arguments):
@@ -143,7 +121,6 @@ def test_saving_does_not_block_and_a_wait_that_is_interrupted_loses_nothing(tmp_
 
     monkeypatch.setattr(module, "write_array_file", fail_late)
     checkpoints.save(1, saved_arrays(1), {})
-    assert checkpoints.is_writing
     interrupt = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
     interrupt.start()
     with pytest.raises(KeyboardInterrupt):
@@ -153,13 +130,6 @@ def test_saving_does_not_block_and_a_wait_that_is_interrupted_loses_nothing(tmp_
     with pytest.raises(SaveError, match=r"step 1 .*late"):
         checkpoints.wait()
     checkpoints.wait()
-
-
-def _slowed(monkeypatch):
-    """Writing waits for the event that is returned."""
-    go, write = threading.Event(), module.write_array_file
-    monkeypatch.setattr(module, "write_array_file", lambda *args: (go.wait(20), write(*args)))
-    return go
 
 
 def test_an_error_in_the_background_surfaces(saved, monkeypatch):
@@ -174,94 +144,81 @@ def test_an_error_in_the_background_surfaces(saved, monkeypatch):
         with pytest.raises(SaveError, match=r"step 3 .*steps \[1, 2\] are as they were.*No space") as raised:
             surfacing()
         assert raised.value.__cause__.errno == errno.ENOSPC
-        assert sorted(path.name for path in saved.path.iterdir()) == [file_name(1), file_name(2)]
+        assert names(saved) == [file_name(1), file_name(2)]
     save_steps(saved, 3)
     assert_intact(saved, 3)
-
-
-def test_a_checkpoint_is_replaced(saved, monkeypatch):
-    """The old one stands until the new one does, even if the process dies between the two renames."""
-    saved.save(2, {"x": np.ones(3)}, {"new": True})
-    saved.wait()
-    assert saved.steps() == [1, 2] and saved.verify(2) == {"new": True}
-    save_steps(saved, 2)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", lambda number: (_ for _ in ()).throw(OSError("dies here")))
-        saved.save(2, {"x": np.ones(3)}, {})
-        with pytest.raises(SaveError, match="dies here"):
-            saved.wait()
-    assert_intact(saved, 2)
-    save_steps(saved, 3)
-    assert sorted(path.name for path in saved.path.iterdir()) == [file_name(step) for step in (1, 2, 3)]
-    assert_intact(saved, 2)
 
 
 def test_leftovers_go_and_nothing_else_does(saved):
     own = [f"{file_name(step)}.0123abcd.partial" for step in (2, 3, 10**9)]
     others = [
-        *("3.safetensors", "3.safetensors.0123abcd.partial", "x.safetensors.0123abcd.partial", "000000003"),
-        *("000000003.safetensors.partial", "000000003.safetensors.old", "x", "0000000003.safetensors"),
+        "3.safetensors",
+        "3.safetensors.0123abcd.partial",
+        "x.safetensors.0123abcd.partial",
+        "000000003",
     ]
+    others += ["000000003.safetensors.partial", "000000003.safetensors.old", "0000000003.safetensors"]
     for name in own + others:
         (saved.path / name).touch()
-    folder = saved.path / f"{file_name(7)}.0123abcd.partial"
-    folder.mkdir()
     assert saved.steps() == [1, 2]
     save_steps(saved, 3)
-    left = {path.name for path in saved.path.iterdir()}
-    assert left == {folder.name, *others, *map(file_name, (1, 2, 3))}
-    (saved.path / file_name(8)).mkdir()
-    with pytest.raises(SaveError, match="step 8"):
-        save_steps(saved, 8)
+    assert set(names(saved)) == {*others, *map(file_name, (1, 2, 3))}
+    saved.remove()
+    assert set(names(saved)) == {*others}
 
 
 MISMATCHES = {
     "shape": ({"weight": jax.ShapeDtypeStruct((50, 64), np.float32)}, r"'weight'.*\[50, 64\].*\[64, 50\]"),
     "dtype": ({"weight": jax.ShapeDtypeStruct((64, 50), np.float16)}, "'weight'.*float16 .*float32"),
     "integers": ({"step": jax.ShapeDtypeStruct((), np.uint32)}, "'step'.*uint32.* int32"),
-    "width": ({"weight": jax.ShapeDtypeStruct((2, 64, 50), np.float32)}, r"'weight'.*\[2, 64, 50\]"),
-    "empty": ({"none": jax.ShapeDtypeStruct((3, 0), np.float32)}, "'none'"),
     "missing": ({"bias": jax.ShapeDtypeStruct((), np.float32)}, r"missing \['bias'\]"),
     "key": (
         {"key": jax.eval_shape(lambda: jax.random.key(0, impl="rbg"))},
         "'key'.*rbg keys.*threefry2x32 keys",
     ),
     "key data": ({"key": jax.ShapeDtypeStruct((2,), np.uint32)}, "'key'.*uint32.*threefry2x32 keys"),
-    "no key": ({"step": jax.eval_shape(lambda: jax.random.key(0))}, "'step'.*threefry2x32 keys.*int32"),
 }
 
 
-@pytest.mark.parametrize("subset", [False, True])
 @pytest.mark.parametrize("changes, message", MISMATCHES.values(), ids=MISMATCHES)
-def test_what_does_not_fit_is_refused_by_name(saved, changes, message, subset):
+def test_what_does_not_fit_is_refused_by_name(saved, changes, message):
     """No older checkpoint is tried, which would be silent work lost."""
     arrays = saved_arrays(3) | {"key": jax.random.key(3)}
     saved.save(3, arrays, {})
-    with pytest.raises(MismatchError, match=message):
-        saved.restore(lambda details: structs_of(arrays) | changes, subset=subset)
-
-
-def test_an_array_too_many_and_another_configuration_are_refused(saved):
-    def expect_less(details):
-        return {"step": jax.ShapeDtypeStruct((), np.int32)}
-
-    def refuse(details):
-        raise MismatchError(f"not the run of {details}")
-
+    for subset in (False, True):
+        with pytest.raises(MismatchError, match=message):
+            saved.restore(lambda details: structs_of(arrays) | changes, subset=subset)
     with pytest.raises(MismatchError, match=r"unexpected \['none', 'weight'\]"):
-        saved.restore(expect_less)
-    assert saved.restore(expect_less, subset=True).arrays["step"] == 2
-    with pytest.raises(MismatchError, match="not the run of {'step': 2}"):
-        saved.restore(refuse)
+        saved.restore(lambda details: {"step": jax.ShapeDtypeStruct((), np.int32)}, step=2)
+
+
+def test_those_of_another_run_cell_or_step_are_refused(tmp_path):
+    """Each is intact in itself, and an older one would be of this run."""
+    mine = Checkpoints(tmp_path / "mine", run_id=RUN_ID, belongs_to={"cell": 1})
+    save_steps(mine, 1, 2)
+    others = [
+        (
+            Checkpoints(tmp_path / "run", run_id=OTHER_RUN, belongs_to={"cell": 1}),
+            2,
+            f"part of the run {RUN_ID}",
+        ),
+        (Checkpoints(tmp_path / "cell", run_id=RUN_ID, belongs_to={"cell": 2}), 2, "of cell 1, got cell 2"),
+        (Checkpoints(tmp_path / "step", run_id=RUN_ID, belongs_to={"cell": 1}), 3, "of step 2, got step 3"),
+    ]
+    for other, step, message in others:
+        save_steps(other, step)
+        shutil.copy(other.file(step), mine.file(2))
+        for read in (lambda: mine.restore(expected_arrays), lambda: mine.verify(2), lambda: mine.check(2)):
+            with pytest.raises(MismatchError, match=message):
+                read()
 
 
 def test_another_format_is_refused_and_another_version_is_not(saved):
-    folder = saved.path / file_name(2)
-    reseal(folder, versions={"popsim": "99.0.0"})
+    reseal(saved.file(2), versions={"popsim": "99.0.0"})
     assert_intact(saved, 2)
     with pytest.raises(MismatchError, match=r"99\.0\.0"):
         saved.restore(lambda details: {}, step=2)
-    reseal(folder, format=2)
+    reseal(saved.file(2), format=2)
     with pytest.raises(MismatchError, match="must have format 1, got 2: use another popsim"):
         saved.restore(expected_arrays)
 
@@ -270,14 +227,80 @@ def test_a_checkpoint_that_is_let_go_of_while_it_is_read_is_not_damaged(tmp_path
     """Each of the next three saves takes the checkpoint away that the reader has found."""
     writer, reader = Checkpoints(tmp_path, n_kept=1), Checkpoints(tmp_path)
     save_steps(writer, 1)
-    left = [2, 3, 4]
+    left, open_file = [2, 3, 4], module.ArrayFile.open
 
-    def read_late(*arguments):
+    def open_late(*arguments):
         if left:
             save_steps(writer, left.pop(0))
-        return open_array_file(*arguments)
+        return open_file(*arguments)
 
-    open_array_file = module.open_array_file
-    monkeypatch.setattr(module, "open_array_file", read_late)
+    monkeypatch.setattr(module.ArrayFile, "open", open_late)
     restored = reader.restore(expected_arrays)
     assert restored and restored.step == 4 and bits_of(restored.arrays) == bits_of(saved_arrays(4))
+
+
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning(saved):
+    """The checkpoint before is read; if there is none, an error names all."""
+    path = saved.file(2)
+    good = path.read_bytes()
+    path.write_bytes(b"")
+    with pytest.warns(UserWarning, match=f"passed over.*{path.name}"):
+        assert saved.restore(expected_arrays).step == 1
+    for read in (lambda: saved.restore(expected_arrays, step=2), lambda: saved.verify(2)):
+        with pytest.raises(CorruptDataError, match=path.name):
+            read()
+    saved.file(1).write_bytes(b"")
+    message = "(?s)000000002.*000000001"
+    with pytest.warns(UserWarning, match="passed over"), pytest.raises(CorruptDataError, match=message):
+        saved.restore(expected_arrays)
+    path.write_bytes(good)
+    assert_intact(saved, 2)
+
+
+def test_a_process_killed_at_any_file_operation_loses_nothing(tmp_path):
+    """Step 2 is saved twice, so that a checkpoint is replaced; step 1 is deleted."""
+    path, done = tmp_path / "checkpoints", []
+    with copied_at_operations(path, tmp_path / "left") as left:
+        checkpoints = Checkpoints(path, n_kept=2)
+        for step in (1, 2, 2, 3):
+            save_steps(checkpoints, step)
+            done.append((step, len([*(tmp_path / "left").iterdir()])))
+    assert len(left) > 8
+    for number, copy in enumerate(left):
+        checkpoints = Checkpoints(copy)
+        steps = checkpoints.steps()
+        assert max(steps, default=0) >= max(
+            (step for step, n_copies in done if n_copies <= number), default=0
+        )
+        for step in steps:
+            assert_intact(checkpoints, step)
+        save_steps(checkpoints, 2000)
+        assert names(checkpoints) == [file_name(step) for step in [*steps, 2000][-3:]]
+
+
+def test_a_full_disk_leaves_older_checkpoints_as_they_were(saved):
+    for size in (0, 250, 1500, 12_000):
+        with (
+            files_of_at_most(size),
+            pytest.raises(SaveError, match=r"steps \[1, 2\] are as they were.*too large"),
+        ):
+            save_steps(saved, 3)
+        assert names(saved) == [file_name(1), file_name(2)]
+    for step in (1, 2):
+        assert_intact(saved, step)
+    save_steps(saved, 3)
+
+
+def test_a_folder_that_cannot_be_written_or_vanished_is_named(saved, tmp_path):
+    """Reading needs no writing."""
+    with folder_of_others() as folder:
+        checkpoints = Checkpoints(folder / "checkpoints")
+        save_steps(checkpoints, 1, 2)
+        with closed(checkpoints.path):
+            with pytest.raises(SaveError, match=rf"{checkpoints.path}.*steps \[1, 2\].*Permission denied"):
+                save_steps(checkpoints, 3)
+            assert_intact(checkpoints, 2)
+    shutil.rmtree(tmp_path)
+    with pytest.raises(SaveError, match="step 3 could not be saved in .*checkpoints"):
+        save_steps(saved, 3)
+    assert not tmp_path.exists()

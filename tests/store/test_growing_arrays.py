@@ -1,20 +1,22 @@
+"""Arrays that grow: any order of appends, commits, truncations, kills and full disks is read bit by bit."""
+
+import json
 import os
 import tempfile
-import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 import small_shards
 import xarray
-import zarr
 from hypothesis import settings, strategies
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from interruptions import copied_at_operations, files_of_at_most
 
-from popsim.store.arrays import _layout as chunk_shapes
-from popsim.store.arrays.growing_arrays import GrowingArrays
-from popsim.store.arrays.inspection import damage_of_arrays, open_arrays
+from popsim.store import stored_array as chunk_shapes
+from popsim.store.array_group import damage_of_arrays, open_arrays
 from popsim.store.files import SaveError
+from popsim.store.growing_arrays import GrowingArrays
 
 
 @pytest.fixture
@@ -113,16 +115,6 @@ test_any_order.settings = settings(
 )
 
 
-def test_zarr_reads_the_same(small, tmp_path):
-    lengths = small_shards.write_small(tmp_path / "h.zarr")
-    group = zarr.open_group(tmp_path / "h.zarr", mode="r")
-    assert group.attrs["terms"] == small_shards.ATTRIBUTES["terms"]
-    for name, array in small_shards.expected(lengths).items():
-        found = group[name]
-        assert isinstance(found, zarr.Array)
-        np.testing.assert_array_equal(np.asarray(found[...]), array)
-
-
 def test_large_rows_are_cut_into_parts(monkeypatch, tmp_path):
     monkeypatch.setattr(chunk_shapes, "SHARD_BYTES", 2**10)
     monkeypatch.setattr(chunk_shapes, "LARGEST_CHUNK_BYTES", 2**8)
@@ -164,16 +156,6 @@ def test_arrays_of_any_shape_and_type_are_kept(array, tmp_path):
     assert not [*damage_of_arrays(tmp_path / "h.zarr")]
 
 
-def test_the_rows_are_copied(tmp_path):
-    store = GrowingArrays.create(tmp_path / "h.zarr")
-    rows = np.zeros((1, 2))
-    for number in range(5):
-        rows[:] = number
-        store.append("n", {"x": (("a",), rows)})
-    store.commit()
-    np.testing.assert_array_equal(open_arrays(tmp_path / "h.zarr").x[:, 0], np.arange(5))
-
-
 def test_what_is_not_committed_may_be_replaced_by_other_arrays(small, tmp_path):
     path = tmp_path / "h.zarr"
     small_shards.write_small(path, 10)
@@ -199,25 +181,16 @@ def test_after_truncating_nothing_stale_is_left_and_foreign_files_are(small, tmp
     assert not (path / "trainables.count").exists()
 
 
-def test_attributes_stay_until_others_are_given(tmp_path):
-    path = tmp_path / "h.zarr"
-    store = GrowingArrays.create(path, attributes={"terms": ("a",)})
-    store.commit()
-    assert open_arrays(path).attrs == {"terms": ["a"]}
-    store.commit({"members": {"3": 1.5}})
-    assert open_arrays(path).attrs == {"members": {"3": 1.5}}
-
-
 @pytest.mark.parametrize(
     ("axis", "rows"),
     [
         ("n", {"x": (("a",), np.ones((1, 2)))}),
-        ("n", {"x": (("a",), np.ones((1, 2))), "z": ((), np.ones(1))}),
-        ("n", {"x": (("a",), np.ones((1, 3))), "y": ((), np.ones(1))}),
+        ("n", {"x": (("a",), np.ones((1, 1))), "y": ((), np.ones(1))}),
         ("n", {"x": (("b",), np.ones((1, 2))), "y": ((), np.ones(1))}),
         ("n", {"x": (("a",), np.ones((1, 2), "f4")), "y": ((), np.ones(1))}),
         ("n", {"x": (("a",), np.ones((1, 2))), "y": ((), np.ones(2))}),
         ("m", {"x": ((), np.ones(1))}),
+        ("m", {"z": (("a",), np.ones(1))}),
         ("m", {"z": ((), np.ones(1, complex))}),
         ("m", {"../z": ((), np.ones(1))}),
     ],
@@ -234,33 +207,14 @@ def test_rows_that_do_not_agree_are_refused_and_change_nothing(axis, rows, tmp_p
     assert sorted(os.listdir(path)) == ["member", "x", "y", "zarr.json"]
 
 
-def test_folders_that_are_there_or_not_are_refused(tmp_path):
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(ValueError, match="must not exist"):
-        GrowingArrays.create(tmp_path / "folder")
-    for name in ("folder", "none"):
-        for use in (GrowingArrays.open, open_arrays, lambda path: [*damage_of_arrays(path)]):
-            with pytest.raises(ValueError, match=f"`path` must be a folder of arrays.*{name}"):
-                use(tmp_path / name)
-
-
-def test_what_a_killed_create_left_is_replaced(tmp_path):
-    left, theirs = tmp_path / "h.zarr.0123abcd.partial", tmp_path / "h.zarr.partial"
-    for folder in (left, theirs):
-        folder.mkdir()
-        (folder / "rest").write_text("")
-    GrowingArrays.create(tmp_path / "h.zarr")
-    assert sorted(os.listdir(tmp_path)) == ["h.zarr", "h.zarr.partial"]
-
-
-@pytest.mark.parametrize("lengths", [{"n": 4}, {"n": -1}, {"m": 1}])
-def test_only_what_is_committed_can_be_truncated_to(lengths, tmp_path):
+def test_only_what_is_committed_can_be_truncated_to(tmp_path):
     store = GrowingArrays.create(tmp_path / "h.zarr")
     store.append("n", {"x": ((), np.arange(3))})
     store.commit()
     store.append("n", {"x": ((), np.arange(3))})
-    with pytest.raises(ValueError, match=f"axis {next(iter(lengths))!r} must be from 0 to"):
-        store.truncate(lengths)
+    for lengths in ({"n": 4}, {"m": 1}):
+        with pytest.raises(ValueError, match="`lengths` must be at most"):
+            store.truncate(lengths)
     assert store.commit() == {"n": 6}
 
 
@@ -290,32 +244,6 @@ def test_an_interrupted_call_is_not_committed(call, monkeypatch, tmp_path):
     np.testing.assert_array_equal(open_arrays(tmp_path / "h.zarr").y, [0, 1, 2, 0, 1, 2])
 
 
-def memory_and_files() -> tuple[int, int]:
-    """Bytes of this process in memory, and how many files it has open."""
-    with open("/proc/self/statm") as file:
-        pages = int(file.read().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE"), len(os.listdir("/proc/self/fd"))
-
-
-@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="memory is read from /proc")
-@pytest.mark.full
-def test_many_rows_one_by_one_take_constant_memory_and_few_files(tmp_path):
-    path = tmp_path / "h.zarr"
-    store = GrowingArrays.create(path)
-    loss = np.random.default_rng(0).normal(size=(100_000, 5, 3)).astype("f4")
-    used = []
-    for number in range(len(loss)):
-        row = loss[number : number + 1]
-        store.append("batch", {"batch": ((), np.array([number])), "loss": (("member", "term"), row)})
-        if number % 20_000 == 19_999:
-            store.commit()
-            used.append(memory_and_files())
-    np.testing.assert_array_equal(open_arrays(path).loss, loss)
-    assert max(memory for memory, _ in used) < used[0][0] + 16e6
-    assert len({files for _, files in used}) == 1
-    assert sum(len(files) for _, _, files in os.walk(path)) < 64
-
-
 def test_waiting_rows_are_bounded(monkeypatch, tmp_path):
     store = GrowingArrays.create(tmp_path / "h.zarr")
     rows = np.zeros((64, 3, 100, 100), "f4")
@@ -334,9 +262,63 @@ def test_waiting_rows_are_bounded(monkeypatch, tmp_path):
     store.commit()
 
 
-def test_nothing_warns_when_a_store_is_dropped(tmp_path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        store = GrowingArrays.create(tmp_path / "h.zarr")
-        store.append("n", {"x": ((), np.arange(3))})
-        del store
+def goes_on(folder):
+    """Check that what was committed is whole, and that who continues ends where it should."""
+    path, checkpoint = folder / "h.zarr", folder / "checkpoint.json"
+    if path.exists():
+        committed = GrowingArrays.open(path).lengths
+        small_shards.assert_holds(path, committed)
+        assert not [*damage_of_arrays(path)]
+        if checkpoint.exists():
+            assert all(committed[axis] >= n for axis, n in json.loads(checkpoint.read_text()).items())
+    small_shards.train(path, checkpoint, 24)
+    small_shards.assert_holds(path, {"batch": 24, "trainables_batch": 4})
+    assert not [*damage_of_arrays(path)] and not [*folder.rglob("*.partial")]
+
+
+@pytest.mark.parametrize("every", [23, pytest.param(3, marks=pytest.mark.full)])
+def test_a_writer_that_is_killed_at_any_file_operation_can_go_on(every, small, tmp_path):
+    (tmp_path / "run").mkdir()
+    with copied_at_operations(tmp_path / "run", tmp_path / "left", every) as left:
+        small_shards.train(tmp_path / "run" / "h.zarr", tmp_path / "run" / "checkpoint.json", 24)
+    assert len(left) > 5
+    for copy in left:
+        goes_on(copy)
+
+
+def test_a_truncation_that_is_killed_at_any_file_operation_loses_no_row_of_the_record(small, tmp_path):
+    """Rows are removed after the record no longer has them."""
+    path = tmp_path / "h.zarr"
+    small_shards.write_small(path, 40)
+    with copied_at_operations(path, tmp_path / "left") as left:
+        GrowingArrays.open(path).truncate({"batch": 8})
+    seen = []
+    for copy in left:
+        assert not [*damage_of_arrays(copy)]
+        seen.append(GrowingArrays.open(copy).lengths["batch"])
+        small_shards.assert_holds(copy, GrowingArrays.open(copy).lengths)
+    assert seen == sorted(seen, reverse=True) and {*seen} == {40, 8}
+
+
+def test_a_full_disk_is_told_at_the_next_call_and_leaves_what_was_committed(tmp_path):
+    path = tmp_path / "h.zarr"
+    store = GrowingArrays.create(path)
+    rows = {"x": (("a",), np.random.default_rng(0).normal(size=(64, 10_000)))}
+    store.append("n", rows)
+    assert store.commit() == {"n": 64}
+    with files_of_at_most(10_000):
+        with pytest.raises(SaveError, match=r"x/c\.\d+\.0"):  # noqa: PT012
+            for _ in range(20):
+                store.append("n", rows)
+            store.commit()
+        with pytest.raises(SaveError, match=r"other\.zarr"):
+            GrowingArrays.create(tmp_path / "other.zarr", fixed={"x": (("n", "a"), rows["x"][1])})
+    for call in (lambda: store.append("n", rows), store.commit, lambda: store.truncate({"n": 64})):
+        with pytest.raises(SaveError, match="too large"):
+            call()
+    assert not list(tmp_path.rglob("*.partial")) and not (tmp_path / "other.zarr").exists()
+    np.testing.assert_array_equal(open_arrays(path).x, rows["x"][1])
+    store = GrowingArrays.open(path)
+    store.truncate({"n": 10})
+    store.append("n", rows)
+    assert store.commit() == {"n": 74}

@@ -31,7 +31,7 @@ def weights():
 
 
 @pytest.mark.parametrize("overlap", [0, 1])
-@pytest.mark.parametrize("n_bytes", [1, ONE, 2 * ONE, 3 * ONE, 7 * ONE, 9 * ONE, 10**6])
+@pytest.mark.parametrize("n_bytes", [1, 3 * ONE, 9 * ONE, 10**6])
 def test_blocks_cover_everything_once_and_stay_within_the_bytes(weights, overlap, n_bytes):
     seen, counting = np.zeros(SHAPE[:2], int), Counting(weights)
     for block in block_module.blocks(counting, overlap=overlap, n_bytes=n_bytes):

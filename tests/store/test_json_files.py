@@ -1,3 +1,5 @@
+"""JSON files with a seal, and logs of JSON lines."""
+
 import jax.numpy as jnp
 import pytest
 
@@ -19,25 +21,21 @@ def test_round_trip_and_replacement(tmp_path):
     path = tmp_path / "a.json"
     write_json(path, {"x": 1})
     write_json(path, {"x": [2.5, None]})
+    with pytest.raises(ValueError, match="JSON"):
+        write_json(path, float("nan"))
     assert read_json(path) == {"x": [2.5, None]}
     assert [file.name for file in tmp_path.iterdir()] == ["a.json"]
 
 
-def test_what_cannot_be_written_leaves_the_old_file(tmp_path):
-    path = tmp_path / "a.json"
-    write_json(path, 1)
-    for bad in (float("nan"), object()):
-        with pytest.raises((ValueError, TypeError)):
-            write_json(path, bad)
-    assert read_json(path) == 1
-
-
 def test_a_missing_or_damaged_file_is_named(tmp_path):
-    with pytest.raises(ValueError, match="b.json"):
+    with pytest.raises(CorruptDataError, match=r"b\.json"):
         read_json(tmp_path / "b.json")
     (tmp_path / "c.json").write_text("{")
-    with pytest.raises(ValueError, match="c.json"):
+    with pytest.raises(CorruptDataError, match=r"c\.json"):
         read_json(tmp_path / "c.json")
+    for write in (write_json, append_json_line):
+        with pytest.raises(SaveError, match=r"gone/a\.json"):
+            write(tmp_path / "gone" / "a.json", {})
 
 
 def test_a_log_is_read_up_to_a_torn_last_line(tmp_path):
@@ -84,12 +82,6 @@ def test_a_seal_breaks_when_anything_changes(tmp_path):
             read_sealed_json(path)
     path.write_text(good.replace("  ", " "))
     assert read_sealed_json(path)["format"] == 1
-
-
-def test_what_cannot_be_written_is_named(tmp_path):
-    for write in (write_json, append_json_line):
-        with pytest.raises(SaveError, match=r"gone/a\.json"):
-            write(tmp_path / "gone" / "a.json", {})
 
 
 def test_numbers_that_are_not_finite_become_null(tmp_path):

@@ -1,107 +1,103 @@
+"""The lock of a folder: who holds it, what a killed process leaves, and disks without locks."""
+
 import errno
-import gc
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from saving_process import SavingProcess
-from small_experiment import stopping_after
-from swept_runs import Swept
+from interruptions import closed, folder_of_others
 
-from popsim.cli import main
-from popsim.experiments import RunStopped, run_experiment
 from popsim.store.identity import HOLDER, LOCK, FolderLockedError, lock_folder, lock_holder
 
+TAKE = """
+import fcntl, sys
+with open(sys.argv[1], "ab") as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    print("held", flush=True)
+    sys.stdin.read()
+"""
 
-@pytest.fixture(scope="module")
-def process():
-    process = SavingProcess()
-    yield process
-    process.close()
+
+def other_process(path):
+    """Another process that holds the lock of a folder until its input ends, if it gets it."""
+    command = [sys.executable, "-c", TAKE, str(path / LOCK)]
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+
+
+def is_free(path):
+    """Whether another process gets the lock."""
+    with other_process(path) as other:
+        return other.stdout.readline() == "held\n"
 
 
 def test_the_holder_is_written_and_goes(tmp_path):
     with lock_folder(tmp_path):
         holder = json.loads((tmp_path / HOLDER).read_text())
         assert holder == {"process": os.getpid(), "host": socket.gethostname()}
-    assert not (tmp_path / HOLDER).exists()
-    with lock_folder(tmp_path):
-        pass
+        assert lock_holder(tmp_path) == f"process {os.getpid()} on {socket.gethostname()!r}"
+        assert not is_free(tmp_path)
+    assert not (tmp_path / HOLDER).exists() and is_free(tmp_path)
+    with pytest.raises(ZeroDivisionError), lock_folder(tmp_path):
+        raise ZeroDivisionError
+    assert is_free(tmp_path)
 
 
-def test_the_same_thread_may_lock_again_and_another_may_not(tmp_path, process, monkeypatch):
+def test_the_same_thread_may_lock_again_and_another_may_not(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+
+    def lock():
+        with lock_folder(tmp_path):
+            return True
+
     with lock_folder(tmp_path):
         with lock_folder(Path(".")):
             pass
         with ThreadPoolExecutor(1) as thread, pytest.raises(FolderLockedError, match="another thread of"):
-            thread.submit(_locks, tmp_path).result()
-        assert (tmp_path / HOLDER).exists()
-        assert process.run(job="lock", path=tmp_path)["error"] == "FolderLockedError"
-    assert "error" not in process.run(job="lock", path=tmp_path)
+            thread.submit(lock).result()
+        assert (tmp_path / HOLDER).exists() and not is_free(tmp_path)
+    assert is_free(tmp_path)
 
 
-def _locks(path):
-    with lock_folder(path):
-        return True
-
-
-def test_another_process_is_refused_by_name(tmp_path, process):
-    with lock_folder(tmp_path):
-        answer = process.run(job="lock", path=tmp_path)
-        assert answer["error"] == "FolderLockedError"
-        assert str(tmp_path) in answer["message"] and f"process {os.getpid()} on" in answer["message"]
-        for torn in ('{"process": 1', "[]", '{"process": "x", "host": "y"}', ""):
-            (tmp_path / HOLDER).write_text(torn)
-            assert "another process holds it" in process.run(job="lock", path=tmp_path)["message"]
-        (tmp_path / HOLDER).unlink()
-        assert "another process holds it" in process.run(job="lock", path=tmp_path)["message"]
-
-
-def test_a_killed_process_holds_nothing(tmp_path, process):
-    assert process.run(job="lock", path=tmp_path, killed=True)["status"] == -9
-    assert (tmp_path / HOLDER).exists()
+def test_another_process_is_refused_by_name_until_it_is_killed(tmp_path):
+    with other_process(tmp_path) as other:
+        assert other.stdout.readline() == "held\n"
+        for note, named in (
+            (json.dumps({"process": other.pid, "host": "node"}), f"process {other.pid} on 'node' holds it"),
+            ('{"process": 1', "another process holds it"),
+            ("[]", "another process holds it"),
+        ):
+            (tmp_path / HOLDER).write_text(note)
+            with pytest.raises(FolderLockedError, match=named) as refusal, lock_folder(tmp_path):
+                pass
+            assert str(tmp_path) in str(refusal.value) and lock_holder(tmp_path)
+        other.send_signal(signal.SIGKILL)
+        other.wait()
+    assert (tmp_path / HOLDER).exists() and lock_holder(tmp_path) is None
     with lock_folder(tmp_path):
         assert json.loads((tmp_path / HOLDER).read_text())["process"] == os.getpid()
 
 
-def test_an_error_inside_releases(tmp_path, process):
-    with pytest.raises(ZeroDivisionError), lock_folder(tmp_path):
-        raise ZeroDivisionError
-    assert "error" not in process.run(job="lock", path=tmp_path)
-
-
-def test_a_missing_folder_is_refused(tmp_path):
+def test_a_folder_that_is_missing_vanishes_or_cannot_be_written(tmp_path):
+    (tmp_path / "file").touch()
     for path in (tmp_path / "nowhere", tmp_path / "file"):
-        (tmp_path / "file").touch()
         with pytest.raises(ValueError, match=f"`path`.*{path.name}"), lock_folder(path):
             pass
     assert not (tmp_path / "nowhere").exists()
-
-
-def test_a_folder_that_vanishes_while_it_is_held(tmp_path):
     with lock_folder(tmp_path / "."):
         shutil.rmtree(tmp_path)
     assert not tmp_path.exists()
-
-
-def test_a_folder_that_cannot_be_written_is_refused(process):
-    with tempfile.TemporaryDirectory() as name:
-        os.chmod(name, 0o555)
-        user = {"user": 65534} if os.getuid() == 0 else {}
-        answer = process.run(job="lock", path=name, **user)
-        assert answer["error"] == "ValueError" and name in answer["message"]
-        with lock_folder(Path(name)) if os.getuid() == 0 else pytest.raises(ValueError, match="written"):
-            os.chmod(Path(name, LOCK), 0o600)
-        assert process.run(job="lock", path=name, **user)["error"] == "ValueError"
-        os.chmod(name, 0o755)
+    refused = pytest.raises(ValueError, match="`path` must be a folder that can be written, got ")
+    with folder_of_others() as folder, closed(folder), refused, lock_folder(folder):
+        pass
 
 
 NO_LOCKS = ("ENOSYS", "ENOLCK")
@@ -109,7 +105,7 @@ NO_LOCKS = ("ENOSYS", "ENOLCK")
 
 @pytest.fixture
 def disk(monkeypatch):
-    """`disk(error, when)` makes `flock` fail: always, or on releasing only."""
+    """`disk(error)` makes `flock` fail: always, or on releasing only."""
     fcntl = pytest.importorskip("fcntl")
     works = fcntl.flock
 
@@ -127,7 +123,7 @@ def disk(monkeypatch):
 
 
 @pytest.mark.parametrize("name", NO_LOCKS)
-def test_a_disk_without_locks_is_refused_in_one_line_that_says_what_to_do(name, disk, tmp_path):
+def test_a_disk_without_locks_is_refused_or_used_without(name, disk, tmp_path, monkeypatch):
     disk(name)
     with pytest.raises(ValueError, match="on a disk that can lock files") as refusal, lock_folder(tmp_path):
         pass
@@ -135,84 +131,19 @@ def test_a_disk_without_locks_is_refused_in_one_line_that_says_what_to_do(name, 
     assert message.isprintable() and str(tmp_path) in message and os.strerror(getattr(errno, name)) in message
     assert "a mount with locks" in message and "--without-lock" in message
     assert not [*tmp_path.iterdir()]
-
-
-@pytest.mark.parametrize("name", NO_LOCKS)
-def test_without_a_lock_nothing_stays_that_could_block(name, disk, tmp_path, process):
-    disk(name)
     with lock_folder(tmp_path, without_lock=True):
         assert not (tmp_path / HOLDER).exists() and lock_holder(tmp_path) is None
         with lock_folder(tmp_path, without_lock=True):
             pass
-    assert "error" not in process.run(job="lock", path=tmp_path)
     (tmp_path / HOLDER).write_text('{"process": 1, "host": "a host that was killed"}')
     assert lock_holder(tmp_path) is None
+    monkeypatch.undo()
+    with lock_folder(tmp_path, without_lock=True):  # of a disk that has some
+        assert not is_free(tmp_path)
 
 
-def test_the_switch_keeps_the_lock_of_a_disk_that_has_some(tmp_path, process):
-    with lock_folder(tmp_path, without_lock=True):
-        assert process.run(job="lock", path=tmp_path)["error"] == "FolderLockedError"
-
-
-@pytest.mark.parametrize("name", ["ESTALE", "EIO", "ENOLCK"])
-@pytest.mark.full
-def test_an_error_on_releasing_ends_nothing(name, disk, tmp_path, process, monkeypatch):
-    disk(name, on_release=True)
+def test_an_error_on_releasing_ends_nothing(disk, tmp_path):
+    disk("ESTALE", on_release=True)
     with lock_folder(tmp_path):
         (tmp_path / "written").touch()
-    with pytest.raises(ZeroDivisionError), lock_folder(tmp_path):
-        raise ZeroDivisionError
-    gc.collect()
-    monkeypatch.undo()
     assert (tmp_path / "written").exists() and not (tmp_path / HOLDER).exists()
-    assert "error" not in process.run(job="lock", path=tmp_path)
-    with lock_folder(tmp_path):
-        assert process.run(job="lock", path=tmp_path)["error"] == "FolderLockedError"
-
-
-def test_a_system_without_fcntl_continues(tmp_path):
-    """There the library takes a lock of the system, or a file."""
-    code = """
-import sys, pathlib
-sys.modules["fcntl"] = None
-from popsim.store.identity import lock_folder, lock_holder
-path = pathlib.Path(sys.argv[1])
-for _ in range(2):
-    with lock_folder(path):
-        assert lock_holder(path)
-"""
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code, tmp_path], check=True)
-
-
-@pytest.mark.slow
-@pytest.mark.full
-def test_commands_refuse_a_disk_without_locks_or_are_told_to_go_without(disk, tmp_path, capsys):
-    small = ["--members", "1", "--n-batches", "2", "--batch-size", "2", "--log-step", "1"]
-    run, stopped, sweep = (str(tmp_path / name) for name in ("run", "stopped", "sweep"))
-    with pytest.raises(RunStopped):
-        run_experiment(
-            Swept(n_members=1, n_batches=4, log_step=1), stopped, quiet=True, stop=stopping_after(1)
-        )
-    disk("ENOSYS")
-    for command in (
-        ["train", "swept", *small, "--quiet", "--out", run],
-        ["resume", stopped, "--quiet"],
-        ["sweep", "swept", *small, "--grid", "n_units=3,4", "--only-make", "--out", sweep],
-        ["sweep", "run", sweep, "--cell", "0", "--quiet"],
-    ):
-        with pytest.raises(SystemExit) as end:
-            main(command)
-        complaint = capsys.readouterr().err
-        assert end.value.code == 2 and complaint.count("\n") == 1, command
-        assert "on a disk that can lock files" in complaint and "--without-lock" in complaint, command
-        main([*command, "--without-lock"])
-    with pytest.raises(SystemExit) as end:
-        main(["resume", sweep, "--quiet"])
-    assert end.value.code == 1 and "--without-lock" in capsys.readouterr().err
-    main(["resume", sweep, "--quiet", "--without-lock"])
-    main(["sweep", "script", sweep, "--slurm", "--without-lock"])
-    assert '"$@" --quiet --without-lock &' in (tmp_path / "sweep" / "sweep.sbatch").read_text()
-    for path in (run, stopped, sweep):
-        assert not [*Path(path).rglob(HOLDER)]
-        main(["info", path, "--verify"])
-    assert " on '" not in capsys.readouterr().out

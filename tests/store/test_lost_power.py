@@ -13,12 +13,11 @@ from small_sweep import SELECTING
 
 from popsim.analysis.figures import save_figure
 from popsim.store import Checkpoints, GrowingArrays, append_json_line, save_model, write_sealed_json
-from popsim.store.arrays._commit_record import KEY
-from popsim.store.arrays._layout import ArrayLayout
-from popsim.store.arrays._stored_array import StoredArray
+from popsim.store.array_group import KEY
 from popsim.store.files import make_folder
 from popsim.store.identity import HOLDER, LOCK
 from popsim.store.json_files import keep_json_lines, read_json
+from popsim.store.stored_array import ArrayLayout, StoredArray
 from popsim.sweeps import Sweep, make_sweep, run_sweep
 
 

@@ -1,10 +1,7 @@
+"""Models in files: every bit comes back, and nothing else is read for one."""
+
 import json
-import os
 import pickle
-import random
-import struct
-import subprocess
-import sys
 from pathlib import Path
 
 import equinox as eqx
@@ -14,13 +11,10 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-import popsim
 from popsim.store import leaf_names
-from popsim.store.array_file import content_digest
-from popsim.store.files import CorruptDataError, MismatchError, SaveError
+from popsim.store.files import CorruptDataError, MismatchError, digest
 from popsim.store.model_file import FORMAT, load_model, read_model_details, save_model
 
-ROOT = Path(popsim.__file__).resolve().parents[1]
 DETAILS = {"settings": {"noise": [0.1, None], "2": "ü", "10": True}, "seed": 2**40}
 
 
@@ -103,25 +97,16 @@ def test_other_programs_find_the_arrays_by_their_names(model, path):
     np.testing.assert_array_equal(arrays["table"], model.table)
 
 
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        (lambda t: {**t, "extra": jnp.ones(2)}, r"missing \['extra'\]"),
-        (lambda t: {k: v for k, v in t.items() if k != "scale"}, r"unexpected \['scale'\]"),
-        (lambda t: {**t, "count": jnp.arange(4)}, "'count'.*\\[4\\].*\\[3\\]"),
-        (lambda t: {**t, "count": jnp.arange(3.0)}, "'count'.*float32.*int32"),
-        (lambda t: {**t, "scale": jnp.asarray(2.0, jnp.bfloat16)}, "'scale'.*bfloat16.*float32"),
-        (lambda t: {**t, "key": jax.random.key(0, impl="rbg")}, "'key'.*rbg.*threefry"),
-        (lambda t: {**t, "raw": jax.random.key(0, impl="rbg")}, "'raw'.*rbg"),
-        (lambda t: {**t, "key": jnp.zeros(2, jnp.uint32)}, "'key'.*threefry"),
-    ],
-)
-def test_a_template_that_does_not_fit_is_refused_by_the_name_of_the_array(change, named, tmp_path):
-    tree = {"count": jnp.arange(3), "scale": jnp.asarray(2.0), "key": jax.random.key(0)}
-    tree["raw"] = jnp.zeros(4, jnp.uint32)
+def test_a_template_that_does_not_fit_is_refused_by_the_name_of_the_array(tmp_path):
+    tree = {"count": jnp.arange(3), "key": jax.random.key(0)}
     save_model(tmp_path / "m", tree)
-    with pytest.raises(MismatchError, match=named):
-        load_model(tmp_path / "m", change(tree))
+    for change, named in (
+        ({"extra": jnp.ones(2)}, r"missing \['extra'\]"),
+        ({"count": jnp.arange(4)}, "'count'.*\\[4\\].*\\[3\\]"),
+        ({"key": jnp.zeros(2, jnp.uint32)}, "'key'.*threefry"),
+    ):
+        with pytest.raises(MismatchError, match=named):
+            load_model(tmp_path / "m", {**tree, **change})
 
 
 def test_double_precision_is_kept_or_refused(tmp_path):
@@ -133,48 +118,14 @@ def test_double_precision_is_kept_or_refused(tmp_path):
         load_model(tmp_path / "m", tree)
 
 
-def test_what_cannot_be_written_is_refused_by_name(tmp_path, as_users_run):
-    for tree, named in (
-        ({"x": jnp.ones(2, jnp.int4)}, "'x'.*int4"),
-        ({"__metadata__": jnp.ones(1)}, "__meta"),
-    ):
-        with pytest.raises(ValueError, match=named):
-            save_model(tmp_path / "m", tree)
-    for details in ({"x": jax.nn.relu}, {"x": float("nan")}, 5):
+def test_details_that_cannot_be_written_are_refused_by_name(tmp_path, as_users_run):
+    for details in ({"x": jax.nn.relu}, {"x": float("nan")}):
         with pytest.raises(ValueError, match="`details"):
             save_model(tmp_path / "m", {}, details=details)
     assert not list(tmp_path.iterdir())
 
 
-def test_no_flipped_bit_is_read_silently(model, path):
-    good, draw, found = path.read_bytes(), random.Random(0), 0
-    for _ in range(200):
-        damaged = bytearray(good)
-        damaged[draw.randrange(len(good))] ^= 1 << draw.randrange(8)
-        path.write_bytes(damaged)
-        try:
-            loaded = load_model(path, model)
-        except (CorruptDataError, MismatchError) as error:
-            assert str(path) in str(error)
-            found += 1
-        else:
-            assert bits(loaded) == bits(model) and read_model_details(path) == DETAILS
-    assert found > 190
-
-
-def test_a_torn_or_lost_file_is_refused_by_name(model, path, tmp_path):
-    good = path.read_bytes()
-    cuts = [0, 1, 7, 8, 9, *np.linspace(10, len(good) - 1, 50).astype(int)]
-    for text in [good[:cut] for cut in cuts] + [good + b"\0"]:
-        path.write_bytes(text)
-        with pytest.raises(CorruptDataError, match=path.name):
-            load_model(path, model)
-    for lost in (tmp_path / "lost", tmp_path):
-        with pytest.raises(CorruptDataError, match="missing"):
-            load_model(lost, model)
-
-
-def test_nothing_but_a_model_file_is_read_and_no_pickle_at_all(model, path, tmp_path, monkeypatch):
+def test_nothing_but_a_model_file_is_read_and_no_pickle_at_all(model, path, tmp_path):
     ran = tmp_path / "ran"
 
     class Attack:
@@ -183,107 +134,17 @@ def test_nothing_but_a_model_file_is_read_and_no_pickle_at_all(model, path, tmp_
 
     (tmp_path / "pickle").write_bytes(pickle.dumps(Attack()))
     np.save(tmp_path / "npy", np.array([Attack()]), allow_pickle=True)
-    (tmp_path / "garbage").write_bytes(random.Random(0).randbytes(10**5))
     safetensors.numpy.save_file({"x": np.ones(2)}, tmp_path / "other")
     content = {"format": FORMAT + 1}
-    other_format = json.dumps({**content, "sha256": content_digest(content)})
+    other_format = json.dumps({**content, "sha256": digest(content)})
     safetensors.numpy.save_file({"x": np.ones(2)}, tmp_path / "later", metadata={"popsim": other_format})
-
-    def refuse(*_, **__):
-        raise AssertionError("pickle was used")
-
-    for name in ("load", "loads", "Unpickler"):
-        monkeypatch.setattr(pickle, name, refuse)
-    assert bits(load_model(path, model)) == bits(model)
-    for name in ("pickle", "npy.npy", "garbage"):
-        with pytest.raises(CorruptDataError, match=name):
+    for name, why in (("pickle", "damaged"), ("npy.npy", "damaged"), ("lost", "missing"), ("", "missing")):
+        with pytest.raises(CorruptDataError, match=f"{name}.*{why}"):
             load_model(tmp_path / name, model)
     for name, why in (("other", "popsim wrote"), ("later", f"format {FORMAT}, got {FORMAT + 1}")):
         with pytest.raises(MismatchError, match=f"{name}.*{why}"):
             load_model(tmp_path / name, model)
     assert not ran.exists()
-
-
-def forge(path, arrays, metadata, data=b"", length=None):
-    header = json.dumps({"__metadata__": {"popsim": metadata}, **arrays}).encode()
-    path.write_bytes(struct.pack("<Q", len(header) if length is None else length) + header + data)
-
-
-def test_absurd_sizes_are_refused_before_anything_is_allocated(tmp_path):
-    """Ten files that claim to hold up to 10^15 numbers where one is expected."""
-    folder, huge = tmp_path / "forged", 10**15
-    folder.mkdir()
-    path = tmp_path / "m"
-    save_model(path, {"x": np.ones(1, np.float32)})
-    whole = safetensors.safe_open(path, "numpy").metadata()["popsim"]
-    for index, (shape, n_bytes) in enumerate(
-        [([huge], 4 * huge), ([huge], 4), ([2**62, 8], 0), ([huge, 0], 0)]
-    ):
-        x = {"x": {"dtype": "F32", "shape": shape, "data_offsets": [0, n_bytes]}}
-        forge(folder / f"shape-{index}", x, whole, data=b"1234"[:n_bytes])
-    for index, length in enumerate((huge, 2**63, 2**64 - 1)):
-        forge(folder / f"length-{index}", {}, whole, length=length)
-    forge(folder / "nested", {}, '{"format": 1, "sha256": ' + "[" * 10**5)
-    sparse = {"x": {"dtype": "F32", "shape": [2**36], "data_offsets": [0, 2**38]}}
-    forge(folder / "sparse", sparse, whole)
-    os.truncate(folder / "sparse", (folder / "sparse").stat().st_size + 2**38)
-    with (folder / "spaces").open("wb") as file:
-        file.write(struct.pack("<Q", 9 * 10**7))
-        file.truncate(9 * 10**7 + 8)
-    code = """
-import pathlib, resource, sys
-import numpy as np
-from popsim.store.model_file import load_model
-def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-template = {"x": np.ones(1, np.float32)}
-assert load_model(sys.argv[2], template) == template
-before = peak()
-for path in pathlib.Path(sys.argv[1]).iterdir():
-    try: load_model(path, template)
-    except ValueError as error: refused = type(error).__name__
-    print(path.name, refused, peak() - before)
-"""
-    lines = child(code, folder, path).splitlines()
-    assert len(lines) == 10
-    for line in lines:
-        name, refused, megabytes = line.split()
-        assert refused in ("CorruptDataError", "MismatchError"), name
-        assert float(megabytes) < 200, line
-
-
-def child(code, *arguments) -> str:
-    """What a fresh process prints."""
-    command = [sys.executable, "-W", "error", "-c", code, *map(str, arguments)]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT).stdout
-
-
-def test_a_full_disk_leaves_the_old_file_and_nothing_else(path):
-    before = path.read_bytes()
-    code = """
-import resource, sys
-import numpy as np
-from popsim.store.files import SaveError
-from popsim.store.model_file import save_model
-for limit in np.linspace(0, 1e6, 50).astype(int):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), resource.RLIM_INFINITY))
-    try: save_model(sys.argv[1], {"x": np.ones(130000)}, overwrite=True)
-    except SaveError as error: refused = str(error)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    print(refused)
-"""
-    refusals = child(code, path).splitlines()
-    assert len(refusals) == 50 and all(str(path) in line and "too large" in line for line in refusals)
-    assert path.read_bytes() == before and os.listdir(path.parent) == [path.name]
-
-
-def test_a_folder_that_cannot_be_written_is_named(tmp_path):
-    (tmp_path / "file").touch()
-    sealed = tmp_path / "sealed"
-    sealed.mkdir(mode=0o500)
-    folders = [tmp_path / "gone", tmp_path / "file"]
-    for folder in folders if os.geteuid() == 0 else [*folders, sealed]:
-        with pytest.raises(SaveError, match=str(folder / "m")):
-            save_model(folder / "m", {"x": jnp.ones(1)})
 
 
 def test_only_a_model_file_is_replaced_and_only_when_told_to(model, path, tmp_path):
@@ -296,3 +157,11 @@ def test_only_a_model_file_is_replaced_and_only_when_told_to(model, path, tmp_pa
     with pytest.raises(ValueError, match="thesis"):
         save_model(tmp_path / "thesis", model, overwrite=True)
     assert (tmp_path / "thesis").read_text() == "all of it"
+
+
+def test_arrays_are_named_by_their_path(getkey):
+    names = leaf_names(build(getkey()))
+    assert {"table", "arrays.count", "net.layers.0.weight"} <= set(names)
+    assert leaf_names(eqx.filter_eval_shape(build, getkey())) == names
+    tree = {"a.b": jnp.zeros(1), "a": {"b": jnp.ones(1)}, "left/vision": jnp.full(1, 2.0)}
+    assert len(leaf_names(tree)) == 3 and not any("/" in name for name in leaf_names(tree))

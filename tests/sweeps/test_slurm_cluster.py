@@ -22,15 +22,15 @@ pytestmark = [
     pytest.mark.full,
     pytest.mark.skipif(bool(slurm_cluster.missing()), reason=f"needs {slurm_cluster.missing()}"),
 ]
-SWEEP = Sweep(Swept(n_batches=60_000, log_step=2_000), {"label": ("a", "b", "c")}, range(2))
+SWEEP = Sweep(Swept(n_batches=30_000, log_step=1_000), {"label": ("a", "b", "c")}, range(2))
 SELECTING = Sweep(
-    Swept(n_batches=8_000, log_step=2_000, select_every=2_000),
+    Swept(n_batches=4_000, log_step=1_000, select_every=1_000),
     {"rate": (1e-3, 1e-2)},
     range(8),
     members_per_cell=4,
     member_batch_size=2,
 )
-LONG = Sweep(Swept(n_batches=1_000_000, log_step=20_000), {}, range(2))
+LONG = Sweep(Swept(n_batches=500_000, log_step=20_000), {}, range(2))
 
 
 @functools.cache
@@ -80,13 +80,6 @@ def check(cluster, opened, job):
     return cluster.tasks(job)
 
 
-def test_preemption(tmp_path, cluster):
-    opened, job = submitted(cluster, tmp_path / "a sweep")
-    wait_for_checkpoint(opened, 0)
-    cluster.run("scontrol", "requeue", f"{job}_0")
-    assert check(cluster, opened, job)[0][2] == 1
-
-
 def test_time_limit(tmp_path, cluster, monkeypatch):
     """The jobs requeue themselves before it ends."""
     monkeypatch.setattr(slurm, "LEAST_SECONDS", 180)  # so that it comes soon
@@ -95,12 +88,14 @@ def test_time_limit(tmp_path, cluster, monkeypatch):
     assert max(restarts for _, _, restarts in tasks.values()) >= 1
 
 
-def test_a_node_that_is_lost(tmp_path, cluster):
-    opened, job = submitted(cluster, tmp_path / "sw")
+def test_preemption_and_a_node_that_is_lost(tmp_path, cluster):
+    opened, job = submitted(cluster, tmp_path / "a sweep")
+    wait_for_checkpoint(opened, 0)
+    cluster.run("scontrol", "requeue", f"{job}_0")
     wait_for_checkpoint(opened, 1)
     cluster.lose_node(cluster.tasks(job)[1][1])
     tasks = check(cluster, opened, job)
-    assert tasks[1][2] == 1
+    assert tasks[0][2] == tasks[1][2] == 1
 
 
 def test_a_node_that_is_lost_while_cells_select_together(tmp_path, cluster):

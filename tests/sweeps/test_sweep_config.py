@@ -5,7 +5,6 @@ import itertools
 import re
 from typing import Literal
 
-import numpy as np
 import pytest
 from swept_runs import Swept
 
@@ -64,37 +63,22 @@ def test_a_sweep_is_read_as_it_was_written(sweep, tmp_path, capsys):
 
 HUNDRED = ", ".join(str(1 + i / 100) for i in range(100))
 WRONG = {
-    "values of an axis": (f"grid: {{rate: [{', '.join(map(str, range(1, 3000)))}]}}", "at most 2000 values"),
     "a setting that is none": ("grid: {rat: 1}", "must be of settings of texts, got 'rat'. Perhaps .* rate"),
     "a misspelt entry": ("gird: {rate: 1}", "Perhaps you meant grid"),
-    "a list for a grid": ("grid: [rate]", "must be values by name"),
-    "a setting without a value": ("settings: {n-units: }", "`n_units` must be a whole number, got None"),
-    "an axis that is none": ("grid: {seed: [1, 2]}", "must not have 'seed': .seeds. are the seeds"),
-    "a number of members": ("settings: {n-members: 3}", "must not have 'n_members': .seeds. says"),
-    "a long text": (f"settings: {{text: {'x' * 200_000}}}", "at most 131072 bytes"),
     "a word for a number": ("settings: {n-units: few}", "n_units.* must be a whole number, got 'few'"),
     "the last seeds": ("seeds: 2147483640:2147483650", r"must be below 2\*\*31"),
-    "a list of seeds": ("seeds: [0, 1, 2]", "must be text, got"),
     "seeds that end before they begin": ("seeds: 5:2", "must end after they begin"),
     "three axes of a hundred": (
         f"seeds: 0:1\nmembers_per_cell: 1\n"
         f"grid: {{rate: [{HUNDRED}], cost: [{HUNDRED}], hidden-noise: [{HUNDRED}]}}",
         "at most 20000 cells, got 1000000",
     ),
-    "a billion batches kept": (
-        "settings: {n-batches: 2147483647, log-step: 10000}\nkeep: every 1",
-        "at most 1000000 batches",
-    ),
     "a repeated entry": ("seeds: 1\nseeds: 2", "each key once, got 'seeds' again in line 3"),
     "a repeated setting, spelt otherwise": ("settings: {n-units: 3, n_units: 4}", "each setting once"),
-    "a repeated axis, spelt otherwise": ("grid: {n-units: 3, n_units: 4}", "each setting once"),
     "a setting that is an axis": (
         "settings: {rate: 0.1}\ngrid: {rate: [0.2]}",
         "must have none of the settings in .grid., got 'rate' in both",
     ),
-    "two documents": ("---\nexperiment: texts", "single document"),
-    "a list for a truth": ("float16: [1]", "must be True or False"),
-    "a word for a count": ("members_per_cell: all", "must be a whole number, got 'all'"),
 }
 
 
@@ -119,15 +103,10 @@ def test_what_is_wrong_in_a_file_is_named_with_it(name, tmp_path, capsys):
     ("arguments", "said"),
     [
         (["--seeds", "0:999999999"], "at most 1000000 members"),
-        (["--seeds", "0:1000000", "--members-per-cell", "1"], "at most 20000 cells"),
         (["--grid", "r=0.1"], "--grid must be of settings of texts, got 'r'. Perhaps you meant rate"),
-        (["--grid", "hn=0.1"], "Perhaps you meant hidden-noise."),
         (["--grid", "noise=1,2"], "--noise must be 2 numbers, got '1'"),
-        (["--grid", "choice=-Y"], "--choice must be one of a b, -x, null, got '-Y'"),
         (["--grid", "rate=0.1,,0.2"], "--grid must be such as learning-rate=1e-3,3e-3"),
-        (["--grid", "plant=arm26"], "--grid must be of settings of texts, got 'plant'"),
         (["--members", "1000000000"], "at most 1000000, got 1000000000"),
-        (["--n-batches", "2147483647", "--log-step", "10000", "--keep", "all"], "at most 1000000 batches"),
     ],
 )
 def test_what_is_wrong_on_the_command_line_is_named(arguments, said, tmp_path, capsys):
@@ -138,12 +117,8 @@ def test_what_is_wrong_on_the_command_line_is_named(arguments, said, tmp_path, c
     ("sweep", "said"),
     [
         ({"axes": {"rate": itertools.count(1)}}, "must have at most 2000 values"),
-        ({"axes": {f"a{i}": [1] for i in range(1000)}}, "at most 16 settings"),
-        ({"axes": [("rate", [1])]}, "`axes` must be lists of values by setting"),
-        ({"axes": {"rate": np.array(1)}}, "must be a list of values"),
         ({"axes": {"mapping": [{"a": ("b",)}, {"a": ["b"]}]}}, "must have different values"),
         ({"seeds": range(10**9)}, "at most 1000000 members"),
-        ({"seeds": itertools.count()}, "`seeds` must be whole numbers"),
         ({"axes": {"text": ["x" * 200, *(f"{i}" + "x" * 200 for i in range(1000))]}}, "at most 131072 bytes"),
     ],
 )

@@ -37,7 +37,7 @@ def test_a_sweep_is_reached_by_a_link_and_may_hold_files_of_others(sweep, tmp_pa
     assert all(os.path.islink(path) for path in (sweep / "notes", sweep / "cells" / "notes"))
 
 
-@pytest.mark.parametrize("n_steps", range(7))
+@pytest.mark.parametrize("n_steps", [0, 1, 3, 5])
 def test_a_start_that_was_interrupted_blocks_nothing(n_steps, tmp_path, monkeypatch):
     """After any number of files that were written, as where the disk is full or the process is killed."""
     written = iter(range(n_steps))

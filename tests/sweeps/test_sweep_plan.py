@@ -31,7 +31,7 @@ def rows_of(sweep):
     return rows
 
 
-@pytest.mark.parametrize("most", [None, 60, 30, 7, 6, 5, 2, 1])
+@pytest.mark.parametrize("most", [None, 60, 7, 1])
 def test_cells_divide_the_members_into_grids_and_cover_each_once(most):
     sweep = Sweep(Swept(), AXES, range(3, 8), members_per_cell=most)
     rows = rows_of(sweep)
@@ -72,7 +72,7 @@ def test_what_is_typed():
 ONE_SEED = "`seeds` 10 is one network, that of seed 10: for 10 networks, say 0:10."
 
 
-@pytest.mark.parametrize("seeds, said", [("10", [ONE_SEED]), ("0", []), ("1", []), ("10:11", [])])
+@pytest.mark.parametrize("seeds, said", [("10", [ONE_SEED]), ("1", []), ("10:11", [])])
 def test_one_seed_that_may_be_meant_as_a_count_is_said_so(seeds, said, tmp_path):
     file, out = tmp_path / "sweep.yaml", str(tmp_path / "sw")
     file.write_text(f"experiment: swept\ngrid: {{rate: 1e-3}}\nseeds: {seeds}\n")
@@ -101,25 +101,18 @@ def test_a_config_is_read_as_it_was_written_and_as_people_write(tmp_path):
     [
         (["--grid", "rat=1"], "Perhaps you meant rate"),
         (["--grid", "seed=1,2"], "--seeds are the seeds"),
-        (["--grid", "members=1,2"], "got 'members'"),
         (["--grid", "rate=fast"], "--rate must be a number, got 'fast'"),
-        (["--grid", "rate="], "such as learning-rate=1e-3,3e-3"),
         (["--grid", "n-units=6", "--n-units", "4"], "--n-units must be given once, got 4 and values of it"),
         (["--grid", "rate=1,1"], "different values"),
         (["--grid", "rate=1", "--grid", "rate=2"], "each axis once"),
-        (["--grid", "n-units=3,0"], "must be a positive whole number, got 0"),
         (["--grid", "log-step=3", "--keep", "100"], "must be batches from 0 to 7"),
-        (["--seeds", "5:2"], "--seeds must end after they begin"),
         (["--seeds", "many"], "--seeds must be whole numbers"),
-        (["--members-per-cell", "0"], "--members-per-cell must be a positive"),
         (["--seeds", "0:1000000", "--grid", "n-units=5000"], "of memory"),
         (["--workers", "2"], "--workers must be given with --on dask only"),
         (
             ["--select-every", "4"],
             "--select-every must be given with a sweep over settings of the trainer, rate,",
         ),
-        (["--select-every", "4", "--grid", "cost=0,1"], "rate, got no such setting"),
-        (["--select-every", "0", "--grid", "rate=1,2"], "--select-every must be a positive"),
         (["--select-every", "4", "--grid", "rate=1", "--seeds", "0:1"], "two networks or more, got 1"),
         (["--grid", "select-every=2,4"], "the members of a population select at the same batches"),
     ],

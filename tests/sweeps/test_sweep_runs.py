@@ -224,7 +224,6 @@ def test_show_export_and_info(copied, capsys, tmp_path):
     assert "what was checked is as it was written" in capsys.readouterr().out
     for arguments, said in (
         (["show", str(copied), "--score", "tau"], "must be one of"),
-        (["export", str(copied), "--model", "m"], "--model must be of a cell"),
         (["export", str(copied)], "must be given --summary or --history"),
         (["export", str(copied), "--summary", str(tmp_path / "s.csv")], "use --overwrite"),
     ):
@@ -236,16 +235,6 @@ def test_show_export_and_info(copied, capsys, tmp_path):
     with pytest.raises(SystemExit):
         main([*swept, "info", str(copied), "--verify"])
     assert "DAMAGED: cells/000002/history.zarr" in capsys.readouterr().out
-
-
-@pytest.mark.full  # in short: test_show_export_and_info and test_report
-def test_another_score_is_shown_and_cells_are_compared(copied, capsys, tmp_path):
-    swept = ["--import", "swept_runs"]
-    main([*swept, "show", str(copied), "--score", "result_tau_ms", "--out", str(tmp_path / "shown")])
-    assert "tau (ms)" in (tmp_path / "shown" / "report.html").read_text()
-    cells = [str(copied / "cells" / f"00000{n}") for n in (0, 2)]
-    main([*swept, "compare", *cells, "--out", str(tmp_path / "c")])
-    assert "n_units" in capsys.readouterr().out
 
 
 HOLDING = """

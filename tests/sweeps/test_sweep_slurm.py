@@ -110,9 +110,6 @@ def test_the_options_are_those_of_sbatch(sweep, capsys):
         (["--time", "soon"], "--time must be such as 4:00:00, got 'soon'"),
         (["--time", "4:00"], "must be 5 minutes or more, as jobs save and stop 120 s before it, got '4:00'"),
         (["--slurm-option", "array=0-3%1"], "must not be one that the script sets, got array"),
-        (["--at-a-time", "0"], "--at-a-time must be a positive"),
-        (["--gpus", "0"], "--gpus must be a positive"),
-        (["--slurm-option", "Account lab"], "must be such as account=lab"),
         (["--setup", "a\nb"], "must be one line each"),
         (["--memory", "much"], "--memory must be such as 8G"),
     ):

@@ -13,7 +13,7 @@ from popsim._text_checks import check_path
 from popsim.ensemble import Members
 from popsim.loss import LossValues
 from popsim.store import GrowingArrays, leaf_names, open_arrays
-from popsim.store.arrays.inspection import remove_arrays
+from popsim.store.array_group import remove_arrays
 from popsim.store.run_folder import RunFolder
 from popsim.training.history.history import (
     BATCH,

@@ -26,7 +26,7 @@ from popsim.store import (
     keep_json_lines,
     lock_folder,
 )
-from popsim.store.arrays.inspection import remove_arrays
+from popsim.store.array_group import remove_arrays
 from popsim.store.files import make_folder, saving
 from popsim.store.identity import RUN_ID, new_run_id
 from popsim.store.run_folder import DescribedRun

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from popsim.store import Checkpoints, RunFolder, open_arrays, read_json_lines, read_sealed_json
-from popsim.store.array_file import open_array_file, read_array
+from popsim.store.array_file import ArrayFile
 from popsim.store.checkpoints import FORMAT
 from popsim.store.identity import RUN_ID
 from popsim.sweeps import open_sweep, verify_sweep
@@ -50,9 +50,8 @@ def _described(file: Path) -> dict[str, Any]:
 
 def checkpoint_arrays(checkpoints: Checkpoints, step: int) -> dict[str, np.ndarray]:
     """All arrays of a checkpoint, whatever they are; of typed keys, their data."""
-    file = checkpoints.file(step)
-    with open_array_file(file, FORMAT, "a checkpoint") as (opened, content):
-        return {name: read_array(file, opened, name, form) for name, form in content["arrays"].items()}
+    with ArrayFile.open(checkpoints.file(step), FORMAT, "a checkpoint") as file:
+        return file.arrays()
 
 
 def history_arrays(path: Path) -> dict[str, np.ndarray]:

@@ -78,24 +78,6 @@ def resume_all(
         report(**{path: found})
 
 
-def open_all(report: Report, paths: Sequence[str]) -> None:
-    """Open runs that somebody forged, read all that they offer, and finish those that can be read."""
-    from faults.trainings import SmallSum
-
-    from popsim.experiments import open_run, resume_run
-
-    for path in paths:
-        error = None
-        try:
-            run = open_run(path, build=SmallSum)
-            _ = run.ensemble, run.history.dataset.load(), run.log
-            if (Path(path) / "forged settings").exists():
-                resume_run(path, build=SmallSum, quiet=True)
-        except Exception as refused:
-            error = f"{type(refused).__name__}: {refused}"
-        report(**{path: {"error": error}})
-
-
 def command(
     report: Report, path: str, arguments: list[str], send: tuple[str, str] | None = None, **faults: Any
 ) -> None:

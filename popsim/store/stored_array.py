@@ -3,9 +3,13 @@
 tensorstore compresses, shards, indexes and checks the checksums of chunks and tables. What it lacks is here:
 each file ends in a seal that names the run and the place, so that no file can stand in for another, and is
 written atomically.
+
+Reading one entry over all rows favours long chunks, reading one row of everything favours short ones. A chunk
+holds one member and about 512 KB: about ten rows of the weights of a small network, thousands of a loss. The
+rows of a shard stay in memory until it is full; for arrays that grow together, a given memory gives the
+fewest files if the rows per shard are proportional to one over the square root of the bytes per row.
 """
 
-import contextlib
 import dataclasses
 import errno
 import hashlib
@@ -13,26 +17,141 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from popsim._checks import memory_of_machine
-from popsim.store.arrays._layout import ArrayLayout, ShardIndex
 from popsim.store.files import CorruptDataError, missing_file, write_file
 
-DIGEST_BYTES = 32
-SEAL_BYTES = 32
+__all__ = ["ArrayLayout", "StoredArray"]
+
+DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+DTYPES += ("float16", "float32", "float64")
+
+Shape = tuple[int, ...]
+ShardIndex = tuple[int, ...]
+DIGEST_BYTES = SEAL_BYTES = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class ArrayLayout:
+    """The axes and data type of an array, the shapes of array, chunks and shards, and whether it grows."""
+
+    axes: tuple[str, ...]
+    dtype: str
+    shape: Shape
+    chunk: Shape
+    shard: Shape
+    grows: bool
+
+    @property
+    def shards_by_axis(self) -> Shape:
+        """The number of shards along each axis."""
+        return tuple(-(-length // part) for length, part in zip(self.shape, self.shard, strict=True))
+
+    def of_length(self, length: int) -> "ArrayLayout":
+        """Return the same layout with another number of rows, if the array grows."""
+        return dataclasses.replace(self, shape=(length, *self.shape[1:])) if self.grows else self
+
+    def shard_name(self, place: ShardIndex) -> str:
+        """Return the file name of a shard."""
+        return ".".join(["c", *map(str, place)])
+
+    def places(self, first: int | None = None) -> Iterator[ShardIndex]:
+        """Yield the places of the shards in order, lazily, all or those at `first` along the first axis."""
+        counts = self.shards_by_axis
+        stride = math.prod(counts[1:])
+        numbers = range(counts[0] * stride) if first is None else range(first * stride, (first + 1) * stride)
+        for number in numbers:
+            yield tuple(map(int, np.unravel_index(number, counts)))
+
+    def block(self, place: ShardIndex) -> tuple[slice, ...]:
+        """Return the slices of the array that the shard at `place` holds."""
+        parts = zip(place, self.shard, self.shape, strict=True)
+        return tuple(slice(i * part, min((i + 1) * part, length)) for i, part, length in parts)
+
+    def metadata(self) -> dict[str, Any]:
+        """Return the description of the array in zarr."""
+        little = {"name": "bytes", "configuration": {"endian": "little"}}
+        zstd = {"name": "zstd", "configuration": {"level": -1, "checksum": True}}
+        crc32c = {"name": "crc32c"}
+        sharding = {
+            "chunk_shape": list(self.chunk),
+            "codecs": [little if np.dtype(self.dtype).itemsize > 1 else {"name": "bytes"}, zstd],
+            "index_codecs": [little, crc32c],
+            "index_location": "start",  # which leaves the end of a file to the seal, see `StoredArray`
+        }
+        return {
+            "zarr_format": 3,
+            "node_type": "array",
+            "shape": list(self.shape),
+            "data_type": self.dtype,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(self.shard)}},
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}},
+            "fill_value": "NaN" if self.dtype.startswith("float") else np.dtype(self.dtype).type(0).item(),
+            "codecs": [{"name": "sharding_indexed", "configuration": sharding}],
+            "attributes": {},
+            "dimension_names": list(self.axes),
+        }
+
+    @classmethod
+    def parse(cls, metadata: Mapping[str, Any], *, grows: bool) -> "ArrayLayout":
+        """Invert `metadata`."""
+        shard = metadata["chunk_grid"]["configuration"]["chunk_shape"]
+        chunk = metadata["codecs"][0]["configuration"]["chunk_shape"]
+        return cls(
+            tuple(metadata["dimension_names"]),
+            metadata["data_type"],
+            tuple(metadata["shape"]),
+            tuple(chunk),
+            tuple(shard),
+            grows,
+        )
+
+
+CHUNK_BYTES = 2**19
+CHUNK_ROWS = 2**12
+LARGEST_CHUNK_BYTES = 2**23
+SHARD_BYTES = 2**24
+SHARD_ROWS = 2**12  # encoded anew at each commit: what that takes must settle early in a training
+BUFFERED_BYTES = 3 * 2**23
+
+
+def cut(rows: Mapping[str, tuple[Sequence[str], Shape, int]]) -> dict[str, tuple[Shape, Shape]]:
+    """Choose the chunk and shard shapes of arrays that grow together; both begin with a number of rows.
+
+    Of each, `rows` has the names and lengths of the axes of a row, and the bytes per number. One shard of
+    every array together takes about `BUFFERED_BYTES`, unless a single row takes more.
+    """
+    sizes = {name: max(1, math.prod(shape) * itemsize) for name, (_, shape, itemsize) in rows.items()}
+    scale = BUFFERED_BYTES / sum(math.sqrt(size) for size in sizes.values())
+    shapes = {}
+    for name, (axes, shape, itemsize) in rows.items():
+        size = sizes[name]
+        n_rows = max(1, min(int(scale / math.sqrt(size)), SHARD_BYTES // size, SHARD_ROWS))
+        piece = _piece_of_row(axes, shape, itemsize)
+        n_chunk = min(max(1, CHUNK_BYTES // max(1, math.prod(piece) * itemsize)), n_rows, CHUNK_ROWS)
+        padded_shape = tuple(-(-length // part) * part for length, part in zip(shape, piece, strict=True))
+        in_shard = piece if size > 2 * SHARD_BYTES else tuple(map(max, padded_shape, piece))
+        shapes[name] = ((n_chunk, *piece), (n_rows // n_chunk * n_chunk, *in_shard))
+    return shapes
+
+
+def _piece_of_row(axes: Sequence[str], shape: Shape, itemsize: int) -> Shape:
+    """Return the shape of the part of a row in one chunk: one member, or less if that is huge."""
+    piece = [1 if name == "member" else max(1, length) for name, length in zip(axes, shape, strict=True)]
+    while math.prod(piece) * itemsize > LARGEST_CHUNK_BYTES:
+        longest = piece.index(max(piece))
+        piece[longest] = -(-piece[longest] // 2)
+    return tuple(piece)
 
 
 @dataclasses.dataclass(frozen=True)
 class StoredArray:
     """An array of a group: its folder, its layout with the committed length, and the identity of the run.
-
-    `location` is where the folder was when its group was opened, see `real_path`. Entries are read there,
-    also after a change of the current folder and in other processes; messages name `folder`.
 
     Each file ends in the SHA-256 of its bytes so far and a seal, to which zarr's index of the chunks does not
     point: the run, the number of rows, and eight bytes of a SHA-256 of these, the array and the place.
@@ -41,7 +160,6 @@ class StoredArray:
     folder: Path
     layout: ArrayLayout
     run_id: str
-    location: Path
 
     def write(self, first: int, rows: np.ndarray) -> None:
         """Write all rows of the shards at index `first` along the first axis, each file atomically."""
@@ -58,38 +176,24 @@ class StoredArray:
             seal = _seal(self.run_id, self.folder.name, name, len(rows))
             write_file(self.folder / name, [content, hashlib.sha256(content).digest(), seal])
 
-    def n_bytes(self) -> int:
-        """Return the size of the files of the committed rows, as far as they are there."""
-        n_bytes = 0
-        for place in self.layout.places():
-            with contextlib.suppress(FileNotFoundError):
-                n_bytes += (self.location / self.layout.shard_name(place)).stat().st_size
-        return n_bytes
-
     def damage(self, *, every_byte: bool) -> Iterator[tuple[str, CorruptDataError]]:
-        """Yield the files of the committed rows with which something is wrong, and what.
-
-        Each is read whole, one at a time, or its seal alone.
-        """
+        """Yield the files of the committed rows in which something is wrong: in a byte, or in their seals."""
         for place in self.layout.places():
             name = self.layout.shard_name(place)
             try:
-                self._check_seals([place])
-                content = (self.location / name).read_bytes()[:-SEAL_BYTES] if every_byte else b""
+                (file,) = self._check_seals([place])
+                content = file.read_bytes()[:-SEAL_BYTES] if every_byte else b""
             except CorruptDataError as error:
                 yield name, error
                 continue
             if content and hashlib.sha256(content[:-DIGEST_BYTES]).digest() != content[-DIGEST_BYTES:]:
-                yield (
-                    name,
-                    CorruptDataError(f"{self.folder / name} must be as it was written; it is damaged."),
-                )
+                yield name, CorruptDataError(f"{file} must be as it was written; it is damaged.")
 
     def read(self, key: tuple[Any, ...]) -> np.ndarray:
         """Return the entries at `key`: an integer, a slice or an array of indices per axis (outer indexing).
 
-        **Raises:** `CorruptDataError` naming a required file that is missing or damaged; `MemoryError` if the
-        entries do not fit into memory; `OSError` for what is no damage, such as too many open files.
+        **Raises:** `CorruptDataError` naming a file that is missing or damaged; `MemoryError` if they do not
+        fit into memory; `OSError` for what is no damage, such as too many open files.
         """
         import tensorstore
 
@@ -101,11 +205,7 @@ class StoredArray:
         if not values.size:
             return values
         files = self._check_seals(itertools.product(*(shards for _, _, shards in parts)))
-        folder = {"driver": "file", "path": f"{self.location}/"}
-        try:
-            stored = _open_array(layout, folder, open=True, assume_metadata=True)
-        except (ValueError, RuntimeError) as error:  # before any byte is read, so nothing is damaged
-            raise OSError(errno.EINVAL, f"could not be opened: {error}", str(self.folder)) from error
+        stored = self._open(files)
         entries = stored.oindex[tuple(index for index, _, _ in parts)]
         try:
             tensorstore.array(values).write(entries).result()  # takes half the time of `entries.read()`
@@ -119,13 +219,24 @@ class StoredArray:
                 f"{damaged}, a part of the array {self.folder.name!r}, is damaged: {error}"
             ) from error
 
+    def _open(self, files: Iterable[Path]) -> Any:
+        """Return the array of tensorstore in the folder, of which `files` are read."""
+        path = f"{self.folder}/".replace("//", "/", 1)  # with which a path may begin
+        # tensorstore takes "\\" for a slash, and names that end in ".__lock" for its own.
+        if "\\" not in path and ".__lock/" not in path:
+            return _open_array(self.layout, {"driver": "file", "path": path}, open=True, assume_metadata=True)
+        stored = _open_array(self.layout, {"driver": "memory"}, create=True)
+        for file in files:
+            stored.kvstore[file.name] = file.read_bytes()
+        return stored
+
     def _check_seals(self, places: Iterable[ShardIndex]) -> list[Path]:
         """Check that files are of the run, in their places, and hold the committed rows; return them."""
         files = []
         for place in places:
             name, rows = self.layout.shard_name(place), self.layout.block(place)[0]
             try:
-                with (self.location / name).open("rb") as file:
+                with (self.folder / name).open("rb") as file:
                     file.seek(max(0, file.seek(0, os.SEEK_END) - SEAL_BYTES))
                     seal = file.read()
             except FileNotFoundError:

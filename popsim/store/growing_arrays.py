@@ -10,16 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from popsim.store.arrays._commit_record import CommitRecord
-from popsim.store.arrays._layout import BUFFERED_BYTES, DTYPES, ArrayLayout, cut
-from popsim.store.arrays._stored_array import StoredArray
-from popsim.store.arrays.inspection import remove_array, remove_stale
+from popsim.store.array_group import CommitRecord, remove_array, remove_stale
 from popsim.store.files import (
     SaveError,
     finished_name,
     is_plain_name,
     make_folder,
-    real_path,
     remove_left_over,
     saving,
     sync_folder,
@@ -27,6 +23,7 @@ from popsim.store.files import (
 )
 from popsim.store.identity import new_run_id
 from popsim.store.json_files import plain_json
+from popsim.store.stored_array import BUFFERED_BYTES, DTYPES, ArrayLayout, StoredArray, cut
 
 __all__ = ["GrowingArrays"]
 
@@ -34,7 +31,7 @@ Arrays = Mapping[str, tuple[Sequence[str], np.ndarray]]
 Values = Mapping[str, tuple[tuple[str, ...], np.ndarray]]
 
 
-def as_values(arrays: Arrays) -> Values:
+def as_values(arrays: Arrays, *, row_axes: int = 0) -> Values:
     """Return arrays as they can be stored; raises `ValueError` naming one that cannot be."""
     values = {name: (tuple(axes), np.asarray(array)) for name, (axes, array) in arrays.items()}
     for name, (axes, array) in values.items():
@@ -44,32 +41,22 @@ def as_values(arrays: Arrays) -> Values:
             raise ValueError(
                 f"array {name!r} must have one of the types {', '.join(DTYPES)}, got {array.dtype}."
             )
-        if len({*axes}) != len(axes):
-            raise ValueError(f"array {name!r} must have one axis for each name of {axes}.")
+        if len({*axes}) != array.ndim - row_axes:
+            raise ValueError(f"array {name!r} must have one axis for each name of {axes}, got {array.shape}.")
     return values
 
 
 def check_rows(axis: str, rows: Values, layouts: Mapping[str, ArrayLayout]) -> None:
     """Check rows to append along `axis` against the arrays so far; raises `ValueError` if they differ."""
-    n_rows = {array.shape[:1] for _, array in rows.values()}
-    if len(n_rows) != 1:
-        raise ValueError(f"`rows` along {axis!r} must be arrays of the same number of rows, got {n_rows}.")
-    peers = {name for name, layout in layouts.items() if layout.grows and layout.axes[0] == axis}
-    if set(rows) != (peers or set(rows) - set(layouts)):
-        raise ValueError(f"`rows` must hold the arrays {sorted(peers)} of {axis!r}, got {sorted(rows)}.")
-    for name, (axes, array) in rows.items():
-        if len(axes) != array.ndim - 1:
-            raise ValueError(f"array {name!r} must have one axis for each name of {axes}, got {array.shape}.")
-        layout = layouts.get(name)
-        if layout and (axes, array.shape[1:], array.dtype.name) != (
-            layout.axes[1:],
-            layout.shape[1:],
-            layout.dtype,
-        ):
-            raise ValueError(
-                f"rows of array {name!r} must be {layout.dtype} with axes {layout.axes[1:]} of shape "
-                f"{layout.shape[1:]}, got {array.dtype} with axes {axes} of shape {array.shape[1:]}."
-            )
+    expected = {
+        name: (layout.axes[1:], layout.shape[1:], layout.dtype)
+        for name, layout in layouts.items()
+        if layout.grows and layout.axes[0] == axis
+    }
+    forms = {name: (axes, array.shape[1:], array.dtype.name) for name, (axes, array) in rows.items()}
+    is_one_length = len({len(array) for _, array in rows.values()}) == 1
+    if not is_one_length or (forms != expected if expected else forms.keys() & layouts.keys()):
+        raise ValueError(f"`rows` along {axis!r} must be arrays of one length, as before, got {forms}.")
 
 
 class RowBuffer:
@@ -131,7 +118,7 @@ def new_array(group: Path, name: str, layout: ArrayLayout, run_id: str) -> Store
         remove_array(folder)
         folder.mkdir()
         sync_folder(group)
-    return StoredArray(folder, layout, run_id, real_path(group) / name)
+    return StoredArray(folder.resolve(), layout, run_id)
 
 
 def write_fixed(group: Path, arrays: Values, run_id: str) -> dict[str, ArrayLayout]:
@@ -147,14 +134,11 @@ def write_fixed(group: Path, arrays: Values, run_id: str) -> dict[str, ArrayLayo
 
 
 class GrowingArrays:
-    """Arrays that are appended to, committed, and truncated to an earlier commit.
+    """Arrays that are appended to, committed, and truncated to an earlier commit, by one process at a time.
 
     Rows are buffered in memory until they fill a file, which is written in the background. `commit` writes
     the rest and then records the number of valid rows; readers see no others. Killing the process at any time
     leaves the last commit intact.
-
-    The folder is created atomically: `create` builds it under a random name beside `path`, and removes
-    leftovers of earlier attempts. Only one process at a time may create it and append.
     """
 
     def __init__(self, path: Path, record: CommitRecord):
@@ -180,17 +164,12 @@ class GrowingArrays:
         attributes: Mapping[str, Any] | None = None,
         run_id: str | None = None,
     ) -> "GrowingArrays":
-        """Create a folder without rows.
+        """Create the folder `path`, a zarr group without rows.
 
-        **Arguments:**
+        It has `fixed` arrays that do not grow, by name the axis names and the array, JSON values as
+        `attributes`, and the identity of a run, which is stored in all files; None for a new one.
 
-        - `path`: the folder, a zarr group; it must not exist.
-        - `fixed`: arrays that do not grow: by name, the axis names and the array.
-        - `attributes`: JSON values kept with the group.
-        - `run_id`: the identity of the run, stored in all files; None for a new one.
-
-        **Raises:** `ValueError` if `path` exists or an array does not match its axis names; `SaveError` if
-        the folder cannot be written.
+        **Raises:** `SaveError` if the folder cannot be written.
         """
         path = Path(path)
         if path.exists():
@@ -218,15 +197,8 @@ class GrowingArrays:
     def open(cls, path: Path, *, run_id: str | None = None) -> "GrowingArrays":
         """Open a folder to continue appending after the last commit.
 
-        **Arguments:**
-
-        - `path`: the folder.
-        - `run_id`: the expected identity of the run; None accepts any.
-
-        **Raises:** `ValueError` if there are no such arrays at `path`; `CorruptDataError` naming its
-        zarr.json if that is damaged; `MismatchError` if it is of another run.
+        Arguments and errors as `open_arrays`.
         """
-        path = Path(path)
         return cls(path, CommitRecord.read(path, run_id))
 
     @property
@@ -250,18 +222,14 @@ class GrowingArrays:
         return dict(self._record.attributes)
 
     def append(self, axis: str, rows: Arrays) -> None:
-        """Append rows to all arrays that grow along an axis.
+        """Append rows to all arrays that grow along an axis: by array, the axis names of a row, and the rows.
 
-        **Arguments:**
+        The first append defines the arrays of the axis. Rows are copied.
 
-        - `axis`: the growing axis. The first append defines its arrays, and later ones must agree.
-        - `rows`: by array, the axis names of one row, and the rows. They are copied.
-
-        **Raises:** `ValueError` if names, shapes or data types do not agree; `SaveError` if an earlier write
-        failed.
+        **Raises:** `SaveError` if an earlier write failed.
         """
         self._check_whole()
-        values = as_values(rows)
+        values = as_values(rows, row_axes=1)
         layouts = {name: buffer.array.layout for name, buffer in self._buffers.items()}
         check_rows(axis, values, {**self._record.layouts, **layouts})
         self._interrupted = True
@@ -273,13 +241,9 @@ class GrowingArrays:
         self._interrupted = False
 
     def commit(self, attributes: Mapping[str, Any] | None = None) -> dict[str, int]:
-        """Write all appended rows, and then record them in one atomic step.
+        """Write all appended rows, record them in one atomic step, and return their number by growing axis.
 
-        **Arguments:**
-
-        - `attributes`: JSON values that replace those of the group; None keeps them.
-
-        **Returns:** the number of committed rows, by growing axis.
+        `attributes` replace the JSON values of the group; None keeps them.
 
         **Raises:** `SaveError` if a write failed; the previous commit is unchanged.
         """
@@ -301,16 +265,12 @@ class GrowingArrays:
     def truncate(self, lengths: Mapping[str, int]) -> None:
         """Return to an earlier commit in one step, dropping all later rows, committed or not.
 
-        **Arguments:**
+        `lengths` is what that `commit` returned. Axes left out have no arrays afterwards.
 
-        - `lengths`: the return value of that `commit`. Axes left out have no arrays afterwards.
-
-        **Raises:** `ValueError` if a length exceeds the committed one; `SaveError` if it cannot be written.
+        **Raises:** `SaveError` if it cannot be written.
         """
-        for axis, length in lengths.items():
-            if not 0 <= length <= self.lengths.get(axis, 0):
-                have = self.lengths.get(axis, 0)
-                raise ValueError(f"the length of axis {axis!r} must be from 0 to {have}, got {length}.")
+        if any(length > self.lengths.get(axis, 0) for axis, length in lengths.items()):
+            raise ValueError(f"`lengths` must be at most {self.lengths}, got {dict(lengths)}.")
         self._wait(0)
         layouts = {
             name: layout.of_length(int(lengths.get(layout.axes[0], 0)))

@@ -1,6 +1,6 @@
 """Stored arrays as a lazy dataset of xarray."""
 
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -8,8 +8,7 @@ from xarray import Dataset, Variable
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
-from popsim.store.arrays._commit_record import CommitRecord
-from popsim.store.arrays._stored_array import StoredArray
+from popsim.store.stored_array import StoredArray
 
 
 class LazyArray(BackendArray):
@@ -26,11 +25,11 @@ class LazyArray(BackendArray):
         return indexing.explicit_indexing_adapter(key, self.shape, outer, self._array.read)
 
 
-def lazy_dataset(record: CommitRecord, path: Path) -> Dataset:
-    """Return the arrays of a record; what does not grow, or labels its own axis, is a coordinate."""
+def lazy_dataset(arrays: Mapping[str, StoredArray], attributes: Mapping[str, Any]) -> Dataset:
+    """Return arrays as variables; what does not grow, or labels its own axis, is a coordinate."""
     variables, coordinates = {}, {}
-    for name, array in record.arrays(path).items():
+    for name, array in arrays.items():
         axes = array.layout.axes
         where = variables if array.layout.grows and axes != (name,) else coordinates
         where[name] = Variable(axes, indexing.LazilyIndexedArray(LazyArray(array)))
-    return Dataset(variables, coordinates, dict(record.attributes))
+    return Dataset(variables, coordinates, dict(attributes))

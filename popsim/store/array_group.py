@@ -1,0 +1,199 @@
+"""A group of stored arrays: the record of its committed rows, and how it is opened, listed and removed."""
+
+import contextlib
+import dataclasses
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from popsim.store.files import CorruptDataError, check_format, finished_name, is_of_system, remove_left_over
+from popsim.store.identity import RUN_ID, check_run_id
+from popsim.store.json_files import digest, read_json, write_json
+from popsim.store.stored_array import ArrayLayout, StoredArray
+
+__all__ = ["ListedArray", "list_arrays", "open_arrays"]
+
+FORMAT = 1
+KEY = "popsim_arrays"
+
+
+@dataclasses.dataclass(frozen=True)
+class CommitRecord:
+    """The layouts of the committed arrays, the attributes of the group, and the identity of the run.
+
+    All are in the zarr.json of the group, under one checksum. The zarr.json of each array repeats its layout
+    for other software; its length may be that of another commit, and popsim does not read it.
+    """
+
+    layouts: Mapping[str, ArrayLayout]
+    attributes: Mapping[str, Any]
+    run_id: str
+
+    def arrays(self, folder: Path) -> dict[str, StoredArray]:
+        """Return the arrays in the folder of the group."""
+        # Also after a change of the current folder, and in other processes.
+        folder = folder.resolve()
+        return {
+            name: StoredArray(folder / name, layout, self.run_id) for name, layout in self.layouts.items()
+        }
+
+    @property
+    def lengths(self) -> dict[str, int]:
+        """The number of committed rows, by growing axis."""
+        return {layout.axes[0]: layout.shape[0] for layout in self.layouts.values() if layout.grows}
+
+    def write(self, folder: Path) -> None:
+        """Write the record into `folder`, in one atomic step."""
+        metadata = {name: layout.metadata() for name, layout in self.layouts.items()}
+        # The group comes last, as it is what popsim reads: after a crash before that, the old commit stands.
+        for name, array_metadata in metadata.items():
+            write_json(folder / name / "zarr.json", array_metadata)
+        fixed = [name for name, layout in self.layouts.items() if not layout.grows]
+        record: dict[str, Any] = {"format": FORMAT, RUN_ID: self.run_id, "fixed": fixed}
+        group = {
+            "zarr_format": 3,
+            "node_type": "group",
+            "attributes": {**self.attributes, KEY: record},
+            "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": metadata},
+        }
+        record["checksum"] = digest(group)
+        write_json(folder / "zarr.json", group)
+
+    @classmethod
+    def read(cls, folder: Path, run_id: str | None = None) -> "CommitRecord":
+        """Read the record in `folder`, of the run `run_id` if that is given.
+
+        **Raises:** `ValueError` if the folder holds no arrays of popsim; `CorruptDataError` naming zarr.json
+        if it is damaged, or missing although there are arrays; `MismatchError` if it is of another run.
+        """
+        path = folder / "zarr.json"
+        if not path.exists() and not any(folder.glob("*/zarr.json")):
+            raise ValueError(f"`path` must be a folder of arrays, got {folder}: it has no zarr.json.")
+        group = read_json(path)
+        try:
+            attributes = dict(group["attributes"])
+            record = dict(attributes.pop(KEY))
+            checksum = record.pop("checksum")
+            is_sound = checksum == digest({**group, "attributes": {**attributes, KEY: record}})
+        except (KeyError, TypeError, ValueError):
+            is_sound, record, attributes = False, {}, {}
+        if not is_sound:
+            raise CorruptDataError(f"{path} must be as popsim wrote it; it is damaged.")
+        check_format(path, record["format"], FORMAT)
+        check_run_id(record[RUN_ID], run_id, path)
+        layouts = {
+            name: ArrayLayout.parse(metadata, grows=name not in record["fixed"])
+            for name, metadata in group["consolidated_metadata"]["metadata"].items()
+        }
+        return cls(layouts, attributes, record[RUN_ID])
+
+
+def open_arrays(path: str | Path, *, run_id: str | None = None) -> Any:
+    """Open a folder of `GrowingArrays` as a lazy `xarray.Dataset` of the committed rows.
+
+    Arrays that do not grow, and those with a single axis of their own name, are coordinates.
+
+    **Raises:** `ValueError` if there are no such arrays at `path`; `CorruptDataError` naming the file if one
+    is damaged, missing or of another run, now or when it is read; `MismatchError` if all are of another run
+    than `run_id`, None for any.
+    """
+    from popsim.store._lazy_dataset import lazy_dataset
+
+    record = CommitRecord.read(Path(path), run_id)
+    return lazy_dataset(record.arrays(Path(path)), record.attributes)
+
+
+def damage_of_arrays(
+    path: str | Path, *, run_id: str | None = None, every_byte: bool = True
+) -> Iterator[tuple[str, CorruptDataError]]:
+    """Yield the files of the committed rows with which something is wrong, relative to `path`, and what.
+
+    Each is read whole, one at a time, or only what it says of its run and rows. Arguments and errors as
+    `open_arrays`.
+    """
+    path = Path(path)
+    for name, array in CommitRecord.read(path, run_id).arrays(path).items():
+        for file, error in array.damage(every_byte=every_byte):
+            yield f"{name}/{file}", error
+        description = path / name / "zarr.json"  # which other software reads; its length may be another
+        try:
+            stored, expected = read_json(description), array.layout.metadata()
+            is_same = {**expected, "shape": [stored["shape"][0], *expected["shape"][1:]]} == stored
+        except (LookupError, TypeError, CorruptDataError):
+            is_same = False
+        if not is_same:
+            yield (
+                f"{name}/zarr.json",
+                CorruptDataError(f"{description} must describe the array; it does not."),
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class ListedArray:
+    """An array on disk: its name, its axes, shape and dtype as committed, and the size of its files."""
+
+    name: str
+    axes: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: str
+    n_bytes: int
+
+
+def list_arrays(
+    path: str | Path, *, run_id: str | None = None
+) -> tuple[list[ListedArray], Mapping[str, Any]]:
+    """Return the committed arrays and the JSON values kept with them; errors as `open_arrays`."""
+    record = CommitRecord.read(Path(path), run_id)
+    listed = [
+        ListedArray(name, layout.axes, layout.shape, layout.dtype, _n_bytes(Path(path, name)))
+        for name, layout in record.layouts.items()
+    ]
+    return listed, record.attributes
+
+
+def _n_bytes(folder: Path) -> int:
+    n_bytes = 0
+    for file in folder.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it is being written
+            n_bytes += file.stat().st_size
+    return n_bytes
+
+
+def remove_array(folder: Path) -> None:
+    """Remove the folder of an array, unless it holds foreign files."""
+    if not folder.is_symlink() and folder.is_dir() and all(_may_go(file.name) for file in folder.iterdir()):
+        shutil.rmtree(folder)
+
+
+def remove_arrays(group: Path) -> None:
+    """Remove a group of arrays, if there is one; foreign files stay, and then so does its folder."""
+    if group.is_symlink() or not group.is_dir():
+        return
+    for path in [*group.iterdir()]:
+        if path.is_dir():
+            remove_array(path)
+        elif _may_go(path.name):
+            path.unlink()
+    with contextlib.suppress(OSError):  # foreign files remain
+        group.rmdir()
+
+
+def remove_stale(group: Path, layouts: Mapping[str, ArrayLayout]) -> None:
+    """Remove arrays that have no layout, and files not needed for their rows."""
+    for path in group.iterdir():
+        if path.name not in layouts and not remove_left_over(path):
+            remove_array(path)
+    for name, layout in layouts.items():
+        needed = {layout.shard_name(place) for place in layout.places()} | {"zarr.json"}
+        for file in (group / name).iterdir():
+            if _is_of_arrays(file.name) and file.name not in needed:
+                file.unlink()
+
+
+def _may_go(name: str) -> bool:
+    return _is_of_arrays(name) or is_of_system(name)
+
+
+def _is_of_arrays(name: str) -> bool:
+    return name == "zarr.json" or name.startswith("c.") or finished_name(name) is not None
