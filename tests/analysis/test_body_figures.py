@@ -83,14 +83,6 @@ def test_a_body_by_itself_moves_as_in_a_trial():
     assert alone.target is None and alone.n_steps == 4
 
 
-def test_muscles_with_places_are_where_they_are():
-    plant = plants.muscled_point_mass()
-    trial, states = one_reach(plant)
-    motion = body_motion(states, trial, Model(plant))
-    np.testing.assert_allclose(motion.muscles[0][:, 0], 2.0)
-    np.testing.assert_allclose(motion.muscles[3][:, 1], trial.targets.position, atol=1e-6)
-
-
 def test_cursor_force_and_shown_targets_are_there_if_they_differ():
     plant = plants.PointMass()
     trial, states = one_reach(plant)
@@ -101,26 +93,6 @@ def test_cursor_force_and_shown_targets_are_there_if_they_differ():
     np.testing.assert_allclose(motion.cursor - motion.hand, 0.01, atol=1e-6)
     np.testing.assert_allclose(motion.shown_targets[0] - motion.target, 0.1, atol=1e-6)
     assert motion.skeleton.shape == (4, 1, 2) and motion.activation is None and np.all(motion.force == 1)
-
-
-def test_a_body_in_space_is_projected():
-    plant = plants.PointMass(workspace=popsim.Workspace([-0.1] * 3, [0.1] * 3))
-    task = popsim.tasks.RandomReaches(plants.PointMass().workspace, duration=0.02)
-    trial = jax.tree.map(lambda leaf: leaf[0], task.validation_trials())
-    in_space = popsim.HandState(*(jnp.full((2, 3), value) for value in (0.05, 0.0)))
-    trial = dataclasses.replace(trial, targets=in_space, inputs={})
-    motion = body_motion(idle_states(plant, trial), trial, Model(plant))
-    np.testing.assert_allclose(motion.skeleton, 0.05)
-    assert motion.skeleton.shape == (2, 1, 2)
-
-
-def test_what_has_no_body_or_is_not_one_trial_is_refused(as_users_run):
-    plant = plants.PointMass()
-    trial, states = one_reach(plant)
-    with pytest.raises(
-        ValueError, match=r"`states` must be those of one PointMass over time, .*\('time', 2\)"
-    ):
-        plant_motion(plant, plant.rest_state(plant.workspace.center), dt=0.01)
 
 
 def test_a_body_is_drawn_at_its_step(ax):

@@ -138,18 +138,6 @@ def test_time_constants_below_the_step_are_refused_wherever_a_step_divides_by_th
         build(np.where(np.arange(N) == 1, 0.4 * DT, 0.1))
 
 
-def test_synapses_of_low_rank_are_those_of_the_full_weights(float64):
-    low = network_of(FastWeights(0.2, 30.0), LowRankRNN)
-    full = eqx.tree_at(
-        lambda n: (n.recurrent_weights, n.input_weights),
-        network_of(FastWeights(0.2, 30.0)),
-        (low.recurrent_weights, low.input_weights),
-    )
-    pairs = zip(rows_of(low)[1], rows_of(full)[1], strict=True)
-    for state, expected in pairs:
-        np.testing.assert_allclose(low.activity(state), full.activity(expected), rtol=1e-12)
-
-
 @pytest.mark.parametrize("kind", every_nth(KINDS, 3))
 def test_it_trains_through_or_is_left_alone_and_is_recorded_if_asked(kind):
     trial = popsim.Trial(
