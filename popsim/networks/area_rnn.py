@@ -15,8 +15,14 @@ from popsim._plain_values import plain_number
 from popsim._time_steps import is_on_grid, nearest_times, step_at
 from popsim.model import DelayBuffer
 from popsim.networks.areas import Areas
-from popsim.networks.base import READOUT_AXES, Projection, linear_readout, prepare_readout
-from popsim.networks.cell import noise_of_inputs, noise_of_units
+from popsim.networks.base import (
+    READOUT_AXES,
+    Projection,
+    linear_readout,
+    noise_of_inputs,
+    noise_of_units,
+    prepare_readout,
+)
 from popsim.networks.leaky import AbstractLeakyNetwork, check_leaky, check_plasticity, recurrent_projection
 from popsim.networks.plasticity import AbstractPlasticity
 from popsim.noise import AbstractNoise
@@ -100,7 +106,6 @@ class AreaRNN(AbstractLeakyNetwork):
         key: Key[Array, ""],
     ):
         check_instance("areas", areas, Areas, "an Areas")
-        check_instance("inputs", inputs, Mapping, "the sizes of inputs by name, see network_input_names")
         for name, size in inputs.items():
             check_positive_int(f"inputs[{name!r}]", size)
         check_positive_int("n_outputs", n_outputs)
