@@ -120,6 +120,8 @@ class Areas:
         if outputs is None:
             outputs = tuple(self.sizes)
         self.outputs = (outputs,) if isinstance(outputs, str) else tuple(outputs)
+        if not self.outputs:
+            raise ValueError("`outputs` must name at least one area, got none.")
         self._check_names("outputs", self.outputs)
 
     @property
