@@ -95,17 +95,6 @@ def test_random_activity_is_the_most_random_with_the_covariances_of_the_data():
     np.testing.assert_allclose(parts / inverse.max(), 0.0, atol=1e-9)
 
 
-def test_drawn_activity_has_the_covariance_over_units():
-    distribution, generator = maximum_entropy_activity(smooth_activity(1)), np.random.default_rng(0)
-    drawn = np.stack([distribution.draw(generator) - distribution.mean for _ in range(400)])
-    rest = smooth_activity(1) - distribution.mean
-    expected = np.einsum("mrtu,mrtv->uv", rest, rest)
-    found = np.einsum("dmrtu,dmrtv->uv", drawn, drawn) / 400
-    np.testing.assert_allclose(found, expected, atol=0.05 * expected.max())
-    one, same, other = (distribution.sample(key=jax.random.key(seed)) for seed in (1, 1, 2))
-    assert (one == same).all() and (one != other).any()
-
-
 def test_planted_rotations_are_more_than_their_covariances():
     activity, _, _ = planted_rotations([1.0, 2.0, 3.5])
     found = rotation_test(activity, dt=DT, n_draws=99, key=jax.random.key(0))
@@ -137,7 +126,6 @@ def test_a_circle_is_as_little_tangled_everywhere(softening):
     found = tangling(activity, dt=DT, softening=softening)
     np.testing.assert_allclose(found, 4 * SPEED**2 / (4 + softening), rtol=1e-3)
     np.testing.assert_allclose(tangling(10 * activity, dt=DT, softening=softening), found)
-    assert np.isnan(tangling(0 * activity, dt=DT)).all()
 
 
 def test_a_figure_of_eight_is_tangled_where_it_crosses_itself():
