@@ -5,9 +5,7 @@ import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex, to_rgb
 from PIL import Image
-from scipy.spatial.distance import pdist, squareform
 
 from popsim.analysis.behaviour import (
     choice_fractions,
@@ -17,10 +15,8 @@ from popsim.analysis.behaviour import (
 )
 from popsim.analysis.figures import (
     animate_weight_matrix,
-    draw_adaptation_time_course,
     draw_area_weights,
     draw_channels,
-    draw_dendrogram,
     draw_end_point_ellipses,
     draw_learning_curves,
     draw_loss_bands,
@@ -33,7 +29,6 @@ from popsim.analysis.figures import (
     save_figure,
 )
 from popsim.analysis.learning import TwoStateParameters, simulate_two_states
-from popsim.analysis.similarity import cluster_members
 from popsim.networks import AreaRNN, Areas, Sparse
 
 
@@ -99,16 +94,6 @@ def test_psychometric_curves_have_points_and_a_line_for_each_member(ax, fit_choi
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
 
 
-def test_two_courses_on_one_axes_have_two_colours(ax):
-    values = np.array([[-1.0, 1.0], [1.0, 3.0]])
-    for label in ("field", "washout"):
-        draw_adaptation_time_course(ax, np.array([0, 5]), values, label=label)
-    handles = ax.get_legend_handles_labels()[0]
-    assert handles[0].get_color() != handles[1].get_color()
-    for line, band in zip(handles, ax.collections, strict=True):
-        np.testing.assert_allclose(band.get_facecolor()[0, :3], to_rgb(line.get_color()))
-
-
 def test_a_two_state_course_shows_states_of_trials_and_shades_clamps(ax):
     field, is_clamp = np.repeat([1.0, 0.0], [6, 4]), np.repeat([False, True], [6, 4])
     learner = TwoStateParameters(*(np.full(2, value) for value in (0.6, 0.2, 0.99, 0.02)))
@@ -166,19 +151,3 @@ def test_the_groups_of_a_network_are_areas(ax):
     assert len(ax.lines) == 6 and not np.any(np.asarray(ax.images[0].get_array())[:6, 6:])
     with pytest.raises(ValueError, match="`areas` must not overlap, got 'one', 'one excitatory'"):
         draw_area_weights(ax, network.recurrent_weights, groups)
-
-
-PLACES = np.array([[0.0, 0], [5, 5], [1, 0], [6, 5], [0, 1]])
-DISTANCES = squareform(pdist(PLACES))
-GROUPS = ["b", "a", "b", "a", "b"]
-
-
-def test_a_dendrogram_joins_at_the_distances_of_clusters(ax):
-    linkage = cluster_members(DISTANCES).linkage
-    assert draw_dendrogram(ax, linkage, groups=GROUPS, label="angle") is ax
-    heights = sorted(float(line.get_ydata().max()) for line in ax.lines)
-    np.testing.assert_allclose(heights, linkage[:, 2])
-    leaves = [(text.get_text(), to_hex(text.get_color())) for text in ax.get_xticklabels()]
-    assert sorted(name for name, _ in leaves) == sorted(GROUPS) and len(set(leaves)) == 2
-    names = "".join(name for name, _ in leaves)
-    assert names in ("aabbb", "bbbaa") and ax.get_ylabel() == "angle"

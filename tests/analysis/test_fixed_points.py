@@ -155,24 +155,6 @@ def test_networks_rest_without_noise_where_their_own_step_leaves_them():
         np.testing.assert_allclose(after, state, atol=3e-6)
 
 
-def test_what_is_found_does_not_depend_on_how_many_searches_run_at_once():
-    sizes = 1.0, 50.0
-    starts = np.stack([starts_around(size, 400, 1) for size in sizes])
-    search = dynamics.FixedPointSearch(n_at_once=7)
-    points = dynamics.find_fixed_points(
-        cubic_ensemble(*sizes), starts, dynamics=cubic_step, search=search
-    ).fixed
-    ends = np.where(np.abs(points.state[:, 0]) < 0.5, 0, np.sign(points.state[:, 0]))
-    np.testing.assert_array_equal(ends.reshape(2, 3)[:, 2], 0)  # each member's last is the unstable one
-    expected = dynamics.find_fixed_points(cubic_ensemble(*sizes), starts, dynamics=cubic_step).fixed
-    order, other = (
-        np.lexsort((points.state[:, 0], points.member)),
-        np.lexsort((expected.state[:, 0], expected.member)),
-    )
-    np.testing.assert_allclose(points.state[order], expected.state[other], atol=1e-7)
-    np.testing.assert_array_equal(points.n_starts[order], expected.n_starts[other])
-
-
 def test_a_table_of_points_is_cut_by_member_and_by_what_is_asked():
     member, unstable = np.array([0, 0, 2]), np.array([0, 2, 1])
     eigenvalues = np.array([[0.5, 0.1], [3.0, 1.5], [2.0, 1.0]])

@@ -10,7 +10,6 @@ from relay import DT
 import popsim
 from popsim import interventions, losses
 from popsim.networks import AreaRNN, Areas, FastWeights, LeakyRNN, Sparse, TrainableStart
-from popsim.networks.activity import selected_units
 
 KEY = jax.random.key(3)
 SIZES = {"PMd": 10, "M1": 8}
@@ -163,10 +162,6 @@ def test_bad_plans(as_users_run, arguments, message):
 
 
 def test_bad_networks(as_users_run):
-    with pytest.raises(ValueError, match="must be the name of a group of units.*Its groups: none"):
-        selected_units("a term", None, jnp.ones(3), "PMd")
-    with pytest.raises(ValueError, match="`density` must be that of one model, got a PerMember"):
-        Sparse(popsim.PerMember([0.1, 0.2]))
     with pytest.raises(ValueError, match="whole number of time steps of 0.01 s, got 0.025 s"):
         build(plan(delays={FORWARD: 0.025}))
     with pytest.raises(ValueError, match=r"`inputs\['PMd'\]` must name inputs of the network.*meant target"):

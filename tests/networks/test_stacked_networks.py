@@ -27,7 +27,6 @@ from popsim.networks import (
 KEY = jax.random.key(3)
 
 
-@pytest.mark.full
 def test_layers_receive_the_output_of_the_layer_before(float64):
     layers = [LSTMNetwork(3, 5, 4, key=KEY), TrainableStart(GRUNetwork(4, 6, 2, noise_std=0.1, key=KEY))]
     network = StackedNetwork(layers)

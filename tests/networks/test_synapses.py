@@ -18,7 +18,6 @@ from popsim.model import initial_state
 from popsim.networks import GRUNetwork, LeakyRNN, TrainableStart
 from popsim.session import join_trials
 from popsim.training.rules import (
-    Hebb,
     Synapses,
     TrialActivity,
     input_synapses,
@@ -93,20 +92,6 @@ def test_weights_and_activity_are_those_of_the_network(batch, name):
             }[name]
             np.testing.assert_allclose(pre[i, t], expected[0], rtol=1e-10)
             np.testing.assert_allclose(post[i, t], expected[1], rtol=1e-10)
-
-
-def test_a_rule_may_be_told_to_act_on_another_block_of_a_gru(float64, getkey):
-    model, trials = bare_model(GRUNetwork, getkey())
-    batch = train_batch(model, trials, key=getkey())
-    gate = Synapses(
-        lambda m: m.network.cell.weight_hh,
-        pre=lambda activity: network_steps(activity).before,
-        post=lambda activity: network_steps(activity).after,
-        rows=lambda m: slice(5, 10),
-    )
-    update, _ = Hebb(gate, 0.1)(model, batch, None, key=getkey())
-    changed = np.asarray(update.network.cell.weight_hh)
-    assert np.all(changed[5:10] != 0) and not np.any(changed[:5]) and not np.any(changed[10:])
 
 
 def test_the_diagonal_stays_where_that_is_asked_for():

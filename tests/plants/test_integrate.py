@@ -13,7 +13,6 @@ from popsim.plants import (
     PointMass,
     PointMassState,
     advance,
-    arm26,
     simulate_plant,
 )
 from popsim.plants._integrate import integrate
@@ -130,20 +129,3 @@ def test_solvers_are_those_of_diffrax(float64, solver, n_substeps):
         product = sum(jnp.vdot(a, b) for a, b in zip(*map(jax.tree.leaves, (pushed, end)), strict=True))
         there = sum(jnp.vdot(a, b) for a, b in zip(*map(jax.tree.leaves, (start, gradient)), strict=True))
         assert jnp.allclose(product, there, rtol=1e-12)
-
-
-@pytest.mark.full
-def test_an_implicit_solver_moves_a_body_with_muscles():
-    root_finder = diffrax.VeryChord(rtol=1e-4, atol=1e-4)
-    explicit, implicit = (
-        arm26(solver=solver, n_substeps=2)
-        for solver in (diffrax.Heun(), diffrax.ImplicitEuler(root_finder=root_finder))
-    )
-
-    @eqx.filter_jit
-    def after(plant):
-        return advance(plant, plant.rest_state(plant.workspace.center), jnp.full(6, 0.3), Load(), dt=1e-3)
-
-    moved, expected = after(implicit), after(explicit)
-    assert jnp.allclose(moved.activation, expected.activation, atol=1e-6)
-    assert jnp.allclose(moved.skeleton.angle, expected.skeleton.angle, atol=1e-4)

@@ -5,7 +5,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from central_differences import assert_gradients_agree
 from short_form import mostly_in_full
 
 from popsim.plants import (
@@ -100,24 +99,6 @@ def test_a_straight_arm_at_rest_is_no_division_by_zero(float64, n):
     np.testing.assert_allclose(arm.rest_state(center).angle, 0.0, atol=1e-9)
     gradient = jax.jacobian(lambda position: arm.rest_state(position).angle)(center)
     assert jnp.all(jnp.isfinite(gradient))
-
-
-@pytest.mark.full
-def test_gradients_agree_with_central_differences(float64, getkey):
-    """Also of a joint that lies on its stop."""
-
-    def end(inputs):
-        arm, start, torque = inputs
-        course = simulate_plant(
-            arm, torque, initial_state=start, external_force=jnp.array([0.5, 0.2]), dt=0.01
-        )
-        return course.hand.position[-1] @ jnp.array([1.0, -0.7])
-
-    arm = NLinkArm(**THREE, friction=[0.1, 0.2, 0.3], gravity=(0.0, -9.81))
-    beyond = JointState(arm.joint_limits[:, 1] * jnp.array([0.4, 1.05, 0.5]), jnp.array([1.0, 0.5, -2.0]))
-    inputs = (arm, beyond, jax.random.normal(getkey(), (10, 3)))
-    without = assert_gradients_agree(end, inputs, getkey(), steps=(1e-4, 1e-5, 1e-6))
-    assert all(".workspace" in path or ".posture" in path for path in without)
 
 
 def test_out_of_reach_is_said_and_never_nan(float64):
