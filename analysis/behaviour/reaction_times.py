@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from popsim._checks import check_positive_int, kind_of
+from popsim._checks import kind_of
 from popsim.analysis._arrays import AnyArray, as_float64, check_axes, finite_float64
 from popsim.analysis.behaviour.decisions import ChronometricCurve, chronometric_curve
 from popsim.analysis.trial_times import trial_time_axes
@@ -223,7 +223,6 @@ def conditional_accuracy(
     - `times`, `is_correct`: as for `chronometric_curves_by_outcome`.
     - `n_bins`: the number of bins.
     """
-    check_positive_int("n_bins", n_bins)
     seconds, correct = _times_and_outcomes(times, is_correct)
     edges = _quantiles(seconds, np.arange(1, n_bins) / n_bins)
     bin_index = np.sum(seconds[..., None] > edges[..., None, :], axis=-1)

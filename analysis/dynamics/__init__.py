@@ -3,25 +3,19 @@
 from popsim.analysis.dynamics import (
     attractors,
     fixed_points,
-    inputs,
     linearization,
     lyapunov,
-    phase_planes,
     search,
 )
 from popsim.analysis.dynamics.attractors import *
 from popsim.analysis.dynamics.fixed_points import *
-from popsim.analysis.dynamics.inputs import *
 from popsim.analysis.dynamics.linearization import *
 from popsim.analysis.dynamics.lyapunov import *
-from popsim.analysis.dynamics.phase_planes import *
 from popsim.analysis.dynamics.search import *
 
 __all__: list[str] = []
 __all__ += attractors.__all__
 __all__ += fixed_points.__all__
-__all__ += inputs.__all__
 __all__ += linearization.__all__
 __all__ += lyapunov.__all__
-__all__ += phase_planes.__all__
 __all__ += search.__all__

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Complex, Float, Int, Key
 
-from popsim._checks import check_non_negative, check_positive, check_positive_int
 from popsim.analysis._arrays import (
     AnyArray,
     check_within,
@@ -18,9 +17,10 @@ from popsim.analysis._arrays import (
     numpy_generator,
     sorted_eigenvalues,
 )
-from popsim.analysis.dynamics.inputs import Constants, Inputs
 from popsim.analysis.dynamics.linearization import (
+    Constants,
     Dynamics,
+    Inputs,
     network_dynamics,
     state_jacobians,
     to_double_precision,
@@ -58,9 +58,6 @@ def mixtures_of_states(
     - `concentration`: of the distribution: far below 1 near the visited states, far above 1 near their mean.
     - `key`: random key.
     """
-    check_positive_int("n_starts", n_starts)
-    check_positive_int("n_mixed", n_mixed)
-    check_positive("concentration", concentration)
     starts = []
     for generator, visited in _generators_and_states(states, key):
         chosen = visited[generator.integers(len(visited), size=(n_starts, n_mixed))]
@@ -80,8 +77,6 @@ def states_with_noise(
     - `noise`: standard deviation as a share of the root-mean-square distance of the member's visited states
         from their mean, divided by the square root of the number of units.
     """
-    check_positive_int("n_starts", n_starts)
-    check_non_negative("noise", noise)
     starts = []
     for generator, visited in _generators_and_states(states, key):
         chosen = visited[generator.integers(len(visited), size=n_starts)]

@@ -11,9 +11,10 @@ from jaxtyping import Array, Float
 from popsim._checks import WholeNumber, check_non_negative_int
 from popsim._compiled import jit
 from popsim.analysis._arrays import AnyArray, as_float64, check_within, finite_float64
-from popsim.analysis.dynamics.inputs import Constants, Inputs
 from popsim.analysis.dynamics.linearization import (
+    Constants,
     Dynamics,
+    Inputs,
     States,
     check_dt_of,
     map_members,

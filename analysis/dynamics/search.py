@@ -8,10 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from popsim._checks import check_non_negative, check_positive, check_positive_int
 from popsim._compiled import jit
-from popsim.analysis.dynamics.inputs import Constants
-from popsim.analysis.dynamics.linearization import Dynamics, map_members, one_step
+from popsim.analysis.dynamics.linearization import Constants, Dynamics, map_members, one_step
 
 __all__ = ["FixedPointSearch"]
 
@@ -46,17 +44,6 @@ class FixedPointSearch:
     margin: float = 1e-6
     n_iterations: int = 200
     n_at_once: int = 64
-
-    def __post_init__(self):
-        for name in ("tolerance", "slow_tolerance", "radius", "slow_radius"):
-            check_positive(name, getattr(self, name))
-        check_non_negative("margin", self.margin)
-        check_positive_int("n_iterations", self.n_iterations)
-        check_positive_int("n_at_once", self.n_at_once)
-        if self.slow_tolerance < self.tolerance:
-            raise ValueError(
-                f"`slow_tolerance` must be at least `tolerance`, {self.tolerance}, got {self.slow_tolerance}."
-            )
 
 
 class _Searches(eqx.Module):

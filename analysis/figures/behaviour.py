@@ -320,10 +320,7 @@ def draw_chronometric_curves(
     - `names`: names of the members, for the legend. By default they are numbered.
     """
     draw_member_points(ax, curve.coherence, 1000 * curve.mean, 1000 * curve.standard_error, names=names)
-    ax.set(xlabel="coherence", ylabel="time to decide (ms)")
-    extend_limits(ax, y=[0])
-    ax.legend(loc="lower center", ncols=2, handlelength=1.2)
-    return ax
+    return _with_times(ax, "coherence", "time to decide (ms)")
 
 
 def draw_chronometric_curves_by_outcome(
@@ -342,7 +339,11 @@ def draw_chronometric_curves_by_outcome(
         means, errors = 1000 * curve.mean, 1000 * curve.standard_error
         draw_member_points(ax, curve.coherence, means, errors, names=names, **look)
     ax.plot([], [], "o--", ms=3, mfc="white", lw=0.9, color="0.4", label="errors")
-    ax.set(xlabel="condition", ylabel="reaction time (ms)")
+    return _with_times(ax, "condition", "reaction time (ms)")
+
+
+def _with_times(ax: Axes, x: str, times: str) -> Axes:
+    ax.set(xlabel=x, ylabel=times)
     extend_limits(ax, y=[0])
     ax.legend(loc="lower center", ncols=2, handlelength=1.2)
     return ax

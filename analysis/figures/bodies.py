@@ -1,12 +1,12 @@
-"""Figures of bodies: segments, muscles, the path of the hand, targets, cursor and force."""
+"""Figures and movies of bodies."""
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Float
+from matplotlib.animation import FuncAnimation
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
@@ -14,159 +14,10 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 
 from popsim._checks import check_positive
-from popsim._compiled import jit
-from popsim.analysis.figures._schematic_muscles import schematic_muscles
+from popsim.analysis.figures.motions import BodyMotion
 from popsim.analysis.figures.style import extend_limits
-from popsim.hand import HandState
-from popsim.muscles.paths import moment_arms
-from popsim.network_input import inputs_by_name
-from popsim.plants import AbstractPlant, MusculoskeletalPlant
-from popsim.states import LoopState
-from popsim.trial import Trial
 
-__all__ = ["BodyMotion", "body_motion", "draw_body", "plant_motion"]
-
-InPlane = Float[np.ndarray, "time 2"]
-APART = 1e-4  # m; a cursor that is nearer to the hand is not drawn
-
-
-@dataclasses.dataclass(frozen=True)
-class BodyMotion:
-    """What a body does, such as in one trial, in the plane, for figures. Row t is at time (t + 1) dt.
-
-    - `dt`: the time step, in s.
-    - `skeleton`: the points of the body, in m, see `AbstractPlant.skeleton_points`; the last is the hand.
-    - `muscles`: the points of each muscle, in m; empty if they are not known.
-    - `activation`: of each muscle, from 0 to 1; None for a body without muscles.
-    - `target`: where the hand should be, in m; None for tasks without such a place.
-    - `shown_targets`: where the inputs of the network that are called "target…" show one, in m, if it is not
-        always `target`.
-    - `cursor`: in m; None if it is always at the hand.
-    - `force`: the external force on the hand at the start of the step, in N; None if it is always zero.
-    - `epochs`: the name of the epoch, empty for none.
-    """
-
-    dt: float
-    skeleton: Float[np.ndarray, "time point 2"]
-    muscles: tuple[Float[np.ndarray, "time _ 2"], ...] = ()
-    activation: Float[np.ndarray, "time muscle"] | None = None
-    target: InPlane | None = None
-    shown_targets: tuple[InPlane, ...] = ()
-    cursor: InPlane | None = None
-    force: InPlane | None = None
-    epochs: tuple[str, ...] = ()
-
-    @property
-    def n_steps(self) -> int:
-        """The number of time steps."""
-        return len(self.skeleton)
-
-    @property
-    def hand(self) -> InPlane:
-        """The position of the hand, in m."""
-        return self.skeleton[:, -1]
-
-
-def body_motion(states: LoopState, trial: Trial, model: Any) -> BodyMotion:
-    """Return what a body does in one trial, for `draw_body` and `animate_body`.
-
-    See `plant_motion` for how muscles are drawn.
-
-    **Arguments:**
-
-    - `states`: the recorded states of one trial of one member, with the axes (time, ...).
-    - `trial`: the trial.
-    - `model`: the model of the member, with a `plant`.
-    """
-    motion = plant_motion(model.plant, states.plant, dt=trial.timeline.dt)
-    cursor, force = _in_plane(states.cursor.position), _in_plane(states.external_force)
-    target = _in_plane(trial.targets.position) if isinstance(trial.targets, HandState) else None
-    return dataclasses.replace(
-        motion,
-        target=target,
-        shown_targets=_shown_targets(trial, states.hand.position.shape, target),
-        cursor=cursor if np.abs(cursor - motion.hand).max() > APART else None,
-        force=force if np.any(force) else None,
-        epochs=_epoch_names(trial),
-    )
-
-
-def plant_motion(plant: AbstractPlant, states: PyTree[Array], *, dt: float) -> BodyMotion:
-    """Return what a body does by itself, such as in `simulate_plant`, for `draw_body` and `animate_body`.
-
-    Muscles whose path has points, see `AbstractMusclePath.world_points`, are where these are. Those of which
-    only moment arms are known, as of `arm26`, get a schematic line beside their segments: it passes each
-    joint on the side to which the muscle pulls, at the distance of its moment arm, and begins and ends at an
-    invented place. The muscles of other bodies are drawn as a row of bars.
-
-    A body in space is projected on the plane of x and y.
-
-    **Arguments:**
-
-    - `plant`: the body.
-    - `states`: its states, with the axes (time, ...), such as the `state` of a `PlantTrajectory`.
-    - `dt`: the time step, in s.
-    """
-    at_rest = jax.eval_shape(lambda: plant.rest_state(plant.workspace.center))
-    shapes = [each.shape for each in jax.tree.leaves(at_rest)]
-    given = [np.shape(each) for each in jax.tree.leaves(states)]
-    if [shape[1:] for shape in given] != shapes or len({shape[:1] for shape in given}) != 1:
-        raise ValueError(
-            f"`states` must be those of one {type(plant).__name__} over time, arrays of shapes "
-            f"{[('time', *shape) for shape in shapes]}, got {given}: of an ensemble in several trials, "
-            "jax.tree.map(lambda leaf: leaf[member, trial], states)."
-        )
-    points = jax.tree.map(np.asarray, _points_over_time(plant, states))
-    skeleton = _in_plane(points.skeleton)
-    muscles, activation = (), None
-    if points.moment_arms is not None:
-        activation = np.asarray(states.activation, float)
-        if points.muscles is not None:
-            muscles = tuple(_in_plane(line) for line in points.muscles)
-        elif skeleton.shape[1] == points.moment_arms.shape[-1] + 1:
-            muscles = schematic_muscles(skeleton, points.moment_arms)
-    return BodyMotion(dt, skeleton, muscles, activation)
-
-
-class _Points(NamedTuple):
-    skeleton: Any
-    muscles: Any
-    moment_arms: Any
-
-
-@jit
-def _points_over_time(plant: AbstractPlant, states: Any) -> _Points:
-    def at_one_time(state: Any) -> _Points:
-        skeleton = plant.skeleton_points(state)
-        if not isinstance(plant, MusculoskeletalPlant):
-            return _Points(skeleton, None, None)
-        arms = moment_arms(plant.path, plant.coordinates(state)[0])
-        return _Points(skeleton, plant.muscle_points(state), arms)
-
-    return jax.vmap(at_one_time)(states)
-
-
-def _in_plane(positions: Any) -> Float[np.ndarray, "... 2"]:
-    """Return the x and y of positions in one, two or three dimensions."""
-    values = np.asarray(positions, float)[..., :2]
-    return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, 2 - values.shape[-1])])
-
-
-def _shown_targets(trial: Trial, shape: tuple[int, ...], target: InPlane | None) -> tuple[InPlane, ...]:
-    inputs = inputs_by_name(trial.inputs)
-    places = [value for name, value in inputs.items() if name.startswith("target")]
-    shown = [_in_plane(value) for value in places if np.shape(value) == shape]
-    return tuple(place for place in shown if target is None or not np.array_equal(place, target))
-
-
-def _epoch_names(trial: Trial) -> tuple[str, ...]:
-    names = [""] * trial.timeline.n_steps
-    for name, bounds in trial.timeline.epochs.items():
-        first, end = np.asarray(bounds).tolist()
-        for step in range(max(first, 0), min(end, len(names))):
-            names[step] = name
-    return tuple(names)
-
+__all__ = ["draw_body", "Playback", "animate_body"]
 
 BONE, JOINT, PATH, TARGET, CURSOR, FORCE = "#C9C9C9", "#555555", "#0072B2", "#009E73", "#CC79A7", "#000000"
 ACTIVATION_COLORS = LinearSegmentedColormap.from_list(
@@ -242,9 +93,6 @@ def draw_body(ax: Axes, motion: BodyMotion, step: int = -1, *, trail: float = 2.
     - `step`: the time step; by default the last.
     - `trail`: how much of the path of the hand is drawn, in s.
     """
-    check_positive("trail", trail)
-    if not -motion.n_steps <= step < motion.n_steps:
-        raise ValueError(f"`step` must be one of the {motion.n_steps} steps of the trial, got {step}.")
     scale = BodyScale.of([motion])
     BodyArtists(ax, motion, scale, trail=trail).show(motion, range(motion.n_steps)[step])
     if motion.activation is not None:
@@ -338,3 +186,130 @@ def _force_arrow(ax: Axes, scale: BodyScale) -> Any:
     tip = 0.04 + length / float(scale.high[0] - scale.low[0])
     ax.quiverkey(arrow, tip, 0.96, scale.force, f"{scale.force:.2g} N", labelpos="E", coordinates="axes")
     return arrow
+
+
+@dataclasses.dataclass(frozen=True)
+class Playback:
+    """How a movie is played.
+
+    **Arguments:**
+
+    - `speed`: seconds of the trial per second of the movie: 1 is real time, 0.25 slow motion.
+    - `frames_per_second`: the number of pictures per second of the movie.
+    - `trail`: how much of the path of the hand is drawn, in seconds of the trial.
+    """
+
+    speed: float = 1.0
+    frames_per_second: float = 25.0
+    trail: float = 2.0
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            check_positive(field.name, getattr(self, field.name))
+
+    def steps(self, n_steps: int, dt: float) -> list[int]:
+        """Return the step that each frame shows of a trial of `n_steps` steps of `dt` seconds."""
+        n_frames = max(1, round(n_steps * dt / self.speed * self.frames_per_second))
+        times = self.speed * np.arange(1, n_frames + 1) / self.frames_per_second
+        return np.clip(np.round(times / dt).astype(int) - 1, 0, n_steps - 1).tolist()
+
+
+def animate_body(
+    axes: Sequence[Axes] | np.ndarray,
+    motions: Sequence[Sequence[BodyMotion]],
+    *,
+    titles: Sequence[str] = (),
+    playback: Playback | None = None,
+) -> FuncAnimation:
+    """Animate `draw_body`: bodies side by side, such as of several members or stages of training.
+
+    All have the same view, colours of muscles and length of force. The figure is laid out once, so that the
+    axes hold still.
+
+    **Arguments:**
+
+    - `axes`: axes to draw into, all of one figure; for muscles one colour bar is added beside them.
+    - `motions`: for each axes the trials that are played one after another, see `body_motion`. Trials that
+        are played together have the same number of steps.
+    - `titles`: a title for each axes; empty for none.
+    - `playback`: the speed; by default real time, at 25 frames per second.
+
+    **Returns:** the animation; keep a reference until it is shown or saved, see `save_animation`.
+    """
+    panels, playback = list(np.ravel(np.asarray(axes, object))), playback or Playback()
+    _check_motions(len(panels), motions)
+    if titles and len(titles) != len(panels):
+        raise ValueError(f"`titles` must be one for each of {len(panels)} axes, got {len(titles)}.")
+    scale = BodyScale.of([motion for of_panel in motions for motion in of_panel])
+    drawings = [
+        BodyArtists(ax, of_panel[0], scale, trail=playback.trail)
+        for ax, of_panel in zip(panels, motions, strict=True)
+    ]
+    for ax, title in zip(panels, titles, strict=False):
+        ax.set_title(title)
+    for ax in panels:
+        if len(ax.get_shared_y_axes().get_siblings(ax)) > 1:
+            ax.label_outer()
+    clocks = [
+        ax.text(0.97, 0.97, "", transform=ax.transAxes, ha="right", va="top", fontsize=7, zorder=8)
+        for ax in panels
+    ]
+    _add_keys(panels, motions[0][0], scale)
+    frames = [
+        (index, step)
+        for index, motion in enumerate(motions[0])
+        for step in playback.steps(motion.n_steps, motion.dt)
+    ]
+
+    moving = [*clocks, *(artist for drawing in drawings for artist in drawing.artists)]
+
+    def show(frame: tuple[int, int]) -> list[Any]:
+        index, step = frame
+        for drawing, clock, of_panel in zip(drawings, clocks, motions, strict=True):
+            drawing.show(of_panel[index], step)
+            clock.set_text(_clock_text(of_panel[index], step, playback.speed))
+        return moving
+
+    show(frames[-1])
+    figure: Any = panels[0].get_figure()
+    if (engine := figure.get_layout_engine()) is not None:
+        engine.execute(figure)
+        figure.set_layout_engine("none")
+    interval: Any = 1000 / playback.frames_per_second
+    return FuncAnimation(figure, show, frames=frames, interval=interval, blit=True, cache_frame_data=False)
+
+
+def _check_motions(n_panels: int, motions: Sequence[Sequence[BodyMotion]]) -> None:
+    if n_panels == 0 or len(motions) != n_panels or not all(len(of_panel) for of_panel in motions):
+        raise ValueError(
+            f"`motions` must be one trial or more for each of {n_panels} axes, "
+            f"got {[len(of_panel) for of_panel in motions]}."
+        )
+    lengths = [[(motion.n_steps, motion.dt) for motion in of_panel] for of_panel in motions]
+    if any(of_panel != lengths[0] for of_panel in lengths):
+        raise ValueError(f"`motions` must have trials of the same (steps, dt) in all axes, got {lengths}.")
+    for of_panel in motions:
+        if any(_parts(motion) != _parts(of_panel[0]) for motion in of_panel):
+            raise ValueError("`motions` of one axes must be of one body in one task.")
+
+
+def _parts(motion: BodyMotion) -> tuple[Any, ...]:
+    """Return what there is to draw."""
+    n_muscles = None if motion.activation is None else motion.activation.shape[1]
+    return motion.skeleton.shape[1], n_muscles, len(motion.muscles), motion.target is None
+
+
+def _add_keys(panels: list[Axes], motion: BodyMotion, scale: BodyScale) -> None:
+    """Add a legend below all panels, and a colour bar beside them if there are muscles."""
+    figure: Any = panels[0].get_figure()
+    if motion.activation is not None:
+        figure.colorbar(scale.muscle_colors, ax=panels, label="activation", shrink=0.8)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), handlelength=1.2)
+
+
+def _clock_text(motion: BodyMotion, step: int, speed: float) -> str:
+    text = f"{(step + 1) * motion.dt:.2f} s"
+    if speed != 1:
+        text += f", {speed:g} × real time"
+    return f"{text}\n{motion.epochs[step]}" if motion.epochs else text

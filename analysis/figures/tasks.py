@@ -7,13 +7,17 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Array, Float, PyTree, Shaped
 from matplotlib.axes import Axes
 
-from popsim.analysis.figures._shown import shown_signals
+from popsim._compiled import jit
 from popsim.analysis.figures.style import COLORS, extend_limits
+from popsim.environment import Box, Discrete
 from popsim.hand import HandState
+from popsim.interaction import respond, start_interaction
+from popsim.randomness import folded_key, seed_key
 from popsim.trial import OutputTarget, Trial, n_trials
 from popsim.windows import Timeline
 
@@ -314,3 +318,40 @@ def _label(value: Any) -> str:
     if isinstance(value, (bool, np.bool_)):
         return "yes" if value else "no"
     return f"{round(float(value), 6) + 0.0:.3g}"
+
+
+def shown_signals(trials: Trial) -> dict[str, Shaped[np.ndarray, "trial time features"]]:
+    """Return by name what the environment shows if actions are random, and hands stay where they start."""
+    environment = trials.environment
+    if environment is None:
+        return {}
+    shape = (n_trials(trials), trials.timeline.n_steps)
+    match environment.actions:
+        case Discrete(n=n):
+            actions: PyTree[Array] = jax.random.randint(seed_key(0), shape, 0, n)
+        case Box(n=n):
+            actions = jax.random.normal(seed_key(0), (*shape, n))
+        case _:
+            actions = jax.tree.map(
+                lambda leaf: jnp.broadcast_to(leaf[:, None], (*shape, leaf.shape[-1])), trials.init
+            )
+    return jax.tree.map(np.asarray, _observations(trials, actions))
+
+
+@jit
+def _observations(trials: Trial, actions: PyTree[Array]) -> dict[str, Float[Array, "trial time features"]]:
+    def of_trial(trial: Trial, actions: PyTree[Array]) -> dict[str, Float[Array, "time features"]]:
+        environment = trial.environment
+        assert environment is not None
+        first = jax.tree.map(lambda leaf: leaf[0], actions)
+
+        def step(interaction, at_step):
+            action, index = at_step
+            key = folded_key(seed_key(0), index)
+            interaction = respond(environment, interaction, action, key=key)
+            return interaction, interaction.received
+
+        start = start_interaction(environment, first, None, key=seed_key(0))
+        return jax.lax.scan(step, start, (actions, jnp.arange(trial.timeline.n_steps)))[1]
+
+    return jax.vmap(of_trial)(trials, actions)

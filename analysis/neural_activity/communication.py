@@ -7,8 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int, Key
 
 from popsim._checks import check_non_negative
-from popsim.analysis._arrays import AnyArray, check_within, finite_float64, numpy_generator
-from popsim.analysis._signs import sign_factors
+from popsim.analysis._arrays import AnyArray, check_within, finite_float64, numpy_generator, sign_factors
 
 __all__ = [
     "ReducedRankRegression",

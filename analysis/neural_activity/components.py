@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int, Key
 
-from popsim._checks import check_non_negative, check_positive_int
+from popsim._checks import check_non_negative
 from popsim.analysis._arrays import (
     Activity,
     AnyArray,
@@ -18,8 +18,8 @@ from popsim.analysis._arrays import (
     check_within,
     least_singular_value,
     numpy_generator,
+    sign_factors,
 )
-from popsim.analysis._signs import sign_factors
 from popsim.analysis.neural_activity.preprocessing import average_by_factors, marginalize
 
 __all__ = [
@@ -163,7 +163,6 @@ def random_alignment(
     - `n_draws`: number of random subspaces.
     - `key`: random key.
     """
-    check_positive_int("n_draws", n_draws)
     from_first, from_second = _covariances(first, second, n_components)
     power, directions = np.linalg.eigh(from_first + from_second)
     root = directions * np.sqrt(np.maximum(power, 0.0))[:, None]

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int, Key
 
-from popsim._checks import check_positive_int, n_steps_in
+from popsim._checks import n_steps_in
 from popsim.analysis._arrays import (
     Activity,
     AnyArray,
@@ -93,7 +93,6 @@ def decode_shuffled_condition(
     - `n_shuffles`: number of shuffles.
     - `key`: random key of the shuffles and splits.
     """
-    check_positive_int("n_shuffles", n_shuffles)
     values, labels = _activity_and_labels(activity, condition, n_folds)
     generator = numpy_generator(key)
     accuracy = []

@@ -7,9 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, Key
 
-from popsim._checks import check_positive_int
-from popsim.analysis._arrays import Activity, as_activity, numpy_generator
-from popsim.analysis._signs import sign_factors
+from popsim.analysis._arrays import Activity, as_activity, numpy_generator, sign_factors
 from popsim.analysis.neural_activity.rotational_dynamics import rotations
 
 __all__ = ["MaximumEntropyActivity", "maximum_entropy_activity", "RotationTest", "rotation_test"]
@@ -194,7 +192,6 @@ def rotation_test(
     - `n_draws`: number of random sets; the smallest p value is 1 / (n_draws + 1).
     - `key`: random key.
     """
-    check_positive_int("n_draws", n_draws)
     values = as_activity("activity", activity)
     fit = rotations(values, dt=dt, n_components=n_components)
     distribution, generator = maximum_entropy_activity(values), numpy_generator(key)

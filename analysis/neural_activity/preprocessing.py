@@ -17,7 +17,7 @@ def soft_normalize(activity: Activity, *, constant: float) -> Float[np.ndarray, 
 
     After Churchland et al. 2012, Nature 487:51. Their constant is 5 spikes/s (as in the Python package jPCA),
     so that units with weak responses stay small. For the units of a network, with a range of about 1, a
-    constant of about 0.1 does the same; 0 gives every unit the range 1, and NaN if it never changes.
+    constant of about 0.1 does the same; 0 gives every unit the range 1.
 
     **Arguments:**
 
@@ -27,7 +27,9 @@ def soft_normalize(activity: Activity, *, constant: float) -> Float[np.ndarray, 
     values = as_activity("activity", activity)
     check_non_negative("constant", constant)
     scale = np.ptp(values, axis=(1, 2), keepdims=True) + constant
-    return values / np.where(scale > 0, scale, np.nan)
+    if not np.all(scale > 0):
+        raise ValueError(f"`constant` must be above zero for units that never change, got {constant}.")
+    return values / scale
 
 
 def subtract_condition_mean(activity: Activity) -> Float[np.ndarray, "member trial time unit"]:

@@ -6,8 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from popsim._checks import check_positive, check_time_step
-from popsim.analysis._arrays import ROUNDING, Activity, as_activity
-from popsim.analysis._signs import sign_factors
+from popsim.analysis._arrays import ROUNDING, Activity, as_activity, sign_factors
 from popsim.analysis.neural_activity.components import principal_components
 
 __all__ = ["Rotations", "rotations", "tangling"]
@@ -141,7 +140,6 @@ def tangling(
     components, and e is `softening` times their summed variance. A state passed in two directions is tangled;
     activity that follows from its own state is not. Give units of similar range (`soft_normalize`), and
     compare with the output, such as muscles. One turn of a circle at w rad/s has Q = 4 w^2 / (4 + softening).
-    NaN in a member without variance.
 
     **Arguments:**
 
@@ -158,7 +156,8 @@ def tangling(
     components = principal_components(values, n_components=n_kept)
     velocity = np.gradient(components.projections, dt, axis=2, edge_order=2)
     constant = softening * components.variance.sum(axis=1)
-    constant = np.where(constant > 0, constant, np.nan)
+    if not np.all(constant > 0):
+        raise ValueError("`activity` must vary in every member, got one in which it does not.")
     flat = (n_trials * n_steps, n_kept)
     of_members = [
         _largest_ratio(states.reshape(flat), speeds.reshape(flat), float(added))

@@ -91,7 +91,6 @@ def cluster_units(
     """
     values = finite_float64("variance", variance, "unit task")
     check_non_negative("variance", values)
-    check_non_negative("least_variance", least_variance)
     units = np.flatnonzero(values.sum(axis=1) > least_variance)
     active = values[units]
     normalized = active / active.max(axis=1, keepdims=True)

@@ -11,7 +11,6 @@ import jax
 import numpy as np
 from jaxtyping import Complex, Float, Key
 
-from popsim._checks import check_positive_int
 from popsim.analysis._arrays import (
     AnyArray,
     centred_samples,
@@ -47,7 +46,6 @@ def dynamical_angle(
 
     **Raises:** `ImportError` if the package is missing.
     """
-    check_positive_int("n_iterations", n_iterations)
     first_map = _linear_map("first", first, n_delays, rank)
     second_map = _linear_map("second", second, n_delays, rank)
     torch = import_optional("torch", extra="dsa")
@@ -78,8 +76,6 @@ def eigenvalue_distance(first: AnyArray, second: AnyArray, *, n_delays: int, ran
 
 def _linear_map(name: str, activity: AnyArray, n_delays: int, rank: int) -> Any:
     """Return the torch matrix [rank, rank] that maps a state to the next."""
-    check_positive_int("n_delays", n_delays)
-    check_positive_int("rank", rank)
     centred = centred_samples(name, activity).reshape(activity.shape)
     n_steps, n_units = centred.shape[-2:]
     if n_steps < n_delays + 1:

@@ -21,9 +21,9 @@ from popsim.analysis._arrays import (
     finite_float64,
     import_optional,
     numpy_generator,
+    sign_factors,
     symmetric_matrix,
 )
-from popsim.analysis._signs import sign_factors
 from popsim.analysis.statistics.comparisons import PermutationTest, permutation_test_result
 
 __all__ = [
@@ -135,7 +135,6 @@ def matrix_permutation_test(
         used and the result is exact.
     - `key`: random key.
     """
-    check_positive_int("n_permutations", n_permutations)
     x, y = check_distances("first", first), check_distances("second", second)
     check_axes("second", y, f"member={len(x)} member")
     above = np.triu_indices(len(x), 1)
@@ -282,7 +281,6 @@ def group_permutation_test(
         and the result is exact.
     - `key`: random key.
     """
-    check_positive_int("n_permutations", n_permutations)
     values, codes = _distances_and_groups(distances, groups)
     statistic = float(_separations(values, codes[None])[0])
     counts = np.bincount(codes)

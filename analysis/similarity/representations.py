@@ -5,7 +5,6 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
-from popsim._checks import check_positive
 from popsim.analysis._arrays import (
     AnyArray,
     Labels,
@@ -16,10 +15,10 @@ from popsim.analysis._arrays import (
     import_optional,
     least_singular_value,
     paired_samples,
+    sign_factors,
     symmetric_matrix,
     unique_labels,
 )
-from popsim.analysis._signs import sign_factors
 
 __all__ = [
     "canonical_correlations",
@@ -220,7 +219,6 @@ def rbf_cka(first: AnyArray, second: AnyArray, *, bandwidth: float = 0.5) -> flo
     - `first`, `second`: activity of two members in the same samples, with axes (sample..., unit).
     - `bandwidth`: in median distances.
     """
-    check_positive("bandwidth", bandwidth)
     pair = zip(("first", "second"), paired_samples(first, second), strict=True)
     k, m = (_centred_gaussian_kernel(name, samples, bandwidth) for name, samples in pair)
     return float(np.sum(k * m) / (np.linalg.norm(k) * np.linalg.norm(m)))

@@ -6,7 +6,6 @@ import jax
 import numpy as np
 from jaxtyping import Float, Key
 
-from popsim._checks import check_positive_int
 from popsim.analysis._arrays import AnyArray, check_axes, numpy_generator
 from popsim.analysis.statistics.intervals import as_member_values, mean_interval
 
@@ -95,7 +94,6 @@ def paired_comparison(
         enumerated, and nothing is random.
     - `key`: for the draws.
     """
-    check_positive_int("n_permutations", n_permutations)
     before, after = as_member_values("first", first), as_member_values("second", second)
     check_axes("first", before, "member")
     check_axes("second", after, f"member={len(before)}")

@@ -185,8 +185,6 @@ def update_gradient_alignment(
     """
     arrays, members = recorded_arrays(history), arrays_by_group(history, groups)
     n_rows, n_members = next(iter(arrays.values())).shape[:2]
-    if n_rows < 2:
-        raise ValueError(f"`history` must hold trainables of two batches or more, got {n_rows}.")
     dtypes = {name: jnp.asarray(0, array.dtype).dtype for name, array in arrays.items()}
 
     def gradients(loss, both):

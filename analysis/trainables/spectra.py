@@ -13,9 +13,9 @@ from popsim.analysis._arrays import (
     check_within,
     finite_float64,
     numpy_generator,
+    sign_factors,
     sorted_eigenvalues,
 )
-from popsim.analysis._signs import sign_factors
 from popsim.analysis.trainables.trainable_arrays import Block, initial_values, map_blocks
 
 __all__ = [

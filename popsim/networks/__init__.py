@@ -4,8 +4,8 @@ from popsim.networks.activity import UnitSelector, unit_activity
 from popsim.networks.area_rnn import AreaRNN
 from popsim.networks.areas import Areas, Sparse
 from popsim.networks.base import AbstractNetwork, NetworkState, NetworkStep, Projection
-from popsim.networks.cell import AbstractCellNetwork, CellNetwork, LSTMNetwork
-from popsim.networks.gru import GRUNetwork
+from popsim.networks.cell import AbstractCellNetwork, CellNetwork
+from popsim.networks.gated import GRUNetwork, LSTMNetwork
 from popsim.networks.initial_weights import (
     dale_weights,
     draw_weights,
@@ -13,7 +13,7 @@ from popsim.networks.initial_weights import (
     per_gate,
     spectral_weights,
 )
-from popsim.networks.layers import EncodedNetwork, StackedNetwork
+from popsim.networks.layers import StackedNetwork
 from popsim.networks.leaky import AbstractLeakyNetwork, LeakyState
 from popsim.networks.leaky_rnn import LeakyRNN
 from popsim.networks.low_rank import LowRankRNN
@@ -24,9 +24,8 @@ from popsim.networks.plasticity import (
     ShortTermPlasticity,
 )
 from popsim.networks.registry import NETWORKS, build_network, register_network
-from popsim.networks.trainable_start import TrainableStart
 from popsim.networks.vanilla import VanillaRNN
-from popsim.networks.wrapper import AbstractNetworkWrapper
+from popsim.networks.wrapper import AbstractNetworkWrapper, EncodedNetwork, TrainableStart
 
 __all__ = [
     "AbstractCellNetwork",

@@ -51,15 +51,9 @@ def defines_activity(ensemble: Any, states: Any) -> bool:
 def selected_units(
     user: str, model: Any, hidden: PyTree[Array], units: UnitSelector | None = None
 ) -> Float[Array, " unit"]:
-    """Return the activity of units at one time step.
+    """Return the activity of units at one time step; `user` is what needs them, for messages.
 
-    **Arguments:**
-
-    - `user`: what needs the units, for the error message.
-    - `model`: the model whose `network` defines the activity. A hidden state that is one array needs none.
-    - `hidden`: the hidden state of the network.
-    - `units`: the name of a group, or a function that selects a part of the hidden state; None for the
-        activity of all units.
+    A hidden state that is one array needs no model. The default `units` are all.
     """
     network: Any = getattr(model, "network", None)
     if isinstance(units, str):
@@ -79,14 +73,7 @@ def selected_units(
 
 
 def unit_numbers(user: str, network: Any, group: str) -> Int[np.ndarray, " unit"]:
-    """Return the numbers of the units of a group of a network.
-
-    **Arguments:**
-
-    - `user`: what needs the units, for the error message.
-    - `network`: the network.
-    - `group`: the name of the group.
-    """
+    """Return the numbers of the units of a group of a network."""
     groups = network.unit_groups() if isinstance(network, AbstractNetwork) else {}
     if group not in groups:
         names = ", ".join(map(repr, groups)) or "none"

@@ -14,8 +14,14 @@ from popsim._checks import WholeNumber, check_instance, check_non_negative, chec
 from popsim._plain_values import is_on_grid, nearest_times, plain_number, step_at
 from popsim.model import DelayBuffer
 from popsim.networks.areas import Areas
-from popsim.networks.base import READOUT_AXES, Projection, linear_readout, prepare_readout
-from popsim.networks.cell import noise_of_inputs, noise_of_units
+from popsim.networks.base import (
+    READOUT_AXES,
+    Projection,
+    linear_readout,
+    noise_of_inputs,
+    noise_of_units,
+    prepare_readout,
+)
 from popsim.networks.leaky import AbstractLeakyNetwork, check_leaky, check_plasticity, recurrent_projection
 from popsim.networks.plasticity import AbstractPlasticity
 from popsim.noise import AbstractNoise
@@ -99,7 +105,6 @@ class AreaRNN(AbstractLeakyNetwork):
         key: Key[Array, ""],
     ):
         check_instance("areas", areas, Areas, "an Areas")
-        check_instance("inputs", inputs, Mapping, "the sizes of inputs by name, see network_input_names")
         for name, size in inputs.items():
             check_positive_int(f"inputs[{name!r}]", size)
         check_positive_int("n_outputs", n_outputs)

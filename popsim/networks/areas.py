@@ -10,11 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key, ScalarLike
 
-from popsim._argument_shapes import check_number, check_one_or_each
+from popsim._argument_shapes import check_one_or_each
 from popsim._checks import (
     as_parts,
     check_fraction,
-    check_instance,
     check_non_negative,
     check_positive_int,
     is_traced,
@@ -96,16 +95,12 @@ class Areas:
         inputs: Mapping[str, Sequence[str]] | None = None,
         outputs: str | Sequence[str] | None = None,
     ):
-        if not isinstance(sizes, Mapping) or not sizes:
-            raise ValueError(f"`sizes` must be a number of units by area, got {short_repr(sizes)}.")
         for area, size in sizes.items():
-            check_instance("sizes", area, str, "by the names of areas")
             check_positive_int(f"sizes[{area!r}]", size)
         self.sizes = {area: int(size) for area, size in sizes.items()}
         self.connections = self._by_pair("connections", connections)
         self.delays = self._by_pair("delays", delays)
         for pair, delay in self.delays.items():
-            check_number(f"delays[{pair}]", delay)
             check_non_negative(f"delays[{pair}]", delay)
             warn_of_unit(f"delays[{pair}]", delay, "delay")
             if pair[0] != pair[1] and pair not in self.connections:
@@ -117,7 +112,6 @@ class Areas:
             raise ValueError("`excitatory` must be given for connections with `from_excitatory`, got None.")
         self.inputs = None
         if inputs is not None:
-            check_instance("inputs", inputs, Mapping, "names of inputs by area")
             self._check_names("inputs", inputs)
             self.inputs = {
                 area: as_parts(f"inputs[{area!r}]", names, str, "names of inputs")
@@ -125,8 +119,7 @@ class Areas:
             }
         if outputs is None:
             outputs = tuple(self.sizes)
-        named = (outputs,) if isinstance(outputs, str) else outputs
-        self.outputs = as_parts("outputs", named, str, "names of areas")
+        self.outputs = (outputs,) if isinstance(outputs, str) else tuple(outputs)
         if not self.outputs:
             raise ValueError("`outputs` must name at least one area, got none.")
         self._check_names("outputs", self.outputs)
@@ -152,14 +145,7 @@ class Areas:
         return slice(first, first + self.sizes[area])
 
     def draw_present(self, *, key: Key[Array, ""]) -> Bool[Array, "post pre"]:
-        """Draw which connections there are.
-
-        Warns of areas whose units receive nothing from an area that should send to them.
-
-        **Arguments:**
-
-        - `key`: for the connections of `Sparse`.
-        """
+        """Draw which connections there are, and warn of areas that get nothing where they should."""
         present = jnp.zeros((self.n_units, self.n_units), bool)
         connections = {(area, area): Sparse() for area in self.sizes} | self.connections
         for (source, target), connection in connections.items():
@@ -193,12 +179,6 @@ class Areas:
         balanced, so that it sums to zero, and the spectral radius is `gain`. Where no connections form a loop
         the spectral radius is zero, and the magnitudes onto a unit have a mean square of `gain`² over their
         number instead, before rows are balanced.
-
-        **Arguments:**
-
-        - `present`: where there are connections.
-        - `gain`: see above.
-        - `key`: for the weights.
         """
         weights = jnp.where(present, jax.random.normal(key, present.shape), 0)
         signs = self.signs
@@ -216,12 +196,7 @@ class Areas:
         return jnp.where(has_loop, with_loop, unlooped)
 
     def receives(self, input_sizes: Mapping[str, int]) -> Bool[np.ndarray, "unit input"]:
-        """Return which units receive which numbers of the input.
-
-        **Arguments:**
-
-        - `input_sizes`: how many numbers each input has, in order: `popsim.senses.network_input_names`.
-        """
+        """Return which units receive which numbers of the input, of named parts of these sizes."""
         n_inputs = sum(input_sizes.values())
         if self.inputs is None:
             return np.ones((self.n_units, n_inputs), bool)
@@ -249,10 +224,7 @@ class Areas:
         return is_read
 
     def _by_pair(self, argument: str, values: Mapping[Pair, Any] | None) -> dict[Pair, Any]:
-        if values is None:
-            return {}
-        check_instance(argument, values, Mapping, "a dictionary by (from, to)")
-        values = dict(values)
+        values = dict(values or {})
         for pair in values:
             if not isinstance(pair, tuple) or len(pair) != 2:
                 raise ValueError(f"`{argument}` must be given by (from, to), got {short_repr(pair)}.")

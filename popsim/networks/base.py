@@ -19,7 +19,9 @@ from popsim._checks import (
     check_finite,
     check_instance,
     check_like,
+    check_non_negative,
     check_positive_int,
+    is_traced,
     kind_of,
     short_repr,
 )
@@ -27,6 +29,7 @@ from popsim._compiled import jit
 from popsim._other_draws import tracing
 from popsim.ensemble import n_members
 from popsim.network_input import sizes_text
+from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
 from popsim.randomness import seed_key
 
 __all__ = ["NetworkStep", "Projection", "NetworkState", "AbstractNetwork"]
@@ -184,23 +187,13 @@ class AbstractNetwork(eqx.Module):
         """Return the output of the network for the given hidden state."""
 
     def activity(self, hidden: PyTree[Array]) -> Float[Array, " unit"]:
-        """Return the activity of the units; by default the hidden state, which must be one array.
-
-        **Arguments:**
-
-        - `hidden`: the hidden state at one time step.
-        """
+        """Return the activity of the units at one time step; by default the hidden state, one array."""
         return one_array(self, "activity", hidden)
 
     def with_activity(self, hidden: PyTree[Array], rates: Float[Array, " unit"]) -> PyTree[Array]:
         """Return the hidden state with another activity of the units, and the rest as it is.
 
         `activity` of what it returns is `rates`. Interventions on units use it.
-
-        **Arguments:**
-
-        - `hidden`: the hidden state at one time step.
-        - `rates`: the activity, of the shape that `activity` returns.
         """
         one_array(self, "with_activity", hidden)
         return rates
@@ -280,14 +273,9 @@ def check_methods(network: AbstractNetwork, inputs: jax.ShapeDtypeStruct) -> Non
     """Raise `ValueError` unless the methods of a network return what they should.
 
     They are traced once each, and not compiled.
-
-    **Arguments:**
-
-    - `network`: the network of one member.
-    - `inputs`: shape and type of the input vector at a step.
     """
+    key = jax.eval_shape(lambda: seed_key(0))
     try:
-        key = jax.eval_shape(lambda: seed_key(0))
         jax.eval_shape(functools.partial(_call_methods, network), inputs, key)
     except ValueError as error:
         if not _may_be_ensemble(network):
@@ -336,20 +324,14 @@ def _call_methods(network: AbstractNetwork, inputs: Float[Array, " inputs"], key
             f"got {kind_of(output)}."
         )
     if type(network).activity is not AbstractNetwork.activity:
-        _check_activity(network, hidden)
-
-
-def _check_activity(network: AbstractNetwork, hidden: PyTree[Array]) -> None:
-    activity, with_activity = (
-        f"`{method}` of {type(network).__name__}" for method in ("activity", "with_activity")
-    )
-    with tracing(activity, "(hidden)", network):
         rates = network.activity(hidden)
-    if jnp.ndim(rates) != 1:
-        raise ValueError(f"{activity} must return one array of shape (unit,), got {kind_of(rates)}.")
-    with tracing(with_activity, "(hidden, rates)", network):
+        if jnp.ndim(rates) != 1:
+            raise ValueError(
+                f"`activity` of {type(network).__name__} must return one array of shape (unit,), "
+                f"got {kind_of(rates)}."
+            )
         changed = network.with_activity(hidden, rates)
-    check_like(with_activity, "the hidden state", hidden, changed)
+        check_like(f"`with_activity` of {type(network).__name__}", "the hidden state", hidden, changed)
 
 
 def prepare_readout(
@@ -376,3 +358,19 @@ def as_sizes(n_inputs: WholeNumber, n_units: WholeNumber, n_outputs: WholeNumber
     for name, size in (("n_inputs", n_inputs), ("n_units", n_units), ("n_outputs", n_outputs)):
         check_positive_int(name, size)
     return int(n_inputs), int(n_units), int(n_outputs)
+
+
+def noise_of_units(noise_std: OneOrEach, n_units: int) -> AbstractNoise:
+    """Check the standard deviation of noise on units, and return the noise; none for 0."""
+    return _gaussian_noise("noise_std", noise_std, n_units, "units")
+
+
+def noise_of_inputs(input_noise_std: OneOrEach, n_inputs: int) -> AbstractNoise:
+    """Check the standard deviation of noise on inputs, and return the noise; none for 0."""
+    return _gaussian_noise("input_noise_std", input_noise_std, n_inputs, "inputs")
+
+
+def _gaussian_noise(name: str, std: OneOrEach, size: int, plural: str) -> AbstractNoise:
+    check_one_or_each(name, std, size, plural)
+    check_non_negative(name, std)
+    return GaussianNoise(std) if is_traced(std) or np.any(std) else NoNoise()

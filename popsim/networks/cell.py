@@ -1,30 +1,21 @@
-"""Networks of a cell of Equinox, or of one with the same methods, and a readout."""
+"""Networks of any cell with the methods of those of Equinox, and a readout."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
-from popsim._argument_shapes import OneOrEach, check_one_or_each
-from popsim._checks import WholeNumber, check_non_negative, check_positive_int, is_traced, kind_of
-from popsim._compiled import jit_fast_compile
+from popsim._argument_shapes import OneOrEach
+from popsim._checks import WholeNumber, check_positive_int, kind_of
 from popsim._plain_values import plain_number
-from popsim.networks.base import (
-    READOUT_AXES,
-    AbstractNetwork,
-    Projection,
-    as_sizes,
-    linear_readout,
-    prepare_readout,
-)
-from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
+from popsim.networks.base import AbstractNetwork, Projection, linear_readout, noise_of_units, prepare_readout
+from popsim.noise import AbstractNoise
 from popsim.randomness import key_stream
 
-__all__ = ["AbstractCellNetwork", "CellNetwork", "LSTMNetwork"]
+__all__ = ["AbstractCellNetwork", "CellNetwork"]
 
 
 class AbstractCellNetwork(AbstractNetwork):
@@ -65,31 +56,6 @@ def readout_projection() -> Projection:
         post=lambda network, step: network.read_out(step.after),
         where_bias=lambda network: network.readout.bias,
     )
-
-
-def noise_of_units(noise_std: OneOrEach, n_units: int) -> AbstractNoise:
-    """Check the standard deviation of noise on units, and return the noise; none for 0."""
-    return _gaussian_noise("noise_std", noise_std, n_units, "units")
-
-
-def noise_of_inputs(input_noise_std: OneOrEach, n_inputs: int) -> AbstractNoise:
-    """Check the standard deviation of noise on inputs, and return the noise; none for 0."""
-    return _gaussian_noise("input_noise_std", input_noise_std, n_inputs, "inputs")
-
-
-def _gaussian_noise(name: str, std: OneOrEach, size: int, plural: str) -> AbstractNoise:
-    check_one_or_each(name, std, size, plural)
-    check_non_negative(name, std)
-    return GaussianNoise(std) if is_traced(std) or np.any(std) else NoNoise()
-
-
-@jit_fast_compile
-def initial_layers(
-    kind: Any, n_inputs: int, n_units: int, n_outputs: int, output_bias: OneOrEach, key: Key[Array, ""]
-) -> tuple[Any, eqx.nn.Linear]:
-    """Draw a cell of a class of Equinox, and the readout of its units."""
-    cell = kind(n_inputs, n_units, key=key_stream(key, "cell"))
-    return cell, linear_readout(n_units, n_outputs, output_bias, key=key_stream(key, "readout"))
 
 
 class CellNetwork(AbstractCellNetwork):
@@ -169,88 +135,3 @@ def _has_pair(cell: Any) -> bool:
         f"`cell` must take and return an array of shape ({sizes[1]},), its `hidden_size`, or a pair of them. "
         f"With an array: {reasons[0]}. With a pair: {reasons[1]}."
     )
-
-
-class LSTMNetwork(AbstractCellNetwork):
-    """A layer of long short-term memory units with a readout.
-
-    The units are `equinox.nn.LSTMCell`: Hochreiter & Schmidhuber 1997, Neural Comput 9:1735-1780, with the
-    forget gate of Gers, Schmidhuber & Cummins 2000, Neural Comput 12:2451-2471. Tests compare a step with the
-    equations written out. The hidden state is the pair (h, c) of the units' activity and their memory. A
-    trial starts with zeros.
-
-    **Arguments:** as of a `GRUNetwork`; the noise is on h.
-    """
-
-    parameter_axes: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "cell.weight_ih": ("gate_unit", "input"),  # input, forget, candidate and output units
-        "cell.weight_hh": ("gate_unit", "presynaptic_unit"),
-        "cell.bias": ("gate_unit",),
-        **READOUT_AXES,
-    }
-    cell: eqx.nn.LSTMCell
-    readout: eqx.nn.Linear
-    noise: AbstractNoise
-    output_fn: Callable[[Array], Array] | None = eqx.field(static=True)
-    n_inputs: int = eqx.field(static=True, converter=plain_number)
-    n_outputs: int = eqx.field(static=True, converter=plain_number)
-
-    def __init__(
-        self,
-        n_inputs: WholeNumber,
-        n_units: WholeNumber,
-        n_outputs: WholeNumber,
-        *,
-        noise_std: OneOrEach = 0.0,
-        output_fn: Callable[[Array], Array] | None = None,
-        output_bias: OneOrEach = 0.0,
-        key: Key[Array, ""],
-    ):
-        n_inputs, n_units, n_outputs = as_sizes(n_inputs, n_units, n_outputs)
-        self.noise = noise_of_units(noise_std, n_units)
-        self.output_fn, output_bias = prepare_readout(output_fn, output_bias, n_outputs)
-        sizes = (n_inputs, n_units, n_outputs)
-        self.cell, self.readout = initial_layers(eqx.nn.LSTMCell, *sizes, output_bias, key)
-        self.n_inputs = n_inputs
-        self.n_outputs = n_outputs
-
-    def init(self, *, key: Key[Array, ""]) -> tuple[Float[Array, " unit"], Float[Array, " unit"]]:
-        zeros = jnp.zeros(self.cell.hidden_size, self.cell.weight_hh.dtype)
-        return zeros, zeros
-
-    def candidate(self, inputs: Float[Array, " inputs"], hidden: PyTree[Array]) -> Float[Array, " unit"]:
-        """Return the candidate g = tanh(W_ig u + W_hg h + b_g), which the input gate adds to the memory.
-
-        **Arguments:**
-
-        - `inputs`: u, the inputs at the step.
-        - `hidden`: the pair (h, c) before the step.
-        """
-        # Repeats what Equinox's cell computes, which returns only the state after the step.
-        cell: Any = self.cell
-        rows = self._candidate_rows()
-        return jnp.tanh(cell.weight_ih[rows] @ inputs + cell.weight_hh[rows] @ hidden[0] + cell.bias[rows])
-
-    def _candidate_rows(self) -> slice:
-        # Equinox stacks the weights of input gate, forget gate, candidate and output gate in this order.
-        return slice(2 * self.cell.hidden_size, 3 * self.cell.hidden_size)
-
-    def projections(self) -> dict[str, Projection]:
-        """Return the recurrent and the input weights of the candidate, and the readout."""
-        rows = self._candidate_rows()
-        recurrent = Projection(
-            where=lambda network: network.cell.weight_hh,
-            post=lambda network, step: network.candidate(step.received, step.before),
-            rows=rows,
-            where_bias=lambda network: network.cell.bias,
-            bias_rows=rows,
-        )
-        received = Projection(
-            where=lambda network: network.cell.weight_ih,
-            pre=lambda network, step: step.received,
-            post=lambda network, step: network.candidate(step.received, step.before),
-            rows=rows,
-            where_bias=lambda network: network.cell.bias,
-            bias_rows=rows,
-        )
-        return {"recurrent": recurrent, "input": received, "readout": readout_projection()}

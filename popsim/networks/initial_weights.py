@@ -54,10 +54,7 @@ def draw_weights(
         raise ValueError(f"`where` must select an array of floating-point numbers, got {kind_of(weights)}.")
     drawn = initializer(as_key(key), weights.shape, weights.dtype)
     if jnp.shape(drawn) != weights.shape:
-        raise ValueError(
-            f"`initializer` must return an array of the shape {weights.shape} that it is given, "
-            f"got {kind_of(drawn)}."
-        )
+        raise ValueError(f"`initializer` must return shape {weights.shape}, got {kind_of(drawn)}.")
     if not any(weights is leaf for leaf in jax.tree.leaves(network)):
         raise ValueError(
             f"`where` must select an array that is stored in the {type(network).__name__}, got "
@@ -119,10 +116,6 @@ def spectral_weights(radius: ScalarLike = 0.9) -> Initializer:
     return draw
 
 
-def _spectral_radius(weights: Float[Array, "units units"]) -> Float[Array, ""]:
-    return jnp.max(jnp.abs(jnp.linalg.eigvals(weights)))
-
-
 def dale_weights(
     signs: OneOrEach,
     spectral_radius: ScalarLike = 0.9,
@@ -177,14 +170,7 @@ def dale_weights(
 def balance(
     excitatory: Float[Array, "units units"], inhibitory: Float[Array, "units units"]
 ) -> Float[Array, "units units"]:
-    """Return excitatory minus inhibitory weights, these scaled so that rows sum to zero.
-
-    A row without weights of one of the signs is left as it is.
-
-    **Arguments:**
-
-    - `excitatory`, `inhibitory`: the magnitudes of the weights, zero where there is none.
-    """
+    """Return excitatory minus inhibitory magnitudes, these scaled so that rows with both sum to zero."""
     # Scaled by row: a mean that is not zero in each row adds an eigenvalue far outside of the others.
     excited, inhibited = (jnp.sum(part, axis=1, keepdims=True) for part in (excitatory, inhibitory))
     has_both = (excited > 0) & (inhibited > 0)
@@ -194,14 +180,8 @@ def balance(
 def scale_to_radius(
     weights: Float[Array, "units units"], spectral_radius: ScalarLike
 ) -> Float[Array, "units units"]:
-    """Return weights scaled to a spectral radius.
-
-    **Arguments:**
-
-    - `weights`: whose spectral radius must not be zero.
-    - `spectral_radius`: the largest |eigenvalue| of what is returned.
-    """
-    return jnp.asarray(weights * spectral_radius / _spectral_radius(weights))
+    """Return weights, whose spectral radius must not be zero, scaled to one."""
+    return jnp.asarray(weights * spectral_radius / jnp.max(jnp.abs(jnp.linalg.eigvals(weights))))
 
 
 def _choose_connections(

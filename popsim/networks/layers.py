@@ -1,6 +1,5 @@
-"""Networks in layers, and what stands before and after a network: an encoder and a readout."""
+"""Networks in layers."""
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from popsim._checks import WholeNumber, as_parts, check_positive_int, kind_of, short_repr
+from popsim._checks import as_parts, short_repr
 from popsim._plain_values import plain_number
-from popsim.networks.base import AbstractNetwork, NetworkStep, check_function, check_network
-from popsim.networks.wrapper import AbstractNetworkWrapper
+from popsim.networks.base import AbstractNetwork
+from popsim.networks.wrapper import AbstractNetworkWrapper, EncodedNetwork
 from popsim.randomness import key_stream, seed_key
 
-__all__ = ["EncodedNetwork", "StackedNetwork"]
+__all__ = ["StackedNetwork"]
 
 
 class StackedNetwork(AbstractNetwork):
@@ -108,88 +107,8 @@ def _activity_at_start(network: AbstractNetwork) -> Float[Array, " unit"]:
     return network.activity(network.init(key=seed_key(0)))
 
 
-class EncodedNetwork(AbstractNetworkWrapper):
-    """A network with an encoder before it, a readout after it, or both.
-
-    ```python
-    encoder = equinox.nn.MLP(3, 16, 64, 1, key=key)
-    network = EncodedNetwork(LeakyRNN(16, 64, 8, key=key), encoder, n_inputs=3)
-    ```
-
-    Both are trained with the network where they hold arrays. All else is that of the network within,
-    `network.network`.
-
-    **Arguments:**
-
-    - `network`: any network.
-    - `encoder`: a function or a module, from the input vector to the inputs of the network; None for none.
-    - `readout`: from the output of the network to that of the whole; None for none.
-    - `n_inputs`: the number of inputs; needed with an encoder.
-    """
-
-    network: AbstractNetwork
-    encoder: Callable[[Array], Array] | None
-    readout: Callable[[Array], Array] | None
-    n_inputs: int = eqx.field(static=True, converter=plain_number)
-    n_outputs: int = eqx.field(static=True, converter=plain_number)
-
-    def __init__(
-        self,
-        network: AbstractNetwork,
-        encoder: Callable[[Array], Array] | None = None,
-        readout: Callable[[Array], Array] | None = None,
-        *,
-        n_inputs: WholeNumber | None = None,
-    ):
-        check_network(network)
-        for name, function in (("encoder", encoder), ("readout", readout)):
-            if function is not None:
-                check_function(name, function, "equinox.nn.MLP(...)")
-        if (encoder is None) != (n_inputs is None):
-            raise ValueError("`n_inputs` must be given with `encoder`, and not without it.")
-        if n_inputs is not None:
-            check_positive_int("n_inputs", n_inputs)
-        self.network, self.encoder, self.readout = network, encoder, readout
-        self.n_inputs = network.n_inputs if n_inputs is None else int(n_inputs)
-        if encoder is not None:
-            encoded = _shape_of("encoder", encoder, self.n_inputs)
-            if encoded != (network.n_inputs,):
-                raise ValueError(
-                    f"`encoder` must return the {network.n_inputs} inputs of the network, "
-                    f"got an array of shape {encoded}."
-                )
-        self.n_outputs = network.n_outputs
-        if readout is not None:
-            shape = _shape_of("readout", readout, network.n_outputs)
-            if len(shape) != 1:
-                raise ValueError(f"`readout` must return a vector, got an array of shape {shape}.")
-            self.n_outputs = shape[0]
-
-    def step(
-        self, inputs: Float[Array, " inputs"], hidden: PyTree[Array], *, key: Key[Array, ""]
-    ) -> PyTree[Array]:
-        return self.network.step(self._encoded(inputs), hidden, key=key)
-
-    def _encoded(self, inputs: Float[Array, " inputs"]) -> Float[Array, " encoded"]:
-        return inputs if self.encoder is None else self.encoder(inputs)
-
-    def step_within(self, step: NetworkStep) -> NetworkStep:
-        """Return a step as the network within has it, whose inputs are what the encoder returns."""
-        return dataclasses.replace(step, received=self._encoded(step.received))
-
-    def read_out(self, hidden: PyTree[Array]) -> Float[Array, " output"]:
-        output = self.network.read_out(hidden)
-        return output if self.readout is None else self.readout(output)
-
-
 def check_gives_logits(network: AbstractNetwork, reader: str) -> None:
-    """Raise `ValueError` if the last function of a network makes probabilities of its outputs.
-
-    **Arguments:**
-
-    - `network`: of one member.
-    - `reader`: what reads its outputs as logits, for the error message.
-    """
+    """Raise `ValueError` if a network puts out probabilities, where `reader` takes logits."""
     function = _last_function(network)
     if function is None:
         return
@@ -224,16 +143,3 @@ def _last_function(network: AbstractNetwork) -> Callable[[Array], Array] | None:
 def _without_arrays(function: Any) -> Any:
     """Return a function of fixed form; None for one with weights, whose results do not tell its form."""
     return None if jax.tree.leaves(eqx.filter(function, eqx.is_array)) else function
-
-
-def _shape_of(name: str, function: Callable[[Array], Array], size: int) -> tuple[int, ...]:
-    """Return the shape of what a function returns for a vector of this size."""
-    try:
-        returned: Any = eqx.filter_eval_shape(function, jax.ShapeDtypeStruct((size,), float))
-    except Exception as error:
-        raise ValueError(
-            f"`{name}` must take a vector of {size} numbers, got a {type(error).__name__}: {error}"
-        ) from error
-    if not hasattr(returned, "shape"):
-        raise ValueError(f"`{name}` must return an array, got {kind_of(returned)}.")
-    return returned.shape

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from popsim._argument_shapes import OneOrEach, check_number, check_one_or_each
+from popsim._argument_shapes import OneOrEach, check_one_or_each
 from popsim._checks import check_instance, check_same_dt, check_time_constant, check_time_step, kind_of
 from popsim._plain_values import plain_number
 from popsim.model import Unrecorded
@@ -72,12 +72,7 @@ class AbstractLeakyNetwork(AbstractNetwork):
 
     @abc.abstractmethod
     def recurrent_input(self, rates: Float[Array, " unit"]) -> Float[Array, " unit"]:
-        """Return what units receive from one another.
-
-        **Arguments:**
-
-        - `rates`: r = f(x).
-        """
+        """Return what units receive from one another at rates r = f(x)."""
 
     def received_input(self, inputs: Float[Array, " inputs"]) -> Float[Array, " unit"]:
         """Return what units receive from the inputs, without their bias."""
@@ -105,24 +100,13 @@ class AbstractLeakyNetwork(AbstractNetwork):
         return after if synapses is None else LeakyState(after, synapses)
 
     def init_synapses(self, rates: Float[Array, " unit"]) -> PyTree[Array]:
-        """Return the state of the synapses at the start of a trial; None if they have none.
-
-        **Arguments:**
-
-        - `rates`: the rates at the start.
-        """
+        """Return the state of the synapses at the start of a trial; None if they have none."""
         return None if self.plasticity is None else self._keep(self.plasticity.init(rates.size))
 
     def step_synapses(
         self, synapses: PyTree[Array], rates: Float[Array, " unit"]
     ) -> tuple[Float[Array, " unit"], PyTree[Array]]:
-        """Return what units receive from one another at this step, and the state of the synapses.
-
-        **Arguments:**
-
-        - `synapses`: their state one step ago.
-        - `rates`: the rates before the step.
-        """
+        """Return what units receive from one another at this step, and the state of the synapses."""
         if self.plasticity is None:
             return self.recurrent_input(rates), None
         before = synapses.state if isinstance(synapses, UnrecordedState) else synapses
@@ -152,12 +136,7 @@ class AbstractLeakyNetwork(AbstractNetwork):
         return super().with_activity(hidden, rates)
 
     def rates(self, hidden: PyTree[Array]) -> Float[Array, " unit"]:
-        """Return the rates f(x).
-
-        **Arguments:**
-
-        - `hidden`: the hidden state at one time step.
-        """
+        """Return the rates f(x)."""
         return self.nonlinearity(activation_of(hidden))
 
     def projections(self) -> dict[str, Projection]:
@@ -193,7 +172,6 @@ class AbstractLeakyNetwork(AbstractNetwork):
         are its fluctuations by the noise of inputs, whose standard deviation does not depend on dt, and
         the fixed points of the coupled network; how it moves between them differs in the order of dt.
         """
-        check_number("dt", dt)
         check_time_step(dt)
         check_time_constant("tau", self.tau, self.dt)
         if self.plasticity is not None:
@@ -218,12 +196,7 @@ class AbstractLeakyNetwork(AbstractNetwork):
 
 
 def recurrent_projection(where: Callable[[Any], Array]) -> Projection:
-    """Return the projection from the rates of all units to themselves, one step later.
-
-    **Arguments:**
-
-    - `where`: selects the recurrent weights in the network.
-    """
+    """Return the projection from the rates of all units to themselves, one step later."""
     return Projection(
         where=where,
         pre=lambda network, step: network.rates(step.before),
@@ -235,7 +208,6 @@ def recurrent_projection(where: Callable[[Any], Array]) -> Projection:
 def check_leaky(n_units: int, tau: OneOrEach, dt: float, nonlinearity: Any) -> None:
     """Check the arguments that leaky networks share."""
     check_one_or_each("tau", tau, n_units, "units")
-    check_number("dt", dt)
     check_time_step(dt)
     check_time_constant("tau", tau, dt)
     check_function("nonlinearity", nonlinearity, "jnp.tanh")

@@ -12,8 +12,15 @@ from jaxtyping import Array, Float, Key, ScalarLike
 from popsim._argument_shapes import OneOrEach, check_one_or_each
 from popsim._checks import WholeNumber, check_non_negative
 from popsim._plain_values import plain_number
-from popsim.networks.base import RATE_AXES, Projection, as_sizes, linear_readout, prepare_readout
-from popsim.networks.cell import noise_of_inputs, noise_of_units
+from popsim.networks.base import (
+    RATE_AXES,
+    Projection,
+    as_sizes,
+    linear_readout,
+    noise_of_inputs,
+    noise_of_units,
+    prepare_readout,
+)
 from popsim.networks.initial_weights import dale_weights
 from popsim.networks.leaky import AbstractLeakyNetwork, check_leaky, check_plasticity, recurrent_projection
 from popsim.networks.plasticity import AbstractPlasticity

@@ -148,36 +148,21 @@ class ShortTermPlasticity(AbstractPlasticity):
 
     @classmethod
     def facilitating(cls, **options: Any) -> "ShortTermPlasticity":
-        """Return synapses that facilitate: U .15, recovery of u 1.5 s, of x .2 s (Masse et al. 2019).
-
-        **Arguments:**
-
-        - `options`: `rate_scale`, `is_recorded` and `trains_through`.
-        """
+        """Return synapses that facilitate: U .15, recovery of u 1.5 s, of x .2 s (Masse et al. 2019)."""
         return cls(0.15, 1.5, 0.2, **options)
 
     @classmethod
     def depressing(cls, **options: Any) -> "ShortTermPlasticity":
-        """Return synapses that depress: U .45, recovery of u .2 s, of x 1.5 s (Masse et al. 2019).
-
-        **Arguments:**
-
-        - `options`: `rate_scale`, `is_recorded` and `trains_through`.
-        """
+        """Return synapses that depress: U .45, recovery of u .2 s, of x 1.5 s (Masse et al. 2019)."""
         return cls(0.45, 0.2, 1.5, **options)
 
     @classmethod
     def alternating(cls, n_units: WholeNumber, **options: Any) -> "ShortTermPlasticity":
         """Return synapses that facilitate for every other unit from the first, and depress for the others.
 
-        The networks of Masse et al. 2019 have both kinds in halves.
-
-        **Arguments:**
-
-        - `n_units`: the number of units.
-        - `options`: `rate_scale`, `is_recorded` and `trains_through`.
+        The networks of Masse et al. 2019 have both kinds in halves. The options of all three are
+        `rate_scale`, `is_recorded` and `trains_through`.
         """
-        check_positive_int("n_units", n_units)
         facilitates = np.arange(n_units) % 2 == 0
         values = [(0.15, 0.45), (1.5, 0.2), (0.2, 1.5)]
         return cls(*(np.where(facilitates, *pair) for pair in values), **options)

@@ -14,8 +14,7 @@ from popsim._text_checks import suggestion
 from popsim.networks.area_rnn import AreaRNN
 from popsim.networks.areas import Areas, Sparse
 from popsim.networks.base import AbstractNetwork
-from popsim.networks.cell import LSTMNetwork
-from popsim.networks.gru import GRUNetwork
+from popsim.networks.gated import GRUNetwork, LSTMNetwork
 from popsim.networks.leaky_rnn import LeakyRNN
 from popsim.networks.low_rank import LowRankRNN
 from popsim.networks.plasticity import ShortTermPlasticity
@@ -30,13 +29,7 @@ OPTIONS = ("dt", "tau", "noise_std", "output_fn", "output_bias")
 
 
 def of_leaky(kind: Callable[..., AbstractNetwork], text: str) -> Build:
-    """Return a function that builds a leaky network, with the time constants of experiments.
-
-    **Arguments:**
-
-    - `kind`: called with the sizes and the options below.
-    - `text`: the first line of its docstring.
-    """
+    """Return a function that builds a leaky network with the time constant of experiments, and its text."""
 
     def build(
         n_inputs: int,

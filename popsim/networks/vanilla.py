@@ -18,9 +18,10 @@ from popsim.networks.base import (
     as_sizes,
     check_function,
     linear_readout,
+    noise_of_units,
     prepare_readout,
 )
-from popsim.networks.cell import noise_of_units, readout_projection
+from popsim.networks.cell import readout_projection
 from popsim.noise import AbstractNoise
 from popsim.randomness import key_stream
 

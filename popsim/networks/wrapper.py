@@ -1,16 +1,22 @@
-"""The base class of networks that hold another one and change something of it."""
+"""Networks that hold another one and change something of it: its start, its inputs, its outputs."""
 
 import dataclasses
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from popsim.networks.base import AbstractNetwork, NetworkStep, Projection
+from popsim._checks import WholeNumber, check_castable, check_finite, check_positive_int, kind_of
+from popsim._plain_values import plain_number
+from popsim.networks.base import AbstractNetwork, NetworkStep, Projection, check_network
+from popsim.parameters import LearnedByArgument
+from popsim.randomness import seed_key
 
-__all__ = ["AbstractNetworkWrapper"]
+__all__ = ["AbstractNetworkWrapper", "EncodedNetwork", "TrainableStart"]
 
 WrapperType = TypeVar("WrapperType", bound="AbstractNetworkWrapper")
 
@@ -44,12 +50,7 @@ class AbstractNetworkWrapper(AbstractNetwork):
         return self.network.unit_groups()
 
     def step_within(self, step: NetworkStep) -> NetworkStep:
-        """Return a step of this network as the network within has it; by default the same.
-
-        **Arguments:**
-
-        - `step`: the step, without time axis.
-        """
+        """Return a step of this network as the network within has it; by default the same."""
         return step
 
     def projections(self) -> dict[str, Projection]:
@@ -78,3 +79,158 @@ def of_inner(projection: Projection) -> Projection:
         post=within(projection.post),
         where_bias=None if where_bias is None else lambda outer: where_bias(outer.network),
     )
+
+
+class TrainableStart(AbstractNetworkWrapper):
+    """A network whose hidden state at the start of a trial is learned like its weights.
+
+    ```python
+    network = popsim.networks.TrainableStart(popsim.networks.LSTMNetwork(3, 64, 1, key=key))
+    ```
+
+    All else is that of the network within, `network.network`. Each member of an ensemble learns a start of
+    its own.
+
+    **Arguments:**
+
+    - `network`: any network.
+    - `initial_hidden`: the start before training, of the structure of the hidden state; None for that of the
+        network.
+    """
+
+    learned_by_argument: ClassVar[LearnedByArgument] = {"initial_hidden": "initial_hidden"}
+    network: AbstractNetwork
+    initial_hidden: PyTree[Array]
+    n_inputs: int = eqx.field(static=True, converter=plain_number)
+    n_outputs: int = eqx.field(static=True, converter=plain_number)
+
+    def __init__(self, network: AbstractNetwork, initial_hidden: PyTree[Array] | None = None):
+        check_network(network)
+        start = network.init(key=seed_key(0))
+        if initial_hidden is None:
+            initial_hidden = start
+        elif _shapes(initial_hidden) != _shapes(start):
+            raise ValueError(
+                "`initial_hidden` must be of the structure of the hidden state of the network, "
+                f"{_shapes(start)}, got {_shapes(initial_hidden)}."
+            )
+        for leaf, like in zip(jax.tree.leaves(initial_hidden), jax.tree.leaves(start), strict=True):
+            check_finite("initial_hidden", leaf)
+            check_castable("`initial_hidden`", jnp.result_type(leaf), like.dtype)
+        self.network = network
+        self.initial_hidden = jax.tree.map(
+            lambda value, like: jnp.asarray(value, like.dtype), initial_hidden, start
+        )
+        self.n_inputs = network.n_inputs
+        self.n_outputs = network.n_outputs
+
+    def init(self, *, key: Key[Array, ""]) -> PyTree[Array]:
+        return self.initial_hidden
+
+    def with_dt(self, dt: float) -> "TrainableStart":
+        """Return the network for another time step (s), with the same start.
+
+        A network with delays is refused: what is on its way at the start has a number for each time step.
+        """
+        moved = super().with_dt(dt)
+        before, after = (_start_shapes(each.network) for each in (self, moved))
+        if before != after:
+            raise ValueError(
+                f"`network` must have no delays for its learned start to be moved to dt = {dt} s, got a "
+                f"{type(self.network).__name__} whose hidden state would change its shapes from {before} to "
+                f"{after}."
+            )
+        return moved
+
+
+def _shapes(hidden: PyTree[Any]) -> PyTree[Any]:
+    return jax.tree.map(jnp.shape, hidden)
+
+
+def _start_shapes(network: AbstractNetwork) -> list[tuple[int, ...]]:
+    start = eqx.filter_eval_shape(lambda network: network.init(key=seed_key(0)), network)
+    return [leaf.shape for leaf in jax.tree.leaves(start)]
+
+
+class EncodedNetwork(AbstractNetworkWrapper):
+    """A network with an encoder before it, a readout after it, or both.
+
+    ```python
+    encoder = equinox.nn.MLP(3, 16, 64, 1, key=key)
+    network = EncodedNetwork(LeakyRNN(16, 64, 8, key=key), encoder, n_inputs=3)
+    ```
+
+    Both are trained with the network where they hold arrays. All else is that of the network within,
+    `network.network`.
+
+    **Arguments:**
+
+    - `network`: any network.
+    - `encoder`: a function or a module, from the input vector to the inputs of the network; None for none.
+    - `readout`: from the output of the network to that of the whole; None for none.
+    - `n_inputs`: the number of inputs; needed with an encoder.
+    """
+
+    network: AbstractNetwork
+    encoder: Callable[[Array], Array] | None
+    readout: Callable[[Array], Array] | None
+    n_inputs: int = eqx.field(static=True, converter=plain_number)
+    n_outputs: int = eqx.field(static=True, converter=plain_number)
+
+    def __init__(
+        self,
+        network: AbstractNetwork,
+        encoder: Callable[[Array], Array] | None = None,
+        readout: Callable[[Array], Array] | None = None,
+        *,
+        n_inputs: WholeNumber | None = None,
+    ):
+        check_network(network)
+        if (encoder is None) != (n_inputs is None):
+            raise ValueError("`n_inputs` must be given with `encoder`, and not without it.")
+        if n_inputs is not None:
+            check_positive_int("n_inputs", n_inputs)
+        self.network, self.encoder, self.readout = network, encoder, readout
+        self.n_inputs = network.n_inputs if n_inputs is None else int(n_inputs)
+        if encoder is not None:
+            encoded = _shape_of("encoder", encoder, self.n_inputs)
+            if encoded != (network.n_inputs,):
+                raise ValueError(
+                    f"`encoder` must return the {network.n_inputs} inputs of the network, "
+                    f"got an array of shape {encoded}."
+                )
+        self.n_outputs = network.n_outputs
+        if readout is not None:
+            shape = _shape_of("readout", readout, network.n_outputs)
+            if len(shape) != 1:
+                raise ValueError(f"`readout` must return a vector, got an array of shape {shape}.")
+            self.n_outputs = shape[0]
+
+    def step(
+        self, inputs: Float[Array, " inputs"], hidden: PyTree[Array], *, key: Key[Array, ""]
+    ) -> PyTree[Array]:
+        return self.network.step(self._encoded(inputs), hidden, key=key)
+
+    def _encoded(self, inputs: Float[Array, " inputs"]) -> Float[Array, " encoded"]:
+        return inputs if self.encoder is None else self.encoder(inputs)
+
+    def step_within(self, step: NetworkStep) -> NetworkStep:
+        """Return a step as the network within has it, whose inputs are what the encoder returns."""
+        return dataclasses.replace(step, received=self._encoded(step.received))
+
+    def read_out(self, hidden: PyTree[Array]) -> Float[Array, " output"]:
+        output = self.network.read_out(hidden)
+        return output if self.readout is None else self.readout(output)
+
+
+def _shape_of(name: str, function: Callable[[Array], Array], size: int) -> tuple[int, ...]:
+    """Return the shape of what a function returns for a vector of this size."""
+    try:
+        returned: Any = eqx.filter_eval_shape(function, jax.ShapeDtypeStruct((size,), float))
+    except Exception as error:
+        raise ValueError(
+            f"`{name}` must take a vector of {size} numbers, got a {type(error).__name__}: {error}"
+        ) from error
+    if not hasattr(returned, "shape"):
+        raise ValueError(f"`{name}` must return an array, got {kind_of(returned)}.")
+    return returned.shape

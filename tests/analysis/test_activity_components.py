@@ -7,9 +7,7 @@ import pytest
 
 from popsim.analysis.neural_activity import (
     alignment_index,
-    average_by_factors,
     demixed_components,
-    marginalize,
     n_components_for,
     participation_ratio,
     principal_components,
@@ -84,20 +82,6 @@ def test_the_same_and_other_dimensions():
     np.testing.assert_allclose(found, [1.0, 0.0, 9 / 10], atol=1e-9)
 
 
-def test_only_as_many_dimensions_as_asked_for_count():
-    """The first direction of the one holds a tenth of the other, whose first would hold nine."""
-    found = alignment_index(
-        epoch(DIRECTIONS[:2], [2.0, 1.0]), epoch(DIRECTIONS[:2], [1.0, 3.0]), n_components=1
-    )
-    np.testing.assert_allclose(found, 1 / 9)
-
-
-def test_dimensions_half_way_between():
-    turned = (DIRECTIONS[:2] + DIRECTIONS[2:4]) / np.sqrt(2)
-    found = alignment_index(epoch(DIRECTIONS[:2], [1.0, 1.0]), epoch(turned, [1.0, 1.0]), n_components=2)
-    np.testing.assert_allclose(found, 0.5)
-
-
 def test_random_subspaces_hold_their_share():
     """Where all directions are alike, d of n dimensions hold d / n of the variance."""
     even = epoch(DIRECTIONS, [1.0] * 8)
@@ -110,12 +94,11 @@ def test_random_subspaces_hold_their_share():
     np.testing.assert_allclose(within, 1.0)
 
 
-@pytest.mark.parametrize("noise", [0.0, 1e-13, 1e-8])
-def test_a_first_epoch_of_too_few_dimensions_is_refused(noise, as_users_run):
+def test_a_first_epoch_of_too_few_dimensions_is_refused(as_users_run):
     """Its other directions would be those of rounding."""
     full = epoch(DIRECTIONS, [1.0] * 8)
     for flat in (epoch(DIRECTIONS[:3], [3.0, 2.0, 1.0]), np.ones_like(full)):
-        first = flat + noise * np.random.default_rng(2).normal(size=flat.shape)
+        first = flat + 1e-8 * np.random.default_rng(2).normal(size=flat.shape)
         with pytest.raises(ValueError, match="`first` must vary in 5 dimensions"):
             alignment_index(first, full, n_components=5)
         with pytest.raises(ValueError, match="`first` must vary in 5 dimensions"):
@@ -142,35 +125,3 @@ def test_components_are_those_of_the_reference_package(regularization):
         np.testing.assert_allclose(sign * found[name].encoder[0, 0], encoder, atol=2e-6)
         np.testing.assert_allclose(sign * found[name].decoder[0, 0], decoder, atol=2e-5)
         np.testing.assert_allclose(np.sum(found[name].projections[..., 0] ** 2) / total, read, atol=1e-8)
-
-
-def test_parts_sum_up_to_the_activity_and_do_not_overlap():
-    activity, factors = reference_activity()
-    mean = average_by_factors(activity, factors)
-    parts = marginalize(mean, tuple(factors))
-    assert list(parts) == ["time", "stimulus", "choice", "stimulus x choice"]
-    np.testing.assert_allclose(
-        sum(parts.values()), mean - mean.mean(axis=(1, 2, 3), keepdims=True), atol=1e-12
-    )
-    flat = np.stack([part.reshape(-1, 7) for part in parts.values()])
-    overlap = np.einsum("asu,bsv->abuv", flat, flat)
-    np.testing.assert_allclose(overlap[~np.eye(4, dtype=bool)], 0.0, atol=1e-9)
-
-
-def test_planted_components_are_demixed():
-    """Two directions of units that are not at right angles: one follows time, one the stimulus."""
-    time, level = np.linspace(-1, 1, 9)[:, None], np.array([-1.0, 0.0, 1.0])[:, None, None]
-    of_time, of_level = np.array([1.0, 0, 0, 0]), np.array([0.8, 0.6, 0, 0])
-    activity = (time * of_time + level * of_level)[None]
-    found = demixed_components(activity, {"stimulus": np.arange(3)}, n_components=1, regularization=0.0)
-    for name, direction in (("time", of_time), ("stimulus", of_level)):
-        np.testing.assert_allclose(np.abs(found[name].encoder[0, 0]), direction, atol=1e-9)
-    other = found["stimulus"].projections[0, ..., 0]
-    np.testing.assert_allclose(np.ptp(other, axis=1), 0.0, atol=1e-9)  # knows nothing of time
-    np.testing.assert_allclose(np.abs(other[:, 0]), [1, 0, 1], atol=1e-9)
-    np.testing.assert_allclose(found["stimulus"].explained_by_part["time"], 0.0, atol=1e-9)
-    power = np.array([np.mean(time**2), 2 / 3])
-    np.testing.assert_allclose(
-        [found["time"].fraction[0], found["stimulus"].fraction[0]], power / power.sum()
-    )
-    np.testing.assert_allclose(found["stimulus"].explained[0, 0], power[1] / power.sum())

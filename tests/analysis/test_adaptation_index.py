@@ -1,13 +1,8 @@
 """Forces in channels that are a known share of those of a field, and activity before a cue."""
 
-import dataclasses
-
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
-from relay import reach, relay_loop
 
 import popsim
 from popsim.analysis.behaviour import (
@@ -57,40 +52,6 @@ def test_a_known_share_of_the_ideal_force_is_found_per_member_and_trial():
     some[..., 30:] = np.nan
     np.testing.assert_allclose(adaptation_index(some, ideals), shares, atol=1e-12)
     assert np.isnan(adaptation_index(measured, 0 * ideals)).all()
-
-
-class ExpectField(popsim.interventions.AbstractIntervention):
-    """Instead of the network: reach along x, and push against a share of a curl field; [share, b]."""
-
-    name: str = eqx.field(static=True, default="expect field")
-    after_stage: popsim.interventions.Stage = eqx.field(static=True, default="act")
-
-    def apply(self, parameters, state, *, key):
-        fraction, strength = parameters
-        forward = 30.0 * (0.1 - state.hand.position[0]) - 10.0 * state.hand.velocity[0]
-        sideways = fraction * strength * state.hand.velocity[0]
-        return dataclasses.replace(state, command=jnp.stack([forward, sideways]))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fraction", [0.0, 0.6])
-def test_a_body_that_expects_a_share_of_the_field_has_that_index(fraction, getkey):
-    """A mass against the walls: they give way and swing back, which makes the index 4 % larger."""
-    loop = relay_loop({}, interventions=(popsim.interventions.ForceChannel(), ExpectField()))
-    walls = popsim.interventions.ForceChannelParameters([0.0, 0.0], [1.0, 0.0])
-    active = jnp.ones(80, bool)
-    scheduled = {
-        "force channel": popsim.interventions.InterventionSchedule(walls, active),
-        "expect field": popsim.interventions.InterventionSchedule(jnp.array([fraction, STRENGTH]), active),
-    }
-    trial = reach(80, start=(0.0, 0.0), target=(0.1, 0.0), interventions=scheduled)
-    states = popsim.simulate(loop, trial, key=getkey())
-    one_trial = jax.tree.map(lambda leaf: leaf[None], (states.external_force, states.hand, trial.init))
-    force, hand, init = one_trial
-    target = np.array([[0.1, 0.0]])
-    ideal = ideal_channel_force(hand, init, target, popsim.interventions.CurlField(), STRENGTH)
-    found = adaptation_index(channel_force(force, np.zeros((1, 2)), target), ideal)
-    np.testing.assert_allclose(found, fraction, atol=0.05)
 
 
 def a_few_trials(cues):

@@ -15,10 +15,8 @@ ALL = pytest.mark.parametrize(
 )
 BAD = {
     "text": "text",
-    "None": None,
     "pair of arrays": (np.ones((2, 3, 4)), np.ones((2, 3, 4))),
     "durations": np.full((2, 3, 4), 200, "m8[ms]"),
-    "dates": np.full((2, 3, 4), 200, "M8[ms]"),
 }
 
 

@@ -14,7 +14,6 @@ from popsim.analysis import (
     time_from_event,
     window_mask,
 )
-from popsim.analysis.behaviour import cursor_error, end_point_error
 
 GO = [2, 4, popsim.NEVER]
 
@@ -80,15 +79,6 @@ def test_courses_are_aligned_to_the_step_of_the_event():
     assert np.isnan(since[2]).all()
     aligned = align_to_event(since, trials, "go cue", before=0.2, after=0.2)
     np.testing.assert_allclose(aligned[:2], [[-0.2, -0.1, 0.0, 0.1]] * 2, rtol=1e-6)
-
-
-def test_the_error_at_the_end_is_the_last_of_the_errors(getkey):
-    trials = a_few_trials()
-    cursor = popsim.HandState(jax.random.normal(getkey(), (2, 3, 6, 2)), jnp.zeros((2, 3, 6, 2)))
-    error = cursor_error(cursor, trials.targets)
-    at_end = last_value_in_window(error, trials, popsim.windows.WholeTrial())
-    np.testing.assert_allclose(at_end, end_point_error(cursor, trials.targets), rtol=1e-6)
-    np.testing.assert_allclose(error[1, 2, 3], np.hypot(*cursor.position[1, 2, 3]), rtol=1e-6)
 
 
 def test_it_can_be_compiled_and_differentiated():

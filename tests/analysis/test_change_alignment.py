@@ -3,7 +3,6 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from quadratic_loss import Constant, nearness
 
 import popsim
@@ -57,11 +56,3 @@ def test_gradient_descent_is_aligned_and_steps_by_sign_are_as_far_as_they_must_b
     across = alignment_of_steps(lambda slope: slope[:, ::-1] * [1e-3, -1e-3])[0]
     np.testing.assert_allclose(across, 0.0, atol=1e-4)
     assert np.all(np.isnan(alignment_of_steps(lambda slope: 0 * slope)[0]))
-
-
-def test_a_history_of_one_row_or_another_model_is_refused():
-    ensemble, task = Constant(jnp.zeros((2, 2))), nearness(1.0)
-    one, other = {"weights": np.zeros((1, 2, 2))}, {"nothing": np.zeros((2, 2, 2), np.float32)}
-    for history, message in ((one, "two batches or more"), (other, "must be of the model")):
-        with pytest.raises(ValueError, match=message):
-            trainables.update_gradient_alignment(history, ensemble, task, key=jax.random.key(0))

@@ -68,9 +68,3 @@ def test_no_other_weights_of_the_rank_fit_better(areas):
     for _ in range(20):
         moved = found.dimensions + 0.01 * rng.normal(size=found.dimensions.shape)
         assert error(moved @ (patterns + 0.01 * rng.normal(size=patterns.shape))) > error(found.weights)
-
-
-def test_samples_without_times_are_trials(areas):
-    source, target, _ = areas
-    found = communication_subspace(source[:, 0], target[:, 0], key=KEY)
-    assert found.regression.weights.shape == (N_SOURCE, N_TARGET)

@@ -56,9 +56,7 @@ def in_order(projections, trials):
     }
 
 
-@pytest.mark.parametrize("scale", [1.0, -1.0], ids=["as recorded", "negated"])
-@pytest.mark.parametrize("noise", [0.0, 1e-6], ids=["exact", "noise"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed, noise, scale", [(0, 0.0, 1.0), (1, 1e-6, -1.0)])
 def test_members_of_the_same_activity_have_the_same_projections(seed, noise, scale):
     random, latent = np.random.default_rng(seed), latent_activity(seed)
     expected = projected(networks(latent), np.arange(N_TRIALS))
@@ -80,17 +78,8 @@ def test_equal_weights_are_no_tie():
         np.testing.assert_allclose(first.components[0, 0], [0.5**0.5, -(0.5**0.5)], atol=1e-9)
 
 
-def test_symmetric_projections_are_decided_by_the_first_of_the_largest():
-    course = np.array([1.0, 0.5, -1.0, -0.5])[None, None, :, None] * np.ones(3)
-    for noise in 1e-6 * np.random.default_rng(0).normal(size=(5, *course.shape)):
-        for sign in (1.0, -1.0):
-            found = principal_components(sign * course + noise, n_components=1)
-            assert found.projections[0, 0, 0, 0] > 0
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_directions_without_data_follow_their_units(seed):
-    random = np.random.default_rng(seed)
+def test_directions_without_data_follow_their_units():
+    random = np.random.default_rng(0)
     weights, order = random.normal(size=(1, 2, 6, 6)), random.permutation(6)
     relabelled = weights[:, :, order][..., order]
     here, after = final_modes(weights, 3), final_modes(relabelled, 3)

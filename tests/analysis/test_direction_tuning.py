@@ -4,7 +4,6 @@ import numpy as np
 
 from popsim.analysis.neural_activity import (
     cosine_tuning,
-    mean_in_time_bins,
     preferred_direction_change,
     rayleigh_test,
     tuning_curves,
@@ -25,16 +24,6 @@ def test_tuning_curves_of_repeated_directions():
     np.testing.assert_allclose(found.explained, [2.0 / 2.25, 0.0], atol=1e-6)
     assert found.n_trials.tolist() == [2] * 8
     assert np.isnan(tuning_curves(activity[:8], EIGHT).deviation).all()  # of one trial
-
-
-def test_tuning_in_windows_of_time():
-    gain = np.array([0.0, 0.0, 1.0, 3.0])  # at 0.1, 0.2, 0.3 and 0.4 s
-    activity = (gain[:, None] * np.cos(EIGHT)[:, None, None])[None]
-    binned = mean_in_time_bins(activity, np.array([0.0, 0.2, 0.4]), dt=0.1)
-    assert binned.shape == (1, 8, 2, 1)
-    np.testing.assert_allclose(
-        tuning_curves(binned.swapaxes(1, 2), EIGHT).depth[0, :, 0], [0.0, 4.0], atol=1e-12
-    )
 
 
 def test_the_change_of_preferred_directions_goes_the_short_way():
@@ -71,12 +60,6 @@ def test_planted_preferred_directions_are_found():
     np.testing.assert_allclose(found.depth, [depth, 2 * depth])
     np.testing.assert_allclose(found.baseline, [baseline, 2 * baseline])
     np.testing.assert_allclose(found.explained, 1.0)
-
-
-def test_what_is_no_cosine_is_not_explained():
-    found = cosine_tuning(np.stack([np.cos(2 * EIGHT), np.zeros(8)], axis=1), EIGHT)
-    np.testing.assert_allclose(found.explained[0], 0.0, atol=1e-12)
-    assert np.isnan(found.explained[1]) and found.depth[1] < 1e-12
 
 
 def test_uneven_directions_do_not_shift_the_preferred_one():

@@ -1,12 +1,17 @@
 """Figures show the numbers that they are given, in readable units, with legends and labels that say so."""
 
+import inspect
 from typing import Any, NamedTuple
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from sample_trials import few_trials
+from scipy.spatial.distance import pdist, squareform
+from small_tasks import Choose
 
 from popsim.analysis import behaviour, figures
-from popsim.analysis.learning import learning_curve
+from popsim.analysis.learning import TwoStateParameters, learning_curve, simulate_two_states
 from popsim.analysis.statistics import mean_interval
 
 PAIR, TWICE = np.array([0.0, 2.0]), np.array([0, 9])
@@ -15,7 +20,7 @@ LOSS = np.array([[1.0, 4.0], [0.01, 0.04]])
 SPEED = np.array([[[1.0, 2.0], [3.0, 4.0]], [[3.0, 4.0], [5.0, 6.0]]])
 COURSE = np.array([[-1.0, 1.0], [1.0, 3.0]])
 MEMBERS = np.array([[0.0, 1.0, 4.0], [2.0, 3.0, 5.0], [1.0, 8.0, 0.0]])
-T, RANGE = mean_interval(MEMBERS), mean_interval(MEMBERS, method="range")
+T = mean_interval(MEMBERS)
 EXPLAINED = np.array([[0.5, 0.25, 0.25], [0.7, 0.2, 0.1]])
 ACCURACY = np.array([[0.2, 0.8], [0.4, 1.0]])
 LEVELS, TIMES = np.array([0.1, 0.1, 0.5, 0.5]), np.array([[0.5, 0.7, 0.2, 0.4]] * 2)
@@ -27,6 +32,15 @@ BINNED = behaviour.conditional_accuracy(
 )
 CURVE = learning_curve(np.exp(np.array([[1.0, 3.0], [0.0, 2.0]])))
 LEFT = np.array([[0.03, 0.02], [0.08, -0.01], [0.1, 0.0]])  # the target is along x, left is up
+RANDOM = np.random.default_rng(0)
+PLACES = np.array([[0.0, 0], [5, 5], [1, 0], [6, 5], [0, 1]])
+DISTANCES, GROUPS = squareform(pdist(PLACES)), ["b", "a", "b", "a", "b"]
+AREAS = {"PMd": np.array([0, 1, 2]), "M1": np.array([3, 4])}
+PEAKS = np.eye(6)[[4, 1, 5, 3, 0]].T * [1, 1, -1, 1, 1]  # of each unit at another time
+QUARTER = np.linspace(0, np.pi / 2, 50)
+CHOICES = np.tile([-0.5, -0.1, 0.1, 0.5], 10), RANDOM.random((2, 40)) < np.tile([0.1, 0.4, 0.6, 0.9], 10)
+LEARNER = TwoStateParameters(*(np.full(2, value) for value in (0.6, 0.2, 0.99, 0.02)))
+CLAMPED = np.array([False, False, True, True])
 
 
 class Shown(NamedTuple):
@@ -41,6 +55,13 @@ class Shown(NamedTuple):
     legend: list[str] | None = None
     texts: dict[str, str] = {}
     """Labels, titles and scales."""
+    points: dict[int, Any] = {}
+    """The places of scattered points."""
+    image: Any = None
+    colors: tuple[float, float] | None = None
+    """The numbers of the darkest colours of the image."""
+    ticks: tuple[str, list[str], Any] | None = None
+    """The axis, the labels and the places of ticks."""
 
 
 SHOWN = {
@@ -185,6 +206,120 @@ SHOWN = {
     "draw_loss_line": Shown(
         (np.array([0.0, 1.0]), np.array([[1.0, 2.0]] * 2)), {}, {1: [[0, 2], [1, 2]]}, texts={"yscale": "log"}
     ),
+    "draw_hidden_activity": Shown(
+        (np.array([[0.1, 1.0], [-2.0, 0.0]]),), {"dt": 0.1}, image=[[1.0, 0.0], [0.1, -2.0]]
+    ),
+    "draw_weight_matrix": Shown(
+        (np.array([[1.0, -3.0], [0.0, 2.0]]),),
+        {},
+        image=[[1.0, -3.0], [0.0, 2.0]],
+        colors=(-3, 3),
+        texts={"ylabel": "to unit"},
+    ),
+    "draw_area_activity": Shown(
+        (PEAKS, AREAS),
+        {"dt": 0.1},
+        {0: [[0, 2.5], [1, 2.5]]},
+        image=PEAKS[:, [1, 0, 2, 4, 3]].T,
+        ticks=("y", ["PMd", "M1"], [1, 3.5]),
+        texts={"xlabel": "time (s)"},
+    ),
+    "draw_area_weights": Shown(
+        (np.arange(25.0).reshape(5, 5), {"M1": AREAS["M1"], "PMd": AREAS["PMd"]}),
+        {"limit": 30.0},
+        image=np.arange(25.0).reshape(5, 5)[np.ix_([3, 4, 0, 1, 2], [3, 4, 0, 1, 2])],
+        colors=(-30, 30),
+        ticks=("x", ["M1", "PMd"], [0.5, 3.0]),
+        texts={"xlabel": "from area", "ylabel": "to area"},
+    ),
+    "draw_similarity_matrix": Shown(
+        (DISTANCES,),
+        {"groups": GROUPS},
+        image=DISTANCES[np.ix_([1, 3, 0, 2, 4], [1, 3, 0, 2, 4])],
+        ticks=("x", ["a", "b"], [0.5, 3.0]),
+    ),
+    "draw_similarity_matrix ": Shown(
+        (DISTANCES,),
+        {"order": np.array([4, 2, 0, 3, 1])},
+        image=DISTANCES[np.ix_([4, 2, 0, 3, 1], [4, 2, 0, 3, 1])],
+        ticks=("y", ["4", "2", "0", "3", "1"], range(5)),
+    ),
+    "draw_cross_temporal_decoding": Shown(
+        (np.array([0.1, 0.3]), np.array([[1.0, 0.25], [0.5, 1.0]])),
+        {"chance": 0.25},
+        image=[[1.0, 0.25], [0.5, 1.0]],
+        colors=(0.25, 1.0),
+        texts={"xlabel": "tested at (s)", "ylabel": "fitted at (s)"},
+    ),
+    "draw_jacobian_eigenvalues": Shown(
+        (np.array([[0.5 + 0.1j, 0.5 - 0.1j], [1.5, -0.2]]), np.array([0, 1])),
+        {},
+        points={0: [[0.5, 0.1], [0.5, -0.1]], 1: [[1.5, 0], [-0.2, 0]]},
+        legend=["stable", "1 unstable"],
+    ),
+    "draw_fixed_points": Shown(
+        (np.arange(10.0).reshape(5, 2), np.array([0, 0, 1, 3, 7])),
+        {"paths": np.ones((4, 20, 2))},
+        {0: np.ones((20, 2))},
+        points={0: [[0, 1], [2, 3]], 1: [[4, 5]], 2: [[6, 7]], 3: [[8, 9]]},
+        legend=["stable", "1 unstable", "3 unstable", "4 or more unstable"],
+    ),
+    "draw_recurrent_eigenvalues": Shown(
+        (np.array([-1, 99]), np.array([[1 + 1j, 1 - 1j], [0.5, -0.5]])),
+        {},
+        points={0: [[1, 1], [1, -1], [0.5, 0], [-0.5, 0]]},
+    ),
+    "draw_time_constants": Shown(
+        (np.array([[0.01, 0.2, 0.05, 0.0], [np.inf, -0.1, 0.03, 0.02]]), np.array([0, 1])),
+        {"n_modes": 3},
+        {0: [[1, 200], [2, 50], [3, 10]], 3: [[1, 100], [2, 30], [3, 20]], 5: [[1, 100]]},
+        legend=["stable", "1 unstable", "grows"],
+        texts={"yscale": "log", "ylabel": "time constant (ms)"},
+    ),
+    "draw_tuning_curves": Shown(
+        (np.array([-np.pi / 2, 0.0, np.pi / 2]), np.array([[1.0], [3.0], [1.0]]), np.full((3, 1), 0.5)),
+        {"names": ["deltoid"]},
+        {0: [[-90, 1], [0, 3], [90, 1]]},
+        {0: (0.5, 3.5)},
+    ),
+    "draw_rotation_plane": Shown(
+        (np.stack([np.cos(QUARTER), np.sin(QUARTER)], axis=1)[None],),
+        {"frequency": 1.234},
+        {2: [[0, 1]]},
+        texts={"title": "1.2 Hz"},
+    ),
+    "draw_member_map": Shown(
+        (PLACES,),
+        {"groups": GROUPS, "fraction": 0.756},
+        {0: PLACES[[1, 3]], 1: PLACES[[0, 2, 4]]},
+        legend=["a", "b"],
+        texts={"title": "the map shows 76 % of the spread"},
+    ),
+    "draw_genealogy": Shown((np.arange(1, 4), np.tile([0, 0, 2], (3, 1))), {"best": 1}),
+    "draw_discovered_schedules": Shown(
+        (np.arange(1, 4), 1 + MEMBERS, np.tile([0, 0, 2], (3, 1))), {"label": "rate"}
+    ),
+    "draw_setting_map": Shown(
+        (MEMBERS[:, :2],),
+        {"rows": list("abc"), "columns": list("ab"), "axes": ("one", "other"), "label": "m"},
+    ),
+    "draw_setting_scores": Shown((list(MEMBERS),), {"names": list("abc"), "axis": "one", "label": "m"}),
+    "draw_psychometric_curves": Shown(
+        (behaviour.choice_fractions(*CHOICES), behaviour.fit_psychometric(CHOICES[0][:, None], CHOICES[1])),
+        {},
+    ),
+    "draw_phase_portrait": Shown(
+        (np.linspace(-1, 1, 4), np.linspace(0, 1, 5), RANDOM.normal(size=(5, 4, 2))), {"points": PLACES}
+    ),
+    "draw_end_point_ellipses": Shown((RANDOM.normal(size=(2, 4, 2)), np.arange(2.0)), {}),
+    "draw_direction_key": Shown((), {"label": "target"}, texts={"title": "target"}),
+    "draw_dendrogram": Shown((np.array([[0, 1, 1, 2], [2, 3, 2, 3]], float),), {}),
+    "draw_body": Shown(
+        (figures.BodyMotion(0.1, RANDOM.random((4, 3, 2)), target=RANDOM.random((4, 2))),), {}
+    ),
+    "draw_two_state_time_course": Shown(
+        (np.zeros((4, 2)), simulate_two_states(LEARNER, np.ones(4), CLAMPED), np.ones(4), CLAMPED), {}
+    ),
 }
 
 
@@ -202,7 +337,80 @@ def test_the_numbers_are_those_that_were_given(ax, name):
         np.testing.assert_allclose(ax.lines[index].get_xydata(), points, rtol=1e-6, atol=1e-9)
     for index, ends in shown.bands.items():
         np.testing.assert_allclose(ends_of(ax.collections[index]), ends, rtol=1e-4)
+    for index, points in shown.points.items():
+        np.testing.assert_allclose(ax.collections[index].get_offsets(), points, atol=1e-9)
+    if shown.image is not None:
+        np.testing.assert_allclose(ax.images[0].get_array(), shown.image)
+    if shown.colors is not None:
+        assert ax.images[0].get_clim() == shown.colors
+    if shown.ticks is not None:
+        axis, labels, places = shown.ticks
+        assert [text.get_text() for text in getattr(ax, f"get_{axis}ticklabels")()] == labels
+        np.testing.assert_allclose(getattr(ax, f"get_{axis}ticks")(), places)
     if shown.legend is not None:
         assert [text.get_text() for text in ax.get_legend().get_texts()] == shown.legend
     for label, text in shown.texts.items():
         assert getattr(ax, f"get_{label}")() == text
+
+
+def in_view(ax):
+    """What is in view, as the low and the high end of both axes."""
+    return np.sort([ax.get_xlim(), ax.get_ylim()], axis=1)
+
+
+def of_data(points, ax):
+    """The ends of points, of those that are finite and that a logarithmic axis has."""
+    points = np.ma.filled(np.ma.masked_invalid(np.asarray(points, float)), np.nan).reshape(-1, 2)
+    scales = np.array([ax.get_xscale(), ax.get_yscale()])
+    points = np.where((scales == "log") & (points <= 0), np.nan, points)
+    points = points[np.isfinite(points).all(axis=1)]
+    return [points.min(axis=0), points.max(axis=0)] if len(points) else []
+
+
+def ends(ax):
+    """The ends of all that is drawn at places of the axes; a line of reference across them is not."""
+    found = []
+    for line in ax.lines:
+        if line.get_transform() == ax.transData:
+            found += of_data(line.get_xydata(), ax)
+    for marks in ax.collections:
+        found += of_data(marks.get_datalim(ax.transData).get_points(), ax)
+    for image in ax.images:
+        left, right, bottom, top = image.get_extent()
+        found += of_data([[left, bottom], [right, top]], ax)
+    return np.array(found)
+
+
+def assert_all_is_shown(ax):
+    (x_low, x_high), (y_low, y_high) = in_view(ax)
+    points = ends(ax)
+    room = 1e-9 * np.array([x_high - x_low, y_high - y_low])
+    assert len(points) and (points.min(axis=0) >= [x_low, y_low] - room).all()
+    assert (points.max(axis=0) <= [x_high, y_high] + room).all()
+
+
+def test_every_figure_is_here():
+    public = {
+        name for name, each in vars(figures).items() if name.startswith("draw_") and inspect.isfunction(each)
+    }
+    assert public == {*map(str.strip, SHOWN), "draw_task_trials"}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_what_is_drawn_before_and_later_is_in_view(ax, name):
+    """No limit of an axis hides what is drawn, also into axes that show something else."""
+    for others in ([1, 100], [1, 150]):  # by somebody else
+        ax.plot(others, others)
+        getattr(figures, name.strip())(ax, *SHOWN[name].given, **SHOWN[name].options)
+        assert_all_is_shown(ax)
+    ax.plot([1, 200], [1, 300])
+    assert_all_is_shown(ax)
+
+
+def test_trials_of_a_task_are_in_view():
+    trials = few_trials(Choose())
+    figure, axes = plt.subplots(len(figures.task_trial_rows(trials)), 3, squeeze=False)
+    figures.draw_task_trials(axes, trials)
+    for ax in axes.flat:
+        assert_all_is_shown(ax)
+    plt.close(figure)

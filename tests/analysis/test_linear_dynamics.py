@@ -93,17 +93,6 @@ def test_a_ring_has_one_slow_direction_along_it_and_states_return_to_it():
     assert np.median(slow.alignment) > 0.999 and (slow.alignment > 0.97).all()
 
 
-def test_a_straight_line_across_shear_is_read_by_its_selection_vector():
-    """h' = A h with A (1, 0) = (1, 0): the other mode, which decays, is not at right angles to it."""
-    jacobian = np.tile([[1.0, 0.4], [0.0, 0.6]], (7, 1, 1))
-    points = np.linspace(-1, 1, 7)[:, None] * [1.0, 0.0]
-    slow = dynamics.slow_directions(points, jacobian, dt=0.01, least_time_constant=0.3)
-    np.testing.assert_allclose(np.abs(slow.direction), np.tile([1, 0], (7, 1)), atol=1e-12)
-    np.testing.assert_allclose(slow.selection[:, 1] / slow.selection[:, 0], 1.0)  # (0, 1) ends at (1, 0)
-    np.testing.assert_allclose(slow.alignment, 1)
-    assert (np.sign(slow.direction[:, 0]) == np.sign(slow.direction[0, 0])).all()
-
-
 def test_a_mode_is_slow_by_its_time_and_not_by_the_number_of_steps():
     """Time constants of 0.05 and 2 s, and growth by e in 0.5 s, whatever the time step is."""
     points = np.linspace(-1, 1, 7)[:, None] * [1.0, 0.0, 0.0]

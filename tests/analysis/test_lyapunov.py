@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from popsim.analysis import dynamics
-from popsim.networks import LSTMNetwork
 
 
 class Matrix(eqx.Module):
@@ -81,20 +80,6 @@ def test_those_of_the_lorenz_system_are_known():
     np.testing.assert_allclose(found.exponent[0, 0], [0.9056, 0.0, -14.572], atol=0.02)
     np.testing.assert_allclose(found.exponent.sum(), -41 / 3, rtol=1e-4)
     np.testing.assert_allclose(dynamics.kaplan_yorke_dimension(found.exponent), 2.06215, atol=2e-3)
-
-
-def test_a_network_with_two_states_has_an_exponent_for_each_of_their_numbers():
-    network = jax.tree.map(
-        lambda leaf: leaf[None] if eqx.is_array(leaf) else leaf, LSTMNetwork(2, 3, 1, key=jax.random.key(0))
-    )
-    found = dynamics.lyapunov_spectrum(network, np.zeros((1, 1, 6)), 50, dt=0.01, n_transient=500)
-    jacobian = dynamics.state_jacobians(
-        network, dynamics.rollout(network, np.zeros((1, 1, 6)), 600)[:, :, -1]
-    )
-    sizes = np.sort(np.abs(np.linalg.eigvals(jacobian[0, 0])))[::-1]
-    assert found.exponent.shape == (1, 1, 6)
-    np.testing.assert_allclose(found.exponent[0, 0, 0], np.log(sizes[0]) / 0.01, rtol=0.05)
-    assert np.all(found.exponent[0, 0, :3] < 0)
 
 
 def test_they_are_in_order_and_a_deviation_that_vanishes_has_minus_infinity():

@@ -66,11 +66,10 @@ def test_the_geometric_mean_and_its_interval_are_those_of_logarithms(generator):
     assert abs(coverage(interval, 1.0) - 0.9) < 4 * (0.1 * 0.9 / 2000) ** 0.5
 
 
-@pytest.mark.parametrize("method, expected", [("BCa", 0.93), ("percentile", 0.93)])
-def test_bootstrap_intervals_hold_the_true_mean_about_as_often_as_they_say(method, expected, generator):
+def test_bootstrap_intervals_hold_the_true_mean_about_as_often_as_they_say(generator):
     values = 3 + generator.normal(size=(20, 600))
-    found = bootstrap_members(values, method=method, n_resamples=400, key=KEY)
-    assert abs(coverage(found, 3) - expected) < 4 * (0.05 * 0.95 / 600) ** 0.5
+    found = bootstrap_members(values, n_resamples=400, key=KEY)
+    assert abs(coverage(found, 3) - 0.93) < 4 * (0.05 * 0.95 / 600) ** 0.5
     assert abs(coverage(mean_interval(values), 3) - 0.95) < 4 * (0.05 * 0.95 / 600) ** 0.5
 
 
@@ -82,14 +81,6 @@ def test_the_corrected_bootstrap_leans_to_the_long_tail_and_the_key_decides_the_
     )
     assert np.mean(corrected.high > plain.high) > 0.9
     assert (corrected.low == again.low).all() and (corrected.low != other.low).any()
-
-
-def test_a_statistic_that_does_not_vary_has_an_interval_without_width():
-    values = np.array([[2.0, 1.0], [2.0, 2.0], [2.0, 4.0]])
-    found = bootstrap_members(values, key=KEY)
-    assert found.estimate[0] == found.low[0] == found.high[0] == 2.0 and found.low[1] < found.high[1]
-    single = bootstrap_members(values[:, 1], statistic=np.max, method="percentile", key=KEY)
-    assert single.estimate.shape == () and (single.low, single.high) == (1.0, 4.0)
 
 
 def test_trials_of_a_member_do_not_count_as_members(generator):
@@ -131,6 +122,3 @@ def test_a_table_has_a_row_for_each_place():
     assert list(table) == ["member", "trial", "condition", "error", "twice"]
     row = table[(table.member == 1) & (table.condition == "up")]
     assert row.error.item() == 4.0 and row.twice.item() == 8.0 and len(table) == 6
-
-
-ONES = np.ones((2, 3))

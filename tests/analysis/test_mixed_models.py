@@ -5,7 +5,6 @@ import warnings
 import numpy as np
 import pytest
 from scipy import stats
-from short_form import mostly_in_full
 
 from popsim.analysis.statistics import fit_mixed_model
 
@@ -29,8 +28,7 @@ def trials_of_members(generator, *, n_members=10, n_trials=20, between=1.0, slop
     return columns, error
 
 
-@pytest.mark.parametrize("unit", [1.0, 1e-5, 1e6])
-@pytest.mark.parametrize("noise", [1e-4, 1e-3, 0.1, 1.0])
+@pytest.mark.parametrize("noise, unit", [(1e-4, 1.0), (1.0, 1e-5), (0.1, 1e6)])
 def test_a_difference_between_members_is_the_t_test_of_their_means(noise, unit):
     columns, error = trials_of_members(np.random.default_rng(0), noise=noise)
     columns["error"] = unit * columns["error"]
@@ -43,9 +41,8 @@ def test_a_difference_between_members_is_the_t_test_of_their_means(noise, unit):
     assert found.warnings == ()
 
 
-@pytest.mark.parametrize("slopes", [0.5, 2.0])
-def test_a_difference_within_members_is_the_t_test_of_their_differences(slopes):
-    columns, error = trials_of_members(np.random.default_rng(3), slopes=slopes)
+def test_a_difference_within_members_is_the_t_test_of_their_differences():
+    columns, error = trials_of_members(np.random.default_rng(3), slopes=0.5)
     found = fit_mixed_model("error ~ condition", columns, random_effects="condition")
     exact = stats.ttest_1samp(error[:, 1::2].mean(axis=1) - error[:, ::2].mean(axis=1), 0)
     np.testing.assert_allclose(found.p[1], exact.pvalue, rtol=1e-4)
@@ -53,9 +50,8 @@ def test_a_difference_within_members_is_the_t_test_of_their_differences(slopes):
     np.testing.assert_allclose(found.degrees_of_freedom[1], 9, rtol=1e-4)
 
 
-@pytest.mark.parametrize("between", mostly_in_full([0.0, 0.1, 0.3], [0.1]))
-def test_members_that_hardly_differ_never_give_a_smaller_p_than_their_means(between):
-    at_bound = []
+def test_members_that_hardly_differ_never_give_a_smaller_p_than_their_means():
+    at_bound, between = [], 0.1
     for seed in range(30):
         columns, error = trials_of_members(np.random.default_rng(seed), between=between)
         found = fit_mixed_model("error ~ group", columns)
@@ -66,7 +62,7 @@ def test_members_that_hardly_differ_never_give_a_smaller_p_than_their_means(betw
         assert at_bound[-1] == (found.group_covariance[0, 0] < 1e-8)
         if not at_bound[-1]:
             np.testing.assert_allclose(found.p[1], exact, rtol=1e-5)
-    assert any(at_bound) or between == 0.3
+    assert any(at_bound)
 
 
 def test_unequal_numbers_of_trials_are_fitted_as_by_statsmodels():
@@ -87,18 +83,15 @@ def test_unequal_numbers_of_trials_are_fitted_as_by_statsmodels():
 
 
 TABLES = [
-    ("error ~ group", "1", {"between": 0.0}),
-    ("error ~ group", "1", {"between": 0.2}),
-    ("error ~ group", "1", {"between": 1.0}),
     ("error ~ group", "1", {"n_members": 5, "between": 0.3}),
-    ("error ~ group * condition", "1", {"between": 0.2}),
-    ("error ~ condition", "condition", {"between": 0.2, "slopes": 0.1}),
-    ("error ~ condition", "condition", {"between": 1.0, "slopes": 0.5}),
     ("error ~ group * condition", "condition", {"between": 0.3, "slopes": 0.3}),
 ]
 
 
-def check_coverage(formula, random_effects, options, n_tables):
+@pytest.mark.slow
+@pytest.mark.parametrize(("formula", "random_effects", "options"), TABLES)
+@pytest.mark.parametrize("n_tables", [20, pytest.param(1000, marks=pytest.mark.full)])
+def test_intervals_hold_the_truth_as_often_as_they_say(formula, random_effects, options, n_tables):
     """95 % intervals hold the truth, 0, in 95 % of tables, or more where a variance is at its bound."""
     generator = np.random.default_rng(11)
     holds = []
@@ -109,18 +102,6 @@ def check_coverage(formula, random_effects, options, n_tables):
         np.testing.assert_array_equal(holds[-1], found.p >= 0.05)
     share = np.mean(holds, axis=0)
     assert np.all(share > 0.95 - 3.5 * (0.05 * 0.95 / n_tables) ** 0.5), share
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("formula", "random_effects", "options"), TABLES[1::6])
-def test_intervals_hold_the_truth_as_often_as_they_say(formula, random_effects, options):
-    check_coverage(formula, random_effects, options, 20)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(("formula", "random_effects", "options"), TABLES)
-def test_intervals_hold_the_truth_as_often_as_they_say_in_full(formula, random_effects, options):
-    check_coverage(formula, random_effects, options, 1000)
 
 
 def without_noise(**changes):

@@ -80,18 +80,6 @@ def circling(x, y):
     return np.stack([-rows, columns], axis=-1)
 
 
-def test_the_portrait_shows_flow_points_and_paths(ax):
-    paths = np.random.default_rng(0).uniform(-1, 1, size=(2, 7, 2))
-    look = {"points": np.zeros((2, 2)), "n_unstable": np.array([0, 1]), "paths": paths}
-    assert draw_phase_portrait(ax, X, Y, circling(X, Y), **look) is ax
-    assert len(ax.lines) == 2 and [text.get_text() for text in ax.get_legend().get_texts()] == [
-        "stable",
-        "1 unstable",
-    ]
-    assert ax.get_xlabel() == "first axis of the plane" and ax.figure.axes[1].get_ylabel() == "speed (1/s)"
-    assert ax.get_xlim()[0] <= -1 and ax.get_ylim() == (-2, 1)
-
-
 def test_points_of_which_no_more_is_known_are_rings(ax):
     draw_phase_portrait(ax, X, Y, circling(X, Y), points=np.zeros((3, 2)))
     assert len(ax.lines[-1].get_xdata()) == 3 and ax.get_legend() is None

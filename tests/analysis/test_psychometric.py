@@ -80,21 +80,6 @@ def choices_of(slope, levels, n_trials, lapse=0.0):
     return coherence[:, None], rng.random(n_trials) < right
 
 
-def test_trials_that_foretell_the_choice_tell_nothing_of_the_slope():
-    coherences, chose_right = choices_of(8.0, [-0.2, -0.05, 0.05, 0.2], 400)
-    fit = fit_psychometric(coherences, chose_right)
-    assert 0.3 < fit.slope_errors[0] < 1.5
-    strong = np.tile([[1.2], [-1.2]], (50, 1))
-    both = np.concatenate([coherences, strong]), np.concatenate([chose_right, strong[:, 0] > 0])
-    further = fit_psychometric(*both)
-    np.testing.assert_allclose([further.slopes, further.slope_errors], [fit.slopes, fit.slope_errors], 1e-6)
-    allowed = fit_psychometric_with_lapses(*both)
-    np.testing.assert_allclose(allowed.curve.slope_errors, fit.slope_errors, 1e-4)
-    assert allowed.lapse == 0 and np.isnan(allowed.lapse_error)
-    steep = fit_psychometric(*choices_of(20.0, [-0.5, -0.05, 0.05, 0.5], 2000))
-    assert within(steep.slopes, 20.0, steep.slope_errors) and 0.3 < steep.slope_errors[0] < 3
-
-
 @pytest.mark.parametrize("unit", mostly_in_full([1e-3, 100.0, 1000.0, 1e6], [100.0]))
 def test_the_unit_of_the_coherence_does_not_matter(unit):
     coherences, chose_right = choices_of(8.0, 1.024 * LEVELS, 2000, lapse=0.1)
@@ -110,14 +95,6 @@ def test_the_unit_of_the_coherence_does_not_matter(unit):
     without = choices_of(8.0, 1.024 * unit * LEVELS, 2000)[0], choices_of(8.0, 1.024 * LEVELS, 2000)[1]
     found = fit_psychometric_with_lapses(*without).curve
     assert within(found.slopes, 8.0 / unit, found.slope_errors) and found.slope_errors[0] < 0.8 / unit
-
-
-def test_members_that_mostly_guess_have_the_highest_lapse():
-    coherences, untrained = choices_of(8.0, LEVELS, 2000, lapse=0.9)
-    trained = choices_of(8.0, LEVELS, 2000, lapse=0.1)[1]
-    fit = fit_psychometric_with_lapses(coherences, np.stack([untrained, trained]))
-    assert fit.lapse[0] == 0.5 and np.isnan(fit.lapse_error[0])
-    assert 0.03 < fit.lapse[1] < 0.17 and np.isfinite(fit.curve.slope_errors).all()
 
 
 def test_the_share_of_each_coherence():

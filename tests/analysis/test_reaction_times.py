@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import popsim
-from popsim import tasks
 from popsim.analysis import behaviour
 from popsim.interaction import Interaction
 
@@ -48,16 +47,6 @@ def test_the_response_is_the_last_active_action():
     np.testing.assert_array_equal(last.choice[0], [np.nan, 0, 2, np.nan, np.nan])
 
 
-def test_a_player_with_one_bound_responds_when_its_evidence_is_there():
-    task = tasks.ReactionTimeDecision(noise=1e-6, coherence=popsim.distributions.Choice([-0.5, 0.2]))
-    trials = task.validation_trials()
-    played = tasks.play(tasks.DecisionBounds(np.full(40, 0.099), dt=task.dt), trials, key=jax.random.key(0))
-    found = behaviour.environment_responses(played, trials, "stimulus on")
-    coherence, choice = (np.asarray(trials.conditions[name]) for name in ("coherence", "choice"))
-    np.testing.assert_allclose(found.time, np.where(coherence < 0, 0.2, 0.5), atol=1e-6)
-    np.testing.assert_array_equal(found.choice - 1, choice)
-
-
 def test_the_response_is_the_first_output_at_the_threshold_after_the_event():
     outputs = np.zeros((5, N_STEPS, 2))
     outputs[0, :, 1] = [2, 0, 0, 0, 1, 3]  # what was before the event counts nothing
@@ -72,14 +61,6 @@ def test_the_response_is_the_first_output_at_the_threshold_after_the_event():
     np.testing.assert_allclose(found.time, [[0.4, 0.1, 0.2, np.nan, np.nan]] * 2, atol=1e-12)
     np.testing.assert_array_equal(found.choice[0], [1, 1, 0, np.nan, np.nan])
     np.testing.assert_array_equal(found.choice[1], [0, 0, 1, np.nan, np.nan])
-
-
-def test_whole_steps_are_the_interpolated_decision_times_rounded_up():
-    ramps = np.maximum(DT * np.arange(1, N_STEPS + 1) - [[0.25], [0.15]], 0.0)
-    decided = behaviour.decision_time(ramps, np.array([1, 1]), dt=DT, threshold=0.12)
-    np.testing.assert_allclose(decided, [0.27, 0.17])
-    found = behaviour.threshold_responses(ramps[..., None], trials_with([1, 1]), "on", threshold=0.12)
-    np.testing.assert_allclose(found.time, [0.3, 0.2])
 
 
 BOUND, STEP = 0.5, 0.005
@@ -132,16 +113,6 @@ def test_the_quantiles_of_diffusion_are_those_of_theory(diffusion):
         assert np.all(np.abs(exit_probability(quantiles - STEP / 2, EXPECTED_BOUND) - p) < allowed)
     assert np.all(found.correct[1] < found.correct[0])
     np.testing.assert_allclose(found.share_correct, [is_correct[drift == v].mean() for v in DRIFTS])
-
-
-def test_slow_responses_of_diffusion_are_as_accurate_as_fast_ones(diffusion):
-    drift, times, is_correct = diffusion
-    of_drift = drift > 0
-    found = behaviour.conditional_accuracy(times[of_drift], is_correct[of_drift], n_bins=4)
-    expected = 1 / (1 + np.exp(-3.0 * EXPECTED_BOUND))
-    assert np.all(np.abs(found.accuracy - expected) < 3.5 * found.standard_error)
-    assert found.n_trials.sum() == 4000 and np.all(np.abs(found.n_trials - 1000) < 100)
-    assert np.all(np.diff(found.time) > 0)
 
 
 def test_trials_without_a_response_count_nowhere():

@@ -55,11 +55,3 @@ def test_trials_that_were_not_measured_are_left_out():
     for found, expected in zip(fit.parameters, two, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-3)
     assert np.all(fit.residual < 1e-5)
-
-
-def test_a_member_that_was_hardly_measured_has_no_model():
-    course = simulate_two_states(model(*PUBLISHED), FIELD, IS_CLAMP).adaptation[:-1].reshape(235, 1)
-    few, none = np.where(np.arange(235)[:, None] < 4, course, np.nan), np.full((235, 1), np.nan)
-    found = fit_two_states(np.concatenate([few, course, none], axis=1), FIELD, IS_CLAMP)
-    for own in (*found.parameters, found.residual, found.explained):
-        np.testing.assert_array_equal(np.isfinite(own), [False, True, False])

@@ -37,17 +37,6 @@ def test_on_a_straight_line_both_are_the_same_and_groups_add_in_squares():
     assert np.all(np.isnan(of_each["b"].relative))  # began at zero
 
 
-def test_weights_before_training_are_the_start_where_they_are_given():
-    history = {"w": np.array([[[3.0, 4.0]], [[3.0, 5.0]]])}
-    initial = {"w": np.array([[0.0, 2.0]]), "other": np.zeros(3)}
-    np.testing.assert_allclose(
-        distance_travelled(history, initial=initial)["w"].absolute[:, 0], [13**0.5, 13**0.5 + 1]
-    )
-    np.testing.assert_allclose(
-        distance_from_start(history, initial=initial)["w"].relative[:, 0], [13**0.5 / 2, 18**0.5 / 2]
-    )
-
-
 def test_a_history_that_begins_after_training_did_needs_what_it_began_with():
     """Or the distance would be that since its first row, which is less."""
     data = xarray.DataArray(

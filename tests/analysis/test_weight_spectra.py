@@ -86,3 +86,22 @@ def test_the_modes_that_training_ended_with(planted):
     np.testing.assert_allclose(
         (modes.left * modes.strengths[:, None]) @ np.swapaxes(modes.right, 1, 2), [planted], atol=1e-12
     )
+
+
+def rotation(angle, radius):
+    return radius * np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+
+
+def test_rotations_have_their_angles_and_radii():
+    weights = np.stack([[rotation(0.3, 0.9), rotation(1.2, 1.5)], [rotation(2.0, 0.5), rotation(0.0, 2.0)]])
+    found = trainables.recurrent_eigenvalues(weights)
+    assert found.shape == (2, 2, 2) and found.dtype == np.complex128
+    np.testing.assert_allclose(np.abs(np.angle(found[0])), [[0.3, 0.3], [1.2, 1.2]])
+    np.testing.assert_allclose(trainables.spectral_radius(weights), [[0.9, 1.5], [0.5, 2.0]])
+
+
+def test_the_largest_come_first_and_of_gated_units_the_candidates_count():
+    candidate = np.diag([0.1, -3.0, 2.0])
+    gates = np.full((6, 3), 100.0)
+    weights = np.concatenate([gates, candidate])[None, None]
+    np.testing.assert_allclose(trainables.recurrent_eigenvalues(weights)[0, 0], [-3.0, 2.0, 0.1])

@@ -43,6 +43,17 @@ def test_an_uncoupled_unit_decays_exactly_as_before(float64, dt):
     np.testing.assert_allclose(moved.with_dt(0.01).tau, network.tau, rtol=1e-9)
 
 
+def test_an_uncoupled_unit_fluctuates_as_before():
+    """The variance of a first-order autoregression is that of a step over 1 - (what a step keeps)^2."""
+    network = uncoupled(0.01, tau=0.03, noise_std=jnp.array([0.1, 0.2, 0.3, 0.4]))
+    spread = []
+    for each in (network, network.with_dt(0.02), network.with_dt(0.002)):
+        kept = after(popsim.without_noise(each), each.dt, jnp.ones(4))[0]
+        spread.append(after(each, each.dt, jnp.zeros(4), 20_000).std(axis=0) / (1 - kept**2) ** 0.5)
+    stationary = np.array([0.1, 0.2, 0.3, 0.4]) / (1 - 0.01 / 0.03 / 2) ** 0.5
+    np.testing.assert_allclose(spread, [stationary] * 3, rtol=0.025)  # 5 standard errors
+
+
 def test_a_unit_fluctuates_by_the_noise_of_its_inputs_at_any_dt():
     noise, tau = jnp.array([0.3, 0.1]), 0.03
     network = LeakyRNN(2, 4, 1, dt=0.01, tau=tau, gain=0.0, input_noise_std=noise, key=KEY)

@@ -32,7 +32,7 @@ def fibre_share(activation, fibre):
     return activation * isometric + muscle_references.hill_passive(fibre)
 
 
-@pytest.mark.parametrize("activation", [0.01, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("activation", [0.01, 1.0])
 def test_it_starts_where_tendon_and_fibre_pull_equally(muscle, activation):
     lengths = TENDON + OPTIMAL * np.linspace(0.3, 2.2, 30)
     expected: Any = [
@@ -47,12 +47,6 @@ def test_it_starts_where_tendon_and_fibre_pull_equally(muscle, activation):
     np.testing.assert_allclose(muscle.force(state, drive, whole, still), pull, rtol=1e-8)
 
 
-def test_both_active_and_passive_force_stretch_the_tendon(muscle):
-    whole = jnp.full(2, TENDON + 1.6 * OPTIMAL)
-    resting, active = muscle.init(jnp.array([0.01, 1.0]), whole)
-    assert active < resting < 1.6 * OPTIMAL
-
-
 def test_a_slack_muscle_has_no_length_and_no_force(muscle):
     whole, drive, still = jnp.array([0.0, 0.1, TENDON]), jnp.ones(3), jnp.zeros(3)
     state = muscle.init(drive, whole)
@@ -61,7 +55,7 @@ def test_a_slack_muscle_has_no_length_and_no_force(muscle):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("argument", ["activation", "length", "tendon_length", "optimal_length"])
+@pytest.mark.parametrize("argument", ["activation", "tendon_length"])
 def test_the_gradient_of_the_start_is_that_of_the_equilibrium(float64, argument):
     values = {
         "activation": jnp.array([0.02, 0.3, 0.9]),
@@ -84,8 +78,8 @@ def test_the_gradient_of_the_start_is_that_of_the_equilibrium(float64, argument)
     np.testing.assert_allclose(jax.grad(lambda x: jnp.sum(start(x)))(x), tangent, rtol=1e-12)
 
 
-@pytest.mark.parametrize("activation", [0.01, 0.2, 1.0])
-@pytest.mark.parametrize("length", [0.7, 1.0, 1.3])
+@pytest.mark.parametrize("activation", [0.01, 1.0])
+@pytest.mark.parametrize("length", [0.7, 1.3])
 def test_fibre_velocity_is_the_inverse_of_the_force(float64, activation, length):
     curves = HillCurves()
     isometric, a_rel, b_rel = muscle_references.hill_constants(activation, length)
@@ -119,8 +113,7 @@ def test_the_fibre_is_never_faster_than_an_unloaded_one(muscle, getkey):
     assert jnp.all(jnp.abs(velocity) <= 5.2 / 0.41 + 1e-9)
 
 
-@pytest.mark.parametrize("offset", [-0.2, 0.2], ids=["too short", "too long"])
-@pytest.mark.parametrize("activation", [0.05, 0.5, 1.0])
+@pytest.mark.parametrize("activation, offset", [(0.05, -0.2), (1.0, 0.2)])
 def test_held_at_one_length_it_settles_in_equilibrium(muscle, activation, offset):
     whole, drive, still = jnp.array([TENDON + 1.1 * OPTIMAL]), jnp.array([activation]), jnp.zeros(1)
     settled = muscle.init(drive, whole)

@@ -126,20 +126,3 @@ def test_gradients_agree_with_central_differences(float64, name, getkey):
 
 def _spread(leaf, n):
     return leaf if leaf.ndim else jnp.broadcast_to(leaf, (n,))
-
-
-@every_muscle
-def test_members_of_an_ensemble_may_differ(name):
-    strength = jnp.array([[100.0, 200.0], [300.0, 400.0]])
-    muscles = eqx.filter_vmap(
-        lambda force: eqx.tree_at(lambda m: m.max_isometric_force, BUILD[name](), force)
-    )(strength)
-    drive, whole, still = jnp.full(2, 0.5), jnp.full(2, TENDON + OPTIMAL), jnp.zeros(2)
-
-    @eqx.filter_jit
-    @eqx.filter_vmap
-    def force(muscle):
-        return muscle.force(muscle.init(drive, whole), drive, whole, still)
-
-    forces = force(muscles)
-    np.testing.assert_allclose(forces, strength / 100 * forces[0, 0], rtol=1e-5)

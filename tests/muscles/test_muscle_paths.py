@@ -188,8 +188,6 @@ def test_a_muscle_of_another_path_is_refused():
         arm26_path().with_muscle(li_todorov_path())
     with pytest.raises(ValueError, match="`other`"):
         chain_path().with_muscle(spring_path())
-    with pytest.raises(ValueError, match="`other`"):
-        arm26_path().with_muscle(PolynomialPath([0.2], [[0.01]], 0.0))
 
 
 @pytest.mark.parametrize(
@@ -197,27 +195,12 @@ def test_a_muscle_of_another_path_is_refused():
     [
         (lambda: PolynomialPath(0.2, [[0.1]], [[0.1]]), "offset"),
         (lambda: PolynomialPath([0.2], [[0.1], [0.2]], [[0.1]]), "linear"),
-        (lambda: PolynomialPath([0.2], [[0.1, 0.1]], [[0.1]]), "quadratic"),
-        (lambda: PolynomialPath([0.2], [[0.1]], [[0.1]], [0.0, 0.0]), "reference"),
-        (lambda: PolynomialPath([float("nan")], [[0.1]], [[0.1]]), "offset"),
         (lambda: ConstantMomentArmPath([0.2], [0.1]), "moment_arm"),
-        (lambda: ConstantMomentArmPath([0.2], [[0.1]], [[0.1], [0.2]]), "reference"),
-        (lambda: StraightPath(PointMassPlacement(), [[(0, (0.0, 0.0))]]), "muscles"),
-        (lambda: StraightPath(PointMassPlacement(), [[(0, (0.0, 0.0)), (1, (0.0,))]]), "muscles"),
         (lambda: StraightPath(PointMassPlacement(), [[(0, (0.0, 0.0)), (1, (0.0, jnp.inf))]]), "muscles"),
         (lambda: ChainPlacement([0.3, 0.0]), "length"),
-        (lambda: ChainPlacement(0.3), "length"),
         (lambda: ChainPlacement([0.3]).place(jnp.zeros(1), 2, jnp.zeros(2)), "segment"),
-        (lambda: PointMassPlacement().place(jnp.zeros(2), 2, jnp.zeros(2)), "segment"),
     ],
 )
 def test_bad_numbers_are_refused_by_name(as_users_run, build, name):
     with pytest.raises(ValueError, match=f"`{name}`"):
         build()
-
-
-def test_members_of_an_ensemble_may_differ():
-    offsets = jnp.array([[0.1, 0.2], [0.3, 0.4]])
-    paths = jax.vmap(lambda offset: PolynomialPath(offset, jnp.zeros((2, 2)), 0.0))(offsets)
-    lengths = jax.vmap(lambda path: path.length(jnp.ones(2)))(paths)
-    np.testing.assert_array_equal(lengths, offsets)

@@ -79,7 +79,7 @@ def test_li_todorov_set_is_in_si_units(float64):
     assert jnp.all(forces(built, length, 1.0) > 0)
 
 
-@every_law
+@pytest.mark.parametrize("law", [CompliantTendonHillMuscle, BrownLoebMuscle.slow])
 def test_one_call_adds_a_muscle(float64, law):
     built, one = muscles.arm26_muscles(law), law(500.0, 0.1, tendon_length=0.2)
     together = built.with_muscle(one)
@@ -94,45 +94,36 @@ def test_a_muscle_of_another_law_is_refused():
         RigidTendonHillMuscle(500.0, 0.1).with_muscle(ThelenMuscle(500.0, 0.1))
 
 
-@every_law
 @pytest.mark.parametrize(
     "options, name",
     [
         ({"max_isometric_force": 0.0}, "max_isometric_force"),
         ({"optimal_length": [0.1, -0.1]}, "optimal_length"),
-        ({"tendon_length": -0.1}, "tendon_length"),
         ({"tendon_length": [0.1, 0.1, 0.1]}, "tendon_length"),
-        ({"optimal_length": [[0.1, 0.1]]}, "optimal_length"),
         ({"activation": FirstOrderActivation(lowest=np.zeros(3))}, "activation.lowest"),
     ],
 )
-def test_bad_numbers_are_refused_by_name(law, options, name):
+def test_bad_numbers_are_refused_by_name(options, name):
     good = {"max_isometric_force": [100.0, 200.0], "optimal_length": 0.1, "tendon_length": 0.2}
     with pytest.raises(ValueError, match=f"`{name}`"):
-        law(**{key: _as_array(value) for key, value in (good | options).items()})
-
-
-def _as_array(value):
-    return value if isinstance(value, FirstOrderActivation) else np.array(value)
+        ReluMuscle(
+            **{
+                key: value if key == "activation" else np.array(value)
+                for key, value in (good | options).items()
+            }
+        )
 
 
 @pytest.mark.parametrize(
     "build, name",
     [
         (lambda: HillCurves(width=0.0), "width"),
-        (lambda: HillCurves(plateau=1.0), "plateau"),
         (lambda: HillCurves(passive_limit=1.4), "passive_limit"),
         (lambda: ThelenMuscle(1.0, 1.0, plateau=1.0), "plateau"),
-        (lambda: ThelenMuscle(1.0, 1.0, curvature=-1.0), "curvature"),
         (lambda: MujocoMuscle(1.0, 1.0, shortest=0.95), "shortest"),
-        (lambda: MujocoMuscle(1.0, 1.0, longest=1.0), "longest"),
-        (lambda: MujocoMuscle(1.0, 1.0, passive_force=-1.0), "passive_force"),
-        (lambda: CompliantTendonHillMuscle(1.0, 1.0, tendon_length=1.0, tendon_strain=0.0), "tendon_strain"),
         (lambda: CompliantTendonHillMuscle(1.0, 1.0, tendon_length=0.0), "tendon_length"),
         (lambda: RigidTendonHillMuscle([1.0, 2.0], 1.0, curves=HillCurves(width=[1.0] * 3)), "curves.width"),
         (lambda: BrownLoebMuscle.slow(1.0, 1.0, push=(1.0, 2.0)), "push"),
-        (lambda: BrownLoebMuscle.slow([1.0, 2.0], 1.0, push=(1.0, 2.0, [3.0] * 3)), "push.2"),
-        (lambda: BrownLoebMuscle.slow(1.0, 1.0, push=(1.0, 2.0, float("nan"))), "push"),
     ],
 )
 def test_bad_constants_are_refused_by_name(build, name):

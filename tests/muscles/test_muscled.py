@@ -1,17 +1,14 @@
 """Bodies put together from skeletons, paths and muscles."""
 
-import functools
 import itertools
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import popsim
 from popsim import muscles, plants
-from popsim.plants import MusculoskeletalPlant, MusculoskeletalState
+from popsim.plants import MusculoskeletalPlant
 
 pytestmark = pytest.mark.slow
 
@@ -62,13 +59,6 @@ def test_a_path_over_another_body_is_refused(path):
         MusculoskeletalPlant(plants.TwoLinkArm.arm26_skeleton(), path, muscles.ReluMuscle(100.0))
 
 
-def test_a_law_with_a_state_gets_compliant_tendons(float64):
-    law = functools.partial(muscles.CompliantTendonHillMuscle, tendon_strain=0.05)
-    body, usual = plants.arm26(law), plants.arm26()
-    assert body.n_substeps == 8 and usual.n_substeps == 2
-    assert body.muscle.tendon_length[0] > usual.muscle.tendon_length[0]
-
-
 @pytest.mark.parametrize("law", [muscles.RigidTendonHillMuscle, muscles.ReluMuscle])
 def test_no_muscles_push_a_joint_far_beyond_its_limits(law):
     """All 64 combinations of muscles that are off or fully excited, for 2 s: by less than 20 degrees."""
@@ -101,25 +91,3 @@ def test_muscles_and_paths_that_do_not_fit_are_refused(as_users_run):
         MusculoskeletalPlant(
             plants.TwoLinkArm.arm26_skeleton(), path, muscles.arm26_muscles(), muscle_names=["biceps"]
         )
-
-
-def test_members_may_have_other_muscles(float64):
-    members = popsim.member_grid(1, strength=[0.5, 1.0, 2.0])
-
-    def build(*, key, strength):
-        body = plants.arm26()
-        return eqx.tree_at(
-            lambda own: own.muscle.max_isometric_force, body, replace_fn=lambda own: own * strength
-        )
-
-    bodies = popsim.build_members(build, members, key=jax.random.key(0))
-
-    @eqx.filter_jit
-    @eqx.filter_vmap
-    def torque(body):
-        rest = body.rest_state(body.workspace.center)
-        state = MusculoskeletalState(rest.skeleton, jnp.full(6, 0.5), None)
-        return body.muscles(state).force
-
-    found = torque(bodies)
-    np.testing.assert_allclose(found[0] * 4, found[2])

@@ -12,11 +12,10 @@ from short_form import every_nth
 
 import popsim
 from popsim import interventions, losses
-from popsim.networks import GRUNetwork, LeakyRNN, LSTMNetwork, unit_activity
+from popsim.networks import GRUNetwork, LSTMNetwork
 from popsim.networks.activity import defines_activity
 from popsim.policies import Categorical
-from popsim.tasks.library import COGNITIVE_TASKS, MOTOR_TASKS, REWARD_TASKS, TASKS
-from popsim.training import TaskTrainer, adam
+from popsim.tasks.library import COGNITIVE_TASKS, TASKS
 
 KEY = jax.random.key(5)
 N_UNITS, N_STEPS = 4, 6
@@ -64,34 +63,6 @@ def test_every_default_loss_takes_a_network_with_several_states(name):
     assert [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(gradients)] == shapes
 
 
-@pytest.mark.full
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "task",
-    every_nth(
-        [
-            popsim.tasks.CenterOutReaches(popsim.plants.PointMass().workspace, duration=0.1, dt=DT),
-            COGNITIVE_TASKS["perceptual-decision"](),
-        ],
-        2,
-        name_of=lambda task: type(task).__name__,
-    ),
-)
-def test_it_trains_for_a_batch(task):
-    ensemble = popsim.make_ensemble(lambda key: model_for(task, key=key), 2, key=KEY)
-    options = {"where_train": lambda model: model.network, "ensembled": True, "disable_tqdm": True}
-    trained, history = TaskTrainer(adam(1e-2))(task, ensemble, 1, 4, log_step=1, key=KEY, **options)
-    assert np.all(np.isfinite(history.loss.total))
-    assert np.all(trained.network.cell.weight_hh != ensemble.network.cell.weight_hh)
-
-
-@pytest.mark.full
-def test_the_library_has_tasks_with_and_without_activity_in_their_loss():
-    assert len(MOTOR_TASKS) + len(COGNITIVE_TASKS) + len(REWARD_TASKS) == len(TASKS)
-    named = [name for name in TASKS if "hidden activity" in TASKS[name]().loss.weights]
-    assert set(named) <= set(MOTOR_TASKS) and len(named) > 5
-
-
 class Silent(LSTMNetwork):
     """An LSTM that does not say what its activity is."""
 
@@ -136,29 +107,6 @@ def test_figures_of_a_network_without_activity_leave_it_out():
     assert defines_activity(*of_one(popsim.NetworkModel(LSTMNetwork(2, N_UNITS, 2, key=KEY), dt=DT)))
 
 
-class Quieter(interventions.AbstractIntervention):
-    """It scales the activity of all units, whatever the network."""
-
-    name: str = eqx.field(static=True, default="quieter")
-    after_stage: interventions.Stage = eqx.field(static=True, default="think")
-
-    def apply_in(self, model, parameters, state, *, key):
-        rates = parameters * model.network.activity(state.network.hidden)
-        hidden = model.network.with_activity(state.network.hidden, rates)
-        return dataclasses.replace(state, network=state.network.with_hidden(hidden))
-
-
-@pytest.mark.parametrize(
-    "build", [lambda: LSTMNetwork(2, N_UNITS, 2, key=KEY), lambda: GRUNetwork(2, 4, 2, key=KEY)]
-)
-def test_an_intervention_of_ones_own_may_ask_the_model(build):
-    model = popsim.NetworkModel(build(), (Quieter(),), dt=DT)
-    quiet = popsim.simulate(model, scheduled("quieter", jnp.array(0.5)), key=KEY).network
-    free = popsim.simulate(model, reach(N_STEPS), key=KEY).network
-    first, without = (jax.vmap(model.network.activity)(own.hidden)[0] for own in (quiet, free))
-    np.testing.assert_allclose(first, 0.5 * without, rtol=1e-6)
-
-
 class BothArrays(Silent):
     def activity(self, hidden):
         return jnp.stack(hidden)
@@ -185,27 +133,13 @@ def test_methods_that_do_not_fit_are_named(network, message):
         popsim.NetworkModel(built, dt=DT).check(task.validation_trials())
 
 
-NETWORKS = {
-    "gru": lambda key=KEY: GRUNetwork(2, N_UNITS, 2, key=key),
-    "leaky": lambda key=KEY: LeakyRNN(2, N_UNITS, 2, tau=0.05, dt=DT, key=key),
-}
-
-
-@pytest.mark.parametrize("kind", NETWORKS)
-def test_one_array_is_its_own_activity(kind):
-    network = NETWORKS[kind]()
-    hidden = jnp.arange(4.0)
-    assert network.activity(hidden) is hidden and network.with_activity(hidden, 2 * hidden)[1] == 2
-    ensemble = popsim.make_ensemble(lambda key: popsim.NetworkModel(NETWORKS[kind](key), dt=DT), 2, key=KEY)
-    recorded = jax.random.normal(KEY, (2, 3, N_STEPS, N_UNITS))
-    states = popsim.networks.NetworkState(recorded, recorded[..., :2])
-    states = type("States", (), {"network": states})
-    np.testing.assert_array_equal(unit_activity(ensemble, states), recorded)
-
-
 AREA = slice(1, 3)
 SELECTORS = {
-    "gru": (NETWORKS["gru"], lambda hidden: hidden[AREA], lambda hidden: hidden[:, AREA]),
+    "gru": (
+        lambda: GRUNetwork(2, N_UNITS, 2, key=KEY),
+        lambda hidden: hidden[AREA],
+        lambda hidden: hidden[:, AREA],
+    ),
     "lstm": (
         lambda: LSTMNetwork(2, N_UNITS, 2, key=KEY),
         lambda hidden: hidden[0][AREA],
@@ -244,6 +178,6 @@ def test_a_selector_of_an_area_has_the_same_axes_in_losses_and_interventions(kin
 )
 def test_a_selector_that_is_no_part_is_refused(units, message):
     held = interventions.UnitNoise(units=units)
-    model = popsim.NetworkModel(NETWORKS["gru"](), (held,), dt=DT)
+    model = popsim.NetworkModel(GRUNetwork(2, N_UNITS, 2, key=KEY), (held,), dt=DT)
     with pytest.raises(ValueError, match=f"`units` of 'unit noise' .*{message}"):
         popsim.simulate(model, scheduled("unit noise", jnp.array(0.1)), key=KEY)

@@ -2,24 +2,18 @@
 
 import dataclasses
 import functools
-import types
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from relay import DT, reach
-from short_form import every_nth
-from small_training import assert_same
 
 import popsim
 from popsim import interventions
 from popsim.analysis import dynamics, neural_activity
-from popsim.experiments.reach_figures import draw_reach_figures
 from popsim.networks import LSTMNetwork, unit_activity
-from popsim.report.run_report import hidden_activity
-from popsim.training import TaskTrainer, adam, open_history, rules
+from popsim.training import TaskTrainer, adam
 
 N_UNITS, N_STEPS, ONSET, KEY = 4, 8, 3, jax.random.key(5)
 
@@ -69,18 +63,6 @@ def simulated(kind):
     return model, jax.tree.map(lambda leaf: leaf[0], trials), dict(zip([*names, None], rows, strict=True))
 
 
-@pytest.mark.parametrize("kind", every_nth(MODELS, 2))
-def test_both_arrays_are_stepped_and_recorded(kind):
-    model, trial, runs = simulated(kind)
-    states = jax.tree.map(jnp.asarray, runs[None])
-    received, hidden = model.network_inputs(states, trial), model.network.init(key=KEY)
-    for t in range(N_STEPS):
-        hidden = model.network.step(received[t], hidden, key=KEY)
-        for own, recorded in zip(hidden, states.network.hidden, strict=True):
-            np.testing.assert_allclose(recorded[t], own, atol=1e-6)
-        np.testing.assert_allclose(states.network.output[t], model.network.read_out(hidden), atol=1e-6)
-
-
 @pytest.mark.parametrize("kind", MODELS)
 def test_interventions_act_on_the_activity(kind):
     *_, runs = simulated(kind)
@@ -108,13 +90,6 @@ def test_losses_score_the_activity():
     np.testing.assert_allclose(found, np.sum((np.diff(h, axis=0) / DT) ** 2), rtol=1e-5)
 
 
-RULES = (
-    rules.Oja(rules.recurrent_synapses(), 1e-3),
-    rules.RewardModulatedHebb(rules.readout_synapses(), 1e-3, baseline=rules.BatchBaseline()),
-    rules.NodePerturbation(rules.input_synapses(), 1e-3, std=0.1),
-)
-
-
 @pytest.fixture(scope="module")
 def trained():
     """Two loops, trained by gradient for two batches."""
@@ -138,31 +113,6 @@ def network_of(model):
 
 
 @pytest.mark.slow
-@pytest.mark.full
-def test_it_is_trained_by_gradients_and_rules_and_resumed(tmp_path):
-    options = {"model_update_funcs": RULES, "chkpt_dir": tmp_path}
-    train_loops(2, **options)
-    _, ensemble, after, history = train_loops(4, resumes=True, **options)
-    assert np.all(np.isfinite(history.loss.total)) and history.loss.total.shape == (4, 2)
-    before, after = (jax.tree.leaves(eqx.filter(m.network, eqx.is_array)) for m in (ensemble, after))
-    for old, new in zip(before, after, strict=True):
-        assert np.all(np.isfinite(new)) and np.any(new != old)
-
-
-@pytest.mark.full
-@pytest.mark.slow
-def test_it_is_recorded_and_saved(trained, tmp_path):
-    _, ensemble, after, history = trained
-    popsim.training.save_history(tmp_path / "history", history, untrained=ensemble)
-    saved = open_history(tmp_path / "history")
-    np.testing.assert_array_equal(
-        saved["trainables.network.cell.weight_hh"][-1], after.network.cell.weight_hh
-    )
-    popsim.store.save_model(tmp_path / "lstm.safetensors", after)
-    assert_same(popsim.store.load_model(tmp_path / "lstm.safetensors", ensemble), after)
-
-
-@pytest.mark.slow
 def test_its_activity_is_analysed(trained):
     task, _, after, _ = trained
     states = popsim.evaluate_ensemble(after, task, key=KEY).states
@@ -180,25 +130,3 @@ def test_its_activity_is_analysed(trained):
     composed = jnp.concatenate(list(of_one.values()))
     pair = one.network.step(composed, tuple(jnp.split(visited[0, 5], 2)), key=KEY)
     np.testing.assert_allclose(following, jnp.concatenate(pair), rtol=1e-6)
-
-
-@pytest.mark.slow
-def test_its_activity_is_drawn(trained, as_users_run):
-    task, _, after, _ = trained
-    losses = {
-        name: types.SimpleNamespace(values=np.ones((2, 2)))
-        for name in ("total_loss", "total_validation_loss")
-    }
-    batches = {name: types.SimpleNamespace(values=np.arange(2)) for name in ("batch", "validation_batch")}
-    run = types.SimpleNamespace(
-        task=task,
-        ensemble=after,
-        models=lambda *, batch: after,
-        evaluate=lambda ensemble: popsim.evaluate_ensemble(ensemble, task, key=KEY),
-        history=types.SimpleNamespace(**losses, **batches),
-        experiment=types.SimpleNamespace(batch_size=4, log_step=2, n_members=2),
-    )
-    quiet = popsim.without_noise(after)
-    np.testing.assert_array_equal(hidden_activity(run, after), run.evaluate(quiet).states.network.hidden[0])
-    figures = draw_reach_figures(run)
-    assert {"hand_paths", "overview", "hidden_activity"} <= set(figures)

@@ -41,22 +41,6 @@ def test_a_step_is_the_hand_written_equation(float64, getkey):
     np.testing.assert_allclose(network.read_out(hidden), readout, rtol=1e-14)
 
 
-def test_recurrent_weights_lead_with_the_receiving_unit(getkey):
-    network = LeakyRNN(1, 3, 1, nonlinearity=jax.nn.relu, key=getkey())
-    only = jnp.zeros((3, 3)).at[2, 0].set(1.0)  # from unit 0 to unit 2
-    network = with_field(network, "recurrent_weights", only)
-    after = hidden_over_time(network, jnp.array([1.0, 0.0, 0.0]), 1, getkey())[0]
-    assert after[2] > 0 and after[1] == 0
-
-
-def test_an_uncoupled_unit_decays_with_its_time_constant(float64, getkey):
-    network = uncoupled(LeakyRNN(1, 2, 1, tau=0.1, dt=0.001, key=getkey()))
-    network = with_field(network, "tau", jnp.array([0.1, 0.2]))
-    hidden = hidden_over_time(network, jnp.ones(2), 100, getkey())[-1]
-    np.testing.assert_allclose(hidden, [(1 - 0.001 / 0.1) ** 100, (1 - 0.001 / 0.2) ** 100], rtol=1e-12)
-    np.testing.assert_allclose(hidden, np.exp([-0.1 / 0.1, -0.1 / 0.2]), rtol=0.01)
-
-
 @pytest.mark.parametrize("dt, tau", [(0.001, 0.05), (0.02, 0.05)])
 def test_an_uncoupled_unit_fluctuates_by_noise_std_at_any_dt_and_tau(getkey, dt, tau):
     """Exactly: an autoregression of coefficient 1 - a with noise variance 2 a noise_std², a = dt / tau."""
@@ -72,33 +56,18 @@ def test_an_uncoupled_unit_fluctuates_by_noise_std_at_any_dt_and_tau(getkey, dt,
     assert abs(units.mean()) < 0.05
 
 
-def test_silent_units_draw_no_random_numbers(getkey):
-    network = LeakyRNN(1, 3, 1, key=getkey())
-    jaxpr = str(jax.make_jaxpr(lambda key: hidden_over_time(network, jnp.zeros(3), 2, key))(getkey()))
-    assert "random_bits" not in jaxpr
-
-
-def test_gain_is_the_spectral_radius_of_the_recurrent_weights(getkey):
-    weights = LeakyRNN(1, 300, 1, gain=1.5, key=getkey()).recurrent_weights
-    np.testing.assert_allclose(np.abs(np.linalg.eigvals(weights)).max(), 1.5, rtol=0.1)
-
-
 @pytest.mark.parametrize(
-    "sizes, options, name",
+    "options, name",
     [
-        ((0, 5, 2), {}, "n_inputs"),
-        ((3, -1, 2), {}, "n_units"),
-        ((3, 5, 0), {}, "n_outputs"),
-        ((3, 5, 2), {"tau": 0.0}, "tau"),
-        ((3, 5, 2), {"dt": -0.01}, "dt"),
-        ((3, 5, 2), {"tau": 0.01, "dt": 0.02}, "dt"),
-        ((3, 5, 2), {"noise_std": -0.1}, "noise_std"),
-        ((3, 5, 2), {"gain": -1.0}, "gain"),
+        ({"tau": 0.0}, "tau"),
+        ({"dt": -0.01}, "dt"),
+        ({"tau": 0.01, "dt": 0.02}, "dt"),
+        ({"gain": -1.0}, "gain"),
     ],
 )
-def test_bad_arguments_are_refused_by_name(getkey, sizes, options, name):
+def test_bad_arguments_are_refused_by_name(getkey, options, name):
     with pytest.raises(ValueError, match=f"`{name}`"):
-        LeakyRNN(*sizes, **options, key=getkey())
+        LeakyRNN(3, 5, 2, **options, key=getkey())
 
 
 def full(*values):
@@ -123,9 +92,7 @@ def test_with_signs_weights_obey_dales_law_in_balance_at_the_spectral_radius(den
     assert not np.array_equal(weights[0], weights[1])
 
 
-@pytest.mark.parametrize(
-    "n_units, n_seeds, tolerance", [(100, 8, 0.15), full(400, 20, 0.15), full(1600, 20, 0.08)]
-)
+@pytest.mark.parametrize("n_units, n_seeds, tolerance", [(100, 8, 0.15), full(400, 20, 0.1)])
 def test_balanced_weights_follow_the_circle_law_without_an_outlier(n_units, n_seeds, tolerance):
     draw = jax.jit(lambda key: dale_weights(dale_signs(n_units), 1.0, key=key))
     radii = []  # of the largest |eigenvalue|, an outlier if there is one, by that of the circle
@@ -133,12 +100,6 @@ def test_balanced_weights_follow_the_circle_law_without_an_outlier(n_units, n_se
         of_circle = np.sqrt(np.sum(np.var(np.asarray(draw(key), float), axis=0)))
         radii.append(1 / of_circle)
     np.testing.assert_allclose(np.median(radii), 1, atol=tolerance)
-
-
-@pytest.mark.parametrize("signs", [(1, -1), (1, 1, -1), (-1, -1, 1)])
-def test_too_few_units_for_balanced_weights_are_refused(getkey, signs):
-    with pytest.raises(ValueError, match=f"`signs` must be of at least 4 units, got {len(signs)}"):
-        dale_weights(signs, key=getkey())
 
 
 @pytest.mark.parametrize("signs", [(1, -1, -1, -1), (1, 1, 1, -1), (1, 1, -1, -1), (1, 1, 1, 1, -1)])
@@ -149,7 +110,7 @@ def test_balanced_weights_of_few_units_are_bounded(signs):
 
 
 @pytest.mark.parametrize("nonlinearity", [jax.nn.relu, jnp.tanh])
-@pytest.mark.parametrize("n_units, n_seeds", [(50, 4), *(full(n, 20) for n in (50, 100, 200, 400))])
+@pytest.mark.parametrize("n_units, n_seeds", [(50, 4), full(200, 20)])
 def test_balanced_networks_stay_bounded_without_input(n_units, n_seeds, nonlinearity):
     networks = drawn(n_units, n_seeds, nonlinearity=nonlinearity)
     starts = jax.random.normal(jax.random.key(2), (n_seeds, n_units))
@@ -173,6 +134,7 @@ def test_balanced_networks_stay_bounded_without_input(n_units, n_seeds, nonlinea
         ({"signs": [1, -1, 0]}, r"`signs` must be \+1 and -1"),
         ({"signs": [1, 1, -1], "density": 0.0}, "`density` must be above 0"),
         ({"density": 0.5}, "`density` needs `signs`"),
+        ({"signs": [1, 1, -1]}, "`signs` must be of at least 4 units, got 3"),
     ],
 )
 def test_signs_that_make_no_sense_are_refused(getkey, options, message):

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from popsim.cli import main
-from popsim.experiments import CenterOut, Cognitive, open_run, run_experiment
+from popsim.experiments import CenterOut, Cognitive, open_run
 from popsim.networks import NETWORKS, GRUNetwork, LeakyRNN, build_network, register_network
 from popsim.networks.registry import modules_of_networks, options_of_network
 from popsim.sweeps import Sweep, make_sweep, open_sweep
-from popsim.sweeps.on_dask import run_on_dask
 from popsim.sweeps.slurm import SlurmOptions, slurm_script
 
 KEY = jax.random.key(0)
@@ -93,29 +92,6 @@ def test_a_run_of_a_network_of_the_user_is_trained_reported_and_read(lab, capsys
     assert open_run(run).ensemble.network.cell.weight_hh.shape == (2, 16, 4)
 
 
-@pytest.mark.slow
-@pytest.mark.full
-def test_a_stopped_run_is_resumed_by_the_command_that_it_names(lab):
-    __import__(NAME)
-    experiment = CenterOut(network="lab-lstm", plant="point-mass", duration=0.3, **SMALL)
-    whole = run_experiment(experiment, lab / "whole", quiet=True)
-    with pytest.raises(Exception, match=f"popsim --import {NAME} resume") as stopped:
-        run_experiment(experiment, lab / "stopped", stop=lambda: True, quiet=True)
-    assert type(stopped.value).__name__ == "RunStopped"
-    forget()
-    with_module("resume", lab / "stopped", "--quiet")
-    ensembles = [own.ensemble.network for own in (whole, open_run(lab / "stopped"))]
-    np.testing.assert_array_equal(ensembles[0].cell.weight_hh, ensembles[1].cell.weight_hh)
-
-
-@pytest.mark.full
-def test_the_list_shows_networks(lab, capsys):
-    with_module("list")
-    named = capsys.readouterr().out.partition("networks (--network)")[2]
-    assert "lab-lstm" in named and "Long short-term memory." in named
-    assert all(line.split(maxsplit=1)[1:] for line in named.splitlines() if line)
-
-
 def test_a_sweep_over_networks_imports_their_module(lab):
     __import__(NAME)
     experiment = Cognitive(**SMALL)
@@ -129,20 +105,9 @@ def test_a_sweep_over_networks_imports_their_module(lab):
         open_sweep(lab / "sweep")
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # of distributed
-@pytest.mark.full
-def test_workers_of_dask_import_the_module(lab):
-    __import__(NAME)
-    make_sweep(Sweep(Cognitive(**SMALL), {"network": ("lab-lstm",)}, range(2)), lab / "sweep")
-    finished = run_on_dask(lab / "sweep", n_workers=1)
-    assert finished.is_finished and finished.ensemble().network.cell.weight_hh.shape == (2, 16, 4)
-
-
-@pytest.mark.parametrize("arguments", [["center-out"], ["cognitive"]])
-def test_a_network_that_is_not_registered_is_named(arguments, capsys):
+def test_a_network_that_is_not_registered_is_named(capsys):
     with pytest.raises(SystemExit) as end:
-        main(["train", *arguments, "--network", "transformer", "--out", "nowhere"])
+        main(["train", "cognitive", "--network", "transformer", "--out", "nowhere"])
     error = capsys.readouterr().err
     assert (
         end.value.code == 2 and f"--network must be one of {', '.join(NETWORKS)}, got 'transformer'" in error

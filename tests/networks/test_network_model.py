@@ -21,25 +21,6 @@ def build(key):
     return popsim.NetworkModel(LeakyRNN(2, 4, 1, key=key), dt=0.01)
 
 
-def test_a_network_without_a_body_runs_through_its_inputs(getkey):
-    model = build(getkey())
-    trial = jax.tree.map(lambda leaf: leaf[0], trials())
-    states = popsim.simulate(model, trial, key=getkey())
-    hidden = jnp.zeros(4)
-    for t in range(5):
-        hidden = model.network.step(trial.inputs["stimulus"][t], hidden, key=getkey())
-        np.testing.assert_allclose(states.network.hidden[t], hidden, atol=1e-6)
-        np.testing.assert_allclose(states.network.output[t], model.network.read_out(hidden), atol=1e-6)
-
-
-def test_terms_about_the_network_need_no_body(getkey):
-    trial = jax.tree.map(lambda leaf: leaf[0], trials())
-    model = build(getkey())
-    states = popsim.simulate(model, trial, key=getkey())
-    cost = popsim.losses.HiddenActivity()(states, trial, model)
-    np.testing.assert_allclose(cost, np.sum(np.asarray(states.network.hidden) ** 2), rtol=1e-5)
-
-
 @pytest.mark.parametrize(
     "bad, message",
     [

@@ -1,7 +1,5 @@
 import dataclasses
-import operator
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +7,6 @@ import pytest
 from relay import relay_loop
 from trained_batch import (
     MODELS,
-    NETWORKS,
     LinearUnits,
     bare_model,
     random_trials,
@@ -21,7 +18,6 @@ from popsim.model import initial_state
 from popsim.networks import GRUNetwork, LeakyRNN, TrainableStart
 from popsim.session import join_trials
 from popsim.training.rules import (
-    Hebb,
     Synapses,
     TrialActivity,
     input_synapses,
@@ -57,32 +53,6 @@ def received_by_hand(batch, i, t):
     if isinstance(batch.model, popsim.SensorimotorLoop):
         parts.append((np.asarray(batch.states.feedback["vision"][i, t]) - 0.05) / 0.1)
     return np.concatenate(parts)
-
-
-def test_what_a_network_received_makes_its_recorded_units(batch):
-    """One step of the network from its units before and what it received gives its units after."""
-    model = popsim.without_noise(batch.model)
-    batch = train_batch(model, batch.trials, key=jax.random.key(0))
-    for i in (0, 4):
-        of_batch = (batch.trials, batch.initial_states, batch.states)
-        one = jax.tree.map(operator.itemgetter(i), of_batch)
-        steps = network_steps(TrialActivity(model, *one))
-        for t in range(7):
-            np.testing.assert_allclose(steps.received[t], received_by_hand(batch, i, t), rtol=1e-12)
-            after = model.network.step(steps.received[t], steps.before[t], key=jax.random.key(0))
-            np.testing.assert_allclose(after, batch.states.network.hidden[i, t], rtol=1e-10)
-            np.testing.assert_allclose(after, steps.after[t], rtol=1e-10)
-
-
-def test_the_candidate_is_the_one_within_the_step_of_the_cell(float64, getkey):
-    """equinox: h' = n + z (h - n), with z the update gate."""
-    network = GRUNetwork(3, 5, 2, key=getkey())
-    inputs, hidden = jax.random.normal(getkey(), (3,)), jax.random.normal(getkey(), (5,))
-    cell = network.cell
-    gate = jax.nn.sigmoid((cell.weight_ih @ inputs + cell.bias + cell.weight_hh @ hidden)[5:10])
-    candidate = network.candidate(inputs, hidden)
-    after = network.step(inputs, hidden, key=getkey())
-    np.testing.assert_allclose(candidate + gate * (hidden - candidate), after, rtol=1e-12)
 
 
 def test_post_is_what_units_did_with_the_current_that_a_trial_gave_them(float64, getkey):
@@ -124,67 +94,11 @@ def test_weights_and_activity_are_those_of_the_network(batch, name):
             np.testing.assert_allclose(post[i, t], expected[1], rtol=1e-10)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("name", SYNAPSES)
-@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
-def test_a_shift_of_the_bias_is_an_input_of_the_units(float64, getkey, name, network):
-    """Its gradient, times pre, is the gradient of the weights."""
-    model, _ = bare_model(network, getkey())
-    synapses = SYNAPSES[name]()
-    trial = jax.tree.map(lambda leaf: leaf[0], random_trials(1, 3, n_steps=1, key=getkey()))
-    start = jax.random.normal(getkey(), (5,))
-    key = getkey()
-
-    def output(model):
-        step_input = trial.at_step({"stimulus": trial.inputs["stimulus"][0]}, {})
-        state = eqx.tree_at(lambda s: s.network.hidden, model.init(trial, key=key), start)
-        state = model.step(step_input, state, key=key)
-        return jnp.sum(jnp.array([1.0, -2.0]) @ state.network.output), state
-
-    def through_shift(shift):
-        return output(synapses.with_input(model, shift))[0]
-
-    def through_weights(change):
-        return output(eqx.apply_updates(model, synapses.update(model, change)))[0]
-
-    weights = synapses.weights(model)
-    state = output(model)[1]
-    activity = TrialActivity(
-        model,
-        trial,
-        eqx.tree_at(lambda s: s.network.hidden, state, start),
-        jax.tree.map(lambda leaf: leaf[None], state),
-    )
-    by_shift = jax.grad(through_shift)(jnp.zeros(weights.shape[0]))
-    by_weights = jax.grad(through_weights)(jnp.zeros_like(weights))
-    np.testing.assert_allclose(jnp.outer(by_shift, synapses.pre(activity)[0]), by_weights, rtol=1e-10)
-    assert jnp.any(by_weights != 0)
-
-
-def test_a_rule_may_be_told_to_act_on_another_block_of_a_gru(float64, getkey):
-    model, trials = bare_model(GRUNetwork, getkey())
-    batch = train_batch(model, trials, key=getkey())
-    gate = Synapses(
-        lambda m: m.network.cell.weight_hh,
-        pre=lambda activity: network_steps(activity).before,
-        post=lambda activity: network_steps(activity).after,
-        rows=lambda m: slice(5, 10),
-    )
-    update, _ = Hebb(gate, 0.1)(model, batch, None, key=getkey())
-    changed = np.asarray(update.network.cell.weight_hh)
-    assert np.all(changed[5:10] != 0) and not np.any(changed[:5]) and not np.any(changed[10:])
-
-
 def test_the_diagonal_stays_where_that_is_asked_for():
     model = LinearUnits(jnp.zeros((3, 3)), jnp.zeros(3))
     synapses = Synapses(lambda m: m.weights, zero_diagonal=True)
     np.testing.assert_array_equal(synapses.update(model, jnp.ones((3, 3))).weights, 1 - np.eye(3))
     assert recurrent_synapses(zero_diagonal=True).zero_diagonal and not recurrent_synapses().zero_diagonal
-
-
-def test_equal_synapses_are_compiled_for_once():
-    assert recurrent_synapses() == recurrent_synapses()
-    assert recurrent_synapses() != recurrent_synapses(zero_diagonal=True)
 
 
 def test_models_and_networks_that_tell_nothing_are_refused_by_name(getkey):

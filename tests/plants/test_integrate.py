@@ -13,8 +13,6 @@ from popsim.plants import (
     PointMass,
     PointMassState,
     advance,
-    arm26,
-    muscled_point_mass,
     simulate_plant,
 )
 from popsim.plants._integrate import integrate
@@ -22,8 +20,6 @@ from popsim.plants._integrate import integrate
 SOLVERS = {
     "Euler": (diffrax.Euler, 1),
     "Heun": (diffrax.Heun, 2),
-    "Midpoint": (diffrax.Midpoint, 2),
-    "Ralston": (diffrax.Ralston, 2),
     "Bosh3": (diffrax.Bosh3, 3),
     "Tsit5": (diffrax.Tsit5, 5),
 }
@@ -57,7 +53,7 @@ def error(plant, exact):
 
 
 @pytest.mark.parametrize("body", mostly_in_full(NOT_EXACT_ANYWAY, ["arm26_skeleton"]))
-@pytest.mark.parametrize("scheme", every_nth(SOLVERS, 3))
+@pytest.mark.parametrize("scheme", every_nth(SOLVERS, 2))
 def test_error_falls_with_the_order_of_the_solver(float64, body, scheme):
     solver, order = SOLVERS[scheme]
     build = NOT_EXACT_ANYWAY[body]
@@ -66,11 +62,6 @@ def test_error_falls_with_the_order_of_the_solver(float64, body, scheme):
     assert fine > 1e-13
     observed = jnp.log2(coarse / fine)
     assert order - 0.1 < observed < order + (0.1 if order < 5 else 0.9)  # order 5 is reached from above
-
-
-def test_heun_is_exact_for_an_undamped_mass(float64):
-    plant = PointMass()
-    assert error(plant, exactly(plant)) < 1e-12
 
 
 @eqx.filter_jit
@@ -103,17 +94,8 @@ OF_DIFFRAX = [
     (diffrax.Euler, 1),
     *(
         pytest.param(solver, n_substeps, marks=pytest.mark.full)
-        for solver, n_substeps in [
-            (diffrax.Heun, 9),
-            (diffrax.Tsit5, 2),
-            (diffrax.Midpoint, 1),
-            (diffrax.Ralston, 2),
-            (diffrax.Bosh3, 1),
-            (diffrax.Dopri5, 1),
-            (diffrax.Dopri8, 1),
-        ]
+        for solver, n_substeps in [(diffrax.Heun, 9), (diffrax.Tsit5, 2), (diffrax.LeapfrogMidpoint, 2)]
     ),
-    pytest.param(diffrax.LeapfrogMidpoint, 2, marks=pytest.mark.full),
 ]
 """The last is not a Runge-Kutta method: it takes its own steps."""
 
@@ -147,36 +129,3 @@ def test_solvers_are_those_of_diffrax(float64, solver, n_substeps):
         product = sum(jnp.vdot(a, b) for a, b in zip(*map(jax.tree.leaves, (pushed, end)), strict=True))
         there = sum(jnp.vdot(a, b) for a, b in zip(*map(jax.tree.leaves, (start, gradient)), strict=True))
         assert jnp.allclose(product, there, rtol=1e-12)
-
-
-@pytest.mark.full
-def test_an_implicit_solver_moves_a_body_with_muscles():
-    root_finder = diffrax.VeryChord(rtol=1e-4, atol=1e-4)
-    explicit, implicit = (
-        arm26(solver=solver, n_substeps=2)
-        for solver in (diffrax.Heun(), diffrax.ImplicitEuler(root_finder=root_finder))
-    )
-
-    @eqx.filter_jit
-    def after(plant):
-        return advance(plant, plant.rest_state(plant.workspace.center), jnp.full(6, 0.3), Load(), dt=1e-3)
-
-    moved, expected = after(implicit), after(explicit)
-    assert jnp.allclose(moved.activation, expected.activation, atol=1e-6)
-    assert jnp.allclose(moved.skeleton.angle, expected.skeleton.angle, atol=1e-4)
-
-
-class Timed(PointMass):
-    """A mass whose velocity is the time since the start of the step."""
-
-    def vector_field(self, t, state, command, load):
-        return PointMassState(jnp.full_like(state.position, t), jnp.zeros_like(state.velocity))
-
-
-@pytest.mark.full
-def test_a_skeleton_with_muscles_is_told_the_time():
-    plant = muscled_point_mass()
-    plant = eqx.tree_at(lambda own: own.skeleton, plant, Timed(1.0, workspace=plant.skeleton.workspace))
-    state = plant.rest_state(plant.workspace.center)
-    moved = advance(plant, state, jnp.zeros(plant.n_commands), Load(), dt=0.1)
-    assert jnp.allclose(moved.skeleton.position - state.skeleton.position, 0.1**2 / 2)

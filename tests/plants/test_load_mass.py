@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from central_differences import assert_gradients_agree
 from relay import reach, relay_loop, stacked
 from short_form import every_nth
 
@@ -94,31 +93,6 @@ def test_the_power_of_forces_becomes_energy_of_body_and_load(float64, build):
     np.testing.assert_allclose(*powers(), rtol=1e-9)
 
 
-def test_an_arm_that_takes_up_a_mass_in_mid_reach_slows(getkey):
-    arm = plants.TwoLinkArm.arm26_skeleton()
-    center = arm.workspace.center
-    loop = relay_loop({}, plant=arm, command=(2.0, 1.0), interventions=(LoadMass(),))
-
-    def speed(mass):
-        trial = reach(start=center, target=center, interventions=carrying(mass, since=6))
-        return np.linalg.norm(popsim.simulate(loop, trial, key=getkey()).hand.velocity, axis=1)
-
-    light, heavy = speed(0.0), speed(3.0)
-    np.testing.assert_array_equal(heavy[:6], light[:6])
-    assert np.all(heavy[6:] < light[6:])
-
-
-def test_gradients_pass_a_mass(float64, getkey):
-    arm = plants.TwoLinkArm.li_todorov()
-
-    def acceleration(inputs):
-        mass, angle, velocity, torque = inputs
-        return jnp.sum(arm.vector_field(0.0, JointState(angle, velocity), torque, laden(mass)).velocity)
-
-    inputs = jnp.array(0.9), jnp.array([0.7, 1.4]), jnp.array([2.0, -3.0]), jnp.array([1.0, -0.5])
-    assert not assert_gradients_agree(acceleration, inputs, getkey())
-
-
 class Slider(plants.AbstractSkeleton):
     """A hand in honey: its velocity is the force on it."""
 
@@ -153,9 +127,3 @@ def test_a_body_that_would_not_feel_the_mass_is_refused():
     loop.check(stacked(reach()))
     with pytest.raises(ValueError, match="`plant`.*mass.*Slider"):
         loop.check(trials)
-
-
-def test_a_mass_is_one_number(as_users_run, getkey):
-    loop = relay_loop({}, interventions=(LoadMass(),))
-    with pytest.raises(ValueError, match="'load mass' must have shape"):
-        popsim.simulate(loop, reach(interventions=carrying([1.0, 2.0])), key=getkey())

@@ -5,7 +5,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from central_differences import assert_gradients_agree
 from short_form import mostly_in_full
 
 from popsim.plants import (
@@ -82,19 +81,6 @@ def test_the_pendulum(float64):
     np.testing.assert_allclose(course.coordinates[1], start.angle, atol=1e-9)
 
 
-@pytest.mark.full
-def test_acceleration_from_rest_under_a_hand_force(float64, getkey):
-    """J M^-1 J' f in 24 directions."""
-    arm = NLinkArm(**THREE)
-    rest = JointState(arm.posture, jnp.zeros(3))
-    jacobian = jax.jacobian(arm.hand_position)(arm.posture)
-    angles = jnp.linspace(0, 2 * jnp.pi, 24, endpoint=False)
-    forces = jnp.stack([jnp.cos(angles), jnp.sin(angles)], axis=1)
-    accelerate = jax.jit(jax.vmap(lambda force: arm.dynamics(rest, jnp.zeros(3), force).velocity))
-    wanted = jacobian @ jnp.linalg.solve(arm.inertia_matrix(arm.posture), jacobian.T @ forces.T)
-    np.testing.assert_allclose(jacobian @ accelerate(forces).T, wanted, rtol=1e-9, atol=1e-12)
-
-
 @pytest.mark.parametrize("n", mostly_in_full([2, 3, 5], short=[3]))
 def test_the_hand_is_put_where_it_should_be_within_the_limits(float64, getkey, n):
     arm = NLinkArm(mass=[1.0] * n, length=[0.8 / n] * n)
@@ -115,37 +101,12 @@ def test_a_straight_arm_at_rest_is_no_division_by_zero(float64, n):
     assert jnp.all(jnp.isfinite(gradient))
 
 
-@pytest.mark.full
-def test_gradients_agree_with_central_differences(float64, getkey):
-    """Also of a joint that lies on its stop."""
-
-    def end(inputs):
-        arm, start, torque = inputs
-        course = simulate_plant(
-            arm, torque, initial_state=start, external_force=jnp.array([0.5, 0.2]), dt=0.01
-        )
-        return course.hand.position[-1] @ jnp.array([1.0, -0.7])
-
-    arm = NLinkArm(**THREE, friction=[0.1, 0.2, 0.3], gravity=(0.0, -9.81))
-    beyond = JointState(arm.joint_limits[:, 1] * jnp.array([0.4, 1.05, 0.5]), jnp.array([1.0, 0.5, -2.0]))
-    inputs = (arm, beyond, jax.random.normal(getkey(), (10, 3)))
-    without = assert_gradients_agree(end, inputs, getkey(), steps=(1e-4, 1e-5, 1e-6))
-    assert all(".workspace" in path or ".posture" in path for path in without)
-
-
 def test_out_of_reach_is_said_and_never_nan(float64):
     arm = NLinkArm(**THREE)
     for position in ([1.0, 0.0], [0.0, -0.5], [np.nan, 0.0]):
         assert not arm.is_reachable(jnp.array(position))
     gradient = jax.jacobian(lambda position: arm.rest_state(position).angle)(jnp.array([1.0, 0.0]))
     assert jnp.all(jnp.isfinite(gradient))
-
-
-def test_the_gradient_of_a_posture_is_finite_and_right(float64):
-    arm = NLinkArm(**THREE)
-    center = arm.workspace.center
-    by_place = jax.jacobian(lambda position: arm.hand(arm.rest_state(position)).position)(center)
-    np.testing.assert_allclose(by_place, np.eye(2), atol=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -170,10 +131,7 @@ def test_a_hard_stop_holds_the_joint_at_its_limit(float64, build):
         ({"mass": (1.0, -1.0), "length": (0.3, 0.3)}, "mass"),
         ({"mass": (1.0, 1.0), "length": (0.3,)}, "length"),
         ({**THREE, "friction": np.zeros(2)}, "friction"),
-        ({**THREE, "gravity": (0.0, 0.0, -9.81)}, "gravity"),
         ({**THREE, "joint_limits": [(1.0, 0.0)] * 3}, "joint_limits"),
-        ({**THREE, "posture": (5.0, 0.0, 0.0)}, "posture"),
-        ({**THREE, "n_substeps": 0}, "n_substeps"),
     ],
 )
 def test_bad_settings_are_refused_by_name(options, named, as_users_run):

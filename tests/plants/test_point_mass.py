@@ -40,11 +40,6 @@ def test_a_mass_in_a_cube_moves_in_three_dimensions(float64):
     np.testing.assert_allclose(moved.hand.position[-1], [0.0, 0.1, 0.2 + 0.1**2], atol=1e-14)
 
 
-def test_a_mass_feels_its_position_and_velocity():
-    state = PointMassState(jnp.array([0.1, 0.2]), jnp.array([0.3, 0.4]))
-    np.testing.assert_allclose(PointMass().proprioception(state), [0.1, 0.2, 0.3, 0.4])
-
-
 def test_only_positions_that_are_no_numbers_are_out_of_reach():
     assert PointMass().is_reachable(jnp.array([1e3, -1e3]))
     assert not PointMass().is_reachable(jnp.array([0.0, jnp.nan]))

@@ -38,14 +38,6 @@ def held(value, n_steps=N_STEPS):
     return jnp.broadcast_to(jnp.asarray(value), (n_steps, len(value)))
 
 
-def test_a_constant_hand_force_displaces_a_mass_by_half_a_t_squared(float64):
-    force = jnp.array([0.6, -0.8])
-    hand = hand_of(PointMass(2.0), still(PointMass()), held([0.0, 0.0]), force)
-    time = DT * np.arange(1, N_STEPS + 1)[:, None]
-    np.testing.assert_allclose(hand.position, force / 2.0 * time**2 / 2, atol=1e-15)
-    np.testing.assert_allclose(hand.velocity, force / 2.0 * time, atol=1e-15)
-
-
 def test_a_constant_hand_force_displaces_an_arm_as_its_dynamics_say(arm):
     force, no_torque = jnp.array([0.6, -0.8]), held([0.0, 0.0])
     hand = hand_of(arm, still(arm), no_torque, force)
@@ -71,19 +63,6 @@ def test_row_t_is_the_state_at_the_end_of_step_t(float64):
     pushed = jnp.zeros((5, 2)).at[2].set(1.0)
     velocity = simulate_plant(PointMass(), pushed, dt=DT).hand.velocity[:, 0]
     np.testing.assert_allclose(velocity, [0.0, 0.0, DT, DT, DT])
-
-
-def test_a_force_may_change_from_step_to_step(float64):
-    forces = jnp.zeros((5, 2)).at[2].set(1.0)
-    by_force = simulate_plant(PointMass(), jnp.zeros((5, 2)), external_force=forces, dt=DT)
-    by_command = simulate_plant(PointMass(), forces, dt=DT)
-    np.testing.assert_array_equal(by_force.hand.position, by_command.hand.position)
-
-
-def test_a_plant_starts_at_rest_amid_its_workspace_by_default(plant):
-    given = hand_of(plant, still(plant), held([0.5, -0.5]), jnp.zeros(2))
-    default = hand_of(plant, None, held([0.5, -0.5]), None)
-    np.testing.assert_array_equal(default.position, given.position)
 
 
 def states(plant, key, n):

@@ -74,11 +74,6 @@ def test_the_points_of_muscles_are_as_far_apart_as_they_are_long(build, float64)
     np.testing.assert_allclose(np.stack(summed, axis=1), lengths, rtol=1e-12)
 
 
-def test_muscles_with_moment_arms_alone_have_no_place():
-    for path in (muscles.arm26_path(), muscles.li_todorov_path()):
-        assert path.world_points(jnp.zeros(2)) is None
-
-
 class Slider(plants.PointMass):
     """A body of a user's own, which says nothing about its points."""
 

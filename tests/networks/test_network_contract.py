@@ -1,0 +1,208 @@
+"""What holds for every network, by itself and around or within another one."""
+
+import operator
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from relay import DT
+
+import popsim
+from popsim.networks import (
+    NETWORKS,
+    AreaRNN,
+    Areas,
+    DifferentiablePlasticity,
+    EncodedNetwork,
+    FastWeights,
+    GRUNetwork,
+    LeakyRNN,
+    LowRankRNN,
+    LSTMNetwork,
+    NetworkState,
+    NetworkStep,
+    Sparse,
+    StackedNetwork,
+    TrainableStart,
+    build_network,
+    unit_activity,
+)
+from popsim.noise import NoNoise, without_noise
+
+KEY = jax.random.key(3)
+N_INPUTS, N_UNITS, N_OUTPUTS, N_STEPS = 3, 6, 2, 5
+SIZES = (N_INPUTS, N_UNITS, N_OUTPUTS)
+
+
+def delayed_areas(key):
+    areas = Areas({"a": 4, "b": 3}, connections={("a", "b"): Sparse(0.5)}, delays={("a", "b"): 2 * DT})
+    return AreaRNN(areas, {"inputs": N_INPUTS}, N_OUTPUTS, dt=DT, noise_std=0.1, key=key)
+
+
+def plastic(plasticity):
+    return lambda key: LeakyRNN(*SIZES, dt=DT, noise_std=0.1, plasticity=plasticity, key=key)
+
+
+BUILD = {
+    name: lambda key, name=name: build_network(name, *SIZES, dt=DT, noise_std=0.1, key=key)
+    for name in NETWORKS
+} | {
+    "full rank": lambda key: LowRankRNN(*SIZES, dt=DT, noise_std=0.1, random_gain=0.5, key=key),
+    "delays": delayed_areas,
+    "noisy inputs": lambda key: LeakyRNN(*SIZES, dt=DT, input_noise_std=0.1, train_tau=True, key=key),
+    "fast weights": plastic(FastWeights(0.2, 30.0)),
+    "trace": plastic(DifferentiablePlasticity(N_UNITS, initial_std=0.5, rate=0.2, key=KEY)),
+    "start": lambda key: TrainableStart(LSTMNetwork(*SIZES, noise_std=0.1, key=key), (jnp.full(6, 0.2),) * 2),
+    "encoded": lambda key: EncodedNetwork(
+        GRUNetwork(4, 6, 3, noise_std=0.1, key=key),
+        eqx.nn.MLP(3, 4, 5, 1, key=key),
+        eqx.nn.Linear(3, 2, key=key),
+        n_inputs=3,
+    ),
+    "stacked": lambda key: StackedNetwork(
+        [LSTMNetwork(3, 4, 4, key=key), LeakyRNN(4, 5, 2, dt=DT, noise_std=0.1, key=key)]
+    ),
+}
+ALL = pytest.mark.parametrize("name", BUILD)
+
+
+def trial_of(key):
+    inputs = {"inputs": jax.random.normal(key, (N_STEPS, N_INPUTS))}
+    return popsim.Trial((), inputs, (), popsim.Timeline(DT, N_STEPS))
+
+
+def assert_alike(found, expected):
+    jax.tree.map(lambda *pair: np.testing.assert_allclose(*pair, rtol=2e-5, atol=1e-6), found, expected)
+
+
+@eqx.filter_jit
+@eqx.filter_vmap(in_axes=(eqx.if_array(0), None))
+@eqx.filter_vmap(in_axes=(None, 0))
+def simulated(model, trial):
+    return popsim.simulate(model, trial, key=KEY)
+
+
+@eqx.filter_jit
+def stepped(network, inputs):
+    """The states, the outputs and the activity after each step, and a state with another activity."""
+    hidden, found = network.init(key=KEY), []
+    for row in inputs:
+        hidden = network.step(row, hidden, key=KEY)
+        found.append((NetworkState(hidden, network.read_out(hidden)), network.activity(hidden)))
+    rates = network.activity(hidden)
+    changed = network.with_activity(hidden, jnp.arange(float(rates.size)))
+    return found, network.activity(changed), network.with_activity(changed, rates)
+
+
+@ALL
+def test_a_simulation_keeps_what_steps_make(name):
+    """Also of trials and members run at once; and the activity is one array that can be put back."""
+    ensemble = popsim.make_ensemble(lambda key: popsim.NetworkModel(BUILD[name](key), dt=DT), 2, key=KEY)
+    ensemble = popsim.without_noise(ensemble)
+    trials = jax.vmap(trial_of)(jax.random.split(KEY, 2))
+    states = simulated(ensemble, trials)
+    steps, other, back = stepped(popsim.member(ensemble, 1).network, trials.inputs["inputs"][1])
+    activity = unit_activity(ensemble, states)
+    for t, (expected, rates) in enumerate(steps):
+        found = jax.tree.map(lambda leaf, t=t: leaf[1, 1, t], states.network)
+        for one, recorded in zip(jax.tree.leaves(expected), jax.tree.leaves(found), strict=False):
+            assert one.shape != recorded.shape or np.allclose(one, recorded, rtol=2e-5, atol=1e-6)
+        assert_alike(found.output, expected.output)
+        assert_alike(activity[1, 1, t], rates)
+    np.testing.assert_array_equal(other, np.arange(rates.size))
+    assert_alike(back, expected.hidden)
+
+
+@ALL
+def test_all_that_is_learned_gets_a_gradient(name):
+    model = popsim.NetworkModel(BUILD[name](KEY), dt=DT)
+    trial = trial_of(KEY)
+    learned, rest = eqx.partition(model, popsim.is_parameter(model))
+
+    @eqx.filter_jit
+    @eqx.filter_grad
+    def slopes(learned):
+        held = eqx.combine(learned, rest)
+        return jnp.sum(popsim.simulate(held, trial, key=KEY).network.output ** 2)
+
+    for path, slope in jax.tree.leaves_with_path(slopes(learned)):
+        assert np.all(np.isfinite(slope)) and np.any(slope), jax.tree_util.keystr(path)
+    for path, names in model.network.parameter_axes.items():
+        assert operator.attrgetter(path)(model.network).ndim == len(names)
+
+
+@ALL
+def test_noise_is_drawn_from_the_key_where_there_is_some(name):
+    network, inputs = BUILD[name](KEY), jnp.ones(N_INPUTS)
+    hidden = network.init(key=KEY)
+    keys = jax.random.split(KEY, 4000)
+    one_step = lambda key: network.activity(network.step(inputs, hidden, key=key))  # noqa: E731
+    draws = eqx.filter_jit(jax.vmap(one_step))(keys)
+    assert len(np.unique(draws, axis=0)) == 4000
+    quiet = without_noise(network)
+    exact = jax.jit(lambda: network.activity(quiet.step(inputs, hidden, key=KEY)))()
+    spread = np.std(draws, axis=0)
+    np.testing.assert_allclose(np.mean(draws, axis=0), exact, atol=4 * spread.max() / 4000**0.5 + 1e-6)
+    jaxpr = str(jax.make_jaxpr(lambda key: quiet.step(inputs, hidden, key=key))(KEY))
+    assert "random_bits" not in jaxpr
+    within = getattr(network, "network", network)
+    if isinstance(within, StackedNetwork) or not isinstance(
+        getattr(within, "input_noise", NoNoise()), NoNoise
+    ):
+        return
+    scale = (2 * within.dt / within.tau) ** 0.5 if hasattr(within, "tau") else 1.0
+    np.testing.assert_allclose(spread, 0.1 * scale, rtol=0.06)
+
+
+@pytest.mark.parametrize("name", ["gru", "lstm", "vanilla", "tanh", "two-areas", "low-rank", "encoded"])
+def test_projections_are_of_the_weights_and_a_current_is_a_bias(name, float64):
+    """The gradient of a bias times the activity before a synapse is the gradient of its weight."""
+    network = without_noise(BUILD[name](KEY))
+    inputs, current = jax.random.normal(KEY, (N_INPUTS,)), jnp.ones(N_UNITS)
+
+    @eqx.filter_jit
+    def gradients(network):
+        hidden = network.init(key=KEY)
+        hidden = network.with_activity(hidden, jax.random.normal(KEY, network.activity(hidden).shape))
+        step = NetworkStep(inputs, hidden, network.step(inputs, hidden, key=KEY))
+
+        def output(network):
+            return jnp.array([1.0, -2.0]) @ network.read_out(network.step(inputs, hidden, key=KEY))
+
+        pairs = [
+            (each.pre(network, step), each.post(network, step)) for each in network.projections().values()
+        ]
+        moved = network.with_unit_input(current).step(inputs, hidden, key=KEY)
+        return eqx.filter_grad(output)(network), pairs, network.activity(moved) - network.activity(step.after)
+
+    slopes, pairs, change = gradients(network)
+    for projection, (pre, post) in zip(network.projections().values(), pairs, strict=True):
+        weights, by_bias = projection.where(slopes)[projection.rows], projection.where_bias(slopes)
+        assert weights.shape == (post.size, pre.size) and (np.any(weights) or name == "two-areas")
+        found = np.where(weights != 0, np.outer(by_bias[projection.bias_rows], pre), 0)
+        np.testing.assert_allclose(found, weights, rtol=1e-9, atol=1e-12)
+    assert [*network.projections()][-2:] == ["input", "readout"] and np.all(change != 0)
+
+
+def test_a_network_without_projections_takes_no_current():
+    with pytest.raises(ValueError, match="`projections` of StackedNetwork must hold 'input'"):
+        BUILD["stacked"](KEY).with_unit_input(jnp.ones(9))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"n_inputs": 0}, "n_inputs|inputs"),
+        ({"n_outputs": -1}, "n_outputs"),
+        ({"noise_std": -0.1}, "noise_std"),
+        ({"output_bias": np.nan}, "output_bias"),
+    ],
+    ids=lambda change: next(iter(change)) if isinstance(change, dict) else "",
+)
+def test_numbers_that_make_no_network_are_refused_by_name(name, change, named):
+    sizes = {"n_inputs": 3, "n_units": 6, "n_outputs": 2}
+    with pytest.raises(ValueError, match=f"`({named})"):
+        build_network(name, **(sizes | change), dt=DT, key=KEY)
