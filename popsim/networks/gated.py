@@ -119,6 +119,20 @@ class GRUNetwork(_GatedNetwork):
     kind: ClassVar[Any] = eqx.nn.GRUCell
     cell: eqx.nn.GRUCell
 
+    def __init__(
+        self,
+        n_inputs: WholeNumber,
+        n_units: WholeNumber,
+        n_outputs: WholeNumber,
+        *,
+        noise_std: OneOrEach = 0.0,
+        output_fn: Callable[[Array], Array] | None = None,
+        output_bias: OneOrEach = 0.0,
+        key: Key[Array, ""],
+    ):
+        sizes = (n_inputs, n_units, n_outputs)
+        super().__init__(*sizes, noise_std=noise_std, output_fn=output_fn, output_bias=output_bias, key=key)
+
     def init(self, *, key: Key[Array, ""]) -> Float[Array, " hidden"]:
         return jnp.zeros(self.cell.hidden_size, self.cell.weight_hh.dtype)
 
@@ -170,6 +184,20 @@ class LSTMNetwork(_GatedNetwork):
     }
     kind: ClassVar[Any] = eqx.nn.LSTMCell
     cell: eqx.nn.LSTMCell
+
+    def __init__(
+        self,
+        n_inputs: WholeNumber,
+        n_units: WholeNumber,
+        n_outputs: WholeNumber,
+        *,
+        noise_std: OneOrEach = 0.0,
+        output_fn: Callable[[Array], Array] | None = None,
+        output_bias: OneOrEach = 0.0,
+        key: Key[Array, ""],
+    ):
+        sizes = (n_inputs, n_units, n_outputs)
+        super().__init__(*sizes, noise_std=noise_std, output_fn=output_fn, output_bias=output_bias, key=key)
 
     def init(self, *, key: Key[Array, ""]) -> tuple[Float[Array, " unit"], Float[Array, " unit"]]:
         zeros = jnp.zeros(self.cell.hidden_size, self.cell.weight_hh.dtype)

@@ -8,7 +8,7 @@ from reported_runs import Reported
 from short_form import mostly_in_full
 
 from popsim.cli import main
-from popsim.experiments import EXPERIMENTS, CenterOut, memory, run_experiment
+from popsim.experiments import EXPERIMENTS, CenterOut, run_experiment, run_options
 from popsim.training.loop.batch_loop import BatchLoop
 
 SMALL = {"n_members": 2, "n_batches": 4, "batch_size": 4, "log_step": 2}
@@ -26,11 +26,11 @@ def test_settings_that_do_not_fit_are_refused_before_anything_is_made(name, tmp_
 
 def test_parts_of_a_batch_and_small_trainings_are_not_refused(monkeypatch):
     """The bytes of a batch are those of one part of it, of as many members as are trained at a time."""
-    monkeypatch.setattr(memory, "memory_of_machine", lambda: 2_000_000)
+    monkeypatch.setattr(run_options, "memory_of_machine", lambda: 2_000_000)
     experiment = CenterOut(plant="point-mass", n_units=4, duration=0.1, batch_size=64, n_members=40)
-    memory.check_size(experiment)
+    run_options.check_size(experiment)
     with pytest.raises(ValueError, match="its batch of 64 trials of 40 members would take"):
-        memory.check_size(experiment, experiment.build_trainer(member_batch_size=40))
+        run_options.check_size(experiment, experiment.build_trainer(member_batch_size=40))
 
 
 @pytest.mark.full
