@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from jaxtyping import Complex, Float, Inexact, Int, PRNGKeyArray, Shaped
 
-from popsim._checks import is_int, kind_of
+from popsim._shared.checks import is_int, kind_of
 from popsim.randomness import as_key
 
 AnyArray = np.ndarray | jax.Array

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from popsim._checks import n_steps_in
+from popsim._shared.checks import n_steps_in
 from popsim.trial import Trial, n_trials
 from popsim.windows import AbstractWindow, Timeline
 

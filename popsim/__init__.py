@@ -10,7 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from popsim._text_checks import suggestion
+from popsim._shared.text_checks import suggestion
 
 if TYPE_CHECKING:
     from popsim import (

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from popsim._argument_shapes import check_one_number
-from popsim._checks import (
+from popsim._shared.argument_shapes import check_one_number
+from popsim._shared.checks import (
     as_float_array,
     check_finite,
     check_non_negative,

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree, Shaped
 
-from popsim._checks import (
+from popsim._compiled import as_array, jit_fast_compile
+from popsim._shared.checks import (
     LARGEST_INT,
     as_parts,
     check_instance,
@@ -24,9 +25,8 @@ from popsim._checks import (
     naming_traced_code,
     short_repr,
 )
-from popsim._compiled import as_array, jit_fast_compile
-from popsim._member_values import check_builds, warn_if_key_is_ignored
-from popsim._other_draws import drawing_from_key
+from popsim._shared.member_values import check_builds, warn_if_key_is_ignored
+from popsim._shared.other_draws import drawing_from_key
 from popsim.per_member import PerMember, per_member_nodes
 from popsim.randomness import as_key
 

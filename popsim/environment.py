@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Literal
 import equinox as eqx
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from popsim._argument_shapes import check_fields, check_kinds
-from popsim._checks import check_finite, check_instance, check_positive_int, kind_of
-from popsim._plain_values import plain_number
+from popsim._shared.argument_shapes import check_fields, check_kinds
+from popsim._shared.checks import check_finite, check_instance, check_positive_int, kind_of
+from popsim._shared.plain_values import plain_number
 from popsim.parameters import Constants
 
 __all__ = ["AbstractEnvironment", "ActionSpace", "Box", "Discrete", "HandMovement", "Outcome"]

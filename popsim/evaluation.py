@@ -5,9 +5,9 @@ import jax
 import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
-from popsim._checks import check_positive_int
 from popsim._compiled import jit_fast_compile, map_trials
-from popsim._member_values import check_values_of_members
+from popsim._shared.checks import check_positive_int
+from popsim._shared.member_values import check_values_of_members
 from popsim.ensemble import as_member_ids, map_members, member, n_members
 from popsim.loss import Loss, LossValues
 from popsim.model import AbstractModel, check_model, simulate

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from popsim._argument_shapes import check_one_or_each
-from popsim._checks import as_float_array, check_finite, is_traced, short_repr
+from popsim._shared.argument_shapes import check_one_or_each
+from popsim._shared.checks import as_float_array, check_finite, is_traced, short_repr
 from popsim.parameters import Constants
 from popsim.per_member import is_per_member
 from popsim.randomness import as_key

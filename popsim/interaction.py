@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from popsim._checks import check_castable, check_like, kind_of
-from popsim._other_draws import tracing
+from popsim._shared.checks import check_castable, check_like, kind_of
+from popsim._shared.other_draws import tracing
 from popsim.environment import AbstractEnvironment, Box, Observation, Outcome
 from popsim.hand import HandState
 from popsim.model import AbstractModel, Unrecorded

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from popsim._argument_shapes import check_kinds
-from popsim._checks import check_finite
+from popsim._shared.argument_shapes import check_kinds
+from popsim._shared.checks import check_finite
 from popsim.hand import HandState, Load
 from popsim.model import AbstractModel
 from popsim.parameters import Constants

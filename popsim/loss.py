@@ -13,15 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from popsim._argument_shapes import check_kinds, check_one_number
-from popsim._checks import (
+from popsim._shared.argument_shapes import check_kinds, check_one_number
+from popsim._shared.checks import (
     as_float_array,
     check_finite,
     check_instance,
     is_traced,
 )
-from popsim._other_draws import tracing
-from popsim._text_checks import one_line
+from popsim._shared.other_draws import tracing
+from popsim._shared.text_checks import one_line
 from popsim.model import AbstractModel
 from popsim.per_member import PerMember, check_of_one_member
 from popsim.schedules import LAST_BATCH, AbstractBatchSchedule

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
-from popsim._checks import kind_of, short_repr
 from popsim._compiled import jit
-from popsim._other_draws import drawing_from_key
-from popsim._text_checks import one_line
+from popsim._shared.checks import kind_of, short_repr
+from popsim._shared.other_draws import drawing_from_key
+from popsim._shared.text_checks import one_line
 from popsim.network_input import TrainedInputs, as_trained_inputs, inputs_by_name
 from popsim.parameters import replace_fields
 from popsim.randomness import as_key, key_stream

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from popsim._argument_shapes import check_of_one_model
-from popsim._checks import as_float_array, check_finite, check_positive
+from popsim._shared.argument_shapes import check_of_one_model
+from popsim._shared.checks import as_float_array, check_finite, check_positive
 from popsim.parameters import Constants
 
 __all__ = ["Scaling", "TrainedInputs", "inputs_by_name", "network_input"]

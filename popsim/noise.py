@@ -8,8 +8,8 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from popsim._argument_shapes import check_one_or_each
-from popsim._checks import as_float_array, check_non_negative
+from popsim._shared.argument_shapes import check_one_or_each
+from popsim._shared.checks import as_float_array, check_non_negative
 from popsim.parameters import Constants
 from popsim.randomness import as_key
 

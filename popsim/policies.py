@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._argument_shapes import check_kinds, check_one_or_each
-from popsim._checks import as_float_array, check_positive, check_positive_int, kind_of
-from popsim._plain_values import plain_number
+from popsim._shared.argument_shapes import check_kinds, check_one_or_each
+from popsim._shared.checks import as_float_array, check_positive, check_positive_int, kind_of
+from popsim._shared.plain_values import plain_number
 from popsim.distributions import bounded_logits, weigh
 from popsim.environment import ActionSpace, Box, Discrete, HandMovement
 from popsim.parameters import Constants, LearnedByArgument

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Integer, Key, PRNGKeyArray
 
-from popsim._checks import check_instance, short_repr
 from popsim._compiled import is_tracing, jit_fast_compile
+from popsim._shared.checks import check_instance, short_repr
 
 __all__ = ["key_stream"]
 

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from popsim._checks import as_float_array, as_parts, check_finite, check_instance
-from popsim._plain_values import plain_number
+from popsim._shared.checks import as_float_array, as_parts, check_finite, check_instance
+from popsim._shared.plain_values import plain_number
 from popsim.per_member import is_per_member
 
 __all__ = ["AbstractBatchSchedule", "ConstantSchedule", "LinearSchedule", "PiecewiseSchedule"]

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from popsim._argument_shapes import check_kinds, check_one_or_each
-from popsim._checks import (
+from popsim._shared.argument_shapes import check_kinds, check_one_or_each
+from popsim._shared.checks import (
     as_float_array,
     check_non_negative,
     concrete_value,
@@ -19,7 +19,7 @@ from popsim._checks import (
     short_repr,
     warn_of_unit,
 )
-from popsim._plain_values import plain_number
+from popsim._shared.plain_values import plain_number
 from popsim.environment import Observation
 from popsim.hand import HandState
 from popsim.interaction import begin_environment, observation_to_come, showing

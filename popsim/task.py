@@ -6,11 +6,11 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Array, Int, Key
 
-from popsim._argument_shapes import check_fields
-from popsim._checks import kind_of, naming_traced_code, short_repr
-from popsim._html import Html, element, show_or_print
-from popsim._member_values import check_module_of_members
-from popsim._other_draws import drawing_alike
+from popsim._shared.argument_shapes import check_fields
+from popsim._shared.checks import kind_of, naming_traced_code, short_repr
+from popsim._shared.html import Html, element, show_or_print
+from popsim._shared.member_values import check_module_of_members
+from popsim._shared.other_draws import drawing_alike
 from popsim.loss import Loss
 from popsim.per_member import per_member_nodes, select_member
 from popsim.schedules import LAST_BATCH

@@ -9,10 +9,10 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree, Shaped
 
-from popsim._checks import check_positive_int, kind_of, short_repr
 from popsim._compiled import jit
-from popsim._other_draws import drawing_from_key
-from popsim._text_checks import align
+from popsim._shared.checks import check_positive_int, kind_of, short_repr
+from popsim._shared.other_draws import drawing_from_key
+from popsim._shared.text_checks import align
 from popsim.environment import AbstractEnvironment
 from popsim.per_member import check_of_one_member
 from popsim.randomness import key_stream, seed_key

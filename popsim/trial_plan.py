@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
-from popsim._argument_shapes import check_fields, check_kinds
-from popsim._checks import (
+from popsim._shared.argument_shapes import check_fields, check_kinds
+from popsim._shared.checks import (
     as_float_array,
     as_parts,
     check_fraction,
@@ -22,7 +22,7 @@ from popsim._checks import (
     steps_of_window,
     warn_of_unit,
 )
-from popsim._plain_values import plain_number, step_at
+from popsim._shared.plain_values import plain_number, step_at
 from popsim.distributions import AbstractDistribution, Constant, as_distribution
 from popsim.per_member import has_per_member, is_per_member
 from popsim.randomness import key_stream

@@ -8,8 +8,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
-from popsim._argument_shapes import check_fields, check_kinds
-from popsim._checks import (
+from popsim._shared.argument_shapes import check_fields, check_kinds
+from popsim._shared.checks import (
     check_finite,
     check_non_negative,
     check_positive_int,
@@ -17,7 +17,7 @@ from popsim._checks import (
     steps_of_delay,
     steps_of_window,
 )
-from popsim._plain_values import plain_number, step_at
+from popsim._shared.plain_values import plain_number, step_at
 
 __all__ = ["NEVER", "Timeline", "AbstractWindow", "WholeTrial", "InEpoch", "FromEvent", "Before", "Between"]
 

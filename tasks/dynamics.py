@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim import _checks as checks
-from popsim._checks import as_float_array, short_repr
-from popsim._plain_values import plain_number
+from popsim._shared import checks
+from popsim._shared.checks import as_float_array, short_repr
+from popsim._shared.plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, Uniform, as_distribution
 from popsim.loss import Loss
 from popsim.losses import OutputError

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from popsim._checks import short_repr, warn_of_unit
+from popsim._shared.checks import short_repr, warn_of_unit
 from popsim.distributions import Uniform
 from popsim.hand import Workspace
 from popsim.plants import TwoLinkArm

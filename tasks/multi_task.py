@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from popsim._checks import as_parts, check_instance, check_same_dt, kind_of
+from popsim._shared.checks import as_parts, check_instance, check_same_dt, kind_of
 from popsim.environment import AbstractEnvironment, Box, Discrete, Observation, Outcome
 from popsim.loss import Loss
 from popsim.network_input import inputs_by_name

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from popsim import _checks as checks
-from popsim._argument_shapes import check_fields, check_kinds
-from popsim._checks import as_float_array, kind_of
 from popsim._compiled import is_traced, jit, jit_fast_compile
-from popsim._plain_values import plain_number
+from popsim._shared import checks
+from popsim._shared.argument_shapes import check_fields, check_kinds
+from popsim._shared.checks import as_float_array, kind_of
+from popsim._shared.plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform
 from popsim.hand import HandState, Workspace, as_workspace
 from popsim.loss import Loss

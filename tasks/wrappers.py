@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Key
 
-from popsim._argument_shapes import check_kinds
-from popsim._checks import as_parts, check_positive_int, is_traced, naming_errors, short_repr
-from popsim._member_values import check_modules
-from popsim._plain_values import plain_number
+from popsim._shared.argument_shapes import check_kinds
+from popsim._shared.checks import as_parts, check_positive_int, is_traced, naming_errors, short_repr
+from popsim._shared.member_values import check_modules
+from popsim._shared.plain_values import plain_number
 from popsim.interventions.intervention_plan import InterventionPlan
 from popsim.loss import Loss
 from popsim.parameters import replace_fields

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from popsim._checks import check_positive, check_time_step
+from popsim._shared.checks import check_positive, check_time_step
 from popsim.analysis._arrays import AnyArray, TimeCourses, as_float64, check_axes, finite_float64
 
 __all__ = [

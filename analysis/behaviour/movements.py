@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from popsim._checks import check_positive, check_time_step, n_steps_in
+from popsim._shared.checks import check_positive, check_time_step, n_steps_in
 from popsim.analysis._arrays import AnyArray, TimeCourses, check_between_0_and_1, finite_float64
 from popsim.analysis.trial_times import trial_time_axes, window_mask
 from popsim.hand import HandState

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from popsim._checks import check_time_step
+from popsim._shared.checks import check_time_step
 from popsim.analysis._arrays import (
     AnyArray,
     Paths,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from popsim._checks import kind_of
+from popsim._shared.checks import kind_of
 from popsim.analysis._arrays import AnyArray, as_float64, check_axes, finite_float64
 from popsim.analysis.behaviour.decisions import ChronometricCurve, chronometric_curve
 from popsim.analysis.trial_times import trial_time_axes

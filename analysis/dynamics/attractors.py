@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float, Int
 
-from popsim._checks import check_time_step
 from popsim._compiled import jit
+from popsim._shared.checks import check_time_step
 from popsim.analysis._arrays import (
     AnyArray,
     as_float64,

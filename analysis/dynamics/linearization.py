@@ -10,8 +10,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Complex, Float, Inexact, PyTree
 
-from popsim._checks import check_positive, check_same_dt, check_time_step
 from popsim._compiled import jit
+from popsim._shared.checks import check_positive, check_same_dt, check_time_step
 from popsim.analysis._arrays import AnyArray, as_numbers, finite_float64, sign_factors
 from popsim.ensemble import member, n_members
 from popsim.model import AbstractModel

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from popsim._checks import WholeNumber, check_non_negative_int
 from popsim._compiled import jit
+from popsim._shared.checks import WholeNumber, check_non_negative_int
 from popsim.analysis._arrays import AnyArray, as_float64, check_within, finite_float64
 from popsim.analysis.dynamics.linearization import (
     Constants,

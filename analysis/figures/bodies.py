@@ -13,7 +13,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 
-from popsim._checks import check_positive
+from popsim._shared.checks import check_positive
 from popsim.analysis.figures.motions import BodyMotion
 from popsim.analysis.figures.style import extend_limits
 

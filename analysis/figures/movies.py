@@ -15,8 +15,8 @@ from matplotlib.animation import AbstractMovieWriter, FFMpegWriter, FuncAnimatio
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
-from popsim._checks import check_positive
-from popsim._text_checks import check_path, one_line, shorten
+from popsim._shared.checks import check_positive
+from popsim._shared.text_checks import check_path, one_line, shorten
 from popsim.store.files import SaveError, atomic_file, has_mark
 
 __all__ = ["save_animation"]

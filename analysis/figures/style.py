@@ -12,7 +12,7 @@ from jaxtyping import Float, Shaped
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from popsim._text_checks import check_path
+from popsim._shared.text_checks import check_path
 from popsim.analysis._arrays import AnyArray
 from popsim.analysis.statistics.intervals import mean_interval
 from popsim.store.files import atomic_file, has_mark, make_folder

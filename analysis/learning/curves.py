@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float, Key
 
-from popsim._checks import check_finite, warn_caller
+from popsim._shared.checks import check_finite, warn_caller
 from popsim.analysis._arrays import (
     AnyArray,
     Batches,

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int, Key
 
-from popsim._checks import n_steps_in
+from popsim._shared.checks import n_steps_in
 from popsim.analysis._arrays import (
     Activity,
     AnyArray,

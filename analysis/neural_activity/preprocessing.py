@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 from jaxtyping import Float
 
-from popsim._checks import check_non_negative
+from popsim._shared.checks import check_non_negative
 from popsim.analysis._arrays import Activity, Labels, as_activity, as_float64, check_trials, unique_labels
 
 __all__ = ["soft_normalize", "subtract_condition_mean", "average_by_factors", "marginalize"]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from popsim._checks import check_positive, check_time_step
+from popsim._shared.checks import check_positive, check_time_step
 from popsim.analysis._arrays import ROUNDING, Activity, as_activity, sign_factors
 from popsim.analysis.neural_activity.components import principal_components
 

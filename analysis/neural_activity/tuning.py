@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from popsim._checks import check_time_step
+from popsim._shared.checks import check_time_step
 from popsim.analysis._arrays import (
     ALIKE,
     Activity,

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int, Key
 
-from popsim._checks import check_non_negative
+from popsim._shared.checks import check_non_negative
 from popsim.analysis._arrays import (
     Activity,
     AnyArray,

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, Key
 
-from popsim._checks import check_positive_int
+from popsim._shared.checks import check_positive_int
 from popsim.analysis._arrays import (
     AnyArray,
     as_float64,

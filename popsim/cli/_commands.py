@@ -111,7 +111,7 @@ class Show:
 
     def run(self) -> None:
         """Print the table, and the paths of the figures and of the report."""
-        from popsim._waiting import waiting_line
+        from popsim._shared.waiting import waiting_line
         from popsim.cli._as_json import print_json, results_of_run, results_of_sweep
         from popsim.experiments import open_run
         from popsim.sweeps import SweepFolder, open_sweep
@@ -154,7 +154,7 @@ class Compare:
 
 
 def _print(report: Any) -> None:
-    from popsim._text_checks import size_text
+    from popsim._shared.text_checks import size_text
 
     print(report.table, *report.figures, f"{report.page} ({size_text(report.n_bytes)})", sep="\n")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import jax
 
-from popsim._checks import check_positive_int
+from popsim._shared.checks import check_positive_int
 
 MOST_BYTES = 500_000_000
 _ABOUT_PROCESSOR = ("model name", "flags", "Features", "CPU part", "features", "cpu", "isa")  # x86, ARM, ...

@@ -8,7 +8,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from popsim._text_checks import as_path, as_word
+from popsim._shared.text_checks import as_path, as_word
 from popsim.experiments import EXPERIMENTS
 from popsim.store.files import saving, write_file
 

@@ -15,8 +15,8 @@ from typing import Annotated, Any, NoReturn, Union
 
 import tyro
 
-from popsim._text_checks import check_text, one_line, printable, suggestion
-from popsim._waiting import waiting_line
+from popsim._shared.text_checks import check_text, one_line, printable, suggestion
+from popsim._shared.waiting import waiting_line
 from popsim.cli._commands import (
     Animate,
     Compare,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import tyro
 
-from popsim._text_checks import one_line, shorten, suggestion
+from popsim._shared.text_checks import one_line, shorten, suggestion
 
 RAW = (
     (r"Missing from .*?: ([A-Z]+) (.*) \(required\)", r"\1 must be given: \2."),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from popsim._waiting import waiting_line
+from popsim._shared.waiting import waiting_line
 from popsim.experiments import open_run, save_ensemble
 from popsim.store import (
     CorruptDataError,

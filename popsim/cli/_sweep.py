@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import tyro
 from tqdm import tqdm
 
-from popsim._text_checks import count_text
+from popsim._shared.text_checks import count_text
 from popsim.cli._as_json import info_of_sweep, print_json
 from popsim.cli._devices import training_devices
 from popsim.cli._messages import print_damage, refuse_damaged

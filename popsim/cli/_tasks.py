@@ -8,8 +8,8 @@ from typing import Any
 import jax
 
 import popsim.tasks
-from popsim._checks import check_positive_int
-from popsim._text_checks import align, suggestion
+from popsim._shared.checks import check_positive_int
+from popsim._shared.text_checks import align, suggestion
 from popsim.analysis.figures import draw_task_trials, figure_style, task_trial_rows
 from popsim.analysis.figures.style import is_figure, write_figure
 from popsim.cli._counterparts import LIBRARIES, Library

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from popsim._text_checks import as_path
+from popsim._shared.text_checks import as_path
 from popsim.cli._devices import training_devices
 from popsim.cli._signals import EXIT_CODE, stop_on_signals
 from popsim.experiments import (

@@ -8,8 +8,8 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from popsim._checks import check_non_negative, check_positive, check_time_step, n_steps_in
 from popsim._compiled import jit_fast_compile
+from popsim._shared.checks import check_non_negative, check_positive, check_time_step, n_steps_in
 from popsim.analysis.behaviour import end_point_error, hand_speed
 from popsim.evaluation import evaluate_ensemble
 from popsim.experiments.motor_experiment import MODEL_SETTINGS, PLANTS, AbstractMotorExperiment

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from jaxtyping import Array, Int, Key
 
-from popsim._checks import LARGEST_INT, check_instance, check_non_negative_int, check_positive_int
+from popsim._shared.checks import LARGEST_INT, check_instance, check_non_negative_int, check_positive_int
 from popsim.ensemble import Members, grid_of_seeds, make_ensemble, members_at
 from popsim.experiments.results import ResultTable, RunFigure
 from popsim.experiments.settings import convert_settings, converting_first, setting

@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from popsim import muscles, plants
-from popsim._checks import check_non_negative, check_positive, check_positive_int, n_steps_in
 from popsim._compiled import jit_fast_compile
+from popsim._shared.checks import check_non_negative, check_positive, check_positive_int, n_steps_in
 from popsim.experiments.experiment import AbstractExperiment, build_adam_trainer
 from popsim.experiments.settings import setting
 from popsim.interventions import AbstractIntervention

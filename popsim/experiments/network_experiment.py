@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import check_non_negative, check_positive, check_positive_int, kind_of
 from popsim._compiled import jit
+from popsim._shared.checks import check_non_negative, check_positive, check_positive_int, kind_of
 from popsim.environment import Box, Discrete
 from popsim.evaluation import evaluate_ensemble
 from popsim.experiments.experiment import AbstractExperiment, build_adam_trainer

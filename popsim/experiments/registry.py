@@ -10,9 +10,9 @@ from typing import Any
 import equinox as eqx
 import jax
 
-from popsim._checks import short_repr
-from popsim._plain_values import plain_value
-from popsim._text_checks import suggestion
+from popsim._shared.checks import short_repr
+from popsim._shared.plain_values import plain_value
+from popsim._shared.text_checks import suggestion
 from popsim.experiments.center_out import CenterOut
 from popsim.experiments.experiment import AbstractExperiment, check_experiment
 from popsim.experiments.network_experiment import Cognitive

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from popsim._text_checks import align, column_widths
+from popsim._shared.text_checks import align, column_widths
 
 __all__ = ["Column", "Row", "ResultTable", "RunFigure"]
 

@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
-from popsim._checks import WholeNumber, warn_caller
-from popsim._named_values import named_values
-from popsim._text_checks import count_text
+from popsim._shared.checks import WholeNumber, warn_caller
+from popsim._shared.named_values import named_values
+from popsim._shared.text_checks import count_text
 from popsim.ensemble import make_ensemble
 from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble
 from popsim.experiments.experiment import AbstractExperiment

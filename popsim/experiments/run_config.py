@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from popsim._checks import check_positive, warn_caller
-from popsim._text_checks import printable, suggestion
+from popsim._shared.checks import check_positive, warn_caller
+from popsim._shared.text_checks import printable, suggestion
 from popsim.experiments.experiment import AbstractExperiment, Recording
 from popsim.experiments.registry import (
     EXPERIMENTS,

@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from popsim._drawing import FailedDrawing, close_figures, try_to_draw
+from popsim._shared.drawing import FailedDrawing, close_figures, try_to_draw
 from popsim.analysis.figures import draw_learning_curves, figure_style, save_figure
 from popsim.experiments.results import RunFigure
 from popsim.store import SaveError

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from popsim._text_checks import as_path
+from popsim._shared.text_checks import as_path
 from popsim.experiments.registry import EXPERIMENTS, setting_text
 from popsim.store import Checkpoints, CorruptDataError, ListedArray, MismatchError, RunFolder, list_arrays
 from popsim.store.files import files_below

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from popsim._text_checks import align, count_text, printable, shorten, size_text, spread_text
+from popsim._shared.text_checks import align, count_text, printable, shorten, size_text, spread_text
 from popsim.experiments.run_info import RunInfo
 from popsim.store import ListedArray
 

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import PyTree
 from matplotlib.animation import FuncAnimation
 
-from popsim._checks import WholeNumber, short_repr
-from popsim._text_checks import suggestion
+from popsim._shared.checks import WholeNumber, short_repr
+from popsim._shared.text_checks import suggestion
 from popsim.analysis.figures import BodyMotion, Playback, animate_body, body_motion, figure_style
 from popsim.ensemble import member
 from popsim.evaluation import validation_trials

@@ -10,12 +10,12 @@ from typing import Any
 import equinox as eqx
 import jax
 
-from popsim._checks import bytes_of, memory_of_machine
 from popsim._compiled import PLAIN_JAX, current_engine, plain_jax
-from popsim._named_values import different_flags, missing_flags, numeric_flags
-from popsim._text_checks import count_text
-from popsim._user_code import code_digest, code_of_modules, users_modules
-from popsim._waiting import waiting_line
+from popsim._shared.checks import bytes_of, memory_of_machine
+from popsim._shared.named_values import different_flags, missing_flags, numeric_flags
+from popsim._shared.text_checks import count_text
+from popsim._shared.user_code import code_digest, code_of_modules, users_modules
+from popsim._shared.waiting import waiting_line
 from popsim.ensemble import member
 from popsim.experiments.experiment import AbstractExperiment
 from popsim.experiments.registry import described_modules

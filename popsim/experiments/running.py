@@ -8,10 +8,10 @@ from typing import Any
 
 import jax
 
-from popsim._checks import warn_caller
 from popsim._compiled import current_engine, record_fallbacks
-from popsim._plain_values import plain_value
-from popsim._text_checks import as_path
+from popsim._shared.checks import warn_caller
+from popsim._shared.plain_values import plain_value
+from popsim._shared.text_checks import as_path
 from popsim.ensemble import member
 from popsim.evaluation import check_trials_of
 from popsim.experiments.experiment import AbstractExperiment, Recording, check_experiment, check_recording

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from popsim._plain_values import check_finite_value, plain_value
-from popsim._text_checks import suggestion
+from popsim._shared.plain_values import check_finite_value, plain_value
+from popsim._shared.text_checks import suggestion
 
 __all__ = ["setting"]
 

@@ -7,8 +7,8 @@ import typing
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
-from popsim._checks import is_number
-from popsim._plain_values import plain_value
+from popsim._shared.checks import is_number
+from popsim._shared.plain_values import plain_value
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform
 from popsim.experiments.settings import alternatives, takes_texts
 

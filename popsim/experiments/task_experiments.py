@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import equinox as eqx
 
 from popsim import interventions
-from popsim._checks import kind_of
+from popsim._shared.checks import kind_of
 from popsim.experiments.experiment import AbstractExperiment, build_adam_trainer
 from popsim.experiments.motor_experiment import MODEL_SETTINGS, AbstractMotorExperiment
 from popsim.experiments.movement_results import movement_table, summarize_movements

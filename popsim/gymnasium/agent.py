@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import kind_of
+from popsim._shared.checks import kind_of
 from popsim.environment import Discrete, HandMovement
 from popsim.models.network_model import NetworkModel
 from popsim.models.sensorimotor_loop import SensorimotorLoop

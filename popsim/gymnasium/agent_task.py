@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._other_draws import drawing_from_key
+from popsim._shared.other_draws import drawing_from_key
 from popsim.environment import AbstractEnvironment, Box, Discrete
 from popsim.evaluation import check_trials_of
 from popsim.gymnasium.agent import (

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import as_float_array, is_int
 from popsim._compiled import jit
+from popsim._shared.checks import as_float_array, is_int
 from popsim.gymnasium.agent import AgentModel
 from popsim.gymnasium.agent_task import (
     AgentTask,

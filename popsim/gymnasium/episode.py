@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
 from popsim._compiled import jit
-from popsim._other_draws import drawing_from_key
+from popsim._shared.other_draws import drawing_from_key
 from popsim.gymnasium.agent import AgentModel, with_action
 from popsim.interaction import observation_to_come
 from popsim.loss import Loss

@@ -5,7 +5,7 @@ from typing import Any
 
 import gymnasium
 
-from popsim._text_checks import suggestion
+from popsim._shared.text_checks import suggestion
 from popsim.experiments import EXPERIMENTS
 from popsim.experiments.motor_experiment import AbstractMotorExperiment
 from popsim.gymnasium.env import TaskEnv

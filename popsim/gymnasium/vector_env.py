@@ -13,8 +13,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from jaxtyping import Array, Bool, Float, Int, Key, UInt32
 
-from popsim._checks import check_positive_int, is_int
 from popsim._compiled import jit
+from popsim._shared.checks import check_positive_int, is_int
 from popsim.gymnasium.agent import AgentModel
 from popsim.gymnasium.agent_task import (
     AgentTask,

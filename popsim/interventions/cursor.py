@@ -7,8 +7,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from popsim._argument_shapes import check_of_one_model
-from popsim._checks import as_float_array, check_finite, warn_of_unit
+from popsim._shared.argument_shapes import check_of_one_model
+from popsim._shared.checks import as_float_array, check_finite, warn_of_unit
 from popsim.hand import HandState
 from popsim.intervention import AbstractIntervention, Stage, check_parameter, name_of_parameters
 from popsim.states import LoopState

@@ -9,7 +9,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from popsim._checks import (
+from popsim._shared.checks import (
     as_float_array,
     check_finite,
     check_non_negative,

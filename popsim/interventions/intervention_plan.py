@@ -10,9 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from popsim._argument_shapes import check_kinds
-from popsim._checks import as_parts, check_fraction, concrete_value, is_traced, steps_of_delay, warn_of_unit
-from popsim._plain_values import step_at
+from popsim._shared.argument_shapes import check_kinds
+from popsim._shared.checks import (
+    as_parts,
+    check_fraction,
+    concrete_value,
+    is_traced,
+    steps_of_delay,
+    warn_of_unit,
+)
+from popsim._shared.plain_values import step_at
 from popsim.distributions import AbstractDistribution, Constant, as_distribution
 from popsim.per_member import is_per_member, per_member_nodes
 from popsim.randomness import key_stream

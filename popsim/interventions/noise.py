@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float, Key, PyTree
 
-from popsim._checks import check_non_negative
+from popsim._shared.checks import check_non_negative
 from popsim.intervention import AbstractIntervention, Stage, check_parameter, name_of_parameters
 from popsim.interventions.units import AbstractUnitIntervention
 from popsim.randomness import as_key

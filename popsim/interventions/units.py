@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from popsim._checks import check_fraction
+from popsim._shared.checks import check_fraction
 from popsim.intervention import AbstractIntervention, Stage, check_parameter, name_of_parameters
 from popsim.model import AbstractModel
 from popsim.networks.activity import UnitSelector, selected_units, unit_numbers, with_selected_units

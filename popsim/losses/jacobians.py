@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
-from popsim._argument_shapes import check_fields
-from popsim._checks import check_positive, check_positive_int, kind_of
-from popsim._plain_values import plain_number
+from popsim._shared.argument_shapes import check_fields
+from popsim._shared.checks import check_positive, check_positive_int, kind_of
+from popsim._shared.plain_values import plain_number
 from popsim.loss import AbstractLossTerm
 from popsim.losses.profiles import AbstractSumOfSquares
 from popsim.model import AbstractModel

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from popsim._argument_shapes import check_fields
-from popsim._checks import as_float_array, check_non_negative
+from popsim._shared.argument_shapes import check_fields
+from popsim._shared.checks import as_float_array, check_non_negative
 from popsim.losses.profiles import AbstractSumOfSquares, EuclideanDistance
 from popsim.losses.reach import check_hand
 from popsim.model import AbstractModel

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Shaped
 
-from popsim._checks import check_finite, check_non_negative, is_traced, kind_of, short_repr
+from popsim._shared.checks import check_finite, check_non_negative, is_traced, kind_of, short_repr
 from popsim.distributions import bounded_logits
 from popsim.interaction import active_steps
 from popsim.loss import AbstractLossTerm

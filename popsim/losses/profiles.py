@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
-from popsim._argument_shapes import check_fields, check_kinds
-from popsim._checks import as_float_array, check_non_negative, check_positive, n_steps_in
-from popsim._plain_values import plain_number
+from popsim._shared.argument_shapes import check_fields, check_kinds
+from popsim._shared.checks import as_float_array, check_non_negative, check_positive, n_steps_in
+from popsim._shared.plain_values import plain_number
 from popsim.interaction import active_steps
 from popsim.loss import AbstractLossTerm
 from popsim.model import AbstractModel

@@ -12,8 +12,8 @@ import numpy as np
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, PyTree
 
-from popsim._argument_shapes import check_fields
-from popsim._checks import (
+from popsim._shared.argument_shapes import check_fields
+from popsim._shared.checks import (
     as_float_array,
     check_finite,
     check_non_negative,
@@ -23,7 +23,7 @@ from popsim._checks import (
     kind_of,
     short_repr,
 )
-from popsim._plain_values import plain_number
+from popsim._shared.plain_values import plain_number
 from popsim.interaction import active_steps
 from popsim.loss import AbstractLossTerm
 from popsim.losses.profiles import AbstractTimeProfile, InWindow, step_weights, with_time_axis

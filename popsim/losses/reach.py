@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from popsim._argument_shapes import check_fields
-from popsim._checks import as_float_array, check_instance, check_non_negative, kind_of
+from popsim._shared.argument_shapes import check_fields
+from popsim._shared.checks import as_float_array, check_instance, check_non_negative, kind_of
 from popsim.hand import HandState
 from popsim.interaction import active_steps, last_active_step
 from popsim.loss import AbstractLossTerm

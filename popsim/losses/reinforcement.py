@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from popsim._argument_shapes import check_fields
-from popsim._checks import as_float_array, check_fraction, check_instance, is_traced, kind_of
+from popsim._shared.argument_shapes import check_fields
+from popsim._shared.checks import as_float_array, check_fraction, check_instance, is_traced, kind_of
 from popsim.distributions import weigh
 from popsim.environment import Discrete
 from popsim.interaction import Interaction

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from popsim._argument_shapes import check_fields
-from popsim._checks import check_same_dt, check_time_step
-from popsim._plain_values import plain_number
+from popsim._shared.argument_shapes import check_fields
+from popsim._shared.checks import check_same_dt, check_time_step
+from popsim._shared.plain_values import plain_number
 from popsim.environment import Discrete, HandMovement
 from popsim.hand import HandState
 from popsim.interaction import (

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from popsim._argument_shapes import check_fields
-from popsim._checks import (
+from popsim._compiled import jit_fast_compile
+from popsim._shared.argument_shapes import check_fields
+from popsim._shared.checks import (
     check_finite,
     check_instance,
     check_same_dt,
@@ -24,8 +25,7 @@ from popsim._checks import (
     short_repr,
     warn_caller_once,
 )
-from popsim._compiled import jit_fast_compile
-from popsim._plain_values import plain_number, step_at
+from popsim._shared.plain_values import plain_number, step_at
 from popsim.environment import AbstractEnvironment, ActionSpace, Box, Discrete, HandMovement
 from popsim.hand import HandState
 from popsim.interaction import (

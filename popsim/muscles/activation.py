@@ -11,8 +11,8 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from popsim._argument_shapes import check_of_one_body
-from popsim._checks import as_float_array, check_fraction, check_non_negative, check_positive, violates
+from popsim._shared.argument_shapes import check_of_one_body
+from popsim._shared.checks import as_float_array, check_fraction, check_non_negative, check_positive, violates
 from popsim.parameters import Constants
 
 __all__ = ["AbstractActivation", "FirstOrderActivation", "LinearActivation"]

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from popsim._checks import as_float_array
+from popsim._shared.checks import as_float_array
 from popsim.muscles.activation import AbstractActivation, FirstOrderActivation, check_parameters, join
 from popsim.parameters import Constants
 

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from popsim._checks import as_float_array, check_finite, check_positive
+from popsim._shared.checks import as_float_array, check_finite, check_positive
 from popsim.muscles.activation import (
     AbstractActivation,
     FirstOrderActivation,

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from popsim._checks import as_float_array
+from popsim._shared.checks import as_float_array
 from popsim.muscles.activation import AbstractActivation, FirstOrderActivation, check_above, check_parameters
 from popsim.muscles.base import AbstractMuscle, AbstractRigidTendonMuscle, Muscles
 from popsim.parameters import Constants

@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from popsim._checks import as_float_array, violates
+from popsim._shared.checks import as_float_array, violates
 from popsim.muscles.activation import AbstractActivation, FirstOrderActivation, check_above, check_parameters
 from popsim.muscles.base import AbstractRigidTendonMuscle, Muscles
 

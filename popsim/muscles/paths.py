@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from popsim._checks import as_float_array, check_finite, check_positive, warn_of_unit
+from popsim._shared.checks import as_float_array, check_finite, check_positive, warn_of_unit
 from popsim.muscles.activation import join
 from popsim.parameters import Constants
 

@@ -10,7 +10,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PyTree
 
-from popsim._text_checks import suggestion
+from popsim._shared.text_checks import suggestion
 from popsim.networks.base import AbstractNetwork, one_array
 
 __all__ = ["UnitSelector", "unit_activity"]

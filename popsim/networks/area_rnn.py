@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, ScalarLike
 
-from popsim._argument_shapes import OneOrEach, check_one_or_each
-from popsim._checks import WholeNumber, check_instance, check_non_negative, check_positive_int
-from popsim._plain_values import is_on_grid, nearest_times, plain_number, step_at
+from popsim._shared.argument_shapes import OneOrEach, check_one_or_each
+from popsim._shared.checks import WholeNumber, check_instance, check_non_negative, check_positive_int
+from popsim._shared.plain_values import is_on_grid, nearest_times, plain_number, step_at
 from popsim.model import DelayBuffer
 from popsim.networks.areas import Areas
 from popsim.networks.base import (

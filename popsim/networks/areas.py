@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key, ScalarLike
 
-from popsim._argument_shapes import check_one_or_each
-from popsim._checks import (
+from popsim._shared.argument_shapes import check_one_or_each
+from popsim._shared.checks import (
     as_parts,
     check_fraction,
     check_non_negative,
@@ -22,7 +22,7 @@ from popsim._checks import (
     warn_caller,
     warn_of_unit,
 )
-from popsim._text_checks import suggestion
+from popsim._shared.text_checks import suggestion
 from popsim.networks.initial_weights import FEWEST_BALANCED, balance, scale_to_radius, smallest_of_row
 from popsim.randomness import key_stream
 

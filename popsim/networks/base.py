@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from popsim._argument_shapes import OneOrEach, check_one_or_each
-from popsim._checks import (
+from popsim._compiled import jit
+from popsim._shared.argument_shapes import OneOrEach, check_one_or_each
+from popsim._shared.checks import (
     WholeNumber,
     as_float_array,
     check_finite,
@@ -25,8 +26,7 @@ from popsim._checks import (
     kind_of,
     short_repr,
 )
-from popsim._compiled import jit
-from popsim._other_draws import tracing
+from popsim._shared.other_draws import tracing
 from popsim.ensemble import n_members
 from popsim.network_input import sizes_text
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise

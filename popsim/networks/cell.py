@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from popsim._argument_shapes import OneOrEach
-from popsim._checks import WholeNumber, check_positive_int, kind_of
-from popsim._plain_values import plain_number
+from popsim._shared.argument_shapes import OneOrEach
+from popsim._shared.checks import WholeNumber, check_positive_int, kind_of
+from popsim._shared.plain_values import plain_number
 from popsim.networks.base import AbstractNetwork, Projection, linear_readout, noise_of_units, prepare_readout
 from popsim.noise import AbstractNoise
 from popsim.randomness import key_stream

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from popsim._argument_shapes import OneOrEach
-from popsim._checks import WholeNumber
 from popsim._compiled import jit_fast_compile
-from popsim._plain_values import plain_number
+from popsim._shared.argument_shapes import OneOrEach
+from popsim._shared.checks import WholeNumber
+from popsim._shared.plain_values import plain_number
 from popsim.networks.base import (
     READOUT_AXES,
     Projection,

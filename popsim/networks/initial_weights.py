@@ -10,8 +10,8 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Key, ScalarLike
 
-from popsim._argument_shapes import OneOrEach, check_number, check_one_or_each
-from popsim._checks import check_non_negative, is_traced, kind_of
+from popsim._shared.argument_shapes import OneOrEach, check_number, check_one_or_each
+from popsim._shared.checks import check_non_negative, is_traced, kind_of
 from popsim.networks.base import check_network
 from popsim.randomness import as_key, key_stream
 

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from popsim._checks import as_parts, short_repr
-from popsim._plain_values import plain_number
+from popsim._shared.checks import as_parts, short_repr
+from popsim._shared.plain_values import plain_number
 from popsim.networks.base import AbstractNetwork
 from popsim.networks.wrapper import AbstractNetworkWrapper, EncodedNetwork
 from popsim.randomness import key_stream, seed_key

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from popsim._argument_shapes import OneOrEach, check_one_or_each
-from popsim._checks import check_instance, check_same_dt, check_time_constant, check_time_step, kind_of
-from popsim._plain_values import plain_number
+from popsim._shared.argument_shapes import OneOrEach, check_one_or_each
+from popsim._shared.checks import check_instance, check_same_dt, check_time_constant, check_time_step, kind_of
+from popsim._shared.plain_values import plain_number
 from popsim.model import Unrecorded
 from popsim.networks.base import AbstractNetwork, Projection, check_function
 from popsim.networks.plasticity import AbstractPlasticity

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, ScalarLike
 
-from popsim._argument_shapes import OneOrEach, check_one_or_each
-from popsim._checks import WholeNumber, check_non_negative, check_positive_int, is_traced
-from popsim._plain_values import plain_number
+from popsim._shared.argument_shapes import OneOrEach, check_one_or_each
+from popsim._shared.checks import WholeNumber, check_non_negative, check_positive_int, is_traced
+from popsim._shared.plain_values import plain_number
 from popsim.networks.base import (
     READOUT_AXES,
     as_sizes,

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree, ScalarLike
 
-from popsim._argument_shapes import check_one_or_each
-from popsim._checks import (
+from popsim._shared.argument_shapes import check_one_or_each
+from popsim._shared.checks import (
     WholeNumber,
     as_float_array,
     check_fraction,

@@ -8,9 +8,9 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key
 
-from popsim._argument_shapes import OneOrEach
-from popsim._checks import short_repr
-from popsim._text_checks import suggestion
+from popsim._shared.argument_shapes import OneOrEach
+from popsim._shared.checks import short_repr
+from popsim._shared.text_checks import suggestion
 from popsim.networks.area_rnn import AreaRNN
 from popsim.networks.areas import Areas, Sparse
 from popsim.networks.base import AbstractNetwork

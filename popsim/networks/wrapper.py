@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from popsim._checks import WholeNumber, check_castable, check_finite, check_positive_int, kind_of
-from popsim._plain_values import plain_number
+from popsim._shared.checks import WholeNumber, check_castable, check_finite, check_positive_int, kind_of
+from popsim._shared.plain_values import plain_number
 from popsim.networks.base import AbstractNetwork, NetworkStep, Projection, check_network
 from popsim.parameters import LearnedByArgument
 from popsim.randomness import seed_key

@@ -12,8 +12,8 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PyTree
 
-from popsim._checks import check_like, concrete_value, kind_of, naming_errors
 from popsim._compiled import jit
+from popsim._shared.checks import check_like, concrete_value, kind_of, naming_errors
 from popsim.hand import HandState, Load, Workspace
 from popsim.parameters import Constants
 

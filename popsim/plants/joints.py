@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from popsim._argument_shapes import check_of_one_body, check_one_or_each
-from popsim._checks import (
+from popsim._compiled import elementwise
+from popsim._shared.argument_shapes import check_of_one_body, check_one_or_each
+from popsim._shared.checks import (
     as_float_array,
     check_finite,
     check_non_negative,
@@ -20,8 +21,7 @@ from popsim._checks import (
     violates,
     warn_of_unit,
 )
-from popsim._compiled import elementwise
-from popsim._plain_values import plain_number
+from popsim._shared.plain_values import plain_number
 from popsim.hand import Workspace
 from popsim.parameters import Constants
 from popsim.plants.base import AbstractSkeleton, Position

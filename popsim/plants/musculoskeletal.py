@@ -12,9 +12,9 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PyTree
 
-from popsim._checks import check_positive_int, short_repr
 from popsim._compiled import elementwise, memoize_in_trace
-from popsim._plain_values import plain_number
+from popsim._shared.checks import check_positive_int, short_repr
+from popsim._shared.plain_values import plain_number
 from popsim.hand import HandState, Load, Workspace
 from popsim.muscles import (
     ARM26_MUSCLES,

@@ -7,9 +7,9 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
-from popsim._argument_shapes import check_of_one_body, check_one_or_each
-from popsim._checks import check_non_negative, check_positive, check_positive_int, warn_of_unit
-from popsim._plain_values import plain_number
+from popsim._shared.argument_shapes import check_of_one_body, check_one_or_each
+from popsim._shared.checks import check_non_negative, check_positive, check_positive_int, warn_of_unit
+from popsim._shared.plain_values import plain_number
 from popsim.hand import HandState, Workspace
 from popsim.plants.base import AbstractSkeleton, Coordinates, Position
 

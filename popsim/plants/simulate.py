@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
-from popsim._checks import (
+from popsim._shared.checks import (
     as_float_array,
     check_finite,
     check_time_step,

@@ -4,8 +4,8 @@ import diffrax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from popsim._checks import check_positive_int
 from popsim._compiled import elementwise
+from popsim._shared.checks import check_positive_int
 from popsim.hand import HandState, Workspace
 from popsim.plants.base import Coordinates, Position
 from popsim.plants.joints import (

@@ -12,7 +12,7 @@ from matplotlib.collections import LineCollection, PathCollection, PolyCollectio
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 
-from popsim._text_checks import as_cell
+from popsim._shared.text_checks import as_cell
 
 MOST_ROWS = 2500
 COLUMNS = ("panel", "kind", "series", "x", "y", "value")

@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
-from popsim._html import Html, element, escape
+from popsim._shared.html import Html, element, escape
 from popsim.experiments.results import ResultTable, Row, entry_text, is_numeric
 from popsim.store.files import write_file
 from popsim.version import __version__

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 
-from popsim._drawing import FailedDrawing, try_to_draw
-from popsim._text_checks import as_path, printable, spread_text
+from popsim._shared.drawing import FailedDrawing, try_to_draw
+from popsim._shared.text_checks import as_path, printable, spread_text
 from popsim.analysis.behaviour import hand_speed
 from popsim.analysis.figures import draw_loss_bands, draw_mean_speed, draw_member_values, figure_style
 from popsim.analysis.figures.style import COLORS

@@ -11,8 +11,8 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from popsim._drawing import FailedDrawing, close_figures, try_to_draw
-from popsim._text_checks import check_path, count_text, one_line, size_text
+from popsim._shared.drawing import FailedDrawing, close_figures, try_to_draw
+from popsim._shared.text_checks import check_path, count_text, one_line, size_text
 from popsim.analysis.figures import figure_style, save_figure
 from popsim.analysis.figures.style import layout_once
 from popsim.experiments.results import RunFigure

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from popsim._checks import check_instance
-from popsim._drawing import FailedDrawing, try_to_draw
-from popsim._text_checks import as_path, one_line
+from popsim._shared.checks import check_instance
+from popsim._shared.drawing import FailedDrawing, try_to_draw
+from popsim._shared.text_checks import as_path, one_line
 from popsim.analysis.figures import (
     draw_change_spectrum,
     draw_explained_variance,

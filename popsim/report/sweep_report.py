@@ -11,9 +11,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from jaxtyping import Bool, Float
 
-from popsim._checks import check_instance
-from popsim._drawing import FailedDrawing, try_to_draw
-from popsim._text_checks import as_path, count_text, one_line, suggestion
+from popsim._shared.checks import check_instance
+from popsim._shared.drawing import FailedDrawing, try_to_draw
+from popsim._shared.text_checks import as_path, count_text, one_line, suggestion
 from popsim.analysis.figures import draw_loss_bands, draw_setting_map, draw_setting_scores, figure_style
 from popsim.analysis.figures.style import COLORS
 from popsim.analysis.statistics import Interval, geometric_mean_interval, mean_interval

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from popsim._checks import warn_caller
+from popsim._shared.checks import warn_caller
 from popsim.store.array_file import (
     AnyArray,
     ArrayFile,

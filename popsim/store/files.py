@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from popsim._text_checks import check_path
+from popsim._shared.text_checks import check_path
 
 __all__ = ["CorruptDataError", "MismatchError", "SaveError"]
 

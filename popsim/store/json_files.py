@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from popsim._plain_values import check_finite_value, plain_value
+from popsim._shared.plain_values import check_finite_value, plain_value
 from popsim.store.files import (
     CorruptDataError,
     check_format,

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from popsim._checks import is_traced, warn_caller
-from popsim._named_values import MOST_TOLD, describe_differences, named_values
-from popsim._text_checks import as_path
-from popsim._user_code import different_names, users_code
+from popsim._shared.checks import is_traced, warn_caller
+from popsim._shared.named_values import MOST_TOLD, describe_differences, named_values
+from popsim._shared.text_checks import as_path
+from popsim._shared.user_code import different_names, users_code
 from popsim.model import AbstractModel, with_trained_inputs
 from popsim.store.array_file import ArrayFile, as_keys, as_numpy, check_forms, describe, write_array_file
 from popsim.store.files import CorruptDataError, MismatchError, check_replaceable

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from popsim._text_checks import as_path, as_word
+from popsim._shared.text_checks import as_path, as_word
 from popsim.store.array_group import remove_arrays
 from popsim.store.checkpoints import Checkpoints
 from popsim.store.files import (

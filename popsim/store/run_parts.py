@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from popsim._checks import warn_caller
+from popsim._shared.checks import warn_caller
 from popsim.store.array_group import CommitRecord, damage_of_arrays
 from popsim.store.checkpoints import Checkpoints
 from popsim.store.files import CorruptDataError, MismatchError, files_below, missing_file

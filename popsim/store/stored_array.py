@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from popsim._checks import memory_of_machine
+from popsim._shared.checks import memory_of_machine
 from popsim.store.files import CorruptDataError, missing_file, write_file
 
 __all__ = ["ArrayLayout", "StoredArray"]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from popsim._text_checks import one_line
+from popsim._shared.text_checks import one_line
 
 __all__ = ["read_yaml", "yaml_text"]
 

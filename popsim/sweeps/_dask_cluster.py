@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from popsim._checks import check_positive_int
-from popsim._text_checks import one_line
+from popsim._shared.checks import check_positive_int
+from popsim._shared.text_checks import one_line
 from popsim.store import read_json
 from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.running import CellsFailed

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from popsim._text_checks import check_path
-from popsim._user_code import code_digest, different_names
+from popsim._shared.text_checks import check_path
+from popsim._shared.user_code import code_digest, different_names
 from popsim.experiments.registry import describe_experiment
 from popsim.experiments.run_options import CODE
 from popsim.store import RunFolder

@@ -11,7 +11,7 @@ from xarray import Dataset, Variable
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
-from popsim._checks import warn_caller
+from popsim._shared.checks import warn_caller
 from popsim.store import open_arrays
 from popsim.sweeps.cells import DescribedSweep
 from popsim.sweeps.folder import SweepFolder

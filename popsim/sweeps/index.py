@@ -7,7 +7,7 @@ import os
 import numpy as np
 from jaxtyping import Float, Int
 
-from popsim._checks import WholeNumber
+from popsim._shared.checks import WholeNumber
 from popsim.store import SaveError
 from popsim.store.array_file import ArrayFile, describe, write_array_file
 from popsim.store.identity import FolderLockedError, lock_folder

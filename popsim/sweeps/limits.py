@@ -8,8 +8,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from popsim._checks import LARGEST_INT
-from popsim._plain_values import check_finite_value, plain_value
+from popsim._shared.checks import LARGEST_INT
+from popsim._shared.plain_values import check_finite_value, plain_value
 from popsim.experiments import AbstractExperiment
 from popsim.experiments.settings import as_setting, setting_types
 from popsim.per_member import MOST_MEMBERS

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from popsim._checks import check_instance
-from popsim._named_values import numeric_flags
-from popsim._text_checks import as_path, check_path
+from popsim._shared.checks import check_instance
+from popsim._shared.named_values import numeric_flags
+from popsim._shared.text_checks import as_path, check_path
 from popsim.experiments.run_options import FLAGS, check_size
 from popsim.store import MismatchError, lock_folder
 from popsim.store.files import make_folder, saving, write_file

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from popsim._text_checks import one_line
+from popsim._shared.text_checks import one_line
 from popsim.experiments.run_options import RunStopped
 from popsim.sweeps._dask_cluster import accelerators, connect, cores, naming_lost_scheduler
 from popsim.sweeps.folder import SweepFolder

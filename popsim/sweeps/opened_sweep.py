@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from popsim._checks import warn_caller
-from popsim._text_checks import as_path, count_text, suggestion
+from popsim._shared.checks import warn_caller
+from popsim._shared.text_checks import as_path, count_text, suggestion
 from popsim.ensemble import members_at
 from popsim.experiments import Run
 from popsim.experiments.joined_ensembles import join_ensembles

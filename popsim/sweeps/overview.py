@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from popsim._text_checks import one_line, printable
+from popsim._shared.text_checks import one_line, printable
 from popsim.experiments import verify_run
 from popsim.experiments.run_info import RunInfo
 from popsim.store import CorruptDataError

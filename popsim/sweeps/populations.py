@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from popsim._text_checks import count_text
+from popsim._shared.text_checks import count_text
 from popsim.experiments.run_options import RunStopped
 from popsim.sweeps.cells import DescribedSweep
 from popsim.sweeps.folder import SweepFolder

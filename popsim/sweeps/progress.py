@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from tqdm.auto import tqdm
 
-from popsim._text_checks import count_text
-from popsim._waiting import called_regularly, is_interactive
+from popsim._shared.text_checks import count_text
+from popsim._shared.waiting import called_regularly, is_interactive
 from popsim.store.checkpoints import Checkpoints
 from popsim.sweeps.opened_sweep import OpenedSweep
 from popsim.training import FinishedBatches, Observer, TrainingStart

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from popsim._checks import as_parts, check_non_negative, warn_caller
-from popsim._plain_values import plain_value
-from popsim._text_checks import as_path, count_text, one_line
+from popsim._shared.checks import as_parts, check_non_negative, warn_caller
+from popsim._shared.plain_values import plain_value
+from popsim._shared.text_checks import as_path, count_text, one_line
 from popsim.experiments import Run, RunStopped, run_or_resume
 from popsim.experiments.run_options import Devices, RunOptions, check_flags, code_of_experiment
 from popsim.experiments.running import finish_run

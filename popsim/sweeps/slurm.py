@@ -9,8 +9,8 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-from popsim._checks import check_positive_int
-from popsim._text_checks import has_control_characters
+from popsim._shared.checks import check_positive_int
+from popsim._shared.text_checks import has_control_characters
 from popsim.store.files import check_replaceable, has_mark, write_file
 from popsim.store.run_folder import import_option
 from popsim.sweeps.opened_sweep import OpenedSweep

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from popsim._checks import check_non_negative_int, check_positive_int, is_number
-from popsim._plain_values import plain_value
-from popsim._text_checks import suggestion
+from popsim._shared.checks import check_non_negative_int, check_positive_int, is_number
+from popsim._shared.plain_values import plain_value
+from popsim._shared.text_checks import suggestion
 from popsim.experiments import AbstractExperiment, Recording
 from popsim.experiments.experiment import check_experiment, check_recording
 from popsim.sweeps.division import Division, cut, divide

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from popsim._checks import warn_caller
-from popsim._plain_values import plain_value
+from popsim._shared.checks import warn_caller
+from popsim._shared.plain_values import plain_value
 from popsim.experiments import AbstractExperiment, Recording
 from popsim.experiments.run_config import parse_grid, parse_settings, parse_values, read_entries
 from popsim.experiments.settings import parse_setting

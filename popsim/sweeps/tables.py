@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from popsim._text_checks import align, as_cell, as_word, count_text, printable, shorten
+from popsim._shared.text_checks import align, as_cell, as_word, count_text, printable, shorten
 from popsim.experiments import Column, ResultTable, Row
 from popsim.sweeps._summary_columns import METRIC
 from popsim.sweeps.folder import SweepFolder, describe_sweep

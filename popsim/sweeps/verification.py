@@ -3,7 +3,7 @@
 import contextlib
 from pathlib import Path
 
-from popsim._text_checks import as_path
+from popsim._shared.text_checks import as_path
 from popsim.experiments.run_info import UNCHECKED
 from popsim.store import CorruptDataError
 from popsim.store.json_files import read_json

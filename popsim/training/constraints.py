@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
-from popsim._argument_shapes import check_fields, check_kinds
-from popsim._checks import (
+from popsim._shared.argument_shapes import check_fields, check_kinds
+from popsim._shared.checks import (
     as_float_array,
     check_numbers,
     check_positive,

@@ -9,7 +9,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Bool, Float, Int, PyTree, Shaped
 
-from popsim._drawing import FailedDrawing, try_to_draw
+from popsim._shared.drawing import FailedDrawing, try_to_draw
 from popsim.evaluation import Evaluation
 from popsim.loss import LossValues
 from popsim.store.files import is_plain_name

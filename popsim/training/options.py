@@ -11,7 +11,7 @@ import optax
 from jax.typing import DTypeLike
 from jaxtyping import Array, PRNGKeyArray, PyTree, Shaped
 
-from popsim._checks import (
+from popsim._shared.checks import (
     as_parts,
     check_callables,
     check_instance,
@@ -21,8 +21,8 @@ from popsim._checks import (
     is_traced,
     short_repr,
 )
-from popsim._plain_values import plain_value
-from popsim._text_checks import check_path
+from popsim._shared.plain_values import plain_value
+from popsim._shared.text_checks import check_path
 from popsim.ensemble import Members
 from popsim.model import check_model
 from popsim.randomness import as_key

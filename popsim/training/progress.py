@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float
 from tqdm.auto import tqdm
 
-from popsim._text_checks import count_text
-from popsim._waiting import called_regularly, is_interactive, waiting_text
+from popsim._shared.text_checks import count_text
+from popsim._shared.waiting import called_regularly, is_interactive, waiting_text
 from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records, TrainingStart
 
 __all__ = [

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
-from popsim._checks import check_non_negative_int, check_positive_int
 from popsim._compiled import jit
+from popsim._shared.checks import check_non_negative_int, check_positive_int
 from popsim.network_input import network_input
 from popsim.per_member import check_of_one_member
 from popsim.randomness import as_key

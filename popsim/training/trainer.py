@@ -11,8 +11,8 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import PRNGKeyArray, PyTree
 
-from popsim._checks import names_arguments
 from popsim._compiled import start_while_compiling, to_numpy
+from popsim._shared.checks import names_arguments
 from popsim.ensemble import Members
 from popsim.task import AbstractTask
 from popsim.training.history.history import TRAINABLES, HistoryRecorder, RowsInMemory, TaskTrainerHistory

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import (
+from popsim._shared.checks import (
     as_float_array,
     check_fraction,
     check_non_negative,
@@ -16,7 +16,7 @@ from popsim._checks import (
     kind_of,
     short_repr,
 )
-from popsim._plain_values import plain_number
+from popsim._shared.plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, TruncatedExponential, Uniform, as_distribution
 from popsim.loss import Loss
 from popsim.losses import OutputError

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import as_float_array, check_positive, is_traced
-from popsim._plain_values import plain_number, step_at
+from popsim._shared.checks import as_float_array, check_positive, is_traced
+from popsim._shared.plain_values import plain_number, step_at
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform, as_distribution
 from popsim.per_member import has_per_member
 from popsim.randomness import key_stream

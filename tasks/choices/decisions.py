@@ -12,8 +12,8 @@ from jax.scipy.special import logsumexp
 from jax.scipy.stats import norm
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._checks import as_float_array, check_instance, check_positive, short_repr
-from popsim._plain_values import plain_number
+from popsim._shared.checks import as_float_array, check_instance, check_positive, short_repr
+from popsim._shared.plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, as_distribution
 from popsim.loss import Loss
 from popsim.losses import CrossEntropy, OutputError

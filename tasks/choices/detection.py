@@ -10,9 +10,9 @@ from jax.scipy.special import logit, logsumexp
 from jax.scipy.stats import norm
 from jaxtyping import Array, Float, Key
 
-from popsim import _checks as checks
-from popsim._checks import as_float_array
-from popsim._plain_values import plain_number
+from popsim._shared import checks
+from popsim._shared.checks import as_float_array
+from popsim._shared.plain_values import plain_number
 from popsim.distributions import AbstractDistribution, as_distribution
 from popsim.randomness import key_stream
 from popsim.tasks.choices.decisions import AbstractGoTask, AbstractStimulusTask

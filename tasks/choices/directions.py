@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._checks import as_float_array, check_positive, n_steps_in
-from popsim._plain_values import plain_number
+from popsim._shared.checks import as_float_array, check_positive, n_steps_in
+from popsim._shared.plain_values import plain_number
 from popsim.distributions import AbstractDistribution, as_distribution
 from popsim.loss import Loss
 from popsim.losses import CrossEntropy, OutputError

@@ -10,8 +10,8 @@ from jax.scipy.special import logit, logsumexp
 from jax.scipy.stats import norm
 from jaxtyping import Array, Float, Key
 
-from popsim._checks import as_float_array, check_positive, n_steps_in
-from popsim._plain_values import plain_number
+from popsim._shared.checks import as_float_array, check_positive, n_steps_in
+from popsim._shared.plain_values import plain_number
 from popsim.distributions import AbstractDistribution, as_distribution
 from popsim.loss import Loss
 from popsim.losses import OutputError

@@ -9,8 +9,8 @@ import numpy as np
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._checks import as_float_array, check_finite, check_positive, short_repr
-from popsim._plain_values import plain_number
+from popsim._shared.checks import as_float_array, check_finite, check_positive, short_repr
+from popsim._shared.plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.randomness import key_stream, seed_key
 from popsim.tasks.choices.decisions import AbstractGoTask

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from popsim import _checks as checks
-from popsim._checks import as_float_array
-from popsim._plain_values import plain_number
+from popsim._shared import checks
+from popsim._shared.checks import as_float_array
+from popsim._shared.plain_values import plain_number
 from popsim.distributions import AbstractDistribution, as_distribution
 from popsim.interventions import ForceChannelParameters
 from popsim.interventions.intervention_plan import FromTrial, InterventionPlan, is_parameter_leaf

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._checks import as_float_array, warn_of_unit
-from popsim._plain_values import plain_number, step_at
+from popsim._shared.checks import as_float_array, warn_of_unit
+from popsim._shared.plain_values import plain_number, step_at
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.environment import AbstractEnvironment, HandMovement, Observation, Outcome
 from popsim.hand import HandState

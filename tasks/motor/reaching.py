@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._checks import as_float_array
-from popsim._plain_values import plain_number
+from popsim._shared.checks import as_float_array
+from popsim._shared.plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, Uniform, as_distribution
 from popsim.loss import Loss
 from popsim.losses import EuclideanDistance, Hold, ObstacleEntry, PositionError, PowerProfile

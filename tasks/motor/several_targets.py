@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import as_float_array, check_finite, check_fraction, warn_of_unit
-from popsim._plain_values import plain_number
+from popsim._shared.checks import as_float_array, check_finite, check_fraction, warn_of_unit
+from popsim._shared.plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, Uniform, as_distribution
 from popsim.loss import Loss
 from popsim.losses import EuclideanDistance, Hold, LateInEpochs, PositionError

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim import _checks as checks
-from popsim._checks import as_float_array
-from popsim._plain_values import plain_number
+from popsim._shared import checks
+from popsim._shared.checks import as_float_array
+from popsim._shared.plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.environment import AbstractEnvironment, Discrete, Observation, Outcome
 from popsim.loss import Loss

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import as_float_array, check_positive, is_traced
-from popsim._plain_values import plain_number
+from popsim._shared.checks import as_float_array, check_positive, is_traced
+from popsim._shared.plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, as_distribution
 from popsim.environment import Discrete, Observation, Outcome
 from popsim.loss import Loss

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import as_float_array, check_positive
+from popsim._shared.checks import as_float_array, check_positive
 from popsim.distributions import AbstractDistribution, as_distribution
 from popsim.randomness import key_stream
 from popsim.tasks.choices.pulses import N_COUNTS, check_click_rate, click_log_ratios, click_rates, draw_clicks

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from popsim import _checks as checks
-from popsim._checks import as_float_array, kind_of, short_repr
 from popsim._compiled import jit
-from popsim._plain_values import plain_number
+from popsim._shared import checks
+from popsim._shared.checks import as_float_array, kind_of, short_repr
+from popsim._shared.plain_values import plain_number
 from popsim.environment import Discrete
 from popsim.interaction import Interaction, observation_to_come, respond, start_interaction
 from popsim.network_input import inputs_by_name

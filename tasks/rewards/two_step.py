@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._checks import as_float_array
+from popsim._shared.checks import as_float_array
 from popsim.environment import Discrete, Observation, Outcome
 from popsim.randomness import key_stream
 from popsim.tasks.rewards.bandits import AbstractChoices, AbstractContinuedEnvironment, last_choice

@@ -12,16 +12,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._argument_shapes import check_fields, check_kinds
-from popsim._checks import (
+from popsim._compiled import is_traced
+from popsim._shared.argument_shapes import check_fields, check_kinds
+from popsim._shared.checks import (
     as_float_array,
     check_fraction,
     kind_of,
     short_repr,
     warn_of_unit,
 )
-from popsim._compiled import is_traced
-from popsim._plain_values import plain_number
+from popsim._shared.plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform, as_distribution
 from popsim.randomness import key_stream
 from popsim.tasks.trial_parts import check_drawn, check_numbers, even_directions, ring_tuning, wrap_angle

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from popsim._checks import as_parts
 from popsim._compiled import jit
+from popsim._shared.checks import as_parts
 from popsim.distributions import AbstractDistribution, Choice, Uniform
 from popsim.tasks.rings.ring_rules import EPOCHS, RESPONSES, Response, RingRows, RingRule, SineCode
 from popsim.tasks.rings.ring_task import FIXATES, RingTask

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from popsim._checks import is_number, is_numeric, short_repr, warn_caller
-from popsim._plain_values import HALF
+from popsim._shared.checks import is_number, is_numeric, short_repr, warn_caller
+from popsim._shared.plain_values import HALF
 from popsim.per_member import PerMember
 from popsim.randomness import seed_key
 from popsim.tasks.stored._trial_datasets import in_seconds, times_in_seconds

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from popsim import _checks as checks
-from popsim._checks import short_repr
-from popsim._text_checks import one_line
+from popsim._shared import checks
+from popsim._shared.checks import short_repr
+from popsim._shared.text_checks import one_line
 
 _PER_SECOND = {
     1e9: "ns nsec nanosec nanosecond",

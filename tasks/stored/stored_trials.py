@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, Shaped
 
-from popsim._argument_shapes import check_fields
-from popsim._checks import check_instance, check_time_step
+from popsim._shared.argument_shapes import check_fields
+from popsim._shared.checks import check_instance, check_time_step
 from popsim.loss import Loss
 from popsim.losses import ChoiceError, OutputError
 from popsim.parameters import replace_fields

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import as_float_array, short_repr
-from popsim._plain_values import HALF, plain_number, step_at
+from popsim._shared.checks import as_float_array, short_repr
+from popsim._shared.plain_values import HALF, plain_number, step_at
 from popsim.distributions import (
     AbstractDistribution,
     Choice,

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import as_float_array, check_positive, kind_of, n_steps_in, short_repr
-from popsim._plain_values import plain_number
+from popsim._shared.checks import as_float_array, check_positive, kind_of, n_steps_in, short_repr
+from popsim._shared.plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform, as_distribution
 from popsim.randomness import key_stream
 from popsim.tasks import trial_parts as parts

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import popsim
-from popsim._checks import (
+from popsim._shared.checks import (
     check_finite,
     check_non_negative,
     check_positive,

@@ -9,7 +9,7 @@ import pytest
 from small_experiment import Sum, stopping_after
 from swept_runs import Swept
 
-from popsim._named_values import NUMERIC_FLAGS, different_flags, numeric_flags
+from popsim._shared.named_values import NUMERIC_FLAGS, different_flags, numeric_flags
 from popsim.experiments import RunStopped, resume_run, run_experiment
 from popsim.store import MismatchError
 from popsim.store.json_files import read_sealed_json

@@ -17,7 +17,7 @@ from numpy.random import choice, default_rng
 from small_environments import Echo, trial_with
 
 import popsim
-from popsim._other_draws import drawing_alike, drawing_from_key
+from popsim._shared.other_draws import drawing_alike, drawing_from_key
 from popsim.training import TaskTrainer
 from popsim.training.steps.member_step import trials_of_batch
 

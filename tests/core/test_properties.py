@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import popsim
 from popsim import Epoch, PerMember, Timeline, TrialPlan
-from popsim._plain_values import is_on_grid, step_at
+from popsim._shared.plain_values import is_on_grid, step_at
 from popsim.distributions import TruncatedExponential, Uniform
 from popsim.per_member import member_values, with_member_values
 from popsim.windows import Between, FromEvent

@@ -14,7 +14,7 @@ import popsim
 import popsim.environment
 import popsim.policies
 from popsim import randomness
-from popsim._checks import is_traced
+from popsim._shared.checks import is_traced
 from popsim.analysis._arrays import numpy_generator
 from popsim.randomness import as_key, key_of_seed, seed_key, trial_keys
 from popsim.session import separate_trials

@@ -10,7 +10,7 @@ import pytest
 from jax.experimental import pallas
 
 from popsim._compiled import program_text
-from popsim._user_code import code_of_modules, is_installed, users_code, users_modules
+from popsim._shared.user_code import code_of_modules, is_installed, users_code, users_modules
 
 CELL = """
 GAIN = {gain}

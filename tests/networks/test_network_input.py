@@ -10,7 +10,7 @@ from relay import reach, stacked
 
 import popsim
 from popsim import Scaling, SensoryChannel, gymnasium, training
-from popsim._named_values import named_values
+from popsim._shared.named_values import named_values
 from popsim.analysis import dynamics
 from popsim.analysis.trainables import loss_along_line
 from popsim.experiments import open_run

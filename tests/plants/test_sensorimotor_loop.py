@@ -9,7 +9,7 @@ from relay import DT, Relay, reach, relay_loop, stacked
 
 import popsim
 from popsim import GaussianNoise, MotorNoise, Scaling, SensoryChannel
-from popsim._checks import warn_caller_once
+from popsim._shared.checks import warn_caller_once
 
 
 def at_start_of_steps(states, model, trial, n_delayed=0):

@@ -10,7 +10,7 @@ import pytest
 from repository import HELPERS
 from swept_runs import Swept
 
-from popsim._user_code import code_of_modules
+from popsim._shared.user_code import code_of_modules
 from popsim.cli import main
 from popsim.experiments.registry import EXPERIMENTS
 from popsim.sweeps import Sweep, SweepFolder, make_sweep, open_sweep

@@ -8,7 +8,7 @@ import jax
 import pytest
 from small_training import OPTIMIZER, train
 
-from popsim._waiting import waiting_line
+from popsim._shared.waiting import waiting_line
 from popsim.training import Observer, TaskTrainer, TrainingStart
 from popsim.training.progress import ProgressLines
 

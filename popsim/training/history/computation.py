@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from popsim._compiled import MadeWhileCompiling, ProgramText, current_engine, program_text, signed_sums
-from popsim._named_values import (
+from popsim._shared.named_values import (
     NUMERIC_FLAGS,
     array_digest,
     describe_differences,
@@ -25,7 +25,7 @@ from popsim._named_values import (
     numeric_flags,
     short_text,
 )
-from popsim._user_code import (
+from popsim._shared.user_code import (
     code_of_modules,
     different_names,
     users_code,

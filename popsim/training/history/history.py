@@ -11,7 +11,7 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Float, Int, PyTree, Shaped
 
-from popsim._text_checks import align, size_text, spread_text
+from popsim._shared.text_checks import align, size_text, spread_text
 from popsim.ensemble import Members
 from popsim.loss import LossValues
 from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Int, PyTree
 
-from popsim._text_checks import check_path
+from popsim._shared.text_checks import check_path
 from popsim.ensemble import Members
 from popsim.loss import LossValues
 from popsim.store import GrowingArrays, leaf_names, open_arrays

@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from popsim._checks import warn_caller
+from popsim._shared.checks import warn_caller
 from popsim.loss import LossValues
 from popsim.store import (
     Checkpoint,

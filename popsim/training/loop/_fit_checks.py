@@ -9,9 +9,9 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from popsim._checks import bytes_of, short_repr
 from popsim._compiled import as_array
-from popsim._member_values import check_values_of_members
+from popsim._shared.checks import bytes_of, short_repr
+from popsim._shared.member_values import check_values_of_members
 from popsim.evaluation import check_trials_of
 from popsim.loss import Loss
 from popsim.model import AbstractModel, with_trained_inputs

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Int, PyTree
 
-from popsim._checks import check_positive_int, is_int
+from popsim._shared.checks import check_positive_int, is_int
 from popsim.training.options import TrainerOptions, Training
 from popsim.training.steps.model_updates import is_model_update
 from popsim.training.steps.train_state import WhereTrain, select_trainables

@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Int, PyTree, Shaped
 
-from popsim._checks import warn_caller
 from popsim._compiled import as_array
-from popsim._member_values import check_values_of_members
+from popsim._shared.checks import warn_caller
+from popsim._shared.member_values import check_values_of_members
 from popsim.evaluation import Evaluation, evaluate_members, evaluate_trials, validation_trials
 from popsim.policies import greedy
 from popsim.randomness import key_stream

@@ -11,9 +11,9 @@ import numpy as np
 import optax
 from jaxtyping import Array, Int, PyTree
 
-from popsim._checks import bytes_of, warn_caller
 from popsim._compiled import as_array
-from popsim._other_draws import drawing_from_key
+from popsim._shared.checks import bytes_of, warn_caller
+from popsim._shared.other_draws import drawing_from_key
 from popsim.ensemble import member, n_members
 from popsim.evaluation import merge_member_axis, validation_trials
 from popsim.per_member import (

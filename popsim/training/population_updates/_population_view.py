@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, PyTree
 
-from popsim._checks import check_castable
+from popsim._shared.checks import check_castable
 from popsim.per_member import aligned_mask
 from popsim.store.files import is_plain_name
 from popsim.training.population_updates.base import Population

@@ -11,8 +11,8 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, Shaped
 
-from popsim._checks import as_parts, check_positive_int
-from popsim._plain_values import plain_value
+from popsim._shared.checks import as_parts, check_positive_int
+from popsim._shared.plain_values import plain_value
 from popsim.evaluation import Evaluation
 from popsim.loss import LossValues
 from popsim.trial import Trial

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from popsim._text_checks import suggestion
+from popsim._shared.text_checks import suggestion
 from popsim.per_member import PerMember, is_per_member, per_member_nodes
 from popsim.training.steps.optimizers import injected_hyperparameters
 from popsim.training.steps.train_state import TrainState

@@ -8,9 +8,9 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._argument_shapes import check_one_number
-from popsim._checks import check_finite, check_non_negative, check_positive_int
-from popsim._plain_values import plain_number
+from popsim._shared.argument_shapes import check_one_number
+from popsim._shared.checks import check_finite, check_non_negative, check_positive_int
+from popsim._shared.plain_values import plain_number
 from popsim.per_member import aligned_mask
 from popsim.training.population_updates.base import (
     AbstractPopulationUpdate,

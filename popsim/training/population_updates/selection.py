@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, Num, Shaped
 
-from popsim._argument_shapes import check_one_number
-from popsim._checks import (
+from popsim._compiled import jit_fast_compile
+from popsim._shared.argument_shapes import check_one_number
+from popsim._shared.checks import (
     as_parts,
     check_instance,
     check_positive,
@@ -20,8 +21,7 @@ from popsim._checks import (
     short_repr,
     warn_caller,
 )
-from popsim._compiled import jit_fast_compile
-from popsim._plain_values import plain_number, plain_value
+from popsim._shared.plain_values import plain_number, plain_value
 from popsim.distributions import AbstractDistribution
 from popsim.per_member import aligned_mask
 from popsim.randomness import as_key

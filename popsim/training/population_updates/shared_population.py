@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from popsim._checks import check_callables
-from popsim._text_checks import check_path
+from popsim._shared.checks import check_callables
+from popsim._shared.text_checks import check_path
 from popsim.training.population_updates._offers import MEMBERS, SCORES, Offers
 from popsim.training.steps.train_state import named_arrays, with_named_arrays
 

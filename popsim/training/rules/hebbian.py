@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from popsim._checks import as_float_array, check_positive
+from popsim._shared.checks import as_float_array, check_positive
 from popsim.model import AbstractModel
 from popsim.training.rules.synapses import AbstractSynapticRule
 from popsim.training.steps.model_updates import TrainedBatch

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float, Int, Key, PyTree
 
-from popsim._checks import as_float_array, check_positive
+from popsim._shared.checks import as_float_array, check_positive
 from popsim.model import AbstractModel, simulate
 from popsim.randomness import key_stream, trial_keys
 from popsim.training.rules.synapses import AbstractSynapticRule, Synapses

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from popsim._argument_shapes import check_fields
-from popsim._checks import as_float_array, check_fraction, check_positive
+from popsim._shared.argument_shapes import check_fields
+from popsim._shared.checks import as_float_array, check_fraction, check_positive
 from popsim.model import AbstractModel
 from popsim.training.rules.hebbian import RunningAverage
 from popsim.training.rules.synapses import AbstractSynapticRule

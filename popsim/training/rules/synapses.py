@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from popsim._argument_shapes import check_fields
-from popsim._checks import as_float_array, check_non_negative
+from popsim._shared.argument_shapes import check_fields
+from popsim._shared.checks import as_float_array, check_non_negative
 from popsim.model import AbstractModel
 from popsim.networks import AbstractNetwork, NetworkStep, Projection
 from popsim.parameters import picked_parameters

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from popsim._argument_shapes import check_fields
-from popsim._checks import as_float_array, check_non_negative, check_positive, check_positive_int
 from popsim._compiled import map_trials
+from popsim._shared.argument_shapes import check_fields
+from popsim._shared.checks import as_float_array, check_non_negative, check_positive, check_positive_int
 from popsim.loss import Loss
 from popsim.model import AbstractModel, initial_state, simulate
 from popsim.training.steps.model_updates import TrainedBatch

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from popsim._checks import naming_traced_code
 from popsim._compiled import jit_fast_compile, map_trials
-from popsim._other_draws import drawing_from_key
+from popsim._shared.checks import naming_traced_code
+from popsim._shared.other_draws import drawing_from_key
 from popsim.loss import Loss, LossValues
 from popsim.per_member import aligned_mask, member_values, with_member_values
 from popsim.randomness import as_key, key_stream, trial_keys

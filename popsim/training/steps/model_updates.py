@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from popsim._checks import short_repr
+from popsim._shared.checks import short_repr
 from popsim.loss import Loss, LossValues
 from popsim.model import AbstractModel
 from popsim.randomness import key_stream, seed_key

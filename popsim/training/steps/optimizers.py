@@ -13,10 +13,10 @@ import optax
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int, PyTree, ScalarLike
 
-from popsim._argument_shapes import check_one_number
-from popsim._checks import check_positive
 from popsim._compiled import jit_fast_compile
-from popsim._plain_values import plain_value
+from popsim._shared.argument_shapes import check_one_number
+from popsim._shared.checks import check_positive
+from popsim._shared.plain_values import plain_value
 from popsim.per_member import PerMember, ScaledLearningRate, is_per_member, without_member_axes
 
 __all__ = ["inject_hyperparams", "adam", "cosine_decay", "sgd"]

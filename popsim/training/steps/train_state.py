@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
-from popsim._checks import warn_caller
+from popsim._shared.checks import warn_caller
 from popsim.ensemble import n_members
 from popsim.model import with_trained_inputs
 from popsim.parameters import picked_parameters, unselected_by_argument

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from popsim._text_checks import one_line, printable, shorten
+from popsim._shared.text_checks import one_line, printable, shorten
 from popsim.windows import Timeline
 
 MOST_LETTERS = 300

@@ -9,7 +9,7 @@ import equinox as eqx
 import numpy as np
 from jax.typing import ArrayLike
 
-from popsim._checks import is_number, kind_of, short_repr
+from popsim._shared.checks import is_number, kind_of, short_repr
 from popsim.per_member import PerMember
 
 OneOrEach = ArrayLike | Sequence[float]

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from popsim._text_checks import one_line
+from popsim._shared.text_checks import one_line
 
 Number = TypeVar("Number", int, float, int | None, float | None)
 PLAIN = "a number, text, True, False, None, or tuples and dicts of these with text as keys"

@@ -4,8 +4,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from popsim._checks import warn_caller
-from popsim._text_checks import one_line, shorten
+from popsim._shared.checks import warn_caller
+from popsim._shared.text_checks import one_line, shorten
 
 MOST_LETTERS = 300  # of a message
 

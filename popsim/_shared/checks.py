@@ -19,8 +19,8 @@ from jax.typing import ArrayLike
 from jaxtyping import PyTree
 
 from popsim._compiled import as_array, is_traced
-from popsim._plain_values import Seconds, is_on_grid, nearest_times, step_at
-from popsim._text_checks import one_line, suggestion
+from popsim._shared.plain_values import Seconds, is_on_grid, nearest_times, step_at
+from popsim._shared.text_checks import one_line, suggestion
 from popsim.per_member import PerMember
 
 # What lies between the user and a warning, and what the user calls.

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from popsim._checks import naming_errors
-from popsim._text_checks import shorten
-from popsim._user_code import Place, held_values, is_installed
+from popsim._shared.checks import naming_errors
+from popsim._shared.text_checks import shorten
+from popsim._shared.user_code import Place, held_values, is_installed
 
 GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
 GLOBAL = np.random.get_state.__self__  # pyright: ignore[reportFunctionMemberAccess]

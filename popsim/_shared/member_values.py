@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key, PyTree, Shaped
 
-from popsim._checks import is_traced, short_repr, warn_caller
 from popsim._compiled import as_array, ignores_key, is_tracing
-from popsim._other_draws import drawing_from_key
+from popsim._shared.checks import is_traced, short_repr, warn_caller
+from popsim._shared.other_draws import drawing_from_key
 from popsim.per_member import PerMember, is_per_member, per_member_nodes
 from popsim.randomness import folded_key
 

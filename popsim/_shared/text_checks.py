@@ -126,7 +126,7 @@ def column_widths(rows: Rows, at_least: Sequence[int] = ()) -> list[int]:
     return widths
 
 
-def spread_text(values: Iterable[float], digits: str = ".4g") -> str:
+def spread_text(values: Iterable[Any], digits: str = ".4g") -> str:
     """Format the mean over members and their range, of those that are finite."""
     numbers = [float(value) for value in values]
     finite = [number for number in numbers if math.isfinite(number)]

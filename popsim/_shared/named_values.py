@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from popsim._text_checks import printable
-from popsim._user_code import ARRAYS, PLAIN, is_installed
+from popsim._shared.text_checks import printable
+from popsim._shared.user_code import ARRAYS, PLAIN, is_installed
 
 MOST_VALUES = 5000
 MOST_TOLD = 3

@@ -1,0 +1,1 @@
+"""Helpers that several parts of popsim share; none of them is public."""
