@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from popsim._compiled import jit
+from popsim._shared.checks import check_positive, check_positive_int
 from popsim.analysis.dynamics.linearization import Constants, Dynamics, map_members, one_step
 
 __all__ = ["FixedPointSearch"]
@@ -44,6 +45,12 @@ class FixedPointSearch:
     margin: float = 1e-6
     n_iterations: int = 200
     n_at_once: int = 64
+
+    def __post_init__(self):
+        for name in ("tolerance", "slow_tolerance", "radius", "slow_radius"):
+            check_positive(name, getattr(self, name))
+        check_positive_int("n_iterations", self.n_iterations)
+        check_positive_int("n_at_once", self.n_at_once)
 
 
 class _Searches(eqx.Module):

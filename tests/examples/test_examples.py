@@ -48,10 +48,19 @@ def run_script(name, folder, *options):
         ("two_step", ["--quick"], 8, 6),
         ("flip_flop", ["--quick"], 12, 12),
         ("force_field", ["--quick"], 37, 26),
+        ("balanced_spectrum", [], 14, 9),
+        ("yang2019", [], 11, 13),
+        ("context_integration", ["--quick"], 12, 24),
+        ("short_term_plasticity", ["--quick"], 3, 4),
+        ("path_integration", ["--quick"], 6, 8),
+        ("bandit_regret", ["--quick"], 6, 6),
+        ("optimal_stopping", ["--quick"], 10, 5),
+        ("reversal", ["--quick"], 6, 5),
+        ("speed_profiles", ["--quick"], 24, 20),
+        ("weight_change", ["--quick"], 13, 10),
     ],
 )
 def test_a_figure_passes_its_gates_and_its_controls_fail_theirs(name, options, n_gates, n_controls, tmp_path):
-    """Of each kind of network, rule, environment and body; `examples/run_all.py` runs all figures."""
     printed = run_script(name, tmp_path, *options)
     assert printed.count(" pass\n") == n_gates
     assert n_controls == 0 or printed.count(" fail, as it must\n") == n_controls

@@ -17,6 +17,7 @@ from popsim.loss import Loss
 from popsim.model import AbstractModel, with_trained_inputs
 from popsim.per_member import check_n_members, check_of_one_member
 from popsim.randomness import seed_key
+from popsim.schedules import AbstractBatchSchedule
 from popsim.session import separate_trials
 from popsim.task import AbstractTask
 from popsim.training.options import TrainerOptions, Training
@@ -121,6 +122,13 @@ def check_changes(
     for index, post_step in enumerate(step.post_step_fns):
         _check_same(f"post_step_fns[{index}]", post_step, model)
     if step.loss_update_func is not None:
+        weights = step.task.loss.weights.items()
+        scheduled = [name for name, weight in weights if isinstance(weight, AbstractBatchSchedule)]
+        if scheduled:
+            raise ValueError(
+                "`loss_update_func` updates weights that are numbers, but those of "
+                f"{scheduled} in `task.loss` follow a schedule over training batches."
+            )
         values = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((), leaf.dtype), trained_batch.losses)
         _check_same("loss_update_func", step.loss_update_func, trained_batch.loss, values, state.params)
     return is_kept, bytes_of(trained_batch.initial_states) // step.n_minibatches

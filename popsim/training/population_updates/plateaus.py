@@ -51,37 +51,31 @@ def metric_of(
     return np.where(np.isfinite(values), values, np.nan).astype(jax.dtypes.canonicalize_dtype(float))
 
 
-class AbstractPatience(AbstractPopulationUpdate):
-    """An update that waits for its metric to gain. A subclass has the fields of `EarlyStopping`."""
-
-    patience: eqx.AbstractVar[int]
-    min_gain: eqx.AbstractVar[float]
-    metric: eqx.AbstractVar[str | None]
-    mode: eqx.AbstractVar[Mode]
-
-    def __check_init__(self):
-        check_positive_int("patience", self.patience)
-        check_one_number("min_gain", self.min_gain)
-        check_non_negative("min_gain", self.min_gain)
-        _check_mode(self.mode)
-
-    def init(self, population: Population) -> tuple[Population, State]:
-        n_members, worst = population.n_members, np.inf if self.mode == "min" else -np.inf
-        count = np.zeros(n_members, np.int32)
-        return population, {"best": np.full(n_members, worst), "points_without_gain": count}
-
-    def track_best(
-        self, results: ValidationResults, state: State, n_members: int
-    ) -> tuple[dict[str, np.ndarray], Bool[np.ndarray, " member"]]:
-        """Return the state after a call, and which members have waited for all of `patience` calls."""
-        values, best = metric_of(self, results, n_members), state["best"]
-        gains = values < best - self.min_gain if self.mode == "min" else values > best + self.min_gain
-        count = np.where(gains, 0, state["points_without_gain"] + 1)
-        best = np.where(gains, values, best)
-        return {"best": best, "points_without_gain": count}, count >= self.patience
+def check_patience(update: "EarlyStopping | ReduceOnPlateau") -> None:
+    """Check the fields that say when a metric has not gained for a while."""
+    check_positive_int("patience", update.patience)
+    check_one_number("min_gain", update.min_gain)
+    check_non_negative("min_gain", update.min_gain)
+    _check_mode(update.mode)
 
 
-class EarlyStopping(AbstractPatience):
+def first_count(update: "EarlyStopping | ReduceOnPlateau", n_members: int) -> dict[str, np.ndarray]:
+    """Return the state of an update that has seen no metric."""
+    worst = np.inf if update.mode == "min" else -np.inf
+    return {"best": np.full(n_members, worst), "points_without_gain": np.zeros(n_members, np.int32)}
+
+
+def count_calls_without_gain(
+    update: "EarlyStopping | ReduceOnPlateau", results: ValidationResults, state: State, n_members: int
+) -> tuple[dict[str, np.ndarray], Bool[np.ndarray, " member"]]:
+    """Return the state after a call, and which members have waited for all of `patience` calls."""
+    values, best = metric_of(update, results, n_members), state["best"]
+    gains = values < best - update.min_gain if update.mode == "min" else values > best + update.min_gain
+    count = np.where(gains, 0, state["points_without_gain"] + 1)
+    return {"best": np.where(gains, values, best), "points_without_gain": count}, count >= update.patience
+
+
+class EarlyStopping(AbstractPopulationUpdate):
     """Stop a member whose metric has not improved for a while; Prechelt (1998, Neural Networks 11:761-767)
     compares such criteria.
 
@@ -105,6 +99,12 @@ class EarlyStopping(AbstractPatience):
     mode: Mode = eqx.field(static=True, default="min")
     may_stop = True
 
+    def __check_init__(self):
+        check_patience(self)
+
+    def init(self, population: Population) -> tuple[Population, State]:
+        return population, first_count(self, population.n_members)
+
     def __call__(
         self,
         population: Population,
@@ -114,11 +114,11 @@ class EarlyStopping(AbstractPatience):
         batch: int,
         key: Key[Array, ""],
     ) -> tuple[Population, State, Record]:
-        state, is_over = self.track_best(results, state, population.n_members)
+        state, is_over = count_calls_without_gain(self, results, state, population.n_members)
         return dataclasses.replace(population, stopped=population.stopped | is_over), state, {}
 
 
-class ReduceOnPlateau(AbstractPatience):
+class ReduceOnPlateau(AbstractPopulationUpdate):
     """Multiply a hyperparameter of a member by a factor when its metric has not improved for a while.
 
     **Arguments:**
@@ -144,11 +144,15 @@ class ReduceOnPlateau(AbstractPatience):
         if not 0 < self.factor < 1:
             raise ValueError(f"`factor` must be above 0 and below 1, got {self.factor}.")
         check_non_negative("minimum", self.minimum)
+        check_patience(self)
 
     @property
     def hyperparameters(self) -> tuple[str, ...]:
         """The name of the one that it sets."""
         return (self.hyperparameter,)
+
+    def init(self, population: Population) -> tuple[Population, State]:
+        return population, first_count(self, population.n_members)
 
     def __call__(
         self,
@@ -159,7 +163,7 @@ class ReduceOnPlateau(AbstractPatience):
         batch: int,
         key: Key[Array, ""],
     ) -> tuple[Population, State, Record]:
-        state, reduced = self.track_best(results, state, population.n_members)
+        state, reduced = count_calls_without_gain(self, results, state, population.n_members)
         # The best stays: after a reduction, the member must improve on what it had reached before.
         count = np.where(reduced, 0, state["points_without_gain"])
         values = population.hyperparameters[self.hyperparameter]
