@@ -128,7 +128,7 @@ class SineGeneration(parts.AbstractFixedTimes):
         if not parts.is_known(self.frequency):
             return
         _, high = self.frequency.bounds()
-        if not float(high) * self.dt <= 0.5:
+        if not np.all(np.asarray(high) * self.dt <= 0.5):
             raise ValueError(
                 f"`frequency` must be at most {0.5 / self.dt:.4g} Hz, two steps a period, "
                 f"got {short_repr(high)} Hz."

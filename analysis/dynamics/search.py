@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from popsim._compiled import jit
-from popsim._shared.checks import check_positive, check_positive_int
+from popsim._shared.checks import check_non_negative, check_positive, check_positive_int
 from popsim.analysis.dynamics.linearization import Constants, Dynamics, map_members, one_step
 
 __all__ = ["FixedPointSearch"]
@@ -51,6 +51,11 @@ class FixedPointSearch:
             check_positive(name, getattr(self, name))
         check_positive_int("n_iterations", self.n_iterations)
         check_positive_int("n_at_once", self.n_at_once)
+        check_non_negative("margin", self.margin)
+        if self.slow_tolerance < self.tolerance:
+            raise ValueError(
+                f"`slow_tolerance` must be at least `tolerance`, {self.tolerance}, got {self.slow_tolerance}."
+            )
 
 
 class _Searches(eqx.Module):

@@ -123,6 +123,8 @@ def is_numeric(dtype: Any) -> bool:
 
 def check_time_step(dt: Any) -> None:
     """Raise `ValueError` unless a time step is finite and above zero; warn once if it is above a second."""
+    if isinstance(dt, PerMember):
+        raise ValueError(f"`dt` must be the same for all members, got {short_repr(dt)}.")
     check_positive("dt", dt)
     if is_number(dt) and dt > 1:
         warn_caller_once(f"`dt` should be in seconds, got {dt:g} s: for {dt:g} ms give {dt / 1000:g}.")

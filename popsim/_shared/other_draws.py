@@ -2,8 +2,9 @@
 
 What they draw is a constant of the traced program. A generator of a seed draws alike at each trace, so the
 calls are found, not what they return: the functions of `numpy.random` and `random` are replaced by ones that
-raise in the thread that traces. Methods of generators cannot be replaced: the states of those that a function
-holds, and of the global ones, are compared.
+raise in the thread that traces, as do `random.Random` and `random.SystemRandom`, which `secrets` draws from.
+Methods of other generators cannot be replaced: the states of those that a function holds, and of the global
+one of NumPy, are compared. That of Python is not: packages such as beartype draw from it.
 """
 
 import contextlib
@@ -26,8 +27,13 @@ from popsim._shared.user_code import Place, held_values, is_installed
 
 GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
 GLOBAL = np.random.get_state.__self__  # pyright: ignore[reportFunctionMemberAccess]
-# The classes of `random` are pickled by name.
+# The classes of `random` are pickled by name: in their place, methods are replaced.
 NOT_REPLACED = ("get_state", "getstate", "BitGenerator", "Random", "SystemRandom")
+METHODS = [
+    (random.Random, "__init__"),
+    *((random.SystemRandom, name) for name in ("random", "getrandbits", "randbytes")),
+]
+DRAWING_PACKAGES = ("numpy", "random", "secrets", "statistics")  # for those who call them
 IGNORED_PACKAGES = ("jax", "jaxlib", "multiprocessing", "tempfile")  # they draw names of files
 MOST_LETTERS = 100  # of a line
 
@@ -162,23 +168,25 @@ _REPLACEMENTS = _Replacements()
 @functools.cache
 def _refusals() -> tuple[list[Place], dict[int, tuple[str, Any]]]:
     """Return where NumPy and Python have what draws; and the name and replacement of each, by its id."""
-    places = [
-        Place(vars(module), name)
+    named = [
+        (Place(vars(module), name), f"{module.__name__}.{name}")
         for module in (np.random, random)
         for name in module.__all__
         if name not in NOT_REPLACED
     ]
+    named += [(Place(kind, method), f"random.{kind.__name__}") for kind, method in METHODS]
     refusals = {}
-    for place in places:
-        name, original = f"{place.holder['__name__']}.{place.name}", place.get()
+    for place, name in named:
+        original = place.get()
         refusals[id(original)] = refused = name, _refusing(name, original)
         refusals[id(refused[1])] = refused
-    return places, refusals
+    return [place for place, _ in named], refusals
 
 
 def _refusing(name: str, original: Any) -> Any:
     """Return a function or class that raises `ValueError` where what this thread traces calls it."""
-    makes_generator = isinstance(original, type) or name == "numpy.random.default_rng"
+    is_method = name in ("random.Random", "random.SystemRandom")
+    makes_generator = isinstance(original, type) or name in ("numpy.random.default_rng", "random.Random")
 
     @functools.wraps(original, updated=())
     def draw(*args: Any, **kwargs: Any) -> Any:
@@ -188,7 +196,8 @@ def _refusing(name: str, original: Any) -> Any:
         else:
             line = _line_of_draw(sys._getframe(1))
         if line is not None:
-            has_seed = makes_generator and any(value is not None for value in [*args, *kwargs.values()])
+            given = [*args[is_method:], *kwargs.values()]
+            has_seed = makes_generator and any(value is not None for value in given)
             if not (has_seed and watched[-1].takes_seeds):
                 watched[-1].refuse(f"{name} in {line}")
         return original(*args, **kwargs)
@@ -213,7 +222,7 @@ class _OfOriginal(type):
 def _line_of_draw(caller: FrameType) -> str | None:
     """Return the user's line that draws, with its source; None if what draws computes nothing with it."""
     while caller.f_back is not None and (
-        _package_of(caller) in ("numpy", "random") or _module_of(caller) == __name__
+        _package_of(caller) in DRAWING_PACKAGES or _module_of(caller) == __name__
     ):
         caller = caller.f_back
     if _package_of(caller) in IGNORED_PACKAGES:

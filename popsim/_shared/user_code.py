@@ -1,9 +1,10 @@
 """The user's functions: what they hold and name, and digests of their code by which versions are compared."""
 
+import contextlib
 import dis
 import functools
 import hashlib
-import inspect
+import platform
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,11 +14,18 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from popsim._compiled import is_traced
+
 ARRAYS = (jax.Array, np.ndarray, np.generic, jax.ShapeDtypeStruct)
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
 # Where bound methods, partial functions, properties and functions of JAX hold what they call.
 WRAPPED = ("__func__", "__self__", "__wrapped__")
-OF_KIND = {functools.partial: ("func", "args", "keywords"), property: ("fget",)}
+OF_KIND = {
+    functools.partial: ("func", "args", "keywords"),
+    functools.cached_property: ("func",),
+    property: ("fget",),
+}
+PYTHON = ".".join(platform.python_version_tuple()[:2])  # versions compile the same source to other code
 
 
 def is_installed(module: str | None) -> bool:
@@ -147,7 +155,9 @@ def _named_in(namespace: dict[str, Any], names: set[str], within: Sequence[str])
 def users_code(*roots: Any) -> dict[str, str]:
     """Return digests of the user's functions and classes in some values, and of all that they name.
 
-    They are those of the compiled code: comments, docstrings and the names of local variables have no part.
+    They are those of the compiled code, of default arguments, and of numbers, texts and arrays, also in
+    containers, in closures, class attributes and the globals that functions read. Comments, docstrings and
+    the names of local variables have no part. Each begins with the version of Python.
     """
     return _digests((name, value) for name, value, _ in held_values(roots))
 
@@ -157,35 +167,109 @@ def code_of_modules(names: Iterable[str]) -> dict[str, str]:
 
     Modules have no part in the names: a script is the module `__main__`, and another where it is imported.
     """
-    defined = [
-        (name, value)
+    return _digests(
+        found
         for module in names
         for name, value in [*vars(sys.modules[module]).items()]
-        if isinstance(value, type | FunctionType) and value.__module__ == module
-    ]
-    members = [item for _, value in defined if isinstance(value, type) for item in [*vars(value).items()]]
-    # Equinox wraps methods, and Python properties.
-    inner = [(name, getattr(part, "fget", None) or getattr(part, "method", part)) for name, part in members]
-    return _digests([*defined, *((name, inspect.unwrap(part)) for name, part in inner)])
+        for found in _defined(name, value, module)
+    )
+
+
+def _defined(name: str, value: Any, module: str) -> Iterator[tuple[str, Any]]:
+    """Yield the functions and classes of a module in a value: those under decorators, and in classes."""
+    # Other objects are not asked: they may have any attribute, without end.
+    if getattr(value, "__module__", None) != module and type(value) not in OF_KIND:
+        return
+    yield name, value
+    if not isinstance(value, type):
+        for attribute in ("__wrapped__", *OF_KIND.get(type(value), ())):
+            yield from _defined(name, getattr(value, attribute, None), module)
+        return
+    for own, part in [*vars(value).items()]:
+        if not isinstance(part, type) or part.__qualname__.startswith(f"{value.__qualname__}."):
+            yield from _defined(own, getattr(part, "method", part), module)  # Equinox wraps methods
 
 
 def _digests(named: Iterable[tuple[str, Any]]) -> dict[str, str]:
-    """Return digests of the user's functions and classes, and of the plain globals that functions read."""
+    """Return digests of the user's functions and classes, and of the globals that functions read."""
     digests: dict[str, set[str]] = {}
     for name, value in named:
         if not isinstance(value, type | FunctionType) or is_installed(value.__module__):
             continue
         if isinstance(value, FunctionType):
-            text = _code_text(value.__code__)
-            for own, number, _ in _named_in(value.__globals__, _names_in(value.__code__), []):
-                if isinstance(number, PLAIN) and not own.startswith("__"):
-                    digests.setdefault(own, set()).add(_digest(repr(number)))
+            if is_installed(value.__globals__.get("__name__")):  # of a decorator, which names itself as ours
+                continue
+            text = _function_text(value)
+            for own, text_of_global in _globals_of(value):
+                digests.setdefault(own, set()).add(_digest(text_of_global))
         else:
-            members = [item for item in vars(value).items() if not item[0].startswith("__")]
-            text = repr(sorted((own, repr(part)) for own, part in members if isinstance(part, PLAIN)))
+            members = [(own, _value_text(part)) for own, part in [*vars(value).items()]]
+            text = repr(sorted(item for item in members if item[1] and not item[0].startswith("__")))
         own = name if value.__name__ == "<lambda>" else value.__qualname__
         digests.setdefault(own, set()).add(_digest(text))
-    return {name: _digest("".join(sorted(texts))) for name, texts in sorted(digests.items())}
+    return {name: f"{PYTHON}-{_digest(''.join(sorted(texts)))}" for name, texts in sorted(digests.items())}
+
+
+def _function_text(function: FunctionType) -> str:
+    """Return the instructions of a function, with its default arguments and the values in its closure."""
+    held = [function.__defaults__, function.__kwdefaults__]
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # not filled yet
+            held.append(cell.cell_contents)
+    return "\n".join([_code_text(function.__code__), *map(_value_text, held)])
+
+
+def _globals_of(function: FunctionType) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of the globals that a function reads, also of the user's other modules."""
+    read, namespace = _globals_read(function.__code__), function.__globals__
+    for name, value, place in _named_in(namespace, _names_in(function.__code__), []):
+        # An attribute may have the name of a global.
+        is_read = name in read or (place is not None and place.holder is not namespace)
+        if is_read and not name.startswith("__") and (text := _value_text(value)):
+            yield name, text
+
+
+def _globals_read(code: CodeType) -> set[str]:
+    """Return the names of the globals that a function and its inner functions read."""
+    found = {
+        instruction.argval
+        for instruction in dis.get_instructions(code)
+        if instruction.opname == "LOAD_NAME" or "GLOBAL" in instruction.opname
+    }
+    return found.union(*(_globals_read(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
+
+
+def _value_text(value: Any, within: tuple[int, ...] = ()) -> str:
+    """Return a text of a plain value, an array, or of those in a container; empty for other objects."""
+    if isinstance(value, ARRAYS):
+        return _array_text(value)
+    if isinstance(value, PLAIN):
+        return repr(value)
+    if id(value) in within:
+        return ""
+    within = (*within, id(value))
+    if isinstance(value, functools.partial):
+        return _value_text([value.args, value.keywords], within)
+    if isinstance(value, dict):
+        value = [*value.items()]  # threads may add to it
+    elif not isinstance(value, tuple | list | set | frozenset):
+        return ""
+    texts = [text for part in [*value] if (text := _value_text(part, within))]
+    # The order of a set differs between processes.
+    return f"[{', '.join(sorted(texts) if isinstance(value, set | frozenset) else texts)}]" if texts else ""
+
+
+def _array_text(array: Any) -> str:
+    """Return dtype, shape and digest of an array; without a digest if its numbers are not here."""
+    text = f"{array.dtype} {array.shape}"
+    if isinstance(array, jax.Array):
+        if is_traced(array) or array.is_deleted() or not array.is_fully_addressable:
+            return text
+        if jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key):
+            array = jax.random.key_data(array)
+    if isinstance(array, jax.ShapeDtypeStruct) or np.asarray(array).dtype.hasobject:
+        return text
+    return f"{text} {hashlib.sha256(np.asarray(array).tobytes()).hexdigest()}"
 
 
 def _code_text(code: CodeType) -> str:
@@ -211,11 +295,22 @@ def _digest(text: str) -> str:
 
 
 def code_digest(code: Mapping[str, str]) -> str:
-    """Return a digest of digests by name; empty for none, as where nothing is the user's."""
+    """Return a digest of digests by name, with the version of Python; empty if nothing is the user's."""
     texts = [f"{name} {digest}\n" for name, digest in sorted(code.items())]
-    return _digest("".join(texts)) if texts else ""
+    return f"{PYTHON}-{_digest(''.join(texts))}" if texts else ""
+
+
+def python_of(digest: str) -> str:
+    """Return the version of Python of a digest."""
+    return digest.partition("-")[0]
 
 
 def different_names(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Return the names whose digests differ, and those that only one of both has."""
+    """Return the names whose digests differ, and those that only one of both has.
+
+    Those of two versions of Python cannot be compared: there are none.
+    """
+    versions = [{python_of(digest) for digest in code.values()} for code in (before, now)]
+    if before and now and versions[0].isdisjoint(versions[1]):
+        return []
     return sorted(name for name in {*before, *now} if before.get(name) != now.get(name))

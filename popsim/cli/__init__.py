@@ -13,8 +13,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Errors print one line on standard error. The exit code is 2 for invalid values, those of JAX's variables
     included, and for damaged or unreadable files; 1 if something cannot be written, if memory or file handles
     run out, or if the device fails; and 75 if a signal stops it, see `popsim.cli._signals` for trainings. If
-    the output is closed early, as in `popsim list | head -1`, the command ends silently. A full or closed
-    standard error changes no exit code.
+    the output is closed early, as in `popsim list | head -1`, the command ends silently. A closed standard
+    error changes no exit code.
 
     **Arguments:**
 

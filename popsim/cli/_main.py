@@ -70,6 +70,8 @@ def run_command(arguments: Sequence[str] | None = None) -> None:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # errors are raised; XLA's lines are not for users
     formatted = warnings.formatwarning
     warnings.formatwarning = _format_warning
+    if sys.stderr is None:  # it was closed before the start
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     try:
         try:
             _run(sys.argv[1:] if arguments is None else arguments, is_process=arguments is None)

@@ -17,7 +17,6 @@ from popsim.gymnasium.agent import (
     AgentModel,
     agent_network_model,
     default_limits,
-    with_action,
     with_agent,
 )
 from popsim.gymnasium.episode import Episode, StepRewards, observation_layout, stepwise_terms
@@ -30,6 +29,8 @@ from popsim.task import AbstractTask, build_validation_trials
 from popsim.trial import OutputTarget, Trial, n_trials
 
 __all__ = ["AgentTask"]
+
+N_TRIED = 3  # trials in which the costs of steps are compared with the loss
 
 
 class AgentTask(eqx.Module):
@@ -84,9 +85,11 @@ def agent_task(
     rewards = StepRewards((task.loss if loss is None else loss).at_batch(batch))
     check_of_one_member("loss", rewards.loss)
     rewards.loss.check(validation_trials, model)
-    action = jax.random.uniform(seed_key(0), actions.shape, minval=actions.low, maxval=actions.high)
-    first = jax.tree.map(lambda leaf: leaf[0], validation_trials)
-    stepwise = stepwise_terms(rewards, with_action(model, action), first)
+    tried = np.linspace(0, n_trials(validation_trials) - 1, N_TRIED).astype(int)
+    trials = jax.tree.map(lambda leaf: leaf[tried], validation_trials)
+    shape = (N_TRIED, trials.timeline.n_steps, *actions.shape)
+    drawn = jax.random.uniform(seed_key(0), shape, minval=actions.low, maxval=actions.high)
+    stepwise = stepwise_terms(rewards, model, trials, drawn)
     return AgentTask(task, model, at_batch, validation_trials, rewards, stepwise), actions
 
 

@@ -14,7 +14,7 @@ from popsim._shared.other_draws import drawing_from_key
 from popsim.gymnasium.agent import AgentModel, with_action
 from popsim.interaction import observation_to_come
 from popsim.loss import Loss
-from popsim.model import initial_state, simulate
+from popsim.model import initial_state
 from popsim.models.sensorimotor_loop import SensorimotorLoop
 from popsim.network_input import inputs_by_name, network_input
 from popsim.randomness import as_key, key_stream, seed_key
@@ -201,35 +201,47 @@ def _step_input(episode: Episode) -> StepInput:
     return trial.at_step(jax.tree.map(lambda leaf: leaf[step], trial.inputs), active)
 
 
-def stepwise_terms(rewards: StepRewards, model: AgentModel, trial: Trial) -> tuple[str, ...]:
+def stepwise_terms(
+    rewards: StepRewards, model: AgentModel, trials: Trial, actions: Float[Array, "trial time output"]
+) -> tuple[str, ...]:
     """Return the names of the loss terms that are paid step by step.
 
-    Raise `ValueError` unless each term is finite in a trial, and the sum of its step costs, if it has any.
+    Raise `ValueError` unless each term is finite in these trials with these actions, and the sum of its step
+    costs, if it has any.
     """
-    terms, costs = _costs_of_trial(rewards, model, trial)
-    for name, value in terms.items():
-        if not np.isfinite(value):
-            raise ValueError(f"`loss` must be finite, got {value} of its term {name!r}.")
-        paid = np.asarray(costs.get(name, value))
-        if abs(paid.sum() - value) > TOLERANCE * np.abs(paid).sum():
-            raise ValueError(
-                f"`step_cost` of the term {name!r} must add up to its value {value}, got {paid.sum()}."
-            )
+    terms, costs = _costs_of_trials(rewards, model, trials, actions)
+    for name, values in terms.items():
+        each = np.asarray(costs.get(name, values[:, None]))  # [trial, time]
+        for value, paid in zip(np.asarray(values), each, strict=True):
+            if not np.isfinite(value):
+                raise ValueError(f"`loss` must be finite, got {value} of its term {name!r}.")
+            if abs(paid.sum() - value) > TOLERANCE * np.abs(paid).sum():
+                raise ValueError(
+                    f"`step_cost` of the term {name!r} must add up to its value {value}, got {paid.sum()}."
+                )
     return tuple(term.name for term in rewards.loss.terms if term.name in costs)
 
 
 @jit
-def _costs_of_trial(
-    rewards: StepRewards, model: AgentModel, trial: Trial
-) -> tuple[dict[str, Float[Array, ""]], dict[str, Float[Array, " time"]]]:
-    """Return each loss term of a trial of an agent that does always the same, and its costs of the steps."""
-    states = simulate(model, trial, key=seed_key(1))
+def _costs_of_trials(
+    rewards: StepRewards, model: AgentModel, trials: Trial, actions: Float[Array, "trial time output"]
+) -> tuple[dict[str, Float[Array, " trial"]], dict[str, Float[Array, "trial time"]]]:
+    """Return each loss term of trials with given actions, and its costs of the steps."""
 
-    def of_step(state: PyTree[Array], step: Int[Array, ""]) -> dict[str, Float[Array, ""]]:
-        return rewards.costs(state, TrialAtStep(trial, step), model)
+    def of_trial(trial: Trial, of_steps: Float[Array, "time output"]):
+        def advance(episode: Episode, action: Float[Array, " output"]):
+            return step_episode(model, None, episode, action)
 
-    terms: dict = rewards.loss(states, trial, model).terms
-    return terms, jax.vmap(of_step)(states, jnp.arange(trial.timeline.n_steps))
+        def of_step(state: PyTree[Array], step: Int[Array, ""]) -> dict[str, Float[Array, ""]]:
+            return rewards.costs(state, TrialAtStep(trial, step), model)
+
+        states = jax.lax.scan(advance, begin_episode(model, None, trial, key=seed_key(1))[0], of_steps)[
+            0
+        ].states
+        terms: dict = rewards.loss(states, trial, model).terms
+        return terms, jax.vmap(of_step)(states, jnp.arange(trial.timeline.n_steps))
+
+    return jax.vmap(of_trial)(trials, actions)
 
 
 def observation_layout(model: AgentModel, trial: Trial) -> dict[str, slice]:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from popsim._shared.argument_shapes import OneOrEach, check_one_or_each
+from popsim._shared.argument_shapes import OneOrEach, check_one_number, check_one_or_each
 from popsim._shared.checks import check_instance, check_same_dt, check_time_constant, check_time_step, kind_of
 from popsim._shared.plain_values import plain_number
 from popsim.model import Unrecorded
@@ -208,6 +208,7 @@ def recurrent_projection(where: Callable[[Any], Array]) -> Projection:
 def check_leaky(n_units: int, tau: OneOrEach, dt: float, nonlinearity: Any) -> None:
     """Check the arguments that leaky networks share."""
     check_one_or_each("tau", tau, n_units, "units")
+    check_one_number("dt", dt)
     check_time_step(dt)
     check_time_constant("tau", tau, dt)
     check_function("nonlinearity", nonlinearity, "jnp.tanh")

@@ -16,11 +16,13 @@ from popsim.analysis.behaviour import hand_speed
 from popsim.analysis.figures import draw_loss_bands, draw_mean_speed, draw_member_values, figure_style
 from popsim.analysis.figures.style import COLORS
 from popsim.experiments.results import (
+    LIMITS,
     Column,
     Entry,
     ResultTable,
     Row,
     RunFigure,
+    entry_text,
     is_numeric,
 )
 from popsim.experiments.run import Run, open_run
@@ -78,6 +80,12 @@ class ComparedRun:
         place = list(self.results.columns).index(column)
         return self.results.of_members(column), [row.values[place] for row in self.results.rows]
 
+    def limit(self, column: Column) -> str:
+        """Return the limit on a metric as text."""
+        labels = [row.label for row in self.results.rows] if self.results else []
+        entries = zip(self.column(column)[1], labels, strict=False)
+        return next((entry_text(entry, column) for entry, label in entries if label == LIMITS), MISSING)
+
 
 class Metric(NamedTuple):
     """A column of the results, with the values of the members of each run; none where a run lacks it."""
@@ -91,7 +99,8 @@ class Metric(NamedTuple):
 def open_compared_runs(paths: Sequence[Path], names: Sequence[str] | None = None) -> list[ComparedRun]:
     """Open runs of one task, named by their folders, or by their paths if two folders have the same name."""
     if not 2 <= len({path.resolve() for path in paths}) == len(paths) <= len(COLORS):
-        raise ValueError(f"`runs` must be 2 to {len(COLORS)} folders of runs, got {len(paths)}: {paths}.")
+        given = ", ".join(map(str, paths))
+        raise ValueError(f"`runs` must be 2 to {len(COLORS)} different folders of runs, got {given}.")
     if names is None:
         names = [path.resolve().name for path in paths]
         names = names if len(set(names)) == len(names) else [str(path) for path in paths]
@@ -145,6 +154,10 @@ def results_table(runs: Sequence[ComparedRun]) -> ResultTable:
     }
     metrics = _metrics(runs)
     texts |= {metric.name: [_spread(values, metric) for values in metric.values] for metric in metrics}
+    for metric in metrics:
+        limits = [each.limit(metric.column) for each in runs]
+        if metric.is_numeric and len(set(limits)) > 1:
+            texts[f"limit: {metric.name}"] = limits
     caption = "Mean over members (lowest to highest member)"
     return ResultTable(_columns(runs), [Row(name, row) for name, row in texts.items()], caption)
 

@@ -28,7 +28,7 @@ from popsim.report._html import (
     write_page,
 )
 from popsim.store import CorruptDataError, MismatchError, RunFolder, SaveError
-from popsim.store.files import check_replaceable, saving
+from popsim.store.files import check_replaceable, finished_name, is_of_system, saving
 
 __all__ = ["WrittenReport"]
 
@@ -140,7 +140,8 @@ def _check_folder(path: Path, page: str, home: Path | None) -> None:
         raise ValueError(f"`out` must not be the folder of another run, got {path}.")
     if path.exists() and not path.is_dir():
         raise ValueError(f"`out` must be a folder, got {path}.")
-    if path.is_dir() and not (path / page).exists() and any(path.iterdir()):
+    names = {file.name for file in path.iterdir() if not is_of_system(file.name)} if path.is_dir() else set()
+    if not (path / page).exists() and not {finished_name(name) or name for name in names} <= {page, FIGURES}:
         raise ValueError(f"`out` must be an empty folder or hold a {page} of popsim, got {path}.")
 
 

@@ -2,6 +2,8 @@
 
 import contextlib
 import dataclasses
+import glob
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -154,9 +156,9 @@ def list_arrays(
 
 def _n_bytes(folder: Path) -> int:
     n_bytes = 0
-    for file in folder.iterdir():
+    for path in glob.iglob(f"{glob.escape(str(folder))}/*"):
         with contextlib.suppress(FileNotFoundError):  # it is being written
-            n_bytes += file.stat().st_size
+            n_bytes += os.path.getsize(path)
     return n_bytes
 
 

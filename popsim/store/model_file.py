@@ -121,7 +121,7 @@ def load_model(path: str | Path, template: PyTree) -> PyTree:
     - `template`: an untrained model of the same structure, or `equinox.filter_eval_shape` of what builds it.
         All leaves that are not arrays, including Python numbers, and static fields are taken from it; they
         must be those of the model that was saved. There is a warning with the names of the user's functions
-        of which the source differs.
+        of which the code differs; comments and docstrings do not count.
 
     **Returns:** the template with the arrays of the file, and the names of the inputs that the model that was
     saved was trained with.

@@ -54,8 +54,14 @@ class PlainFolder:
 
     def left_overs(self) -> list[Path]:
         """Return the unfinished files of a killed process, also of figures."""
-        folders = [folder for folder in (self.path, self.path / "figures") if folder.is_dir()]
-        return [path for folder in folders for path in folder.iterdir() if finished_name(path.name)]
+        attributes = (value for kind in type(self).__mro__ for value in vars(kind).values())
+        names = {LOCK, HOLDER} | {part.name for part in attributes if isinstance(part, FolderPart)}
+        own = [*self.path.iterdir()] if self.path.is_dir() else []
+        figures = self.path / "figures"
+        drawn = [*figures.iterdir()] if figures.is_dir() else []
+        return [path for path in own if finished_name(path.name) in names] + [
+            path for path in drawn if finished_name(path.name)
+        ]
 
     def remove_left_overs(self) -> None:
         """Remove the unfinished files of a killed process."""

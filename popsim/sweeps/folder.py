@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from popsim._shared.text_checks import check_path
-from popsim._shared.user_code import code_digest, different_names
+from popsim._shared.user_code import code_digest, different_names, python_of
 from popsim.experiments.registry import describe_experiment
 from popsim.experiments.run_options import CODE
 from popsim.store import RunFolder
@@ -91,7 +91,7 @@ class SweepFolder(PlainFolder):
         if not path.exists():
             write_json(path, code)
         others = [read_json(other) for other in sorted(self.codes.glob("*.json")) if other != path]
-        return different_names(others[0], code) if others else []
+        return next(filter(None, (different_names(other, code) for other in others)), [])
 
     def cells_by_code(self, n_cells: int) -> dict[str, list[int]]:
         """Return the cells by the digest of the user's code that they began with; empty if that is one."""
@@ -102,7 +102,8 @@ class SweepFolder(PlainFolder):
             with contextlib.suppress(ValueError, OSError):
                 digest = read_json(self.cell(number).description).get(CODE)
                 cells.setdefault(str(digest), []).append(number)
-        return cells if len(cells) > 1 else {}
+        # Of one version of Python, there is more than one.
+        return cells if len(cells) > len({*map(python_of, cells)}) else {}
 
     def selections(self, population: range) -> Path:
         """Return the folder in which the cells of a population select among one another."""

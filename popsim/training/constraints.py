@@ -118,6 +118,8 @@ def norm_and_direction(
     The largest absolute value is divided out before squaring, to avoid overflow and underflow. The direction
     of a zero vector is zero.
     """
+    if axes == ():
+        raise ValueError("`axis` must be an axis or several, got (): the norm would be that of each weight.")
     largest = jnp.max(jnp.abs(weights), axis=axes, keepdims=True)
     scale = jnp.where(largest > 0, largest, jnp.ones_like(largest))
     scaled = weights / scale
@@ -292,6 +294,11 @@ class SparsityMask(AbstractConstraint):
     where: Callable[[Any], Any] = eqx.field(static=True)
     mask: Bool[Array, "..."] | PerMember = eqx.field(converter=_as_mask)
 
+    def __check_init__(self):
+        values = self.mask.values if isinstance(self.mask, PerMember) else self.mask
+        if values.dtype != bool:
+            raise ValueError(f"`mask` of SparsityMask must hold booleans, got {values.dtype}.")
+
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
         mask = self.of_one_member("mask")
         if weights.shape != mask.shape:
@@ -347,4 +354,9 @@ class DalesLaw(AbstractConstraint):
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
         self.check_matrix(weights)
         signs = self.of_one_member("signs")
+        if signs.shape != weights.shape[1:]:
+            raise ValueError(
+                f"`signs` of DalesLaw must be one for each of the {weights.shape[1]} columns of the weights, "
+                f"got shape {signs.shape}."
+            )
         return jnp.where(weights * signs.astype(weights.dtype) < 0, 0, weights)

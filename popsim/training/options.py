@@ -299,6 +299,8 @@ class Training:
         if self.batch_callbacks is not None:
             expected = "functions by batch, such as {99: [function]}"
             check_instance("batch_callbacks", self.batch_callbacks, Mapping, expected)
+            for batch, functions in self.batch_callbacks.items():
+                check_callables(f"batch_callbacks[{batch!r}]", functions)
         for name in ("ensembled", "ensemble_random_trials", "restore_checkpoint", "disable_tqdm"):
             check_instance(name, getattr(self, name), (bool, np.bool_), "True or False")
         for name in ("n_batches", "batch_size", "log_step"):

@@ -123,7 +123,8 @@ class ProgressLines(Observer):
             self._write(self._line)
 
     def _write(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        with contextlib.suppress(OSError):  # what is not shown ends no training
+            print(text, file=sys.stderr, flush=True)
         self._last_written = time.perf_counter()
 
 

@@ -119,6 +119,13 @@ class _CriterionLoss(eqx.Module):
         return self.criterion(output, batch["label"]), state, output
 
 
+def _check_examples(batch: Batch) -> None:
+    """Raise `ValueError` unless inputs and labels are equally many; a single label would broadcast."""
+    sizes = {name: batch[name].shape[0] for name in ("image", "label")}
+    if sizes["image"] != sizes["label"]:
+        raise ValueError(f"`batch` must have a label for each image, got {sizes}.")
+
+
 def train_step(
     state: TrainState,
     batch: Batch,
@@ -138,6 +145,7 @@ def train_step(
 
     **Returns:** the next state, and the metrics of the model before the step, with `"learning_rate"`.
     """
+    _check_examples(batch)
     next_state, output = TrainStep(_CriterionLoss(criterion))(state, batch=batch)
     metrics = metrics_fn(output, batch["label"], criterion)
     return next_state, metrics | {"learning_rate": learning_rate_fn(state.step)}
@@ -172,5 +180,6 @@ def eval_step(
     state: TrainState, batch: Batch, criterion: Criterion, metrics_fn: MetricsFn
 ) -> dict[str, Array]:
     """Return the metrics of the model on a batch, without an update; arguments as for `train_step`."""
+    _check_examples(batch)
     output = jax.vmap(state.model)(batch["image"])
     return metrics_fn(output, batch["label"], criterion)

@@ -17,6 +17,7 @@ from popsim._shared.argument_shapes import check_fields, check_kinds
 from popsim._shared.checks import (
     as_float_array,
     check_fraction,
+    check_non_negative,
     kind_of,
     short_repr,
     warn_of_unit,
@@ -200,6 +201,8 @@ class RingRule(eqx.Module):
     def __check_init__(self):
         check_kinds(self)
         check_fraction("match_probability", self.match_probability)
+        for epoch, duration in self.durations.items():
+            check_drawn(f"durations[{epoch!r}]", duration, check_non_negative)
         for name, angles in (("direction", self.direction), ("distance", self.distance)):
             if angles is not None:
                 check_drawn(name, angles, functools.partial(warn_of_unit, kind="angle"))

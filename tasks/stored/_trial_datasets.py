@@ -149,8 +149,11 @@ def _time_step(axis: str, times: Any, dt: Any) -> float:
                 f"its steps are no fraction of a second, got steps of {step:g}."
             )
         return float(f"{step:.9g}")
-    if abs(step - dt) >= 0.01 * dt:
-        differs = f"{axis!r} has steps of {step:.6g} s{unit}, `dt` is {dt:g} s"
+    expected = seconds[0] + dt * np.arange(seconds.size)
+    if abs(step - dt) >= 0.01 * dt or not np.all(np.abs(seconds - expected) < 0.5 * dt):
+        is_even = np.all(np.abs(steps - step) < 0.5 * abs(step))
+        given = f"{step:.6g}" if is_even else f"{steps.min():.6g} to {steps.max():.6g}"
+        differs = f"{axis!r} has steps of {given} s{unit}, `dt` is {dt:g} s"
         if unit:
             raise ValueError(f"`dt` must be the step of time of the dataset, got others: {differs}.")
         checks.warn_caller(

@@ -81,7 +81,7 @@ ROWS = {
     "resume .": {"--quite": "Perhaps you meant --quiet", "--members 2": "Unrecognized options: --members, 2"},
     "info .": {"--verfy": "Perhaps you meant --verify"},
     "compare": {
-        ".": "RUN must be 2 to 8 folders of runs, got 1",
+        ".": "RUN must be 2 to 8 different folders of runs, got ",
         "a b --names x": "--names must be 2 different names",
     },
     "show-task": {

@@ -17,7 +17,6 @@ from popsim.analysis import behaviour
 
 NO_REVERSE_MODE = {"plants.simulate_plant_adaptively": "chooses its own number of steps; says so"}
 DT = 0.01
-SUITE = tasks.yang2019("dm-1")
 
 
 def scaled(tree, x):

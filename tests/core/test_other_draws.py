@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import random
+import secrets
 import threading
 from random import gauss
 
@@ -42,6 +43,9 @@ CALLED = {
     "default_rng": lambda: np.random.default_rng(0).normal(),
     "default_rng by name": lambda: default_rng(0).normal(),
     "python": lambda: random.random(),
+    "Random": lambda: random.Random(0).random(),
+    "SystemRandom": lambda: random.SystemRandom().random(),
+    "secrets": lambda: secrets.randbelow(3),
     "function of closure": within("function"),
     "class of closure": within("class"),
     "library": lambda: scipy.stats.norm.rvs(random_state=0),

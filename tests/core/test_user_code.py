@@ -2,6 +2,7 @@
 
 import sys
 import types
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,16 @@ import pytest
 from jax.experimental import pallas
 
 from popsim._compiled import program_text
-from popsim._shared.user_code import code_of_modules, is_installed, users_code, users_modules
+from popsim._shared import user_code
+from popsim._shared.user_code import (
+    code_of_modules,
+    different_names,
+    is_installed,
+    users_code,
+    users_modules,
+)
+from popsim.store import load_model, save_model
+from popsim.sweeps.folder import SweepFolder
 
 CELL = """
 GAIN = {gain}
@@ -61,6 +71,77 @@ def test_what_is_typed_counts_by_its_methods_and_values(changes, changed, typed)
     assert {name for name in before if before[name] != now[name]} == changed
     assert before.keys() == now.keys() == {"Update", "Update.__call__", "Update.half", "scaled", "GAIN"}
     assert of_function == before, "what a function names counts with it"
+
+
+HELD = """
+import functools
+import equinox as eqx
+import jax
+import numpy as np
+TABLE = {table}
+WEIGHTS = {{"of": np.ones(3) * {weight}}}
+class Outer:
+    sizes = [{size}]
+    class Inner:
+        @eqx.filter_jit
+        def doubled(self, x):
+            return x * {factor}
+def closing(gain):
+    return lambda x: x * gain
+def with_default(x, n={default}, *, m=({keyword},)):
+    return x
+@functools.partial(jax.jit, static_argnames="x")
+def looked_up(x):
+    return TABLE[x], WEIGHTS, x.unread
+closed, part = closing([{enclosed}]), functools.partial(with_default, n=1)
+unread = [{unread}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "changed"),
+    [
+        ({"table": (1, {"a": 3.0})}, "TABLE"),
+        ({"weight": 2}, "WEIGHTS"),
+        ({"size": 2}, "Outer"),
+        ({"factor": 3}, "Outer.Inner.doubled"),
+        ({"default": 2}, "with_default"),
+        ({"keyword": 2}, "with_default"),
+        ({"enclosed": 2}, "closed"),
+        ({"unread": 2}, None),
+    ],
+)
+def test_default_arguments_tables_and_what_is_under_decorators_count(change, changed, monkeypatch):
+    names = ("weight", "size", "factor", "default", "keyword", "enclosed", "unread")
+    values = {**dict.fromkeys(names, 1), "table": (1, {"a": 2.0})}
+    codes = []
+    for each in (values, values, values | change):
+        module = types.ModuleType("holding")
+        module.__file__ = "holding.py"
+        monkeypatch.setitem(sys.modules, "holding", module)
+        exec(HELD.format(**each), vars(module))
+        codes.append(code_of_modules(["holding"]))
+        of_objects = users_code(
+            {name: vars(module)[name] for name in ("Outer", "looked_up", "closed", "part")}
+        )
+        assert of_objects == {name: digest for name, digest in codes[-1].items() if name != "closing"}
+    assert codes[0] == codes[1] and {"looked_up"} < {*codes[0]}
+    assert different_names(codes[0], codes[2]) == ([changed] if changed else [])
+
+
+def test_code_of_two_versions_of_python_is_not_compared(typed, monkeypatch, tmp_path):
+    folder, path = SweepFolder(tmp_path), tmp_path / "model.safetensors"
+    save_model(path, typed().scaled)
+    before = code_of_modules([typed().__name__])
+    assert folder.note_code(before) == []
+    with monkeypatch.context() as context, warnings.catch_warnings(action="error"):
+        context.setattr(user_code, "PYTHON", "3.99")
+        of_other_version = code_of_modules([typed(factor=3).__name__])
+        assert different_names(before, of_other_version) == [] == folder.note_code(of_other_version)
+        load_model(path, typed(factor=3).scaled)
+    assert folder.note_code(code_of_modules([typed(factor=3).__name__])) == ["Update.__call__"]
+    with pytest.warns(UserWarning, match="`Update.__call__`: there, the code"):
+        load_model(path, typed(factor=3).scaled)
 
 
 def test_modules_that_define_the_same_names_both_count(typed):

@@ -54,11 +54,6 @@ def fixed(key):
     return leaky(key=jax.random.key(3))
 
 
-def without_weights(key):
-    """Weights of zeros, in place of drawn ones."""
-    return jax.tree.map(lambda leaf: leaf * 0 if eqx.is_inexact_array(leaf) else leaf, leaky(key=key))
-
-
 def test_a_build_that_ignores_its_key_is_warned_of():
     with pytest.warns(UserWarning, match="`build` ignores its `key`"):
         popsim.make_ensemble(fixed, 2, key=KEY)

@@ -31,7 +31,7 @@ def rewards_of(task, model, loss, key):
     """The rewards of all steps of a trial with random actions, its states, and the trial."""
     trial = jax.tree.map(lambda leaf: leaf[0], drawn(task, key, 1))
     actions = jax.random.normal(key, (trial.timeline.n_steps, model.network.n_outputs))
-    each = stepwise_terms(StepRewards(loss), model, trial)
+    each = stepwise_terms(StepRewards(loss), model, *jax.tree.map(lambda leaf: leaf[None], (trial, actions)))
     episode, _ = begin_episode(model, StepRewards(loss), trial, key=key)
     rewards = []
     for action in actions:
@@ -76,8 +76,20 @@ class Far(popsim.AbstractLossTerm):
     ids=lambda given: getattr(given, "name", None),
 )
 def test_sums_over_time_steps_are_told_from_other_terms(term, is_sum, getkey):
-    trial = jax.tree.map(lambda leaf: leaf[0], drawn(REACH, getkey(), 1))
-    assert stepwise_terms(StepRewards(1.0 * term), LOOP, trial) == is_sum * (term.name,)
+    trials, actions = drawn(REACH, getkey(), 1), jax.random.normal(getkey(), (1, 10, 2))
+    assert stepwise_terms(StepRewards(1.0 * term), LOOP, trials, actions) == is_sum * (term.name,)
+
+
+class Change(popsim.AbstractLossTerm):
+    """How much commands change in all steps, of which nothing is paid at a step."""
+
+    name: str = eqx.field(static=True, default="change")
+
+    def __call__(self, states, trial, model):
+        return jnp.sum(jnp.abs(jnp.diff(states.network.output, axis=0)))
+
+    def step_cost(self, state, trial_at_step, model):
+        return jnp.zeros(())
 
 
 def infinite(states, trial, model):
@@ -87,6 +99,8 @@ def infinite(states, trial, model):
 def test_costs_that_do_not_add_up_and_losses_that_are_not_finite_are_refused():
     with pytest.raises(ValueError, match="`step_cost` of the term 'far' must add up to its value"):
         TaskEnv(REACH, LOOP, loss=1.0 * Far(2.0))
+    with pytest.raises(ValueError, match="`step_cost` of the term 'change' must add up to its value"):
+        TaskEnv(REACH, LOOP, loss=1.0 * Change())
     with pytest.raises(ValueError, match="`loss` must be finite, got .*'infinite'"):
         TaskEnv(REACH, LOOP, loss=1.0 * popsim.FunctionTerm("infinite", infinite))
 

@@ -116,6 +116,8 @@ def test_synapses_that_do_not_fit_are_refused_by_name(as_users_run, getkey):
         Synapses(lambda m: m.bias).weights(bare)
     with pytest.raises(ValueError, match="`where` of Synapses must pick parts of the LinearUnits"):
         Synapses(lambda m: m.weights[:1]).update(bare, jnp.ones((1, 3)))
+    with pytest.raises(ValueError, match=r"`zero_diagonal` of Synapses needs square.*\(2, 3\)"):
+        Synapses(lambda m: m.weights, zero_diagonal=True).update(bare, jnp.ones((2, 3)))
     with pytest.raises(ValueError, match="`post` of Synapses must be given"):
         Synapses(lambda m: m.weights).post_activity(batch)
     with pytest.raises(ValueError, match="`where_bias` of Synapses must be given"):

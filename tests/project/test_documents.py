@@ -1,5 +1,6 @@
 """The code in the documents runs, and what they name exists."""
 
+import contextlib
 import inspect
 import os
 import re
@@ -66,6 +67,12 @@ def test_the_code_of_every_page_is_run_by_a_test():
     pages = [page for page in DOCUMENTS if code_blocks(page) and f'"{page}"' not in listed]
     alone = [page for page in pages if not page.startswith(tuple(f"docs/{folder}/" for folder in folders))]
     assert sorted(Path(page).stem for page in alone) == ["engine", "performance", "scale"]
+
+
+def test_the_setting_of_cores_exists():
+    (block,) = code_blocks("docs/start/install.md")
+    with contextlib.suppress(RuntimeError):  # JAX has begun; it knows the setting
+        exec(compile(block, "install.md", "exec"), {})
 
 
 @pytest.mark.full  # in short: test_the_code_fits_together

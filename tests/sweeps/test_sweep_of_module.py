@@ -119,7 +119,7 @@ def test_cells_of_different_code_are_told(sweep, monkeypatch, capsys):
     run_cell(folder, 0)
     assert open_sweep(folder).summary().columns.isin(["code"]).sum() == 0
     monkeypatch.setattr(
-        "popsim.experiments.circumstances.code_of_modules",
+        "popsim.experiments.run_options.code_of_modules",
         lambda modules: code_of_modules(modules) | {"Swept.build_task": "of today"},
     )
     with pytest.warns(UserWarning, match=r"trained by other code than this one: `Swept\.build_task` differ"):

@@ -307,6 +307,10 @@ def test_time_and_dt_that_differ_are_told(dataset):
     in_ms = dataset.assign_coords(time=("time", time, {"units": "ms"}))
     with pytest.raises(ValueError, match=r"`dt` must be the step.*of 0.02 s \('ms'\), `dt` is 0.01 s"):
         StoredTrials.from_dataset(in_ms, *FROM_STEPS, dt=0.01)
+    gap = changed(time, slice(3, -1), time[4:])  # of the same mean step
+    with pytest.raises(ValueError, match=r"`dt` must be the step.*of 0 to 0.04 s \('ms'\)"):
+        at_gap = dataset.assign_coords(time=("time", gap, {"units": "ms"}))
+        StoredTrials.from_dataset(at_gap, *FROM_STEPS, dt=DT)
     rounded = dataset.assign_coords(time=np.round(np.arange(N_STEPS) / 60, 3))
     assert StoredTrials.from_dataset(rounded, *FROM_STEPS, dt=1 / 60).dt == 1 / 60
 

@@ -49,6 +49,18 @@ def stronger(**options):
     return rule("stronger", second_shown="stimulus 1", distance=3.0, **options)
 
 
+class OwnWidth(tasks.GoResponse):
+    """A class of a user, whose `width` is none of popsim's."""
+
+    width: float = -1.0
+
+
+def test_of_a_class_of_a_user_only_the_fields_of_popsim_are_checked():
+    assert OwnWidth().width == -1.0
+    with pytest.raises(ValueError, match="`grace`"):
+        OwnWidth(grace=-0.1)
+
+
 BLOCKS, JUMP, REACH = tasks.BlockDecisions, tasks.TargetJump, tasks.DelayedReaches
 SPECIAL = [
     (lambda: tasks.DriftingBandit(decay=1.0), "decay"),
@@ -124,6 +136,7 @@ SPECIAL = [
     (lambda: tasks.RingTask({"go": rule()}, grace=0.2), "grace"),
     (lambda: rule("back"), "response"),
     (lambda: rule(first_shown="stimulus 2"), "durations"),
+    (lambda: rule(durations=GO | {"fixation": Uniform(-0.1, 0.2)}), "durations"),
     (lambda: rule("match"), "second_shown"),
     (lambda: rule("match", second_shown="response"), "distance"),
     (lambda: rule(match_probability=0.5), "match_probability"),

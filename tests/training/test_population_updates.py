@@ -1,6 +1,7 @@
 """Population updates: who stops when, what is held, what advances, what is resumed, what is skipped."""
 
 import dataclasses
+import re
 
 import equinox as eqx
 import jax
@@ -181,6 +182,10 @@ class StopFirst(AbstractPopulationUpdate):
         return population, {"since": jnp.where(stops, batch, state["since"])}, {}
 
 
+class IntoTrials(StopFirst):
+    recorded_as = "trials"
+
+
 REFUSED = [
     (lambda: EarlyStopping(0), "`patience` must be a positive"),
     (lambda: EarlyStopping(1, every=0), "`every` must be a positive"),
@@ -188,6 +193,7 @@ REFUSED = [
     (lambda: ReduceOnPlateau("learning_rate", 2.0, 1), "`factor` must be above 0 and below 1"),
     (lambda: Curriculum("task.scale", [1.0], "error", 0.8), "`stages` must be the values of two"),
     (lambda: TaskTrainer(OPTIMIZER, population_updates=EarlyStopping(1)), "must be a list of updates"),
+    (lambda: TaskTrainer(OPTIMIZER, population_updates=[IntoTrials()]), "`recorded_as` .* got 'trials'"),
     (lambda: TaskTrainer(OPTIMIZER, population_updates=CONTROLS), "`metric` of Curriculum must be one of"),
     (
         lambda: TaskTrainer(OPTIMIZER, population_updates=[PopulationBasedTraining(every=2)] * 2),
@@ -222,6 +228,7 @@ def test_a_single_model_and_an_update_of_your_own():
         "control.StopFirst.since": [2],
         "control.StopFirst 2.since": [2],
     }
+    assert re.search(r"updates\['control'\] +1: 2 to 2 +2 of 1 ", repr(history))
     with pytest.raises(ValueError, match="`hyperparameters` of Curriculum must be of .*learning_rate"):
         train(
             4,

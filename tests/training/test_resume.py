@@ -297,6 +297,18 @@ def test_one_model_is_resumed_too(tmp_path):
     assert run.evaluate(key=KEY).losses.total.ndim == 1
 
 
+def test_the_training_of_a_script_is_opened_with_its_task_and_model(tmp_path):
+    trained, _ = train(6, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path))
+    run = popsim.open_run(tmp_path, task=RunningSum(), build=build)
+    assert_same(run.ensemble, trained)
+    assert run.n_batches_trained == 6 and run.log[-1]["batch"] == 5
+    other = popsim.open_run(tmp_path, task=RunningSum(), build=lambda key: build(key, n_units=6))
+    with pytest.raises(MismatchError, match="`build` must give what was trained .*recurrent_weights`"):
+        other.ensemble  # noqa: B018
+    with pytest.warns(UserWarning, match="must be those trained .*`task.scale`, 1 then and 2 now"):
+        popsim.open_run(tmp_path, task=RunningSum(scale=jnp.asarray(2.0)), build=build).evaluate(key=KEY)
+
+
 def test_frozen_members_stay_frozen(tmp_path):
     ensemble = popsim.make_ensemble(build, 2, key=jax.random.key(0))
     broken = eqx.tree_at(lambda m: m.network.bias, ensemble, ensemble.network.bias.at[1, 0].set(jnp.nan))

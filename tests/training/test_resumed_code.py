@@ -38,7 +38,8 @@ def scaled(reward, factor):
     return factor * reward
 
 doubled = functools.partial(scaled, factor=2.0)
-level = lambda loss: loss < -1e6
+LEAST = {"loss": [-1e6]}
+level = lambda loss, times=1: loss < LEAST["loss"][0] * times
 
 class Shop(AbstractEnvironment):
     stock: jax.Array
@@ -99,7 +100,9 @@ CHANGES = {
     "partial": ("factor=2.0", "factor=4.0", "`doubled`"),
     "function of a partial": ("return factor * reward", "return -factor * reward", "`scaled`"),
     "setting": ('default="shop"', 'default="store"', "`task.name`, shop then and store now"),
-    "host": ("loss < -1e6", "loss < -1e5", "`level`"),
+    "host": ("loss < LEAST", "loss <= LEAST", "`level`"),
+    "default argument of the host": ("times=1", "times=2", "the code of `level`"),
+    "table of the host": ("-1e6", "-1e5", "the code of `LEAST`"),
     "first number": ("first=0.3", "first=0.6", r"`task.stock\[0\]`, 0.3.* then and 0.6"),
     "last number": ("last=0.7", "last=0.7003", r"`task.stock\[1\]`"),
     "whole number": ("number=3", "number=4", r"`task.numbers\[1\]`, 3 then and 4 now"),
@@ -155,7 +158,9 @@ def begun(tmp_path_factory):
     return folder / "run"
 
 
-@pytest.mark.parametrize("name", mostly_in_full(CHANGES, ("sign of the reward", "host", "first number")))
+@pytest.mark.parametrize(
+    "name", mostly_in_full(CHANGES, ("sign of the reward", "table of the host", "first number"))
+)
 def test_what_computes_other_numbers_is_refused_by_name(name, begun, tmp_path):
     old, new, named = CHANGES[name]
     assert old in LAB

@@ -8,7 +8,7 @@ import pytest
 from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, train
 
 import popsim
-from popsim.training import TaskTrainer, TrainerOptions, Training, adam
+from popsim.training import TaskTrainer, TrainerOptions, Training, adam, log_spaced_batches
 
 pytestmark = pytest.mark.slow
 
@@ -126,6 +126,7 @@ def test_log_entries_hold_the_losses_of_their_batch_and_a_model_that_stays():
         ("where_train", {"where_train": lambda m: m.interventions}),
         ("save_model_trainables", {"save_model_trainables": np.array([6])}),
         ("batch_callbacks", {"batch_callbacks": {99: []}}),
+        (r"batch_callbacks\[5\]", {"batch_callbacks": {5: print}}),
         ("ensembled", {"ensembled": False}),
         ("member_batch_size", {"n_members": 0, "trainer": TaskTrainer(adam(1e-3), member_batch_size=1)}),
         ("`restore_checkpoint` needs `chkpt_dir`", {"restore_checkpoint": True}),
@@ -144,6 +145,7 @@ def test_bad_arguments_raise_before_the_loop_is_compiled(as_users_run, name, opt
         ("checkpoint_seconds", lambda: TaskTrainer(adam(1e-3), checkpoint_seconds=5.0)),
         ("post_step_fns", lambda: TaskTrainer(adam(1e-3), post_step_fns=[3])),
         ("nonfinite", lambda: TaskTrainer(adam(1e-3), nonfinite="ignore")),
+        ("`n` must be at least 2", lambda: log_spaced_batches(9, 1)),
         ("learning_rate.*PerMember", lambda: adam([1e-3, 1e-2])),
         ("n_minibatches", lambda: TaskTrainer(adam(1e-3), n_minibatches=0)),
         ("validation_metrics", lambda: metric(lambda states, trials: {"one": 1.0})),

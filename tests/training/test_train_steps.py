@@ -116,6 +116,14 @@ def test_a_supervised_step_descends_the_criterion_and_reports_the_model_before_i
     assert float(metrics["learning_rate"]) == 0.5 and float(then["learning_rate"]) == 0.25
 
 
+def test_labels_must_be_as_many_as_inputs(images):
+    state, batch = images
+    with pytest.raises(ValueError, match="`batch` must have a label for each image"):
+        eval_step(state, batch | {"label": batch["label"][:1]}, criterion, metrics_fn)
+    with pytest.raises(ValueError, match="`batch` must have a label for each image"):
+        train_step(state, batch | {"label": batch["label"][:1]}, lambda step: 0.1, criterion, metrics_fn)
+
+
 def test_post_processing_acts_in_order_after_the_step(images):
     state, batch = images
     functions = [

@@ -159,7 +159,10 @@ def _recorded_rows(history: TaskTrainerHistory) -> Iterator[tuple[str, ...]]:
         *((name, history.validation_batch, values) for name, values in logged.items()),
         ("model_trainables", history.trainables_batch, history.model_trainables),
         ("trial_specs", sorted(history.trial_specs), dict(history.trial_specs)),
-        *((f"updates[{name!r}]", update[BATCH], dict(update)) for name, update in history.updates.items()),
+        *(
+            (f"updates[{name!r}]", rows[BATCH], {array: rows[array] for array in rows if array != BATCH})
+            for name, rows in history.updates.items()
+        ),
     ]
     for name, batches, tree in records:
         # Lazy arrays are leaves, with a shape and a size of their own.

@@ -42,6 +42,8 @@ def log_spaced_batches(n_batches: int, n: int) -> Int[np.ndarray, " recorded"]:
     """
     check_positive_int("n_batches", n_batches)
     check_positive_int("n", n)
+    if n < 2:
+        raise ValueError(f"`n` must be at least 2, for the first and the last batch, got {n}.")
     return np.unique(np.rint(np.geomspace(1, n_batches, n)).astype(int)) - 1
 
 

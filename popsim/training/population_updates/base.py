@@ -263,6 +263,9 @@ def as_population_updates(updates: Any, *, has_metrics: bool) -> tuple[AbstractP
                 f"`metric` of {label} must be one of `validation_metrics`, got {metric!r} without "
                 "such a function."
             )
+    axes = {axis_of(label, update) for label, update in label_updates(updates).items()}
+    if reserved := axes & {"validation", "trainables", "trials"}:  # the axes of other records
+        raise ValueError(f"`recorded_as` of a population update must be another name, got {min(reserved)!r}.")
     if sum(update.replaces for update in updates) > 1:
         raise ValueError("`population_updates` must have at most one that replaces members, got several.")
     return updates

@@ -119,6 +119,8 @@ class Synapses(eqx.Module):
     def update(self, model: AbstractModel, change: Float[Array, "post pre"]) -> PyTree:
         """Return `change` as an update of the whole model: None elsewhere, zero in the other rows."""
         if self.zero_diagonal:
+            if change.shape[0] != change.shape[1]:
+                raise ValueError(f"`zero_diagonal` of Synapses needs square weights, got {change.shape}.")
             change = jnp.where(jnp.eye(change.shape[0], dtype=bool), 0, change)
         full = jnp.zeros_like(self.where(model)).at[self.rows(model)].set(change)
         picked = picked_parameters(model, self.where, argument="`where` of Synapses")
