@@ -223,12 +223,9 @@ def test_every_entry_of_the_navigation_opens_at_every_width(n_of_a_section, driv
     In short the largest page of each section.
     """
     driver.get((site / "index.html").as_uri())
-    selector = "nav.md-nav--primary a.md-nav__link[href]"
-    entries = driver.execute_script(f"return [...document.querySelectorAll('{selector}')].map(a => a.href)")
-    pages = {Path(unquote(urlsplit(entry).path)) for entry in entries if "#" not in entry}
-    assert pages == documents.keys()
+    until(lambda: pages_in_navigation(driver) == documents.keys())
     driver.get_log("performance")
-    for page in largest_pages(pages, site, n_of_a_section):
+    for page in largest_pages({*documents}, site, n_of_a_section):
         driver.get(page.as_uri())
         for width in WIDTHS:
             set_width(driver, width)
@@ -239,6 +236,12 @@ def test_every_entry_of_the_navigation_opens_at_every_width(n_of_a_section, driv
         message = json.loads(line["message"])["message"]
         if message["method"] == "Network.requestWillBeSent":
             assert not message["params"]["request"]["url"].startswith("http"), message
+
+
+def pages_in_navigation(driver) -> set[Path]:
+    selector = "nav.md-nav--primary a.md-nav__link[href]"
+    entries = driver.execute_script(f"return [...document.querySelectorAll('{selector}')].map(a => a.href)")
+    return {Path(unquote(urlsplit(entry).path)) for entry in entries if "#" not in entry}
 
 
 def largest_pages(pages: set[Path], site: Path, n_of_a_section: int | None) -> list[Path]:
