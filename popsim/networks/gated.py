@@ -49,24 +49,19 @@ class _GatedNetwork(AbstractCellNetwork):
     n_inputs: int = eqx.field(static=True, converter=plain_number)
     n_outputs: int = eqx.field(static=True, converter=plain_number)
 
-    def __init__(
+    def _set_parts(
         self,
-        n_inputs: WholeNumber,
-        n_units: WholeNumber,
-        n_outputs: WholeNumber,
-        *,
-        noise_std: OneOrEach = 0.0,
-        output_fn: Callable[[Array], Array] | None = None,
-        output_bias: OneOrEach = 0.0,
+        sizes: tuple[WholeNumber, WholeNumber, WholeNumber],
+        noise_std: OneOrEach,
+        output_fn: Callable[[Array], Array] | None,
+        output_bias: OneOrEach,
         key: Key[Array, ""],
-    ):
-        n_inputs, n_units, n_outputs = as_sizes(n_inputs, n_units, n_outputs)
+    ) -> None:
+        """Set the fields from the arguments of a subclass; sizes are inputs, units and outputs."""
+        self.n_inputs, n_units, self.n_outputs = sizes = as_sizes(*sizes)
         self.noise = noise_of_units(noise_std, n_units)
-        self.output_fn, output_bias = prepare_readout(output_fn, output_bias, n_outputs)
-        sizes = (n_inputs, n_units, n_outputs)
+        self.output_fn, output_bias = prepare_readout(output_fn, output_bias, self.n_outputs)
         self.cell, self.readout = initial_layers(self.kind, *sizes, output_bias, key)
-        self.n_inputs = n_inputs
-        self.n_outputs = n_outputs
 
     @abc.abstractmethod
     def candidate(self, inputs: Float[Array, " inputs"], hidden: PyTree[Array]) -> Float[Array, " unit"]:
@@ -130,8 +125,7 @@ class GRUNetwork(_GatedNetwork):
         output_bias: OneOrEach = 0.0,
         key: Key[Array, ""],
     ):
-        sizes = (n_inputs, n_units, n_outputs)
-        super().__init__(*sizes, noise_std=noise_std, output_fn=output_fn, output_bias=output_bias, key=key)
+        self._set_parts((n_inputs, n_units, n_outputs), noise_std, output_fn, output_bias, key)
 
     def init(self, *, key: Key[Array, ""]) -> Float[Array, " hidden"]:
         return jnp.zeros(self.cell.hidden_size, self.cell.weight_hh.dtype)
@@ -196,8 +190,7 @@ class LSTMNetwork(_GatedNetwork):
         output_bias: OneOrEach = 0.0,
         key: Key[Array, ""],
     ):
-        sizes = (n_inputs, n_units, n_outputs)
-        super().__init__(*sizes, noise_std=noise_std, output_fn=output_fn, output_bias=output_bias, key=key)
+        self._set_parts((n_inputs, n_units, n_outputs), noise_std, output_fn, output_bias, key)
 
     def init(self, *, key: Key[Array, ""]) -> tuple[Float[Array, " unit"], Float[Array, " unit"]]:
         zeros = jnp.zeros(self.cell.hidden_size, self.cell.weight_hh.dtype)
