@@ -184,7 +184,9 @@ def test_public_modules_list_their_names_and_private_ones_have_none():
 
 
 def test_the_front_holds_few_names_found_on_demand():
-    front = ast.parse(MODULES["popsim.__init__"].read_text())
-    typed = next(node for node in front.body if isinstance(node, ast.If))
-    imported = {alias.name for node in typed.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    stub = ast.parse(MODULES["popsim.__init__"].with_suffix(".pyi").read_text())
+    imports = [(node.module, alias.name) for node in stub.body[1:] for alias in node.names]
+    imported = {name for _, name in imports}
+    for module, name in imports:
+        assert getattr(popsim, name) is getattr(importlib.import_module(module), name)
     assert imported == set(popsim.__all__) == set(dir(popsim)) and len(popsim.__all__) <= 60
