@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree, Shaped
 
@@ -229,13 +228,8 @@ def make_ensemble(
     check_positive_int("n_members", n_members)
     check_non_negative_int("first_member", first_member)
     check_non_negative_int("first_member + n_members", first_member + n_members)
-    key = as_key(key)
-    _check_build(build, (key,), {})
-    ids = np.arange(first_member, first_member + min(n_members, 2))  # without settings all are built alike
-    check_builds(build, key, ids, {})
-    ensemble = _build_from_keys(build, key, int(n_members), as_array(first_member, int))
-    warn_if_key_is_ignored(build, key, ids, {})
-    return ensemble
+    ids = np.arange(first_member, first_member + n_members, dtype=np.int32)
+    return _build_ensemble(build, as_key(key), ids, None)
 
 
 def build_members(
@@ -266,63 +260,58 @@ def build_members(
     key = as_key(key)
     check_instance("members", members, Members, "the Members of a popsim.member_grid(5, tau=[0.05, 0.1])")
     columns = members.numbers(list(members.settings) if settings is None else settings)
-    _check_build(build, (), {"key": key, **columns})
-
-    def build_one(key: Key[Array, ""], **values: Array) -> ModelType:
-        return build(key=key, **values)
-
-    check_builds(build_one, key, members.ids, columns)
-    ensemble = _build_from_settings(build, key, members.ids, columns)
-    warn_if_key_is_ignored(build_one, key, members.ids, columns)
-    return ensemble
+    return _build_ensemble(build, key, members.ids, columns)
 
 
-def _check_build(build: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """Raise `ValueError` unless `build` takes these arguments."""
+Settings = Mapping[str, Shaped[np.ndarray, "member ..."]]
+
+
+def _build_ensemble(
+    build: Callable[..., ModelType],
+    key: Key[Array, ""],
+    ids: Int[np.ndarray, " member"],
+    settings: Settings | None,
+) -> ModelType:
+    """Return the models `build(key=..., **settings)`; without settings the models `build(key)`."""
+    args, kwargs = _arguments(key, settings)
     try:
         inspect.signature(build).bind(*args, **kwargs)
     except TypeError as error:
-        settings = [name for name in kwargs if name != "key"]
-        expected = f"`key` and the settings {settings}" if kwargs else "a key"
+        expected = "a key" if settings is None else f"`key` and the settings {list(settings)}"
         hint = " Say in `settings` which of them it takes." if settings else ""
         raise ValueError(f"`build` must take {expected}: {error}.{hint}") from error
 
+    def build_one(key: Key[Array, ""], **values: Array) -> ModelType:
+        args, kwargs = _arguments(key, None if settings is None else values)
+        return build(*args, **kwargs)
 
-def _check_module(model: Any) -> Any:
-    """Return what `build` returned, if it is a model or another module."""
-    if not isinstance(model, eqx.Module):
-        raise ValueError(f"`build` must return a model, got {kind_of(model)}.")
-    return model
+    few = ids[:2] if settings is None else ids  # without settings all are built alike
+    check_builds(build_one, key, few, settings or {})
+    ensemble = _build(build, key, ids, settings)
+    warn_if_key_is_ignored(build_one, key, few, settings or {})
+    return ensemble
 
 
-def _member_keys(key: Key[Array, ""], ids: Int[Array | np.ndarray, " member"]) -> Key[Array, " member"]:
-    return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, ids)
-
-
-@jit_fast_compile
-def _build_from_keys(
-    build: Callable[[Key[Array, ""]], ModelType],
-    key: Key[Array, ""],
-    n_members: int,
-    first_member: Int[Array, ""],
-) -> ModelType:
-    keys = _member_keys(key, first_member + jnp.arange(n_members))
-    with naming_traced_code("`build`"), drawing_from_key("`build`", build):
-        return eqx.filter_vmap(lambda key: _check_module(build(key)))(keys)
+def _arguments(key: Key[Array, ""], settings: Mapping[str, Any] | None) -> tuple[tuple, dict[str, Any]]:
+    """Return the arguments of `build`: a key, or by name a key and settings."""
+    return ((key,), {}) if settings is None else ((), {"key": key, **settings})
 
 
 @jit_fast_compile
-def _build_from_settings(
+def _build(
     build: Callable[..., ModelType],
     key: Key[Array, ""],
     ids: Int[Array | np.ndarray, " member"],
-    settings: Mapping[str, Shaped[Array | np.ndarray, "member ..."]],
+    settings: Mapping[str, Shaped[Array | np.ndarray, "member ..."]] | None,
 ) -> ModelType:
-    keys = _member_keys(key, ids)
+    def build_one(key: Key[Array, ""], of_member: dict[str, Array] | None) -> ModelType:
+        args, kwargs = _arguments(key, of_member)
+        model = build(*args, **kwargs)
+        if not isinstance(model, eqx.Module):
+            raise ValueError(f"`build` must return a model, got {kind_of(model)}.")
+        return model
 
-    def build_one(key: Key[Array, ""], member_settings: dict[str, Array]) -> ModelType:
-        return _check_module(build(key=key, **member_settings))
-
+    keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, ids)
     with naming_traced_code("`build`"), drawing_from_key("`build`", build):
         return eqx.filter_vmap(build_one)(keys, settings)
 

@@ -121,10 +121,7 @@ def prepare_trials(ensemble: AbstractModel, task: AbstractTask, trials: Trial | 
 
 
 def check_trials_of(model: AbstractModel, trials: Trial, loss: Loss | None = None) -> None:
-    """Raise `ValueError` unless a model can run stacked trials, and a loss evaluate them.
-
-    They must have the inputs that the model was trained with.
-    """
+    """Raise `ValueError` unless a model can run stacked trials as trained, and a loss evaluate them."""
     trials = separate_trials(trials)
     model.check(trials)
     model.trained_inputs.check(model.input_sizes(trials))

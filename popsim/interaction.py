@@ -21,12 +21,7 @@ __all__ = ["Interaction"]
 
 
 class Upcoming(Unrecorded):
-    """What an environment holds for the next time step.
-
-    - `state`: of the environment.
-    - `observation`: what the network receives at the next step.
-    - `is_over`: whether the trial has ended.
-    """
+    """What an environment holds for the next time step: its state, what it shows, whether the trial ended."""
 
     state: PyTree[Array]
     observation: Observation
@@ -61,10 +56,7 @@ class Interaction(eqx.Module):
 def start_interaction(
     environment: AbstractEnvironment, action: Any, value: Float[Array, ""] | None, *, key: Key[Array, ""]
 ) -> Interaction:
-    """Return the interaction before the first step, with the first observation to come.
-
-    The state of a scan cannot change its structure, so that what a step will fill is zero here.
-    """
+    """Return the interaction before the first step; what a step will fill, in the scan, is zero here."""
     key = key_stream(key, "environment")
     name = type(environment).__name__
     state, observation = begin_environment(environment, key=key)
@@ -100,8 +92,7 @@ def _types(tree: PyTree[Array]) -> list[Any]:
 
 
 def _promoted(tree: PyTree[Array], other: PyTree) -> PyTree[Array]:
-    """Return arrays in types that hold those of another tree, too: a count may begin as the integer 0 and
-    become a number, and what begins as .7 stays a number where a step returns an integer."""
+    """Return arrays in types that hold those of another tree, too: a count may begin as the integer 0."""
     with jax.numpy_dtype_promotion("standard"):
         return jax.tree.map(lambda *leaves: jnp.asarray(leaves[0], jnp.result_type(*leaves)), tree, other)
 

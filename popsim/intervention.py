@@ -42,6 +42,8 @@ def name_of_parameters(intervention: "AbstractIntervention", part: str = "") -> 
 
 
 Stage = Literal["sense", "think", "act", "move"]
+Parameters = State = PyTree[Array]
+Schedules = dict[str, InterventionSchedule]
 
 
 class AbstractIntervention(eqx.Module):
@@ -86,7 +88,7 @@ class AbstractIntervention(eqx.Module):
     def __check_init__(self):
         check_kinds(self)
 
-    def apply(self, parameters: PyTree[Array], state: PyTree[Array], *, key: Key[Array, ""]) -> PyTree[Array]:
+    def apply(self, parameters: Parameters, state: State, *, key: Key[Array, ""]) -> State:
         """Return the changed state, of the same structure; by default unchanged.
 
         A force that is added to `external_force` after "sense", "think" or "act" is constant over the step.
@@ -100,13 +102,8 @@ class AbstractIntervention(eqx.Module):
         return state
 
     def apply_in(
-        self,
-        model: AbstractModel | None,
-        parameters: PyTree[Array],
-        state: PyTree[Array],
-        *,
-        key: Key[Array, ""],
-    ) -> PyTree[Array]:
+        self, model: AbstractModel | None, parameters: Parameters, state: State, *, key: Key[Array, ""]
+    ) -> State:
         """Return the changed state in a given model; by default what `apply` returns.
 
         Override it instead of `apply` if the change depends on the model, such as on the activity of its
@@ -118,7 +115,7 @@ class AbstractIntervention(eqx.Module):
         """
         return self.apply(parameters, state, key=key)
 
-    def load(self, parameters: PyTree[Array]) -> Load:
+    def load(self, parameters: Parameters) -> Load:
         """Return the load on the body, as functions of its state; by default none.
 
         The plant's solver evaluates the load at every stage of every substep.
@@ -129,7 +126,7 @@ class AbstractIntervention(eqx.Module):
         """
         return Load()
 
-    def check(self, parameters: PyTree[Array]) -> None:  # noqa: B027
+    def check(self, parameters: Parameters) -> None:  # noqa: B027
         """Check the parameters of concrete trials, before anything is compiled; by default all are accepted.
 
         **Arguments:**
@@ -137,16 +134,14 @@ class AbstractIntervention(eqx.Module):
         - `parameters`: the parameters, each array with the leading axis of trials.
         """
 
-    def prepare(self, parameters: PyTree[Array], state: PyTree[Array]) -> PyTree[Array]:
+    def prepare(self, parameters: Parameters, state: State) -> State:
         """Return the initial state of a trial that schedules the intervention; by default unchanged.
 
         Extend it to fill fields that are None in other trials, such as `LoopState.unit_input`.
         """
         return state
 
-    def prepare_in(
-        self, model: AbstractModel | None, parameters: PyTree[Array], state: PyTree[Array]
-    ) -> PyTree[Array]:
+    def prepare_in(self, model: AbstractModel | None, parameters: Parameters, state: State) -> State:
         """Return the initial state in a given model; by default what `prepare` returns. See `apply_in`."""
         return self.prepare(parameters, state)
 
@@ -205,11 +200,11 @@ def check_scheduled(interventions: tuple[AbstractIntervention, ...], trials: Tri
 
 def prepare(
     interventions: tuple[AbstractIntervention, ...],
-    scheduled: dict[str, InterventionSchedule],
-    state: PyTree[Array],
+    scheduled: Schedules,
+    state: State,
     *,
     model: AbstractModel | None = None,
-) -> PyTree[Array]:
+) -> State:
     """Return the initial state of a trial, prepared by each intervention that the trial schedules.
 
     `model` is the model that holds the interventions, as for `intervene`.
@@ -223,12 +218,12 @@ def prepare(
 def intervene(
     interventions: tuple[AbstractIntervention, ...],
     stage: Stage,
-    scheduled: dict[str, InterventionSchedule],
-    state: PyTree[Array],
+    scheduled: Schedules,
+    state: State,
     *,
     model: AbstractModel | None = None,
     key: Key[Array, ""],
-) -> PyTree[Array]:
+) -> State:
     """Apply the active interventions that follow `stage`, in order.
 
     `key` is the key of the time step; each intervention draws from its own stream of it. `model` is the model
@@ -252,7 +247,7 @@ def _where(condition: Bool[Array, ""], then: PyTree[Array], otherwise: PyTree[Ar
 
 def external_load(
     interventions: tuple[AbstractIntervention, ...],
-    scheduled: dict[str, InterventionSchedule],
+    scheduled: Schedules,
     constant: Float[Array, " space"],
 ) -> Load:
     """Return the load on a body: the force `constant` on its hand (N), and the active interventions."""
@@ -273,9 +268,7 @@ def external_load(
     return Load(force, torque if on_joints else None, sum(masses[1:], masses[0]) if masses else None)
 
 
-def kinds_of_load(
-    interventions: tuple[AbstractIntervention, ...], scheduled: dict[str, InterventionSchedule]
-) -> tuple[bool, bool]:
+def kinds_of_load(interventions: tuple[AbstractIntervention, ...], scheduled: Schedules) -> tuple[bool, bool]:
     """Return whether scheduled interventions put a mass into the hand, and whether forces on coordinates."""
     loads = [load for load, _ in _scheduled_loads(interventions, scheduled)]
     return (
@@ -285,7 +278,7 @@ def kinds_of_load(
 
 
 def _scheduled_loads(
-    interventions: tuple[AbstractIntervention, ...], scheduled: dict[str, InterventionSchedule]
+    interventions: tuple[AbstractIntervention, ...], scheduled: Schedules
 ) -> list[tuple[Load, Bool[Array, "..."]]]:
     """Return the load of each scheduled intervention, and whether it is active."""
     schedules = [(each, scheduled[each.name]) for each in interventions if each.name in scheduled]

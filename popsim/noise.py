@@ -109,10 +109,7 @@ def without_noise(model: ModelType) -> ModelType:
 
 
 def with_zero_noise(model: ModelType) -> ModelType:
-    """Return `without_noise(model)` with noise of zero standard deviation where the noise is known.
-
-    It has the structure of `model`, so that both run in one compiled program.
-    """
+    """Return `without_noise(model)` in the structure of `model`, so that both run in one compiled program."""
 
     def silent(node: Any) -> Any:
         if type(node) in (GaussianNoise, MotorNoise):  # a subclass may do anything

@@ -74,12 +74,9 @@ def declared_leaves(tree: PyTree, attribute: Literal["constants", "data_fields"]
 def picked_parameters(model: PyTree, where: Callable[[Any], Any] | None, *, argument: str) -> PyTree[bool]:
     """Return, for each leaf of a model, whether the function `where` selects it.
 
-    A floating-point or complex array that is returned itself is selected, even if it is a constant. Of a
-    module, tuple, list or dictionary that is a part of the model, the parameters are selected. A tuple, list
-    or dictionary that the function makes is a collection of selections, which may overlap:
-    `lambda m: (m.network, m.network.tau)` selects the parameters of the network and also `tau`. Of a module
-    that the function makes from parts of the model (`equinox.filter(m.network, ...)`), the parameters in it
-    are selected. None selects nothing.
+    An array that is returned itself is selected, even if it is a constant; of a part of the model, or of a
+    module made from its parts, the parameters are. A tuple, list or dictionary that the function makes is a
+    collection of selections: `lambda m: (m.network, m.network.tau)` also selects `tau`. None selects nothing.
     """
     leaves, structure = jax.tree.flatten(model)
     learned = jax.tree.leaves(is_parameter(model))
@@ -101,11 +98,7 @@ def picked_parameters(model: PyTree, where: Callable[[Any], Any] | None, *, argu
 
 
 def unselected_by_argument(picked: PyTree[bool], path: str = "model") -> Iterator[str]:
-    """Yield what an argument of a module says is learned, and is not selected, as text.
-
-    A module says so by `learned_by_argument`, an attribute or a property: the names of such fields, each with
-    the argument, such as {"log_std": "learns_std=True"}.
-    """
+    """Yield what `learned_by_argument` of a module says is learned, and is not selected, as text."""
     for field, argument in getattr(picked, "learned_by_argument", {}).items():
         if not any(jax.tree.leaves(getattr(picked, field))):
             yield f"`{path}.{field}`, by `{argument}` of {type(picked).__name__}"

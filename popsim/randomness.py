@@ -38,11 +38,7 @@ def check_seed(name: str, seed: int) -> None:
 
 
 def as_key(key: Any, name: str = "key") -> Key[Array, ""]:
-    """Convert a key of `jax.random.key` or `jax.random.PRNGKey` to the former, with the same draws.
-
-    The numbers of a `PRNGKey` do not determine its implementation: JAX's default is assumed
-    (`jax_default_prng_impl`).
-    """
+    """Convert a key of `jax.random.key`, or a `PRNGKey` of JAX's default implementation, to the former."""
     if hasattr(key, "dtype"):
         if key.dtype == np.uint32:
             with contextlib.suppress(TypeError, ValueError):  # not the shape of a key

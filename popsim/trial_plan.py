@@ -69,10 +69,7 @@ def _bounds_of_all_members(duration: AbstractDistribution) -> tuple[Array, Array
 
 
 def longest_time(epochs: Sequence[Epoch]) -> float | None:
-    """Return the largest possible total duration of the epochs in any member, in seconds.
-
-    Epochs without a duration are left out. None where durations are traced by JAX.
-    """
+    """Return the largest total duration of epochs that have one, in s; None if JAX traces it."""
     longest = 0.0
     for epoch in epochs:
         if epoch.duration is None:

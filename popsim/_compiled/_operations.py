@@ -83,11 +83,7 @@ class Operations:
 
 
 def can_repeat(program: ClosedJaxpr | Jaxpr) -> bool:
-    """Return whether a program may be repeated in part.
-
-    Neither it nor its derivative has effects, and it has no branches, loops, callbacks, or functions of which
-    users say what is repeated.
-    """
+    """Return whether a program may be repeated in part: without effects, branches, loops and checkpoints."""
     for equation in _as_closed(program).jaxpr.eqns:
         name = equation.primitive.name
         if equation.effects or name in (*CONTROL_FLOW, *RECOMPUTED):
@@ -192,10 +188,9 @@ def products_of(body: Operations, inputs: Iterable[Variable]) -> list[JaxprEqn]:
 
 
 def split_draws(body: Operations, state: Iterable[Variable]) -> tuple[Operations, Operations]:
-    """Divide the body of a loop, where the turn before made `state`, into its random draws and the rest.
+    """Divide the body of a loop into its random draws that do not depend on the state, and the rest.
 
-    The draws come with what is computed from them without branches and loops, as far as none of it depends
-    on the state. The rest receives the outputs of the draws after its own inputs.
+    The draws come with what is computed from them alone; the rest receives it after its own inputs.
     """
     depends: set[Variable | TracedConstant] = set(state)
     from_draws: set[Variable | TracedConstant] = set()

@@ -35,12 +35,7 @@ Value = TypeVar("Value")
 
 
 class RecentValues(Generic[Value]):
-    """The most recently used values, by key.
-
-    **Arguments:**
-
-    - `most`: the largest number of values.
-    """
+    """The most recently used values by key, at most `most` of them."""
 
     def __init__(self, most: int):
         self._most = most
@@ -62,7 +57,7 @@ class RecentValues(Generic[Value]):
 
 
 class _Executable:
-    """A compiled program, from donated and other arrays to a list of arrays."""
+    """A compiled program, from donated and other arrays to a list of arrays, for weak references."""
 
     def __init__(self, compiled: jax.stages.Compiled):
         self.run = compiled
@@ -96,12 +91,6 @@ class Programs:
     traced, and takes the program of an earlier call that computes the same: the text of what XLA is to
     compile, with every constant, is the key. So equal closures share a program, and those that hold or read
     other values never do.
-
-    **Arguments:**
-
-    - `function`: the function.
-    - `options`: the options of XLA; None for none.
-    - `donates_rest`: whether the arrays of all arguments but the first are donated.
     """
 
     def __init__(
@@ -172,8 +161,7 @@ def _kind(leaf: Any) -> Hashable:
 
 
 def static_numbers(leaves: Sequence[Any], structure: Any) -> tuple[str, ...]:
-    """Return the numbers that are no arrays in a PyTree as text, by which 0.0 and -0.0, or 1, 1.0 and True,
-    differ; they are equal where structures are compared."""
+    """Return the numbers that are no arrays as text, by which 0.0 and -0.0, or 1, 1.0 and True, differ."""
     texts: list[str] = []
     for leaf in leaves:
         if not eqx.is_array(leaf):
@@ -225,12 +213,7 @@ def _flags() -> tuple[str, ...]:
 
 
 class NestedPrograms:
-    """The programs of a function that is called within another program, traced once for equal arguments.
-
-    **Arguments:**
-
-    - `function`: the function.
-    """
+    """The programs of a function that is called within another program, traced once for equal arguments."""
 
     def __init__(self, function: Callable[..., Any]):
         self._function = function
@@ -258,10 +241,7 @@ class NestedPrograms:
 def _array_function(
     function: Callable[..., Any], leaves: Sequence[Any], structure: Any
 ) -> tuple[Callable[..., list[Array]], list[tuple[Any, PyTree]]]:
-    """Return a function of the arrays among its arguments alone, which returns arrays.
-
-    It is a new object: when it is dropped, JAX drops what it keeps for it.
-    """
+    """Return a new function of the arrays among its arguments; when it is dropped, JAX drops its trace."""
     static = [None if eqx.is_array(leaf) else leaf for leaf in leaves]
     results: list[tuple[Any, PyTree]] = []
 

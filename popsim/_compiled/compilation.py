@@ -42,21 +42,14 @@ def jit_low_memory(
 
 
 def jit_fast_compile(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Compile a function like `jit`, on a CPU in less time, to a slower program.
-
-    For programs that run a few times, not for the training loop.
-    """
+    """Compile a function like `jit`, on a CPU in less time, to a slower program that runs a few times."""
     return _jit(function, FAST_COMPILE)
 
 
 def _jit(
     function: Callable[Arguments, Result], options: Mapping[str, Any], donate: str = "none"
 ) -> Callable[Arguments, Result]:
-    """Compile a function with options of XLA on a CPU.
-
-    What the user sets in `XLA_FLAGS` stays, and a function that is called within another program is compiled
-    like that program. What is returned has `lower`, like that of `equinox.filter_jit`.
-    """
+    """Compile a function with options of XLA on a CPU, but for what the user sets in `XLA_FLAGS`."""
     nested = NestedPrograms(function)
     filter_jit: Any = eqx.filter_jit
 
@@ -123,13 +116,10 @@ def as_array(value: Any, dtype: DTypeLike) -> Array:
 
 
 def to_numpy(tree: PyTree) -> PyTree:
-    """Return a PyTree with the arrays that have known values as NumPy arrays; random keys stay.
+    """Return a PyTree with the arrays that have known values as NumPy arrays; random keys stay."""
 
-    Operations on these need no compiled program.
-    """
-    return jax.tree.map(_leaf_to_numpy, tree)
+    def to_known(leaf: Any) -> Any:
+        is_known = isinstance(leaf, jax.Array) and not is_traced(leaf)
+        return np.asarray(leaf) if is_known and not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
 
-
-def _leaf_to_numpy(leaf: Any) -> Any:
-    is_known = isinstance(leaf, jax.Array) and not is_traced(leaf)
-    return np.asarray(leaf) if is_known and not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+    return jax.tree.map(to_known, tree)

@@ -15,13 +15,7 @@ from jaxtyping import Array, PyTree
 
 from popsim._compiled._operations import RANDOM
 
-__all__ = [
-    "memoize_in_trace",
-    "ignores_key",
-    "is_traced",
-    "is_tracing",
-    "trace_function",
-]
+__all__ = ["memoize_in_trace", "ignores_key", "is_traced", "is_tracing", "trace_function"]
 
 
 def is_traced(*trees: Any) -> bool:
@@ -48,12 +42,7 @@ def memoize_in_trace(
     """Return a function that is evaluated once for each Python number, within the trace of this call.
 
     Elsewhere, as in the loop of an implicit solver, and for arrays it is evaluated at each call: what one
-    trace computes cannot be used in another.
-
-    **Arguments:**
-
-    - `function`: of a number to an array.
-    - `first`: results that need no evaluation, by number.
+    trace computes cannot be used in another. `first` holds results that need no evaluation.
     """
     results = dict(first)
     trace = jax.extend.core.get_opaque_trace_state()
@@ -72,10 +61,7 @@ def memoize_in_trace(
 def trace_function(
     function: Callable[..., PyTree], *arguments: PyTree
 ) -> tuple[Callable[..., PyTree], PyTree]:
-    """Trace a function; return its program, as a function of arguments like these, and the result's shapes.
-
-    A call of the program does not run the function again.
-    """
+    """Return the program of a function, as a function of arguments like these, and the result's shapes."""
     # From shapes, so that no value, and no tracer of an enclosing trace, becomes a constant of the program.
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), arguments)
     traced, out = jax.make_jaxpr(function, return_shape=True)(*shapes)
@@ -88,13 +74,7 @@ def trace_function(
 
 
 def ignores_key(function: Callable[..., PyTree[Array]], key: Array, *arguments: PyTree) -> bool:
-    """Return whether the program of a function draws random numbers for its result, and not from `key`.
-
-    **Arguments:**
-
-    - `function`: of the key and the other arguments, to a PyTree of arrays.
-    - `key`, `arguments`: what it is traced with.
-    """
+    """Return whether the program of a function draws random numbers for its result, and not from `key`."""
     closed, _, _ = eqx.filter_make_jaxpr(function)(key, *arguments)
     # Without what the result does not need: a key that is split and dropped is not used.
     needed, used = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))

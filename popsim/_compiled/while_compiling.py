@@ -34,10 +34,6 @@ class MadeWhileCompiling(Generic[Value]):
     """A value that another thread makes while XLA compiles, or whoever needs it before.
 
     The flags of JAX and what else is in force where this object is made are in force for `make`.
-
-    **Arguments:**
-
-    - `make`: returns the value; called once.
     """
 
     def __init__(self, make: Callable[[], Value]):
@@ -89,10 +85,7 @@ _waiting: contextvars.ContextVar[tuple[MadeWhileCompiling, ...]] = contextvars.C
 
 @contextlib.contextmanager
 def start_while_compiling(*values: MadeWhileCompiling) -> Iterator[None]:
-    """Start to make values when a program is compiled within the context, after it was traced.
-
-    Both tracing and lowering hold Python's lock; XLA does not while it compiles.
-    """
+    """Start to make values when a program is compiled within the context, after it was traced."""
     before = _waiting.set(values)
     try:
         yield

@@ -50,12 +50,8 @@ def check_one_or_each(name: str, value: Any, n: int | None = None, each: str = "
 
 
 def check_kinds(module: Any) -> None:
-    """Raise `ValueError` unless fields of popsim's modules are of the kind that they are declared as.
-
-    These are text, one of some words (`Literal`), a module, or a function. Modules of users say themselves
-    what they take.
-    """
-    if not type(module).__module__.startswith("popsim."):
+    """Raise `ValueError` unless fields that are declared as text, words, a module or a function are such."""
+    if not type(module).__module__.startswith("popsim."):  # others say themselves what they take
         return
     for field in dataclasses.fields(module):
         kinds = get_args(field.type) if get_origin(field.type) is types.UnionType else (field.type,)
@@ -91,11 +87,7 @@ def _in_words(kind: Any) -> str:
 
 
 def check_fields(module: Any) -> None:
-    """Raise `ValueError` unless the fields of a module that are declared as one number are one.
-
-    Those declared as `Float[Array, ""]` may be a `PerMember`; static ones, declared as `float`, may not.
-    Other fields are checked by `check_kinds`.
-    """
+    """Raise `ValueError` unless fields declared as one number are one, and the others pass `check_kinds`."""
     check_kinds(module)
     for field in dataclasses.fields(module):
         value, kinds = getattr(module, field.name), (field.type, *get_args(field.type))

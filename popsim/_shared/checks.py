@@ -38,11 +38,8 @@ def warn_caller(message: str) -> None:
 
 @functools.cache
 def warn_caller_once(message: str) -> None:
-    """Warn as `warn_caller`, the first time that a process has this to say.
-
-    Python's own filter does not see to that: it forgets what was shown whenever warnings are
-    caught somewhere, as while a program is compiled.
-    """
+    """Warn as `warn_caller`, the first time that a process has this to say."""
+    # Python's own filter forgets what was shown whenever warnings are caught, as while a program is compiled.
     warn_caller(message)
 
 
@@ -76,11 +73,7 @@ LARGEST_INT = 2**31 - 1  # of JAX's default integers
 
 
 def short_repr(value: Any) -> str:
-    """Return a value for an error message, on one line of at most 200 characters.
-
-    Numbers have the fewest digits that distinguish those of their precision: .1 stored in float32 reads 0.1,
-    not 0.10000000149011612.
-    """
+    """Return a value for an error message, on one line of at most 200 characters; float32(.1) as 0.1."""
     value = value.values if isinstance(value, PerMember) else value
     if isinstance(value, eqx.Module) or is_traced(value):
         return kind_of(value)
@@ -114,10 +107,7 @@ def is_number(value: object) -> bool:
 
 
 def is_numeric(dtype: Any) -> bool:
-    """Return whether a type is that of real numbers or bools.
-
-    To NumPy the durations of `timedelta64` are whole numbers, whose size depends on their unit.
-    """
+    """Return whether a type is that of real numbers or bools; to NumPy, durations are whole numbers."""
     return dtype == np.dtype(bool) or (jnp.issubdtype(dtype, jnp.number) and np.dtype(dtype).kind not in "mc")
 
 
@@ -170,10 +160,7 @@ def check_numbers(name: str, value: Any) -> None:
 
 
 def check_finite(name: str, value: Any) -> None:
-    """Raise `ValueError` unless `value`, a number, an array of numbers or a `PerMember`, is finite.
-
-    This and the checks below cover the values of all members, and accept traced arrays, which have no values.
-    """
+    """Raise `ValueError` unless a number, an array or a `PerMember` is finite; traced arrays are accepted."""
     _check_numbers(name, value, np.isfinite, "finite")
 
 
@@ -188,11 +175,7 @@ def check_non_negative(name: str, value: Any) -> None:
 
 
 def check_time_constant(name: str, value: Any, dt: float) -> None:
-    """Raise `ValueError` unless a time constant, in s, is positive and no shorter than the time step.
-
-    An explicit step moves a state by dt / tau of its distance from where it decays to: more than all of it
-    passes that point, and more than twice as much moves away from it.
-    """
+    """Raise `ValueError` unless a time constant, in s, is positive and no shorter than the time step."""
     check_positive(name, value)
     values = value.values if isinstance(value, PerMember) else value
     if violates(lambda tau: tau >= dt * (1 - 1e-6), values):  # equal, if for the rounding of float32
@@ -250,10 +233,7 @@ def as_float_array(value: PerMember) -> PerMember: ...  # pyright: ignore[report
 @overload
 def as_float_array(value: ArrayLike | Sequence[Any] | PerMember) -> Array: ...
 def as_float_array(value: ArrayLike | Sequence[Any] | PerMember | None) -> Array | PerMember | None:
-    """Convert a value, or the values of a `PerMember`, to the default floating-point type.
-
-    None stays. What is no number does, too: the check of the argument, which knows its name, refuses it.
-    """
+    """Convert numbers to the default floating-point type; what is none is left to the check of its name."""
     if isinstance(value, PerMember):
         return PerMember(as_float_array(value.values))
     if value is None or _is_of_other_kind(value):
@@ -397,10 +377,7 @@ def check_castable(name: str, given: Any, held: Any) -> None:
 
 
 def concrete_value(function: Callable[..., Array], *trees: Any) -> np.ndarray | None:
-    """Return the value of a function of concrete arguments, even inside `jit`; None if they are traced.
-
-    Inside `jit`, operations on concrete arrays are traced too, so checks that compute use this function.
-    """
+    """Return the value of a function of concrete arguments, even inside `jit`; None if they are traced."""
     if is_traced(*trees):
         return None
     with jax.ensure_compile_time_eval():
@@ -415,11 +392,7 @@ def bytes_of(tree: PyTree) -> int:
 
 @functools.cache
 def memory_of_machine(root: Path = Path("/")) -> int | None:
-    """Return the number of bytes of memory that this process may use; None if it is unknown.
-
-    This is the memory of the machine or, if lower, the limit of its Linux control groups (v2 or v1), as in
-    containers and cluster jobs.
-    """
+    """Return the bytes of memory that this process may use, also in a container; None if it is unknown."""
     limits = [*_control_group_limits(root)]
     with contextlib.suppress(AttributeError, ValueError, OSError):  # not every system has these names
         limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

@@ -25,10 +25,7 @@ class FailedDrawing(NamedTuple):
 def try_to_draw(
     subject: str, draw: Callable[[], Drawn], *, passes: type[Exception] | tuple[type[Exception], ...] = ()
 ) -> Drawn | FailedDrawing:
-    """Return what a function draws, or warn in one line that it failed, and return why.
-
-    A drawing may fail by the user's own code, or by settings of matplotlib such as `text.usetex`.
-    """
+    """Return what a function draws, or warn in one line that it failed, and return why."""
     before = _open_figures()
     try:
         return draw()

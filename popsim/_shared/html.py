@@ -23,33 +23,20 @@ class Html(str):
 
 
 def escape(text: str) -> Html:
-    """Escape text as HTML; `Html` is returned unchanged.
-
-    Unprintable characters, such as control characters and lone surrogates of a broken file name, become "?".
-    """
+    """Escape text as HTML, with "?" for what is not printable; `Html` is returned unchanged."""
     if isinstance(text, Html):
         return text
     return Html(html.escape("\n".join(map(printable, text.split("\n")))))
 
 
 def element(name: str, *inside: str, attributes: Mapping[str, str] | None = None) -> Html:
-    """Return an HTML element.
-
-    **Arguments:**
-
-    - `name`: the tag, such as "p".
-    - `inside`: the content, text or `Html`.
-    - `attributes`: the attributes by name, as text.
-    """
+    """Return an HTML element, such as "p", with its content and attributes."""
     attribute_text = "".join(f' {key}="{escape(value)}"' for key, value in (attributes or {}).items())
     return Html(f"<{name}{attribute_text}>{''.join(map(escape, inside))}</{name}>")
 
 
 def show_or_print(show: Callable[[], Html], value: object) -> Html:
-    """Return what `show` makes of an object, or the text of the object where it fails.
-
-    An object is shown whatever it holds: arrays that JAX traces, a task that raises an error.
-    """
+    """Return what `show` makes of an object, or its text where that fails, as of arrays that JAX traces."""
     try:
         return show()
     except Exception as error:

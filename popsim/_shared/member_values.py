@@ -22,11 +22,7 @@ Settings = Mapping[str, Shaped[np.ndarray, "member ..."]]
 def check_builds(
     build: Callable[..., Any], key: Key[Array, ""], ids: Int[np.ndarray, " member"], settings: Settings
 ) -> None:
-    """Build the model of each combination of settings separately, so that every check in it sees numbers.
-
-    A member is built by `build(key, **settings)`, the key from `fold_in(key, its id)`. Nothing is built where
-    JAX traces the key or a setting.
-    """
+    """Build the model of each combination of settings separately, so that every check in it sees numbers."""
     if is_tracing() or is_traced(key, dict(settings)):
         return
     for place in _first_of_each(_rows(settings.values(), len(ids))):
@@ -48,11 +44,7 @@ def warn_if_key_is_ignored(
     ids: Int[np.ndarray, " member"],
     settings: Settings,
 ) -> None:
-    """Warn if members of different ids and equal settings draw the same numbers.
-
-    This is so if the program of `build` draws random numbers for the model, and its key has no part in them.
-    Weights that are not drawn there, such as those of a trained model, may be equal.
-    """
+    """Warn if members of different ids and equal settings draw the same numbers in the program of `build`."""
     if is_tracing() or is_traced(key, dict(settings)):
         return
     rows = _rows(settings.values(), len(ids))
@@ -68,19 +60,13 @@ def warn_if_key_is_ignored(
 
 
 def check_values_of_members(name: str, tree: PyTree) -> None:
-    """Check what differs between members as if each had a task, a loss or an optimizer to itself.
-
-    This includes values that were put in after a module was made.
-    """
+    """Check what differs between members as if each had a task, a loss or an optimizer to itself."""
     for path, module in _modules(tree):
         check_module_of_members(f"`{name}{path}`", module)
 
 
 def check_module_of_members(name: str, module: eqx.Module) -> None:
-    """Call `__check_init__` of a module that holds a `PerMember` with each combination of their values.
-
-    Values that JAX traces, or that are not of the same members, are left to other checks.
-    """
+    """Call `__check_init__` of a module that holds a `PerMember` with each combination of their values."""
     nodes = per_member_nodes(module).values()
     if is_traced([node.values for node in nodes]) or len({len(node.values) for node in nodes}) != 1:
         return

@@ -24,11 +24,7 @@ DEEPEST = 32
 
 
 def named_values(name: str, value: Any, *, closures: bool = False) -> dict[str, str]:
-    """Return the kind or the value of each part of a value, by path, such as "task.duration": "0.5".
-
-    Fields, items of containers and attributes are parts. Numbers and texts are written out, functions and
-    classes count by their names, arrays by dtype and shape; arrays in static fields by their digest, too.
-    """
+    """Return the kind or the value of each part of a value, by path, such as "task.duration": "0.5"."""
     leaves = {id(leaf) for leaf in jax.tree.leaves(value)}
     texts: dict[str, str] = {}
     for path, part in _parts(name, value, closures=closures):
@@ -152,6 +148,7 @@ def _is_computed(value: Any, name: str) -> bool:
     return isinstance(getattr(type(value), name, None), functools.cached_property)
 
 
+# Not those that only raise errors, or change no more than the last digits; keys are compared themselves.
 NUMERIC_FLAGS = (
     "jax_default_matmul_precision",
     "jax_enable_x64",
@@ -164,13 +161,7 @@ NUMERIC_FLAGS = (
 
 
 def numeric_flags() -> dict[str, bool | int | str | None]:
-    """Return the flags of JAX that determine the numbers of a training, by name, as JSON values.
-
-    They are those in force here, also by a context such as `jax.enable_x64(True)`. Left out are flags that
-    only raise errors (`jax_numpy_dtype_promotion`, `jax_debug_nans`), those that change no more than the last
-    digits, as machines do (optimisation levels, `XLA_FLAGS`), and `jax_default_prng_impl`, as keys are
-    compared themselves. A flag that this JAX does not have is left out, too.
-    """
+    """Return the flags of JAX that determine the numbers of a training here, by name, as JSON values."""
     return {name: _plain(getattr(jax.config, name)) for name in NUMERIC_FLAGS if hasattr(jax.config, name)}
 
 

@@ -18,16 +18,7 @@ PLAIN = "a number, text, True, False, None, or tuples and dicts of these with te
 
 
 def plain_value(name: str, value: Any) -> Any:
-    """Return a value as plain Python: scalars of NumPy and JAX as numbers, arrays and lists as tuples.
-
-    A number of less than double precision becomes the shortest decimal that reads back as the same number:
-    `np.float32(1e-3)` becomes 0.001. Paths become text, and members of an enumeration their values.
-
-    **Arguments:**
-
-    - `name`: the name of the argument, for the error message.
-    - `value`: the value.
-    """
+    """Return a value as plain Python: arrays as tuples, `np.float32(1e-3)` as 0.001, paths as text."""
     match value:
         case None | bool():
             return value
@@ -82,10 +73,7 @@ def check_finite_value(name: str, value: Any) -> None:
 
 
 def plain_number(value: Number) -> Number:
-    """Return a scalar of NumPy as the number of Python with its digits, and anything else unchanged.
-
-    It converts static fields, for whose numbers programs are compiled: JAX would trace scalars of NumPy.
-    """
+    """Return a scalar of NumPy, which JAX would trace in a static field, as Python's; all else unchanged."""
     number: Any = value
     if isinstance(number, np.timedelta64):  # one of Python, which the check of the field refuses by its name
         return number.astype("m8[us]").item()
@@ -113,11 +101,7 @@ def step_at(seconds: Seconds, dt: float) -> int: ...
 @overload
 def step_at(seconds: Float[Array, "*axes"], dt: float) -> Int[Array, "*axes"]: ...
 def step_at(seconds: Any, dt: float) -> Any:
-    """Return the number of the time step nearest to a time, floor(t / dt + 1/2); half a step counts up.
-
-    Times are rounded since the start of the trial or since an event, not durations one by one: four epochs of
-    .125 s at dt = .01 s end at the steps 13, 25, 38 and 50.
-    """
+    """Return the number of the time step nearest to a time, floor(t / dt + 1/2); half a step counts up."""
     if isinstance(seconds, int | float | np.generic):
         return math.floor(float(seconds) / dt + HALF)
     return jnp.floor(seconds / dt + HALF).astype(int)

@@ -14,10 +14,7 @@ FORMULA_STARTS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # OWASP, "CSV Inje
 
 
 def suggestion(name: str, names: Collection[str]) -> str:
-    """Return a sentence suggesting names that are spelt alike, or that begin with the letters of a short one.
-
-    It has a leading space, and is empty if there are none.
-    """
+    """Return a space and a sentence suggesting names spelt alike or of these initials; empty without any."""
     small = {each.lower(): each for each in names}
     initials = [
         each for each in names if re.sub(r"([a-z0-9])[a-z0-9]*[-_ ]?", r"\1", each.lower()) == name.lower()

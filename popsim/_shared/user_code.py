@@ -87,11 +87,7 @@ HeldValue = tuple[str, Any, Place | None]
 
 
 def held_values(roots: Sequence[Any]) -> Iterator[HeldValue]:
-    """Yield what functions and objects hold or name, with its name, and its place if that can be replaced.
-
-    Of functions and classes that are installed, rather than the user's, globals and methods are left out;
-    numbers, texts and arrays are left out everywhere. What has no name has that of what holds it.
-    """
+    """Yield what functions and objects hold or name, with its name, and its place if that can be replaced."""
     seen: dict[int, Any] = {}  # with the values, so that no other has the id of one that is gone
     waiting: list[HeldValue] = [(type(root).__name__, root, None) for root in roots]
     while waiting:
@@ -153,20 +149,12 @@ def _named_in(namespace: dict[str, Any], names: set[str], within: Sequence[str])
 
 
 def users_code(*roots: Any) -> dict[str, str]:
-    """Return digests of the user's functions and classes in some values, and of all that they name.
-
-    They are those of the compiled code, of default arguments, and of numbers, texts and arrays, also in
-    containers, in closures, class attributes and the globals that functions read. Comments, docstrings and
-    the names of local variables have no part. Each begins with the version of Python.
-    """
+    """Return digests of the user's functions and classes in some values, and of all that they name."""
     return _digests((name, value) for name, value, _ in held_values(roots))
 
 
 def code_of_modules(names: Iterable[str]) -> dict[str, str]:
-    """Return digests as `users_code` of the functions and classes that modules define.
-
-    Modules have no part in the names: a script is the module `__main__`, and another where it is imported.
-    """
+    """Return digests as `users_code` of what modules define, without the names of modules."""
     return _digests(
         found
         for module in names
@@ -306,10 +294,7 @@ def python_of(digest: str) -> str:
 
 
 def different_names(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Return the names whose digests differ, and those that only one of both has.
-
-    Those of two versions of Python cannot be compared: there are none.
-    """
+    """Return the names whose digests differ, or that only one has; none of two versions of Python."""
     versions = [{python_of(digest) for digest in code.values()} for code in (before, now)]
     if before and now and versions[0].isdisjoint(versions[1]):
         return []

@@ -42,10 +42,7 @@ def called_regularly(refresh: Callable[[], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def waiting_line(what: str, *, disable: bool = False) -> Iterator[None]:
-    """Show what is being waited for, and for how long, until the context ends; then the line disappears.
-
-    Nothing is shown in a pipe or a file.
-    """
+    """Show on a terminal what is being waited for, and for how long, until the context ends."""
     if disable or not is_interactive():
         yield
         return

@@ -15,6 +15,8 @@ from popsim.states import LoopState
 
 __all__ = ["CursorRotation", "CursorGain", "CursorShift"]
 
+Number, Vector = Float[Array, ""], Float[Array, " space"]
+
 
 class AbstractCursorMap(AbstractIntervention):
     """A linear map of the cursor's displacement from a center, and of its velocity."""
@@ -27,17 +29,15 @@ class AbstractCursorMap(AbstractIntervention):
             check_finite("center", self.center)
 
     @abc.abstractmethod
-    def map_vector(
-        self, parameters: Float[Array, ""], vector: Float[Array, " space"]
-    ) -> Float[Array, " space"]:
+    def map_vector(self, parameters: Number, vector: Vector) -> Vector:
         """Return the map of a displacement (m) or a velocity (m/s)."""
 
-    def prepare(self, parameters: Float[Array, ""], state: LoopState) -> LoopState:
+    def prepare(self, parameters: Number, state: LoopState) -> LoopState:
         if self.center is not None:
             return state
         return dataclasses.replace(state, start=state.hand.position)
 
-    def apply(self, parameters: Float[Array, ""], state: LoopState, *, key: Key[Array, ""]) -> LoopState:
+    def apply(self, parameters: Number, state: LoopState, *, key: Key[Array, ""]) -> LoopState:
         check_parameter(self.name, parameters, ())
         center = state.start if self.center is None else self.center
         if center is None or center.shape != state.hand.position.shape:
@@ -67,9 +67,7 @@ class CursorRotation(AbstractCursorMap):
     def check(self, parameters: Float[Array, "*trial"]) -> None:
         warn_of_unit(name_of_parameters(self), parameters, "angle")
 
-    def map_vector(
-        self, parameters: Float[Array, ""], vector: Float[Array, " space"]
-    ) -> Float[Array, " space"]:
+    def map_vector(self, parameters: Number, vector: Vector) -> Vector:
         if vector.shape != (2,):
             raise ValueError(f"`hand` must move in a plane, got {vector.shape[0]} axes.")
         cos, sin = jnp.cos(parameters), jnp.sin(parameters)
@@ -86,9 +84,7 @@ class CursorGain(AbstractCursorMap):
     name: str = eqx.field(static=True, default="cursor gain")
     after_stage: Stage = eqx.field(static=True, default="move")
 
-    def map_vector(
-        self, parameters: Float[Array, ""], vector: Float[Array, " space"]
-    ) -> Float[Array, " space"]:
+    def map_vector(self, parameters: Number, vector: Vector) -> Vector:
         return parameters * vector
 
 
@@ -98,9 +94,7 @@ class CursorShift(AbstractIntervention):
     name: str = eqx.field(static=True, default="cursor shift")
     after_stage: Stage = eqx.field(static=True, default="move")
 
-    def apply(
-        self, parameters: Float[Array, " space"], state: LoopState, *, key: Key[Array, ""]
-    ) -> LoopState:
+    def apply(self, parameters: Vector, state: LoopState, *, key: Key[Array, ""]) -> LoopState:
         check_parameter(self.name, parameters, state.cursor.position.shape)
         moved = HandState(state.cursor.position + parameters, state.cursor.velocity)
         return dataclasses.replace(state, cursor=moved)

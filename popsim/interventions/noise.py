@@ -9,11 +9,14 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from popsim._shared.checks import check_non_negative
 from popsim.intervention import AbstractIntervention, Stage, check_parameter, name_of_parameters
-from popsim.interventions.units import AbstractUnitIntervention
+from popsim.interventions.units import AbstractUnitIntervention, Units
 from popsim.randomness import as_key
 from popsim.states import LoopState, NetworkModelState
 
 __all__ = ["FeedbackNoise", "InputNoise", "UnitNoise", "CommandNoise", "ForceNoise"]
+
+Std = Float[Array, "*axes"]
+State = PyTree[Array]
 
 
 class AbstractSignalNoise(AbstractIntervention):
@@ -21,12 +24,10 @@ class AbstractSignalNoise(AbstractIntervention):
 
     signal: ClassVar[str]
 
-    def check(self, parameters: Float[Array, "*axes"]) -> None:
+    def check(self, parameters: Std) -> None:
         check_non_negative(name_of_parameters(self), parameters)
 
-    def apply(
-        self, parameters: Float[Array, "*axes"], state: PyTree[Array], *, key: Key[Array, ""]
-    ) -> PyTree[Array]:
+    def apply(self, parameters: Std, state: State, *, key: Key[Array, ""]) -> State:
         noisy = _noisy(self.name, getattr(state, self.signal), parameters, key)
         return dataclasses.replace(state, **{self.signal: noisy})
 
@@ -46,9 +47,7 @@ class FeedbackNoise(AbstractSignalNoise):
     name: str = eqx.field(static=True, default="feedback noise")
     after_stage: Stage = eqx.field(static=True, default="sense")
 
-    def apply(
-        self, parameters: Float[Array, "*axes"], state: PyTree[Array], *, key: Key[Array, ""]
-    ) -> PyTree[Array]:
+    def apply(self, parameters: Std, state: State, *, key: Key[Array, ""]) -> State:
         channels = sorted(state.feedback) if isinstance(state, LoopState) else []
         if self.channel not in channels:
             raise ValueError(
@@ -69,9 +68,7 @@ class InputNoise(AbstractSignalNoise):
     name: str = eqx.field(static=True, default="input noise")
     after_stage: Stage = eqx.field(static=True, default="sense")
 
-    def apply(
-        self, parameters: Float[Array, "*axes"], state: PyTree[Array], *, key: Key[Array, ""]
-    ) -> PyTree[Array]:
+    def apply(self, parameters: Std, state: State, *, key: Key[Array, ""]) -> State:
         if not isinstance(state, NetworkModelState) or state.received is None:
             raise ValueError(
                 f"{self.name!r} needs a NetworkModel, got a {type(state).__name__}: see FeedbackNoise."
@@ -87,12 +84,10 @@ class UnitNoise(AbstractUnitIntervention):
 
     name: str = eqx.field(static=True, default="unit noise")
 
-    def check(self, parameters: Float[Array, "*axes"]) -> None:
+    def check(self, parameters: Std) -> None:
         check_non_negative(name_of_parameters(self), parameters)
 
-    def change_units(
-        self, parameters: Float[Array, "*unit"], units: Float[Array, " unit"], *, key: Key[Array, ""]
-    ) -> Float[Array, " unit"]:
+    def change_units(self, parameters: Std, units: Units, *, key: Key[Array, ""]) -> Units:
         return _noisy(self.name, units, parameters, key)
 
 

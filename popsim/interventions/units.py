@@ -14,6 +14,9 @@ from popsim.networks.activity import UnitSelector, selected_units, unit_numbers,
 
 __all__ = ["ClampUnitsParameters", "ClampUnits", "SilenceUnits", "StimulateUnits", "UnitInput"]
 
+Units = Float[Array, " unit"]
+State = PyTree[Array]
+
 
 class AbstractUnitIntervention(AbstractIntervention):
     """An intervention that changes the activity of units after their update, before the readout."""
@@ -22,22 +25,15 @@ class AbstractUnitIntervention(AbstractIntervention):
     after_stage: Stage = eqx.field(static=True, default="think", kw_only=True)
 
     @abc.abstractmethod
-    def change_units(
-        self, parameters: PyTree[Array], units: Float[Array, " unit"], *, key: Key[Array, ""]
-    ) -> Float[Array, " unit"]:
+    def change_units(self, parameters: PyTree[Array], units: Units, *, key: Key[Array, ""]) -> Units:
         """Return the changed activity; `parameters` and `key` are those of `apply`."""
 
-    def apply(self, parameters: PyTree[Array], state: PyTree[Array], *, key: Key[Array, ""]) -> PyTree[Array]:
+    def apply(self, parameters: PyTree[Array], state: State, *, key: Key[Array, ""]) -> State:
         return self.apply_in(None, parameters, state, key=key)
 
     def apply_in(
-        self,
-        model: AbstractModel | None,
-        parameters: PyTree[Array],
-        state: PyTree[Array],
-        *,
-        key: Key[Array, ""],
-    ) -> PyTree[Array]:
+        self, model: AbstractModel | None, parameters: PyTree[Array], state: State, *, key: Key[Array, ""]
+    ) -> State:
         hidden = state.network.hidden
         changed = self.change_units(parameters, selected_units(self.name, model, hidden, self.units), key=key)
         hidden = with_selected_units(self.name, model, hidden, self.units, changed)
@@ -73,9 +69,7 @@ class ClampUnits(AbstractUnitIntervention):
     def check(self, parameters: ClampUnitsParameters) -> None:
         check_fraction(name_of_parameters(self, ".mask"), parameters.mask)
 
-    def change_units(
-        self, parameters: ClampUnitsParameters, units: Float[Array, " unit"], *, key: Key[Array, ""]
-    ) -> Float[Array, " unit"]:
+    def change_units(self, parameters: ClampUnitsParameters, units: Units, *, key: Key[Array, ""]) -> Units:
         check_parameter(f"{self.name}: mask", parameters.mask, units.shape)
         check_parameter(f"{self.name}: values", parameters.values, units.shape)
         return (1 - parameters.mask) * units + parameters.mask * parameters.values
@@ -95,9 +89,7 @@ class SilenceUnits(AbstractUnitIntervention):
     def check(self, parameters: Float[Array, "*trial units"]) -> None:
         check_fraction(name_of_parameters(self), parameters)
 
-    def change_units(
-        self, parameters: Float[Array, " unit"], units: Float[Array, " unit"], *, key: Key[Array, ""]
-    ) -> Float[Array, " unit"]:
+    def change_units(self, parameters: Units, units: Units, *, key: Key[Array, ""]) -> Units:
         check_parameter(self.name, parameters, units.shape)
         return (1 - parameters) * units
 
@@ -111,9 +103,7 @@ class StimulateUnits(AbstractUnitIntervention):
 
     name: str = eqx.field(static=True, default="stimulate units")
 
-    def change_units(
-        self, parameters: Float[Array, " unit"], units: Float[Array, " unit"], *, key: Key[Array, ""]
-    ) -> Float[Array, " unit"]:
+    def change_units(self, parameters: Units, units: Units, *, key: Key[Array, ""]) -> Units:
         check_parameter(self.name, parameters, units.shape)
         return units + parameters
 
@@ -130,31 +120,22 @@ class UnitInput(AbstractIntervention):
     after_stage: Stage = eqx.field(static=True, default="sense")
     units: UnitSelector | None = eqx.field(static=True, default=None, kw_only=True)
 
-    def prepare(self, parameters: Float[Array, " unit"], state: PyTree[Array]) -> PyTree[Array]:
+    def prepare(self, parameters: Units, state: State) -> State:
         return self.prepare_in(None, parameters, state)
 
-    def prepare_in(
-        self, model: AbstractModel | None, parameters: Float[Array, " unit"], state: PyTree[Array]
-    ) -> PyTree[Array]:
+    def prepare_in(self, model: AbstractModel | None, parameters: Units, state: State) -> State:
         # The units of a group get their part of what all units receive.
         selector = None if isinstance(self.units, str) else self.units
         units = selected_units(self.name, model, state.network.hidden, selector)
         return dataclasses.replace(state, unit_input=jnp.zeros_like(units))
 
-    def apply(
-        self, parameters: Float[Array, " unit"], state: PyTree[Array], *, key: Key[Array, ""]
-    ) -> PyTree[Array]:
+    def apply(self, parameters: Units, state: State, *, key: Key[Array, ""]) -> State:
         check_parameter(self.name, parameters, state.unit_input.shape)
         return dataclasses.replace(state, unit_input=state.unit_input + parameters)
 
     def apply_in(
-        self,
-        model: AbstractModel | None,
-        parameters: Float[Array, " unit"],
-        state: PyTree[Array],
-        *,
-        key: Key[Array, ""],
-    ) -> PyTree[Array]:
+        self, model: AbstractModel | None, parameters: Units, state: State, *, key: Key[Array, ""]
+    ) -> State:
         if not isinstance(self.units, str):
             return self.apply(parameters, state, key=key)
         units = unit_numbers(self.name, getattr(model, "network", None), self.units)

@@ -109,13 +109,7 @@ def _activity(
 
 
 def muscles_of(term: str, model: AbstractModel) -> MusculoskeletalPlant:
-    """Return the muscled plant of a model.
-
-    **Arguments:**
-
-    - `term`: the name of the calling loss term, for the error message.
-    - `model`: the model.
-    """
+    """Return the muscled plant of a model; `term` names the loss term in the error message."""
     body = getattr(model, "plant", None)
     if isinstance(body, MusculoskeletalPlant):
         return body

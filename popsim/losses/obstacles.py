@@ -47,10 +47,7 @@ class ObstacleEntry(AbstractSumOfSquares):
 def clearance_at(
     position: Float[Array | np.ndarray, "*axes time space"], trial: Trial
 ) -> Float[Array, "*axes time"]:
-    """Return how far each position is from the edge of the obstacle, in m: negative in it, infinite without.
-
-    `trial` may have a leading axis of trials, as `position`, which may have others before it.
-    """
+    """Return how far each position is from the edge of the obstacle, in m; infinite where there is none."""
     for name in ("obstacle", "obstacle radius"):
         if not isinstance(trial.inputs, Mapping) or name not in trial.inputs:
             raise ValueError(f"`inputs` of a trial must show {name!r}, as those of ObstacleAvoidance do.")

@@ -176,10 +176,8 @@ Values = Float[np.ndarray, "trial time output"]
 
 
 def known_target(targets: Any) -> tuple[Values, Shaped[np.ndarray, "trial time ..."]] | None:
-    """Return values and counts of stacked trials, after a check of their numbers; None if these are traced.
-
-    Also None for targets of another kind or shape, which a term refuses with the shape of the output.
-    """
+    """Return values and counts of stacked trials, after a check of their numbers; None where traced."""
+    # Also None for another kind or shape, which a term refuses with the shape of the output.
     if not isinstance(targets, OutputTarget) or is_traced(targets):
         return None
     check_finite("targets.values", targets.values)

@@ -229,15 +229,7 @@ class FinalSteps(AbstractTimeProfile):
 def step_weights(
     profile: AbstractTimeProfile, timeline: Timeline, is_active: Bool[Array, "*time"] | None
 ) -> Float[Array, " time"]:
-    """Return the weights of the time steps of a trial.
-
-    **Arguments:**
-
-    - `profile`: the profile.
-    - `timeline`: of the trial.
-    - `is_active`: whether each step, or the only one of interest, is before the end of the trial, from
-        `active_steps`; after it the weight is zero. None if all are.
-    """
+    """Return the weights of the time steps of a trial, zero where `active_steps` says that it has ended."""
     weights = profile(timeline)
     if jnp.shape(weights) != (timeline.n_steps,):
         raise ValueError(

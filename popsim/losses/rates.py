@@ -101,15 +101,8 @@ class AbstractRateTerm(AbstractLossTerm):
             check_finite(f"{name}.values", counted)
             self.check_recording(name, counted)
 
-    def check_recording(self, name: str, counted: Float[np.ndarray, " number"]) -> None:
-        """Raise `ValueError` for recordings that the term is not meant for. By default all are accepted.
-
-        **Arguments:**
-
-        - `name`: of the recording, for the error message.
-        - `counted`: its numbers that count, in all trials.
-        """
-        return
+    def check_recording(self, name: str, counted: Float[np.ndarray, " number"]) -> None:  # noqa: B027
+        """Raise `ValueError` if the numbers that count are not for this term; by default all are accepted."""
 
     def trial_weights(self, trials: Trial) -> Float[Array, " trial"]:
         return jax.vmap(lambda trial: jnp.sum(self._weights(trial, self._recorded(trial), None)[0]))(trials)

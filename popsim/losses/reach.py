@@ -71,13 +71,7 @@ def check_hand(states: Any, trial: Trial) -> None:
 
 
 def targets_of(states: Any, targets: Any) -> Any:
-    """Return the targets of the hand: those of the environment, if it records "target", else of the trial.
-
-    **Arguments:**
-
-    - `states`: recorded states of a trial, or of one time step.
-    - `targets`: the targets of the trial at the same time steps.
-    """
+    """Return the targets of the hand: those of the environment, if it records "target", else of the trial."""
     interaction = getattr(states, "interaction", None)
     record = None if interaction is None else interaction.record
     return record["target"] if isinstance(record, Mapping) and "target" in record else targets
@@ -100,13 +94,7 @@ class AbstractSumOfDistances(AbstractLossTerm):
 
     @abc.abstractmethod
     def difference(self, states: LoopState, targets: Any, trial: Trial) -> Float[Array, "time space"]:
-        """Return d at some time steps.
-
-        **Arguments:**
-
-        - `states`, `targets`: the states and the targets of the trial at these steps.
-        - `trial`: the whole trial.
-        """
+        """Return d at some time steps, whose states and targets these are."""
 
     def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         away = self.distance(self.difference(states, targets_of(states, trial.targets), trial))

@@ -112,13 +112,7 @@ class AbstractReturnTerm(AbstractLossTerm):
 
     @abc.abstractmethod
     def cost(self, interaction: Interaction, values: Float[Array, " time"] | None) -> Float[Array, ""]:
-        """Return the sum over time steps.
-
-        **Arguments:**
-
-        - `interaction`: of a trial, or of all trials of a session.
-        - `values`: V, the estimates of the critic; None without one.
-        """
+        """Return the sum over the steps of a trial or session; V is None without a critic."""
 
     def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         interaction = _interaction(self.name, states)
