@@ -47,7 +47,7 @@ _HOMES = {
 }
 _HOME_OF = {name: f"popsim.{home}" for home, names in _HOMES.items() for name in names.split()}
 
-__all__ = sorted([*_MODULES.split(), *_HOME_OF])
+__all__ = sorted([*_MODULES.split(), *_HOME_OF])  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str):

@@ -42,7 +42,8 @@ def name_of_parameters(intervention: "AbstractIntervention", part: str = "") -> 
 
 
 Stage = Literal["sense", "think", "act", "move"]
-Parameters = State = PyTree[Array]
+Parameters = PyTree[Array]
+State = PyTree[Array]
 Schedules = dict[str, InterventionSchedule]
 
 

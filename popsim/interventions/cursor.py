@@ -15,7 +15,8 @@ from popsim.states import LoopState
 
 __all__ = ["CursorRotation", "CursorGain", "CursorShift"]
 
-Number, Vector = Float[Array, ""], Float[Array, " space"]
+Number = Float[Array, ""]
+Vector = Float[Array, " space"]
 
 
 class AbstractCursorMap(AbstractIntervention):
