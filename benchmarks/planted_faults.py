@@ -160,7 +160,7 @@ FAULTS = [Fault(*row) for row in [
      "losses jacobian_terms"),
     ("steps after the end of a trial count", "popsim/losses",
      "return weights if is_active is None else jnp.where(is_active, weights, 0.0)", "return weights",
-     "losses ended_trials reinforcement core/environment"),
+     "losses loss_contract reinforcement core/environment"),
     # tasks
     ("noise of stimuli grows with dt", "tasks",
      "stimulus + noise / dt**0.5 * random", "stimulus + noise * dt**0.5 * random",

@@ -53,10 +53,7 @@ class SignalDescription:
 
 @dataclasses.dataclass(frozen=True)
 class TimeDescription:
-    """An epoch or an event: the fraction of trials that have it, and its start and length in s in these.
-
-    `start` and `length` are None if no drawn trial has it, and `length` is None for an event.
-    """
+    """An epoch or an event (without length): the fraction of trials with it, its start and length in s."""
 
     name: str
     fraction: float
@@ -66,10 +63,7 @@ class TimeDescription:
 
 @dataclasses.dataclass(frozen=True)
 class ConditionDescription:
-    """A condition: its values, or None if there are more than twelve, and its lowest and highest number.
-
-    NaN, which labels trials to which the condition does not apply, is excluded.
-    """
+    """A condition: its values, None if more than twelve, its lowest and highest number; NaN is excluded."""
 
     name: str
     shape: tuple[int, ...]
@@ -80,10 +74,7 @@ class ConditionDescription:
 
 @dataclasses.dataclass(frozen=True)
 class InterventionDescription:
-    """An intervention: the fraction of trials in which it acts, and the time for which it does, in seconds.
-
-    - `parameters`: the lowest and the highest number of each, by name; empty if it never acts.
-    """
+    """An intervention: the fraction of trials in which it acts, for how long (s), ranges of parameters."""
 
     name: str
     fraction: float

@@ -75,15 +75,7 @@ class Scaled(eqx.Module):
         return self.gain * jnp.tanh(x)
 
 
-MAKERS = [
-    closure,
-    bound,
-    of_class,
-    of_table,
-    of_inner,
-    of_callback,
-    of_global,
-]
+MAKERS = [closure, bound, of_class, of_table, of_inner, of_callback, of_global]
 
 
 @jit
@@ -112,11 +104,8 @@ def test_what_is_no_array_is_that_of_the_call():
     """Two functions that compute the same on arrays, and return other names and functions with them."""
     returned = [applied(lambda x, name=name: (2 * x, name, closure), X) for name in ("a", "b")]
     assert [name for _, name, _ in returned] == ["a", "b"]
-    network = popsim.networks.LeakyRNN(1, 2, 1, tau=0.05, key=jax.random.key(0))
     for nonlinearity in (lambda x: jnp.tanh(x), lambda x: jnp.tanh(x)):
-        model = eqx.tree_at(lambda own: own, network, network)
-        wrapped = applied(lambda x, own=nonlinearity: eqx.nn.Lambda(own), X)
-        assert wrapped.fn is nonlinearity and jax.tree.structure(model) == jax.tree.structure(network)
+        assert applied(lambda x, own=nonlinearity: eqx.nn.Lambda(own), X).fn is nonlinearity
 
 
 class Holder(eqx.Module):
@@ -138,8 +127,9 @@ def signed(holder, x):
 HOLDERS = [lambda x: Holder((x,)), lambda x: Holder(Plain(x)), lambda x: x]
 
 
-@pytest.mark.parametrize("hold", HOLDERS)
-@pytest.mark.parametrize("way", ["alone", "within", "debugged"])
+@pytest.mark.parametrize(
+    "hold, way", [*((hold, "alone") for hold in HOLDERS), (HOLDERS[1], "within"), (HOLDERS[1], "debugged")]
+)
 def test_numbers_that_are_equal_and_not_the_same_have_programs_of_their_own(hold, way):
     run, x = jit(signed), jnp.ones(2)
     with jax.debug_nans(way == "debugged"):

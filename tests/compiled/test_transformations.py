@@ -6,7 +6,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 from short_form import every_nth
 from small_reaches import small_reach_setup
@@ -77,14 +76,6 @@ def outputs(x):
     return values(x)[..., None] * jnp.array([1.0, -1.0]), target
 
 
-def target(x):
-    return popsim.OutputTarget(outputs(x)[0], jnp.ones((2, 4)))
-
-
-def hand(x):
-    return popsim.HandState(x * jnp.ones((2, 4, 2)), x * jnp.ones((2, 4, 2)))
-
-
 def rest_state(x):
     return model(x).init(trial(x), key=key(x))
 
@@ -115,10 +106,9 @@ def plant_run(plant, simulate=plants.simulate_plant):
     return simulate(plant, jnp.full((2, plant.n_commands), 0.1), dt=DT)
 
 
-def linear(x, make=training.sgd):
-    return training.TrainState.initial_state(
-        scaled(eqx.nn.Linear(3, 2, key=jax.random.key(0)), x), make(0.1), key(x)
-    )
+def linear(x):
+    layer = scaled(eqx.nn.Linear(3, 2, key=jax.random.key(0)), x)
+    return training.TrainState.initial_state(layer, training.sgd(0.1), key(x))
 
 
 def batch(x):
@@ -133,24 +123,6 @@ def metrics(output, label, criterion):
     return {"loss": criterion(output, label)}
 
 
-def accumulated(accumulate, x):
-    state = linear(x)
-
-    def loss_fn(params, part, rng):
-        made = eqx.combine(params, state.model_without_params)
-        return criterion(jax.vmap(made)(part["image"]), part["label"]), ({}, ())
-
-    return accumulate(state, batch(x), key(x), 2, loss_fn)[0]
-
-
-def stepped(x, make=training.sgd):
-    def loss_fn(model, state, rng, inputs):
-        return jnp.sum(model(inputs) ** 2), state, ()
-
-    after, _ = training.build_train_step_fn(loss_fn)(linear(x, make), inputs=x * jnp.ones(3))
-    return after.params
-
-
 def bandits(x):
     """Two bandits of three choices, the first arm of which pays with probability x."""
     bandit = tasks.BernoulliBandit(n_choices=3, n_validation_trials=2)
@@ -158,12 +130,6 @@ def bandits(x):
     return eqx.tree_at(
         lambda trials: trials.environment.probabilities, bandit.validation_trials(), probabilities
     )
-
-
-def around(x):
-    """Reaches around an obstacle, all numbers times x."""
-    task = tasks.ObstacleAvoidance(plants.PointMass().workspace, n_directions=2, duration=0.04)
-    return scaled(task.validation_trials(), x)
 
 
 PURE = {
@@ -216,8 +182,6 @@ PURE = {
     ),
     "repeat_trials": lambda x: popsim.repeat_trials(trials(x), 2),
     "simulate": lambda x: popsim.simulate(model(x), trial(x), key=key(x)),
-    "training.accumulate_gradients": lambda x: accumulated(training.accumulate_gradients, x),
-    "training.inject_hyperparams": lambda x: stepped(x, training.inject_hyperparams(optax.rmsprop)),
     "training.train_step": lambda x: (
         training.train_step(linear(x), batch(x), lambda step: 0.1, criterion, metrics)[0].params
     ),

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.extend.core import ClosedJaxpr, Jaxpr
-from short_form import every_nth
+from short_form import every_nth, mostly_in_full
 
 import popsim
 from popsim._compiled import map_trials
@@ -257,7 +257,7 @@ def test_a_loop_with_a_matrix_for_each_trial_transposes_none():
     assert (N_TRIALS, 18, 18) in [variable.aval.shape for variable in loop.invars]
 
 
-@pytest.mark.parametrize("name", every_nth(every_intervention.MODELS, 2))
+@pytest.mark.parametrize("name", mostly_in_full(every_intervention.MODELS, ["network model"]))
 def test_every_intervention_acts_as_under_vmap(name):
     build, of_model = every_intervention.MODELS[name]
     model = build(of_model)

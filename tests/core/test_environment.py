@@ -1,6 +1,7 @@
 """What an environment shows, is told and pays, in models without and with a body."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import equinox as eqx
@@ -24,6 +25,21 @@ KEY = jax.random.key(0)
 
 def stacked(trial, n=1):
     return jax.tree.map(lambda leaf: jnp.stack([leaf] * n), trial)
+
+
+REACH = reach(N_STEPS)
+TARGET = jax.tree.map(lambda leaf: leaf[-1], REACH.targets)
+FOLLOWING = trial_with(Follow(TARGET), init=REACH.init, inputs=REACH.inputs)
+
+
+def loop_for(trial, channels, n_outputs=2, **options):
+    """A network that moves a mass in a trial."""
+    plant = popsim.plants.PointMass()
+    n_inputs = popsim.n_network_inputs(stacked(trial), plant, channels)
+    network = popsim.networks.GRUNetwork(n_inputs, 3, n_outputs, key=KEY)
+    model = popsim.SensorimotorLoop(network, plant, channels, dt=0.01, **options)
+    model.check(stacked(trial))
+    return model
 
 
 @pytest.fixture
@@ -85,11 +101,11 @@ def test_numbers_are_held_in_a_type_that_cuts_none(begin, move, states, as_users
 def test_all_trials_at_once_are_each_trial_by_itself():
     trials = jax.vmap(lambda last: trial_with(Counter(last)))(jnp.array([2.0, 4.0, 9.0]))
     keys, model = jax.random.split(KEY, 3), build(KEY)
-    at_once = map_trials(lambda trial, key: popsim.simulate(model, trial, key=key), trials, keys)
+    run = functools.partial(map_trials, lambda trial, key: popsim.simulate(model, trial, key=key))
+    at_once = jax.jit(run)(trials, keys)
     for index in range(3):
-        trial = jax.tree.map(lambda leaf, index=index: leaf[index], trials)
+        trial, part = (jax.tree.map(lambda leaf, i=index: leaf[i], tree) for tree in (trials, at_once))
         alone = popsim.simulate(model, trial, key=keys[index])
-        part = jax.tree.map(lambda leaf, index=index: leaf[index], at_once)
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), part, alone)
 
 
@@ -107,12 +123,9 @@ class NaNAfterTheEnd(Follow):
         )
 
 
-def test_a_record_stays_as_it_was_at_the_end(followed):
-    relay_loop, trial, target = followed
-    trial = dataclasses.replace(trial, environment=NaNAfterTheEnd(target))
-    model = relay_loop({"vision": popsim.SensoryChannel(popsim.vision)})
-    network = popsim.networks.GRUNetwork(8, 3, 2, key=KEY)
-    model = dataclasses.replace(model, network=network)
+def test_a_record_stays_as_it_was_at_the_end():
+    trial = dataclasses.replace(FOLLOWING, environment=NaNAfterTheEnd(TARGET))
+    model = loop_for(trial, {"vision": popsim.SensoryChannel(popsim.vision)})
     states = popsim.simulate(model, trial, key=KEY)
     assert states.interaction.active.tolist() == [True] + [False] * (N_STEPS - 1)
     assert np.isfinite(losses.PositionError()(states, trial, model))
@@ -129,69 +142,46 @@ def test_a_vector_is_clipped_to_its_bounds_and_has_a_gradient_without_a_policy()
         states = popsim.simulate(changed, trial, key=KEY)
         return states.interaction.reward.sum(), states
 
-    slope, states = jax.grad(reward, has_aux=True)(network.readout.bias)
+    slope, states = jax.jit(jax.grad(reward, has_aux=True))(network.readout.bias)
     action = states.interaction.action
     np.testing.assert_array_equal(action, np.clip(states.network.output, -1, 1))
     np.testing.assert_array_equal(states.interaction.received["last"][1:], action[:-1])
     assert slope[0] == 0 and slope[1] != 0
 
 
-@pytest.fixture
-def followed():
-    place = reach(N_STEPS).targets
-    target = jax.tree.map(lambda leaf: leaf[-1], place)
-    trial = trial_with(Follow(target), init=reach(N_STEPS).init, inputs=reach(N_STEPS).inputs)
-    return relay_loop, trial, target
-
-
-def test_a_loop_hands_over_its_movement_and_its_losses_use_the_target_that_is_recorded(followed):
-    relay_loop, trial, target = followed
+def test_a_loop_hands_over_its_movement_and_its_losses_use_the_target_that_is_recorded():
     channels = {"vision": popsim.SensoryChannel(popsim.vision)}
-    n_inputs = popsim.n_network_inputs(stacked(trial), relay_loop(channels).plant, channels)
-    names = popsim.senses.network_input_names(stacked(trial), relay_loop(channels).plant, channels)
-    assert list(names) == ["goal", "target", "vision"] and sum(names.values()) == n_inputs
-    network = popsim.networks.GRUNetwork(n_inputs, 3, 2, key=KEY)
-    model = popsim.SensorimotorLoop(network, relay_loop(channels).plant, channels, dt=0.01)
-    trial = dataclasses.replace(trial, timeline=trial.timeline)
-    model.check(stacked(trial))
-    states = popsim.simulate(model, trial, key=KEY)
+    model = loop_for(FOLLOWING, channels)
+    names = popsim.senses.network_input_names(stacked(FOLLOWING), model.plant, channels)
+    assert list(names) == ["goal", "target", "vision"]
+    states = popsim.simulate(model, FOLLOWING, key=KEY)
     moved = states.interaction.action
     np.testing.assert_array_equal(moved.position, states.cursor.position)
-    away = jnp.sum((states.cursor.position - target.position) ** 2, axis=1)
+    away = jnp.sum((states.cursor.position - TARGET.position) ** 2, axis=1)
     np.testing.assert_allclose(states.interaction.reward, -away, rtol=1e-6)
     plain = losses.PositionError(profile=losses.InWindow())
-    np.testing.assert_allclose(plain(states, trial, model), away.sum(), rtol=1e-5)
+    np.testing.assert_allclose(plain(states, FOLLOWING, model), away.sum(), rtol=1e-5)
 
 
-def test_a_channel_of_the_same_name_takes_what_is_shown_with_its_delay(followed):
-    relay_loop, trial, target = followed
-    plant = relay_loop({"vision": popsim.SensoryChannel(popsim.vision)}).plant
+def test_a_channel_of_the_same_name_takes_what_is_shown_with_its_delay():
     channels = {"goal": popsim.SensoryChannel(popsim.senses.Shown("goal"), delay=0.02)}
-    names = popsim.senses.network_input_names(stacked(trial), plant, channels)
+    model = loop_for(FOLLOWING, channels)
+    names = popsim.senses.network_input_names(stacked(FOLLOWING), model.plant, channels)
     assert list(names).count("goal") == 1 and list(names)[-1] == "goal"
-    network = popsim.networks.GRUNetwork(sum(names.values()), 3, 2, key=KEY)
-    model = popsim.SensorimotorLoop(network, plant, channels, dt=0.01)
-    model.check(stacked(trial))
-    states = popsim.simulate(model, trial, key=KEY)
-    np.testing.assert_allclose(states.feedback["goal"], np.tile(target.position, (N_STEPS, 1)), rtol=1e-6)
-    received = model.network_inputs(states, trial)
+    states = popsim.simulate(model, FOLLOWING, key=KEY)
+    np.testing.assert_allclose(states.feedback["goal"], np.tile(TARGET.position, (N_STEPS, 1)), rtol=1e-6)
+    received = model.network_inputs(states, FOLLOWING)
     np.testing.assert_array_equal(received[:, -2:], states.feedback["goal"])
 
 
-def test_a_gaussian_policy_is_motor_noise_of_known_probability(followed):
-    relay_loop, trial, _ = followed
-    plant = relay_loop({"vision": popsim.SensoryChannel(popsim.vision)}).plant
-    policy = Gaussian(2, std=0.3, critic=True)
-    n_inputs = popsim.n_network_inputs(stacked(trial), plant, {})
-    network = popsim.networks.GRUNetwork(n_inputs, 3, 3, key=KEY)
-    model = popsim.SensorimotorLoop(network, plant, {}, policy=policy, dt=0.01)
-    model.check(stacked(trial))
-    states = popsim.simulate(model, trial, key=KEY)
-    noise = states.command - states.network.output[:, :2]
+def test_a_gaussian_policy_is_motor_noise_of_known_probability():
+    model = loop_for(FOLLOWING, {}, n_outputs=3, policy=Gaussian(2, std=0.3, critic=True))
+    states = popsim.simulate(model, FOLLOWING, key=KEY)
+    noise = np.asarray(states.command - states.network.output[:, :2])
     expected = -0.5 * (noise**2).sum(1) / 0.09 - 2 * np.log(0.3) - np.log(2 * np.pi)
     np.testing.assert_allclose(states.interaction.log_probability, expected, rtol=1e-5)
     assert np.all(noise != 0)
-    effort = losses.Effort()(states, trial, model)
+    effort = losses.Effort()(states, FOLLOWING, model)
     np.testing.assert_allclose(effort, (states.network.output[:, :2] ** 2).sum(), rtol=1e-6)
 
 
@@ -245,8 +235,7 @@ def test_an_environment_that_breaks_its_contract_is_refused(environment, message
         build(KEY).check(stacked(trial_with(environment)))
 
 
-def test_what_does_not_fit_is_refused_before_it_runs(as_users_run, followed):
-    _, reaching, _ = followed
+def test_what_does_not_fit_is_refused_before_it_runs(as_users_run):
     counter, echo = (trial_with(e) for e in (Counter(jnp.asarray(4.0)), Echo(jnp.asarray(1.0))))
     network = popsim.networks.GRUNetwork(1, 3, 2, key=KEY)
 
@@ -256,7 +245,7 @@ def test_what_does_not_fit_is_refused_before_it_runs(as_users_run, followed):
 
     refused(r"`policy` must be given .* such as Categorical\(2\), got None", counter)
     refused("`policy` must take the actions of the environment", echo, policy=Categorical(2))
-    refused("`model` must have a body", dataclasses.replace(reaching, init=(), targets=()))
+    refused("`model` must have a body", dataclasses.replace(FOLLOWING, init=(), targets=()))
     refused("must take the 2 inputs", echo)
     refused(
         "`policy` must be None",
@@ -273,7 +262,7 @@ def test_what_does_not_fit_is_refused_before_it_runs(as_users_run, followed):
     for name, sense in (("late", popsim.senses.Shown("goal")), ("goal", popsim.vision)):
         channels = {name: popsim.SensoryChannel(sense, delay=0.02)}
         with pytest.raises(ValueError, match="goal"):
-            popsim.n_network_inputs(stacked(reaching), loop.plant, channels)
-    discrete = dataclasses.replace(reaching, environment=Counter(jnp.asarray(4.0)))
+            popsim.n_network_inputs(stacked(FOLLOWING), loop.plant, channels)
+    discrete = dataclasses.replace(FOLLOWING, environment=Counter(jnp.asarray(4.0)))
     with pytest.raises(ValueError, match=r"must take HandMovement\(\) or the commands, Box\(2\)"):
         loop.check(stacked(discrete))

@@ -42,39 +42,26 @@ def drawn_noise(evaluation):
     return {name: values[..., 0, :] for name, values in evaluation.states.feedback.items()}
 
 
-def test_without_noise_the_key_changes_no_bit(setup, getkey):
-    task, ensemble = setup
-    silent = popsim.without_noise(popsim.member(ensemble, 1))
-    first, second = (popsim.evaluate(silent, task, key=getkey()) for _ in range(2))
-    assert identical(first, second)
-
-
-def test_with_noise_the_key_decides_and_trials_differ(setup, getkey):
+def test_the_key_decides_all_noise_of_trials_however_many_there_are(setup, getkey):
     task, ensemble = setup
     model, key = popsim.member(ensemble, 1), getkey()
     twice = popsim.repeat_trials(first(task.validation_trials(), 4), 2)
     once, again, other = (popsim.evaluate(model, task, trials=twice, key=k) for k in (key, key, getkey()))
     assert identical(once, again)
+    few = popsim.evaluate(model, task, trials=first(twice, 3), key=key)
+    assert identical(drawn_noise(few), first(drawn_noise(once), 3))
+    np.testing.assert_allclose(few.losses.total, once.losses.total[:3], rtol=1e-5)
     for a, b in zip(jax.tree.leaves(drawn_noise(once)), jax.tree.leaves(drawn_noise(other)), strict=True):
         assert not np.any(a == b)
         assert not np.any(a[0::2] == a[1::2])
 
 
-def test_noise_of_a_trial_does_not_depend_on_the_number_of_trials(setup):
-    task, ensemble = setup
-    model, trials, key = popsim.member(ensemble, 0), task.validation_trials(), jax.random.key(5)
-    few = popsim.evaluate(model, task, trials=first(trials, 3), key=key)
-    all_of_them = popsim.evaluate(model, task, trials=trials, key=key)
-    assert identical(drawn_noise(few), first(drawn_noise(all_of_them), 3))
-    np.testing.assert_allclose(few.losses.total, all_of_them.losses.total[:3], rtol=1e-5)
-
-
 def test_an_ensemble_is_evaluated_as_its_members_are_one_by_one(setup):
     task, ensemble = setup
-    key = jax.random.key(5)
-    together = popsim.evaluate_ensemble(popsim.without_noise(ensemble), task, key=key)
-    for i in range(3):
-        alone = popsim.evaluate(popsim.without_noise(popsim.member(ensemble, i)), task, key=key)
+    silent = popsim.without_noise(ensemble)
+    together = popsim.evaluate_ensemble(silent, task, key=jax.random.key(5))
+    for i in range(3):  # by other keys, which without noise change nothing
+        alone = popsim.evaluate(popsim.member(silent, i), task, key=jax.random.key(i))
         np.testing.assert_allclose(together.losses.total[i], alone.losses.total, rtol=1e-5)
         np.testing.assert_allclose(together.states.hand.position[i], alone.states.hand.position, atol=1e-6)
 
@@ -111,7 +98,7 @@ def test_members_with_tasks_of_their_own_are_evaluated_as_one_by_one(setup):
     np.testing.assert_allclose(starts, [[0.0, 0.0], [0.05, 0.1], [0.1, 0.05]], atol=0.01)
 
 
-def test_a_member_alone_gets_the_noise_that_it_has_in_the_ensemble(setup):
+def test_a_member_alone_gets_the_noise_that_it_has_in_the_ensemble_as_do_all_of_its_id(setup):
     task, ensemble = setup
     key, trials = jax.random.key(4), first(task.validation_trials(), 2)
     together = popsim.evaluate_ensemble(ensemble, task, trials=trials, key=key).states.command[2]
@@ -122,13 +109,9 @@ def test_a_member_alone_gets_the_noise_that_it_has_in_the_ensemble(setup):
 
     np.testing.assert_allclose(alone(member_id=2), together, rtol=1e-5, atol=1e-7)
     assert not np.allclose(alone(), together, rtol=1e-5, atol=1e-7)
-
-
-def test_members_with_one_id_have_the_same_noise(setup):
-    task, ensemble = setup
-    key = jax.random.key(5)
-    evaluation = popsim.evaluate_ensemble(ensemble, task, member_ids=np.array([2, 1, 2]), key=key)
-    usual = drawn_noise(popsim.evaluate_ensemble(ensemble, task, key=key))
+    ids = np.array([2, 1, 2])
+    evaluation = popsim.evaluate_ensemble(ensemble, task, trials=trials, member_ids=ids, key=key)
+    usual = drawn_noise(popsim.evaluate_ensemble(ensemble, task, trials=trials, key=key))
     for name, noise in drawn_noise(evaluation).items():
         np.testing.assert_array_equal(noise[0], noise[2])
         np.testing.assert_array_equal(noise[1:], usual[name][1:])

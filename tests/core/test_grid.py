@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import optax
 import pytest
-from small_training import KEY, RunningSum, activity, arrays_of, build, member_of, squared_error, train
+from small_training import RunningSum, activity, arrays_of, build, member_of, squared_error, train
 
 import popsim
 from popsim.training import TaskTrainer, adam
@@ -52,6 +52,7 @@ def grid():
         task=task(per_member),
         trainer=trainer,
         members=MEMBERS,
+        save_trial_specs=[0],
     )
 
 
@@ -87,11 +88,8 @@ def test_settings_make_a_difference_and_seeds_see_the_same_trials():
     assert np.unique(history.learning_rate[0]).size == 3
     first = MEMBERS.group(history.loss.terms["squared_error"][0], axis=0)
     assert np.unique(first).size == 12
-    _, spec = train(
-        1, n_members=12, ensemble=popsim.build_members(build_one, MEMBERS, key=KEY), members=MEMBERS,
-        save_trial_specs=[0],
-    )  # fmt: skip
-    inputs = MEMBERS.group(np.asarray(spec.trial_specs[0].inputs), axis=0)
+    scale = MEMBERS.group(MEMBERS.settings["strength"], axis=0)[..., None, None, None]  # of the task
+    inputs = MEMBERS.group(np.asarray(history.trial_specs[0].inputs), axis=0) / scale
     np.testing.assert_array_equal(inputs[0], inputs[2])
     assert not np.array_equal(inputs[0, 0], inputs[0, 1])
 

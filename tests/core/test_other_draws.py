@@ -26,18 +26,6 @@ RNG, LEGACY = np.random.default_rng(1), np.random.RandomState(1)
 KEY = jax.random.key(0)
 
 
-def within(name):
-    """A function that has its own name for what draws, in its closure."""
-    of_closure = {"function": np.random.standard_normal, "class": np.random.RandomState, "generator": RNG}[
-        name
-    ]
-    return {
-        "function": lambda: of_closure(),
-        "class": lambda: of_closure(3).normal(),
-        "generator": lambda: of_closure.uniform(),
-    }[name]
-
-
 CALLED = {
     "numpy": lambda: np.random.choice([-1.0, 1.0]),
     "default_rng": lambda: np.random.default_rng(0).normal(),
@@ -46,15 +34,15 @@ CALLED = {
     "Random": lambda: random.Random(0).random(),
     "SystemRandom": lambda: random.SystemRandom().random(),
     "secrets": lambda: secrets.randbelow(3),
-    "function of closure": within("function"),
-    "class of closure": within("class"),
+    "function of closure": (lambda draw: lambda: draw())(np.random.standard_normal),
+    "class of closure": (lambda kind: lambda: kind(3).normal())(np.random.RandomState),
     "library": lambda: scipy.stats.norm.rvs(random_state=0),
 }
 HELD = {
     "Generator": lambda: RNG.normal(),
     "RandomState": lambda: LEGACY.normal(),
     "default": lambda generator=LEGACY: generator.normal(),
-    "closure": within("generator"),
+    "closure": (lambda generator: lambda: generator.uniform())(RNG),
     "function": np.random.randn,
     "library": lambda: scipy.stats.norm.rvs(),
 }

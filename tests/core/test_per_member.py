@@ -4,11 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from relay import reach, relay_loop
 
 import popsim
 from popsim import PerMember, select_member
-from popsim.losses import Effort, PositionError
 from popsim.per_member import (
     ScaledLearningRate,
     has_per_member,
@@ -40,33 +38,6 @@ def test_times_a_schedule_it_is_a_schedule_of_each_member():
         np.testing.assert_allclose([select_member(scaled, i)(1) for i in range(2)], [0.75, 2.25])
         with pytest.raises(ValueError, match="inject_hyperparams"):
             scaled(1)
-
-
-COMPOSED = {
-    "a term": (PositionError() + PerMember([1e-5, 1e-4]) * Effort(), [1e-5, 1e-4]),
-    "a loss": ((PositionError() + 0.1 * Effort()) * PerMember([1.0, 2.0]), [0.1, 0.2]),
-    "a loss, twice": (
-        PerMember([1.0, 10.0]) * (PositionError() + PerMember([0.1, 0.2]) * Effort()),
-        [0.1, 2.0],
-    ),
-}
-
-
-@pytest.mark.parametrize("loss, efforts", COMPOSED.values(), ids=COMPOSED)
-def test_weights_of_a_loss(loss, efforts):
-    assert isinstance(loss.weights["effort"], PerMember)
-    np.testing.assert_allclose(loss.weights["effort"].values, efforts, rtol=1e-6)
-
-
-def test_a_loss_of_all_members_is_that_of_each():
-    model, trial = relay_loop({}), reach()
-    states = popsim.simulate(model, trial, key=jax.random.key(0))
-    loss = PositionError() + PerMember([1.0, 3.0]) * Effort()
-    with pytest.raises(ValueError, match=r"loss.weights\['effort'\].*select_member"):
-        loss(states, trial, model)
-    first, second = (select_member(loss, i)(states, trial, model).terms for i in range(2))
-    np.testing.assert_allclose(second["effort"], 3 * first["effort"], rtol=1e-6)
-    np.testing.assert_array_equal(second["position error"], first["position error"])
 
 
 HIGH = np.array([[0.1, 0.1], [0.2, 0.3], [0.3, 0.3]])

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import small_training
 from jax.extend.random import define_prng_impl, threefry_prng_impl
-from small_reaches import small_reach_setup
 from small_training import KEY
 
 import popsim
@@ -19,7 +18,7 @@ from popsim.analysis._arrays import numpy_generator
 from popsim.randomness import as_key, key_of_seed, seed_key, trial_keys
 from popsim.session import separate_trials
 from popsim.tasks.library import TASKS
-from popsim.training import TrainState, build_train_step_fn, sgd, training_trials
+from popsim.training import TrainState, build_train_step_fn, sgd
 
 
 def bits(keys):
@@ -46,16 +45,6 @@ def test_trial_keys_do_not_depend_on_the_number_of_trials(getkey):
 def test_members_and_trials_and_shared_trials_have_keys_of_their_own(getkey):
     key = getkey()
     assert n_different(*(trial_keys(key, 10, member_id=member) for member in (None, 0, 1, 2))) == 40
-
-
-def test_training_trials_do_not_depend_on_the_size_of_the_batch(getkey):
-    task, _ = small_reach_setup()
-    key = getkey()
-    few, many = (training_trials(task, size, batch=0, member_id=2, key=key) for size in (3, 7))
-    other = training_trials(task, 3, batch=0, member_id=1, key=key)
-    np.testing.assert_array_equal(few.init.position, many.init.position[:3])
-    assert not np.any(few.init.position == other.init.position)
-    assert len(np.unique(np.concatenate([many.init.position, many.targets.position[:, 0]]))) == 28
 
 
 def takes_keys():

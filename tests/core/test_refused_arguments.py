@@ -231,6 +231,10 @@ MODELS = [
     ("interventions", lambda: popsim.NetworkModel(gated(), interventions.SilenceUnits(), dt=0.01)),
     ("interventions", lambda: popsim.NetworkModel(gated(), ("curl field",), dt=0.01)),
     ("name", lambda: interventions.CurlField(3)),
+    ("center", lambda: interventions.CursorRotation([NAN, 0.0])),
+    *((name, lambda walls=walls: interventions.ForceChannelParameters(*walls)) for name, *walls in (
+        ("direction", [0.0, 0.0], [1.0, 1.0]), ("direction", [0.0, 0.0], [1.0, 0.0, 0.0]),
+        ("start", [0.0, NAN], [1.0, 0.0]), ("stiffness", [0.0, 0.0], [1.0, 0.0], -1.0))),
     ("after_stage", lambda: interventions.CurlField(after_stage="later")),
     ("channel", lambda: interventions.FeedbackNoise(3)),
     ("name", lambda: interventions.InterventionPlan(3, 1.0)),
@@ -271,6 +275,15 @@ LOSSES = [
     ("window", lambda: losses.Hold("hold", "target")),
     ("where", lambda: losses.WeightPenalty("network")),
     ("delta", lambda: losses.HuberDistance([0.1, 0.1])),
+    *(("duration", lambda duration=duration: losses.FinalSteps(duration)(GO)) for duration in
+      (0.0, -0.1, 0.81, 0.015)),
+    *(("units", lambda units=units: losses.RateError(units=units)) for units in ([0, 0, 1], 3)),
+    ("unit_weights", lambda: losses.RateError(unit_weights=[1.0, -1.0, 1.0])),
+    ("baseline", lambda: losses.SpikeCountLikelihood(baseline=0.0)),
+    ("discount", lambda: losses.PolicyGradient(discount=1.5)),
+    ("cut_credit", lambda: losses.ValueRegression(cut_credit=1)),
+    ("bound", lambda: losses.VanishingGradient(losses.Effort(), bound=0.0)),
+    ("n_directions", lambda: losses.RecurrentSensitivity(n_directions=0)),
 ]  # fmt: skip
 TASKS = [
     ("task", lambda: evaluated(MODEL, TASK)),
@@ -297,6 +310,8 @@ TASKS = [
     ("frequency", lambda: tasks.SineGeneration(frequency=PerMember([1.0, -1.0]))),
     ("tasks", lambda: tasks.Mixture([TASK, "flip-flop"])),
     ("tasks", lambda: tasks.MultiTask([TASK])),
+    ("carry", lambda: tasks.Session(TASK, 2, carry=("body",))),
+    ("n_trials", lambda: tasks.Session(TASK, 0)),
     ("task", lambda: tasks.WithFixation(RunningSum)),
 ]  # fmt: skip
 TRAININGS = [

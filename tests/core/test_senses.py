@@ -83,18 +83,6 @@ def test_spindles_have_gradients_at_rest(arm):
     assert jnp.all(jnp.isfinite(jax.grad(firing)(jnp.zeros(2))))
 
 
-def test_vision_sees_the_cursor_and_proprioception_feels_the_body(getkey):
-    """Under a visual perturbation the two differ."""
-    plant = popsim.plants.TwoLinkArm.arm26_skeleton()
-    trial = reach(start=plant.workspace.center, target=plant.workspace.center)
-    state = relay_loop({}, plant=plant).init(trial, key=getkey())
-    cursor = popsim.HandState(jnp.array([0.1, 0.2]), jnp.array([0.3, 0.4]))
-    body = JointState(jnp.array([0.5, 1.5]), jnp.array([-1.0, 2.0]))
-    state = dataclasses.replace(state, cursor=cursor, plant=body)
-    np.testing.assert_allclose(popsim.vision(state, plant), [0.1, 0.2, 0.3, 0.4])
-    np.testing.assert_allclose(popsim.proprioception(state, plant), [0.5, 1.5, -1.0, 2.0])
-
-
 @pytest.mark.parametrize("own", [0.0, 0.02, 0.05])
 def test_a_members_own_delay_is_as_long_as_a_delay_of_all(own, getkey):
     def sensed(**delays):

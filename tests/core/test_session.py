@@ -1,7 +1,9 @@
 """Sessions: what continues between trials, what starts anew, and what the loss and the gradient see."""
 
 import dataclasses
+import functools
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -38,10 +40,11 @@ def test_a_session_is_its_trials_one_after_the_other(carry):
     n_steps = trials.timeline.n_steps
     assert session.timeline.n_steps == N * n_steps and session.inputs.shape == (N * n_steps, 1)
     apart = split_time(states, n_steps)
+    assert split_time(jnp.zeros((2, 4, 15, 3)), 5, axis=2).shape == (2, 4, 3, 5, 3)
     first_state = model.init(session, key=KEY)
     steps = network_steps(TrialActivity(model, session, first_state, states))
     before = split_time(steps.before, n_steps)
-    hidden = model.init(of_trial(trials, 0), key=KEY).network
+    hidden, model_step = model.init(of_trial(trials, 0), key=KEY).network, eqx.filter_jit(model.step)
     for index in range(N):
         first = model.init(of_trial(trials, index), key=KEY)
         start = dataclasses.replace(first, network=hidden) if carry else first
@@ -50,7 +53,7 @@ def test_a_session_is_its_trials_one_after_the_other(carry):
         np.testing.assert_allclose(state.network.hidden, before[index, 0], rtol=1e-5, atol=1e-6)
         for t in range(n_steps):
             at_step = of_trial(trials, index).at_step(trials.inputs[index, t], {})
-            state = model.step(at_step, state, key=jax.random.fold_in(step_key, t))
+            state = model_step(at_step, state, key=jax.random.fold_in(step_key, t))
             np.testing.assert_allclose(
                 state.network.hidden, apart.network.hidden[index, t], rtol=1e-5, atol=1e-6
             )
@@ -118,7 +121,8 @@ def test_the_task_trains_an_ensemble_in_sessions_and_in_blocks():
     assert history.loss.total.shape == (20, 2) and np.all(history.loss.total[-1] < history.loss.total[0])
     model = popsim.member(popsim.make_ensemble(build_network, 2, key=KEY), 0)
     trials, keys = task.validation_trials(), jax.random.split(KEY, 2)
-    at_once = map_trials(lambda trial, key: popsim.simulate(model, trial, key=key), trials, keys)
+    run = functools.partial(map_trials, lambda trial, key: popsim.simulate(model, trial, key=key))
+    at_once = jax.jit(run)(trials, keys)
     alone = popsim.simulate(model, of_trial(trials, 1), key=keys[1])
     np.testing.assert_allclose(at_once.network.output[1], alone.network.output, rtol=1e-5, atol=1e-6)
 
@@ -134,25 +138,16 @@ class Memoryless(popsim.AbstractModel):
 
 
 def test_what_makes_no_session_is_refused(as_users_run):
-    with pytest.raises(ValueError, match=r"`carry` must be some of \('environment', 'hidden'\), got 'body'"):
-        Session(RunningSum(), 2, carry=("body",))
-    with pytest.raises(ValueError, match="`n_trials` must be"):
-        Session(RunningSum(), 0)
     session = join_trials(drawn())
     with pytest.raises(ValueError, match="must be single trials, got sessions"):
         join_trials(jax.tree.map(lambda leaf: leaf[None], session))
     schedule = popsim.trial.InterventionSchedule(jnp.zeros(()), jnp.zeros(session.timeline.n_steps, bool))
     with pytest.raises(ValueError, match="wrap the task of the Session"):
         dataclasses.replace(session, interventions={"silence": schedule})
+    with pytest.raises(ValueError, match="`axis` must be that of time"):
+        split_time(jnp.zeros((2, 4, 15, 3)), 5)  # (member, session, time, feature)
     with pytest.raises(ValueError, match="`model` must define how a trial of a session follows another"):
         popsim.simulate(Memoryless(), join_trials(drawn()), key=KEY)
-
-
-def test_a_wrong_axis_of_time_is_refused():
-    states = jnp.zeros((2, 4, 15, 3))  # (member, session, time, feature)
-    assert split_time(states, 5, axis=2).shape == (2, 4, 3, 5, 3)
-    with pytest.raises(ValueError, match="`axis` must be that of time"):
-        split_time(states, 5)
 
 
 def test_a_body_starts_anew_in_each_trial():

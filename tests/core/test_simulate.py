@@ -10,8 +10,7 @@ import pytest
 from relay import DT, reach, relay_loop, stacked
 
 import popsim
-from popsim import GaussianNoise, MotorNoise, SensoryChannel, Timeline, Trial
-from popsim.interventions import InterventionSchedule
+from popsim import GaussianNoise, MotorNoise, SensoryChannel
 from popsim.trial import n_trials
 
 
@@ -46,35 +45,23 @@ def test_the_key_of_a_step_depends_on_the_trial_key_and_the_step_alone(getkey):
     assert len(np.unique(np.concatenate(draws))) == 20
 
 
-def test_delay_lines_are_not_recorded_and_all_else_is(getkey):
-    channels = {"vision": SensoryChannel(popsim.vision, delay=0.03)}
-    states = popsim.simulate(relay_loop(channels), reach(), key=getkey())
-    assert jax.tree.leaves(states.delays) == []
-    leaves = jax.tree.leaves(states)
-    assert len(leaves) == 1 + 2 + 1 + 1 + 2 + 2 + 2  # feedback, network, command, force, body, hand, cursor
-    assert all(leaf.shape[0] == 12 for leaf in leaves)
-
-
-class OnlyCursor(popsim.AbstractModel):
-    """A model that wraps another and keeps the path of the cursor alone."""
-
-    model: popsim.SensorimotorLoop
-
-    def init(self, trial, *, key):
-        return self.model.init(trial, key=key)
-
-    def step(self, step_input, state, *, key):
-        return self.model.step(step_input, state, key=key)
+class OnlyCursor(popsim.SensorimotorLoop):
+    """A model that keeps the path of the cursor alone."""
 
     def record(self, state):
         return state.cursor.position
 
 
-def test_a_model_says_what_is_recorded(getkey):
-    model = relay_loop({})
-    path = popsim.simulate(OnlyCursor(model), reach(), key=jax.random.key(0))
-    whole = popsim.simulate(model, reach(), key=jax.random.key(0))
-    np.testing.assert_array_equal(path, whole.cursor.position)
+def test_delay_lines_are_not_recorded_and_all_else_is_unless_a_model_says_so(getkey):
+    channels = {"vision": SensoryChannel(popsim.vision, delay=0.03)}
+    model, key = relay_loop(channels), getkey()
+    states = popsim.simulate(model, reach(), key=key)
+    assert jax.tree.leaves(states.delays) == []
+    leaves = jax.tree.leaves(states)
+    assert len(leaves) == 1 + 2 + 1 + 1 + 2 + 2 + 2  # feedback, network, command, force, body, hand, cursor
+    assert all(leaf.shape[0] == 12 for leaf in leaves)
+    narrow = OnlyCursor(**{field.name: getattr(model, field.name) for field in dataclasses.fields(model)})
+    np.testing.assert_array_equal(popsim.simulate(narrow, reach(), key=key), states.cursor.position)
 
 
 @pytest.fixture(scope="module")
@@ -104,31 +91,6 @@ def test_remat_changes_neither_states_nor_gradients(reacher):
     for a, b in zip(jax.tree.leaves(kept_gradient), jax.tree.leaves(again_gradient), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
     assert jnp.any(kept_gradient.network.cell.weight_hh != 0)
-
-
-FIVE_STEPS = Timeline(dt=0.01, n_steps=5, epochs={"hold": jnp.array([1, 3])})
-
-
-def trial(**fields):
-    good = {"init": (), "inputs": {"go": jnp.ones((5, 1))}, "targets": (), "timeline": FIVE_STEPS}
-    return Trial(**good | fields)
-
-
-def test_a_step_is_given_the_parameters_of_the_trial_and_whether_they_act_now():
-    schedule = InterventionSchedule(jnp.array([1.0, 2.0]), jnp.arange(5) == 3)
-    given = trial(interventions={"kick": schedule}).at_step({"go": jnp.ones(1)}, {"kick": jnp.array(True)})
-    np.testing.assert_array_equal(given.interventions["kick"].parameters, [1.0, 2.0])
-    assert given.interventions["kick"].active
-    np.testing.assert_array_equal(given.inputs["go"], [1.0])
-
-
-def test_trials_made_under_vmap_are_stacked():
-    def at(position):
-        return dataclasses.replace(trial(), init=position)
-
-    trials = jax.vmap(at)(jnp.arange(6.0).reshape(3, 2))
-    assert n_trials(trials) == 3 and trials.timeline.n_steps == 5
-    np.testing.assert_array_equal(trials.init[2], [4.0, 5.0])
 
 
 def test_the_number_of_trials_needs_no_inputs():

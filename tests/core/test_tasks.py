@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import popsim
-from popsim import Workspace
 from popsim.tasks import CenterOutReaches, RandomReaches
 
 WORKSPACE = popsim.Workspace([-0.1, 0.3], [0.2, 0.5])
@@ -64,9 +63,6 @@ def test_center_out_targets_are_in_all_directions_alike_at_the_distance(getkey):
     np.testing.assert_allclose(eighths, np.round(eighths), atol=1e-4)
     counts = np.bincount(np.round(eighths).astype(int) % 8, minlength=8)
     np.testing.assert_allclose(counts, 250, atol=5 * (2000 / 8 * 7 / 8) ** 0.5)
-
-
-def test_center_out_targets_can_be_anywhere_on_the_circle(getkey):
     start, target = start_and_target(many_trials(TASKS["whole circle"], getkey()))
     np.testing.assert_allclose(np.linalg.norm(target - start, axis=1), 0.1, rtol=1e-5)
     turns = np.arctan2(*(target - start).T[::-1]) / (2 * np.pi) % 1
@@ -97,20 +93,8 @@ def test_reaches_in_space_are_in_the_plane_of_the_first_two_axes(getkey):
         np.testing.assert_allclose(trials.targets.position[..., 2], 0.1, rtol=1e-6)
 
 
-def test_samples_are_uniform_in_the_box(getkey):
-    workspace = Workspace([-0.1, 0.2], [0.3, 0.3])
-    samples = jax.vmap(lambda key: workspace.sample(key=key))(jax.random.split(getkey(), 4000))
-    unit = (np.asarray(samples) - [-0.1, 0.2]) / [0.4, 0.1]
-    assert unit.min() >= 0 and unit.max() <= 1
-    for axis in unit.T:
-        counts = np.histogram(axis, bins=10, range=(0, 1))[0]
-        np.testing.assert_allclose(counts, 400, atol=5 * (4000 * 0.1 * 0.9) ** 0.5)
-    assert abs(np.corrcoef(unit.T)[0, 1]) < 5 / 4000**0.5
-
-
 def test_a_square_is_around_its_center():
-    workspace = Workspace.around(jnp.array([0.1, 0.4]), 0.2)
+    workspace = popsim.Workspace.around(jnp.array([0.1, 0.4]), 0.2)
     np.testing.assert_allclose(workspace.center, [0.1, 0.4], rtol=1e-6)
     np.testing.assert_allclose(workspace.half_widths, 0.1, rtol=1e-6)
-    np.testing.assert_allclose(workspace.low, [0.0, 0.3], atol=1e-7)
-    np.testing.assert_allclose(workspace.high, [0.2, 0.5], atol=1e-7)
+    np.testing.assert_allclose([workspace.low, workspace.high], [[0.0, 0.3], [0.2, 0.5]], atol=1e-7)

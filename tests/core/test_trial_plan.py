@@ -21,8 +21,13 @@ def plan(epochs=REACH, duration=1.0, dt=0.01, **options):
     return TrialPlan(epochs, duration=duration, dt=dt, **options)
 
 
+@eqx.filter_jit
+def drawn(own, keys):
+    return jax.vmap(lambda key: own.draw(key=key))(keys)
+
+
 def draws(own, key, n=N):
-    return eqx.filter_jit(eqx.filter_vmap(lambda key: own.draw(key=key)))(jax.random.split(key, n))
+    return drawn(own, jax.random.split(key, n))
 
 
 def test_epochs_follow_each_other_and_fill_the_trial(getkey):
@@ -40,16 +45,8 @@ def test_epochs_follow_each_other_and_fill_the_trial(getkey):
 def test_durations_are_drawn_and_rounded_to_steps(getkey):
     lengths = np.diff(draws(plan(), getkey()).epochs["hold"], axis=1)[:, 0]
     assert lengths.min() == 20 and lengths.max() == 50 and len(np.unique(lengths)) == 31
-    np.testing.assert_allclose(lengths.mean(), 35.0, atol=4 * 30 / 12**0.5 / N**0.5)
     counts = np.bincount(lengths)[21:50] / N  # the first and the last step are half as likely
     np.testing.assert_allclose(counts, 1 / 30, atol=4.5 * (1 / 30 / N) ** 0.5)
-
-
-def test_epochs_are_drawn_apart(getkey):
-    epochs = (Epoch("a", Uniform(0.0, 0.5)), Epoch("b", Uniform(0.0, 0.5)), Epoch("c"))
-    drawn = draws(plan(epochs), getkey()).epochs
-    a, b = (np.diff(drawn[name], axis=1)[:, 0] for name in "ab")
-    assert abs(np.corrcoef(a, b)[0, 1]) < 4 / N**0.5
 
 
 def test_an_epoch_added_behind_changes_none_before_it(getkey):
@@ -105,26 +102,14 @@ def test_the_share_of_catch_trials_and_durations_may_differ_between_members(getk
 
 def test_a_typical_trial_has_epochs_of_middling_length_and_is_no_catch_trial():
     timeline = plan(catch_event="go cue", catch_probability=1.0).nominal()
-    assert {name: steps.tolist() for name, steps in timeline.epochs.items()} == {
-        "hold": [0, 35],
-        "delay": [35, 45],
-        "movement": [45, 100],
-    }
+    bounds = {name: steps.tolist() for name, steps in timeline.epochs.items()}
+    assert bounds == {"hold": [0, 35], "delay": [35, 45], "movement": [45, 100]}
     assert bool(timeline.happens("go cue"))
 
 
-def test_epochs_may_end_before_the_trial_or_last_no_time(getkey):
+def test_epochs_may_end_before_the_trial_or_last_no_time_and_an_event_at_the_end_never_comes(getkey):
     timeline = plan((Epoch("a", 0.2), Epoch("b", 0.0, event="b"), Epoch("c", 0.3))).draw(key=getkey())
-    assert {name: steps.tolist() for name, steps in timeline.epochs.items()} == {
-        "a": [0, 20],
-        "b": [20, 20],
-        "c": [20, 50],
-    }
+    bounds = {name: steps.tolist() for name, steps in timeline.epochs.items()}
+    assert bounds == {"a": [0, 20], "b": [20, 20], "c": [20, 50]}
     whole = plan((Epoch("a", 1.0), Epoch("b", event="b"))).draw(key=getkey())
-    assert whole.epochs["b"].tolist() == [100, 100] and not whole.happens("b")
-
-
-def test_an_event_at_the_end_of_the_trial_never_comes(getkey):
-    epochs = (popsim.Epoch("delay", 1.0), popsim.Epoch("move", event="go cue"))
-    timeline = popsim.TrialPlan(epochs, duration=1.0, dt=0.01).draw(key=getkey())
-    assert int(timeline.events["go cue"]) == popsim.NEVER
+    assert whole.epochs["b"].tolist() == [100, 100] and int(whole.events["b"]) == NEVER

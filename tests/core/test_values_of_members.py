@@ -13,14 +13,12 @@ from popsim import PerMember
 KEY = jax.random.key(0)
 
 
-def loop(*, key, mass=1.0, noise=0.0, delay=0.0, scale=1.0, motor=0.0):
-    channel = popsim.SensoryChannel(popsim.vision, 0.1, popsim.GaussianNoise(noise), own_delay=delay)
+def loop(*, key, mass=1.0, delay=0.0):
+    channel = popsim.SensoryChannel(popsim.vision, 0.1, own_delay=delay)
     return popsim.SensorimotorLoop(
         popsim.networks.GRUNetwork(6, 2, 2, key=key),
         popsim.plants.PointMass(mass),
         {"vision": channel},
-        popsim.MotorNoise(motor, 0.0),
-        scaling={"vision": popsim.Scaling(jnp.zeros(4), jnp.full(4, scale))},
         dt=0.01,
     )
 
@@ -31,8 +29,6 @@ def leaky(*, key, **settings):
 
 REFUSED = [
     (loop, "mass", -1.0, "`mass`.*got -1.0"),
-    (loop, "noise", -0.1, "`std`.*got -0.1"),
-    (loop, "scale", 0.0, "`scale`.*got 0.0"),
     (loop, "delay", 0.2, "`own_delay`.*got 0.2 s"),
     (leaky, "tau", 0.003, "tau = 0.003 s"),
     (leaky, "noise_std", -0.1, "`noise_std`.*got -0.1"),

@@ -8,7 +8,6 @@ import pytest
 import popsim
 from popsim import NEVER, Epoch, Timeline, TrialPlan
 from popsim.analysis import trial_times
-from popsim.distributions import Uniform
 from popsim.interventions import InterventionPlan
 from popsim.windows import Before, Between, FromEvent, InEpoch, WholeTrial
 
@@ -33,6 +32,7 @@ WINDOWS = {
     "from an event that does not come": (FromEvent("catch"), []),
     "after an event that does not come": (FromEvent("catch", 0.01, 0.02), []),
     "ahead of an event that does not come": (FromEvent("catch", -0.08, 0.5), []),
+    "long before or after what does not come": (FromEvent("catch", -0.08), []),
     "until an event": (Before("go cue"), [0, 1, 2]),
     "until the start": (Before("start"), []),
     "until an event that does not come": (Before("catch"), range(8)),
@@ -45,28 +45,7 @@ WINDOWS = {
 
 @pytest.mark.parametrize("window, steps", WINDOWS.values(), ids=WINDOWS)
 def test_the_steps_of_a_window(window, steps):
-    expected = np.isin(np.arange(8), list(steps))
-    for found in (window(EIGHT_STEPS), jax.jit(window)(EIGHT_STEPS)):
-        assert found.dtype == bool
-        np.testing.assert_array_equal(found, expected)
-
-
-SIX_STEPS = Timeline(
-    0.01,
-    6,
-    epochs={"hold": jnp.array([0, 2]), "movement": jnp.array([2, 6])},
-    events={"go cue": jnp.array(2), "catch": jnp.array(NEVER)},
-)
-
-
-def test_an_epoch_ends_before_its_second_bound():
-    assert SIX_STEPS.in_epoch("hold").tolist() == [True, True] + [False] * 4
-    assert SIX_STEPS.in_epoch("movement").tolist() == [False, False] + [True] * 4
-
-
-@pytest.mark.parametrize("delay, first", [(0.0, 2), (0.01, 3), (-0.01, 1), (-1.0, 0), (0.04, 6)])
-def test_an_event_is_there_from_its_step_on(delay, first):
-    assert SIX_STEPS.since("go cue", delay).tolist() == [step >= first for step in range(6)]
+    np.testing.assert_array_equal(window(EIGHT_STEPS), np.isin(np.arange(8), list(steps)))
 
 
 def test_an_event_happens_if_it_comes_within_the_trial():
@@ -75,26 +54,8 @@ def test_an_event_happens_if_it_comes_within_the_trial():
     assert [bool(timeline.happens(name)) for name in at] == [True, True, False, False]
 
 
-@pytest.mark.parametrize("delay", [-100.0, 0.0, 100.0])
-def test_what_never_comes_has_not_begun_at_any_step(delay):
-    """Nor does the number of its step overflow."""
-    assert not jnp.any(SIX_STEPS.since("catch", delay))
-
-
 DT = 0.01
 TIMELINE = popsim.Timeline(DT, 60, events={"go cue": jnp.array(20)})
-
-
-def test_times_at_which_a_delay_is_drawn_are_rounded():
-    plan = InterventionPlan("push", 1.0, window=FromEvent("go cue", 0.0, DT), delay=Uniform(0.0, 0.1))
-    trial = popsim.Trial(init=(), inputs=jnp.zeros((60, 1)), targets=(), timeline=TIMELINE)
-
-    def acts(key):
-        return plan.schedule(trial, batch=0, key=key).interventions["push"].active
-
-    active = jax.vmap(acts)(jax.random.split(jax.random.key(0), 200))
-    assert np.all(active.sum(axis=1) == 1)
-    assert set(np.flatnonzero(active.any(axis=0))) == set(range(20, 31))
 
 
 def channel(**delays):

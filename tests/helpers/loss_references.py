@@ -1,5 +1,6 @@
 """What terms of losses measure, by numpy."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +17,18 @@ def sum_of_costs(term, states, trial, model):
 
     costs = jax.vmap(cost)(states, jnp.arange(trial.timeline.n_steps))
     return None if costs is None else jnp.sum(costs)
+
+
+@eqx.filter_jit
+def value_of(term, states, trial, model):
+    """The value of a term, compiled: by itself each of its operations would be."""
+    return term(states, trial, model)
+
+
+@eqx.filter_jit
+def values_and_steps(terms, states, trial, model):
+    """The values of terms, and the sums of the costs of their time steps, by one program."""
+    return [(term(states, trial, model), sum_of_costs(term, states, trial, model)) for term in terms]
 
 
 def off(states, trial, name="position"):

@@ -116,17 +116,3 @@ def test_the_substeps_that_the_docstring_names_are_enough(float64, getkey, name)
     exact = forces(build(n_substeps=32))
     assert jnp.max(jnp.abs(exact)) > 1.0
     np.testing.assert_allclose(forces(build()), exact, atol=0.05 * jnp.max(jnp.abs(exact)))
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (([0.0, 0.0], [1.0, 1.0]), "`direction`.*unit vector"),
-        (([0.0, 0.0], [1.0, 0.0, 0.0]), r"`direction`.*\(2,\).*\(3,\)"),
-        (([0.0, np.nan], [1.0, 0.0]), "`start`.*finite"),
-        (([0.0, 0.0], [1.0, 0.0], -1.0), "`stiffness`"),
-    ],
-)
-def test_walls_that_make_no_channel_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        ForceChannelParameters(*arguments)

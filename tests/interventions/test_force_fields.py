@@ -62,27 +62,6 @@ def test_a_torque_on_the_joints_accelerates_them(float64, build):
     np.testing.assert_allclose(skeleton.inertia_matrix(angle) @ added, torque, rtol=1e-9)
 
 
-def test_a_torque_acts_in_a_loop_while_it_is_scheduled(getkey):
-    """On an arm with muscles that are told to do nothing."""
-    arm = plants.arm26()
-    center = arm.workspace.center
-    field = popsim.interventions.JointTorque()
-
-    def course(active):
-        schedule = {field.name: InterventionSchedule(jnp.array([0.0, 1.0]), jnp.asarray(active))}
-        trial = reach(start=center, target=center, interventions=schedule)
-        loop = relay_loop({}, plant=arm, command=(0.0,) * 6, interventions=(field,))
-        states = popsim.simulate(loop, trial, key=getkey())
-        torque = active[:, None] * np.array([0.0, 1.0])
-        np.testing.assert_array_equal(states.external_torque, torque)
-        return states.plant.skeleton.angle[:, 1]
-
-    late = np.arange(12) >= 6
-    never, always, then = course(np.zeros(12, bool)), course(np.ones(12, bool)), course(late)
-    np.testing.assert_array_equal(then[:6], never[:6])
-    assert np.all(then[7:] > never[7:]) and np.all(always > never)
-
-
 def test_a_pulse_is_a_constant_force_for_a_few_steps(float64, getkey):
     """It leaves a mass of 2 kg with its impulse, and is recorded while it lasts."""
     force, active = np.array([4.0, -2.0]), (np.arange(12) >= 3) & (np.arange(12) < 7)

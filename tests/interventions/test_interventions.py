@@ -6,11 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from relay import DT, reach, relay_loop
+from relay import reach, relay_loop
 
 import popsim
-from popsim import GaussianNoise, MotorNoise, SensoryChannel
-from popsim.interventions import CurlField, InterventionSchedule
+from popsim import MotorNoise, SensoryChannel
+from popsim.distributions import Uniform
+from popsim.interventions import CurlField, InterventionPlan, InterventionSchedule
+
+LATE = np.arange(12) >= 6
 
 
 class Kick(popsim.interventions.AbstractIntervention):
@@ -70,29 +73,6 @@ def test_the_curl_force_is_that_of_the_velocity_at_the_start_of_the_step(float64
     np.testing.assert_allclose(states.external_force, expected, rtol=1e-14)
 
 
-def test_an_intervention_acts_at_its_steps_alone(getkey):
-    active = np.isin(np.arange(12), [3, 4, 9])
-    model = relay_loop({}, interventions=(Kick(),))
-    trial = reach(interventions={"kick": schedule([1.0, -2.0], active)})
-    states = popsim.simulate(model, trial, key=getkey())
-    np.testing.assert_array_equal(states.external_force, active[:, None] * np.array([1.0, -2.0]))
-
-
-def noisy_loop(*interventions):
-    channels = {"vision": SensoryChannel(popsim.vision, delay=0.02, noise=GaussianNoise(0.01))}
-    return relay_loop(channels, motor_noise=MotorNoise(0.1, 0.1), interventions=interventions)
-
-
-def test_an_inactive_intervention_changes_no_bit(getkey):
-    key = getkey()
-    never = {"curl field": schedule(5.0, np.zeros(12, bool))}
-    scheduled = popsim.simulate(noisy_loop(CurlField()), reach(interventions=never), key=key)
-    unscheduled = popsim.simulate(noisy_loop(CurlField()), reach(), key=key)
-    without = popsim.simulate(noisy_loop(), reach(), key=key)
-    for other in (scheduled, unscheduled):
-        assert jax.tree.all(jax.tree.map(lambda a, b: jnp.all(a == b), other, without))
-
-
 def test_random_interventions_draw_from_streams_of_their_own(getkey):
     key, always, never = getkey(), schedule(0.0, np.ones(12, bool)), schedule(0.0, np.zeros(12, bool))
     shakes = (Shake("shake"), Shake("tremble"))
@@ -131,18 +111,6 @@ def test_an_intervention_acts_right_after_the_stage_that_it_follows(getkey):
     np.testing.assert_allclose(states.hand.velocity[-1], [0.15, 0.18], rtol=1e-6)
 
 
-def test_silenced_units_do_not_reach_the_output(getkey):
-    """What an intervention after "think" does to the units shows in the same step's command."""
-    plant = popsim.plants.PointMass()
-    network = popsim.networks.GRUNetwork(2, 4, 2, key=getkey())
-    silence = Set("silence", "think", lambda state: state.network.hidden)
-    model = popsim.SensorimotorLoop(network, plant, {}, interventions=(silence,), dt=DT)
-    trial = reach(3, interventions={"silence": schedule(np.zeros(4, np.float32), np.ones(3, bool))})
-    states = popsim.simulate(model, trial, key=getkey())
-    np.testing.assert_array_equal(states.network.hidden, 0.0)
-    np.testing.assert_allclose(states.command, np.tile(network.readout.bias, (3, 1)), rtol=1e-6)
-
-
 @pytest.mark.parametrize(
     "interventions, message",
     [
@@ -155,19 +123,32 @@ def test_silenced_units_do_not_reach_the_output(getkey):
 def test_interventions_that_could_not_act_are_refused(interventions, message):
     with pytest.raises(ValueError, match=message):
         relay_loop({}, interventions=interventions)
-
-
-def test_a_curl_field_needs_a_plane(getkey):
     with pytest.raises(ValueError, match="plane"):
         CurlField().load(jnp.array(1.0)).hand_force(popsim.HandState(jnp.zeros(3), jnp.zeros(3)))
 
 
 def test_stacked_trials_are_scheduled(getkey):
+    """For all trials, for time steps or for each trial; the force is there at these steps alone."""
     task = popsim.tasks.CenterOutReaches(popsim.plants.PointMass().workspace, duration=0.12)
-    trials = task.validation_trials()
-    half = jnp.arange(12) >= 6
-    for active in (True, half, jnp.broadcast_to(half, (8, 12))):
+    trials, loop = task.validation_trials(), relay_loop({}, interventions=(Kick(),))
+    for active in (True, LATE, LATE & (np.arange(8) % 2 == 0)[:, None]):
         pushed = popsim.interventions.schedule_intervention(trials, "kick", [1.0, 0.0], active)
-        states = popsim.evaluate(relay_loop({}, interventions=(Kick(),)), task, trials=pushed, key=getkey())
-        expected = jnp.broadcast_to(jnp.asarray(active), (8, 12))
-        np.testing.assert_array_equal(states.states.external_force[..., 0], expected)
+        states = popsim.evaluate(loop, task, trials=pushed, key=getkey()).states
+        np.testing.assert_array_equal(states.external_force[..., 0], np.broadcast_to(active, (8, 12)))
+
+
+@pytest.mark.parametrize("delay, steps", [(0.02, [5, 6, 7]), (-0.02, [1, 2, 3]), (0.08, [11])])
+def test_a_plan_shifts_its_window_by_its_delay(delay, steps, getkey):
+    window = popsim.windows.Between(0.03, 0.06)
+    plan = InterventionPlan("kick", [1.0, 0.0], window=window, delay=delay)
+    active = plan.schedule(reach(), batch=0, key=getkey()).interventions["kick"].active
+    assert np.flatnonzero(active).tolist() == steps
+
+
+def test_drawn_delays_are_rounded_to_steps(getkey):
+    window = popsim.windows.Between(0.01, 0.02)
+    plan = InterventionPlan("kick", [1.0, 0.0], window=window, delay=Uniform(0.0, 0.1))
+    schedule = jax.jit(jax.vmap(lambda key: plan.schedule(reach(), batch=0, key=key).interventions["kick"]))
+    active = schedule(jax.random.split(getkey(), 200)).active
+    assert np.all(active.sum(axis=1) == 1)
+    assert np.flatnonzero(active.any(axis=0)).tolist() == list(range(1, 12))

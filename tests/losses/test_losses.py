@@ -1,6 +1,7 @@
 """Every term against numpy and central differences, on states and targets drawn at random."""
 
 import dataclasses
+import functools
 
 import equinox as eqx
 import jax
@@ -18,7 +19,7 @@ from loss_references import (
     length,
     off,
     start,
-    sum_of_costs,
+    values_and_steps,
 )
 from relay import DT, reach, relay_loop
 
@@ -40,69 +41,61 @@ def at_random(tree, key):
     return structure.unflatten(drawn)
 
 
-@pytest.fixture
-def run(float64, getkey):
+@functools.cache
+def hand_run():
     """A trial and states whose every number is random: the hand differs from the cursor."""
+    keys = jax.random.split(jax.random.key(1), 4)
     model = relay_loop({"vision": popsim.SensoryChannel(popsim.vision)})
     trial = reach(N_STEPS)
-    states = at_random(popsim.simulate(model, trial, key=getkey()), getkey())
-    moved = {name: at_random(getattr(trial, name), getkey()) for name in ("init", "targets")}
-    return states, dataclasses.replace(trial, **moved), model
+    states = at_random(popsim.simulate(model, trial, key=keys[0]), keys[1])
+    start, targets = at_random(trial.init, keys[2]), at_random(trial.targets, keys[3])
+    return states, dataclasses.replace(trial, init=start, targets=targets), model
 
 
-@pytest.fixture
-def muscled_run(float64, getkey):
+@functools.cache
+def muscled():
     """An arm with muscles that is pushed about."""
     body = popsim.plants.arm26()
     center = body.workspace.center
     trial = reach(N_STEPS, start=center, target=center + 0.05)
-    model = relay_loop({}, plant=body, command=jax.random.uniform(getkey(), (6,)))
-    return popsim.simulate(model, trial, key=getkey()), trial, model
+    model = relay_loop({}, plant=body, command=jax.random.uniform(jax.random.key(2), (6,)))
+    return popsim.simulate(model, trial, key=jax.random.key(0)), trial, model
+
+
+@functools.cache
+def bare():
+    """A network without a body, in states drawn at random."""
+    key = jax.random.key(3)
+    network = popsim.networks.LeakyRNN(1, 4, 3, tau=0.05, dt=DT, key=key)
+    model = popsim.NetworkModel(network, dt=DT)
+    trial = popsim.Trial((), jnp.zeros((N_STEPS, 1)), (), popsim.Timeline(DT, N_STEPS))
+    return at_random(popsim.simulate(model, trial, key=key), key), trial, model
 
 
 @pytest.fixture
-def bare_run(float64, getkey):
-    """A network without a body, in states drawn at random."""
-    network = popsim.networks.LeakyRNN(1, 4, 3, tau=0.05, dt=DT, key=getkey())
-    model = popsim.NetworkModel(network, dt=DT)
-    trial = popsim.Trial((), jnp.zeros((N_STEPS, 1)), (), popsim.Timeline(DT, N_STEPS))
-    return at_random(popsim.simulate(model, trial, key=getkey()), getkey()), trial, model
+def run(float64):
+    return hand_run()
+
+
+@pytest.fixture
+def bare_run(float64):
+    return bare()
 
 
 TERMS = {
     "late": (losses.PositionError(), lambda s, t: LATE @ length(off(s, t)) ** 2),
-    "all alike": (
-        losses.PositionError(profile=losses.PowerProfile(0.0)),
-        lambda s, t: np.sum(off(s, t) ** 2),
-    ),
     "last step": (losses.PositionError(profile=losses.FinalStep()), lambda s, t: np.sum(off(s, t)[-1] ** 2)),
     "last steps": (
         losses.PositionError(profile=losses.FinalSteps(2 * DT)),
         lambda s, t: LAST_TWO @ length(off(s, t)) ** 2,
     ),
     "length": (losses.PositionError(distance=EuclideanDistance()), lambda s, t: LATE @ length(off(s, t))),
-    "L1": (
-        losses.PositionError(distance=L1Distance()),
-        lambda s, t: LATE @ np.abs(off(s, t)).sum(axis=1),
-    ),
-    "near in Huber's": (
-        losses.PositionError(distance=HuberDistance(10.0)),
-        lambda s, t: LATE @ length(off(s, t)) ** 2 / 2,
-    ),
     "near and far in Huber's": (
         losses.PositionError(distance=HuberDistance(1.5)),
         lambda s, t: LATE @ huber(off(s, t), 1.5),
     ),
     "velocity": (losses.VelocityError(), lambda s, t: LATE @ length(off(s, t, "velocity")) ** 2),
-    "length of velocity": (
-        losses.VelocityError(distance=EuclideanDistance(), profile=IN_EARLY),
-        lambda s, t: EARLY @ length(off(s, t, "velocity")),
-    ),
     "final velocity": (losses.FinalVelocity(), lambda s, t: length(off(s, t, "velocity"))[-1] ** 2),
-    "final speed": (
-        losses.FinalVelocity(distance=EuclideanDistance()),
-        lambda s, t: length(off(s, t, "velocity"))[-1],
-    ),
     "final position": (losses.FinalPosition(), lambda s, t: length(off(s, t))[-1] ** 2),
     "final position, L1": (
         losses.FinalPosition(distance=L1Distance()),
@@ -120,100 +113,68 @@ TERMS = {
         lambda s, t: EARLY @ length(off(s, t)),
     ),
     "acceleration": (losses.Acceleration(), lambda s, t: np.sum(accelerations(s, t) ** 2)),
-    "early acceleration": (
-        losses.Acceleration(profile=IN_EARLY),
-        lambda s, t: EARLY @ length(accelerations(s, t)) ** 2,
-    ),
     "jerk": (losses.Jerk(), lambda s, t: np.sum(jerks(s, t) ** 2)),
     "late jerk": (losses.Jerk(profile=losses.PowerProfile()), lambda s, t: LATE @ length(jerks(s, t)) ** 2),
 }
 
 OF_ANY_MODEL = {
     "effort": (losses.Effort(), lambda s: np.sum(np.asarray(s.network.output) ** 2)),
-    "early effort": (losses.Effort(profile=IN_EARLY), lambda s: EARLY @ length(s.network.output) ** 2),
     "effort change": (losses.EffortChange(), lambda s: np.sum(changes(s.network.output) ** 2)),
-    "early effort change": (
-        losses.EffortChange(profile=IN_EARLY),
-        lambda s: EARLY[1:] @ length(changes(s.network.output)) ** 2,
-    ),
     "activity": (losses.HiddenActivity(), lambda s: np.sum(np.asarray(s.network.hidden) ** 2)),
-    "late activity": (
-        losses.HiddenActivity(profile=losses.PowerProfile()),
-        lambda s: LATE @ length(s.network.hidden) ** 2,
-    ),
     "activity change": (losses.HiddenActivityChange(), lambda s: np.sum(changes(s.network.hidden) ** 2)),
-    "late activity change": (
-        losses.HiddenActivityChange(profile=losses.PowerProfile()),
-        lambda s: LATE[1:] @ length(changes(s.network.hidden)) ** 2,
-    ),
 }
 
 OF_MUSCLES = {
     "activation": (losses.MuscleActivation(), lambda s, f: np.sum(np.asarray(s.plant.activation) ** 2)),
-    "early activation": (
-        losses.MuscleActivation(profile=IN_EARLY),
-        lambda s, f: EARLY @ length(s.plant.activation) ** 2,
-    ),
     "force": (losses.MuscleForce(), lambda s, f: np.sum(f**2)),
-    "late force": (losses.MuscleForce(profile=losses.PowerProfile()), lambda s, f: LATE @ length(f) ** 2),
     "force change": (losses.MuscleForceChange(), lambda s, f: np.sum(changes(f) ** 2)),
-    "early force change": (
-        losses.MuscleForceChange(profile=IN_EARLY),
-        lambda s, f: EARLY[1:] @ length(changes(f)) ** 2,
-    ),
 }
 
 
-def assert_agree(term, run, value, rtol):
-    """The term, and the sum of the costs of its time steps unless it looks at several at once."""
-    np.testing.assert_allclose(term(*run), value, rtol=rtol)
-    costs = sum_of_costs(term, *run)
-    assert (costs is None) == (term.name.endswith("change") or term.name in ("acceleration", "jerk"))
-    if costs is not None:
-        np.testing.assert_allclose(costs, value, rtol=rtol)
+def assert_agree(terms, run, values, key, *, rtol=1e-12, gradient_rtol=1e-6):
+    """Values, sums of steps unless a term looks at several at once, and the gradient of all together."""
+    found = values_and_steps(terms, *run)
+    for term, value, (whole, steps) in zip(terms, values, found, strict=True):
+        own = 1e-6 if jax.tree.leaves(term) else rtol  # its own numbers are of single precision
+        np.testing.assert_allclose(whole, value, rtol=own, err_msg=term.name)
+        assert (steps is None) == (term.name.endswith("change") or term.name in ("acceleration", "jerk"))
+        if steps is not None:
+            np.testing.assert_allclose(steps, value, rtol=own, err_msg=term.name)
+    states, trial, model = run
+    scales = [(1 + i) * float(whole) for i, (whole, _) in enumerate(found)]
 
-
-def assert_gradient_of_all(terms, states, trial, model, key, **tolerance):
-    """Of the sum of terms, each in units of its value, by the states and by the terms' own numbers."""
-    scales = [(1 + i) * float(term(states, trial, model)) for i, term in enumerate(terms)]
-
-    def value(own):
+    def total(own):
         return sum(term(own[1], trial, model) / scale for term, scale in zip(own[0], scales, strict=True))
 
-    assert_gradients_agree(value, (list(terms), states), key, **tolerance)
+    assert_gradients_agree(total, (list(terms), states), key, rtol=gradient_rtol)
 
 
 def test_terms_of_the_hand(run, getkey):
-    states, trial, _ = run
     terms = [jax.tree.map(lambda leaf: leaf.astype(float), term) for term, _ in TERMS.values()]
-    for term, (_, by_hand) in zip(terms, TERMS.values(), strict=True):
-        rtol = 1e-6 if jax.tree.leaves(term) else 1e-12  # its own numbers are of single precision
-        assert_agree(term, run, by_hand(states, trial), rtol=rtol)
-    assert_gradient_of_all(terms, *run, getkey(), rtol=1e-5)
+    values = [by_hand(*run[:2]) for _, by_hand in TERMS.values()]
+    assert_agree(terms, run, values, getkey(), gradient_rtol=1e-5)
 
 
 @pytest.mark.parametrize("has_body", [True, False])
 def test_terms_of_the_network(run, bare_run, has_body, getkey):
-    states, trial, model = run if has_body else bare_run
-    for term, by_hand in OF_ANY_MODEL.values():
-        assert_agree(term, (states, trial, model), by_hand(states), rtol=1e-12)
-    assert_gradient_of_all([term for term, _ in OF_ANY_MODEL.values()], states, trial, model, getkey())
+    own = run if has_body else bare_run
+    values = [by_hand(own[0]) for _, by_hand in OF_ANY_MODEL.values()]
+    assert_agree([term for term, _ in OF_ANY_MODEL.values()], own, values, getkey())
 
 
-def test_terms_of_muscles(muscled_run, run, bare_run, getkey):
-    states, _, model = muscled_run
+def test_terms_of_muscles(run, bare_run, getkey):
+    states, _, model = muscled_run = muscled()
     body = model.plant
-    steps = [jax.tree.map(lambda leaf, t=t: leaf[t], states.plant) for t in range(N_STEPS)]
-    forces = np.stack([body.muscles(step).force for step in steps])
-    forces /= np.asarray(body.muscle.max_isometric_force)
+    forces = np.asarray(jax.jit(jax.vmap(body.muscles))(states.plant).force / body.muscle.max_isometric_force)
     assert forces.max() > 0.05 and np.ptp(forces, axis=0).max() > 0.01
-    for term, by_hand in OF_MUSCLES.values():
-        assert_agree(term, muscled_run, by_hand(states, forces), rtol=1e-9)
+    terms = [term for term, _ in OF_MUSCLES.values()]
+    values = [by_hand(states, forces) for _, by_hand in OF_MUSCLES.values()]
+    assert_agree(terms, muscled_run, values, getkey(), rtol=1e-9, gradient_rtol=1e-4)
+    for term in terms:
         with pytest.raises(ValueError, match=f"muscles.*'{term.name}', got a PointMass"):
             term(*run)
         with pytest.raises(ValueError, match="got a NetworkModel without a body"):
             term(*bare_run)
-    assert_gradient_of_all([term for term, _ in OF_MUSCLES.values()], *muscled_run, getkey(), rtol=1e-4)
 
 
 def test_terms_of_the_hand_refuse_what_has_none(run, bare_run, as_users_run):
@@ -237,12 +198,12 @@ def test_where_a_term_is_singular_its_gradient_is_zero(run):
     for distance in (EuclideanDistance(), L1Distance(), HuberDistance(1.0)):
         terms += [kind(distance=distance) for kind in (losses.PositionError, losses.VelocityError)]
         terms += [kind(distance=distance) for kind in (losses.FinalPosition, losses.FinalVelocity)]
-    for term in terms:
 
-        def value(states, term=term):
-            return term(states, stays, model)
+    @eqx.filter_jit
+    def slopes(states):
+        return [eqx.filter_value_and_grad(lambda own, t=term: t(own, stays, model))(states) for term in terms]
 
-        at_target, gradient = eqx.filter_value_and_grad(value)(on_target)
+    for term, (at_target, gradient) in zip(terms, slopes(on_target), strict=True):
         assert at_target == 0, term
         assert all(np.all(np.asarray(leaf) == 0) for leaf in jax.tree.leaves(gradient)), term
 
@@ -257,22 +218,16 @@ def test_in_a_catch_trial_what_counts_after_the_go_cue_is_zero(run):
     for kind in (losses.PositionError, losses.Jerk, losses.Effort, losses.HiddenActivityChange):
         terms += [kind(profile=profile) for profile in profiles]
 
-    for term in terms:
+    def values(states, step):
+        timeline = dataclasses.replace(trial.timeline, events={"go cue": step})
+        own = dataclasses.replace(trial, timeline=timeline)
+        return [eqx.filter_value_and_grad(lambda s, t=term: t(s, own, model))(states) for term in terms]
 
-        def value(states, step, term=term):
-            timeline = dataclasses.replace(trial.timeline, events={"go cue": step})
-            return term(states, dataclasses.replace(trial, timeline=timeline), model)
-
-        values, gradients = jax.jit(jax.vmap(eqx.filter_value_and_grad(value), (None, 0)))(states, steps)
-        assert values[0] > 0 and values[1] == 0, term
+    found = jax.jit(jax.vmap(values, (None, 0)))(states, steps)
+    for term, (of_trials, gradients) in zip(terms, found, strict=True):
+        assert of_trials[0] > 0 and of_trials[1] == 0, term
         for leaf in jax.tree.leaves(gradients):
             assert np.all(np.isfinite(leaf)) and np.all(leaf[1] == 0), term
-
-
-def test_terms_have_names_of_their_own():
-    own = [term for term, _ in [*TERMS.values(), *OF_ANY_MODEL.values(), *OF_MUSCLES.values()]]
-    kinds = {type(term): term for term in own}
-    assert len({term.name for term in kinds.values()}) == len(kinds) == 16
 
 
 def test_the_usual_reach_loss_weighs_its_terms_in_si_units(run):
@@ -302,22 +257,17 @@ class KeptAxis(losses.AbstractDistance):
         return jnp.sum(difference**2, axis=-1, keepdims=True)
 
 
-def test_profiles_and_distances_leave_time_alone(as_users_run, run):
-    for term in (losses.PositionError, losses.Effort, losses.HiddenActivity):
+def test_what_would_be_spread_over_time_or_coordinates_is_refused(as_users_run, run):
+    states, trial, model = run
+    for term in (losses.PositionError, losses.Effort):
         with pytest.raises(ValueError, match=r"`profile`.*TwoAxes"):
             term(profile=TwoAxes())(*run)
     with pytest.raises(ValueError, match=r"`distance`.*KeptAxis"):
         losses.PositionError(distance=KeptAxis())(*run)
-
-
-def test_targets_and_starts_are_never_spread_over_coordinates(as_users_run, run):
-    states, trial, model = run
-    terms = (losses.PositionError, losses.VelocityError, losses.FinalPosition, losses.FinalVelocity)
-    for field in ("position", "velocity"):
-        narrow = eqx.tree_at(lambda t: getattr(t.targets, field), trial, getattr(trial.targets, field)[:, :1])  # noqa: B023
-        for term in (*terms, losses.FinalState, losses.Straightness):
-            with pytest.raises(ValueError, match=rf"`targets.{field}`.*\({N_STEPS}, 2\).*\({N_STEPS}, 1\)"):
-                term()(states, narrow, model)
+    narrow = eqx.tree_at(lambda t: t.targets.velocity, trial, trial.targets.velocity[:, :1])
+    for term in (losses.PositionError, losses.VelocityError, losses.FinalState, losses.Straightness):
+        with pytest.raises(ValueError, match=rf"`targets.velocity`.*\({N_STEPS}, 2\).*\({N_STEPS}, 1\)"):
+            term()(states, narrow, model)
     narrow = eqx.tree_at(lambda t: t.init.position, trial, trial.init.position[:1])
     with pytest.raises(ValueError, match=r"`init.position`.*\(2,\).*\(1,\)"):
         losses.Straightness()(states, narrow, model)

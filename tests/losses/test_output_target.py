@@ -1,7 +1,6 @@
 import jax.numpy as jnp
 import numpy as np
 
-import popsim
 from popsim import OutputTarget, choice_accuracy, correct_choice, output_choice
 
 
@@ -54,4 +53,3 @@ def test_the_accuracy_of_each_member_leaves_out_trials_that_ask_for_no_choice():
     assert np.all(np.isnan(choice_accuracy(outputs[:, 3:], silent)))
     uncounted = OutputTarget(values, jnp.zeros((4, 2)))
     np.testing.assert_array_equal(correct_choice(uncounted), -1)
-    assert popsim.output_choice is output_choice

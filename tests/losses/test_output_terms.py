@@ -1,6 +1,7 @@
 """What a network puts out against what it should, and what its weights cost."""
 
 import dataclasses
+import functools
 
 import equinox as eqx
 import jax
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from central_differences import assert_gradients_agree
-from loss_references import sum_of_costs
+from loss_references import values_and_steps
 from relay import DT, reach, relay_loop
 
 import popsim
@@ -20,18 +21,21 @@ EARLY = InWindow(popsim.windows.Between(0.0, 3 * DT))
 RIGHT = np.array([0, 1, 0, 2, 2, 1])
 
 
-@pytest.fixture(params=["a network", "a loop"])
-def run(request, float64, getkey):
-    """States, an `OutputTarget` of several outputs and a model; the numbers drawn at random."""
-    if request.param == "a loop":
-        model, trial = relay_loop({}), reach(N_STEPS)
-    else:
-        network = popsim.networks.LeakyRNN(1, 4, 3, tau=0.05, dt=DT, key=getkey())
-        model = popsim.NetworkModel(network, dt=DT)
-        trial = popsim.Trial((), jnp.zeros((N_STEPS, 1)), (), popsim.Timeline(DT, N_STEPS))
-    states = popsim.simulate(model, trial, key=getkey())
-    output = 2.0 * jax.random.normal(getkey(), (N_STEPS, 3))
+@functools.cache
+def random_run():
+    key = jax.random.key(0)
+    network = popsim.networks.LeakyRNN(1, 4, 3, tau=0.05, dt=DT, key=key)
+    model = popsim.NetworkModel(network, dt=DT)
+    trial = popsim.Trial((), jnp.zeros((N_STEPS, 1)), (), popsim.Timeline(DT, N_STEPS))
+    states = popsim.simulate(model, trial, key=key)
+    output = 2.0 * jax.random.normal(key, (N_STEPS, 3))
     return *aiming_at(output, jax.nn.one_hot(RIGHT, 3), states, trial), model
+
+
+@pytest.fixture
+def run(float64):
+    """States, an `OutputTarget` of several outputs and a model; the numbers drawn at random."""
+    return random_run()
 
 
 def aiming_at(output, values, states, trial):
@@ -63,61 +67,63 @@ def wrongness(y, values):
 TERMS = {OutputError: squared_error, CrossEntropy: surprise, ChoiceError: wrongness}
 
 
-@pytest.mark.parametrize("kind, by_hand", TERMS.items(), ids=lambda own: getattr(own, "__name__", ""))
 @pytest.mark.parametrize("n_outputs", [1, 3])
-def test_terms_of_the_output(run, kind, by_hand, n_outputs, getkey):
+def test_terms_of_the_output(run, n_outputs, getkey):
     states, trial, model = run
     if n_outputs == 1:
         output = states.network.output[:, :1]
         states, trial = aiming_at(output, (RIGHT == 1.0)[:, None].astype(float), states, trial)
-    errors = by_hand(np.asarray(states.network.output), np.asarray(trial.targets.values))
-    for term, counts in ((kind(), COUNTS), (kind(profile=EARLY), COUNTS * (np.arange(N_STEPS) < 3))):
-        for value in (term(states, trial, model), sum_of_costs(term, states, trial, model)):
-            np.testing.assert_allclose(value, counts @ errors / counts.sum(), rtol=1e-12)
+    terms = [kind(profile=profile) for kind in TERMS for profile in (InWindow(), EARLY)]
+    for term, found in zip(terms, values_and_steps(terms, states, trial, model), strict=True):
+        counts = COUNTS if term.profile == InWindow() else COUNTS * (np.arange(N_STEPS) < 3)
+        errors = TERMS[type(term)](np.asarray(states.network.output), np.asarray(trial.targets.values))
+        np.testing.assert_allclose(found, [counts @ errors / counts.sum()] * 2, rtol=1e-12)
 
     def value(output):
-        return kind()(*aiming_at(output, trial.targets.values, states, trial), model)
+        shown = aiming_at(output, trial.targets.values, states, trial)
+        return sum((i + 1) * kind()(*shown, model) for i, kind in enumerate(TERMS))
 
     assert_gradients_agree(value, states.network.output, getkey())
 
 
-@pytest.mark.parametrize("kind", TERMS)
-def test_each_output_may_have_its_own_weight(run, kind, getkey):
+def test_each_output_may_have_its_own_weight(run, getkey):
     """Each squared error counts by itself; of a choice, a step has the weight of the right output."""
     states, trial, model = run
     counts = COUNTS[:, None] * np.asarray(jax.random.uniform(getkey(), (N_STEPS, 3)))
     trial = eqx.tree_at(lambda trial: trial.targets.counts, trial, jnp.asarray(counts))
     output, values = np.asarray(states.network.output), np.asarray(trial.targets.values)
-    if kind is OutputError:
-        expected = np.sum(counts * (output - values) ** 2) / np.sum(counts)
-    else:
-        of_right = counts[np.arange(N_STEPS), RIGHT]
+    of_right = counts[np.arange(N_STEPS), RIGHT]
+    for kind, found in zip(
+        TERMS, values_and_steps([kind() for kind in TERMS], states, trial, model), strict=True
+    ):
         expected = of_right @ TERMS[kind](output, values) / of_right.sum()
-    for value in (kind()(states, trial, model), sum_of_costs(kind(), states, trial, model)):
-        np.testing.assert_allclose(value, expected, rtol=1e-12)
+        if kind is OutputError:
+            expected = np.sum(counts * (output - values) ** 2) / np.sum(counts)
+        np.testing.assert_allclose(found, [expected] * 2, rtol=1e-12)
 
 
-@pytest.mark.parametrize("kind", TERMS)
 @pytest.mark.parametrize("n_outputs", [1, 3])
-def test_where_nothing_counts_or_all_is_sure_they_are_finite(run, kind, n_outputs):
+def test_where_nothing_counts_or_all_is_sure_they_are_finite(run, n_outputs):
     """Outputs of 1000, for which exp overflows, right at some steps and wrong at others."""
     states, trial, model = run
     sure = jnp.zeros((N_STEPS, n_outputs)).at[:, 0].set(jnp.array([1e3, -1e3] * 3))
-    if kind is not OutputError:
-        # What counts is right and leaves no doubt, what does not count is forbidden.
-        sure = sure.at[:, -1].set(-jnp.inf) if n_outputs > 1 else sure.at[1].set(jnp.inf)
-        sure = sure.at[0, 0].set(-jnp.inf)
+    # What counts is right and leaves no doubt, what does not count is forbidden.
+    forbidden = sure.at[:, -1].set(-jnp.inf) if n_outputs > 1 else sure.at[1].set(jnp.inf)
+    forbidden = forbidden.at[0, 0].set(-jnp.inf)
     values = np.eye(n_outputs)[np.zeros(N_STEPS, int)]
 
-    def value(output, counts):
+    @functools.partial(jax.jit, static_argnums=0)
+    @functools.partial(jax.value_and_grad, argnums=1)
+    def value(kind, output, counts):
         own_states, own_trial = aiming_at(output, values, states, trial)
         own_trial = eqx.tree_at(lambda trial: trial.targets.counts, own_trial, counts)
         return kind()(own_states, own_trial, model)
 
-    for counts in (jnp.asarray(COUNTS), jnp.zeros(N_STEPS)):
-        found, gradient = jax.value_and_grad(value)(sure, counts)
-        assert np.isfinite(found) and np.all(np.isfinite(gradient))
-    assert found == 0 and not np.any(gradient)
+    for kind in TERMS:
+        for counts in (jnp.asarray(COUNTS), jnp.zeros(N_STEPS)):
+            found, gradient = value(kind, sure if kind is OutputError else forbidden, counts)
+            assert np.isfinite(found) and np.all(np.isfinite(gradient))
+        assert found == 0 and not np.any(gradient)
 
 
 def test_a_network_that_knows_nothing_is_at_chance(run):
@@ -140,23 +146,25 @@ def test_targets_that_do_not_fit_the_output_are_refused(as_users_run, run, kind)
         kind()(states, wide, model)
 
 
-def test_weights_are_penalised_as_one_vector(run, getkey):
-    states, trial, model = run
-    if isinstance(model, popsim.SensorimotorLoop):
-        picked, arrays = (lambda model: model.network.command), [model.network.command]
-    else:
-        picked = lambda model: (model.network.recurrent_weights, model.network.readout)  # noqa: E731
-        readout = model.network.readout
-        arrays = [model.network.recurrent_weights, readout.weight, readout.bias]
-    numbers = np.concatenate([np.ravel(leaf) for leaf in arrays])
-    penalties = {
-        WeightPenalty(picked): numbers @ numbers,
-        WeightPenalty(picked, distance=L1Distance()): np.abs(numbers).sum(),
-    }
-    for term, expected in penalties.items():
-        np.testing.assert_allclose(term(states, trial, model), expected, rtol=1e-12)
-    gradient = eqx.filter_grad(lambda model: WeightPenalty(picked)(states, trial, model))(model)
-    found = jax.tree.leaves(eqx.filter(picked(gradient), eqx.is_inexact_array))
-    np.testing.assert_allclose(np.concatenate([np.ravel(leaf) for leaf in found]), 2 * numbers)
-    everywhere = jax.tree.leaves(eqx.filter(gradient, eqx.is_inexact_array))
-    assert sum(np.count_nonzero(leaf) for leaf in everywhere) == np.count_nonzero(numbers)
+def test_weights_are_penalised_as_one_vector(run):
+    loop = relay_loop({})
+    recurrent, readout = run[2].network.recurrent_weights, jax.tree.leaves(run[2].network.readout)
+    for states, trial, model, picked, arrays in (
+        (
+            *run,
+            lambda m: (m.network.recurrent_weights, m.network.readout),
+            [recurrent, *jax.tree.leaves(readout)],
+        ),
+        ((), reach(N_STEPS), loop, lambda m: m.network.command, [loop.network.command]),
+    ):
+        numbers = np.concatenate([np.ravel(leaf) for leaf in arrays])
+        value, gradient = eqx.filter_value_and_grad(
+            lambda m, picked=picked, rest=(states, trial): WeightPenalty(picked)(*rest, m)
+        )(model)
+        np.testing.assert_allclose(value, numbers @ numbers, rtol=1e-6)
+        by_sum = WeightPenalty(picked, distance=L1Distance())(states, trial, model)
+        np.testing.assert_allclose(by_sum, np.abs(numbers).sum(), rtol=1e-6)
+        found = jax.tree.leaves(eqx.filter(picked(gradient), eqx.is_inexact_array))
+        np.testing.assert_allclose(np.concatenate([np.ravel(leaf) for leaf in found]), 2 * numbers)
+        everywhere = jax.tree.leaves(eqx.filter(gradient, eqx.is_inexact_array))
+        assert sum(np.count_nonzero(leaf) for leaf in everywhere) == np.count_nonzero(numbers)

@@ -66,43 +66,29 @@ def test_late_in_epochs_counts_each_epoch_in_its_own_length():
         LateInEpochs("movement")(timeline)
 
 
-def test_by_default_all_steps_of_a_trial_count():
+def test_by_default_all_steps_of_a_trial_count_or_the_last_ones():
     assert InWindow()(TIMELINE).tolist() == [1.0] * 10
-
-
-def test_the_last_steps_count():
     assert FinalStep()(TIMELINE).tolist() == [0.0] * 9 + [1.0]
     assert FinalSteps(0.03)(TIMELINE).tolist() == [0.0] * 7 + [1.0] * 3
     assert FinalSteps(0.1)(TIMELINE).tolist() == [1.0] * 10
 
 
-@pytest.mark.parametrize("duration", [0.0, -0.1, 0.11, 0.015])
-def test_last_steps_that_the_trial_does_not_have_are_refused(duration):
-    with pytest.raises(ValueError, match="`duration`"):
-        FinalSteps(duration)(TIMELINE)
+DISTANCES = [SquaredDistance(), EuclideanDistance(), L1Distance(), HuberDistance(10.0), HuberDistance(2.0)]
 
 
-CASES = {
-    "squared": (SquaredDistance(), 25.0, [6.0, -8.0]),
-    "euclidean": (EuclideanDistance(), 5.0, [0.6, -0.8]),
-    "L1": (L1Distance(), 7.0, [1.0, -1.0]),
-    "near in Huber's": (HuberDistance(10.0), 12.5, [3.0, -4.0]),
-    "far in Huber's": (HuberDistance(2.0), 2.0 * (5.0 - 1.0), [1.2, -1.6]),
-}
+@jax.jit
+def at_points(points):
+    """Each distance, its gradient and its second derivatives, at some points."""
+    taken = [(own, jax.grad(own), jax.hessian(own)) for own in DISTANCES]
+    return [[jax.vmap(function)(points) for function in functions] for functions in taken]
 
 
-@pytest.mark.parametrize("distance, value, gradient", CASES.values(), ids=CASES)
-def test_a_distance_and_its_gradient(distance, value, gradient):
-    difference = jnp.array([3.0, -4.0])
-    np.testing.assert_allclose(distance(difference), value, rtol=1e-6)
-    np.testing.assert_allclose(jax.grad(distance)(difference), gradient, rtol=1e-6)
-    many = distance(jnp.broadcast_to(difference, (2, 3, 2)))
-    np.testing.assert_allclose(many, np.full((2, 3), value), rtol=1e-6)
-
-
-@pytest.mark.parametrize("distance", [case[0] for case in CASES.values()], ids=CASES)
-def test_at_one_point_distance_and_gradient_are_zero(distance):
-    value, gradient = jax.jit(jax.value_and_grad(distance))(jnp.zeros(3))
-    assert value == 0 and gradient.tolist() == [0.0, 0.0, 0.0]
-    hessian = jax.hessian(distance)(jnp.zeros(3))
-    assert np.all(np.isfinite(hessian))
+def test_distances_and_their_gradients_also_where_points_coincide():
+    expected = [(25.0, [6.0, -8.0]), (5.0, [0.6, -0.8]), (7.0, [1.0, -1.0])]
+    expected += [(12.5, [3.0, -4.0]), (2.0 * (5.0 - 1.0), [1.2, -1.6])]
+    found = at_points(jnp.array([[3.0, -4.0], [0.0, 0.0]]))
+    for (value, gradient), (values, gradients, hessians) in zip(expected, found, strict=True):
+        np.testing.assert_allclose(values, [value, 0.0], rtol=1e-6)
+        np.testing.assert_allclose(gradients, [gradient, [0.0, 0.0]], rtol=1e-6)
+        assert np.all(np.isfinite(hessians))
+    assert HuberDistance(2.0)(jnp.ones((2, 3, 2))).shape == (2, 3)
