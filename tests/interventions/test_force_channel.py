@@ -29,12 +29,9 @@ def test_the_walls_push_towards_the_line_and_not_along_it():
     for along in (0.0, 0.7):
         on_line = HandState(parameters.start + along * parameters.direction, along * parameters.direction)
         np.testing.assert_allclose(ForceChannel().load(parameters).hand_force(on_line), 0.0, atol=1e-3)
-
-
-def test_in_space_the_channel_is_a_tube():
-    parameters = ForceChannelParameters(np.zeros(3), [0.0, 0.0, 1.0])
+    tube = ForceChannelParameters(np.zeros(3), [0.0, 0.0, 1.0])  # in space
     hand = HandState(jnp.array([0.01, -0.02, 0.3]), jnp.array([0.1, 0.0, 0.5]))
-    force = ForceChannel().load(parameters).hand_force(hand)
+    force = ForceChannel().load(tube).hand_force(hand)
     np.testing.assert_allclose(force, [-20 - 5, 40, 0], rtol=1e-6)
 
 
@@ -64,7 +61,7 @@ def test_a_plan_lays_the_channel_of_each_trial(getkey):
         trial = reach(start=jnp.zeros(2), target=target)
         return plan.schedule(trial, batch=0, key=jax.random.key(0)).interventions["force channel"]
 
-    schedules = jax.vmap(laid)(jnp.array([[0.0, 0.2], [0.3, 0.4], [0.0, 0.0]]))
+    schedules = jax.jit(jax.vmap(laid))(jnp.array([[0.0, 0.2], [0.3, 0.4], [0.0, 0.0]]))
     np.testing.assert_allclose(schedules.parameters.direction, [[0, 1], [0.6, 0.8], [0, 0]], rtol=1e-6)
     np.testing.assert_array_equal(schedules.parameters.stiffness, 3 * [900.0])
     assert np.all(schedules.active)

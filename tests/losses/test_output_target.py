@@ -1,3 +1,4 @@
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -48,8 +49,8 @@ def test_the_accuracy_of_each_member_leaves_out_trials_that_ask_for_no_choice():
     outputs = jnp.stack([values, 1 - values, values.at[0, 1].set(jnp.array([0.0, 1.0]))])
     np.testing.assert_array_equal(correct_choice(target), [0, 1, 1, -1])
     np.testing.assert_array_equal(output_choice(outputs, target)[1], [1, 0, 0, -1])
-    np.testing.assert_allclose(choice_accuracy(outputs, target), [1, 0, 2 / 3], rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(choice_accuracy)(outputs, target), [1, 0, 2 / 3], rtol=1e-6)
     silent = OutputTarget(values[3:], jnp.ones((1, 2)))
-    assert np.all(np.isnan(choice_accuracy(outputs[:, 3:], silent)))
+    assert np.all(np.isnan(jax.jit(choice_accuracy)(outputs[:, 3:], silent)))
     uncounted = OutputTarget(values, jnp.zeros((4, 2)))
     np.testing.assert_array_equal(correct_choice(uncounted), -1)
