@@ -67,7 +67,8 @@ class Computation:
 
     - `settings`: settings, structure and flags, as texts by name, and digests of data and large whole arrays.
     - `texts`: the text of each program.
-    - `sums`: of arrays that training changes, and of large ones, the norm and sums with random signs.
+    - `sums`: of arrays that training changes, and of large ones, the norm, sums with random signs, and what
+        is not finite.
     - `host_code`: digests of functions that run outside of compiled programs, by name.
     - `made_by`: versions of what computes.
     - `functions`: digests of all functions of the user, for messages.
@@ -77,7 +78,7 @@ class Computation:
 
     settings: dict[str, str] = dataclasses.field(default_factory=dict)
     texts: dict[str, ProgramText] = dataclasses.field(default_factory=dict)
-    sums: dict[str, list[float | None]] = dataclasses.field(default_factory=dict)
+    sums: dict[str, list[float | str | None]] = dataclasses.field(default_factory=dict)
     host_code: dict[str, str] = dataclasses.field(default_factory=dict)
     made_by: dict[str, str] = dataclasses.field(default_factory=dict)
     functions: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -148,7 +149,7 @@ def _compare_texts(then: Mapping[str, Any], now: Computation, found: Differences
         if text.calls_python or not (text.digest and before.digest):
             found.not_compared.append(f"what {name} computes")
         is_same = text.digest == before.digest
-        if is_same and _same_numbers(before.numbers, text.numbers):
+        if is_same and all(_are_same(*both).all() for both in zip(before.numbers, text.numbers, strict=True)):
             continue
         both = then["functions"].keys() & now.functions.keys()
         code = [each for each in different_names(then["functions"], now.functions) if each in both]
@@ -170,13 +171,16 @@ def is_other_version(then: Mapping[str, Any], now: Computation, names: Iterable[
     return any(then["made_by"].get(name) != now.made_by.get(name) for name in names)
 
 
-def _same_numbers(before: Sequence[Any], now: Sequence[Any]) -> bool:
-    """Return whether constants are equal to rounding, relative to the largest number of each."""
-    return len(before) == len(now) and all(
-        len(one) == len(other)
-        and np.allclose(other, one, rtol=0, atol=TOLERANCE * np.max(np.abs(one), initial=0), equal_nan=True)
-        for one, other in zip(before, now, strict=True)
-    )
+def _are_same(before: Any, now: Any) -> np.ndarray:
+    """Return which numbers are equal, to rounding relative to the largest; one False for another shape."""
+    before, now = np.asarray(before), np.asarray(now)
+    if before.shape != now.shape:
+        return np.zeros((), bool)
+    if not jnp.issubdtype(now.dtype, jnp.inexact):
+        return np.asarray(before == now)
+    before, now = _in_double(before), _in_double(now)
+    largest = np.abs(before[np.isfinite(before)]).max(initial=0.0)
+    return np.isclose(now, before, rtol=0, atol=TOLERANCE * largest, equal_nan=True)
 
 
 def _some(names: list[str]) -> str:
@@ -187,13 +191,14 @@ def _some(names: list[str]) -> str:
 def _different_sums(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Return a text for the first arrays of which the sums differ, and how many more there are."""
     texts = []
-    for name, sums in now.items():
-        before, after = np.asarray(then.get(name) or [0.0], float), np.asarray(sums, float)
-        # Sums with random signs are about as large as the norm.
-        atol = TOLERANCE * np.nan_to_num(np.abs(before[0]))
-        if before.shape != after.shape or not np.allclose(after, before, rtol=0, atol=atol, equal_nan=True):
+    for name, (*sums, kinds) in now.items():
+        *sums_then, kinds_then = then.get(name, [0.0, "nothing"])
+        before, after = np.asarray(sums_then, float), np.asarray(sums, float)
+        if not _are_same(before, after).all():
             norms = f"{before[0]:.6g} then and {after[0]:.6g} now"
             texts.append(f"the numbers of `{name}`, of norm {norms}")
+        elif kinds != kinds_then:
+            texts.append(f"`{name}`, {kinds_then} then and {kinds} now")
     more = len(texts) - MOST_NAMED
     return texts[:MOST_NAMED] + ([f"{more} more arrays"] if more > 0 else [])
 
@@ -203,12 +208,7 @@ def _different_arrays(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[s
     texts = []
     for name, array in now.items():
         before, after = as_numpy(then[name]), as_numpy(array)
-        if jnp.issubdtype(after.dtype, jnp.inexact):
-            before, after = _in_double(before), _in_double(after)
-            largest = np.abs(before[np.isfinite(before)]).max(initial=0.0)
-            same = np.isclose(after, before, rtol=0, atol=TOLERANCE * largest, equal_nan=True)
-        else:
-            same = np.asarray(before == after)
+        same = _are_same(before, after)
         if not same.all():
             place = np.unravel_index(np.argmin(same), same.shape)
             index = f"[{', '.join(map(str, place))}]" if place else ""
@@ -259,10 +259,20 @@ def constants_of(name: str, value: Any) -> Computation:
     )
 
 
-def sums_of(arrays: Mapping[str, Any]) -> dict[str, list[float | None]]:
-    """Return the norm of each array, and its sums with fixed random signs."""
+def sums_of(arrays: Mapping[str, Any]) -> dict[str, list[float | str | None]]:
+    """Return the norm of each array, its sums with fixed random signs, and what of it is not finite."""
     numbers = {name: _in_double(as_numpy(array).ravel()) for name, array in arrays.items()}
-    return {name: as_json_numbers(signed_sums(values)) for name, values in numbers.items()}
+    return {
+        name: [*as_json_numbers(signed_sums(np.where(np.isfinite(values), values, 0))), _not_finite(values)]
+        for name, values in numbers.items()
+    }
+
+
+def _not_finite(values: np.ndarray) -> str:
+    """Return how many numbers are not finite, and a digest of which of them are NaN, inf and -inf."""
+    kinds = np.isnan(values) + 2 * (values == np.inf) + 3 * (values == -np.inf) + (~np.isfinite(values))
+    n_kinds = np.count_nonzero(kinds)
+    return f"{n_kinds} numbers not finite ({array_digest(kinds)[:8]})" if n_kinds else "all finite"
 
 
 def _in_double(numbers: np.ndarray) -> np.ndarray:

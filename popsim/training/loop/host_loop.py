@@ -26,8 +26,7 @@ from popsim.training.loop.batches import CallDivision
 from popsim.training.loop.training_plan import TrainingPlan
 from popsim.training.observers import FinishedBatches, LogEntry, Observer, TrainingStart, as_metrics
 from popsim.training.population_updates.base import ValidationResults
-from popsim.training.population_updates.exchange import StoppedWaiting
-from popsim.training.population_updates.hyperparameters import with_present_values
+from popsim.training.population_updates.population_view import StoppedWaiting, with_present_values
 from popsim.training.steps.member_step import NOT_FROZEN, NonfiniteError, with_fresh_optimizer
 from popsim.training.steps.train_state import TrainState, copy_arrays
 from popsim.trial import Trial

@@ -28,7 +28,7 @@ from popsim.training.loop.batches import BatchNumbers, max_kept_per_call, number
 from popsim.training.options import TrainerOptions, Training
 from popsim.training.population_updates.apply import PopulationUpdates, plan_population_updates
 from popsim.training.population_updates.base import hyperparameters_of
-from popsim.training.population_updates.hyperparameters import with_present_values
+from popsim.training.population_updates.population_view import with_present_values
 from popsim.training.steps.member_step import (
     MemberStep,
     starts_finite,

@@ -1,7 +1,6 @@
 """Application of population updates to the state of a training."""
 
 import dataclasses
-import functools
 from collections.abc import Callable, Mapping
 
 import equinox as eqx
@@ -11,13 +10,6 @@ from jaxtyping import Array, Bool, Key, PyTree
 
 from popsim.randomness import key_stream
 from popsim.training.options import TrainerOptions, Training
-from popsim.training.population_updates._population_view import (
-    Named,
-    PopulationView,
-    cast_like,
-    check_named,
-    where_active,
-)
 from popsim.training.population_updates.base import (
     HYPERPARAMETER,
     AbstractPopulationUpdate,
@@ -28,8 +20,16 @@ from popsim.training.population_updates.base import (
     label_updates,
     prefix_of,
 )
-from popsim.training.population_updates.exchange import MemberExchange
-from popsim.training.population_updates.hyperparameters import hyperparameter_places, values_at
+from popsim.training.population_updates.population_view import (
+    MemberExchange,
+    Named,
+    PopulationView,
+    cast_like,
+    check_named,
+    hyperparameter_places,
+    values_at,
+    where_active,
+)
 from popsim.training.steps.member_step import MemberStep
 from popsim.training.steps.train_state import TrainState
 
@@ -147,16 +147,7 @@ class PopulationUpdates:
         records: Records = {}
         for label in self.due_updates(batch, replaces=True):
             before = self.view.population(label, state)
-            exchange = MemberExchange(
-                state=state,
-                recorded=recorded,
-                places=(self.view.places[label][0], self.view.kept_hyperparameters(label)),
-                shared=self.view.shared,
-                before=before,
-                population_of=functools.partial(self.view.population, label),
-                n_done=batch + 1,
-                should_stop=should_stop,
-            )
+            exchange = MemberExchange(self.view, label, state, recorded, batch + 1, should_stop)
             # From before the exchange: a member that was stopped keeps its date, whatever its parent's is.
             update_states, stopped_before = self.view.update_states(state), state.loss_fn_state.stops
             before = dataclasses.replace(before, _exchange=exchange)
