@@ -2,7 +2,7 @@
 
 from popsim.training import constraints, observers, options, rules, supervised, train_steps, trainer
 from popsim.training.history.history import TaskTrainerHistory
-from popsim.training.history.history_on_disk import open_history, save_history
+from popsim.training.history.recording import open_history, save_history
 from popsim.training.loop import batches
 from popsim.training.loop.batches import *
 from popsim.training.observers import *

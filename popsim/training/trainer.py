@@ -15,7 +15,8 @@ from popsim._compiled import start_while_compiling, to_numpy
 from popsim._shared.checks import names_arguments
 from popsim.ensemble import Members
 from popsim.task import AbstractTask
-from popsim.training.history.history import TRAINABLES, HistoryRecorder, RowsInMemory, TaskTrainerHistory
+from popsim.training.history.history import TRAINABLES, TRIALS, RowsInMemory, TaskTrainerHistory
+from popsim.training.history.recording import HistoryRecorder
 from popsim.training.history.training_store import TrainingStore, open_training_store
 from popsim.training.loop.host_loop import HostLoop
 from popsim.training.loop.training_plan import TrainingPlan, plan_training
@@ -100,7 +101,12 @@ def train(plan: TrainingPlan) -> tuple[Any, TaskTrainerHistory]:
             training.on_begin(int(state.step))
         start_time = time.perf_counter() if store is None else store.start_time
         rows = RowsInMemory({TRAINABLES: plan.batches.recorded_batches.size}) if store is None else store.rows
-        recorder = HistoryRecorder(rows, plan.batches.specs, plan.trials_of, training.trainables_dtype)
+        like = {
+            TRAINABLES: eqx.filter(plan.state.model, plan.recorded),
+            TRIALS: eqx.filter(plan.first_trials, eqx.is_array),
+        }
+        dtype = training.trainables_dtype
+        recorder = HistoryRecorder(rows, plan.batches.specs, plan.trials_of, dtype, like)
         # The recorder comes first: the store notes how many rows the history has after the batches it saves.
         observers = [recorder, *_observers(plan, store, int(state.step))]
         # The loop donates its state. The caller's model, and `plan.new_state`, which resets need, must

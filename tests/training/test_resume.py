@@ -22,7 +22,7 @@ from popsim._compiled import program_text
 from popsim.store import Checkpoints, GrowingArrays, MismatchError, SaveError
 from popsim.store.identity import lock_holder
 from popsim.training import TaskTrainer, adam, open_history, rules
-from popsim.training.history.history import HistoryRecorder
+from popsim.training.history.recording import HistoryRecorder
 from popsim.training.loop.batch_loop import BatchLoop
 from popsim.training.loop.training_plan import TrainingPlan
 

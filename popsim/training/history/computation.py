@@ -5,7 +5,7 @@ import functools
 import importlib.metadata
 import operator
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any
 
@@ -61,28 +61,21 @@ MOST_STORED = 100_000  # numbers of an array that every checkpoint repeats
 MOST_NAMED = 5
 
 
+def _by_name() -> Any:
+    return dataclasses.field(default_factory=dict)
+
+
 @dataclasses.dataclass(frozen=True)
 class Computation:
-    """What is computed, as a checkpoint describes it.
+    """What is computed, as a checkpoint describes it, each part by name."""
 
-    - `settings`: settings, structure and flags, as texts by name, and digests of data and large whole arrays.
-    - `texts`: the text of each program.
-    - `sums`: of arrays that training changes, and of large ones, the norm, sums with random signs, and what
-        is not finite.
-    - `host_code`: digests of functions that run outside of compiled programs, by name.
-    - `made_by`: versions of what computes.
-    - `functions`: digests of all functions of the user, for messages.
-    - `arrays`: arrays that training does not change; they stand in the checkpoint, and the others in its
-        details.
-    """
-
-    settings: dict[str, str] = dataclasses.field(default_factory=dict)
-    texts: dict[str, ProgramText] = dataclasses.field(default_factory=dict)
-    sums: dict[str, list[float | str | None]] = dataclasses.field(default_factory=dict)
-    host_code: dict[str, str] = dataclasses.field(default_factory=dict)
-    made_by: dict[str, str] = dataclasses.field(default_factory=dict)
-    functions: dict[str, str] = dataclasses.field(default_factory=dict)
-    arrays: dict[str, Any] = dataclasses.field(default_factory=dict)
+    settings: dict[str, str] = _by_name()  # structure and flags, too, and digests of data and large arrays
+    texts: dict[str, ProgramText] = _by_name()  # of programs
+    sums: dict[str, list[float | str | None]] = _by_name()  # of large arrays, and those that training changes
+    host_code: dict[str, str] = _by_name()  # digests of functions that run outside of compiled programs
+    made_by: dict[str, str] = _by_name()  # versions of what computes
+    functions: dict[str, str] = _by_name()  # digests of all functions of the user, for messages
+    arrays: dict[str, Any] = _by_name()  # that training does not change, kept with those of the checkpoint
 
     def as_json(self) -> dict[str, Any]:
         """Return all but the arrays as JSON values."""
@@ -96,18 +89,14 @@ class Computation:
 
 @dataclasses.dataclass
 class Differences:
-    """What differs between two computations, one readable entry each.
+    """What differs between two computations, one readable entry each."""
 
-    - `refused`: what makes them two.
-    - `unknown`: what may be other, under another version or in Python functions that a program calls.
-    - `not_compared`: the programs that cannot be compared, as they call Python or have no text here.
-    - `versions`: the versions of what computes that differ; empty if none does.
-    """
-
-    refused: list[str]
-    unknown: list[str] = dataclasses.field(default_factory=list)
-    not_compared: list[str] = dataclasses.field(default_factory=list)
-    versions: str = ""
+    refused: list[str]  # what makes them two
+    unknown: list[str] = dataclasses.field(default_factory=list)  # what may be other in another version
+    not_compared: list[str] = dataclasses.field(
+        default_factory=list
+    )  # programs that call Python, or lack text
+    versions: str = ""  # of what computes, those that differ
 
 
 def different_settings(then: Mapping[str, Any], now: Computation) -> str:
@@ -180,7 +169,7 @@ def _are_same(before: Any, now: Any) -> np.ndarray:
         return np.asarray(before == now)
     before, now = _in_double(before), _in_double(now)
     largest = np.abs(before[np.isfinite(before)]).max(initial=0.0)
-    return np.isclose(now, before, rtol=0, atol=TOLERANCE * largest, equal_nan=True)
+    return np.asarray(np.isclose(now, before, rtol=0, atol=TOLERANCE * largest, equal_nan=True))
 
 
 def _some(names: list[str]) -> str:
@@ -195,10 +184,9 @@ def _different_sums(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str
         *sums_then, kinds_then = then.get(name, [0.0, "nothing"])
         before, after = np.asarray(sums_then, float), np.asarray(sums, float)
         if not _are_same(before, after).all():
-            norms = f"{before[0]:.6g} then and {after[0]:.6g} now"
-            texts.append(f"the numbers of `{name}`, of norm {norms}")
+            texts.append(f"the numbers of `{name}`, of norm {before[0]:.6g} then and {after[0]:.6g} now")
         elif kinds != kinds_then:
-            texts.append(f"`{name}`, {kinds_then} then and {kinds} now")
+            texts.append(f"the numbers of `{name}`, {kinds_then} then and {kinds} now")
     more = len(texts) - MOST_NAMED
     return texts[:MOST_NAMED] + ([f"{more} more arrays"] if more > 0 else [])
 
@@ -207,12 +195,13 @@ def _different_arrays(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[s
     """Return a text for each array of which the numbers differ."""
     texts = []
     for name, array in now.items():
-        before, after = as_numpy(then[name]), as_numpy(array)
-        same = _are_same(before, after)
+        pair = (as_numpy(then[name]), as_numpy(array))
+        same = _are_same(*pair)
         if not same.all():
             place = np.unravel_index(np.argmin(same), same.shape)
             index = f"[{', '.join(map(str, place))}]" if place else ""
-            texts.append(f"`{name}{index}`, {_number(before[place])} then and {_number(after[place])} now")
+            before, after = (_number(array[place]) for array in pair)
+            texts.append(f"`{name}{index}`, {before} then and {after} now")
     return texts
 
 
@@ -261,18 +250,14 @@ def constants_of(name: str, value: Any) -> Computation:
 
 def sums_of(arrays: Mapping[str, Any]) -> dict[str, list[float | str | None]]:
     """Return the norm of each array, its sums with fixed random signs, and what of it is not finite."""
-    numbers = {name: _in_double(as_numpy(array).ravel()) for name, array in arrays.items()}
-    return {
-        name: [*as_json_numbers(signed_sums(np.where(np.isfinite(values), values, 0))), _not_finite(values)]
-        for name, values in numbers.items()
-    }
-
-
-def _not_finite(values: np.ndarray) -> str:
-    """Return how many numbers are not finite, and a digest of which of them are NaN, inf and -inf."""
-    kinds = np.isnan(values) + 2 * (values == np.inf) + 3 * (values == -np.inf) + (~np.isfinite(values))
-    n_kinds = np.count_nonzero(kinds)
-    return f"{n_kinds} numbers not finite ({array_digest(kinds)[:8]})" if n_kinds else "all finite"
+    sums = {}
+    for name, array in arrays.items():
+        numbers = _in_double(as_numpy(array).ravel())
+        is_finite = np.isfinite(numbers)
+        kinds = np.select([is_finite, np.isnan(numbers), numbers == np.inf], [0, 1, 2], 3)
+        not_finite = f"{np.sum(~is_finite)} not finite ({array_digest(kinds)[:8]})"
+        sums[name] = [*as_json_numbers(signed_sums(np.where(is_finite, numbers, 0))), not_finite]
+    return sums
 
 
 def _in_double(numbers: np.ndarray) -> np.ndarray:
