@@ -139,7 +139,8 @@ FAULTS = [Fault(*row) for row in [
      '    found.refused += _different_sums(then["sums"], now.sums)\n', "",
      "training resume resumed_code"),
     ("another constant of a program is resumed unseen", "popsim/training",
-     "if is_same and _same_numbers(before.numbers, text.numbers):", "if is_same:",
+     "if is_same and all(_are_same(*both).all() for both in zip(before.numbers, text.numbers, strict=True)):",
+     "if is_same:",
      "training resume resumed_code"),
     # losses
     ("a late profile in a window lags by a step", "popsim/losses",

@@ -7,7 +7,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import PRNGKeyArray, PyTree
 
@@ -15,7 +14,7 @@ from popsim._compiled import start_while_compiling, to_numpy
 from popsim._shared.checks import names_arguments
 from popsim.ensemble import Members
 from popsim.task import AbstractTask
-from popsim.training.history.history import TRAINABLES, TRIALS, RowsInMemory, TaskTrainerHistory
+from popsim.training.history.history import TRAINABLES, RowsInMemory, TaskTrainerHistory
 from popsim.training.history.recording import HistoryRecorder
 from popsim.training.history.training_store import TrainingStore, open_training_store
 from popsim.training.loop.host_loop import HostLoop
@@ -101,12 +100,7 @@ def train(plan: TrainingPlan) -> tuple[Any, TaskTrainerHistory]:
             training.on_begin(int(state.step))
         start_time = time.perf_counter() if store is None else store.start_time
         rows = RowsInMemory({TRAINABLES: plan.batches.recorded_batches.size}) if store is None else store.rows
-        like = {
-            TRAINABLES: eqx.filter(plan.state.model, plan.recorded),
-            TRIALS: eqx.filter(plan.first_trials, eqx.is_array),
-        }
-        dtype = training.trainables_dtype
-        recorder = HistoryRecorder(rows, plan.batches.specs, plan.trials_of, dtype, like)
+        recorder = HistoryRecorder(rows, plan)
         # The recorder comes first: the store notes how many rows the history has after the batches it saves.
         observers = [recorder, *_observers(plan, store, int(state.step))]
         # The loop donates its state. The caller's model, and `plan.new_state`, which resets need, must
@@ -117,14 +111,7 @@ def train(plan: TrainingPlan) -> tuple[Any, TaskTrainerHistory]:
         with start_while_compiling(*(() if store is None else store.computation.made_while_compiling)):
             state = HostLoop(plan, loops, observers).run(state, start, start_time)
         model = plan.layout.gather(state.model)
-        return model, recorder.history(
-            trials_like=plan.first_trials,
-            frozen_from=np.asarray(plan.layout.gather(state.loss_fn_state.frozen_from)),
-            stopped_from=np.asarray(plan.layout.gather(state.loss_fn_state.stops)),
-            opt_state=plan.layout.gather(state.opt_state),
-            members=training.members,
-            updates=plan.population_updates.axes,
-        )
+        return model, recorder.history(state)
 
 
 def _observers(plan: TrainingPlan, store: TrainingStore | None, first_batch: int) -> list[Observer]:

@@ -1,6 +1,6 @@
 """Histories as rows: what a training records, and what is saved and opened."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +8,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import DTypeLike
-from jaxtyping import Int, PyTree
+from jaxtyping import PyTree
 
 from popsim._shared.text_checks import check_path
-from popsim.ensemble import Members
 from popsim.loss import LossValues
 from popsim.store import leaf_names, open_arrays
 from popsim.store.array_group import remove_arrays
@@ -31,6 +29,7 @@ from popsim.training.history.history import (
     create_arrays,
     update_axis,
 )
+from popsim.training.loop.training_plan import TrainingPlan
 from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records
 from popsim.training.steps.train_state import TrainState
 from popsim.trial import Trial
@@ -65,26 +64,16 @@ def rows_of_tree(axis: str, tree: PyTree) -> Rows:
 
 
 class HistoryRecorder(Observer):
-    """Passes what a training computes to the rows of its history.
-
-    `like` has the structure of a row of the trainables and of the trials.
-    """
+    """Passes what a training computes to the rows of its history."""
 
     is_recording = True
 
-    def __init__(
-        self,
-        rows: AbstractHistoryRows,
-        spec_batches: Int[np.ndarray, " spec"],
-        trials_of: Callable[[int, PyTree], Trial],
-        trainables_dtype: DTypeLike | None,
-        like: Mapping[str, PyTree],
-    ):
-        self._rows = rows
-        self._spec_batches = spec_batches
-        self._trials_of = trials_of
-        self._trainables_dtype = trainables_dtype
-        self._like = like
+    def __init__(self, rows: AbstractHistoryRows, plan: TrainingPlan):
+        self._rows, self._plan = rows, plan
+        self._like = {
+            TRAINABLES: eqx.filter(plan.state.model, plan.recorded),
+            TRIALS: eqx.filter(plan.first_trials, eqx.is_array),
+        }
         self._forms: dict[str, dict[str, tuple[int, ...]]] = {}
 
     def on_batches(self, batches: FinishedBatches) -> None:
@@ -94,12 +83,13 @@ class HistoryRecorder(Observer):
             BATCH, numbers, batch_rows(records.loss, records.learning_rate, records.loss_weights)
         )
         if batches.recorded_batches.size:
-            rows, dtype = batches.trainables, self._trainables_dtype
+            rows, dtype = batches.trainables, self._plan.training.trainables_dtype
             if dtype is not None:
                 rows = jax.tree.map(lambda leaf: leaf.astype(dtype), rows)
             self._rows.append(TRAINABLES, batches.recorded_batches, rows_of_tree(TRAINABLES, rows))
-        for batch in np.intersect1d(self._spec_batches, numbers):
-            arrays = eqx.filter(self._trials_of(int(batch), batches.state.hyperparameters), eqx.is_array)
+        for batch in np.intersect1d(self._plan.batches.specs, numbers):
+            trials = self._plan.trials_of(int(batch), batches.state.hyperparameters)
+            arrays = eqx.filter(trials, eqx.is_array)
             row = jax.tree.map(lambda leaf: np.asarray(leaf)[None], arrays)
             self._rows.append(TRIALS, batch[None], rows_of_tree(TRIALS, row))
 
@@ -123,17 +113,9 @@ class HistoryRecorder(Observer):
         if (before := self._forms.setdefault(axis, form)) != form:
             raise ValueError(f"{subject} the same names and shapes each time, got {form} after {before}.")
 
-    def history(
-        self,
-        *,
-        trials_like: Trial,
-        frozen_from: Int[np.ndarray, "*member"],
-        stopped_from: Int[np.ndarray, "*member"],
-        opt_state: PyTree,
-        members: Members | None,
-        updates: Iterable[str],
-    ) -> TaskTrainerHistory:
+    def history(self, state: TrainState) -> TaskTrainerHistory:
         """Return the history so far, with values from the last state."""
+        gather, updates = self._plan.layout.gather, self._plan.population_updates
         terms = self._rows.term_names
         batch, records = self._rows.rows(BATCH)
         validation_batch, validation = self._rows.rows(VALIDATION)
@@ -141,7 +123,7 @@ class HistoryRecorder(Observer):
             validation = {"validation_loss": records["loss"][:0]}
         trainables_batch, trainables = self._rows.rows(TRAINABLES)
         trials_batch, trials = self._rows.rows(TRIALS)
-        without_arrays = eqx.filter(trials_like, eqx.is_array, inverse=True)
+        without_arrays = eqx.filter(self._plan.first_trials, eqx.is_array, inverse=True)
 
         def trials_at(row: int) -> Trial:
             arrays = {name: jnp.asarray(values[row]) for name, values in trials.items()}
@@ -149,7 +131,7 @@ class HistoryRecorder(Observer):
 
         weights = records.get("loss_weights")
         logged = [name for name in validation if name.startswith(METRIC)]
-        rows_of_updates = {name: self._rows.rows(update_axis(name)) for name in updates}
+        rows_of_updates = {name: self._rows.rows(update_axis(name)) for name in updates.axes}
         return TaskTrainerHistory(
             batch=batch,
             loss=LossValues(split_terms(records["loss"], terms)),
@@ -161,10 +143,10 @@ class HistoryRecorder(Observer):
             trainables_batch=trainables_batch,
             model_trainables=self._tree(TRAINABLES, trainables) if trainables else None,
             trial_specs={number: trials_at(row) for row, number in enumerate(trials_batch.tolist())},
-            frozen_from=frozen_from,
-            opt_state=opt_state,
-            members=members,
-            stopped_from=stopped_from,
+            frozen_from=np.asarray(gather(state.loss_fn_state.frozen_from)),
+            opt_state=gather(state.opt_state),
+            members=self._plan.training.members,
+            stopped_from=np.asarray(gather(state.loss_fn_state.stops)),
             updates={
                 name: {BATCH: batches, **rows}
                 for name, (batches, rows) in rows_of_updates.items()
