@@ -19,13 +19,7 @@ from popsim.training.history.recording import HistoryRecorder
 from popsim.training.history.training_store import TrainingStore, open_training_store
 from popsim.training.loop.host_loop import HostLoop
 from popsim.training.loop.training_plan import TrainingPlan, plan_training
-from popsim.training.observers import (
-    BatchCallbacks,
-    LogFunctions,
-    Observer,
-    TensorBoardWriter,
-    TrainingStart,
-)
+from popsim.training.observers import BatchCallbacks, LogFunctions, Observer, TensorBoardWriter, TrainingStart
 from popsim.training.options import BatchesOrMask, TrainerOptions, Training
 from popsim.training.population_updates.shared_population import SharedPopulation
 from popsim.training.progress import progress_observer

@@ -4,14 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from short_form import every_nth
-from trained_batch import (
-    LINEAR_SYNAPSES,
-    MODEL_NAMES,
-    MODELS,
-    LinearUnits,
-    random_trials,
-    train_batch,
-)
+from trained_batch import LINEAR_SYNAPSES, MODEL_NAMES, MODELS, LinearUnits, random_trials, train_batch
 
 from popsim.networks import LeakyRNN
 from popsim.training import rules

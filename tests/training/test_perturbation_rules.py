@@ -3,14 +3,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from trained_batch import (
-    LINEAR_SYNAPSES,
-    MODEL_NAMES,
-    MODELS,
-    LinearUnits,
-    random_trials,
-    train_batch,
-)
+from trained_batch import LINEAR_SYNAPSES, MODEL_NAMES, MODELS, LinearUnits, random_trials, train_batch
 
 import popsim
 from popsim.model import initial_state

@@ -4,12 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from short_form import every_nth, mostly_in_full
-from trained_batch import (
-    MODEL_NAMES,
-    MODELS,
-    random_trials,
-    train_batch,
-)
+from trained_batch import MODEL_NAMES, MODELS, random_trials, train_batch
 
 import popsim
 from popsim.networks import LeakyRNN

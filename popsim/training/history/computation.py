@@ -25,12 +25,7 @@ from popsim._shared.named_values import (
     numeric_flags,
     short_text,
 )
-from popsim._shared.user_code import (
-    code_of_modules,
-    different_names,
-    users_code,
-    users_modules,
-)
+from popsim._shared.user_code import code_of_modules, different_names, users_code, users_modules
 from popsim.ensemble import member
 from popsim.evaluation import validation_trials
 from popsim.model import simulate

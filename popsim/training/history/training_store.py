@@ -30,11 +30,7 @@ from popsim.store.files import make_folder, saving
 from popsim.store.identity import RUN_ID, new_run_id
 from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import RunParts, check_parts
-from popsim.training.history.computation import (
-    TrainingComputation,
-    compare_computations,
-    different_settings,
-)
+from popsim.training.history.computation import TrainingComputation, compare_computations, different_settings
 from popsim.training.history.history import (
     BATCH,
     TRAINABLES,

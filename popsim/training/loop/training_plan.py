@@ -16,11 +16,7 @@ from popsim._shared.checks import bytes_of, warn_caller
 from popsim._shared.other_draws import drawing_from_key
 from popsim.ensemble import member, n_members
 from popsim.evaluation import merge_member_axis, validation_trials
-from popsim.per_member import (
-    member_values,
-    select_member,
-    with_member_values,
-)
+from popsim.per_member import member_values, select_member, with_member_values
 from popsim.task import differs_between_members
 from popsim.training.loop._fit_checks import check_changes, check_fit, check_like, check_options
 from popsim.training.loop.batch_loop import BatchLoop, MemberLayout, members_at_a_time
@@ -29,12 +25,7 @@ from popsim.training.options import TrainerOptions, Training
 from popsim.training.population_updates.apply import PopulationUpdates, plan_population_updates
 from popsim.training.population_updates.base import hyperparameters_of
 from popsim.training.population_updates.population_view import with_present_values
-from popsim.training.steps.member_step import (
-    MemberStep,
-    starts_finite,
-    trials_differ,
-    trials_of_batch,
-)
+from popsim.training.steps.member_step import MemberStep, starts_finite, trials_differ, trials_of_batch
 from popsim.training.steps.optimizers import learning_rate_of
 from popsim.training.steps.train_state import OWN, TrainState, state_parts
 from popsim.trial import Trial, check_trials
