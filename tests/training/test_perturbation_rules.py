@@ -111,7 +111,7 @@ def loss_with_bias(loss, model, trial, shifts, *, key):
     ("name", "network"),
     [
         ("node", GRUNetwork),
-        ("weight", LeakyRNN),
+        pytest.param("weight", LeakyRNN, marks=pytest.mark.full),
         pytest.param("node", LeakyRNN, marks=pytest.mark.full),
         pytest.param("weight", GRUNetwork, marks=pytest.mark.full),
     ],

@@ -249,7 +249,7 @@ def test_a_training_holds_the_lock_of_its_folder(tmp_path):
     assert lock_holder(tmp_path) is None
 
 
-@pytest.mark.full  # in short: test_continuing
+@pytest.mark.full  # in short: test_task_trainer
 def test_a_training_that_began_later_from_a_given_optimizer_state(tmp_path):
     half, first = train(4)
     began = {"ensemble": half, "opt_state": first.opt_state, "start_batch": 4}

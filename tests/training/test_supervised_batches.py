@@ -42,8 +42,8 @@ def test_batches_differ_come_again_and_can_be_written_to():
 
 @pytest.mark.slow
 def test_they_are_the_trials_of_a_training():
-    _, history = train(2, n_members=0, save_trial_specs=[1], batch_size=5)
-    inputs, targets, _ = next(supervised_batches(RunningSum(), 5, start_batch=1, key=KEY))
+    _, history = train(2, n_members=0, save_trial_specs=[1])
+    inputs, targets, _ = next(supervised_batches(RunningSum(), 4, start_batch=1, key=KEY))
     trials = history.trial_specs[1]
     np.testing.assert_array_equal(inputs, np.swapaxes(trials.inputs, 0, 1))
     np.testing.assert_allclose(targets, np.swapaxes(trials.targets, 0, 1), rtol=1e-6)
