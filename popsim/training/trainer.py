@@ -14,8 +14,8 @@ from popsim._compiled import start_while_compiling, to_numpy
 from popsim._shared.checks import names_arguments
 from popsim.ensemble import Members
 from popsim.task import AbstractTask
-from popsim.training.history.history import TRAINABLES, RowsInMemory, TaskTrainerHistory
-from popsim.training.history.recording import HistoryRecorder
+from popsim.training.history.history import TRAINABLES, TaskTrainerHistory
+from popsim.training.history.recording import HistoryRecorder, RowsInMemory
 from popsim.training.history.training_store import TrainingStore, open_training_store
 from popsim.training.loop.host_loop import HostLoop
 from popsim.training.loop.training_plan import TrainingPlan, plan_training

@@ -150,37 +150,6 @@ class AbstractHistoryRows(abc.ABC):
         """Return all rows of an axis in order; without arrays if there are none."""
 
 
-class RowsInMemory(AbstractHistoryRows):
-    """Rows in memory; where their number is known, they are written where they stay."""
-
-    def __init__(self, n_rows: dict[str, int]):
-        self._n_rows = n_rows
-        self._batches: dict[str, list[np.ndarray]] = {}
-        self._pieces: dict[str, dict[str, list[np.ndarray]]] = {}
-
-    def append(self, axis: str, batches: Int[np.ndarray, " row"], rows: Rows) -> None:
-        numbers, pieces = self._batches.setdefault(axis, []), self._pieces.setdefault(axis, {})
-        begin = sum(map(len, numbers))
-        numbers.append(np.array(batches))
-        for name, new in rows.items():
-            if axis not in self._n_rows:
-                pieces.setdefault(name, []).append(np.copy(new))
-                continue
-            if name not in pieces:
-                pieces[name] = [np.empty((self._n_rows[axis], *new.shape[1:]), new.dtype)]
-            pieces[name][0][begin : begin + len(batches)] = new
-
-    def rows(self, axis: str) -> tuple[Int[np.ndarray, " row"], Rows]:
-        if axis not in self._batches:
-            return np.zeros(0, int), {}
-        batches = np.concatenate(self._batches[axis])
-        arrays = {
-            name: pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
-            for name, pieces in self._pieces[axis].items()
-        }
-        return batches, {name: array[: batches.size] for name, array in arrays.items()}
-
-
 class RowsOnDisk(AbstractHistoryRows):
     """Rows in growing arrays; `by_member` are the axes whose rows have a member axis."""
 

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Int, PyTree
 
 from popsim._shared.text_checks import check_path
 from popsim.loss import LossValues
@@ -61,6 +61,37 @@ def rows_of_tree(axis: str, tree: PyTree) -> Rows:
     """Return the rows of trainables or of trials."""
     leaves = jax.tree.leaves(tree)
     return {PREFIXES[axis] + name: leaves[index] for name, index in leaf_names(tree).items()}
+
+
+class RowsInMemory(AbstractHistoryRows):
+    """Rows in memory; where their number is known, they are written where they stay."""
+
+    def __init__(self, n_rows: dict[str, int]):
+        self._n_rows = n_rows
+        self._batches: dict[str, list[np.ndarray]] = {}
+        self._pieces: dict[str, dict[str, list[np.ndarray]]] = {}
+
+    def append(self, axis: str, batches: Int[np.ndarray, " row"], rows: Rows) -> None:
+        numbers, pieces = self._batches.setdefault(axis, []), self._pieces.setdefault(axis, {})
+        begin = sum(map(len, numbers))
+        numbers.append(np.array(batches))
+        for name, new in rows.items():
+            if axis not in self._n_rows:
+                pieces.setdefault(name, []).append(np.copy(new))
+                continue
+            if name not in pieces:
+                pieces[name] = [np.empty((self._n_rows[axis], *new.shape[1:]), new.dtype)]
+            pieces[name][0][begin : begin + len(batches)] = new
+
+    def rows(self, axis: str) -> tuple[Int[np.ndarray, " row"], Rows]:
+        if axis not in self._batches:
+            return np.zeros(0, int), {}
+        batches = np.concatenate(self._batches[axis])
+        arrays = {
+            name: pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+            for name, pieces in self._pieces[axis].items()
+        }
+        return batches, {name: array[: batches.size] for name, array in arrays.items()}
 
 
 class HistoryRecorder(Observer):
