@@ -350,7 +350,7 @@ def _training_settings(plan: TrainingPlan) -> dict[str, str]:
         "member_ids": np.asarray(plan.member_ids).tolist(),
         "batch_size": training.batch_size,
         "start_batch": training.start_batch,
-        "ensemble_random_trials": not plan.shared_trials,
+        "ensemble_random_trials": not plan.step.shared_trials,
         "greedy_validation": trainer.greedy_validation,
         "population": None if population is None else population.label,
         "trainables_dtype": None if kept_as is None else str(np.dtype(kept_as)),

@@ -1,6 +1,5 @@
 """The history of a training, and its rows by axis: arrays by the names that they have on disk."""
 
-import abc
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -136,29 +135,16 @@ def update_axis(name: str) -> str:
     return f"{name}_batch"
 
 
-class AbstractHistoryRows(abc.ABC):
-    """Rows of a history by axis: batches, validations, recordings of trainables and of trials, updates."""
-
-    term_names: Sequence[str] = ()
-
-    @abc.abstractmethod
-    def append(self, axis: str, batches: Int[np.ndarray, " row"], rows: Rows) -> None:
-        """Append copies of rows, arrays of the same names for each axis, and their batch numbers."""
-
-    @abc.abstractmethod
-    def rows(self, axis: str) -> tuple[Int[np.ndarray, " row"], Rows]:
-        """Return all rows of an axis in order; without arrays if there are none."""
-
-
-class RowsOnDisk(AbstractHistoryRows):
+class RowsOnDisk:
     """Rows in growing arrays; `by_member` are the axes whose rows have a member axis."""
 
     def __init__(self, path: Path, arrays: GrowingArrays, *, by_member: frozenset[str]):
         self._path, self._arrays, self._attributes = path, arrays, arrays.attributes
         self._by_member = by_member
-        self.term_names = self._attributes.get("terms", ())
+        self.term_names: Sequence[str] = self._attributes.get("terms", ())
 
     def append(self, axis: str, batches: Int[np.ndarray, " row"], rows: Rows) -> None:
+        """Append copies of rows, arrays of the same names for each axis, and their batch numbers."""
         member = ("member",) if axis in self._by_member else ()
         with_terms = BY_TERM if axis in (BATCH, VALIDATION) else ()
 
@@ -185,6 +171,7 @@ class RowsOnDisk(AbstractHistoryRows):
             self._arrays.truncate(n_rows)
 
     def rows(self, axis: str) -> tuple[Int[np.ndarray, " row"], Rows]:
+        """Return all rows of an axis in order; without arrays if there are none."""
         dataset = open_arrays(self._path, run_id=self._arrays.run_id)
         if dataset.sizes.get(axis, 0) == 0:
             return np.zeros(0, int), {}

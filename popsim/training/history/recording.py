@@ -22,7 +22,6 @@ from popsim.training.history.history import (
     TRAINABLES,
     TRIALS,
     VALIDATION,
-    AbstractHistoryRows,
     Rows,
     RowsOnDisk,
     TaskTrainerHistory,
@@ -63,15 +62,17 @@ def rows_of_tree(axis: str, tree: PyTree) -> Rows:
     return {PREFIXES[axis] + name: leaves[index] for name, index in leaf_names(tree).items()}
 
 
-class RowsInMemory(AbstractHistoryRows):
-    """Rows in memory; where their number is known, they are written where they stay."""
+class RowsInMemory:
+    """Rows as `RowsOnDisk`, in memory; where their number is known, they are written where they stay."""
 
     def __init__(self, n_rows: dict[str, int]):
+        self.term_names: Sequence[str] = ()
         self._n_rows = n_rows
         self._batches: dict[str, list[np.ndarray]] = {}
         self._pieces: dict[str, dict[str, list[np.ndarray]]] = {}
 
     def append(self, axis: str, batches: Int[np.ndarray, " row"], rows: Rows) -> None:
+        """Append copies of rows."""
         numbers, pieces = self._batches.setdefault(axis, []), self._pieces.setdefault(axis, {})
         begin = sum(map(len, numbers))
         numbers.append(np.array(batches))
@@ -84,6 +85,7 @@ class RowsInMemory(AbstractHistoryRows):
             pieces[name][0][begin : begin + len(batches)] = new
 
     def rows(self, axis: str) -> tuple[Int[np.ndarray, " row"], Rows]:
+        """Return all rows of an axis."""
         if axis not in self._batches:
             return np.zeros(0, int), {}
         batches = np.concatenate(self._batches[axis])
@@ -99,7 +101,7 @@ class HistoryRecorder(Observer):
 
     is_recording = True
 
-    def __init__(self, rows: AbstractHistoryRows, plan: TrainingPlan):
+    def __init__(self, rows: RowsInMemory | RowsOnDisk, plan: TrainingPlan):
         self._rows, self._plan = rows, plan
         self._like = {
             TRAINABLES: eqx.filter(plan.state.model, plan.recorded),

@@ -63,11 +63,6 @@ class TrainingPlan:
     member_batch_size: int | None  # on each device; None for all
 
     @property
-    def shared_trials(self) -> bool:
-        """Whether all members of an ensemble draw the same numbers for the trials."""
-        return self.step.shared_trials
-
-    @property
     def n_trained(self) -> int:
         """The size of what the optimizer trains of one member, in some phase."""
         return sum(leaf.size for leaf in jax.tree.leaves(self.state.params)) // (self.count or 1)
@@ -86,7 +81,7 @@ class TrainingPlan:
             self.training.batch_size,
             as_array(batch, int),
             member_ids=self.member_ids,
-            shared_trials=self.shared_trials,
+            shared_trials=self.step.shared_trials,
             key=self.training.key,
         )
 
