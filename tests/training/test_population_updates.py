@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from short_form import every_nth_row
 from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, member_of, train
 
 import popsim
@@ -284,7 +285,7 @@ RETURNED = [
 ]
 
 
-@pytest.mark.parametrize(("change", "said"), RETURNED)
+@pytest.mark.parametrize(("change", "said"), every_nth_row(RETURNED, 2))
 def test_what_an_update_returns_is_checked(change, said, as_users_run):
     class Odd(StopBelow):
         may_stop = False
