@@ -51,7 +51,7 @@ def _by_term(terms: Mapping[str, Any]) -> np.ndarray:
     return np.stack([np.asarray(terms[name]) for name in sorted(terms)], axis=-1)
 
 
-def split_terms(values: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
+def split_terms(values: Any, names: Sequence[str]) -> dict[str, Any]:
     """Return an array by term as the arrays of the terms."""
     return {name: values[..., index] for index, name in enumerate(names)}
 
