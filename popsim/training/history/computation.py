@@ -249,9 +249,11 @@ def sums_of(arrays: Mapping[str, Any]) -> dict[str, list[float | str | None]]:
     for name, array in arrays.items():
         numbers = _in_double(as_numpy(array).ravel())
         is_finite = np.isfinite(numbers)
-        kinds = np.select([is_finite, np.isnan(numbers), numbers == np.inf], [0, 1, 2], 3)
-        not_finite = f"{np.sum(~is_finite)} not finite ({array_digest(kinds)[:8]})"
-        sums[name] = [*as_json_numbers(signed_sums(np.where(is_finite, numbers, 0))), not_finite]
+        kinds = "all finite"
+        if not is_finite.all():
+            which = np.select([is_finite, np.isnan(numbers), numbers == np.inf], [0, 1, 2], 3)
+            kinds = f"{np.count_nonzero(which)} not finite ({array_digest(which)[:8]})"
+        sums[name] = [*as_json_numbers(signed_sums(np.where(is_finite, numbers, 0))), kinds]
     return sums
 
 
