@@ -1,98 +1,40 @@
 """Training: from a single train step to an ensemble trained on a task."""
 
-from popsim.training import constraints, rules
+from popsim.training import constraints, observers, options, rules, supervised, train_steps, trainer
 from popsim.training.history.history import TaskTrainerHistory
-from popsim.training.history.history_on_disk import open_history, save_history
-from popsim.training.loop.batches import every_nth_batch, log_spaced_batches
-from popsim.training.observers import FinishedBatches, LogEntry, Observer, TensorBoardWriter, TrainingStart
-from popsim.training.options import TrainerOptions, Training
-from popsim.training.population_updates.base import (
-    AbstractPopulationUpdate,
-    Population,
-    ValidationResults,
-)
-from popsim.training.population_updates.plateaus import Curriculum, EarlyStopping, ReduceOnPlateau
-from popsim.training.population_updates.selection import (
-    AbstractExploit,
-    AbstractExplore,
-    BinaryTournament,
-    Perturb,
-    PopulationBasedTraining,
-    Resample,
-    Truncation,
-    ancestors,
-)
-from popsim.training.population_updates.shared_population import SharedPopulation
-from popsim.training.steps.gradients import (
-    AbstractGradient,
-    BackpropThroughTime,
-    BatchRun,
-    EvolutionStrategies,
-)
-from popsim.training.steps.member_step import NonfiniteError, training_trials
-from popsim.training.steps.model_updates import AbstractModelUpdate, TrainedBatch
-from popsim.training.steps.optimizers import adam, cosine_decay, inject_hyperparams, sgd
-from popsim.training.steps.train_state import TrainState, select_trainables
-from popsim.training.supervised import eval_step, supervised_batches, train_step, train_step_post
-from popsim.training.train_steps import (
-    accumulate_gradients,
-    accumulate_gradients_loop,
-    accumulate_gradients_scan,
-    build_train_step_fn,
-)
-from popsim.training.trainer import TaskTrainer
+from popsim.training.history.recording import open_history, save_history
+from popsim.training.loop import batches
+from popsim.training.loop.batches import *
+from popsim.training.observers import *
+from popsim.training.options import *
+from popsim.training.population_updates import base, plateaus, selection, shared_population
+from popsim.training.population_updates.base import *
+from popsim.training.population_updates.plateaus import *
+from popsim.training.population_updates.selection import *
+from popsim.training.population_updates.shared_population import *
+from popsim.training.steps import gradients, member_step, model_updates, optimizers, train_state
+from popsim.training.steps.gradients import *
+from popsim.training.steps.member_step import *
+from popsim.training.steps.model_updates import *
+from popsim.training.steps.optimizers import *
+from popsim.training.steps.train_state import *
+from popsim.training.supervised import *
+from popsim.training.train_steps import *
+from popsim.training.trainer import *
 
-__all__ = [
-    "AbstractExploit",
-    "AbstractExplore",
-    "AbstractGradient",
-    "AbstractModelUpdate",
-    "AbstractPopulationUpdate",
-    "BackpropThroughTime",
-    "EvolutionStrategies",
-    "BatchRun",
-    "BinaryTournament",
-    "Curriculum",
-    "EarlyStopping",
-    "FinishedBatches",
-    "LogEntry",
-    "NonfiniteError",
-    "Observer",
-    "Perturb",
-    "Population",
-    "PopulationBasedTraining",
-    "ReduceOnPlateau",
-    "Resample",
-    "SharedPopulation",
-    "TaskTrainer",
-    "TaskTrainerHistory",
-    "TensorBoardWriter",
-    "TrainState",
-    "TrainedBatch",
-    "TrainingStart",
-    "TrainerOptions",
-    "Training",
-    "Truncation",
-    "ValidationResults",
-    "accumulate_gradients",
-    "accumulate_gradients_loop",
-    "accumulate_gradients_scan",
-    "adam",
-    "ancestors",
-    "build_train_step_fn",
-    "constraints",
-    "cosine_decay",
-    "eval_step",
-    "every_nth_batch",
-    "inject_hyperparams",
-    "log_spaced_batches",
-    "open_history",
-    "rules",
-    "save_history",
-    "select_trainables",
-    "sgd",
-    "supervised_batches",
-    "train_step",
-    "train_step_post",
-    "training_trials",
-]
+__all__ = ["TaskTrainerHistory", "constraints", "open_history", "rules", "save_history"]
+__all__ += batches.__all__
+__all__ += observers.__all__
+__all__ += options.__all__
+__all__ += base.__all__
+__all__ += plateaus.__all__
+__all__ += selection.__all__
+__all__ += shared_population.__all__
+__all__ += gradients.__all__
+__all__ += member_step.__all__
+__all__ += model_updates.__all__
+__all__ += optimizers.__all__
+__all__ += train_state.__all__
+__all__ += supervised.__all__
+__all__ += train_steps.__all__
+__all__ += trainer.__all__

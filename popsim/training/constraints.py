@@ -11,21 +11,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
 from popsim._shared.argument_shapes import check_fields, check_kinds
-from popsim._shared.checks import (
-    as_float_array,
-    check_numbers,
-    check_positive,
-    check_positive_int,
-    is_traced,
-)
+from popsim._shared.checks import as_float_array, check_numbers, check_positive, check_positive_int, is_traced
 from popsim.parameters import picked_parameters
-from popsim.per_member import (
-    PerMember,
-    check_n_members,
-    check_of_one_member,
-    per_member_nodes,
-    select_member,
-)
+from popsim.per_member import PerMember, check_n_members, check_of_one_member, per_member_nodes, select_member
 
 __all__ = [
     "AbstractConstraint",

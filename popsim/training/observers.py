@@ -248,11 +248,7 @@ class TensorBoardWriter(Observer):
     """
 
     def __init__(
-        self,
-        logdir: str | Path,
-        validation_figures: ValidationFigures | None = None,
-        *,
-        first_batch: int = 0,
+        self, logdir: str | Path, validation_figures: ValidationFigures | None = None, *, first_batch: int = 0
     ):
         check_tensorboard()
         from tensorboardX import SummaryWriter

@@ -21,10 +21,12 @@ from popsim._shared.checks import (
     is_traced,
     short_repr,
 )
+from popsim._shared.member_values import check_values_of_members
 from popsim._shared.plain_values import plain_value
 from popsim._shared.text_checks import check_path
 from popsim.ensemble import Members
 from popsim.model import check_model
+from popsim.per_member import check_n_members, check_of_one_member
 from popsim.randomness import as_key
 from popsim.task import AbstractTask, check_task
 from popsim.training.observers import (
@@ -34,7 +36,11 @@ from popsim.training.observers import (
     ValidationMetrics,
     check_tensorboard,
 )
-from popsim.training.population_updates.base import AbstractPopulationUpdate, as_population_updates
+from popsim.training.population_updates.base import (
+    AbstractPopulationUpdate,
+    as_population_updates,
+    hyperparameters_of,
+)
 from popsim.training.population_updates.shared_population import SharedPopulation
 from popsim.training.steps.gradients import AbstractGradient, BackpropThroughTime
 from popsim.training.steps.member_step import LossUpdateFn
@@ -318,3 +324,42 @@ class Training:
         dtype = self.trainables_dtype
         if dtype is not None and getattr(dtype, "__name__", str(dtype)) not in KEPT_TYPES:
             raise ValueError(f"`trainables_dtype` must be one of {', '.join(KEPT_TYPES)}, got {dtype!r}.")
+
+
+def check_options(trainer: TrainerOptions, training: Training, count: int | None) -> None:
+    """Raise `ValueError` if the options of a trainer and of a training do not fit together."""
+    population, members, n_members = training.population, training.members, count or 1
+    n_given = n_members if members is None else members.n_members
+    n_places = count if population is None else population.own_places.size
+    updates, n_parts = trainer.population_updates, trainer.n_minibatches
+    may_be_undone = any(update.replaces or hyperparameters_of(update) != () for update in updates)
+    has_resets = np.size(np.asarray(training.reset_opt_state_at)) > 0
+    refusals = {
+        "`restore_checkpoint` needs `chkpt_dir`, the folder of the training, and `checkpointing`: "
+        f"got {trainer.chkpt_dir} and {trainer.checkpointing}.": (
+            training.restore_checkpoint and trainer.folder is None
+        ),
+        f"`members` must be the {n_members} of the model, got {n_given}.": n_given != n_members,
+        "`population` needs a population update that replaces members, such as PopulationBasedTraining, got "
+        "none.": population is not None and not any(update.replaces for update in updates),
+        f"`population` must have places of the {count} members, got {n_places}.": n_places != count,
+        "`reset_opt_state_at` must be empty with `population_updates` that replace members or set "
+        "hyperparameters: it would undo what they did.": has_resets and may_be_undone,
+        f"`batch_size` must divide into n_minibatches = {n_parts} parts, got {training.batch_size}.": (
+            training.batch_size % n_parts != 0
+        ),
+        **{
+            f"`{name}` must be None for a single model: it divides the members of an ensemble, which is "
+            "trained with `ensembled=True`.": count is None and getattr(trainer, name) is not None
+            for name in ("devices", "member_batch_size")
+        },
+    }
+    for message, is_refused in refusals.items():
+        if is_refused:
+            raise ValueError(message)
+    if count is not None:
+        check_n_members(training.task, count, "task")
+    check_part = check_of_one_member if count is None else check_values_of_members
+    check_part("task", training.task)
+    for name in ("model_update_funcs", "post_step_fns", "gradient"):
+        check_part(name, getattr(trainer, name))

@@ -14,14 +14,7 @@ from popsim._shared.text_checks import count_text
 from popsim._shared.waiting import called_regularly, is_interactive, waiting_text
 from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records, TrainingStart
 
-__all__ = [
-    "BatchClock",
-    "Compiling",
-    "ProgressBar",
-    "ProgressLines",
-    "last_loss",
-    "progress_observer",
-]
+__all__ = ["BatchClock", "Compiling", "ProgressBar", "ProgressLines", "last_loss", "progress_observer"]
 
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} batches{postfix}"
 SECONDS_BETWEEN_LINES = 30.0

@@ -93,31 +93,6 @@ def _part_gradients(
     return gradients, metrics, mutables
 
 
-class TrainStep(eqx.Module):
-    """The pure train step of a loss function, `(TrainState, **inputs) -> (TrainState, outputs)`.
-
-    Steps with equal loss functions are equal, so a program that contains one is compiled once.
-    """
-
-    loss_fn: Callable[..., tuple[Float[Array, ""], PyTree, PyTree]]
-
-    def __call__(self, train_state: TrainState, **inputs: PyTree) -> tuple[TrainState, PyTree]:
-        """Return the next state, and the `outputs` of the loss function."""
-        rng = jax.random.fold_in(as_key(train_state.root_rng, "root_rng"), train_state.step)
-
-        def loss_of(params):
-            model = eqx.combine(params, train_state.model_without_params)
-            state = train_state.loss_fn_state
-            loss, new_loss_fn_state, outputs = self.loss_fn(model=model, state=state, rng=rng, **inputs)
-            return loss, (new_loss_fn_state, outputs)
-
-        value_and_gradients = jax.value_and_grad(loss_of, has_aux=True)
-        (loss, (loss_fn_state, outputs)), gradients = value_and_gradients(train_state.params)
-        stepped = optimizer_step(train_state, gradients, loss, lambda params: loss_of(params)[0])
-        next_state = dataclasses.replace(stepped, step=train_state.step + 1, loss_fn_state=loss_fn_state)
-        return next_state, outputs
-
-
 class StepShardings(eqx.Module):
     """The shardings of the arguments and results of a train step.
 
@@ -165,14 +140,32 @@ class StepShardings(eqx.Module):
         return dataclasses.replace(state, **parts)
 
 
-class ShardedStep(eqx.Module):
-    """A train step whose results have given shardings."""
+class TrainStep(eqx.Module):
+    """The pure train step of a loss function, `(TrainState, **inputs) -> (TrainState, outputs)`.
 
-    step: Callable[..., tuple[TrainState, PyTree]]
-    shardings: StepShardings
+    Steps with equal loss functions are equal, so a program that contains one is compiled once.
+    """
+
+    loss_fn: Callable[..., tuple[Float[Array, ""], PyTree, PyTree]]
+    shardings: StepShardings | None = None
 
     def __call__(self, train_state: TrainState, **inputs: PyTree) -> tuple[TrainState, PyTree]:
-        return self.shardings.constrain(*self.step(train_state, **inputs))
+        """Return the next state, and the `outputs` of the loss function."""
+        rng = jax.random.fold_in(as_key(train_state.root_rng, "root_rng"), train_state.step)
+
+        def loss_of(params):
+            model = eqx.combine(params, train_state.model_without_params)
+            state = train_state.loss_fn_state
+            loss, new_loss_fn_state, outputs = self.loss_fn(model=model, state=state, rng=rng, **inputs)
+            return loss, (new_loss_fn_state, outputs)
+
+        value_and_gradients = jax.value_and_grad(loss_of, has_aux=True)
+        (loss, (loss_fn_state, outputs)), gradients = value_and_gradients(train_state.params)
+        stepped = optimizer_step(train_state, gradients, loss, lambda params: loss_of(params)[0])
+        next_state = dataclasses.replace(stepped, step=train_state.step + 1, loss_fn_state=loss_fn_state)
+        return (
+            (next_state, outputs) if self.shardings is None else self.shardings.constrain(next_state, outputs)
+        )
 
 
 def _replicated_sharding(shardings: PyTree) -> Sharding | None:
@@ -258,7 +251,7 @@ def build_train_step_fn(
     shardings = StepShardings(train_state_shardings, input_kwarg_shardings, aux_output_shardings)
     if not jax.tree.leaves(shardings):
         return _compile(step, donate_params_and_state)
-    compiled = _compile(ShardedStep(step, shardings), donate_params_and_state)
+    compiled = _compile(TrainStep(loss_fn, shardings), donate_params_and_state)
 
     def train_step(train_state: TrainState, **inputs: PyTree) -> tuple[TrainState, Any]:
         result = compiled(shardings.place_state(train_state), **shardings.place_inputs(inputs))

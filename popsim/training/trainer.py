@@ -7,7 +7,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import PRNGKeyArray, PyTree
 
@@ -15,17 +14,12 @@ from popsim._compiled import start_while_compiling, to_numpy
 from popsim._shared.checks import names_arguments
 from popsim.ensemble import Members
 from popsim.task import AbstractTask
-from popsim.training.history.history import TRAINABLES, HistoryRecorder, RowsInMemory, TaskTrainerHistory
+from popsim.training.history.history import TRAINABLES, TaskTrainerHistory
+from popsim.training.history.recording import HistoryRecorder, RowsInMemory
 from popsim.training.history.training_store import TrainingStore, open_training_store
 from popsim.training.loop.host_loop import HostLoop
 from popsim.training.loop.training_plan import TrainingPlan, plan_training
-from popsim.training.observers import (
-    BatchCallbacks,
-    LogFunctions,
-    Observer,
-    TensorBoardWriter,
-    TrainingStart,
-)
+from popsim.training.observers import BatchCallbacks, LogFunctions, Observer, TensorBoardWriter, TrainingStart
 from popsim.training.options import BatchesOrMask, TrainerOptions, Training
 from popsim.training.population_updates.shared_population import SharedPopulation
 from popsim.training.progress import progress_observer
@@ -100,7 +94,7 @@ def train(plan: TrainingPlan) -> tuple[Any, TaskTrainerHistory]:
             training.on_begin(int(state.step))
         start_time = time.perf_counter() if store is None else store.start_time
         rows = RowsInMemory({TRAINABLES: plan.batches.recorded_batches.size}) if store is None else store.rows
-        recorder = HistoryRecorder(rows, plan.batches.specs, plan.trials_of, training.trainables_dtype)
+        recorder = HistoryRecorder(rows, plan)
         # The recorder comes first: the store notes how many rows the history has after the batches it saves.
         observers = [recorder, *_observers(plan, store, int(state.step))]
         # The loop donates its state. The caller's model, and `plan.new_state`, which resets need, must
@@ -111,14 +105,7 @@ def train(plan: TrainingPlan) -> tuple[Any, TaskTrainerHistory]:
         with start_while_compiling(*(() if store is None else store.computation.made_while_compiling)):
             state = HostLoop(plan, loops, observers).run(state, start, start_time)
         model = plan.layout.gather(state.model)
-        return model, recorder.history(
-            trials_like=plan.first_trials,
-            frozen_from=np.asarray(plan.layout.gather(state.loss_fn_state.frozen_from)),
-            stopped_from=np.asarray(plan.layout.gather(state.loss_fn_state.stops)),
-            opt_state=plan.layout.gather(state.opt_state),
-            members=training.members,
-            updates=plan.population_updates.axes,
-        )
+        return model, recorder.history(state)
 
 
 def _observers(plan: TrainingPlan, store: TrainingStore | None, first_batch: int) -> list[Observer]:

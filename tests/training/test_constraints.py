@@ -47,10 +47,7 @@ CONSTRAINTS = {
     "non-negativity": (NonNegativity(recurrent), lambda w: np.all(w >= 0)),
     "unit norm onto": (UnitNorm(recurrent), lambda w: np.allclose(norms(w, 1), 1, rtol=1e-6)),
     "unit norm from": (UnitNorm(recurrent, 0), lambda w: np.allclose(norms(w, 0), 1, rtol=1e-6)),
-    "unit norm of all": (
-        UnitNorm(recurrent, (0, 1)),
-        lambda w: np.allclose(norms(w, (0, 1)), 1, rtol=1e-6),
-    ),
+    "unit norm of all": (UnitNorm(recurrent, (0, 1)), lambda w: np.allclose(norms(w, (0, 1)), 1, rtol=1e-6)),
     "max norm": (MaxNorm(recurrent, 0.8), lambda w: np.all(norms(w, 1) <= 0.8 * (1 + 1e-6))),
     "spectral norm": (
         SpectralNorm(recurrent, 0.9),

@@ -4,14 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from short_form import every_nth
-from trained_batch import (
-    LINEAR_SYNAPSES,
-    MODEL_NAMES,
-    MODELS,
-    LinearUnits,
-    random_trials,
-    train_batch,
-)
+from trained_batch import LINEAR_SYNAPSES, MODEL_NAMES, MODELS, LinearUnits, random_trials, train_batch
 
 from popsim.networks import LeakyRNN
 from popsim.training import rules
@@ -19,51 +12,30 @@ from popsim.training import rules
 pytestmark = pytest.mark.slow
 
 
-def looped(terms, pre, post, n_terms):
-    """The sum over trials and time of `terms(k, t)`, by loops, divided by the number of terms."""
-    n_trials, n_steps = pre.shape[:2]
-    total = np.zeros((post.shape[2], pre.shape[2]))
-    for k in range(n_trials):
-        for t in range(n_steps):
-            for i in range(post.shape[2]):
-                for j in range(pre.shape[2]):
-                    total[i, j] += terms(k, t, i, j)
-    return total / n_terms
+def flat(activity):
+    """The activity of all trials and time steps, one after the other."""
+    return activity.reshape(-1, activity.shape[2])
 
 
 def hebb(pre, post, weights):
-    return looped(lambda k, t, i, j: post[k, t, i] * pre[k, t, j], pre, post, pre.shape[0] * pre.shape[1])
+    return flat(post).T @ flat(pre) / (pre.shape[0] * pre.shape[1])
 
 
 def differential(pre, post, weights):
-    def term(k, t, i, j):
-        if t == 0:
-            return 0.0
-        return (post[k, t, i] - post[k, t - 1, i]) * (pre[k, t, j] - pre[k, t - 1, j])
-
-    return looped(term, pre, post, pre.shape[0] * (pre.shape[1] - 1))
+    return hebb(pre[:, 1:] - pre[:, :-1], post[:, 1:] - post[:, :-1], weights)
 
 
 def covariance(pre, post, weights):
-    pre_mean, post_mean = pre.reshape(-1, pre.shape[2]).mean(0), post.reshape(-1, post.shape[2]).mean(0)
-    return hebb(pre - pre_mean, post - post_mean, weights)
+    return hebb(pre - flat(pre).mean(0), post - flat(post).mean(0), weights)
 
 
 def oja(pre, post, weights):
-    def term(k, t, i, j):
-        return post[k, t, i] * pre[k, t, j] - post[k, t, i] ** 2 * weights[i, j]
-
-    return looped(term, pre, post, pre.shape[0] * pre.shape[1])
+    return hebb(pre, post, weights) - np.diag(np.mean(flat(post) ** 2, axis=0)) @ weights
 
 
 def bcm(pre, post, weights):
     """In its first batch."""
-    threshold = np.mean(post.reshape(-1, post.shape[2]) ** 2, axis=0)
-
-    def term(k, t, i, j):
-        return post[k, t, i] * (post[k, t, i] - threshold[i]) * pre[k, t, j]
-
-    return looped(term, pre, post, pre.shape[0] * pre.shape[1])
+    return hebb(pre, post * (post - np.mean(flat(post) ** 2, axis=0)), weights)
 
 
 def build_bcm(synapses, rate):
@@ -101,21 +73,14 @@ def batch(request):
 
 @pytest.mark.parametrize("rule", every_nth(RULES, 5))
 def test_an_update_is_the_mean_over_trials_and_time_of_the_rule(batch, float64, rule):
-    """By loops, for W[post, pre] of several shapes, square and not."""
+    """For W[post, pre] of several shapes, square and not."""
     build, by_hand = RULES[rule]
     for name, (synapses, of_leaky, of_gru) in PICKED.items():
         built = build(synapses, 0.3)
         update, _ = eqx.filter_jit(built)(batch.model, batch, built.init(batch.model), key=jax.random.key(0))
 
-        pre, post, weights = (
-            np.asarray(x)
-            for x in (
-                synapses.pre_activity(batch),
-                synapses.post_activity(batch),
-                synapses.weights(batch.model),
-            )
-        )
-        expected = 0.3 * by_hand(pre, post, weights)
+        activity = (synapses.pre_activity(batch), synapses.post_activity(batch))
+        expected = 0.3 * by_hand(*map(np.asarray, (*activity, synapses.weights(batch.model))))
         is_leaky = isinstance(batch.model.network, LeakyRNN)
         if name == "without diagonal":
             expected *= 1 - np.eye(5)

@@ -11,7 +11,6 @@ from popsim.cli import main
 from popsim.experiments import EXPERIMENTS, CenterOut, run_experiment, run_options
 from popsim.training.loop.batch_loop import BatchLoop
 
-SMALL = {"n_members": 2, "n_batches": 4, "batch_size": 4, "log_step": 2}
 TOO_LARGE = {"batch_size": 2_000_000_000, "n_units": 3_000_000, "duration": 1e7, "n_members": 1_000_000}
 
 
@@ -54,19 +53,8 @@ def test_memory_that_ends_in_the_first_batch_leaves_nothing(error, n_calls, tmp_
             raise error
         return whole(self, *arguments)
 
-    command = [
-        "train",
-        "reported",
-        "--members",
-        "2",
-        "--n-batches",
-        "4",
-        "--batch-size",
-        "4",
-        "--log-step",
-        "2",
-    ]
-    command += ["--quiet", "--out", str(path)]
+    settings = "--members 2 --n-batches 4 --batch-size 4 --log-step 2 --quiet"
+    command = ["train", "reported", *settings.split(), "--out", str(path)]
     with monkeypatch.context() as patch, pytest.raises(SystemExit) as end:
         patch.setattr(BatchLoop, "__call__", fail)
         main(command)

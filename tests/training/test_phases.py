@@ -77,15 +77,6 @@ def test_an_optimizer_that_cannot_hold_what_is_idle_is_refused():
         train(6, trainer=TaskTrainer(optax.lbfgs()), where_train={0: readout, 3: recurrent})
 
 
-@pytest.mark.parametrize(
-    "where_train",
-    [{1: readout}, {0: readout, "3": recurrent}, {0: readout, -1: recurrent}, {0: readout, 6: recurrent}],
-)
-def test_a_mapping_without_a_beginning_or_with_odd_batches_is_refused(where_train):
-    with pytest.raises(ValueError, match="where_train"):
-        train(6, where_train=where_train)
-
-
 @pytest.mark.full
 def test_members_whose_rates_differ_train_in_phases():
     """Each under its own rate, also when the optimizer's state is made anew, as if trained alone."""

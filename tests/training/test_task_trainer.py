@@ -2,10 +2,11 @@ import dataclasses
 import inspect
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, train
+from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, member_of, network, train
 
 import popsim
 from popsim.training import TaskTrainer, TrainerOptions, Training, adam, log_spaced_batches
@@ -124,6 +125,14 @@ def test_log_entries_hold_the_losses_of_their_batch_and_a_model_that_stays():
     [
         ("n_batches", {"n_batches": 0}),
         ("where_train", {"where_train": lambda m: m.interventions}),
+        ("where_train", {"where_train": {1: network}}),
+        ("where_train", {"where_train": {0: network, "3": network}}),
+        ("where_train", {"where_train": {0: network, -1: network}}),
+        ("where_train", {"where_train": {0: network, 6: network}}),
+        ("start_batch", {"start_batch": 6}),
+        ("start_batch", {"start_batch": -1}),
+        ("reset_opt_state_at", {"reset_opt_state_at": [9]}),
+        ("opt_state", {"opt_state": {"count": 3}}),
         ("save_model_trainables", {"save_model_trainables": np.array([6])}),
         ("batch_callbacks", {"batch_callbacks": {99: []}}),
         (r"batch_callbacks\[5\]", {"batch_callbacks": {5: print}}),
@@ -148,6 +157,9 @@ def test_bad_arguments_raise_before_the_loop_is_compiled(as_users_run, name, opt
         ("`n` must be at least 2", lambda: log_spaced_batches(9, 1)),
         ("learning_rate.*PerMember", lambda: adam([1e-3, 1e-2])),
         ("n_minibatches", lambda: TaskTrainer(adam(1e-3), n_minibatches=0)),
+        ("tensorboard", lambda: TaskTrainer(OPTIMIZER, enable_tensorboard=True)),
+        ("tensorboard", lambda: TaskTrainer(OPTIMIZER, tensorboard_logdir="somewhere")),
+        ("tensorboard", lambda: TaskTrainer(OPTIMIZER, validation_figures=lambda states, trials: {})),
         ("validation_metrics", lambda: metric(lambda states, trials: {"one": 1.0})),
         ("plain names", lambda: metric(lambda states, trials: {"a..b": np.ones(2)})),
         ("same names.*another.*after", lambda: metric(lambda states, trials: next(CHANGING))),
@@ -164,6 +176,40 @@ CHANGING = iter([{"one": np.ones(2)}, {"another": np.ones(2)}])
 def metric(function):
     trainer = TaskTrainer(OPTIMIZER, validation_metrics=function)
     return train(2, trainer=trainer, log_step=1)
+
+
+SCHEDULED = TaskTrainer(adam(optax.cosine_decay_schedule(1e-2, 8), clip_norm=1.0))
+
+
+def test_training_continues_from_an_optimizer_state_as_if_never_stopped():
+    whole, history = train(8, trainer=SCHEDULED)
+    half, first = train(5, trainer=SCHEDULED)
+    rest, second = train(8, trainer=SCHEDULED, ensemble=half, opt_state=first.opt_state, start_batch=5)
+    assert_same(rest, whole)
+    assert_same(second.opt_state, history.opt_state)
+    assert second.batch.tolist() == [5, 6, 7]
+    np.testing.assert_array_equal(second.loss.total, history.loss.total[5:])
+    np.testing.assert_array_equal(second.learning_rate, history.learning_rate[5:])
+
+
+def test_the_optimizer_state_is_made_anew_where_told():
+    whole, history = train(6, trainer=SCHEDULED, reset_opt_state_at=np.array([4]))
+    half, _ = train(4, trainer=SCHEDULED)
+    by_hand, second = train(6, trainer=SCHEDULED, ensemble=half, start_batch=4)
+    assert_same(whole, by_hand)
+    np.testing.assert_array_equal(history.learning_rate[4:], second.learning_rate)
+    np.testing.assert_array_equal(history.learning_rate[4], history.learning_rate[0])
+
+
+@pytest.mark.full
+def test_an_optimizer_state_of_other_members_is_refused():
+    ensemble, first = train(2, trainer=SCHEDULED)
+    of_three = jax.tree.map(lambda leaf: leaf[jnp.asarray([0, 1, 1])], first.opt_state)
+    with pytest.raises(ValueError, match="`opt_state` must be "):
+        train(4, trainer=SCHEDULED, opt_state=of_three, start_batch=2)
+    one = {"opt_state": member_of(first.opt_state, 0), "start_batch": 2}
+    _, last = train(3, n_members=0, trainer=SCHEDULED, ensemble=popsim.member(ensemble, 0), **one)
+    assert jax.tree.leaves(last.opt_state)
 
 
 @pytest.mark.parametrize(

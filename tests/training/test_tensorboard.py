@@ -89,19 +89,6 @@ def test_a_training_logs_through_it(tmp_path):
     assert {f"training/{name}" for name in history.loss.terms} <= set(events)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"enable_tensorboard": True},
-        {"tensorboard_logdir": "somewhere"},
-        {"validation_figures": lambda states, trials: {}},
-    ],
-)
-def test_half_a_wish_is_refused(options):
-    with pytest.raises(ValueError, match="tensorboard"):
-        TaskTrainer(OPTIMIZER, **options)
-
-
 def test_a_missing_package_is_named_with_the_way_to_install_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     with pytest.raises(ImportError, match=r'pip install "popsim\[tensorboard\]"'):

@@ -42,7 +42,7 @@ def build(key):
     return Model(Network(1, 3, 1, tau=0.05, noise_std=0.1, key=key), dt=0.01)
 
 
-@pytest.mark.parametrize("in_folder", mostly_in_full([False, True], [True]))
+@pytest.mark.parametrize("in_folder", mostly_in_full([False, True], [False]))
 def test_a_training_traces_a_model_twice_before_it_compiles(in_folder, tmp_path):
     """By its network alone and in a batch; then in programs, and in the texts by which it is resumed."""
     trainer = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path if in_folder else None)

@@ -5,7 +5,7 @@ import functools
 import importlib.metadata
 import operator
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any
 
@@ -25,12 +25,7 @@ from popsim._shared.named_values import (
     numeric_flags,
     short_text,
 )
-from popsim._shared.user_code import (
-    code_of_modules,
-    different_names,
-    users_code,
-    users_modules,
-)
+from popsim._shared.user_code import code_of_modules, different_names, users_code, users_modules
 from popsim.ensemble import member
 from popsim.evaluation import validation_trials
 from popsim.model import simulate
@@ -61,27 +56,21 @@ MOST_STORED = 100_000  # numbers of an array that every checkpoint repeats
 MOST_NAMED = 5
 
 
+def _by_name() -> Any:
+    return dataclasses.field(default_factory=dict)
+
+
 @dataclasses.dataclass(frozen=True)
 class Computation:
-    """What is computed, as a checkpoint describes it.
+    """What is computed, as a checkpoint describes it, each part by name."""
 
-    - `settings`: settings, structure and flags, as texts by name, and digests of data and large whole arrays.
-    - `texts`: the text of each program.
-    - `sums`: of arrays that training changes, and of large ones, the norm and sums with random signs.
-    - `host_code`: digests of functions that run outside of compiled programs, by name.
-    - `made_by`: versions of what computes.
-    - `functions`: digests of all functions of the user, for messages.
-    - `arrays`: arrays that training does not change; they stand in the checkpoint, and the others in its
-        details.
-    """
-
-    settings: dict[str, str] = dataclasses.field(default_factory=dict)
-    texts: dict[str, ProgramText] = dataclasses.field(default_factory=dict)
-    sums: dict[str, list[float | None]] = dataclasses.field(default_factory=dict)
-    host_code: dict[str, str] = dataclasses.field(default_factory=dict)
-    made_by: dict[str, str] = dataclasses.field(default_factory=dict)
-    functions: dict[str, str] = dataclasses.field(default_factory=dict)
-    arrays: dict[str, Any] = dataclasses.field(default_factory=dict)
+    settings: dict[str, str] = _by_name()  # structure and flags, too, and digests of data and large arrays
+    texts: dict[str, ProgramText] = _by_name()  # of programs
+    sums: dict[str, list[float | str | None]] = _by_name()  # of large arrays, and those that training changes
+    host_code: dict[str, str] = _by_name()  # digests of functions that run outside of compiled programs
+    made_by: dict[str, str] = _by_name()  # versions of what computes
+    functions: dict[str, str] = _by_name()  # digests of all functions of the user, for messages
+    arrays: dict[str, Any] = _by_name()  # that training does not change, kept with those of the checkpoint
 
     def as_json(self) -> dict[str, Any]:
         """Return all but the arrays as JSON values."""
@@ -95,18 +84,14 @@ class Computation:
 
 @dataclasses.dataclass
 class Differences:
-    """What differs between two computations, one readable entry each.
+    """What differs between two computations, one readable entry each."""
 
-    - `refused`: what makes them two.
-    - `unknown`: what may be other, under another version or in Python functions that a program calls.
-    - `not_compared`: the programs that cannot be compared, as they call Python or have no text here.
-    - `versions`: the versions of what computes that differ; empty if none does.
-    """
-
-    refused: list[str]
-    unknown: list[str] = dataclasses.field(default_factory=list)
-    not_compared: list[str] = dataclasses.field(default_factory=list)
-    versions: str = ""
+    refused: list[str]  # what makes them two
+    unknown: list[str] = dataclasses.field(default_factory=list)  # what may be other in another version
+    not_compared: list[str] = dataclasses.field(
+        default_factory=list
+    )  # programs that call Python, or lack text
+    versions: str = ""  # of what computes, those that differ
 
 
 def different_settings(then: Mapping[str, Any], now: Computation) -> str:
@@ -148,7 +133,7 @@ def _compare_texts(then: Mapping[str, Any], now: Computation, found: Differences
         if text.calls_python or not (text.digest and before.digest):
             found.not_compared.append(f"what {name} computes")
         is_same = text.digest == before.digest
-        if is_same and _same_numbers(before.numbers, text.numbers):
+        if is_same and all(_are_same(*both).all() for both in zip(before.numbers, text.numbers, strict=True)):
             continue
         both = then["functions"].keys() & now.functions.keys()
         code = [each for each in different_names(then["functions"], now.functions) if each in both]
@@ -170,13 +155,16 @@ def is_other_version(then: Mapping[str, Any], now: Computation, names: Iterable[
     return any(then["made_by"].get(name) != now.made_by.get(name) for name in names)
 
 
-def _same_numbers(before: Sequence[Any], now: Sequence[Any]) -> bool:
-    """Return whether constants are equal to rounding, relative to the largest number of each."""
-    return len(before) == len(now) and all(
-        len(one) == len(other)
-        and np.allclose(other, one, rtol=0, atol=TOLERANCE * np.max(np.abs(one), initial=0), equal_nan=True)
-        for one, other in zip(before, now, strict=True)
-    )
+def _are_same(before: Any, now: Any) -> np.ndarray:
+    """Return which numbers are equal, to rounding relative to the largest; one False for another shape."""
+    before, now = np.asarray(before), np.asarray(now)
+    if before.shape != now.shape:
+        return np.zeros((), bool)
+    if not jnp.issubdtype(now.dtype, jnp.inexact):
+        return np.asarray(before == now)
+    before, now = _in_double(before), _in_double(now)
+    largest = np.abs(before[np.isfinite(before)]).max(initial=0.0)
+    return np.asarray(np.isclose(now, before, rtol=0, atol=TOLERANCE * largest, equal_nan=True))
 
 
 def _some(names: list[str]) -> str:
@@ -187,13 +175,13 @@ def _some(names: list[str]) -> str:
 def _different_sums(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Return a text for the first arrays of which the sums differ, and how many more there are."""
     texts = []
-    for name, sums in now.items():
-        before, after = np.asarray(then.get(name) or [0.0], float), np.asarray(sums, float)
-        # Sums with random signs are about as large as the norm.
-        atol = TOLERANCE * np.nan_to_num(np.abs(before[0]))
-        if before.shape != after.shape or not np.allclose(after, before, rtol=0, atol=atol, equal_nan=True):
-            norms = f"{before[0]:.6g} then and {after[0]:.6g} now"
-            texts.append(f"the numbers of `{name}`, of norm {norms}")
+    for name, (*sums, kinds) in now.items():
+        *sums_then, kinds_then = then.get(name, [0.0, "nothing"])
+        before, after = np.asarray(sums_then, float), np.asarray(sums, float)
+        if not _are_same(before, after).all():
+            texts.append(f"the numbers of `{name}`, of norm {before[0]:.6g} then and {after[0]:.6g} now")
+        elif kinds != kinds_then:
+            texts.append(f"the numbers of `{name}`, {kinds_then} then and {kinds} now")
     more = len(texts) - MOST_NAMED
     return texts[:MOST_NAMED] + ([f"{more} more arrays"] if more > 0 else [])
 
@@ -202,17 +190,13 @@ def _different_arrays(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[s
     """Return a text for each array of which the numbers differ."""
     texts = []
     for name, array in now.items():
-        before, after = as_numpy(then[name]), as_numpy(array)
-        if jnp.issubdtype(after.dtype, jnp.inexact):
-            before, after = _in_double(before), _in_double(after)
-            largest = np.abs(before[np.isfinite(before)]).max(initial=0.0)
-            same = np.isclose(after, before, rtol=0, atol=TOLERANCE * largest, equal_nan=True)
-        else:
-            same = np.asarray(before == after)
+        pair = (as_numpy(then[name]), as_numpy(array))
+        same = _are_same(*pair)
         if not same.all():
             place = np.unravel_index(np.argmin(same), same.shape)
             index = f"[{', '.join(map(str, place))}]" if place else ""
-            texts.append(f"`{name}{index}`, {_number(before[place])} then and {_number(after[place])} now")
+            before, after = (_number(array[place]) for array in pair)
+            texts.append(f"`{name}{index}`, {before} then and {after} now")
     return texts
 
 
@@ -259,10 +243,18 @@ def constants_of(name: str, value: Any) -> Computation:
     )
 
 
-def sums_of(arrays: Mapping[str, Any]) -> dict[str, list[float | None]]:
-    """Return the norm of each array, and its sums with fixed random signs."""
-    numbers = {name: _in_double(as_numpy(array).ravel()) for name, array in arrays.items()}
-    return {name: as_json_numbers(signed_sums(values)) for name, values in numbers.items()}
+def sums_of(arrays: Mapping[str, Any]) -> dict[str, list[float | str | None]]:
+    """Return the norm of each array, its sums with fixed random signs, and what of it is not finite."""
+    sums = {}
+    for name, array in arrays.items():
+        numbers = _in_double(as_numpy(array).ravel())
+        is_finite = np.isfinite(numbers)
+        kinds = "all finite"
+        if not is_finite.all():
+            which = np.select([is_finite, np.isnan(numbers), numbers == np.inf], [0, 1, 2], 3)
+            kinds = f"{np.count_nonzero(which)} not finite ({array_digest(which)[:8]})"
+        sums[name] = [*as_json_numbers(signed_sums(np.where(is_finite, numbers, 0))), kinds]
+    return sums
 
 
 def _in_double(numbers: np.ndarray) -> np.ndarray:
@@ -360,7 +352,7 @@ def _training_settings(plan: TrainingPlan) -> dict[str, str]:
         "member_ids": np.asarray(plan.member_ids).tolist(),
         "batch_size": training.batch_size,
         "start_batch": training.start_batch,
-        "ensemble_random_trials": not plan.shared_trials,
+        "ensemble_random_trials": not plan.step.shared_trials,
         "greedy_validation": trainer.greedy_validation,
         "population": None if population is None else population.label,
         "trainables_dtype": None if kept_as is None else str(np.dtype(kept_as)),

@@ -1,22 +1,19 @@
-"""The history of a training."""
+"""The history of a training, and its rows by axis: arrays by the names that they have on disk."""
 
-import abc
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.typing import DTypeLike
 from jaxtyping import Float, Int, PyTree, Shaped
 
 from popsim._shared.text_checks import align, size_text, spread_text
 from popsim.ensemble import Members
 from popsim.loss import LossValues
-from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records
+from popsim.store import GrowingArrays, open_arrays
 from popsim.training.steps.member_step import NOT_FROZEN
-from popsim.training.steps.train_state import TrainState
 from popsim.trial import Trial
 
 __all__ = ["TaskTrainerHistory"]
@@ -25,55 +22,13 @@ BATCH = "batch"
 VALIDATION = "validation_batch"
 TRAINABLES = "trainables_batch"
 TRIALS = "trials_batch"
-UPDATE_SUFFIX = "_batch"
+PREFIXES = {TRAINABLES: "trainables.", TRIALS: "trials."}
+METRIC = "metric."
+BY_TERM = ("loss", "loss_weights", "validation_loss")  # of batches and validations: their last axis
+
+Rows = Mapping[str, Any]
+"""Arrays by name, with a leading axis of rows."""
 MOST_SHAPES = 4  # that are listed of one record
-
-
-def update_axis(name: str) -> str:
-    """Return the axis of the rows of population updates that are recorded as `name`, such as "selection"."""
-    return name + UPDATE_SUFFIX
-
-
-class AbstractHistoryRows(abc.ABC):
-    """Rows of a history by axis: batches, validations, recordings of trainables and of trials."""
-
-    @abc.abstractmethod
-    def append(self, axis: str, batches: Int[np.ndarray, " row"], rows: PyTree[np.ndarray]) -> None:
-        """Append copies of rows, arrays of one structure for each axis, and their batch numbers."""
-
-    @abc.abstractmethod
-    def rows(self, axis: str) -> tuple[Int[np.ndarray, " row"], PyTree]:
-        """Return all rows of an axis in order; None in place of arrays if there are none."""
-
-
-class RowsInMemory(AbstractHistoryRows):
-    """Rows in memory; where their number is known, they are written where they stay."""
-
-    def __init__(self, n_rows: dict[str, int]):
-        self._n_rows = n_rows
-        self._batches: dict[str, list[np.ndarray]] = {}
-        self._pieces: dict[str, list[PyTree]] = {}
-
-    def append(self, axis: str, batches: Int[np.ndarray, " row"], rows: PyTree[np.ndarray]) -> None:
-        numbers, pieces = self._batches.setdefault(axis, []), self._pieces.setdefault(axis, [])
-        begin = sum(map(len, numbers))
-        numbers.append(np.array(batches))
-        if axis not in self._n_rows:
-            pieces.append(jax.tree.map(np.copy, rows))
-            return
-        if not pieces:
-            shape = (self._n_rows[axis],)
-            pieces.append(jax.tree.map(lambda new: np.empty((*shape, *new.shape[1:]), new.dtype), rows))
-        filled = np.s_[begin : begin + len(batches)]
-        jax.tree.map(lambda array, new: array.__setitem__(filled, new), pieces[0], rows)
-
-    def rows(self, axis: str) -> tuple[Int[np.ndarray, " row"], PyTree]:
-        if axis not in self._batches:
-            return np.zeros(0, int), None
-        batches, pieces = np.concatenate(self._batches[axis]), self._pieces[axis]
-        if axis in self._n_rows:
-            return batches, jax.tree.map(lambda leaf: leaf[: batches.size], pieces[0])
-        return batches, jax.tree.map(lambda *rows: np.concatenate(rows), *pieces)
 
 
 class TaskTrainerHistory(eqx.Module):
@@ -175,107 +130,71 @@ def _recorded_rows(history: TaskTrainerHistory) -> Iterator[tuple[str, ...]]:
             yield name, f"{len(batches)}: {batches[0]} to {batches[-1]}", count + listed, size
 
 
-class ValidationRecord(eqx.Module):
-    """The record of a run of the validation trials, per member."""
-
-    loss: LossValues
-    metrics: dict[str, Shaped[np.ndarray, "..."]]
+def update_axis(name: str) -> str:
+    """Return the axis of the rows of population updates that are recorded as `name`, such as "selection"."""
+    return f"{name}_batch"
 
 
-class HistoryRecorder(Observer):
-    """Passes what a training computes to the rows of its history."""
+class RowsOnDisk:
+    """Rows in growing arrays; `by_member` are the axes whose rows have a member axis."""
 
-    is_recording = True
+    def __init__(self, path: Path, arrays: GrowingArrays, *, by_member: frozenset[str]):
+        self._path, self._arrays, self._attributes = path, arrays, arrays.attributes
+        self._by_member = by_member
+        self.term_names: Sequence[str] = self._attributes.get("terms", ())
 
-    def __init__(
-        self,
-        rows: AbstractHistoryRows,
-        spec_batches: Int[np.ndarray, " spec"],
-        trials_of: Callable[[int, PyTree], Trial],
-        trainables_dtype: DTypeLike | None = None,
-    ):
-        self._rows = rows
-        self._spec_batches = spec_batches
-        self._trials_of = trials_of
-        self._trainables_dtype = trainables_dtype
-        self._forms: dict[str, dict[str, tuple[int, ...]]] = {}
+    def append(self, axis: str, batches: Int[np.ndarray, " row"], rows: Rows) -> None:
+        """Append copies of rows, arrays of the same names for each axis, and their batch numbers."""
+        member = ("member",) if axis in self._by_member else ()
+        with_terms = BY_TERM if axis in (BATCH, VALIDATION) else ()
 
-    def on_batches(self, batches: FinishedBatches) -> None:
-        numbers = np.arange(batches.first, batches.last + 1)
-        self._rows.append(BATCH, numbers, batches.records)
-        if batches.recorded_batches.size:
-            rows, dtype = batches.trainables, self._trainables_dtype
-            if dtype is not None:
-                rows = jax.tree.map(lambda leaf: leaf.astype(dtype), rows)
-            self._rows.append(TRAINABLES, batches.recorded_batches, rows)
-        for batch in np.intersect1d(self._spec_batches, numbers):
-            arrays = eqx.filter(self._trials_of(int(batch), batches.state.hyperparameters), eqx.is_array)
-            row = jax.tree.map(lambda leaf: np.asarray(leaf)[None], arrays)
-            self._rows.append(TRIALS, batch[None], row)
+        def axes_of(name: str, array: np.ndarray) -> tuple[str, ...]:
+            n_further = array.ndim - 1 - len(member)
+            further = ("term",) if name in with_terms else (f"{name} axis {i}" for i in range(n_further))
+            return (*member, *further)
 
-    def on_updates(self, batch: int, records: Records, state: TrainState) -> None:
-        self.on_replacement(batch, records)
+        named = {name: (axes_of(name, array), array) for name, array in rows.items()}
+        self._arrays.append(axis, {axis: ((), np.asarray(batches)), **named})
 
-    def on_replacement(self, batch: int, records: Records) -> None:
-        for name, arrays in records.items():
-            self._check_form("a population update must record", name, arrays)
-            row = {array: values[None] for array, values in arrays.items()}
-            self._rows.append(update_axis(name), np.array([batch]), row)
+    @property
+    def n_rows(self) -> dict[str, int]:
+        """The number of rows so far, by axis."""
+        return self._arrays.appended_lengths
 
-    def on_log_point(self, entry: LogEntry) -> None:
-        self._check_form("`validation_metrics` must return", VALIDATION, entry.metrics)
-        record = ValidationRecord(entry.validation_loss, entry.metrics)
-        row = jax.tree.map(lambda leaf: leaf[None], record)
-        self._rows.append(VALIDATION, np.array([entry.batch]), row)
+    def commit(self, n_rows: dict[str, int], **attributes: Any) -> None:
+        """Write the rows, then how many to keep of each axis, with further JSON values."""
+        self._attributes |= attributes
+        if self.term_names:
+            self._attributes["terms"] = list(self.term_names)
+        # Batches are appended as they are made, also those that came after the state to be saved.
+        if self._arrays.commit(self._attributes) != n_rows:
+            self._arrays.truncate(n_rows)
 
-    def _check_form(self, subject: str, axis: str, arrays: Mapping[str, np.ndarray]) -> None:
-        form = {name: values.shape for name, values in arrays.items()}
-        if (before := self._forms.setdefault(axis, form)) != form:
-            raise ValueError(f"{subject} the same names and shapes each time, got {form} after {before}.")
-
-    def history(
-        self,
-        *,
-        trials_like: Trial,
-        frozen_from: Int[np.ndarray, "*member"],
-        stopped_from: Int[np.ndarray, "*member"],
-        opt_state: PyTree,
-        members: Members | None,
-        updates: Iterable[str],
-    ) -> TaskTrainerHistory:
-        """Return the history so far, with values from the last state."""
-        batch, records = self._rows.rows(BATCH)
-        validation_batch, validation = self._rows.rows(VALIDATION)
-        if validation is None:  # stopped before the first log point
-            validation = ValidationRecord(jax.tree.map(lambda rows: rows[:0], records.loss), {})
-        trainables_batch, trainables = self._rows.rows(TRAINABLES)
-        trials_batch, trials = self._rows.rows(TRIALS)
-        rows_of_updates = {name: self._rows.rows(update_axis(name)) for name in updates}
-        without_arrays = eqx.filter(trials_like, eqx.is_array, inverse=True)
-        specs = {
-            number: eqx.combine(
-                jax.tree.map(lambda leaf, r=row: jnp.asarray(leaf[r]), trials), without_arrays
-            )
-            for row, number in enumerate(trials_batch.tolist())
+    def rows(self, axis: str) -> tuple[Int[np.ndarray, " row"], Rows]:
+        """Return all rows of an axis in order; without arrays if there are none."""
+        dataset = open_arrays(self._path, run_id=self._arrays.run_id)
+        if dataset.sizes.get(axis, 0) == 0:
+            return np.zeros(0, int), {}
+        arrays = {str(name): array for name, array in dataset.data_vars.items() if array.dims[0] == axis}
+        # Trainables stay lazy, as the largest part of a history.
+        is_lazy = axis == TRAINABLES
+        return dataset[axis].values, {
+            name: array if is_lazy else array.values for name, array in arrays.items()
         }
-        return TaskTrainerHistory(
-            batch=batch,
-            loss=records.loss,
-            learning_rate=records.learning_rate,
-            loss_weights=records.loss_weights,
-            validation_batch=validation_batch,
-            validation_loss=validation.loss,
-            metrics=validation.metrics,
-            trainables_batch=trainables_batch,
-            model_trainables=trainables,
-            trial_specs=specs,
-            frozen_from=frozen_from,
-            opt_state=opt_state,
-            members=members,
-            stopped_from=stopped_from,
-            updates={
-                name: {BATCH: batches, **rows}
-                for name, (batches, rows) in rows_of_updates.items()
-                if rows is not None
-            },
-        )
+
+
+def create_arrays(
+    path: Path,
+    n_members: int | None,
+    members: Members | None,
+    *,
+    run_id: str | None = None,
+    **attributes: Any,
+) -> GrowingArrays:
+    """Create the arrays of a history: with the numbers of its members, and their settings and seeds."""
+    if n_members is not None and members is not None:
+        labels = {f"setting.{name}": values for name, values in members.settings.items()}
+        labels["seed"] = members.ids
+        attributes["members"] = {name: values.tolist() for name, values in labels.items()}
+    fixed = {} if n_members is None else {"member": (("member",), np.arange(n_members))}
+    return GrowingArrays.create(path, fixed=fixed, attributes=attributes, run_id=run_id)

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 
@@ -31,13 +30,16 @@ from popsim.store.files import make_folder, saving
 from popsim.store.identity import RUN_ID, new_run_id
 from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import RunParts, check_parts
-from popsim.training.history.computation import (
-    TrainingComputation,
-    compare_computations,
-    different_settings,
+from popsim.training.history.computation import TrainingComputation, compare_computations, different_settings
+from popsim.training.history.history import (
+    BATCH,
+    TRAINABLES,
+    TRIALS,
+    VALIDATION,
+    RowsOnDisk,
+    create_arrays,
+    update_axis,
 )
-from popsim.training.history.history import BATCH, TRAINABLES, TRIALS, VALIDATION, update_axis
-from popsim.training.history.history_on_disk import RowsOnDisk, create_arrays
 from popsim.training.loop.training_plan import TrainingPlan
 from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records
 from popsim.training.steps.train_state import TrainState, copy_arrays, named_state, with_named_state
@@ -149,14 +151,10 @@ class TrainingStore(Observer):
     def _use(self, arrays: GrowingArrays) -> None:
         """Write the history into these arrays."""
         plan, self._arrays = self.plan, arrays
-        like = {
-            TRAINABLES: eqx.filter(plan.state.model, plan.recorded),
-            TRIALS: eqx.filter(plan.first_trials, eqx.is_array),
-        }
         of_updates = map(update_axis, plan.population_updates.axes)
         by_member = {BATCH, VALIDATION, TRAINABLES, *of_updates} if plan.count is not None else set()
         by_member |= {TRIALS} if plan.trials_by_member else set()
-        self.rows = RowsOnDisk(self.folder.history, arrays, like=like, by_member=frozenset(by_member))
+        self.rows = RowsOnDisk(self.folder.history, arrays, by_member=frozenset(by_member))
 
     def on_batches(self, batches: FinishedBatches) -> None:
         self._batches = batches

@@ -14,7 +14,7 @@ from popsim.training.options import TrainerOptions, Training
 from popsim.training.steps.model_updates import is_model_update
 from popsim.training.steps.train_state import WhereTrain, select_trainables
 
-__all__ = ["BatchNumbers", "every_nth_batch", "log_spaced_batches", "number_batches"]
+__all__ = ["every_nth_batch", "log_spaced_batches"]
 
 
 def every_nth_batch(n_batches: int, n: int) -> Int[np.ndarray, " recorded"]:

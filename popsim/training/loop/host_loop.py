@@ -24,10 +24,9 @@ from popsim.task import differs_between_members
 from popsim.training.loop.batch_loop import BatchLoop
 from popsim.training.loop.batches import CallDivision
 from popsim.training.loop.training_plan import TrainingPlan
-from popsim.training.observers import FinishedBatches, LogEntry, Observer, TrainingStart, as_metrics
+from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records, TrainingStart, as_metrics
 from popsim.training.population_updates.base import ValidationResults
-from popsim.training.population_updates.exchange import StoppedWaiting
-from popsim.training.population_updates.hyperparameters import with_present_values
+from popsim.training.population_updates.population_view import StoppedWaiting, with_present_values
 from popsim.training.steps.member_step import NOT_FROZEN, NonfiniteError, with_fresh_optimizer
 from popsim.training.steps.train_state import TrainState, copy_arrays
 from popsim.trial import Trial
@@ -156,17 +155,26 @@ class HostLoop:
 
         return results
 
-    def _of_members(self, results: Results) -> ValidationResults:
-        return ValidationResults(lambda: results()[1:], is_single=self.plan.count is None)
+    def _apply(
+        self, state: TrainState, batch: int, results: Results, *, replaces: bool
+    ) -> tuple[TrainState, Records]:
+        """Apply the population updates that are due after a batch; see `PopulationUpdates.apply`."""
+        plan = self.plan
+        after, records = plan.population_updates.apply(
+            plan.layout.gather_state(state),
+            ValidationResults(lambda: results()[1:], is_single=plan.count is None),
+            batch,
+            recorded=plan.recorded,
+            replaces=replaces,
+            should_stop=self._should_stop,
+        )
+        return plan.layout.spread_state(after), records
 
     def _update(self, state: TrainState, batches: FinishedBatches, results: Results) -> TrainState:
         """Return the state after the population updates that are due, but for those that replace members."""
-        plan, updates = self.plan, self.plan.population_updates
         if not batches.updates:
             return state
-        gathered, results_of_members = plan.layout.gather_state(state), self._of_members(results)
-        after, records = updates.apply(gathered, results_of_members, batches.last, recorded=plan.recorded)
-        after = plan.layout.spread_state(after)
+        after, records = self._apply(state, batches.last, results, replaces=False)
         self._report_frozen(
             batches.frozen_from, self._frozen_from(after), ends=False, subject="what population updates made"
         )
@@ -175,20 +183,12 @@ class HostLoop:
 
     def _replace(self, state: TrainState, last: int, results: Results | None) -> TrainState:
         """Return the state after the update that replaces members, if one is due after batch `last`."""
-        plan, updates = self.plan, self.plan.population_updates
-        if not updates.due_updates(last, replaces=True):
+        if not self.plan.population_updates.due_updates(last, replaces=True):
             return state
-        if plan.training.population is not None:
+        if self.plan.training.population is not None:
             self._notify(self.observers, lambda observer: observer.on_rendezvous())
-        after, records = updates.replace(
-            plan.layout.gather_state(state),
-            self._of_members(results or self._results(state)),
-            last,
-            recorded=plan.recorded,
-            should_stop=self._should_stop,
-        )
+        after, records = self._apply(state, last, results or self._results(state), replaces=True)
         self._notify(self.observers, lambda observer: observer.on_replacement(last, records))
-        after = plan.layout.spread_state(after)
         frozen_from = self._frozen_from(after)
         # A frozen state may have been inherited, and was reported when the parent froze. What froze in this
         # very replacement is marked with the next batch.

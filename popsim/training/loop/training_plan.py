@@ -1,7 +1,7 @@
 """The plan of a training: all that follows from its options and those of the trainer."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -12,29 +12,26 @@ import optax
 from jaxtyping import Array, Int, PyTree
 
 from popsim._compiled import as_array
-from popsim._shared.checks import bytes_of, warn_caller
+from popsim._shared.checks import bytes_of, short_repr, warn_caller
 from popsim._shared.other_draws import drawing_from_key
 from popsim.ensemble import member, n_members
-from popsim.evaluation import merge_member_axis, validation_trials
-from popsim.per_member import (
-    member_values,
-    select_member,
-    with_member_values,
-)
-from popsim.task import differs_between_members
-from popsim.training.loop._fit_checks import check_changes, check_fit, check_like, check_options
+from popsim.evaluation import check_trials_of, merge_member_axis, validation_trials
+from popsim.loss import Loss
+from popsim.model import AbstractModel, with_trained_inputs
+from popsim.per_member import member_values, select_member, with_member_values
+from popsim.randomness import seed_key
+from popsim.schedules import AbstractBatchSchedule
+from popsim.session import separate_trials
+from popsim.task import AbstractTask, differs_between_members
 from popsim.training.loop.batch_loop import BatchLoop, MemberLayout, members_at_a_time
 from popsim.training.loop.batches import BatchNumbers, max_kept_per_call, number_batches
-from popsim.training.options import TrainerOptions, Training
+from popsim.training.options import TrainerOptions, Training, check_options
 from popsim.training.population_updates.apply import PopulationUpdates, plan_population_updates
 from popsim.training.population_updates.base import hyperparameters_of
-from popsim.training.population_updates.hyperparameters import with_present_values
-from popsim.training.steps.member_step import (
-    MemberStep,
-    starts_finite,
-    trials_differ,
-    trials_of_batch,
-)
+from popsim.training.population_updates.population_view import with_present_values
+from popsim.training.steps.gradients import BackpropThroughTime, BatchRun
+from popsim.training.steps.member_step import MemberStep, starts_finite, trials_differ, trials_of_batch
+from popsim.training.steps.model_updates import TrainedBatch, changed_leaves, first_carry
 from popsim.training.steps.optimizers import learning_rate_of
 from popsim.training.steps.train_state import OWN, TrainState, state_parts
 from popsim.trial import Trial, check_trials
@@ -66,11 +63,6 @@ class TrainingPlan:
     member_batch_size: int | None  # on each device; None for all
 
     @property
-    def shared_trials(self) -> bool:
-        """Whether all members of an ensemble draw the same numbers for the trials."""
-        return self.step.shared_trials
-
-    @property
     def n_trained(self) -> int:
         """The size of what the optimizer trains of one member, in some phase."""
         return sum(leaf.size for leaf in jax.tree.leaves(self.state.params)) // (self.count or 1)
@@ -89,7 +81,7 @@ class TrainingPlan:
             self.training.batch_size,
             as_array(batch, int),
             member_ids=self.member_ids,
-            shared_trials=self.shared_trials,
+            shared_trials=self.step.shared_trials,
             key=self.training.key,
         )
 
@@ -272,3 +264,134 @@ def _loop_sizes(recorded: PyTree[Array], batches: Int[np.ndarray, " recorded"]) 
     while (n_kept := max_kept_per_call(batches, capacity)) * n_bytes > MAX_TRAINABLES_BYTES and capacity > 1:
         capacity //= 2
     return capacity, n_kept
+
+
+def check_fit(task: AbstractTask, model: AbstractModel, trials: Trial, validation: Trial) -> dict[str, int]:
+    """Raise unless the task and the model of one member fit together."""
+    check_trials_of(model, validation, task.loss)
+    sizes = model.input_sizes(separate_trials(validation))
+    check_trials_of(with_trained_inputs(model, sizes), trials, task.loss)
+    _check_something_counts(task.loss, separate_trials(validation), separate_trials(trials))
+    return sizes
+
+
+def _check_something_counts(loss: Loss, *trials: Trial) -> None:
+    """Raise `ValueError` if a term counts nothing in any of the stacked trials."""
+    for term in loss.terms:
+        weights = [term.trial_weights(each) for each in trials]
+        if all(each is not None and not np.any(each) for each in weights):
+            raise ValueError(
+                f"`trial` of `task` must return something that counts for the term {term.name!r} of `loss`, "
+                "got nothing in the first batch and in the validation trials: see the counts of targets or "
+                "recordings, and the profile of the term."
+            )
+
+
+def check_changes(
+    step: MemberStep, state: TrainState, trials: Trial | None, trained: Sequence[PyTree[bool] | None]
+) -> tuple[PyTree[bool], int]:
+    """Return which leaves of the model training changes, and the bytes of the states of a minibatch.
+
+    Raise unless model, loss, gradient, optimizer and updates return what they should.
+    """
+    model, number = state.model, as_array(0, int)
+
+    def first_run(state: TrainState, trials: Trial | None) -> BatchRun:
+        run = step.batch_run(state, batch=number, member_id=number, trials=trials)
+        return dataclasses.replace(run, keeps_states=True)
+
+    run = eqx.filter_eval_shape(first_run, state, trials)
+    trained_batch = eqx.filter_eval_shape(BatchRun.__call__, run, state.params)
+    for trained_params in trained:
+        step_now = dataclasses.replace(step, trained=trained_params)
+        _check_gradient(step_now, state, run, trained_batch)
+        _check_optimizer(step_now, state, state.params, trained_batch, run)
+    is_kept = state.is_param
+    for update in step.updates:
+        changed = changed_leaves(update, model, trained_batch)
+        carried = eqx.filter_eval_shape(first_carry, update, model)
+        name = f"state of {type(update).__name__} in model_update_funcs"
+
+        def next_carry(state: PyTree, model: AbstractModel, batch: TrainedBatch, update=update) -> PyTree:
+            return update(model, batch, state, key=seed_key(0))[1]
+
+        _check_same(name, next_carry, carried, model, trained_batch)
+        is_kept = jax.tree.map(lambda was_kept, changes: was_kept or changes, is_kept, changed)
+    for index, post_step in enumerate(step.post_step_fns):
+        _check_same(f"post_step_fns[{index}]", post_step, model)
+    if step.loss_update_func is not None:
+        weights = step.task.loss.weights.items()
+        scheduled = [name for name, weight in weights if isinstance(weight, AbstractBatchSchedule)]
+        if scheduled:
+            raise ValueError(
+                "`loss_update_func` updates weights that are numbers, but those of "
+                f"{scheduled} in `task.loss` follow a schedule over training batches."
+            )
+        values = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((), leaf.dtype), trained_batch.losses)
+        _check_same("loss_update_func", step.loss_update_func, trained_batch.loss, values, state.params)
+    return is_kept, bytes_of(trained_batch.initial_states) // step.n_minibatches
+
+
+def _check_gradient(step: MemberStep, state: TrainState, run: BatchRun, batch: TrainedBatch) -> None:
+    """Raise `ValueError` unless the gradient returns what its contract says."""
+    if type(step.gradient) is BackpropThroughTime:  # whose derivatives the loop alone need trace
+        return
+    name = type(step.gradient).__name__
+    params = step.trained_params(state.params)
+
+    def gradient(params: PyTree, carry: PyTree, run: BatchRun) -> Any:
+        returned = step.gradient(run, params, carry, key=seed_key(0))
+        if not isinstance(returned, tuple) or len(returned) != 3:
+            raise ValueError(
+                f"`gradient` {name} must return gradients, the batch and its carry, "
+                f"got {short_repr(returned)}."
+            )
+        return returned
+
+    carry = state.loss_fn_state.gradient
+    gradients, run_batch, next_carry = eqx.filter_eval_shape(gradient, params, carry, run)
+    check_like(f"what `gradient` {name} returns as gradients", gradients, params, "`params`")
+    check_like(f"the batch of `gradient` {name}", run_batch, batch, "that of `run(params)`")
+    check_like(f"the carry of `gradient` {name}", next_carry, carry, "the carry that it is given")
+
+
+def _check_optimizer(
+    step: MemberStep, state: TrainState, gradients: PyTree, batch: TrainedBatch, run: BatchRun
+) -> None:
+    """Raise `ValueError` unless the optimizer can make a step and preserves the structure of its state."""
+
+    def next_opt_state(opt_state, state, gradients, batch, run):
+        stepped = dataclasses.replace(state, opt_state=opt_state)
+        return step.apply_gradients(stepped, gradients, batch.mean_loss, run).opt_state
+
+    try:
+        _check_same("optimizer", next_opt_state, state.opt_state, state, gradients, batch, run)
+    except (TypeError, ValueError, AttributeError, LookupError) as error:
+        reason = str(error).partition("\n")[0]
+        phase = "" if step.trained is None else " where `where_train` trains other parts in other batches"
+        raise ValueError(f"`optimizer` cannot train this model{phase}: {reason}") from error
+
+
+def _check_same(name: str, function: Callable[..., Any], first: Any, *arguments: Any) -> None:
+    """Raise `ValueError` unless a function returns arrays like its first argument."""
+    check_like(f"what `{name}` returns", eqx.filter_eval_shape(function, first, *arguments), first)
+
+
+def check_like(name: str, given: Any, expected: Any, like: str = "what it is given") -> None:
+    """Raise `ValueError` unless a PyTree has the structure, shapes and dtypes expected."""
+
+    def forms_of(tree: Any) -> Any:
+        arrays = eqx.filter(tree, lambda leaf: hasattr(leaf, "shape"))
+        return jax.tree.map(lambda leaf: f"{leaf.dtype}{list(leaf.shape)}", arrays)
+
+    expected_forms, forms = forms_of(expected), forms_of(given)
+    if jax.tree.structure(forms) != jax.tree.structure(expected_forms):
+        raise ValueError(
+            f"{name} must be a {type(expected).__name__} with the structure of {like}, "
+            f"got {jax.tree.structure(forms)}."
+        )
+    pairs = zip(jax.tree.leaves_with_path(expected_forms), jax.tree.leaves(forms), strict=True)
+    for (path, expected_form), form in pairs:
+        if form != expected_form:
+            where = f" at {jax.tree_util.keystr(path)}" if path else ""
+            raise ValueError(f"{name} must be {expected_form}{where}, like {like}, got {form}.")

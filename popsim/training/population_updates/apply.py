@@ -1,7 +1,6 @@
 """Application of population updates to the state of a training."""
 
 import dataclasses
-import functools
 from collections.abc import Callable, Mapping
 
 import equinox as eqx
@@ -11,13 +10,6 @@ from jaxtyping import Array, Bool, Key, PyTree
 
 from popsim.randomness import key_stream
 from popsim.training.options import TrainerOptions, Training
-from popsim.training.population_updates._population_view import (
-    Named,
-    PopulationView,
-    cast_like,
-    check_named,
-    where_active,
-)
 from popsim.training.population_updates.base import (
     HYPERPARAMETER,
     AbstractPopulationUpdate,
@@ -28,8 +20,16 @@ from popsim.training.population_updates.base import (
     label_updates,
     prefix_of,
 )
-from popsim.training.population_updates.exchange import MemberExchange
-from popsim.training.population_updates.hyperparameters import hyperparameter_places, values_at
+from popsim.training.population_updates.population_view import (
+    MemberExchange,
+    Named,
+    PopulationView,
+    cast_like,
+    check_named,
+    hyperparameter_places,
+    values_at,
+    where_active,
+)
 from popsim.training.steps.member_step import MemberStep
 from popsim.training.steps.train_state import TrainState
 
@@ -108,74 +108,52 @@ class PopulationUpdates:
         return self.view.with_states(state, update_states)
 
     def apply(
-        self, state: TrainState, results: ValidationResults, batch: int, *, recorded: PyTree[bool]
-    ) -> tuple[TrainState, Records]:
-        """Apply the updates that are due, except those that replace members."""
-        # Taken once: a member that one update stops takes part in the others of this call.
-        active = ~np.atleast_1d(np.asarray(state.loss_fn_state.is_inactive))
-        restarts_by_label = {label: np.zeros(active.size, bool) for label in self.updates}
-        stops, freezes = np.zeros((2, active.size), bool)
-        update_states, records = self.view.update_states(state), {}
-        for label in self.due_updates(batch, replaces=False):
-            before = self.view.population(label, state)
-            after, update_states[label], records[label] = self._call(
-                label, before, results, update_states[label], batch, active
-            )
-            self._check_stops(label, before, after)
-            state, is_finite = self.view.with_changes(state, label, before, after, recorded, active)
-            freezes |= active & ~is_finite
-            restarts_by_label[label] = after.restarted & active
-            stops |= after.stopped & active
-        state, update_states = self._reset(state, update_states, restarts_by_label)
-        state = self.view.with_states(state, update_states)
-        restarts = np.any([*restarts_by_label.values()], axis=0)
-        # A member that begins anew, because a curriculum moved it on, is not stopped by a count of the stage
-        # before.
-        state = self.view.mark_inactive(state, stops=stops & ~restarts, freezes=freezes, from_batch=batch + 1)
-        return state, self._rows(state, records)
-
-    def replace(
         self,
         state: TrainState,
         results: ValidationResults,
         batch: int,
         *,
         recorded: PyTree[bool],
+        replaces: bool,
         should_stop: Callable[[], bool],
     ) -> tuple[TrainState, Records]:
-        """Apply the update that replaces members, if it is due."""
-        records: Records = {}
-        for label in self.due_updates(batch, replaces=True):
+        """Apply the updates that are due, of those that replace members or of the others."""
+        # Taken once: a member that one update stops takes part in the others of this call. Where members are
+        # replaced, frozen and stopped ones take part: to be replaced is how they train again.
+        active = ~np.atleast_1d(np.asarray(state.loss_fn_state.is_inactive)) | replaces
+        # From before an exchange: a member that was stopped keeps its date, whatever its parent's is.
+        stopped_before = state.loss_fn_state.stops
+        restarts_by_label = {label: np.zeros(active.size, bool) for label in self.updates}
+        stops, freezes = np.zeros((2, active.size), bool)
+        update_states, records = self.view.update_states(state), {}
+        for label in self.due_updates(batch, replaces=replaces):
             before = self.view.population(label, state)
-            exchange = MemberExchange(
-                state=state,
-                recorded=recorded,
-                places=(self.view.places[label][0], self.view.kept_hyperparameters(label)),
-                shared=self.view.shared,
-                before=before,
-                population_of=functools.partial(self.view.population, label),
-                n_done=batch + 1,
-                should_stop=should_stop,
-            )
-            # From before the exchange: a member that was stopped keeps its date, whatever its parent's is.
-            update_states, stopped_before = self.view.update_states(state), state.loss_fn_state.stops
-            before = dataclasses.replace(before, _exchange=exchange)
-            # Frozen and stopped members take part: to be replaced is how they train again.
-            everyone = np.ones(before.n_members, bool)
+            if replaces:
+                exchange = MemberExchange(self.view, label, state, recorded, batch + 1, should_stop)
+                before = dataclasses.replace(before, _exchange=exchange)
             after, update_states[label], records[label] = self._call(
-                label, before, results, update_states[label], batch, everyone
+                label, before, results, update_states[label], batch, active
             )
             if after._members is not None:
                 # Compared with the members that arrived: a stop that was inherited is not one that this
                 # update decided.
                 state, before = after._members, self.view.population(label, after._members)
-            self._check_stops(label, before, after)
-            state, is_finite = self.view.with_changes(state, label, before, after, recorded, everyone)
-            state, update_states = self._reset(state, update_states, {label: after.restarted})
-            state = self.view.with_states(state, update_states)
-            stops = after.stopped & ~before.stopped
-            state = self.view.mark_inactive(state, stops=stops, freezes=~is_finite, from_batch=batch + 1)
-            state = self.view.with_stop_batches(state, after.restarted, stopped_before, batch + 1)
+            new_stops = after.stopped & ~before.stopped
+            if np.any(new_stops) and not self.updates[label].may_stop:
+                raise ValueError(f"{label} stops members, and must have `may_stop = True`.")
+            state, is_finite = self.view.with_changes(state, label, before, after, recorded, active)
+            freezes |= active & ~is_finite
+            restarts_by_label[label] = after.restarted & active
+            stops |= new_stops & active
+        state, update_states = self._reset(state, update_states, restarts_by_label)
+        state = self.view.with_states(state, update_states)
+        restarts = np.any([*restarts_by_label.values()], axis=0)
+        # A member that begins anew, because a curriculum moved it on, is not stopped by a count of the stage
+        # before.
+        stops = stops if replaces else stops & ~restarts
+        state = self.view.mark_inactive(state, stops=stops, freezes=freezes, from_batch=batch + 1)
+        if replaces:
+            state = self.view.with_stop_batches(state, restarts, stopped_before, batch + 1)
         return state, self._rows(state, records)
 
     def _init(self, label: str, before: Population) -> tuple[Population, Named]:
@@ -218,11 +196,6 @@ class PopulationUpdates:
         )
         now = where_active(active, cast_like(f"the state of {label}", update_state, now), update_state)
         return after, now, check_named(f"the record of {label}", record, before.n_members)
-
-    def _check_stops(self, label: str, before: Population, after: Population) -> None:
-        """Raise `ValueError` if an update stops members without saying that it may."""
-        if np.any(after.stopped & ~before.stopped) and not self.updates[label].may_stop:
-            raise ValueError(f"{label} stops members, and must have `may_stop = True`.")
 
     def _reset(
         self,

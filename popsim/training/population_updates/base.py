@@ -99,10 +99,7 @@ class ValidationResults:
     """
 
     def __init__(
-        self,
-        evaluate: Callable[[], tuple[Evaluation, Trial, Mapping[str, np.ndarray]]],
-        *,
-        is_single: bool,
+        self, evaluate: Callable[[], tuple[Evaluation, Trial, Mapping[str, np.ndarray]]], *, is_single: bool
     ):
         self._evaluate = evaluate
         self._is_single = is_single

@@ -13,14 +13,7 @@ from jaxtyping import Array, Float, Int, Key, Num, Shaped
 
 from popsim._compiled import jit_fast_compile
 from popsim._shared.argument_shapes import check_one_number
-from popsim._shared.checks import (
-    as_parts,
-    check_instance,
-    check_positive,
-    is_number,
-    short_repr,
-    warn_caller,
-)
+from popsim._shared.checks import as_parts, check_instance, check_positive, is_number, short_repr, warn_caller
 from popsim._shared.plain_values import plain_number, plain_value
 from popsim.distributions import AbstractDistribution
 from popsim.per_member import aligned_mask

@@ -146,10 +146,7 @@ class CovarianceHebb(AbstractLocalRule):
     """
 
     def change(self, pre: Pre, post: Post, weights: Weights) -> Weights:
-        return mean_product(
-            post - jnp.mean(post, axis=(0, 1)),
-            pre - jnp.mean(pre, axis=(0, 1)),
-        )
+        return mean_product(post - jnp.mean(post, axis=(0, 1)), pre - jnp.mean(pre, axis=(0, 1)))
 
 
 class DifferentialHebb(AbstractLocalRule):

@@ -270,10 +270,7 @@ class EvolutionStrategies(AbstractGradient):
 def _trained_now(carry: PyTree[Array], params: PyTree) -> PyTree[Array]:
     """Return the part of the carry that belongs to the parameters of this phase of the training."""
     return jax.tree.map(
-        lambda leaf, param: None if param is None else leaf,
-        carry,
-        params,
-        is_leaf=lambda node: node is None,
+        lambda leaf, param: None if param is None else leaf, carry, params, is_leaf=lambda node: node is None
     )
 
 

@@ -1,24 +1,103 @@
-"""The state of a training as its population updates see it, and what they set in it."""
+"""The state of a training as its population updates see it, what they set in it, and members that move."""
 
 import dataclasses
-from collections.abc import Mapping
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from popsim._shared.checks import check_castable
-from popsim.per_member import aligned_mask
+from popsim._shared.text_checks import suggestion
+from popsim.ensemble import members_at
+from popsim.per_member import PerMember, aligned_mask, is_per_member, per_member_nodes
 from popsim.store.files import is_plain_name
 from popsim.training.population_updates.base import Population
-from popsim.training.population_updates.hyperparameters import HyperparameterLeaf, values_at, with_values_at
 from popsim.training.population_updates.shared_population import SharedPopulation
 from popsim.training.steps.member_step import NOT_FROZEN
+from popsim.training.steps.optimizers import injected_hyperparameters
 from popsim.training.steps.train_state import TrainState
 
+__all__ = [
+    "HyperparameterLeaf",
+    "MemberExchange",
+    "PopulationView",
+    "StoppedWaiting",
+    "hyperparameter_places",
+    "with_present_values",
+]
+
+SECONDS_BETWEEN_LOOKS = 0.2  # for the trainings that are waited for
+
 Named = dict[str, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class HyperparameterLeaf:
+    """The place of a hyperparameter: a part of the train state, and the number of its leaf there."""
+
+    part: str
+    index: int
+
+
+def hyperparameter_places(
+    names: Sequence[str] | None, state: TrainState, step: Any, one_member: PyTree, *, owner: str
+) -> tuple[dict[str, HyperparameterLeaf], dict[str, HyperparameterLeaf]]:
+    """Return the places of what a population update sets, and of others of the optimizer that differ between
+    members."""
+    injected, of_members = injected_hyperparameters(state.optimizer_def, state.opt_state, one_member)
+    by_name = {name: HyperparameterLeaf("opt_state", index) for name, index in injected.items()}
+    chosen = [name for name in by_name if name in of_members]
+    leaves = jax.tree.leaves(state.hyperparameters)
+    for index, path in enumerate(per_member_nodes(step) if leaves else ()):
+        name = re.sub(r"\[['\"]?(.*?)['\"]?\]", r".\1", path).strip(".")
+        if np.issubdtype(leaves[index].dtype, np.floating):
+            by_name[name] = HyperparameterLeaf("hyperparameters", index)
+            chosen.append(name)
+    place_names = chosen if names is None else list(names)
+    for name in place_names:
+        if name not in by_name:
+            raise ValueError(
+                f"`hyperparameters` of {owner} must be of "
+                f"{', '.join(sorted(by_name)) or 'those of the training'}, got {name!r}."
+                f"{suggestion(name, by_name)}"
+            )
+    member_places = {name: by_name[name] for name in of_members if name not in place_names}
+    return {name: by_name[name] for name in place_names}, member_places
+
+
+def values_at(state: TrainState, places: Mapping[str, HyperparameterLeaf]) -> dict[str, Array]:
+    """Return the hyperparameters of all members, by name."""
+    return {name: jax.tree.leaves(getattr(state, at.part))[at.index] for name, at in places.items()}
+
+
+def with_values_at(
+    state: TrainState, places: Mapping[str, HyperparameterLeaf], values: Mapping[str, Any]
+) -> TrainState:
+    """Return the state with other hyperparameters."""
+    for part in {at.part for at in places.values()}:
+        leaves, structure = jax.tree.flatten(getattr(state, part))
+        for name, at in places.items():
+            if at.part == part:
+                leaves[at.index] = values[name]
+        state = dataclasses.replace(state, **{part: jax.tree.unflatten(structure, leaves)})
+    return state
+
+
+def with_present_values(tree: Any, hyperparameters: PyTree, step: Any) -> Any:
+    """Return a part of a step with its `PerMember` at present."""
+    if hyperparameters is None:
+        return tree
+    # By identity: `tree` is a part of `step`, and holds the same `PerMember` objects.
+    now = dict(zip(map(id, per_member_nodes(step).values()), jax.tree.leaves(hyperparameters), strict=True))
+    return jax.tree.map(
+        lambda node: PerMember(now[id(node)]) if is_per_member(node) else node, tree, is_leaf=is_per_member
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,3 +289,96 @@ def cast_like(subject: str, before: Mapping[str, np.ndarray], now: Mapping[str, 
 def where_active(active: Bool[np.ndarray, " member"], now: Named, before: Mapping[str, np.ndarray]) -> Named:
     """Return what is now of active members, and what was before of others."""
     return {name: np.where(aligned_mask(active, array), array, before[name]) for name, array in now.items()}
+
+
+class StoppedWaiting(BaseException):
+    """A training was told to stop while it waited for others of its population.
+
+    No `Exception`, which an update might handle.
+    """
+
+
+@dataclasses.dataclass
+class MemberExchange:
+    """Moves members within the population of an update, see `Population`."""
+
+    view: PopulationView
+    label: str
+    state: TrainState
+    recorded: PyTree[bool]
+    n_done: int
+    should_stop: Callable[[], bool]
+    was_asked: bool = False
+
+    def gather_scores(self, scores: Float[Any, " member"]) -> Float[Array, " population"]:
+        """See `Population.gather_scores`; raises `StoppedWaiting`."""
+        shared, n_members = self.view.shared, self.view.count or 1
+        if np.shape(scores) != (n_members,):
+            raise ValueError(
+                f"`scores` must be one number for each of the {n_members} members, "
+                f"got shape {np.shape(scores)}."
+            )
+        if self.was_asked:
+            raise ValueError("`gather_scores` may be called once in a call of an update.")
+        self.was_asked = True
+        if shared is None:
+            return jnp.asarray(scores)
+        # A training that was resumed may come here a second time. Its first offer stands, as others may have
+        # used it.
+        if not shared.has_offered(self.n_done):
+            shared.offer(self.n_done, scores, self._inherited())
+        missing = None
+        # Only those that were missing are looked at again, as an offer is never withdrawn.
+        while missing := shared.missing_trainings(self.n_done, missing):
+            if self.should_stop() or not shared.keeps_waiting(missing):
+                raise StoppedWaiting
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+        return shared.scores(self.n_done)
+
+    def take(self, parents: Int[Any, " member"]) -> Population:
+        """See `Population.take`."""
+        parents, before = np.asarray(parents), self.view.population(self.label, self.state)
+        is_place = parents.dtype.kind in "iu" and np.all((parents >= 0) & (parents < before.size))
+        if parents.shape != before.places.shape or not is_place:
+            raise ValueError(
+                f"`parents` must be {before.n_members} places, each from 0 to {before.size - 1}, "
+                f"got {parents!r:.200}."
+            )
+        if not self.was_asked:
+            raise ValueError(
+                "`gather_scores` must be called before `take`: it waits for all members to be there."
+            )
+        shared, own = self.view.shared, self._inherited()
+        inherited = members_at(own, parents) if shared is None else shared.rows_of(self.n_done, parents, own)
+        state = self._with_inherited(inherited)
+        population = self.view.population(self.label, state)
+        return dataclasses.replace(
+            population, restarted=parents != population.places, _exchange=self, _members=state
+        )
+
+    def _parts(self) -> tuple[PyTree, ...]:
+        """Return what changes in training: parameters, leaves that model updates change, and states."""
+        state = self.state
+        changing = eqx.filter(state.model_without_params, self.recorded)
+        return (state.params, changing, state.opt_state, state.loss_fn_state)
+
+    def _inherited(self) -> PyTree[Array]:
+        """Return what others may inherit of the members of this training; other settings stay with them."""
+        places = self.view.places[self.label][0]
+        parts = eqx.filter(self._parts(), eqx.is_array)
+        return {"state": parts, "hyperparameters": values_at(self.state, places)}
+
+    def _with_inherited(self, inherited: PyTree) -> TrainState:
+        """Return the state in which the members have what they inherit."""
+        places, kept = self.view.places[self.label][0], self.view.kept_hyperparameters(self.label)
+        params, changing, opt_state, carry = eqx.combine(inherited["state"], self._parts())
+        constant = eqx.filter(self.state.model_without_params, self.recorded, inverse=True)
+        state = dataclasses.replace(
+            self.state,
+            params=params,
+            model_without_params=eqx.combine(changing, constant),
+            opt_state=opt_state,
+            loss_fn_state=carry,
+        )
+        values = inherited["hyperparameters"] | values_at(self.state, kept)
+        return with_values_at(state, {**places, **kept}, values)
