@@ -261,7 +261,7 @@ FAULTS = [Fault(*row) for row in [
      "sweeps sweep_division sweep_plan sweep_runs"),
     ("exported states are a step early", "popsim/experiments",
      "times = (np.arange(timeline.n_steps) + 1)", "times = np.arange(timeline.n_steps)",
-     "experiments exported_states export"),
+     "experiments exported_states"),
 ]]
 # fmt: on
 

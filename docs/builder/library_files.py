@@ -23,7 +23,7 @@ import popsim
 from popsim.analysis.figures import figure_style
 from popsim.cli._tasks import task_figure
 from popsim.experiments import PLANTS
-from popsim.experiments.task_arguments import task_arguments
+from popsim.experiments.task_experiments import task_arguments
 from popsim.muscles import AbstractActivation, AbstractMuscle, AbstractRigidTendonMuscle
 from popsim.muscles.paths import AbstractMusclePath
 from popsim.networks import NETWORKS, AbstractNetwork, build_network

@@ -1,12 +1,22 @@
-"""The tables of the page on the names of tasks in other libraries."""
+"""The tables of the page on the names of tasks in other libraries, a line of `task_names.csv` for each."""
 
+import csv
 from pathlib import Path
 
 from reference_files import table
 
-from popsim.cli._counterparts import LIBRARIES, Counterpart
-
 PAGE = "coming_from/task_names.md"
+NAMES = Path(__file__).with_name("task_names.csv")
+LIBRARIES = {
+    "neurogym": (
+        "NeuroGym 2.2.0",
+        "Names for `ngym.make`; those without an ending are classes that it does not register.",
+    ),
+    "psychrnn": ("PsychRNN aff98e1 (November 2023)", "Classes of `psychrnn.tasks`."),
+    "braintools": ("braintools 57d33c2 (June 2026)", "Classes of `braintools.cogtask`."),
+    "neuralrnn": ("NeuralRNN fc2394b (August 2026)", "Names for `CognitiveTaskDataset.from_task`."),
+}
+"""By name in the table, the title with the version whose tasks are listed, and how it names tasks."""
 
 
 def write_name_tables(folder: Path) -> None:
@@ -25,12 +35,16 @@ def write_name_tables(folder: Path) -> None:
 
 
 def _section(name: str) -> str:
-    library = LIBRARIES[name]
-    rows = [(f"`{task.name}`", _links(task), task.note) for task in library.tasks]
-    head = (library.title, "popsim", "note")
-    return f"## {library.title} {library.version}\n\n{library.naming}\n\n{table(head, rows)}"
+    title, naming = LIBRARIES[name]
+    with NAMES.open(encoding="utf-8", newline="") as file:
+        rows = [
+            (f"`{row['name']}`", _links(row["popsim"]), row["note"])
+            for row in csv.DictReader(file)
+            if row["library"] == name
+        ]
+    return f"## {title}\n\n{naming}\n\n{table((title.partition(' ')[0], 'popsim', 'note'), rows)}"
 
 
-def _links(task: Counterpart) -> str:
+def _links(names: str) -> str:
     """Return links to the pages of popsim's tasks."""
-    return ", ".join(f"[{name}](../library/tasks/{name}.md)" for name in task.popsim) or "none"
+    return ", ".join(f"[{name}](../library/tasks/{name}.md)" for name in names.split()) or "none"

@@ -9,9 +9,10 @@ from typing import Annotated, Any
 
 import tyro
 
+from popsim.cli._options import Flag, TrainingOptions
+
 AsJson = Annotated[
-    tyro.conf.FlagCreatePairsOff[bool],
-    tyro.conf.arg(help="print one JSON value, whose keys are documented, for other programs"),
+    Flag, tyro.conf.arg(help="print one JSON value, whose keys are documented, for other programs")
 ]
 RunPath = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN", help="the folder of the run")]
 
@@ -29,21 +30,11 @@ class Sweep:
     """
 
 
-@dataclasses.dataclass(frozen=True)
-class Resume:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Resume(TrainingOptions):
     """Finish an interrupted run, or what is missing of a sweep: the result is the same, bit for bit."""
 
     path: RunPath
-    devices: int | None = None
-    """number of devices over which the networks are divided; by default as before, for the same bits (cells
-    of a sweep that have not begun: all)"""
-    without_lock: tyro.conf.FlagCreatePairsOff[bool] = False
-    """write to a disk that cannot lock files; only if no other process writes there"""
-    tensorboard: tyro.conf.FlagCreatePairsOff[bool] = False
-    """write events for TensorBoard (popsim[tensorboard]) into the folder tensorboard of the run, or of
-    each cell of a sweep"""
-    quiet: tyro.conf.FlagCreatePairsOff[bool] = False
-    """show no progress"""
 
     def run(self) -> None:
         """Train the remaining batches, save, and print."""
@@ -55,13 +46,11 @@ class Resume:
         if SweepFolder(self.path).is_sweep:
             from popsim.cli._sweep import Engine, print_trained_sweep
 
-            names = ("devices", "without_lock", "tensorboard", "quiet")
-            engine = Engine(**{name: getattr(self, name) for name in names})
+            engine = Engine(self.without_lock, self.tensorboard, self.devices, self.quiet)
             print_trained_sweep(engine.train(self.path, None))
             return
         devices = training_devices(devices_of_run(self.path) if self.devices is None else self.devices)
-        options = {"quiet": self.quiet, "devices": devices, "without_lock": self.without_lock}
-        options["enable_tensorboard"] = self.tensorboard
+        options: Any = {"quiet": self.quiet, "devices": devices, **self.disk_options}
         finish(self.path, lambda stop: resume_run(self.path, stop=stop, **options), resumes=True)
 
 
@@ -70,7 +59,7 @@ class Info:
     """Print the contents of a run or a sweep, finished or not, and its progress."""
 
     path: RunPath
-    verify: tyro.conf.FlagCreatePairsOff[bool] = False
+    verify: Flag = False
     """read all that has a checksum, and print what was not checked; exit code 2 if something is damaged"""
     json: AsJson = False
 
@@ -172,20 +161,14 @@ class ShowTask:
     """training batch of the trials; by default one after all schedules have ended"""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """the figure, PNG, PDF or SVG; by default figures/TASK.png"""
-    overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
+    overwrite: Flag = False
     """replace an existing figure"""
 
     def run(self) -> None:
         """Print the table and the path of the figure; all arguments are checked first."""
         from popsim.cli._tasks import show_task
-        from popsim.schedules import LAST_BATCH
 
-        batch = LAST_BATCH if self.batch is None else self.batch
-        path = show_task(
-            self.name, self.trials, seed=self.seed, batch=batch, out=self.out, overwrite=self.overwrite
-        )
-        print()
-        print(path)
+        print(f"\n{show_task(self)}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,9 +193,9 @@ class Animate:
     """pictures per second of the movie, in a GIF at most 50"""
     trail: float = 2.0
     """how much of the path of the hand is shown, in s"""
-    without_noise: tyro.conf.FlagCreatePairsOff[bool] = False
+    without_noise: Flag = False
     """show the networks without noise"""
-    overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
+    overwrite: Flag = False
     """replace an existing movie"""
 
     def run(self) -> None:
@@ -237,7 +220,7 @@ class Export:
     """activity, hand, muscles and all other states on the validation trials, as NetCDF-4 or for MATLAB"""
     summary: Annotated[Path | None, tyro.conf.arg(metavar="FILE.csv")] = None
     """of a sweep: settings and results, a row for each network"""
-    overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
+    overwrite: Flag = False
     """replace existing files"""
 
     def run(self) -> None:
@@ -270,20 +253,29 @@ class Init:
 class List:
     """Print the available experiments, tasks, plants and networks."""
 
-    like: Annotated[str | None, tyro.conf.arg(metavar="LIBRARY")] = None
-    """print the tasks of another library with those of popsim that are like them: of neurogym, psychrnn,
-    braintools or neuralrnn"""
     json: AsJson = False
 
     def run(self) -> None:
         """Print the lists."""
         from popsim.cli._as_json import print_json
-        from popsim.cli._tasks import library_named, listed, print_library, print_lists
+        from popsim.cli._tasks import listed, print_lists
 
-        library = None if self.like is None else library_named(self.like)
-        if not self.json:
-            print_lists() if library is None else print_library(library)
-        elif library is None:
+        if self.json:
             print_json({title.partition(" (")[0]: summaries for title, summaries in listed().items()})
         else:
-            print_json(library)
+            print_lists()
+
+
+COMMANDS = {
+    "train": Train,
+    "sweep": Sweep,
+    "resume": Resume,
+    "info": Info,
+    "show": Show,
+    "compare": Compare,
+    "show-task": ShowTask,
+    "animate": Animate,
+    "export": Export,
+    "init": Init,
+    "list": List,
+}

@@ -17,19 +17,7 @@ import tyro
 
 from popsim._shared.text_checks import check_text, one_line, printable, suggestion
 from popsim._shared.waiting import waiting_line
-from popsim.cli._commands import (
-    Animate,
-    Compare,
-    Export,
-    Info,
-    Init,
-    List,
-    Resume,
-    Show,
-    ShowTask,
-    Sweep,
-    Train,
-)
+from popsim.cli._commands import COMMANDS, Sweep, Train
 from popsim.cli._messages import (
     backend_complaint,
     modules_of,
@@ -39,19 +27,6 @@ from popsim.cli._messages import (
 )
 from popsim.version import __version__
 
-COMMANDS = {
-    "train": Train,
-    "sweep": Sweep,
-    "resume": Resume,
-    "info": Info,
-    "show": Show,
-    "compare": Compare,
-    "show-task": ShowTask,
-    "animate": Animate,
-    "export": Export,
-    "init": Init,
-    "list": List,
-}
 IMPORT = (
     "popsim --import MODULE COMMAND ... first imports a module of yours, with its experiments. "
     "popsim --completion bash prints a script with which bash completes commands; also zsh."
@@ -256,7 +231,7 @@ def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
 
 def _train_command(settings: list[str]) -> tuple[Any, str, list[str]]:
     """Return the command that trains the experiment in the first setting, or the choice of one."""
-    from popsim.cli._train import config_command, experiment_choice, train_command
+    from popsim.cli._train import choice, config_command, train_command
     from popsim.experiments.registry import EXPERIMENTS
 
     for place, word in enumerate(settings):
@@ -268,12 +243,14 @@ def _train_command(settings: list[str]) -> tuple[Any, str, list[str]]:
     if settings and settings[0] in EXPERIMENTS:
         return train_command(EXPERIMENTS[settings[0]]), f"popsim train {settings[0]}", settings[1:]
     _refuse_unknown(settings, EXPERIMENTS)
-    return experiment_choice(Train.__doc__), "popsim train", settings
+    chosen = choice(Train, [*EXPERIMENTS], "--config FILE, such as the run.yaml of a run")
+    return chosen, "popsim train", settings
 
 
 def _sweep_command(settings: list[str]) -> tuple[Any, str, list[str]]:
     """Return the command on sweeps that the first setting names, or the choice of one."""
-    from popsim.cli._sweep import VERBS, SweepConfig, sweep_choice, sweep_command
+    from popsim.cli._sweep import VERBS, SweepConfig, sweep_command
+    from popsim.cli._train import choice
     from popsim.experiments.registry import EXPERIMENTS
 
     match settings:
@@ -283,8 +260,10 @@ def _sweep_command(settings: list[str]) -> tuple[Any, str, list[str]]:
             return sweep_command(EXPERIMENTS[name]), f"popsim sweep {name}", further
     if any(word.partition("=")[0] == "--config" for word in settings):
         return SweepConfig, "popsim sweep", settings
-    _refuse_unknown(settings, [*EXPERIMENTS, *VERBS])
-    return sweep_choice(Sweep.__doc__), "popsim sweep", settings
+    names, verbs = [*EXPERIMENTS, *VERBS], " or ".join(VERBS)
+    _refuse_unknown(settings, names)
+    chosen = choice(Sweep, names, f"{verbs}, with the folder of a sweep; or --config FILE")
+    return chosen, "popsim sweep", settings
 
 
 def _refuse_unknown(settings: list[str], names: Any) -> None:

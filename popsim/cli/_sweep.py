@@ -12,10 +12,10 @@ from popsim._shared.text_checks import count_text
 from popsim.cli._as_json import info_of_sweep, print_json
 from popsim.cli._devices import training_devices
 from popsim.cli._messages import print_damage, refuse_damaged
+from popsim.cli._options import DiskOptions, Flag, TrainingOptions
 from popsim.cli._signals import EXIT_CODE, stop_on_signals, stop_when_input_ends
-from popsim.cli._train import as_experiment, finish, settings_of
+from popsim.cli._train import Float16, Keep, as_experiment, finish, settings_of
 from popsim.experiments import EXPERIMENTS, AbstractExperiment, Recording, RunStopped
-from popsim.experiments.experiment import HELP
 from popsim.sweeps import (
     OpenedSweep,
     Sweep,
@@ -43,7 +43,7 @@ MOST_EXAMINED = 1000  # cells, each of which takes some milliseconds
 
 
 @dataclasses.dataclass(frozen=True)
-class Engine:
+class Engine(TrainingOptions):
     """Where the cells of a sweep are trained."""
 
     on: Literal["dask"] | None = None
@@ -53,15 +53,6 @@ class Engine:
     """a Dask cluster that is there already, such as tcp://node1:8786, or the file that its scheduler wrote"""
     workers: int | None = None
     """number of workers of the cluster of this machine; by default one per accelerator, or per core"""
-    devices: int | None = None
-    """number of devices over which the networks of a cell are divided; by default all, on Dask one, and for a
-    cell that has begun as many as before"""
-    without_lock: tyro.conf.FlagCreatePairsOff[bool] = False
-    """write to a disk that cannot lock files; only if no other process writes there"""
-    tensorboard: tyro.conf.FlagCreatePairsOff[bool] = False
-    """write events for TensorBoard (popsim[tensorboard]) into the folder tensorboard of each cell"""
-    quiet: tyro.conf.FlagCreatePairsOff[bool] = False
-    """show no progress"""
 
     def check(self) -> None:
         """Raise `ValueError` if options do not go together."""
@@ -75,7 +66,7 @@ class Engine:
     def cell_options(self) -> dict[str, Any]:
         """The options of `run_cell` for the devices, the disk and TensorBoard."""
         devices = {"devices": training_devices(self.devices), "keeps_devices": self.devices is None}
-        return {**devices, "without_lock": self.without_lock, "enable_tensorboard": self.tensorboard}
+        return {**devices, **self.disk_options}
 
     def train(self, path: Path, cells: list[int] | None) -> OpenedSweep:
         """Train cells of a sweep, by default those that are not finished."""
@@ -92,11 +83,9 @@ class Engine:
                 if self.on == "dask":
                     from popsim.sweeps.on_dask import run_on_dask
 
-                    options: dict[str, Any] = {"scheduler": self.scheduler, "n_workers": self.workers}
-                    options |= {"devices": self.devices, "without_lock": self.without_lock}
-                    options |= {"enable_tensorboard": self.tensorboard}
-                    options |= {"quiet": self.quiet, "stop": stop, "tell": tell}
-                    return run_on_dask(path, cells, **options)
+                    options = {"scheduler": self.scheduler, "n_workers": self.workers}
+                    options |= {"devices": self.devices, **self.disk_options}
+                    return run_on_dask(path, cells, quiet=self.quiet, stop=stop, tell=tell, **options)
                 options = self.cell_options
                 return run_sweep(path, cells, quiet=self.quiet, stop=stop, tell=tell, **options)
         except RunStopped:
@@ -104,14 +93,41 @@ class Engine:
             sys.exit(EXIT_CODE)
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SweepOptions:
+    """What is done with a sweep."""
+
+    engine: Engine
+    dry_run: Flag = False
+    """print the cells, and do nothing"""
+    only_make: Flag = False
+    """make the folder, and train nothing yet"""
+
+    def make_and_train(self, sweep: Sweep, out: Path) -> None:
+        """Make a sweep and train its cells, or only print its cells."""
+        self.engine.check()
+        if self.dry_run:
+            print(plan_table(sweep))
+            check_sweep(sweep, out)
+            return
+        opened = make_sweep(sweep, out, without_lock=self.engine.without_lock)
+        print(f"{count_text(sweep.n_cells, 'cell')}, {count_text(sweep.n_members, 'network')}: {out}")
+        if self.only_make:
+            run, script = (opened.folder.command(f"sweep {verb}") for verb in ("run", "script"))
+            print(f"To train one cell: {run} --cell NUMBER")
+            print(f"To write a job script: {script} --slurm")
+            print(f"Next, to train all cells: {run}")
+        else:
+            print_trained_sweep(self.engine.train(out, None))
+
+
 def sweep_command(kind: type[AbstractExperiment]) -> type:
     """Return the command that sweeps over settings of one kind of experiment, as a dataclass for tyro."""
 
-    @dataclasses.dataclass(frozen=True)
-    class SweepExperiment:
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class SweepExperiment(SweepOptions):
         experiment: settings_of(kind)  # pyright: ignore[reportInvalidTypeForm]
         """the settings that are no axes"""
-        engine: Engine
 
         grid: Annotated[
             tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="SETTING=VALUE,VALUE")
@@ -126,15 +142,8 @@ def sweep_command(kind: type[AbstractExperiment]) -> type:
         """the largest number of networks that are trained together"""
         member_batch_size: int | None = None
         """number of networks that are trained at a time; the last digits of results depend on it"""
-        keep: Annotated[str, tyro.conf.arg(metavar="BATCHES", help=f"when to keep the weights: {HELP}")] = (
-            "logged"
-        )
-        float16: tyro.conf.FlagCreatePairsOff[bool] = False
-        """keep them with half the digits"""
-        dry_run: tyro.conf.FlagCreatePairsOff[bool] = False
-        """print the cells, and do nothing"""
-        only_make: tyro.conf.FlagCreatePairsOff[bool] = False
-        """make the folder, and train nothing yet"""
+        keep: Keep = "logged"
+        float16: Float16 = False
 
         def run(self) -> None:
             """Make the sweep and train its cells."""
@@ -156,48 +165,24 @@ def sweep_command(kind: type[AbstractExperiment]) -> type:
                 Recording(self.keep, self.float16),
             )
             out = self.out or Path("sweeps") / experiment.name
-            make_and_train(sweep, out, self.engine, dry_run=self.dry_run, only_make=self.only_make)
+            self.make_and_train(sweep, out)
 
     SweepExperiment.__doc__ = kind.__doc__
     return SweepExperiment
 
 
-@dataclasses.dataclass(frozen=True)
-class SweepConfig:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SweepConfig(SweepOptions):
     """Train the sweep that a YAML file describes, as `popsim sweep` writes it into the folder of a sweep."""
 
     config: Annotated[Path, tyro.conf.arg(metavar="FILE")]
     """the file"""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """the folder of the sweep"""
-    engine: Engine
-    dry_run: tyro.conf.FlagCreatePairsOff[bool] = False
-    """print the cells, and do nothing"""
-    only_make: tyro.conf.FlagCreatePairsOff[bool] = False
-    """make the folder, and train nothing yet"""
 
     def run(self) -> None:
         """Make the sweep and train its cells."""
-        sweep = read_config(self.config)
-        make_and_train(sweep, self.out, self.engine, dry_run=self.dry_run, only_make=self.only_make)
-
-
-def make_and_train(sweep: Sweep, out: Path, engine: Engine, *, dry_run: bool, only_make: bool) -> None:
-    """Make a sweep and train its cells, or only print its cells."""
-    engine.check()
-    if dry_run:
-        print(plan_table(sweep))
-        check_sweep(sweep, out)
-        return
-    opened = make_sweep(sweep, out, without_lock=engine.without_lock)
-    print(f"{count_text(sweep.n_cells, 'cell')}, {count_text(sweep.n_members, 'network')}: {out}")
-    if only_make:
-        run, script = (opened.folder.command(f"sweep {verb}") for verb in ("run", "script"))
-        print(f"To train one cell: {run} --cell NUMBER")
-        print(f"To write a job script: {script} --slurm")
-        print(f"Next, to train all cells: {run}")
-        return
-    print_trained_sweep(engine.train(out, None))
+        self.make_and_train(read_config(self.config), self.out)
 
 
 def print_trained_sweep(opened: OpenedSweep) -> None:
@@ -205,10 +190,7 @@ def print_trained_sweep(opened: OpenedSweep) -> None:
     counts = ", ".join(f"{count} {state}" for state, count in opened.counts.items() if count)
     print(f"cells: {counts}")
     print(f"sweep: {opened.folder.path}")
-    if opened.is_finished:
-        print(f"Next: {opened.folder.command('show')}")
-    else:
-        print(f"Next: {opened.folder.command('resume')}")
+    print(f"Next: {opened.folder.command('show' if opened.is_finished else 'resume')}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -219,7 +201,7 @@ class SweepRun:
     engine: Engine
     cell: Annotated[tyro.conf.UseAppendAction[tuple[int, ...]], tyro.conf.arg(metavar="NUMBER")] = ()
     """a cell to train or to continue; nothing is done where it is finished. Repeat it for further ones"""
-    until_input_ends: tyro.conf.FlagCreatePairsOff[bool] = False
+    until_input_ends: Flag = False
     """stop with a checkpoint when standard input ends, as it does when the process that started this dies"""
 
     def run(self) -> None:
@@ -236,12 +218,12 @@ class SweepRun:
         finish(cell.folder.path, lambda stop: run_cell(self.path, number, stop=stop, **options), resumes=True)
 
 
-@dataclasses.dataclass(frozen=True)
-class SweepScript:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SweepScript(DiskOptions):
     """Write a job script that trains a sweep on a cluster with SLURM: a job array without Dask."""
 
     path: SweepPath
-    slurm: tyro.conf.FlagCreatePairsOff[bool] = False
+    slurm: Flag = False
     """write a script for sbatch"""
     partition: str | None = None
     """the partition of the cluster"""
@@ -263,13 +245,9 @@ class SweepScript:
     """a further option of sbatch, such as account=lab; repeat it for others"""
     setup: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """a line to run before popsim, such as "module load python"; repeat it for others"""
-    without_lock: tyro.conf.FlagCreatePairsOff[bool] = False
-    """write to a disk that cannot lock files; only if no other process writes there"""
-    tensorboard: tyro.conf.FlagCreatePairsOff[bool] = False
-    """write events for TensorBoard (popsim[tensorboard]) into the folder tensorboard of each cell"""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """the script; by default sweep.sbatch in the folder of the sweep"""
-    overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
+    overwrite: Flag = False
     """replace an existing script"""
 
     def run(self) -> None:
@@ -280,39 +258,18 @@ class SweepScript:
             raise ValueError("popsim sweep script must be given --slurm: there is no other kind of script.")
         if self.tensorboard:
             check_tensorboard()
+        names = ("partition", "time", "gpus", "cpus", "memory", "at_a_time", "setup")
         options = SlurmOptions(
-            partition=self.partition,
-            time=self.time,
-            gpus=self.gpus,
-            cpus=self.cpus,
-            memory=self.memory,
+            **{name: getattr(self, name) for name in names},
             max_tasks=self.tasks,
-            at_a_time=self.at_a_time,
             options=self.slurm_option,
-            setup=self.setup,
-            without_lock=self.without_lock,
-            enable_tensorboard=self.tensorboard,
+            **self.disk_options,
         )
         path = write_slurm_script(open_sweep(self.path), options, self.out, overwrite=self.overwrite)
         print(path)
 
 
 VERBS: dict[str, type] = {"run": SweepRun, "script": SweepScript}
-
-
-def sweep_choice(summary: str | None) -> type:
-    """Return the command `sweep` without an experiment: it lists what may follow."""
-    chosen = Annotated[
-        tyro.conf.Positional[Literal[(*EXPERIMENTS, *VERBS)]],  # pyright: ignore[reportInvalidTypeForm]
-        tyro.conf.arg(
-            metavar="EXPERIMENT",
-            help=f"what to train, see popsim list; or {' or '.join(VERBS)}, with the folder of a sweep; or "
-            "--config FILE",
-        ),
-    ]
-    return dataclasses.make_dataclass(
-        "Sweep", [("experiment", chosen)], namespace={"__doc__": summary}, frozen=True
-    )
 
 
 def print_sweep(path: Path, *, verify: bool) -> None:

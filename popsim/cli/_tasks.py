@@ -9,10 +9,9 @@ import jax
 
 import popsim.tasks
 from popsim._shared.checks import check_positive_int
-from popsim._shared.text_checks import align, suggestion
+from popsim._shared.text_checks import align
 from popsim.analysis.figures import draw_task_trials, figure_style, task_trial_rows
 from popsim.analysis.figures.style import is_figure, write_figure
-from popsim.cli._counterparts import LIBRARIES, Library
 from popsim.cli._outputs import drawing
 from popsim.experiments import EXPERIMENTS, PLANTS
 from popsim.experiments.registry import advice_on_name
@@ -30,21 +29,22 @@ BODY = "[body]"
 SUFFIXES = (".png", ".pdf", ".svg")
 
 
-def show_task(name: str, n_trials: int, *, seed: int, batch: int, out: Path | None, overwrite: bool) -> Path:
+def show_task(command: Any) -> Path:
     """Print the table of a task, draw some of its trials, and return the path of the figure."""
-    check_positive_int("trials", n_trials)
-    if n_trials > MOST_TRIALS:
-        raise ValueError(f"`trials` must be at most {MOST_TRIALS}, got {n_trials}.")
-    check_seed("seed", seed)
+    check_positive_int("trials", command.trials)
+    if command.trials > MOST_TRIALS:
+        raise ValueError(f"`trials` must be at most {MOST_TRIALS}, got {command.trials}.")
+    check_seed("seed", command.seed)
+    batch = LAST_BATCH if command.batch is None else command.batch
     if not 0 <= batch <= LAST_BATCH:
         raise ValueError(f"`batch` must be from 0 to {LAST_BATCH}, got {batch}.")
-    task = find_task(name)
-    path = Path("figures", f"{name}.png") if out is None else out
+    task = find_task(command.name)
+    path = Path("figures", f"{command.name}.png") if command.out is None else command.out
     if path.suffix not in SUFFIXES:
         raise ValueError(f"`out` must end in one of {', '.join(SUFFIXES)}, got {path}.")
-    check_replaceable(path, is_figure, kind="a figure", overwrite=overwrite, name="out")
+    check_replaceable(path, is_figure, kind="a figure", overwrite=command.overwrite, name="out")
     print(task.describe(batch=batch))
-    trials = sample_trials(task, n_trials, batch=batch, key=seed_key(seed))
+    trials = sample_trials(task, command.trials, batch=batch, key=seed_key(command.seed))
     figure = task_figure(trials)
     with drawing(path, figure), figure_style():
         write_figure(figure, path)
@@ -78,22 +78,9 @@ def task_figure(trials: Trial) -> Any:
 def print_lists() -> None:
     """Print the experiments, tasks, plants and networks, with summaries; those of others with a module."""
     for title, summaries in listed().items():
-        _print(title, summaries)
-
-
-def library_named(name: str) -> Library:
-    """Return the library of this name, such as "neurogym"."""
-    if name.lower() not in LIBRARIES:
-        raise ValueError(
-            f"`like` must be one of {', '.join(LIBRARIES)}, got {name!r}.{suggestion(name, [*LIBRARIES])}"
-        )
-    return LIBRARIES[name.lower()]
-
-
-def print_library(library: Library) -> None:
-    """Print the tasks of another library, each with those of popsim that are like it and a note."""
-    rows = [(f"  {task.name}", ", ".join(task.popsim) or "none", task.note) for task in library.tasks]
-    print("\n".join(align([(f"{library.title} {library.version}", "popsim", ""), *rows])))
+        if summaries:
+            rows = [(f"  {name}", summary) for name, summary in summaries.items()]
+            print("\n".join([title, *align(rows, at_least=[29])]))
 
 
 def listed() -> dict[str, dict[str, str]]:
@@ -146,9 +133,3 @@ def _plant_summary(build: Any) -> str:
 
 def _summary(definition: object) -> str:
     return (inspect.getdoc(definition) or "").partition("\n")[0]
-
-
-def _print(title: str, summaries: dict[str, str]) -> None:
-    if summaries:
-        rows = [(f"  {name}", summary) for name, summary in summaries.items()]
-        print("\n".join([title, *align(rows, at_least=[29])]))

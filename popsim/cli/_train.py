@@ -2,7 +2,7 @@
 
 import dataclasses
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,9 +11,9 @@ import tyro
 
 from popsim._shared.text_checks import as_path
 from popsim.cli._devices import training_devices
+from popsim.cli._options import Flag, TrainingOptions
 from popsim.cli._signals import EXIT_CODE, stop_on_signals
 from popsim.experiments import (
-    EXPERIMENTS,
     AbstractExperiment,
     Recording,
     Run,
@@ -27,6 +27,9 @@ from popsim.experiments.run_config import RunConfig, read_run_config
 from popsim.experiments.settings import setting_types
 from popsim.store import RunFolder
 from popsim.training.options import CHECKPOINT_SECONDS
+
+Keep = Annotated[str, tyro.conf.arg(metavar="BATCHES", help=f"when to keep the weights: {HELP}")]
+Float16 = Annotated[Flag, tyro.conf.arg(help="keep them with half the digits")]
 
 
 def finish(path: Path, train: Callable[[Callable[[], bool]], Run], *, resumes: bool) -> None:
@@ -59,17 +62,15 @@ def finish(path: Path, train: Callable[[Callable[[], bool]], Run], *, resumes: b
     print(f"Next: {run.folder.command('show')}")
 
 
-def experiment_choice(summary: str | None) -> type:
-    """Return the command `train` without an experiment: it lists those that are registered."""
+def choice(command: type, names: Sequence[str], further: str) -> type:
+    """Return a command without the name of an experiment, or another word: it lists those that may follow."""
     chosen = Annotated[
-        tyro.conf.Positional[Literal[tuple(EXPERIMENTS)]],  # pyright: ignore[reportInvalidTypeForm]
-        tyro.conf.arg(
-            metavar="EXPERIMENT",
-            help="what to train, see popsim list; or --config FILE, such as the run.yaml of a run",
-        ),
+        tyro.conf.Positional[Literal[tuple(names)]],  # pyright: ignore[reportInvalidTypeForm]
+        tyro.conf.arg(metavar="EXPERIMENT", help=f"what to train, see popsim list; or {further}"),
     ]
+    namespace = {"__doc__": command.__doc__}
     return dataclasses.make_dataclass(
-        "Train", [("experiment", chosen)], namespace={"__doc__": summary}, frozen=True
+        command.__name__, [("experiment", chosen)], namespace=namespace, frozen=True
     )
 
 
@@ -90,12 +91,8 @@ def settings_of(kind: type[AbstractExperiment]) -> type[AbstractExperiment]:
 
 
 def as_experiment(kind: type[AbstractExperiment], settings: AbstractExperiment) -> AbstractExperiment:
-    """Return the experiment of some `settings_of` its kind."""
+    """Return an experiment of a kind with the settings of another, such as some `settings_of` its kind."""
     return kind(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(kind)})
-
-
-def _settings_by_name(experiment: AbstractExperiment) -> dict[str, Any]:
-    return {field.name: getattr(experiment, field.name) for field in dataclasses.fields(experiment)}
 
 
 def config_command(file: str, words: list[str]) -> tuple[type, str, list[str]]:
@@ -114,7 +111,7 @@ def config_command(file: str, words: list[str]) -> tuple[type, str, list[str]]:
 def train_command(kind: type[AbstractExperiment], config: RunConfig | None = None) -> type:
     """Return the command that trains an experiment, as a dataclass for tyro, with defaults of a `config`."""
     options = settings_of(kind)
-    stated: Any = {} if config is None else {"default": options(**_settings_by_name(config.experiment))}
+    stated: Any = {} if config is None else {"default": as_experiment(options, config.experiment)}
     recording = Recording() if config is None else config.recording
 
     @dataclasses.dataclass(frozen=True)
@@ -124,25 +121,15 @@ def train_command(kind: type[AbstractExperiment], config: RunConfig | None = Non
 
         out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
         """the folder of the run; by default runs/EXPERIMENT-SEED"""
-        overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
+        overwrite: Flag = False
         """replace an existing run"""
-        resume: tyro.conf.FlagCreatePairsOff[bool] = False
+        resume: Flag = False
         """continue the same run if it exists; a finished one is only printed"""
-        keep: Annotated[str, tyro.conf.arg(metavar="BATCHES", help=f"when to keep the weights: {HELP}")] = (
-            recording.trainables
-        )
-        float16: tyro.conf.FlagCreatePairsOff[bool] = recording.float16
-        """keep them with half the digits"""
+        keep: Keep = recording.trainables
+        float16: Float16 = recording.float16
         checkpoint_seconds: float = CHECKPOINT_SECONDS if config is None else config.checkpoint_seconds
         """seconds between checkpoints; one is also written at the end, and when stopped"""
-        devices: int | None = None
-        """number of devices over which the networks are divided; by default all accelerators or cores"""
-        without_lock: tyro.conf.FlagCreatePairsOff[bool] = False
-        """write to a disk that cannot lock files; only if no other process writes there"""
-        tensorboard: tyro.conf.FlagCreatePairsOff[bool] = False
-        """write events for TensorBoard (popsim[tensorboard]) into the folder tensorboard of the run"""
-        quiet: tyro.conf.FlagCreatePairsOff[bool] = False
-        """show no progress"""
+        training: TrainingOptions = TrainingOptions()
 
         def run(self) -> None:
             """Train, save, and print."""
@@ -151,20 +138,19 @@ def train_command(kind: type[AbstractExperiment], config: RunConfig | None = Non
             experiment = as_experiment(kind, self.experiment)
             out = self.out or Path("runs") / f"{experiment.name}-{experiment.seed}"
             options: dict[str, Any] = {
-                "quiet": self.quiet,
+                "quiet": self.training.quiet,
                 "recording": Recording(self.keep, self.float16),
                 "devices": training_devices(self._n_devices(out)),
                 "checkpoint_seconds": self.checkpoint_seconds,
-                "without_lock": self.without_lock,
-                "enable_tensorboard": self.tensorboard,
+                **self.training.disk_options,
             }
             train = run_or_resume if self.resume else partial(run_experiment, overwrite=self.overwrite)
             finish(out, lambda stop: train(experiment, out, stop=stop, **options), resumes=self.resume)
 
         def _n_devices(self, out: Path) -> int | None:
             """Return the requested number, or the previous one for a run that continues."""
-            goes_on = self.resume and self.devices is None and RunFolder(out).description.exists()
-            return devices_of_run(out) if goes_on else self.devices
+            goes_on = self.resume and self.training.devices is None and RunFolder(out).description.exists()
+            return devices_of_run(out) if goes_on else self.training.devices
 
     TrainExperiment.__doc__ = kind.__doc__
     return TrainExperiment

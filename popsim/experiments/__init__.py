@@ -4,59 +4,39 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from popsim.experiments.center_out import CenterOut
-    from popsim.experiments.experiment import AbstractExperiment, Recording
-    from popsim.experiments.motor_experiment import PLANTS
-    from popsim.experiments.network_experiment import Cognitive
-    from popsim.experiments.registry import EXPERIMENTS, load_ensemble, register_experiment, save_ensemble
-    from popsim.experiments.results import Column, ResultTable, Row, RunFigure
-    from popsim.experiments.run import Run, RunHistory, open_run
-    from popsim.experiments.run_info import RunInfo, read_run_info, verify_run
-    from popsim.experiments.run_info_table import info_table
-    from popsim.experiments.run_movie import animate_run, find_trials
-    from popsim.experiments.run_options import RunStopped
-    from popsim.experiments.running import devices_of_run, resume_run, run_experiment, run_or_resume
-    from popsim.experiments.settings import setting
+    from popsim.experiments.experiment import *
+    from popsim.experiments.motor_experiment import PLANTS as PLANTS
+    from popsim.experiments.motor_experiment import CenterOut as CenterOut
+    from popsim.experiments.network_experiment import Cognitive as Cognitive
+    from popsim.experiments.registry import *
+    from popsim.experiments.results import *
+    from popsim.experiments.run import *
+    from popsim.experiments.run_info import *
+    from popsim.experiments.run_movie import *
+    from popsim.experiments.run_options import RunStopped as RunStopped
+    from popsim.experiments.running import *
+    from popsim.experiments.settings import *
 
-__all__ = [
-    "AbstractExperiment",
-    "CenterOut",
-    "Cognitive",
-    "Column",
-    "EXPERIMENTS",
-    "PLANTS",
-    "Recording",
-    "ResultTable",
-    "Row",
-    "Run",
-    "RunFigure",
-    "RunHistory",
-    "RunInfo",
-    "RunStopped",
-    "animate_run",
-    "devices_of_run",
-    "find_trials",
-    "info_table",
-    "load_ensemble",
-    "open_run",
-    "read_run_info",
-    "register_experiment",
-    "resume_run",
-    "run_experiment",
-    "run_or_resume",
-    "save_ensemble",
-    "setting",
-    "verify_run",
-]
-_MODULES = "settings results experiment motor_experiment center_out network_experiment registry run_info run "
-_MODULES += "run_info_table run_options running run_movie"  # each imports nothing of the later ones
+_HOMES = {
+    "experiment": "AbstractExperiment Recording",
+    "motor_experiment": "CenterOut PLANTS",
+    "network_experiment": "Cognitive",
+    "registry": "EXPERIMENTS load_ensemble register_experiment save_ensemble",
+    "results": "Column ResultTable Row RunFigure",
+    "run": "Run RunHistory open_run",
+    "run_info": "RunInfo info_table read_run_info verify_run",
+    "run_movie": "animate_run find_trials",
+    "run_options": "RunStopped",
+    "running": "devices_of_run resume_run run_experiment run_or_resume",
+    "settings": "setting",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+__all__ = sorted(_HOME_OF)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
     """Import a name when it is first used: an experiment needs nothing of what runs, shows and moves it."""
-    for home in _MODULES.split() if name in __all__ else ():
-        module = importlib.import_module(f"{__name__}.{home}")
-        if name in module.__all__:
-            globals()[name] = getattr(module, name)
-            return globals()[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    return globals()[name]

@@ -19,14 +19,8 @@ from popsim.model import AbstractModel
 from popsim.per_member import MOST_MEMBERS, PerMember
 from popsim.randomness import check_seed, key_of_seed
 from popsim.task import AbstractTask
-from popsim.training import (
-    PopulationBasedTraining,
-    TaskTrainer,
-    adam,
-    cosine_decay,
-    every_nth_batch,
-    log_spaced_batches,
-)
+from popsim.training import PopulationBasedTraining, TaskTrainer, adam, cosine_decay
+from popsim.training.loop.batches import every_nth_batch, log_spaced_batches
 
 __all__ = ["Recording", "AbstractExperiment"]
 
@@ -52,9 +46,6 @@ class Recording:
         pattern = r"logged|all|none|every [1-9]\d{0,8}|log [1-9]\d{0,8}|\d{1,9}( \d{1,9})*"
         if not re.fullmatch(pattern, self.trainables):
             raise ValueError(f"`trainables` must be {HELP}, got {self.trainables!r:.200}.")
-        numbers = [int(word) for word in self.trainables.split() if word.isdigit()]
-        if len(set(numbers)) < len(numbers):
-            raise ValueError(f"`trainables` must name each batch once, got {self.trainables!r}.")
 
     def batches(self, n_batches: int, log_step: int) -> Int[np.ndarray, " kept"]:
         """Return the numbers of the batches, for a training of `n_batches` that logs every `log_step`."""
@@ -126,8 +117,10 @@ class AbstractExperiment(abc.ABC):
 
     def __init_subclass__(cls, **options: Any):
         super().__init_subclass__(**options)
-        cls.__post_init__ = converting_first(cls.__post_init__)
+        if not hasattr(cls.__post_init__, "converts_settings"):
+            cls.__post_init__ = converting_first(cls.__post_init__)
 
+    @converting_first
     def __post_init__(self):
         for name in ("n_members", "n_batches", "batch_size", "log_step"):
             check_positive_int(name, getattr(self, name))

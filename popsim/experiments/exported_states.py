@@ -42,13 +42,10 @@ of its state, see `AbstractPlant.state_axes`."""
 
 
 def states_dataset(run: Run) -> Any:
-    """Return the states of the trained networks on the validation trials, as an `xarray.Dataset`.
+    """Return states and trials of the trained networks on the validation trials, as an `xarray.Dataset`.
 
-    The variables are called as in `Evaluation.states`, with "_" between the parts of a name: `hand_position`,
-    `plant_activation`, `command`; `activity` is that of the units. Of the trials there are `input`, `target`,
-    `recording`, a `condition_NAME`, `epoch_NAME` (its first step, and the step after its last) and
-    `event_NAME` for each, and the `loss` of each. The coordinate `time` is the time of the state after each
-    step, in s, and `area` is the area, or the layer, of each unit of a network that has some.
+    The variables are called as in `Evaluation.states`, with "_" between the parts of a name. An epoch has its
+    first step, and the step after its last; `time` is that of the state after each step, in s.
     """
     import xarray
 
@@ -56,7 +53,9 @@ def states_dataset(run: Run) -> Any:
     trials = validation_trials(task, count)
     evaluation = run.evaluate()
     of_members = ("member",) if differs_between_members(task) else ()
-    axes = NamedAxes({**FEATURES, **_plant_features(run.ensemble)})
+    plant = getattr(run.ensemble, "plant", None)
+    of_body = {} if plant is None else plant.state_axes()
+    axes = NamedAxes({**FEATURES, **{f"plant_{name}": axis for name, axis in of_body.items()}})
     for name, array in named_states(run.ensemble, evaluation.states):
         axes.add(name, ("member", "trial", "time"), array)
     for name, leading, array in named_parts(trials):
@@ -109,17 +108,8 @@ def history_dataset(run: Run) -> Any:
     return described
 
 
-def _plant_features(model: Any) -> dict[str, tuple[str, str]]:
-    """Return the names of the axes of the state of a body, and their units, by variable."""
-    plant = getattr(model, "plant", None)
-    return {} if plant is None else {f"plant_{name}": axis for name, axis in plant.state_axes().items()}
-
-
 def _areas(model: Any, lengths: Mapping[str, int]) -> dict[str, tuple[str, list[str]]]:
-    """Return the area of each unit as a coordinate; none for a network without areas.
-
-    A unit belongs to several groups, such as "M1" and "M1 excitatory": the first is its area.
-    """
+    """Return the area of each unit, its first group, as a coordinate; none for a network without areas."""
     network = getattr(model, "network", None)
     groups = network.unit_groups() if isinstance(network, AbstractNetwork) else {}
     if "unit" not in lengths or not groups:
@@ -157,15 +147,12 @@ class NamedAxes:
     def add(self, name: str, leading: tuple[str, ...], array: Any) -> None:
         """Add an array, the first axes of which are known."""
         values = np.asarray(array)
-        n_further = values.ndim - len(leading)
+        shape = values.shape[len(leading) :]
         axis, units = self.features.get(name, (f"{name}_feature", ""))
-        further = (axis,) if n_further == 1 else tuple(f"{name}_axis_{i}" for i in range(n_further))
-        if any(
-            self.lengths.get(axis, length) != length
-            for axis, length in zip(further, values.shape[len(leading) :], strict=True)
-        ):
-            further = tuple(f"{name}_axis_{i}" for i in range(n_further))
-        self.lengths |= dict(zip(further, values.shape[len(leading) :], strict=True))
+        further = tuple(f"{name}_axis_{i}" for i in range(len(shape)))
+        if len(shape) == 1 and self.lengths.get(axis, shape[0]) == shape[0]:
+            further = (axis,)
+        self.lengths |= dict(zip(further, shape, strict=True))
         self.variables[name] = ((*leading, *further), values, {"units": units} if units else {})
 
 

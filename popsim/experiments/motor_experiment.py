@@ -1,10 +1,10 @@
-"""What experiments on motor tasks share: the bodies, their senses, noise, and the network."""
+"""Experiments with a body: its senses and noise, its network, and center-out reaching."""
 
 import abc
 import dataclasses
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +13,16 @@ from jaxtyping import Array, Key
 
 from popsim import muscles, plants
 from popsim._compiled import jit_fast_compile
-from popsim._shared.checks import check_non_negative, check_positive, check_positive_int, n_steps_in
+from popsim._shared.checks import (
+    check_non_negative,
+    check_positive,
+    check_positive_int,
+    check_time_step,
+    n_steps_in,
+)
 from popsim.experiments.experiment import AbstractExperiment, build_adam_trainer
+from popsim.experiments.movement_results import reach_table, summarize_reaches
+from popsim.experiments.results import ResultTable, RunFigure
 from popsim.experiments.settings import setting
 from popsim.interventions import AbstractIntervention
 from popsim.models.sensorimotor_loop import SensorimotorLoop
@@ -30,34 +38,27 @@ from popsim.senses import (
     proprioception,
     vision,
 )
+from popsim.tasks import RandomReaches
+from popsim.tasks.trial_parts import reach_loss
 from popsim.training import TaskTrainer
 from popsim.trial import Trial
 
-__all__ = ["PLANTS", "AbstractMotorExperiment"]
+__all__ = ["PLANTS", "AbstractMotorExperiment", "CenterOut"]
 
 Pair = tuple[float, float]
 
 
 @dataclasses.dataclass(frozen=True)
 class PlantChoice:
-    """A plant and its default settings.
-
-    - `build`: builds the plant.
-    - `proprioception_noise`: standard deviations for position and velocity.
-    - `proprioceptive_scale`: the position and the velocity that the network receives as one.
-    - `motor_noise`: relative to the command, and constant.
-    - `hidden_noise`: noise on the units of the network.
-    - `tolerance`: the factor on the limits of errors and speeds, relative to a torque-driven arm.
-    - `felt_unit`, `command_unit`: the units of proprioceptive position and of the commands.
-    """
+    """What builds a plant, and its default settings."""
 
     build: Callable[[], AbstractPlant]
     proprioception_noise: Pair = (0.02, 0.1)  # rad, rad/s
-    proprioceptive_scale: Pair = (0.3, 1.5)
-    motor_noise: Pair = (0.05, 0.01)
+    proprioceptive_scale: Pair = (0.3, 1.5)  # the position and the velocity that the network receives as one
+    motor_noise: Pair = (0.05, 0.01)  # relative to the command, and constant
     hidden_noise: float = 0.0
-    tolerance: float = 1.0
-    felt_unit: str = "rad"
+    tolerance: float = 1.0  # the factor on the limits of errors and speeds
+    felt_unit: str = "rad"  # of proprioceptive position
     command_unit: str = "N m"
 
 
@@ -97,14 +98,8 @@ PLANTS: Mapping[str, PlantChoice] = {
 
 EXCITING = {"output_fn": jax.nn.sigmoid, "output_bias": -3.0}
 """Arguments for the output of a network that drives muscles, which are barely excited before training."""
-MODEL_SETTINGS = (
-    "vision_delay",
-    "vision_noise",
-    "proprioception_delay",
-    "proprioception_noise",
-    "motor_noise",
-    "hidden_noise",
-)
+MODEL_SETTINGS = ("vision_delay", "vision_noise", "proprioception_delay", "proprioception_noise")
+MODEL_SETTINGS += ("motor_noise", "hidden_noise")
 """Settings of the model in which members of one ensemble may differ."""
 
 
@@ -112,7 +107,7 @@ MODEL_SETTINGS = (
 class AbstractMotorExperiment(AbstractExperiment):
     """A network that controls one of `PLANTS` through vision and proprioception.
 
-    A subclass supplies `times` besides what every experiment does.
+    A subclass supplies `times` besides what every experiment does, and calls `check_body` when it is made.
     """
 
     plant: Literal[tuple(PLANTS)] = setting("two-link-arm", "the body")  # pyright: ignore[reportInvalidTypeForm]
@@ -147,14 +142,11 @@ class AbstractMotorExperiment(AbstractExperiment):
         """The interventions that trials may schedule; by default none."""
         return ()
 
-    def check_choices(self) -> None:
-        """Raise `ValueError` unless there is such a network, with a size and a learning rate."""
+    def check_body(self) -> None:
+        """Raise `ValueError` unless there is such a network, and noise and delays fit the trials."""
         check_network_name(self.network)
         check_positive_int("n_units", self.n_units)
         check_positive("learning_rate", self.learning_rate)
-
-    def check_senses(self) -> None:
-        """Raise `ValueError` unless noise and delays fit each other and the trials."""
         duration, dt = self.times
         check_non_negative("hidden_noise", self.effective_value("hidden_noise"))
         for name in ("vision_noise", "proprioception_noise", "motor_noise"):
@@ -219,6 +211,54 @@ class AbstractMotorExperiment(AbstractExperiment):
 
     def where_train(self, model: Any) -> Any:
         return model.network
+
+
+@dataclasses.dataclass(frozen=True)
+class CenterOut(AbstractMotorExperiment):
+    """Center-out reaching with recurrent networks, tested on eight targets at 10 cm.
+
+    Trained on random reaches in a 20 cm square. Noise is given as standard deviations of position and of
+    velocity.
+    """
+
+    name: ClassVar[str] = "center-out"
+    member_settings = {
+        "learning_rate": "trainer",
+        "effort_weight": "task",
+        **dict.fromkeys(MODEL_SETTINGS, "model"),
+    }
+
+    learning_rate: float = setting(5e-3, "initial learning rate of Adam, with cosine decay to zero")
+    effort_weight: float = setting(1e-6, "weight of the squared command in the loss")
+    duration: float = setting(1.0, "duration of a trial", "s")
+    dt: float = setting(0.01, "time step", "s")
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_non_negative("effort_weight", self.effort_weight)
+        check_time_step(self.dt)
+        check_positive("duration", self.duration)
+        n_steps_in("duration", self.duration, self.dt)
+        self.check_body()
+
+    @property
+    def times(self) -> tuple[float, float]:
+        return self.duration, self.dt
+
+    def build_task(self) -> RandomReaches:
+        loss = reach_loss(self.per_member("effort_weight"))
+        return RandomReaches(self.build_plant().workspace, loss=loss, duration=self.duration, dt=self.dt)
+
+    def summarize(self, ensemble: Any) -> dict[str, Any]:
+        return summarize_reaches(self, ensemble, tolerance=PLANTS[self.plant].tolerance)
+
+    def table(self, summary: dict[str, Any]) -> ResultTable:
+        return reach_table(summary)
+
+    def draw_figures(self, run: Any) -> dict[str, RunFigure]:
+        from popsim.experiments.run_figures import draw_reach_figures  # which loads matplotlib
+
+        return draw_reach_figures(run)
 
 
 @jit_fast_compile

@@ -1,6 +1,5 @@
 """Experiments on tasks without a body: the network, and how well it does the task."""
 
-import abc
 import dataclasses
 import math
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from popsim._shared.checks import check_non_negative, check_positive, check_posi
 from popsim.environment import Box, Discrete
 from popsim.evaluation import evaluate_ensemble
 from popsim.experiments.experiment import AbstractExperiment, build_adam_trainer
-from popsim.experiments.results import Column, ResultTable, Row, RunFigure
+from popsim.experiments.results import Column, ResultTable, RunFigure, member_rows
 from popsim.experiments.settings import setting
 from popsim.models.network_model import NetworkModel
 from popsim.networks import build_network
@@ -37,8 +36,7 @@ from popsim.trial import OutputTarget, Trial, choice_accuracy
 __all__ = ["AbstractNetworkExperiment", "Cognitive"]
 
 Score = Literal["accuracy", "output error", "loss", "reward"]
-
-
+"""Fraction of correct choices, mean squared error where outputs count, total loss, or reward of a trial."""
 HIGH_IS_GOOD = ("accuracy", "reward")
 TIME_CONSTANTS: Mapping[str, float] = dict.fromkeys(
     (
@@ -54,12 +52,7 @@ TIME_CONSTANTS: Mapping[str, float] = dict.fromkeys(
 
 @dataclasses.dataclass(frozen=True)
 class Criterion:
-    """A criterion for solving a task.
-
-    - `score`: "accuracy", the fraction of correct choices; "output error", the mean squared error of the
-        outputs where they count; "loss", the total loss; or "reward", that of a trial.
-    - `limit`: the minimum accuracy or reward, or the maximum error or loss.
-    """
+    """A criterion for solving a task: the minimum accuracy or reward, or the maximum error or loss."""
 
     score: Score
     limit: float
@@ -193,23 +186,8 @@ class AbstractNetworkExperiment(AbstractExperiment):
     hidden_noise: float = setting(0.0, "noise on the units of the network")
     learning_rate: float = setting(1e-2, "initial learning rate of Adam")
 
-    @property
-    @abc.abstractmethod
-    def default_network(self) -> str:
-        """The network if the setting is None."""
-
-    @property
-    @abc.abstractmethod
-    def task_name(self) -> str:
-        """The name of the task."""
-
-    @property
-    @abc.abstractmethod
-    def criterion(self) -> Criterion | None:
-        """The criterion for solving the task; None if there is none."""
-
-    def check_network(self) -> None:
-        """Raise `ValueError` unless there is such a network, and its settings fit it."""
+    def __post_init__(self):
+        super().__post_init__()
         check_network_name(self.chosen_network)
         if self.tau is not None:
             check_positive("tau", self.tau)
@@ -223,9 +201,24 @@ class AbstractNetworkExperiment(AbstractExperiment):
         check_non_negative("hidden_noise", self.hidden_noise)
 
     @property
+    def task_name(self) -> str:
+        """The name of the task."""
+        return self.name
+
+    @property
+    def preset(self) -> tuple[str, Criterion | None]:
+        """The default network, and the criterion for solving the task, if there is one."""
+        return LEARNED.get(self.task_name, ("gru", None))
+
+    @property
     def chosen_network(self) -> str:
         """The network, or the default for the task if it is None."""
-        return self.default_network if self.network is None else self.network
+        return self.preset[0] if self.network is None else self.network
+
+    @property
+    def criterion(self) -> Criterion | None:
+        """The criterion for solving the task; None if there is none."""
+        return self.preset[1]
 
     def effective_value(self, name: str) -> Any:
         if name == "network":
@@ -265,10 +258,9 @@ class AbstractNetworkExperiment(AbstractExperiment):
         return model.network
 
     def summarize(self, ensemble: Any) -> dict[str, Any]:
-        """Score each member of the ensemble and of the untrained ensemble, as a control.
+        """Score trained and untrained members in the validation trials, and in `N_TRIALS` fresh ones.
 
-        Scores are of the validation trials, one per condition, and of `N_TRIALS` fresh trials drawn as in
-        training, which decide whether the criterion is met, if there is one.
+        The latter are drawn as in training, and decide whether the criterion is met, if there is one.
         """
         task, criterion, key = self.build_task(), self.criterion, self.key("evaluation")
         score = score_of(task) if criterion is None else criterion.score
@@ -303,16 +295,11 @@ class AbstractNetworkExperiment(AbstractExperiment):
         if limit is not None:
             columns["does_the_task"] = Column("does the task")
             caption += f", {'at least' if score in HIGH_IS_GOOD else 'at most'} {limit:g}"
-        rows = [
-            Row(name, [row[each] for each in columns], row["member"])
-            for name, rows in summary["ensembles"].items()
-            for row in rows
-        ]
+        rows = member_rows(summary, lambda row: [row[each] for each in columns])
         return ResultTable([*columns.values()], rows, caption)
 
     def draw_figures(self, run: Any) -> dict[str, RunFigure]:
-        """Draw learning curves, and inputs, outputs and targets of member 0 in a few validation trials."""
-        from popsim.experiments.task_figures import draw_cognitive_figures  # which loads matplotlib
+        from popsim.experiments.run_figures import draw_cognitive_figures  # which loads matplotlib
 
         return draw_cognitive_figures(run)
 
@@ -326,21 +313,9 @@ class Cognitive(AbstractNetworkExperiment):
     task: Literal[tuple(COGNITIVE_TASKS)] = setting("flip-flop", "the task")  # pyright: ignore[reportInvalidTypeForm]
     learning_rate: float = setting(1e-2, "initial learning rate of Adam, with cosine decay to zero")
 
-    def __post_init__(self):
-        super().__post_init__()
-        self.check_network()
-
-    @property
-    def default_network(self) -> str:
-        return LEARNED[self.task][0] if self.task in LEARNED else "gru"
-
     @property
     def task_name(self) -> str:
         return self.task
-
-    @property
-    def criterion(self) -> Criterion | None:
-        return CRITERIA.get(self.task)
 
     def build_task(self) -> AbstractTask:
         return COGNITIVE_TASKS[self.task]()

@@ -13,8 +13,8 @@ import jax
 from popsim._shared.checks import short_repr
 from popsim._shared.plain_values import plain_value
 from popsim._shared.text_checks import suggestion
-from popsim.experiments.center_out import CenterOut
 from popsim.experiments.experiment import AbstractExperiment, check_experiment
+from popsim.experiments.motor_experiment import CenterOut
 from popsim.experiments.network_experiment import Cognitive
 from popsim.experiments.settings import check_annotations
 from popsim.experiments.task_experiments import task_experiment
@@ -28,11 +28,7 @@ __all__ = ["EXPERIMENTS", "register_experiment", "save_ensemble", "load_ensemble
 
 
 class ExperimentRegistry(collections.UserDict[str, type[AbstractExperiment]]):
-    """Experiments by name: in `data` those that are registered, and one on each task of `popsim.tasks.TASKS`.
-
-    A registered experiment takes the place of that on a task of the same name. The others are made when they
-    are looked up.
-    """
+    """Experiments by name: in `data` those that are registered; else on a task of `TASKS`, made on demand."""
 
     def __missing__(self, name: str) -> type[AbstractExperiment]:
         if name not in TASKS:
@@ -65,11 +61,6 @@ def register_experiment(experiment: type[AbstractExperiment]) -> type[AbstractEx
     if not isinstance(experiment, type) or not issubclass(experiment, AbstractExperiment):
         raise ValueError(
             f"`experiment` must be a subclass of AbstractExperiment, got {short_repr(experiment)}."
-        )
-    if missing := sorted(experiment.__abstractmethods__):
-        raise ValueError(
-            f"`experiment` must define all methods of AbstractExperiment, got {experiment.__name__} "
-            f"without {', '.join(missing)}."
         )
     check_annotations(experiment)
     if not isinstance(getattr(experiment, "name", None), str):
@@ -111,8 +102,8 @@ def setting_text(value: object, units: Sequence[str] = ()) -> str:
     """Format a JSON value or a tuple with one unit, or one for each number: "0.002 m, 0.02 m/s"."""
     if value is None:
         return "not set"
-    if len(units) > 1 and (not isinstance(value, list | tuple) or len(units) != len(value)):
-        raise ValueError(f"`units` must be one, or one for each number of {value!r}, got {units!r}.")
+    if len(units) > 1 and not isinstance(value, list | tuple):
+        raise ValueError(f"`units` must be one for a number, got {units!r} for {value!r}.")
     if isinstance(value, list | tuple):
         units = units if len(units) > 1 else (*units, "")[:1] * len(value)
         return ", ".join(

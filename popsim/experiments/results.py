@@ -1,7 +1,7 @@
 """What comes out of a run: tables of results, with units, and figures with titles and captions."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -160,6 +160,13 @@ class ResultTable:
             else:
                 spans.append((column.heading, 1))
         return spans if any(heading for heading, _ in spans) else []
+
+
+def member_rows(summary: Mapping[str, Any], values: Callable[[Any], Sequence[Entry]]) -> list[Row]:
+    """Return a row for each member of the `ensembles` of a summary, with the values of what it says of it."""
+    return [
+        Row(name, values(row), row["member"]) for name, rows in summary["ensembles"].items() for row in rows
+    ]
 
 
 def is_missing(value: Entry) -> bool:

@@ -10,30 +10,17 @@ from typing import Any
 from popsim._shared.checks import check_positive, warn_caller
 from popsim._shared.text_checks import printable, suggestion
 from popsim.experiments.experiment import AbstractExperiment, Recording
-from popsim.experiments.registry import (
-    EXPERIMENTS,
-    advice_on_name,
-    described_modules,
-    setting_text,
-)
+from popsim.experiments.registry import EXPERIMENTS, advice_on_name, described_modules, setting_text
 from popsim.experiments.settings import parse_setting, setting_types
 from popsim.store.files import write_file
 from popsim.store.run_folder import CONFIG_DIGEST, DescribedRun, import_option
 from popsim.store.yaml_files import read_yaml, yaml_text
 from popsim.training.options import CHECKPOINT_SECONDS
 
-__all__ = [
-    "RunConfig",
-    "config_text",
-    "parse_grid",
-    "parse_settings",
-    "parse_values",
-    "read_entries",
-    "read_run_config",
-    "write_config",
-]
+__all__ = ["RunConfig", "config_text", "read_run_config", "write_config"]
 
 COMMON = {field.name for field in dataclasses.fields(AbstractExperiment)}
+RECORDED = {"keep": Recording.trainables, "float16": Recording.float16}
 KEYS = ("experiment", "settings", "keep", "float16", "checkpoint_seconds")
 WIDTH = 100
 
@@ -110,25 +97,15 @@ def write_config(described: DescribedRun, config: RunConfig) -> DescribedRun:
 
 
 def read_run_config(path: Path) -> RunConfig:
-    """Read settings from YAML, as `config_text` writes it; only `experiment` must be given.
-
-    Values are taken as they are written, and parsed as on the command line. Nothing in the file is executed
-    or imported.
-    """
+    """Read the YAML of `config_text`, parsed as on the command line; only `experiment` must be given."""
     content, kind = read_entries(path, KEYS)
     try:
         experiment = kind(**parse_settings(kind, content.get("settings")))
-        recorded = {
-            name: parse_setting(key, content[key], type_of_entry)
-            for key, name, type_of_entry in (
-                ("keep", "trainables", str),
-                ("float16", "float16", bool),
-                ("checkpoint_seconds", "checkpoint_seconds", float),
-            )
-            if content.get(key) is not None
-        }
-        seconds = recorded.pop("checkpoint_seconds", CHECKPOINT_SECONDS)
-        return RunConfig(experiment, Recording(**recorded), seconds)
+        kinds = {"keep": str, "float16": bool, "checkpoint_seconds": float}
+        given = {key: value for key in kinds if (value := content.get(key)) is not None}
+        stated = {key: parse_setting(key, value, kinds[key]) for key, value in given.items()}
+        recording = Recording(*(stated.get(key, default) for key, default in RECORDED.items()))
+        return RunConfig(experiment, recording, stated.get("checkpoint_seconds", CHECKPOINT_SECONDS))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 

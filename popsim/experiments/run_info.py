@@ -1,9 +1,9 @@
-"""What the folder of a run says, whether or not its experiment is known here."""
+"""What the folder of a run says, also as text, whether or not its experiment is known here."""
 
 import contextlib
 import dataclasses
+import datetime
 import functools
-import itertools
 import json
 import os
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from popsim._shared.text_checks import as_path
+from popsim._shared.text_checks import align, as_path, count_text, printable, shorten, size_text, spread_text
 from popsim.experiments.registry import EXPERIMENTS, setting_text
 from popsim.store import Checkpoints, CorruptDataError, ListedArray, MismatchError, RunFolder, list_arrays
 from popsim.store.files import files_below
@@ -22,12 +22,12 @@ from popsim.store.json_files import log_lines
 from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import RunParts, damage_of_run, read_parts
 
-__all__ = ["RunInfo", "read_run_info", "verify_run"]
+__all__ = ["RunInfo", "info_table", "read_run_info", "verify_run"]
 
 PARTS = ("checkpoints", "history", "log", "figures", "other")
 UNCHECKED = "the numbers in log.jsonl and the order of its lines; what is in figures/ and tensorboard/"
 """What `verify_run` does not check."""
-MOST_SECONDS = 1e9  # of a training: thirty years
+MOST_LETTERS = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,8 +47,6 @@ def logged_losses(line: Any) -> LoggedLosses:
         batch, seconds = int(line["batch"]), float(line["seconds"])
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"a line of a log must be a log point, got {error!r}.") from None
-    if not 0 <= seconds < MOST_SECONDS:
-        raise ValueError(f"the seconds of a log must be from 0 to {MOST_SECONDS}, got {seconds}.")
     return LoggedLosses(batch, seconds, training, validation)
 
 
@@ -56,22 +54,9 @@ def _total(terms: dict[str, Any]) -> Float[np.ndarray, " member"]:
     return np.sum([np.atleast_1d(np.asarray(values, float)) for values in terms.values()], axis=0)
 
 
-def last_losses(path: Path, most: int | None = None) -> tuple[LoggedLosses | None, int]:
-    """Return the losses of the last whole line among the first `most` of a log, and how many were read."""
-    n_lines, last = 0, None
-    if path.exists():
-        for line in itertools.islice(log_lines(path), most):
-            n_lines += 1
-            last = line if line.endswith(b"\n") else last
-    try:
-        return (None if last is None else logged_losses(json.loads(last))), n_lines
-    except ValueError:
-        return None, n_lines
-
-
 @dataclasses.dataclass(frozen=True)
 class CheckpointInfo:
-    """A checkpoint: its number of training batches, when it was written (s since 1970), and its size."""
+    """A checkpoint: after how many batches, when it was written (s since 1970), and its size."""
 
     n_batches: int
     written: float
@@ -222,7 +207,15 @@ class RunInfo:
 
     @functools.cached_property
     def _end_of_log(self) -> tuple[LoggedLosses | None, int]:
-        return last_losses(self.folder.log)
+        """The losses in the last whole line of the log, and how many lines there are."""
+        n_lines, last = 0, None
+        for line in log_lines(self.folder.log) if self.folder.log.exists() else ():
+            n_lines += 1
+            last = line if line.endswith(b"\n") else last
+        try:
+            return (None if last is None else logged_losses(json.loads(last))), n_lines
+        except ValueError:
+            return None, n_lines
 
     @property
     def losses(self) -> LoggedLosses | None:
@@ -294,3 +287,128 @@ def verify_run(path: str | Path) -> dict[str, str]:
     **Raises:** as `read_run_info`.
     """
     return read_run_info(path).find_damage()
+
+
+def info_table(info: RunInfo) -> str:
+    """Format what is known of a run, by `read_run_info` or `popsim.open_run`, as text."""
+    sections = [align(_overview(info)), _settings(info), _checkpoints(info), _history(info), _sizes(info)]
+    lines = [line for section in sections if section for line in [*section, ""]]
+    return "\n".join(map(printable, lines[:-1]))
+
+
+def _overview(info: RunInfo) -> list[tuple[str, str]]:
+    described = info.description
+    rows = [
+        ("run", str(info.folder.path)),
+        ("experiment", info.experiment_name or "none: a training by TaskTrainer"),
+        ("written by", f"popsim {described.get('popsim')}, format {described.get('format')}"),
+        ("state", _state(info)),
+        ("members", _members(info)),
+        ("losses", _losses(info)),
+    ]
+    if "recording" in described:
+        digits = ", half the digits" if described["recording"].get("float16") else ""
+        rows.append(("recording", f"trainables: {_short(described['recording'].get('trainables'))}{digits}"))
+    for name in ("devices", "engine", "checkpoint_seconds"):
+        rows += [(name, _short(described[name]))] if name in described else []
+    for resumption in described.get("resumed", ()):
+        rows.append(("resumed", ", ".join(f"{name} {_short(value)}" for name, value in resumption.items())))
+    return rows
+
+
+def _state(info: RunInfo) -> str:
+    n_until_inactive = info.n_until_inactive
+    how = "frozen" if not info.stopped else "stopped" if not info.frozen else "frozen or stopped"
+    if info.is_finished:
+        ended = ", " if n_until_inactive is None else f": all members {how} after {n_until_inactive} of "
+        return f"finished{ended}{count_text(info.settings['n_batches'], 'batch')}"
+    of = "" if info.n_batches is None else f"of {info.n_batches} "
+    saved = f"{info.n_saved} {of}batches saved" if info.n_saved else "nothing saved yet"
+    if (writer := info.writer) is not None:
+        return f"being written now by {writer}, {saved}"
+    if info.experiment_name is None:
+        ended = f"ended, as all members were {how} after {n_until_inactive}"
+        return f"{saved}; {'restore_checkpoint=True continues it' if n_until_inactive is None else ended}"
+    return f"stopped, {saved}; to continue: {info.folder.resume_command}"
+
+
+def _members(info: RunInfo) -> str:
+    number = "1 model" if info.n_members is None else str(info.n_members)
+    if not info.arrays and info.experiment_name is None:
+        number = "not known yet"
+    if info.n_trained is not None:
+        number += f", {info.n_trained:,} trained numbers each"
+    for how, members in (("frozen", info.frozen), ("stopped", info.stopped)):
+        if members:
+            texts = [f"{member} from batch {batch} on" for member, batch in members.items()]
+            number += f"; {how}: {', '.join(texts)}"
+    return number
+
+
+def _losses(info: RunInfo) -> str:
+    if (losses := info.losses) is None:
+        return "no log point yet"
+    training, validation = (spread_text(values) for values in (losses.training, losses.validation))
+    after = duration_text(losses.seconds)
+    return f"batch {losses.batch}, after {after}: training {training}; validation {validation}"
+
+
+def _settings(info: RunInfo) -> list[str]:
+    if info.experiment_name is None:
+        return []
+    changed, what = info.changed or frozenset(), "*: not the default"
+    if info.changed is None:
+        what = "the experiment is not registered here: its defaults are not known"
+    rows = [
+        (f"{'*' if name in changed else ' '} {name}", _short(value))
+        for name, value in info.effective_settings.items()
+    ]
+    return [f"settings ({what})", *align(rows)]
+
+
+def _checkpoints(info: RunInfo) -> list[str]:
+    rows = [
+        (
+            f"  after {count_text(checkpoint.n_batches, 'batch')}",
+            datetime.datetime.fromtimestamp(checkpoint.written).strftime("%Y-%m-%d %H:%M:%S"),
+            size_text(checkpoint.n_bytes),
+        )
+        for checkpoint in info.checkpoints
+    ]
+    return ["checkpoints", *align(rows)] if rows else ["checkpoints: none"]
+
+
+def _history(info: RunInfo) -> list[str]:
+    if info.history_damage:
+        return [f"history: DAMAGED: {info.history_damage}"]
+    rows = [(f"  {own.name}", _axes(own), own.dtype, size_text(own.n_bytes)) for own in info.arrays]
+    return ["history", *align(rows)] if rows else ["history: none"]
+
+
+def _axes(array: ListedArray) -> str:
+    """Format axes such as "trainables_batch 40, member 5, 192, 64"; axes without a meaning by length only."""
+    suffixes = tuple(f" axis {number}" for number in range(len(array.axes)))
+    pairs = zip(array.axes, array.shape, strict=True)
+    return ", ".join(str(n) if axis.endswith(suffixes) else f"{axis} {n}" for axis, n in pairs)
+
+
+def _sizes(info: RunInfo) -> list[str]:
+    total = sum(info.sizes.values())
+    counts = {"log": count_text(info.n_log_lines, "line"), "figures": count_text(info.n_figures, "file")}
+    rows = [
+        (f"  {part}", size_text(n_bytes), f"{n_bytes / max(total, 1):.0%}", counts.get(part, ""))
+        for part, n_bytes in info.sizes.items()
+    ]
+    return [f"size: {size_text(total)}", *align(rows)]
+
+
+def duration_text(seconds: float) -> str:
+    """Format a duration, such as "42 s", "3 min 20 s" or "2 h 5 min"."""
+    if round(seconds) < 60:
+        return f"{seconds:.0f} s"
+    minutes, remainder = divmod(round(seconds), 60)
+    return f"{minutes} min {remainder} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _short(value: Any) -> str:
+    return shorten(value if isinstance(value, str) else json.dumps(value), MOST_LETTERS)

@@ -143,12 +143,7 @@ def code_of_experiment(experiment: AbstractExperiment) -> dict[str, str]:
 
 
 def check_flags(described: Mapping[str, Any], source: Path) -> list[str]:
-    """Check that a run, or a sweep, was begun under the flags of JAX that are in force now.
-
-    Returned are the names of the flags that its description, read from `source`, does not tell.
-
-    **Raises:** `MismatchError` naming the flags that differ.
-    """
+    """Return flags of JAX that a description does not tell; raise `MismatchError` for those that differ."""
     flags = described.get(FLAGS, {})
     if different := different_flags(flags):
         raise MismatchError(
@@ -158,11 +153,10 @@ def check_flags(described: Mapping[str, Any], source: Path) -> list[str]:
 
 
 def check_size(experiment: AbstractExperiment, trainer: TaskTrainer | None = None) -> None:
-    """Check that what a training holds at least fits into the memory of the machine, or of the device.
+    """Check that validation trials, ensemble, and one batch with its states fit into memory, or the device's.
 
-    These are the validation trials, the ensemble, and for one batch of one member at a time its trials and
-    what the model records of them. A training that is not refused may take several times as much. `trainer`
-    says how many members are trained at a time, and on which devices.
+    A training that is not refused may take several times as much. `trainer` says how many members are trained
+    at a time, and on which devices.
     """
 
     def validation_trials() -> Any:
@@ -181,7 +175,7 @@ def check_size(experiment: AbstractExperiment, trainer: TaskTrainer | None = Non
                 f"its {part} would take {n_bytes / 1e9:.3g} GB."
             )
 
-    trainer = experiment.build_trainer() if trainer is None else trainer
+    trainer = trainer or experiment.build_trainer()
     device = (trainer.devices or jax.local_devices())[0]
     on_device = None if device.platform == "cpu" else (device.memory_stats() or {}).get("bytes_limit")
     memory = memory_of_machine() if device.platform == "cpu" else on_device

@@ -136,8 +136,6 @@ def convert_settings(experiment: Any) -> None:
 
 def converting_first(post_init: Callable[..., None]) -> Callable[..., None]:
     """Return the `__post_init__` of an experiment, which then sees settings that are plain values."""
-    if getattr(post_init, "converts_settings", False):
-        return post_init
 
     @functools.wraps(post_init)
     def convert_and_check(self: Any) -> None:

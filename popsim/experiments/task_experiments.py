@@ -3,22 +3,25 @@
 import contextlib
 import dataclasses
 import functools
+import inspect
 import re
 import types
-from collections.abc import Callable, Mapping
+import typing
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 
 from popsim import interventions
-from popsim._shared.checks import kind_of
+from popsim._shared.checks import is_number, kind_of
+from popsim._shared.plain_values import plain_value
+from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform
 from popsim.experiments.experiment import AbstractExperiment, build_adam_trainer
 from popsim.experiments.motor_experiment import MODEL_SETTINGS, AbstractMotorExperiment
 from popsim.experiments.movement_results import movement_table, summarize_movements
-from popsim.experiments.network_experiment import LEARNED, AbstractNetworkExperiment, Criterion
+from popsim.experiments.network_experiment import AbstractNetworkExperiment, Criterion
 from popsim.experiments.results import ResultTable, RunFigure
-from popsim.experiments.settings import setting
-from popsim.experiments.task_arguments import TaskArgument, task_arguments
+from popsim.experiments.settings import alternatives, setting, takes_texts
 from popsim.hand import HandState
 from popsim.interventions import AbstractIntervention
 from popsim.randomness import seed_key
@@ -28,7 +31,7 @@ from popsim.tasks.library import TASKS, MotorTask, task_definition
 from popsim.training import TaskTrainer
 from popsim.trial import Trial
 
-__all__ = ["TaskDefinition", "task_experiment"]
+__all__ = ["TaskArgument", "TaskDefinition", "task_arguments", "task_experiment"]
 
 INTERVENTIONS: Mapping[str, AbstractIntervention] = {
     kind.name: kind
@@ -49,6 +52,136 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     for name in ("force-field-adaptation", "visuomotor-rotation")
 }
 """Defaults of the settings of experiments that differ from those of other tasks."""
+
+UNITS = ("seconds", "s^0.5", "m/s", "m", "Hz", "rad", "N s/m", "N/m", "N")
+"""The units that docstrings of tasks name, as in "in seconds"."""
+UNIT = "|".join(map(re.escape, sorted(UNITS, key=len, reverse=True)))
+IN_UNITS = re.compile(rf"\bin ({UNIT})(?: and ({UNIT}))?(?![\w/^])")
+BULLET = re.compile(r"^- ((?:`\w+`(?:, )?)+): (.*)")
+MEANINGS = {
+    "range": "two numbers are a uniform distribution",
+    "pair": "two numbers are a uniform distribution",
+    "choice": "each trial draws one of the numbers",
+}
+OF_TWO = re.compile(r"(the .+?) and (the .+?)(, in .*)?$")  # what is said of two arguments at once
+NOT_SETTINGS = ("workspace", "loss", "key")
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskArgument:
+    """An argument of a task, as a setting: its type, a plain default, and what the docstring says of it.
+
+    Each trial draws it from a "range", for which two numbers become a `Uniform`, or a "choice" of numbers; a
+    "pair" is a number, or two of them, as they are.
+    """
+
+    name: str
+    kind: Any
+    default: Any
+    help: str = ""
+    unit: str = ""
+    drawn_by: Literal["range", "choice", "pair"] | None = None
+
+    def check(self, value: Any) -> None:
+        """Raise `ValueError` unless the numbers of a setting are those of a distribution."""
+        numbers = value if isinstance(value, tuple) else (value,)
+        if self.drawn_by is None or (numbers if self.drawn_by == "choice" else numbers[0] <= numbers[-1]):
+            return
+        some = "numbers" if self.drawn_by == "choice" else "a number, or two in order"
+        raise ValueError(f"`{self.name}` must be {some}; {MEANINGS[self.drawn_by]}, got {value!r:.100}.")
+
+    def argument(self, value: Any) -> Any:
+        """Return what the task takes for a setting."""
+        if self.drawn_by == "choice":
+            return Choice(value)
+        return Uniform(*value) if self.drawn_by == "range" and isinstance(value, tuple) else value
+
+
+def task_arguments(build: Callable[..., Any]) -> tuple[TaskArgument, ...]:
+    """Return the arguments of a task whose defaults are plain, or distributions of numbers.
+
+    Those of a class are in the order of its docstring: its fields begin with the inherited ones.
+    """
+    texts = dict(_documented(inspect.getdoc(build) or ""))
+    arguments = []
+    for name, hint, default in _parameters(build):
+        text, unit = texts.get(name, ("", ""))
+        argument = _argument(name, hint, default)
+        if name not in NOT_SETTINGS and argument is not None:
+            parts = (text, MEANINGS.get(argument.drawn_by or "", ""))
+            arguments.append(dataclasses.replace(argument, help="; ".join(filter(None, parts)), unit=unit))
+    order = {name: place for place, name in enumerate(texts)} if inspect.isclass(build) else {}
+    return tuple(sorted(arguments, key=lambda argument: order.get(argument.name, len(order))))
+
+
+def _parameters(build: Callable[..., Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield name, annotation and default of each argument that has a default."""
+    hints = typing.get_type_hints(build)  # of a class those of its fields, before they are converted
+    kind: Any = build
+    fields = {field.name: field for field in dataclasses.fields(kind)} if inspect.isclass(build) else {}
+    for name, parameter in inspect.signature(build).parameters.items():
+        default = parameter.default
+        factory = getattr(fields.get(name), "default_factory", dataclasses.MISSING)
+        if factory is not dataclasses.MISSING:
+            default = factory()
+        if default is not parameter.empty:
+            yield name, hints.get(name, Any), default
+
+
+def _argument(name: str, hint: Any, default: Any) -> TaskArgument | None:
+    """Return an argument without its documentation; None if it is no setting."""
+    kinds = alternatives(hint)
+    if isinstance(default, AbstractDistribution) or any(
+        isinstance(kind, type) and issubclass(kind, AbstractDistribution) for kind in kinds
+    ):
+        return _drawn_argument(name, default)
+    is_plain = takes_texts(hint)
+    if isinstance(default, tuple) and default and all(map(is_number, default)):
+        kind = hint if is_plain else tuple[float, ...]
+    elif isinstance(default, bool | int | float | str) or default is None and is_plain:
+        kind = hint if is_plain else type(default)
+    else:
+        return None
+    is_pair = {float, tuple[float, float]} <= {*kinds}
+    return TaskArgument(name, kind, default, drawn_by="pair" if is_pair else None)
+
+
+def _drawn_argument(name: str, default: Any) -> TaskArgument | None:
+    """Return an argument that each trial draws, if its default has plain numbers."""
+    kind = float | tuple[float, float]
+    if isinstance(default, Constant):
+        default = default.value
+    if isinstance(default, Uniform):
+        default = (default.low, default.high)
+    drawn_by: Literal["range", "choice"] = "choice" if isinstance(default, Choice) else "range"
+    if isinstance(default, Choice):
+        kind, default = tuple[float, ...], default.values
+    if isinstance(default, AbstractDistribution):
+        return None
+    value = plain_value(name, default)
+    numbers = value if isinstance(value, tuple) else (value,)
+    return TaskArgument(name, kind, value, drawn_by=drawn_by) if all(map(is_number, numbers)) else None
+
+
+def _documented(doc: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the name, the text and the unit of each argument in the section **Arguments** of a docstring."""
+    section = doc.partition("**Arguments:**")[2].partition("\n\n**")[0]
+    entries: list[tuple[list[str], str]] = []
+    for line in section.splitlines():
+        if bullet := BULLET.match(line):
+            entries.append((re.findall(r"`(\w+)`", bullet[1]), bullet[2]))
+        elif line.startswith(" ") and entries:
+            names, text = entries[-1]
+            entries[-1] = names, f"{text} {line.strip()}"
+        elif line and entries:
+            break
+    for names, text in entries:
+        named = IN_UNITS.search(text)
+        units = [unit.replace("seconds", "s") for unit in named.groups() if unit] if named else [""]
+        parts = OF_TWO.fullmatch(text.rstrip(".")) if len(names) == 2 else None
+        for place, name in enumerate(names):
+            own = f"{parts[1 + place]}{parts[3] or ''}" if parts else text.rstrip(".")
+            yield name, (own, units[min(place, len(units) - 1)])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,10 +229,7 @@ class TaskDefinition:
 
 @functools.lru_cache(maxsize=256)
 def _outline(definition: TaskDefinition, values: tuple[Any, ...]) -> Trial:
-    """Return a training trial of a task with some values of its arguments, of which only shapes are computed.
-
-    A motor task is built in the workspace of a two-link arm, on which shapes and times do not depend.
-    """
+    """Return the shapes of a training trial for some arguments, which do not depend on the workspace."""
     names = [argument.name for argument in definition.arguments]
     task = definition.make(types.SimpleNamespace(**dict(zip(names, values, strict=True))))
     return eqx.filter_eval_shape(lambda: task.trial(batch=LAST_BATCH, key=seed_key(0)))
@@ -127,7 +257,6 @@ class AbstractMotorTaskExperiment(AbstractTaskExperiment, AbstractMotorExperimen
 
     def __post_init__(self):
         super().__post_init__()
-        self.check_choices()
         trial = self.definition.checked_trial(self)
         if not isinstance(trial.targets, HandState):
             raise ValueError(
@@ -139,7 +268,7 @@ class AbstractMotorTaskExperiment(AbstractTaskExperiment, AbstractMotorExperimen
                 f"the interventions of {self.name} must be among {', '.join(INTERVENTIONS)}, got "
                 f"{', '.join(unknown)}: an experiment of your own can hold others."
             )
-        self.check_senses()
+        self.check_body()
 
     @property
     def times(self) -> tuple[float, float]:
@@ -161,7 +290,7 @@ class AbstractMotorTaskExperiment(AbstractTaskExperiment, AbstractMotorExperimen
         return movement_table(summary)
 
     def draw_figures(self, run: Any) -> dict[str, RunFigure]:
-        from popsim.experiments.task_figures import draw_movement_figures  # which loads matplotlib
+        from popsim.experiments.run_figures import draw_movement_figures  # which loads matplotlib
 
         return draw_movement_figures(run)
 
@@ -172,37 +301,22 @@ class AbstractNetworkTaskExperiment(AbstractTaskExperiment, AbstractNetworkExper
 
     def __post_init__(self):
         super().__post_init__()
-        self.check_network()
         self.definition.checked_trial(self)
 
     @property
-    def default_network(self) -> str:
-        return LEARNED[self.name][0] if self._is_cognitive else "gru"
-
-    @property
-    def _is_cognitive(self) -> bool:
-        """Whether the task is one of `Cognitive`, and not one of a user with the same name."""
-        return self.name in LEARNED and self.definition.build.__module__.startswith("popsim.")
-
-    @property
-    def task_name(self) -> str:
-        return self.name
-
-    @property
-    def criterion(self) -> Criterion | None:
-        """The criterion of `Cognitive`, which is for the default arguments of the task."""
-        has_one = self._is_cognitive and self.definition.is_default(self)
-        return LEARNED[self.name][1] if has_one else None
+    def preset(self) -> tuple[str, Criterion | None]:
+        """Those of `Cognitive` for tasks of popsim; the criterion is for the default arguments."""
+        if not self.definition.build.__module__.startswith("popsim."):
+            return "gru", None
+        network, criterion = super().preset
+        return network, criterion if self.definition.is_default(self) else None
 
     def build_task(self) -> AbstractTask:
         return self.definition.make(self)
 
 
 def task_experiment(name: str) -> type[AbstractExperiment]:
-    """Return the experiment on a task of `TASKS`: its settings are those of all, and the task's arguments.
-
-    It is made when it is first needed, and is the same class afterwards.
-    """
+    """Return the experiment on a task of `TASKS`, always the same class, with the task's arguments."""
     return _task_experiment(name, TASKS[name])
 
 
@@ -221,12 +335,13 @@ def _task_experiment(name: str, build: Callable[..., AbstractTask]) -> type[Abst
             "every experiment has."
         )
     of_library = written.__module__.startswith("popsim.")
+    summary = (written.__doc__ or "").strip().partition("\n")[0]
     kind = dataclasses.make_dataclass(
         "".join(word.capitalize() for word in name.split("-")),
         _fields(name, base, arguments),
         bases=(base,),
         namespace={
-            "__doc__": _summary(name, written),
+            "__doc__": f"{summary}\n\n`popsim show-task {name}` shows its trials.",
             "name": name,
             "definition": TaskDefinition(name, build, arguments),
         },
@@ -256,9 +371,3 @@ def _fields(
         )
         for argument in arguments
     ]
-
-
-def _summary(name: str, written: Callable[..., AbstractTask]) -> str:
-    """Return the docstring of an experiment: what the task says of itself in a line."""
-    text = (written.__doc__ or "").strip().partition("\n")[0]
-    return f"{text}\n\n`popsim show-task {name}` shows its trials."

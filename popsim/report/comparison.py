@@ -26,7 +26,7 @@ from popsim.experiments.results import (
     is_numeric,
 )
 from popsim.experiments.run import Run, open_run
-from popsim.experiments.run_info_table import duration_text
+from popsim.experiments.run_info import duration_text
 from popsim.hand import HandState
 from popsim.models.sensorimotor_loop import SensorimotorLoop
 from popsim.noise import without_noise

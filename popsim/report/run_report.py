@@ -36,7 +36,7 @@ from popsim.analysis.trainables import (
 )
 from popsim.experiments.results import RunFigure
 from popsim.experiments.run import Run, kept_batches
-from popsim.experiments.run_info_table import duration_text
+from popsim.experiments.run_info import duration_text
 from popsim.networks.activity import defines_activity, unit_activity
 from popsim.noise import without_noise
 from popsim.report._explorer import TITLE, explorer_elements

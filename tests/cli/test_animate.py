@@ -1,25 +1,22 @@
 """Movies of runs, by the command and in Python."""
 
 import pytest
+from command_ends import complaint
+from kept_runs import finished_run, reach_run
 from PIL import Image
-from small_experiment import Sum
-from test_cli import complaint
-from tiny_runs import tiny_runs
 
 import popsim
 from popsim.analysis.figures import Playback
 from popsim.cli import main
-from popsim.experiments import EXPERIMENTS, run_experiment
 from popsim.experiments.run_movie import animate_run
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def run(tmp_path_factory):
-    """The folder of a tiny run: two members, six batches that are all kept, trials of 0.3 s."""
-    with tiny_runs(tmp_path_factory) as made:
-        yield made("center-out-0") / "runs" / "center-out-0"
+    """The folder of a run with a body: two members, six batches, trials of 0.3 s."""
+    return reach_run(tmp_path_factory)
 
 
 def test_a_movie_shows_members_and_stages_and_is_replaced_when_told(run, tmp_path, capsys):
@@ -43,7 +40,7 @@ def test_panels_are_named_by_member_or_stage(run):
     opened = popsim.open_run(run)
     films = {
         ("member 0", "member 1"): {"members": (0, 1)},
-        ("untrained", "after 4 batches", "after 6 batches"): {"batches": ("start", "middle", "last")},
+        ("untrained", "after 3 batches", "after 6 batches"): {"batches": ("start", "middle", "last")},
         ("member 1, after 1 batches",): {"members": (1,), "batches": ("first",)},
     }
     for titles, options in films.items():
@@ -57,7 +54,7 @@ def test_panels_are_named_by_member_or_stage(run):
     [
         ("--members 2", "--members must be numbers from 0 to 1, got"),
         ("--trials 8", "--trials must be numbers from 0 to 7, got"),
-        ("--batches 6", "--batches must be start, first, middle, last, or a batch"),
+        ("--batches 4", "--batches must be start, first, middle, last, or a batch"),
         ("--batches early", "got 'early'"),
         ("--conditions direction=2", "--conditions must have a direction among -2.36, -1.57"),
         ("--conditions direcion=0", "Perhaps you meant direction"),
@@ -70,12 +67,6 @@ def test_what_the_run_does_not_have_is_refused(words, named, run, tmp_path, caps
     assert named in said and not any(tmp_path.iterdir())
 
 
-@pytest.mark.full
-def test_a_run_without_a_body_is_refused(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(EXPERIMENTS, "sum", Sum)
-    run_experiment(
-        Sum(n_members=1, n_batches=2, batch_size=2), tmp_path / "run", quiet=True, draws_figures=False
-    )
-    assert "must be of models with a body, got NetworkModel" in complaint(
-        ["animate", str(tmp_path / "run"), "--out", str(tmp_path / "x.gif")], capsys
-    )
+def test_a_run_without_a_body_is_refused(tmp_path, capsys, tmp_path_factory):
+    words = ["animate", finished_run(tmp_path_factory), "--out", tmp_path / "x.gif"]
+    assert "must be of models with a body, got NetworkModel" in complaint(words, capsys)

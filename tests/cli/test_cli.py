@@ -9,35 +9,24 @@ from functools import partial
 
 import numpy as np
 import pytest
+from command_ends import complaint
+from kept_runs import SIZES
 from reported_runs import Reported
 from small_experiment import Sum
 
 import popsim
 from popsim.cli import main
 from popsim.cli._main import COMMANDS, _format_warning
-from popsim.experiments import EXPERIMENTS, open_run
+from popsim.experiments import open_run
 
 TRAIN = ["train", "center-out", "--members", "1", "--n-batches", "2", "--batch-size", "2", "--n-units", "4"]
 TRAIN += ["--duration", "0.1", "--plant", "point-mass", "--quiet"]
-SMALL = ["train", "sum", "--members", "1", "--n-batches", "2", "--batch-size", "2"]  # compiled in a second
-
-
-def complaint(arguments, capsys) -> str:
-    with pytest.raises(SystemExit) as end:
-        main(arguments)
-    assert end.value.code == 2
-    said = capsys.readouterr()
-    assert said.out == "" and said.err.count("\n") == 1
-    return said.err
 
 
 @pytest.mark.slow
 def test_train_then_show_then_refuse_then_overwrite(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for experiment in (Sum, Reported):
-        monkeypatch.setitem(EXPERIMENTS, experiment.name, experiment)
-    train = [*SMALL, "--quiet"]
-    train[1] = "reported"
+    train = ["train", Reported.name, *SIZES, "--quiet"]
     main(train)
     trained = capsys.readouterr()
     assert trained.err == ""
@@ -50,17 +39,16 @@ def test_train_then_show_then_refuse_then_overwrite(tmp_path, capsys, monkeypatc
     assert figure.exists() and "limits" in capsys.readouterr().out
 
     assert "--overwrite" in complaint(train, capsys)
-    other = [*SMALL, "--quiet", "--out", str(run)]
+    other = ["train", "sum", *SIZES, "--quiet", "--out", str(run)]
     assert "--overwrite" in complaint(other, capsys) and figure.exists()
     main([*other, "--overwrite"])
     assert isinstance(open_run(run).experiment, Sum)
 
 
-def test_a_folder_of_something_else_is_left_alone(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(EXPERIMENTS, "sum", Sum)
+def test_a_folder_of_something_else_is_left_alone(tmp_path, capsys):
     (tmp_path / "thesis.tex").write_text("mine")
     for how in ([], ["--overwrite"], ["--resume"]):
-        assert "thesis.tex" in complaint([*SMALL, "--quiet", "--out", str(tmp_path), *how], capsys)
+        assert "thesis.tex" in complaint(["train", "sum", *SIZES, "--out", tmp_path, *how], capsys)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 

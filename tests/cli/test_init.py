@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from popsim.cli import main
-from popsim.experiments import EXPERIMENTS, open_run
+from popsim.experiments import EXPERIMENTS
 from popsim.tasks.library import TASKS
 
 
@@ -50,20 +50,6 @@ def test_what_is_written_is_listed_and_nothing_is_replaced(project, capsys, monk
     lines = capsys.readouterr().out.splitlines()
     ours = [line.split()[0] for line in lines if re.search(r"\[from small_project\.\w+\]$", line)]
     assert ours == ["small-project", "cued-response"]
-
-
-@pytest.mark.slow
-@pytest.mark.full  # in short: its test, which trains
-def test_it_trains_at_once(project, capsys, monkeypatch):
-    monkeypatch.chdir(project)
-    words = ["train", "small-project", "--members", "2", "--n-batches", "100", "--batch-size", "16"]
-    words += ["--n-units", "16", "--log-step", "50", "--learning-rate", "0.03", "--delay", "0.04", "--quiet"]
-    main(["--import", "small_project.experiment", *words])
-    run = open_run(project / "runs" / "small-project-0")
-    printed = capsys.readouterr().out
-    assert run.is_finished and "control: untrained" in printed
-    assert "Next: popsim --import small_project.experiment show " in printed  # as in the README
-    assert "small_project" in (project / "runs/small-project-0/run.yaml").read_text()
 
 
 @pytest.mark.slow

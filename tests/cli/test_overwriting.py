@@ -4,13 +4,12 @@ import shutil
 
 import matplotlib.pyplot as plt
 import pytest
+from kept_runs import finished_run
 from short_form import every_nth
-from small_experiment import Sum
 from swept_runs import Swept
 
 import popsim.sweeps
 from popsim.cli import main
-from popsim.experiments import EXPERIMENTS, run_experiment
 
 OUTPUTS = {
     "summary": "export {sweep} --summary {file}",
@@ -27,9 +26,7 @@ NAMES = {"summary": "summary.csv", "script": "job.sbatch", "figures": "one.png",
 def places(tmp_path_factory):
     """The folders of a run and of a sweep, as words of a command."""
     folder = tmp_path_factory.mktemp("results")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(EXPERIMENTS, "sum", Sum)
-        run_experiment(Sum(n_members=1, n_batches=2, batch_size=2), folder / "run", quiet=True)
+    shutil.copytree(finished_run(tmp_path_factory), folder / "run")
     sweep = popsim.sweeps.Sweep(Swept(n_batches=2, log_step=1), {"n_units": (3,)}, range(1))
     popsim.sweeps.make_sweep(sweep, folder / "sweep")
     popsim.sweeps.run_sweep(folder / "sweep")
@@ -37,9 +34,8 @@ def places(tmp_path_factory):
 
 
 @pytest.fixture
-def command(places, tmp_path, monkeypatch, capsys):
-    """Writes an output of a kind, `command(kind, *options)`, and returns the file and what was printed."""
-    monkeypatch.setitem(EXPERIMENTS, "sum", Sum)
+def command(places, tmp_path):
+    """Writes an output of a kind, `command(kind, *options)`, and returns the file."""
     (tmp_path / "out").mkdir()
 
     def write(kind, *options):

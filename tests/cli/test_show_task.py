@@ -1,9 +1,9 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from command_ends import complaint
 from sample_trials import few_trials
 from small_tasks import Choose, pushed_reaches
-from test_cli import complaint
 
 import popsim
 from popsim.analysis.figures import draw_task_trials, task_trial_rows

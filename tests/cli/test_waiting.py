@@ -7,12 +7,12 @@ import subprocess
 
 import matplotlib.pyplot as plt
 import pytest
-from small_experiment import Sum
+import small_experiment  # noqa: F401, which registers it
 from tensorboard_events import read_events
 
 from popsim.cli import main
 from popsim.cli._main import COMMANDS, SHELLS, completion_script
-from popsim.experiments import EXPERIMENTS, open_run
+from popsim.experiments import open_run
 
 # No other test has batches of this size, so that the loop is compiled here.
 SETTINGS = ["--members", "2", "--n-batches", "4", "--batch-size", "7", "--log-step", "2"]
@@ -23,13 +23,6 @@ class Terminal(io.StringIO):
 
     def isatty(self):
         return True
-
-
-@pytest.fixture(scope="module", autouse=True)
-def registered():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(EXPERIMENTS, "sum", Sum)
-        yield
 
 
 @pytest.fixture(scope="module")

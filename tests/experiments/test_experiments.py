@@ -5,8 +5,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from kept_runs import REACHES, SMALL, finished_run, reach_run
 from short_form import every_nth
-from small_experiment import Sum
 
 import popsim
 from popsim.experiments import (
@@ -24,26 +24,15 @@ from popsim.store.run_folder import FORMAT
 
 pytestmark = pytest.mark.slow
 
-SMALL = CenterOut(
-    n_members=2,
-    n_batches=6,
-    batch_size=4,
-    n_units=8,
-    duration=0.2,
-    log_step=3,
-    seed=7,
-    plant="point-mass",  # compiled sooner than an arm
-)
 
-
-@pytest.fixture(scope="module")
+@pytest.fixture
 def small_run(tmp_path_factory):
-    return run_experiment(SMALL, tmp_path_factory.mktemp("runs") / "small", quiet=True)
+    return open_run(reach_run(tmp_path_factory))
 
 
 def test_a_run_folder_holds_everything(small_run):
-    run = open_run(small_run.folder.path)
-    assert run.experiment == SMALL
+    run = small_run
+    assert run.experiment == REACHES
     assert run.history.loss.dims == ("batch", "member", "term") and run.history.sizes["batch"] == 6
     assert sorted(run.history.term.values) == sorted(run.task.loss.weights)
     assert [line["batch"] for line in run.log] == [2, 5]
@@ -61,22 +50,21 @@ def test_the_ensemble_at_a_recorded_batch(small_run):
     earlier = small_run.models(batch=2)
     assert not np.array_equal(earlier.network.readout.weight, last.network.readout.weight)
     with pytest.raises(ValueError, match="batch"):
-        small_run.models(batch=3)
+        small_run.models(batch=4)
 
 
-def test_the_trials_of_a_batch_are_regenerated(tmp_path):
-    small = Sum(n_members=2, n_batches=6, batch_size=4, seed=7)
-    run = run_experiment(small, tmp_path / "run", quiet=True)
-    _, history = small.build_trainer()(
-        small.build_task(),
-        small.build_ensemble(),
-        small.n_batches,
-        small.batch_size,
-        small.where_train,
+def test_the_trials_of_a_batch_are_regenerated(tmp_path_factory):
+    run = open_run(finished_run(tmp_path_factory))
+    _, history = SMALL.build_trainer()(
+        SMALL.build_task(),
+        SMALL.build_ensemble(),
+        SMALL.n_batches,
+        SMALL.batch_size,
+        SMALL.where_train,
         ensembled=True,
         save_trial_specs=np.array([4]),
         disable_tqdm=True,
-        key=small.key("training"),
+        key=SMALL.key("training"),
     )
     np.testing.assert_array_equal(run.training_trials(4).inputs, history.trial_specs[4].inputs)
     np.testing.assert_array_equal(history.loss.total, run.history.loss.sum("term").values.astype("f4"))
@@ -114,7 +102,7 @@ def test_what_is_larger_than_the_memory_is_refused_before_it_is_built(setting, t
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("plant", every_nth(PLANTS, 3))
+@pytest.mark.parametrize("plant", every_nth(PLANTS, 4))
 def test_every_plant_builds_and_its_targets_are_within_reach(plant):
     experiment = CenterOut(plant=plant, n_members=1, n_units=4)
     task = experiment.build_task()
@@ -129,12 +117,12 @@ def test_a_member_that_has_diverged_is_reported(small_run):
         small_run.ensemble,
         small_run.ensemble.network.readout.bias.at[1].set(jnp.nan),
     )
-    summary = SMALL.summarize(broken)
+    summary = REACHES.summarize(broken)
     rows = summary["ensembles"]["trained"]
     assert rows[0]["noise_on_mean"]["end_point_error_m"] > 0
     assert rows[1]["noise_on_mean"]["end_point_error_m"] is None and not rows[1]["within_limits"]
     json.dumps(summary, allow_nan=False)
-    assert str(SMALL.table(summary)).splitlines()[3].split()[2:] == ["-", "-", "-", "-", "no"]
+    assert str(REACHES.table(summary)).splitlines()[3].split()[2:] == ["-", "-", "-", "-", "no"]
 
 
 @pytest.mark.parametrize(

@@ -1,84 +1,154 @@
-"""States and histories for other software: what was computed, with names of axes, units and settings."""
+"""What `popsim export` writes for other software: what was computed, with names, units and settings."""
 
 import json
+import shutil
+import subprocess
+import sys
 
+import equinox as eqx
 import jax
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import xarray
+from command_ends import complaint
+from kept_runs import finished_run
 from scipy.io import loadmat
-from small_experiment import Sum
 
 import popsim
 from popsim import networks
 from popsim.cli import main
-from popsim.experiments import EXPERIMENTS, Cognitive, open_run, run_experiment
+from popsim.experiments import Cognitive, load_ensemble, open_run, run_experiment
 from popsim.experiments.exported_states import NamedAxes, named_parts, named_states
-from popsim.store import write_mat
+from popsim.store import leaf_names, list_arrays, write_mat
 
 pytestmark = pytest.mark.slow
+FILES = {"model": "m.safetensors", "history": "h.nc", "states": "s.nc", "figures": "figures"}
+
+
+def files(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """A run, and a folder with its states as NetCDF and MAT, and its history."""
-    folder = tmp_path_factory.mktemp("exported")
+    """A run, and a folder with all that can be exported of it, from a folder that stays empty."""
+    folder, here = tmp_path_factory.mktemp("exported"), tmp_path_factory.mktemp("here")
+    path = finished_run(tmp_path_factory)
+    words = [word for kind, file in FILES.items() for word in (f"--{kind}", str(folder / file))]
+    before, opened = files(path), plt.get_fignums()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(EXPERIMENTS, "sum", Sum)
-        experiment = Sum(n_members=2, n_batches=4, batch_size=4, log_step=2)
-        run_experiment(experiment, folder / "run", quiet=True, draws_figures=False)
-        options = ["--states", str(folder / "states.nc"), "--history", str(folder / "history.nc")]
-        main(["export", str(folder / "run"), *options])
-        main(["export", str(folder / "run"), "--states", str(folder / "states.mat")])
-        yield open_run(folder / "run"), folder
+        patch.chdir(here)
+        main(["export", str(path), *words])
+        main(["export", str(path), "--states", str(folder / "s.mat")])
+    assert files(path) == before and not [*here.iterdir()] and plt.get_fignums() == opened
+    return open_run(path), folder
+
+
+def test_all_is_exported_and_replaced_if_told(exported, tmp_path, capsys):
+    run, folder = exported
+    names = {path.name for path in run.folder.figures.iterdir()}
+    written = {folder / name for name in ("m.safetensors", "h.nc", "s.nc", "s.mat")}
+    assert set(files(folder)) == written | {folder / "figures" / name for name in names}
+    experiment, ensemble = load_ensemble(folder / "m.safetensors")
+    assert experiment == run.experiment and eqx.tree_equal(ensemble, run.ensemble)
+
+    shutil.copytree(folder, tmp_path / "copy")
+    before = files(tmp_path)
+    for kind in ("model", "history", "figures"):
+        words = ["export", str(run.folder.path), f"--{kind}", str(tmp_path / "copy" / FILES[kind])]
+        assert "overwrite" in complaint(words, capsys) and files(tmp_path) == before
+        main([*words, "--overwrite"])
+        said = capsys.readouterr().out.split()
+        assert set(said) <= set(map(str, before)) and len(said) == (len(names) if kind == "figures" else 1)
+    assert set(files(tmp_path)) == set(before)
+
+
+READ = """
+import json, sys, warnings
+warnings.simplefilter("error")
+from pathlib import Path
+import h5netcdf, numpy as np, safetensors.numpy, xarray, zarr
+run, model, netcdf = map(Path, sys.argv[1:])
+described, summary = (json.loads((run / name).read_text()) for name in ("run.json", "summary.json"))
+log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+opened = xarray.open_zarr(run / "history.zarr").load()
+group = zarr.open_group(run / "history.zarr", mode="r")
+exported = h5netcdf.File(netcdf)
+assert set(opened.variables) == set(group.array_keys())
+arrays = {}
+for name in opened.variables:
+    arrays[name] = np.asarray(group[name][...])
+    for other in (opened[name].values, exported[name.replace(" ", "_")][...]):
+        np.testing.assert_array_equal(other, arrays[name])
+weights = safetensors.numpy.load_file(model)
+found = {name: [str(array.dtype), array.shape, array.tobytes().hex()]
+         for name, array in {**arrays, **{f"model {name}": array for name, array in weights.items()}}.items()}
+settings = described["settings"]
+print(json.dumps([settings, summary["networks"], log[-1]["loss"], opened.attrs["terms"], found]))
+assert not [name for name in sys.modules if name.startswith(("popsim", "jax", "orbax"))]
+"""
+
+
+def test_a_run_is_read_without_popsim(exported, tmp_path):
+    """By zarr, xarray, h5netcdf and safetensors alone, bit for bit and without a warning."""
+    run, folder = exported
+    places = map(str, (run.folder.path, folder / "m.safetensors", folder / "h.nc"))
+    ran = subprocess.run([sys.executable, "-c", READ, *places], capture_output=True, text=True, cwd=tmp_path)
+    assert ran.returncode == 0 and ran.stderr == "", ran.stderr
+    settings, n_networks, loss, terms, found = json.loads(ran.stdout)
+    assert settings["n_members"] == n_networks == 2 and loss == run.log[-1]["loss"]
+    assert terms == sorted(run.task.loss.weights)
+    leaves = jax.tree.leaves(run.ensemble)
+    expected = {own.name: run.history[own.name].values for own in list_arrays(run.folder.history)[0]}
+    expected |= {f"model {name}": np.asarray(leaves[at]) for name, at in leaf_names(run.ensemble).items()}
+    assert len(expected) > 14 and found == {
+        name: [str(array.dtype), list(array.shape), array.tobytes().hex()] for name, array in expected.items()
+    }
 
 
 def test_netcdf_has_the_states_with_axes_units_and_settings(exported):
     run, folder = exported
-    read = xarray.open_dataset(folder / "states.nc", engine="h5netcdf")
-    states, trials = run.evaluate().states, run.task.validation_trials()
-    activity = np.asarray(networks.unit_activity(run.ensemble, states))
+    read = xarray.open_dataset(folder / "s.nc", engine="h5netcdf")
+    evaluation, trials = run.evaluate(), run.task.validation_trials()
+    activity = np.asarray(networks.unit_activity(run.ensemble, evaluation.states))
     np.testing.assert_array_equal(read.activity, activity)
     assert read.activity.dims == ("member", "trial", "time", "unit")
-    np.testing.assert_array_equal(read.network_output, states.network.output)
+    np.testing.assert_array_equal(read.network_output, evaluation.states.network.output)
     np.testing.assert_array_equal(read.input, trials.inputs)
     assert read.input.dims[:2] == read.target.dims[:2] == ("trial", "time")
     np.testing.assert_allclose(read.time, trials.timeline.dt * np.arange(1, trials.timeline.n_steps + 1))
     assert read.time.attrs["units"] == "s" and read.activity.attrs["units"] == "1"
-    total = np.asarray(run.evaluate().losses.total)
-    np.testing.assert_allclose(read.loss.sum("term"), total, rtol=1e-6)
+    np.testing.assert_allclose(read.loss.sum("term"), np.asarray(evaluation.losses.total), rtol=1e-6)
     assert json.loads(read.attrs["settings"])["noise"] == list(run.experiment.noise)
-    about = {name: read.attrs[name] for name in ("experiment", "seed", "dt", "popsim", "task")}
-    assert about == {
-        "experiment": "sum",
-        "seed": 0,
-        "dt": trials.timeline.dt,
-        "popsim": popsim.__version__,
-        "task": "RunningSum",
-    }
-    assert read.attrs["run_id"] == run.parts.run_id and read.attrs["n_batches_trained"] == 4
+    about = {"experiment": "sum", "seed": 0, "task": "RunningSum", "n_batches_trained": 8}
+    about |= {"dt": trials.timeline.dt, "popsim": popsim.__version__, "run_id": run.parts.run_id}
+    assert {name: read.attrs[name] for name in about} == about
 
 
 def test_mat_has_the_same(exported):
-    run, folder = exported
-    read = xarray.open_dataset(folder / "states.nc", engine="h5netcdf")
-    mat = loadmat(folder / "states.mat", simplify_cells=True)
+    _, folder = exported
+    read = xarray.open_dataset(folder / "s.nc", engine="h5netcdf")
+    mat = loadmat(folder / "s.mat", simplify_cells=True)
     assert mat["popsim"] == popsim.__version__
     for name in ("activity", "network_output", "input", "target", "loss", "time"):
         np.testing.assert_array_equal(mat[name], np.squeeze(read[name].values))
         assert list(np.atleast_1d(mat["dimensions"][name])) == list(read[name].dims)
     assert mat["units"]["time"] == "s"
-    assert mat["attributes"]["seed"] == 0 and mat["attributes"]["settings"]["n_batches"] == 4
+    assert mat["attributes"]["seed"] == 0 and mat["attributes"]["settings"]["n_batches"] == 8
     assert list(mat["term"]) == list(read.term.values)
 
 
 def test_the_history_has_settings_and_names_of_axes(exported):
     run, folder = exported
-    read = xarray.open_dataset(folder / "history.nc", engine="h5netcdf")
+    read = xarray.open_dataset(folder / "h.nc", engine="h5netcdf")
+    assert set(read.variables) == set(run.history.variables)
+    for name in run.history.variables:
+        assert read[name].dtype == run.history[name].dtype or run.history[name].dtype.kind == "U"
+        np.testing.assert_array_equal(read[name].values, run.history[name].values)
     weights = read["trainables.network.recurrent_weights"]
     assert weights.dims == ("trainables_batch", "member", "unit", "presynaptic_unit")
     assert read["trainables.network.readout.weight"].dims[2:] == ("output", "unit")
-    np.testing.assert_array_equal(weights, run.history["trainables.network.recurrent_weights"])
     assert read.attrs["seed"] == 0 and json.loads(read.attrs["settings"])["batch_size"] == 4
     assert read.attrs["dt"] == 0.01
 

@@ -8,16 +8,14 @@ import shutil
 from pathlib import Path
 
 import pytest
+from kept_runs import SMALL, finished_run
 from short_form import mostly_in_full
-from swept_runs import Swept
 
-import popsim.sweeps
 from popsim.experiments import open_run, run_experiment
 from popsim.store import RunFolder
 from popsim.store.json_files import SealedFormat
 
 running = importlib.import_module("popsim.experiments.running")
-SMALL = Swept(n_members=1, n_batches=2, log_step=1)
 NOT_FINITE = float("nan")
 
 
@@ -44,27 +42,16 @@ STEPS = {
 }
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """A folder with two finished runs and a sweep."""
-    folder = tmp_path_factory.mktemp("finished")
-    for name in ("one", "two"):
-        run_experiment(SMALL, folder / name, quiet=True)
-    sweep = popsim.sweeps.Sweep(SMALL, {"cost": (0.1, 0.2)}, range(2))
-    popsim.sweeps.make_sweep(sweep, folder / "sweep")
-    popsim.sweeps.run_sweep(folder / "sweep")
-    return folder
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("end", [_kill, _fill_disk], ids=["killed", "full disk"])
 @pytest.mark.parametrize("overwrites", mostly_in_full([False, True], [True]), ids=["new", "overwrites"])
 @pytest.mark.parametrize("step", mostly_in_full(STEPS, [*STEPS][4:5]))
-def test_a_run_can_begin_where_another_start_ended(step, overwrites, end, finished, tmp_path, monkeypatch):
+def test_a_run_can_begin_where_another_start_ended(
+    step, overwrites, end, tmp_path, monkeypatch, tmp_path_factory
+):
     path = tmp_path / "run"
     if overwrites:
-        shutil.copytree(finished / "one", path)
-        (path / "figures").mkdir()
+        shutil.copytree(finished_run(tmp_path_factory), path)
     monkeypatch.setattr(running, "_train", lambda run, *_, **__: run)
     with monkeypatch.context() as during, contextlib.suppress(Killed, OSError, ValueError):
         during.setattr(*STEPS[step], end)
@@ -80,8 +67,8 @@ BAD = [{"part_of": {"x": NOT_FINITE}}, {"part_of": {"x": object()}}, {"checkpoin
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bad", BAD, ids=["not finite", "an object", "of an option"])
-def test_what_cannot_be_written_down_is_refused_before_a_run_is_deleted(bad, finished, tmp_path):
-    shutil.copytree(finished / "one", tmp_path / "run")
+def test_what_cannot_be_written_down_is_refused_before_a_run_is_deleted(bad, tmp_path, tmp_path_factory):
+    shutil.copytree(finished_run(tmp_path_factory), tmp_path / "run")
     for path, overwrite in ((tmp_path / "run", True), (tmp_path / "new", False)):
         with pytest.raises(ValueError, match="part_of|checkpoint_seconds"):
             run_experiment(SMALL, path, quiet=True, overwrite=overwrite, **bad)

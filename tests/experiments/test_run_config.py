@@ -8,15 +8,15 @@ import warnings
 
 import pytest
 import yaml
-from small_experiment import Sum, stopping_after
+from kept_runs import SMALL, finished_run, stopped_run
+from small_experiment import Sum
 
 from popsim.cli import main
 from popsim.experiments import (
-    EXPERIMENTS,
     CenterOut,
     Recording,
-    RunStopped,
     open_run,
+    register_experiment,
     resume_run,
     run_experiment,
     verify_run,
@@ -25,9 +25,8 @@ from popsim.experiments.run_config import RunConfig, config_text, read_run_confi
 from popsim.experiments.settings import setting
 from popsim.store.run_folder import CONFIG_DIGEST
 
-SMALL = Sum(n_members=1, n_batches=4, batch_size=2, log_step=1)
 
-
+@register_experiment
 @dataclasses.dataclass(frozen=True)
 class Texts(Sum):
     """An experiment with texts."""
@@ -39,12 +38,6 @@ class Texts(Sum):
     mapping: dict[str, str] | None = None
     rate: float = setting(0.1, "how fast", "1/s")
     flag: bool = False
-
-
-@pytest.fixture(autouse=True)
-def registered(monkeypatch):
-    for kind in (Sum, Texts):
-        monkeypatch.setitem(EXPERIMENTS, kind.name, kind)
 
 
 @pytest.mark.parametrize(
@@ -104,13 +97,9 @@ def test_what_is_wrong_is_named_with_its_file(text, named, tmp_path):
     assert named in str(error.value) and "mine.yaml" in str(error.value)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def finished(tmp_path_factory):
-    path = tmp_path_factory.mktemp("finished") / "run"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(EXPERIMENTS, "sum", Sum)
-        run_experiment(SMALL, path, quiet=True, recording=Recording("all"))
-    return path
+    return finished_run(tmp_path_factory)
 
 
 @pytest.mark.slow
@@ -119,7 +108,7 @@ def test_a_run_trains_with_the_settings_of_another(finished, tmp_path, capsys):
     main(["train", "--config", config, "--seed", "1", "--out", str(out), "--quiet"])
     run = open_run(out)
     assert run.experiment == dataclasses.replace(SMALL, seed=1)
-    assert json.loads((out / "run.json").read_text())["recording"]["trainables"] == "all"
+    assert json.loads((out / "run.json").read_text())["recording"]["trainables"] == "every 2"
     assert "  seed: 1" in (out / "run.yaml").read_text()
     for words in (["center-out", f"--config={config}"], ["--config"], ["--config", config, "--wings", "2"]):
         with pytest.raises(SystemExit) as end:
@@ -151,10 +140,8 @@ def test_an_edited_or_lost_file_is_noticed_and_never_read(finished, tmp_path):
 
 @pytest.mark.full
 @pytest.mark.slow
-def test_what_a_kill_kept_from_being_written_is_written_on_resuming(tmp_path):
-    run = tmp_path / "run"
-    with pytest.raises(RunStopped):
-        run_experiment(SMALL, run, quiet=True, stop=stopping_after(2))
+def test_what_a_kill_kept_from_being_written_is_written_on_resuming(tmp_path, tmp_path_factory):
+    run = shutil.copytree(stopped_run(tmp_path_factory), tmp_path / "run")
     digest = json.loads((run / "run.json").read_text())[CONFIG_DIGEST]
     text = (run / "run.yaml").read_text()
     os.unlink(run / "run.yaml")

@@ -4,14 +4,12 @@ import os
 import shutil
 
 import pytest
-from small_experiment import Sum, stopping_after
+from kept_runs import finished_run, stopped_run
 from small_training import assert_same
 
-from popsim.experiments import RunStopped, open_run, resume_run, run_experiment, verify_run
+from popsim.experiments import open_run, resume_run, verify_run
 from popsim.store import MismatchError, RunFolder, write_json, write_sealed_json
 from popsim.store.run_folder import FORMAT
-
-SMALL = Sum(n_members=1, n_batches=4, batch_size=2, log_step=1)
 
 
 def test_a_run_is_not_overwritten_unless_told_to(tmp_path):
@@ -60,7 +58,7 @@ def test_what_an_attempt_that_was_killed_left_does_not_block_the_next_one(tmp_pa
     ("module", "option"),
     [
         (None, ""),
-        ("popsim.experiments.center_out", ""),
+        ("popsim.experiments.motor_experiment", ""),
         ("my_lab.reaches", "--import my_lab.reaches "),
         ("__main__", "--import MODULE "),
         ("mine; rm", "--import MODULE "),
@@ -95,11 +93,9 @@ def test_a_training_does_not_begin_among_the_files_of_another_or_of_something_el
 
 
 @pytest.mark.slow
-def test_a_run_is_reached_by_a_link_and_files_shared_with_a_copy_stay_as_they_are(tmp_path):
+def test_a_run_is_reached_by_a_link_and_files_shared_with_a_copy_stay_as_they_are(tmp_path, tmp_path_factory):
     """Hard links, as `cp -al` and snapshots make them; and what killed processes left is cleared away."""
-    run = tmp_path / "run"
-    with pytest.raises(RunStopped):
-        run_experiment(SMALL, run, quiet=True, stop=stopping_after(2))
+    run = shutil.copytree(stopped_run(tmp_path_factory), tmp_path / "run")
     shutil.copytree(run, tmp_path / "snapshot", copy_function=os.link)
     before = {path: path.read_bytes() for path in (tmp_path / "snapshot").rglob("*") if path.is_file()}
     (tmp_path / "link").symlink_to(run)
@@ -107,9 +103,8 @@ def test_a_run_is_reached_by_a_link_and_files_shared_with_a_copy_stay_as_they_ar
     for path in left:
         path.write_text("half")
     (run / "notes").symlink_to(tmp_path / "nowhere")  # of somebody who keeps notes there
-    assert resume_run(tmp_path / "link", build=Sum, quiet=True).is_finished
+    assert resume_run(tmp_path / "link", quiet=True).is_finished
     assert verify_run(tmp_path / "link") == {}
     assert not any(path.exists() for path in left) and (run / "notes").is_symlink()
     assert all(path.read_bytes() == content for path, content in before.items())
-    straight = run_experiment(SMALL, tmp_path / "straight", quiet=True)
-    assert_same(open_run(run, build=Sum).ensemble, straight.ensemble)
+    assert_same(open_run(run).ensemble, open_run(finished_run(tmp_path_factory)).ensemble)

@@ -5,12 +5,12 @@ import shutil
 import warnings
 
 import pytest
+from kept_runs import finished_run
 from safetensors import safe_open
 from short_form import every_nth
-from small_experiment import Sum
 from small_training import OPTIMIZER, train
 
-from popsim.experiments import open_run, resume_run, run_experiment, verify_run
+from popsim.experiments import open_run, resume_run, verify_run
 from popsim.store import (
     RunFolder,
     open_arrays,
@@ -21,23 +21,18 @@ from popsim.store.identity import RUN_ID
 from popsim.training import TaskTrainer
 
 pytestmark = pytest.mark.slow
-WHOLE = {"quiet": True, "checkpoint_seconds": 1e-9}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def pair(tmp_path_factory):
     """Two finished runs that differ in nothing but the seed."""
-    folder = tmp_path_factory.mktemp("pair")
-    for seed in (0, 1):
-        own = Sum(n_members=2, n_batches=8, batch_size=4, log_step=2, seed=seed)
-        run_experiment(own, folder / str(seed), **WHOLE)
-    return folder
+    return [finished_run(tmp_path_factory, seed) for seed in (0, 1)]
 
 
 @pytest.fixture
 def run(pair, tmp_path):
     """A copy of the first run, to be spoilt."""
-    return shutil.copytree(pair / "0", tmp_path / "run")
+    return shutil.copytree(pair[0], tmp_path / "run")
 
 
 def copy(name):
@@ -45,8 +40,7 @@ def copy(name):
 
     def spoil(run, other):
         lose(name)(run, other)
-        copied = shutil.copytree if (other / name).is_dir() else shutil.copy
-        copied(other / name, run / name)
+        (shutil.copytree if (other / name).is_dir() else shutil.copy)(other / name, run / name)
 
     return spoil
 
@@ -88,13 +82,9 @@ MIXED = {
     "the description": (copy("run.json"), "training.json"),
 }
 LOST = {
-    "all checkpoints": (lose("checkpoints"), "checkpoints"),
-    "the history": (lose("history.zarr"), "history.zarr"),
-    "a chunk": (lose(CHUNK), CHUNK),
-    "the log": (lose("log.jsonl"), "log.jsonl"),
+    **{name: (lose(name), name) for name in ("checkpoints", "history.zarr", CHUNK, "log.jsonl")},
+    **{name: (lose(name), name) for name in ("summary.json", "training.json")},
     "a line of the log": (change_log(lambda own, other: own[:-1]), "log.jsonl"),
-    "the summary": (lose("summary.json"), "summary.json"),
-    "the manifest": (lose("training.json"), "training.json"),
 }
 SWAPPED = {
     "two arrays": (swap("history.zarr/batch", "history.zarr/validation_batch"), "history.zarr"),
@@ -112,7 +102,7 @@ CASES = {
 
 def read(path):
     """Look at all of a run."""
-    run = open_run(path, build=Sum)
+    run = open_run(path)
     run.history.dataset.load()
     return run.ensemble, run.log, run.summary
 
@@ -121,10 +111,10 @@ def read(path):
 def test_what_is_not_a_part_of_this_run_is_said_by_name(run, pair, case):
     """On verifying, and on reading and resuming: an error, or a warning where another checkpoint is taken."""
     spoil, named = CASES[case]
-    spoil(run, pair / "1")
+    spoil(run, pair[1])
     assert any(named in f"{file}: {said}" for file, said in verify_run(run).items())
     is_unused = case == "mixed: an older checkpoint"
-    for use in (*(() if is_unused else (read,)), lambda path: resume_run(path, build=Sum, quiet=True)):
+    for use in (*(() if is_unused else (read,)), lambda path: resume_run(path, quiet=True)):
         with warnings.catch_warnings(), pytest.raises((ValueError, UserWarning), match=named):
             warnings.simplefilter("error")
             use(run)
@@ -132,14 +122,14 @@ def test_what_is_not_a_part_of_this_run_is_said_by_name(run, pair, case):
 
 def test_a_run_as_it_was_written_is_read_verified_and_resumed(run):
     assert verify_run(run) == {} and len(read(run)[1]) == 4
-    assert resume_run(run, build=Sum, quiet=True).is_finished
-    assert RUN_ID not in open_run(run, build=Sum).summary
+    assert resume_run(run, quiet=True).is_finished
+    assert RUN_ID not in open_run(run).summary
 
 
 def test_a_run_killed_between_its_summary_and_the_mark_of_it_is_marked(run):
     whole = read_sealed_json(run / "run.json")
     write_sealed_json(run / "run.json", {name: own for name, own in whole.items() if name != "finished"})
-    assert resume_run(run, build=Sum, quiet=True).is_finished
+    assert resume_run(run, quiet=True).is_finished
     assert whole["finished"] and read_sealed_json(run / "run.json") == whole
 
 
@@ -158,7 +148,7 @@ def test_a_chunk_of_an_earlier_commit_is_said_by_name(tmp_path):
 
 def test_every_run_has_another_identity_which_all_of_its_parts_carry(pair):
     found = set()
-    for own in (RunFolder(pair / "0"), RunFolder(pair / "1")):
+    for own in map(RunFolder, pair):
         record = json.loads((own.history / "zarr.json").read_text())["attributes"]["popsim_arrays"]
         checkpoints = []
         for path in own.checkpoints.iterdir():

@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import functools
 import json
 import pathlib
 import types
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from small_experiment import Sum
 from swept_runs import Swept
 
-from popsim.experiments import EXPERIMENTS, register_experiment
+from popsim.experiments import EXPERIMENTS, CenterOut, register_experiment
 from popsim.experiments.registry import describe_experiment, rebuild_experiment
 from popsim.experiments.settings import as_setting, parse_setting, setting, setting_types
 from popsim.store.yaml_files import read_yaml, yaml_text
@@ -53,6 +54,7 @@ class Varied(Sum):
             raise ValueError("the check sees what is not converted")
 
 
+@functools.cache
 def types_of_settings():
     """The types of all settings of all experiments, each once."""
     kinds = [*(EXPERIMENTS[name] for name in EXPERIMENTS), Varied]
@@ -92,7 +94,7 @@ def same(value, expected):
 
 
 @given(data=st.data())
-@settings(deadline=None, max_examples=500, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
 def test_a_setting_is_the_same_through_python_json_yaml_and_text(data, tmp_path_factory):
     hints = types_of_settings()
     hint = hints[data.draw(st.sampled_from(sorted(hints)), "type")]
@@ -206,6 +208,6 @@ def test_units_and_help_are_those_of_the_fields():
     assert field.metadata["help"] == "delay of vision, s"
     for kind in [EXPERIMENTS[name] for name in EXPERIMENTS]:
         if kind.__module__.startswith("popsim."):
-            fields = dataclasses.fields(kind)
-            assert all(field.metadata["help"] for field in fields), kind
-            assert kind().units().keys() <= {field.name for field in fields}
+            assert all(field.metadata["help"] for field in dataclasses.fields(kind)), kind
+    reaches = CenterOut(plant="arm26")
+    assert reaches.units().keys() <= {field.name for field in dataclasses.fields(reaches)}

@@ -10,7 +10,7 @@ import pytest
 import popsim
 from popsim.distributions import Choice, Normal, Uniform
 from popsim.experiments import EXPERIMENTS
-from popsim.experiments.task_arguments import task_arguments
+from popsim.experiments.task_experiments import task_arguments
 from popsim.tasks.library import TASKS, MotorTask, register_task, task_definition
 
 

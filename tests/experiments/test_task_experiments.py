@@ -57,22 +57,18 @@ def test_every_motor_task_runs_on_every_body_with_every_network(name, network, b
     assert experiment.vision_delay < duration and dt == experiment.dt
 
 
-@pytest.mark.parametrize(("name", "network", "body"), combinations(COGNITIVE_TASKS, [None]))
-def test_every_cognitive_task_runs_with_every_network(name, network, body):
-    experiment = EXPERIMENTS[name](network=network, n_units=5)
-    total, _ = losses_of_a_trial(experiment)
-    assert total.shape == ()
-    default, criterion = LEARNED.get(name, ("gru", None))
-    assert experiment.criterion == criterion and experiment.chosen_network == network
-    assert EXPERIMENTS[name]().chosen_network == default
-
-
-@pytest.mark.parametrize(("name", "network", "body"), combinations(REWARD_TASKS, [None]))
-def test_every_task_with_rewards_runs_with_every_network(name, network, body):
+@pytest.mark.parametrize(
+    ("name", "network", "body"), combinations(COGNITIVE_TASKS, [None]) + combinations(REWARD_TASKS, [None])
+)
+def test_every_task_without_a_body_runs_with_every_network(name, network, body):
     experiment = EXPERIMENTS[name](network=network, n_units=5)
     total, terms = losses_of_a_trial(experiment)
-    assert total.shape == () and "minus reward" in terms and experiment.criterion is None
-    assert score_of(experiment.build_task()) == "reward" and experiment.build_model(key=KEY).policy.critic
+    default, criterion = LEARNED.get(name, ("gru", None))
+    assert total.shape == () and experiment.criterion == criterion and experiment.chosen_network == network
+    assert EXPERIMENTS[name]().chosen_network == default
+    if name in REWARD_TASKS:
+        assert "minus reward" in terms and experiment.build_model(key=KEY).policy.critic
+        assert score_of(experiment.build_task()) == "reward"
 
 
 @pytest.mark.parametrize("name", every_nth(TASKS, 8))
@@ -147,17 +143,11 @@ TINY = {"n_members": 2, "n_batches": 2, "batch_size": 2, "n_units": 4, "log_step
             {"plant": "point-mass", "duration": 0.2, "n_directions": 2},
             ["hand_paths", "learning_curves", "speed_profiles", "trials"],
         ),
-        pytest.param(
-            "sine-generation",
-            {"duration": 0.4, "network": "tanh"},
-            ["learning_curves", "trials"],
-            marks=pytest.mark.full,
-        ),
-        pytest.param(
+        ("sine-generation", {"duration": 0.4, "network": "tanh"}, ["learning_curves", "trials"]),
+        (
             "tracking",
             {"plant": "arm26", "duration": 0.8, "n_validation_trials": 2},
             ["learning_curves", "trials"],
-            marks=pytest.mark.full,
         ),
     ],
 )

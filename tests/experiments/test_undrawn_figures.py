@@ -11,13 +11,14 @@ from reported_runs import Reported
 from short_form import mostly_in_full
 
 from popsim.cli import main
-from popsim.experiments import EXPERIMENTS, RunFigure, open_run, resume_run, run_experiment
+from popsim.experiments import RunFigure, open_run, register_experiment, resume_run, run_experiment
 from popsim.report import report_run
 from popsim.store import SaveError
 
 pytestmark = pytest.mark.slow
 
 
+@register_experiment
 @dataclasses.dataclass(frozen=True)
 class Drawing(Reported):
     """Networks learn to sum up, and the figure "bad" cannot be drawn."""
@@ -40,18 +41,16 @@ class Drawing(Reported):
 
 
 HOW = {"typo": "AttributeError", "latex": "ValueError", "kind": "AttributeError"}
-SMALL = {"n_members": 2, "n_batches": 4, "batch_size": 4, "log_step": 2}
+SMALL = {"n_members": 2, "n_batches": 8, "batch_size": 4, "log_step": 2}  # as of other tests
 
 
 @pytest.fixture(params=mostly_in_full(HOW, ("typo",)), scope="module")
 def drawing(request, tmp_path_factory):
     """A finished run whose figures cannot be drawn, and what was said of it."""
     path = tmp_path_factory.mktemp("drawing") / "run"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(EXPERIMENTS, "drawing", Drawing)
-        with pytest.warns(UserWarning, match="could not be drawn") as said:
-            run_experiment(Drawing(how=request.param, **SMALL), path, quiet=True)
-        yield path, request.param, said
+    with pytest.warns(UserWarning, match="could not be drawn") as said:
+        run_experiment(Drawing(how=request.param, **SMALL), path, quiet=True)
+    return path, request.param, said
 
 
 def test_a_run_is_finished_and_says_in_one_line_what_is_not_drawn(drawing, capsys):
@@ -90,8 +89,6 @@ def test_a_page_says_what_is_not_drawn(drawing, tmp_path, as_users_run):
 
 
 def test_a_full_disk_is_still_an_error(tmp_path, monkeypatch):
-    monkeypatch.setitem(EXPERIMENTS, "reported", Reported)
-
     def full(*args, **kwargs):
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -9,10 +9,8 @@ import jax
 import pytest
 from command_ends import ended
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
+from kept_runs import SIZES, finished_run
 from short_form import mostly_in_full
-from small_experiment import Sum
-
-from popsim.experiments import EXPERIMENTS, run_experiment
 
 pytestmark = [
     pytest.mark.slow,
@@ -20,16 +18,11 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:there must be a file .*summary.json"),  # taken away: to be made again
 ]
 
-SETTINGS = ["--members", "2", "--n-batches", "6", "--batch-size", "2", "--log-step", "2", "--quiet"]
 
-
-@pytest.fixture(scope="module")
+@pytest.fixture
 def sound(tmp_path_factory):
     """A run that is finished."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(EXPERIMENTS, "sum", Sum)
-        small = Sum(n_members=2, n_batches=6, batch_size=2, log_step=2)
-        yield run_experiment(small, tmp_path_factory.mktemp("sound") / "run", quiet=True).folder.path
+    return finished_run(tmp_path_factory)
 
 
 @contextlib.contextmanager
@@ -58,7 +51,7 @@ def without_compilation_cache():
 
 @pytest.mark.parametrize("n_bytes", mostly_in_full([300, 1500, 4000], short=[1500]))
 def test_a_full_disk_gives_one_line_and_code_1(n_bytes, sound, tmp_path, capfd):
-    train = ["train", "sum", *SETTINGS, "--out", str(tmp_path / "run")]
+    train = ["train", "sum", *SIZES, "--quiet", "--out", str(tmp_path / "run")]
     export = ["export", str(sound), "--history", str(tmp_path / "h.nc")]
     with without_compilation_cache(), limited(resource.RLIMIT_FSIZE, n_bytes):
         trained, exported = ended(train, capfd), ended(export, capfd)

@@ -7,11 +7,12 @@ import numpy as np
 from small_experiment import Sum
 
 from popsim.analysis.figures import figure_style
-from popsim.experiments import Column, ResultTable, Row, RunFigure
+from popsim.experiments import Column, ResultTable, Row, RunFigure, register_experiment
 
 HOSTILE = "</td></title><script>alert(1)</script><img src=x onerror=alert(1)>"
 
 
+@register_experiment
 @dataclasses.dataclass(frozen=True)
 class Reported(Sum):
     """Networks learn to sum up </p><script>alert(1)</script>, and the results are given."""

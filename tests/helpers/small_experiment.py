@@ -6,10 +6,11 @@ import itertools
 import matplotlib.pyplot as plt
 import small_training
 
-from popsim.experiments import AbstractExperiment, Column, ResultTable, Row, RunFigure
+from popsim.experiments import AbstractExperiment, Column, ResultTable, Row, RunFigure, register_experiment
 from popsim.training import TaskTrainer
 
 
+@register_experiment
 @dataclasses.dataclass(frozen=True)
 class Sum(AbstractExperiment):
     """Networks learn to sum up."""

@@ -49,11 +49,11 @@ def _made(tmp_path_factory, code: str) -> Path:
 
 def spare_center_out(patch):
     """Have runs of `CenterOut` draw no figures, and take their summary as given."""
-    patch.setattr("popsim.experiments.reach_figures.draw_reach_figures", lambda run: {})
-    patch.setattr("popsim.experiments.center_out.summarize_reaches", _given)
+    patch.setattr("popsim.experiments.run_figures.draw_reach_figures", lambda run: {})
+    patch.setattr("popsim.experiments.motor_experiment.summarize_reaches", _given)
 
 
-def _given(experiment, ensemble):
+def _given(experiment, ensemble, *, tolerance):
     rows = [
         {"member": index, "noise_off_worst_target": GIVEN, "noise_on_mean": GIVEN, "within_limits": False}
         for index in range(experiment.n_members)

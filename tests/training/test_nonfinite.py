@@ -12,8 +12,7 @@ from short_form import every_nth
 from small_training import OPTIMIZER, RunningSum, build, member_of, train
 
 import popsim
-from popsim.experiments.run_info import read_run_info
-from popsim.experiments.run_info_table import info_table
+from popsim.experiments.run_info import info_table, read_run_info
 from popsim.training import NonfiniteError, TaskTrainer
 from popsim.training.loop.batches import CallDivision
 
