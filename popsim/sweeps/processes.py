@@ -73,7 +73,7 @@ class Cells:
     progress: SweepProgress
 
     def follow(
-        self, futures: Mapping[Any, int], wait: Callable[[Sequence[Any]], None], stop_all: Callable[[], None]
+        self, futures: Mapping[Any, int], wait: Callable[[Sequence[Any]], None], stop_all: Callable[[], Any]
     ) -> dict[int, str]:
         """Wait for the futures of cells, and return why cells failed, by number."""
         failed: dict[int, str] = {}
