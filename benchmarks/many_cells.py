@@ -1,4 +1,4 @@
-"""Open a sweep of many cells: with its index, from the notes of the cells, and from their runs.
+"""Open a sweep of many cells: from the notes of the cells, and from their runs.
 
     python benchmarks/many_cells.py --cells 10000
 
@@ -34,7 +34,7 @@ def make_cells(path: Path, n_cells: int) -> None:
     run_cell(path, 0)
     first = opened.folder.cell(0)
     (first.path / "run.lock").unlink(missing_ok=True)
-    described, note = read_sealed_json(first.description), read_sealed_json(first.entry)
+    described, note = read_sealed_json(first.description), read_sealed_json(first.note)
     for number in range(1, n_cells):
         cell = opened.folder.cell(number)
         shutil.copytree(first.path, cell.path)
@@ -42,7 +42,7 @@ def make_cells(path: Path, n_cells: int) -> None:
         part_of = {"sweep": opened.sweep_id, "cell": number}
         write_sealed_json(cell.description, {**described, **description, "part_of": part_of})
         digest = hashlib.sha256(cell.description.read_bytes()).hexdigest()
-        write_sealed_json(cell.entry, {**note, "cell": number, "run": digest})
+        write_sealed_json(cell.note, {**note, "cell": number, "run": digest})
 
 
 def measure(path: str, mode: str) -> None:
@@ -91,15 +91,10 @@ def main() -> None:
                 f"{how}: " + ", ".join(f"{name} {value:.3g}" for name, value in figures.items()), flush=True
             )
 
-        opened("from the notes of the cells")
-        opened("with the index", "use")
-        files = sum(1 for file in path.rglob("*") if file.is_file())
-        print(
-            f"{files} files, index of {(path / 'index.safetensors').stat().st_size / 1e6:.2g} MB", flush=True
-        )
+        opened("from the notes of the cells", "use")
+        print(f"{sum(1 for file in path.rglob('*') if file.is_file())} files", flush=True)
         for note in path.glob("cells/*/cell.json"):
             note.unlink()
-        (path / "index.safetensors").unlink()
         opened("from the runs")
 
 

@@ -258,7 +258,7 @@ FAULTS = [Fault(*row) for row in [
     # experiments, sweeps
     ("all cells of a sweep have the same seeds", "popsim/sweeps",
      "first_member=part.seeds.start", "first_member=self.seeds.start",
-     "sweeps sweep_division sweep_plan sweep_runs"),
+     "sweeps sweep_plan sweep_runs"),
     ("exported states are a step early", "popsim/experiments",
      "times = (np.arange(timeline.n_steps) + 1)", "times = np.arange(timeline.n_steps)",
      "experiments exported_states"),

@@ -82,7 +82,7 @@ def info_of_sweep(overview: SweepOverview) -> dict[str, Any]:
     return {
         "kind": "sweep",
         "path": overview.folder.path,
-        **{name: overview.described.get(name) for name in DESCRIBED},
+        **{name: overview.content.get(name) for name in DESCRIBED},
         "counts": collections.Counter(overview.states),
         "cells": states,
         "resume_command": None if is_finished else overview.folder.command("resume"),

@@ -28,7 +28,7 @@ class TrainingOptions(DiskOptions):
     """How and where is trained."""
 
     devices: int | None = None
-    """number of devices over which the networks are divided; by default all accelerators or cores, on Dask
-    one, and for what has begun as many as before, for the same bits"""
+    """number of devices over which the networks are divided; by default all, in
+    processes of their own one, and for what has begun as many as before, for the same bits"""
     quiet: Flag = False
     """show no progress"""

@@ -12,7 +12,7 @@ from popsim._shared.text_checks import count_text
 from popsim.cli._as_json import info_of_sweep, print_json
 from popsim.cli._devices import training_devices
 from popsim.cli._messages import print_damage, refuse_damaged
-from popsim.cli._options import DiskOptions, Flag, TrainingOptions
+from popsim.cli._options import Flag, TrainingOptions
 from popsim.cli._signals import EXIT_CODE, stop_on_signals, stop_when_input_ends
 from popsim.cli._train import Float16, Keep, as_experiment, finish, settings_of
 from popsim.experiments import EXPERIMENTS, AbstractExperiment, Recording, RunStopped
@@ -23,14 +23,16 @@ from popsim.sweeps import (
     make_sweep,
     open_sweep,
     run_cell,
+    run_in_processes,
     run_sweep,
     verify_sweep,
 )
-from popsim.sweeps.cells import DescribedSweep
+from popsim.sweeps.cells import read_plan
 from popsim.sweeps.making import check_sweep
-from popsim.sweeps.overview import read_sweep_overview
+from popsim.sweeps.overview import overview_of, plan_table, read_sweep_overview
+from popsim.sweeps.processes import check_workers, default_workers
+from popsim.sweeps.slurm import SlurmOptions, write_slurm_script
 from popsim.sweeps.sweep_config import parse_axes, read_config, read_seeds
-from popsim.sweeps.tables import plan_table, sweep_table
 from popsim.sweeps.verification import UNCHECKED_OF_OVERVIEW, UNCHECKED_OF_SWEEP
 from popsim.training.observers import check_tensorboard
 
@@ -46,25 +48,32 @@ MOST_EXAMINED = 1000  # cells, each of which takes some milliseconds
 class Engine(TrainingOptions):
     """Where the cells of a sweep are trained."""
 
-    on: Literal["dask"] | None = None
-    """train cells in parallel on Dask (popsim[dask]), by default on a cluster of this machine; by
-    default one after the other in this process"""
+    workers: Annotated[int | Literal["all"] | None, tyro.conf.arg(metavar="NUMBER|all")] = None
+    """train this many cells at a time, each in a process of its own, or all: one per accelerator, or per
+    core; by default one after the other in this process"""
     scheduler: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
-    """a Dask cluster that is there already, such as tcp://node1:8786, or the file that its scheduler wrote"""
-    workers: int | None = None
-    """number of workers of the cluster of this machine; by default one per accelerator, or per core"""
+    """train cells in parallel on a Dask cluster (popsim[dask]), such as tcp://node1:8786, or the file that
+    its scheduler wrote"""
 
     def check(self) -> None:
         """Raise `ValueError` if options do not go together."""
-        for name in ("scheduler", "workers"):
-            if self.on is None and (value := getattr(self, name)) is not None:
-                raise ValueError(f"`{name}` must be given with --on dask only, got {value}.")
+        check_workers(self.n_workers, self.scheduler)
         if self.tensorboard:
             check_tensorboard()
 
     @property
+    def n_workers(self) -> int | None:
+        """The number of processes at a time, if one is given."""
+        return default_workers() if self.workers == "all" else self.workers
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this process trains the cells."""
+        return self.workers is None and self.scheduler is None
+
+    @property
     def cell_options(self) -> dict[str, Any]:
-        """The options of `run_cell` for the devices, the disk and TensorBoard."""
+        """The options of `run_cell` in this process, whose devices are looked up."""
         devices = {"devices": training_devices(self.devices), "keeps_devices": self.devices is None}
         return {**devices, **self.disk_options}
 
@@ -80,14 +89,11 @@ class Engine(TrainingOptions):
 
         try:
             with stop_on_signals(lambda: stopped) as stop:
-                if self.on == "dask":
-                    from popsim.sweeps.on_dask import run_on_dask
-
-                    options = {"scheduler": self.scheduler, "n_workers": self.workers}
-                    options |= {"devices": self.devices, **self.disk_options}
-                    return run_on_dask(path, cells, quiet=self.quiet, stop=stop, tell=tell, **options)
-                options = self.cell_options
-                return run_sweep(path, cells, quiet=self.quiet, stop=stop, tell=tell, **options)
+                told: dict[str, Any] = {"quiet": self.quiet, "stop": stop, "tell": tell}
+                if self.is_here:
+                    return run_sweep(path, cells, **told, **self.cell_options)
+                where = {"n_workers": self.n_workers, "scheduler": self.scheduler, "devices": self.devices}
+                return run_in_processes(path, cells, **where, **told, **self.disk_options)
         except RunStopped:
             print(stopped, file=sys.stderr)
             sys.exit(EXIT_CODE)
@@ -187,8 +193,7 @@ class SweepConfig(SweepOptions):
 
 def print_trained_sweep(opened: OpenedSweep) -> None:
     """Print the state and the results of a trained sweep."""
-    counts = ", ".join(f"{count} {state}" for state, count in opened.counts.items() if count)
-    print(f"cells: {counts}")
+    print(f"cells: {opened.counts_text}")
     print(f"sweep: {opened.folder.path}")
     print(f"Next: {opened.folder.command('show' if opened.is_finished else 'resume')}")
 
@@ -209,42 +214,23 @@ class SweepRun:
         self.engine.check()
         if self.until_input_ends:
             stop_when_input_ends()
-        if len(self.cell) != 1 or self.engine.on is not None:
+        if len(self.cell) != 1 or not self.engine.is_here:
             print_trained_sweep(self.engine.train(self.path, list(self.cell) or None))
             return
         (number,) = self.cell
-        cell = DescribedSweep.read(SweepFolder(self.path)).cell(number)
+        cell = read_plan(self.path).cell(number)
         options = {"quiet": self.engine.quiet, **self.engine.cell_options}
         finish(cell.folder.path, lambda stop: run_cell(self.path, number, stop=stop, **options), resumes=True)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SweepScript(DiskOptions):
+class SweepScript:
     """Write a job script that trains a sweep on a cluster with SLURM: a job array without Dask."""
 
     path: SweepPath
     slurm: Flag = False
     """write a script for sbatch"""
-    partition: str | None = None
-    """the partition of the cluster"""
-    time: Annotated[str | None, tyro.conf.arg(metavar="HOURS:MINUTES:SECONDS")] = None
-    """the time limit of a job, which continues where it stopped when it is submitted again"""
-    gpus: int | None = None
-    """number of GPUs of a job"""
-    cpus: int = 1
-    """number of cores of a job"""
-    memory: Annotated[str | None, tyro.conf.arg(metavar="SIZE")] = None
-    """memory of a job, such as 8G"""
-    tasks: int = 1000
-    """the largest number of jobs of the array; each trains several cells in turn"""
-    at_a_time: int | None = None
-    """the largest number of jobs that run at a time; by default as many as the cluster lets"""
-    slurm_option: Annotated[
-        tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=VALUE")
-    ] = ()
-    """a further option of sbatch, such as account=lab; repeat it for others"""
-    setup: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """a line to run before popsim, such as "module load python"; repeat it for others"""
+    options: SlurmOptions = SlurmOptions()
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """the script; by default sweep.sbatch in the folder of the sweep"""
     overwrite: Flag = False
@@ -252,21 +238,11 @@ class SweepScript(DiskOptions):
 
     def run(self) -> None:
         """Write the script and print its path."""
-        from popsim.sweeps.slurm import SlurmOptions, write_slurm_script
-
         if not self.slurm:
             raise ValueError("popsim sweep script must be given --slurm: there is no other kind of script.")
-        if self.tensorboard:
+        if self.options.tensorboard:
             check_tensorboard()
-        names = ("partition", "time", "gpus", "cpus", "memory", "at_a_time", "setup")
-        options = SlurmOptions(
-            **{name: getattr(self, name) for name in names},
-            max_tasks=self.tasks,
-            options=self.slurm_option,
-            **self.disk_options,
-        )
-        path = write_slurm_script(open_sweep(self.path), options, self.out, overwrite=self.overwrite)
-        print(path)
+        print(write_slurm_script(open_sweep(self.path), self.options, self.out, overwrite=self.overwrite))
 
 
 VERBS: dict[str, type] = {"run": SweepRun, "script": SweepScript}
@@ -282,20 +258,17 @@ def print_sweep(path: Path, *, verify: bool) -> None:
         print_damage(damage, unchecked=UNCHECKED_OF_OVERVIEW if verify else None)
         refuse_damaged(path, damage)
         return
-    has_index = folder.index.exists()
-    damage = verify_sweep(path) if verify else {}  # before the index is made again
+    damage = verify_sweep(path) if verify else {}
     opened = open_sweep(path)
     is_small = opened.sweep.n_cells <= MOST_EXAMINED
     opened = opened.examine() if is_small or verify else opened
-    print(sweep_table(opened))
+    print(overview_of(opened))
     if not is_small and not verify:
         print("--verify looks for lost and damaged files of cells")
     for number in opened.cells_in("damaged"):
         name = _cell_name(folder, number)
         if not any(file.startswith(f"{name}/") for file in damage):
             damage[name] = opened.problem_of(number)
-    if verify and not has_index and folder.index.exists():
-        print(f"\n{folder.index.name} was missing: it is made again from the cells")
     print_damage(damage, unchecked=UNCHECKED_OF_SWEEP if verify else None)
     refuse_damaged(path, damage)
 

@@ -23,7 +23,7 @@ from popsim.report._html import Html, code_box, element, named_values, note, tab
 from popsim.report._selection_figures import NOTE, draw_selection
 from popsim.report.report_folder import DAMAGE, REPORT, ReportFolder, WrittenReport, figure_name, small_axes
 from popsim.sweeps import OpenedSweep
-from popsim.sweeps.tables import sweep_table
+from popsim.sweeps.overview import overview_of
 
 __all__ = ["report_sweep"]
 
@@ -316,7 +316,7 @@ def report_sweep(
     check_instance("opened", opened, OpenedSweep, "a sweep, such as open_sweep(path)")
     home, sweep = opened.folder.path, opened.sweep
     report = ReportFolder(home if out is None else as_path("out", out), REPORT, home=home)
-    if opened.index.members.get("validation_loss") is None:
+    if not any("validation_loss" in note.members for note in opened.notes):
         raise ValueError(
             f"the sweep {home} must have results to be shown, it has none yet. "
             f"To train it: {opened.folder.command('resume')}"
@@ -330,7 +330,7 @@ def report_sweep(
     code = _CODE.format(path=repr(str(home)), selection=selection)
     report.sections["Open this sweep in Python"] = [code_box(code)]
     title = f"{sweep.experiment.name}: sweep {home.resolve().name}"
-    return report.write(title, _introduction(opened), f"{sweep_table(opened)}\n\n{best}")
+    return report.write(title, _introduction(opened), f"{overview_of(opened)}\n\n{best}")
 
 
 def _notes(results: ScoredSweep) -> list[str]:
@@ -353,9 +353,9 @@ def _progress_note(opened: OpenedSweep) -> str:
         return (
             f"{cells}: only members of the others are compared; learning curves show all as far as they are."
         )
-    n_batches = opened.index.n_batches
+    n_batches = [note.n_batches for note in opened.notes]
     return (
-        f"No cell is finished: settings are compared after {n_batches.min()} to {n_batches.max()} batches, "
+        f"No cell is finished: settings are compared after {min(n_batches)} to {max(n_batches)} batches, "
         "which may say no more than how far each is."
     )
 
@@ -368,9 +368,8 @@ def _introduction(opened: OpenedSweep) -> list[Html]:
         name: " | ".join(setting_text(value, units.get(name, ())) for value in values)
         for name, values in sweep.axes.items()
     }
-    counts = ", ".join(f"{n} {state}" for state, n in opened.counts.items() if n)
     seeds = f"{sweep.seeds.start} to {sweep.seeds.stop - 1}"
-    values = {**axes, "seeds": seeds, "networks": str(sweep.n_members), "cells": counts}
+    values = {**axes, "seeds": seeds, "networks": str(sweep.n_members), "cells": opened.counts_text}
     return [element("p", one_line(about)), named_values("Axes", values)]
 
 
@@ -381,7 +380,8 @@ def _list_unfinished(opened: OpenedSweep) -> dict[str, list[Html]]:
     values = {}
     for number in opened.unfinished_cells[:MOST_CELLS]:
         problem = opened.problem_of(number)
-        saved = f", {opened.index.n_batches[number]} batches" if opened.index.n_batches[number] else ""
+        n_batches = opened.notes[number].n_batches
+        saved = f", {n_batches} batches" if n_batches else ""
         state = f"{opened.state_of(number)}{saved}{f': {problem}' if problem else ''}"
         values[f"cell {number}"] = f"{state} ({opened.sweep.cell(number)})"
     n_more = len(opened.unfinished_cells) - len(values)

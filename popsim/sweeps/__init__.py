@@ -3,6 +3,7 @@
 from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.making import make_sweep
 from popsim.sweeps.opened_sweep import OpenedSweep, open_sweep
+from popsim.sweeps.processes import run_in_processes
 from popsim.sweeps.running import CellsFailed, run_cell, run_sweep
 from popsim.sweeps.sweep import Cell, Sweep
 from popsim.sweeps.verification import verify_sweep
@@ -16,6 +17,7 @@ __all__ = [
     "make_sweep",
     "open_sweep",
     "run_cell",
+    "run_in_processes",
     "run_sweep",
     "verify_sweep",
 ]

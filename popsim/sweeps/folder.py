@@ -1,15 +1,16 @@
-"""The folder of a sweep: its layout, and its description."""
+"""The folder of a sweep: its layout, its description, and the modules that make its experiment known."""
 
 import contextlib
 import dataclasses
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from popsim._shared.text_checks import check_path
 from popsim._shared.user_code import code_digest, different_names, python_of
-from popsim.experiments.registry import describe_experiment
+from popsim.experiments.registry import describe_experiment, described_modules
 from popsim.experiments.run_options import CODE
 from popsim.store import RunFolder
 from popsim.store.files import saving
@@ -17,9 +18,8 @@ from popsim.store.identity import lock_holder
 from popsim.store.json_files import SealedFormat, read_json, write_json
 from popsim.store.run_folder import FolderPart, PlainFolder
 from popsim.sweeps.sweep import Sweep
-from popsim.sweeps.user_modules import named_modules
 
-__all__ = ["CellFolder", "SweepFolder"]
+__all__ = ["CellFolder", "SweepFolder", "describe_sweep", "modules_of", "named_modules"]
 
 SWEEP_FORMAT = SealedFormat(1)
 """The format of `sweep.json`."""
@@ -27,14 +27,14 @@ SWEEP_FORMAT = SealedFormat(1)
 
 @dataclasses.dataclass(frozen=True)
 class CellFolder(RunFolder):
-    """The layout of a cell: an ordinary run, and `cell.json`, what the index of the sweep holds of it."""
+    """The layout of a cell: an ordinary run, and `cell.json`, its note, from which the sweep is opened."""
 
-    entry = FolderPart("cell.json")
+    note = FolderPart("cell.json")
 
     @property
     def is_started(self) -> bool:
         """Whether there is anything of a run or its training."""
-        files = (self.description, self.training, self.summary, self.entry)
+        files = (self.description, self.training, self.summary, self.note)
         return any(map(os.path.lexists, files)) or bool(self.existing_training_files())
 
 
@@ -49,7 +49,6 @@ class SweepFolder(PlainFolder):
     - `failures/NUMBER.json`: why the last attempt at a cell failed;
     - `selections/NUMBER/`: what the cells of a population offered one another, see `SharedPopulation`,
         by the number of the first of them;
-    - `index.safetensors`: the state and the results of all cells, made again from them when it is missing;
     - `code/`: a file for each state of the user's modules with which a cell began: digests of what they
         define;
     - `logs/`: what the jobs of SLURM print;
@@ -61,7 +60,6 @@ class SweepFolder(PlainFolder):
     description = FolderPart("sweep.json")
     config = FolderPart("sweep.yaml")
     cells = FolderPart("cells")
-    index = FolderPart("index.safetensors")
     failures = FolderPart("failures")
     all_selections = FolderPart("selections")
     codes = FolderPart("code")
@@ -79,6 +77,17 @@ class SweepFolder(PlainFolder):
     def failure(self, number: int) -> Path:
         """Return the file that says why a cell failed."""
         return self.failures / f"{number:06d}.json"
+
+    def failure_text(self, number: int) -> str:
+        """Return why the last attempt at a cell failed; empty if none did."""
+        failure = self.failure(number)
+        if not failure.exists():
+            return ""
+        try:
+            record = read_json(failure)
+            return f"failed on {record['host']}: {record['error']}"
+        except (ValueError, LookupError, TypeError):
+            return "failed"
 
     def note_code(self, code: Mapping[str, str]) -> list[str]:
         """Note the user's code with which a cell begins, and return what differs from that of others."""
@@ -116,11 +125,7 @@ class SweepFolder(PlainFolder):
         return os.path.lexists(self.description) or (self.cells.is_dir() and not is_run)
 
     def read_plain(self) -> dict[str, Any]:
-        """Read the description, without rebuilding the experiment.
-
-        **Raises:** `ValueError` if there is no sweep; `MismatchError` if it has another format;
-        `CorruptDataError` if it was changed.
-        """
+        """Read the description, without rebuilding the experiment; errors as `open_sweep`."""
         check_path("path", self.path)
         if not self.description.exists():
             raise ValueError(f"`path` must be the folder of a sweep, got {self.path}: it has no sweep.json.")
@@ -140,3 +145,27 @@ def describe_sweep(sweep: Sweep) -> dict[str, Any]:
         "member_batch_size": sweep.member_batch_size,
         "recording": dataclasses.asdict(sweep.recording),
     }
+
+
+def named_modules(sweep: Sweep) -> dict[str, Any]:
+    """Return the modules that make a sweep known, as its description names them."""
+    return described_modules(sweep.experiment, sweep.axes.get("network", ()))
+
+
+def modules_of(sweep: Sweep) -> list[tuple[str, Path]]:
+    """Return the modules of the user's own, each with the folder in which it is found."""
+    described = named_modules(sweep)
+    names = dict.fromkeys([described["module"], *described.get("network_modules", ())])
+    return [(name, _folder_of(name, sweep)) for name in names if not name.startswith("popsim.")]
+
+
+def _folder_of(name: str, sweep: Sweep) -> Path:
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if name == "__main__" or file is None:
+        is_experiment = name == type(sweep.experiment).__module__
+        raise ValueError(
+            f"the {'experiment' if is_experiment else 'network of'} {sweep.experiment.name} must be in a "
+            f"module, which the processes of the cells import, got {name}."
+        )
+    depth = name.count(".") + (Path(file).name == "__init__.py")
+    return Path(file).resolve().parents[depth]

@@ -1,18 +1,13 @@
-"""The axes and seeds of a sweep as plain values, and how large a sweep may be.
-
-Everything is counted by arithmetic before members or cells are listed, as a few letters ask for billions.
-"""
+"""The axes and seeds of a sweep as plain values, and how large it may be: a few letters ask for billions."""
 
 import itertools
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from popsim._shared.checks import LARGEST_INT
 from popsim._shared.plain_values import check_finite_value, plain_value
 from popsim.experiments import AbstractExperiment
 from popsim.experiments.settings import as_setting, setting_types
-from popsim.per_member import MOST_MEMBERS
 
 __all__ = ["MOST_CELLS", "MOST_VALUES", "as_axes", "as_seeds", "check_extent"]
 
@@ -69,32 +64,7 @@ def as_seeds(seeds: Any) -> range:
     return numbers
 
 
-def check_extent(
-    axes: Mapping[str, Sequence[Any]],
-    cell_axes: Iterable[str],
-    seeds: range,
-    members_per_cell: int | None,
-) -> None:
-    """Check how many members and cells a sweep has.
-
-    **Arguments:**
-
-    - `axes`: the values of each axis.
-    - `cell_axes`: the axes whose values are trained in separate cells.
-    - `seeds`: the seeds.
-    - `members_per_cell`: the largest number of members of a cell; None for no limit.
-    """
-    n_members = math.prod(map(len, axes.values())) * (seeds.stop - seeds.start)
-    if n_members > MOST_MEMBERS:
-        raise ValueError(
-            f"a sweep must have at most {MOST_MEMBERS} members, got {n_members}: give fewer values of "
-            f"`axes` (--grid), or fewer `seeds`."
-        )
-    n_combinations = math.prod(len(axes[name]) for name in cell_axes)
-    width = n_members // n_combinations
-    n_cells = n_combinations * -(-width // (members_per_cell or width))
-    if n_cells > MOST_CELLS:
-        raise ValueError(
-            f"a sweep must have at most {MOST_CELLS} cells, got {n_cells}: give a larger "
-            "`members_per_cell`, or fewer values of the settings that are trained in separate cells."
-        )
+def check_extent(what: str, n: int, most: int, advice: str) -> None:
+    """Check how many members, or cells, a sweep has, before any is made."""
+    if n > most:
+        raise ValueError(f"a sweep must have at most {most} {what}, got {n}: give {advice}.")

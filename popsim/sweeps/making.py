@@ -1,5 +1,6 @@
 """Check a sweep, and make its folder."""
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from popsim.store import MismatchError, lock_folder
 from popsim.store.files import make_folder, saving, write_file
 from popsim.store.identity import new_run_id
 from popsim.store.json_files import plain_json
-from popsim.sweeps.cells import DescribedSweep
+from popsim.sweeps.cells import read_plan
 from popsim.sweeps.folder import SWEEP_FORMAT, SweepFolder, describe_sweep
 from popsim.sweeps.opened_sweep import OpenedSweep, open_sweep
 from popsim.sweeps.sweep import Sweep
@@ -33,22 +34,19 @@ def check_sweep(sweep: Sweep, path: str | Path) -> None:
         _check_same(folder, sweep)
     elif name := folder.foreign_file():
         raise ValueError(f"`out` must be an empty folder, got {path}: it has {name}.")
-    sweep.check()
+    by_width = sorted(sweep.cells(), key=lambda cell: cell.experiment.n_members)  # each checks itself
+    for cell in by_width:
+        sweep.recording.batches(cell.experiment.n_batches, cell.experiment.log_step)
     plain_json("sweep", describe_sweep(sweep))  # before a folder is made
     config_text(sweep)
-    widest: dict[tuple[tuple[str, Any], ...], Any] = {}
-    for cell in sweep.cells():
-        of_kind = widest.setdefault(tuple(cell.settings.items()), cell)
-        if cell.experiment.n_members > of_kind.experiment.n_members:
-            widest[tuple(cell.settings.items())] = cell
-    cells = list(widest.values())
+    cells = [*{tuple(cell.settings.items()): cell for cell in by_width}.values()]  # the widest of each kind
     for cell in cells[:: -(-len(cells) // MOST_MEASURED)]:
         check_size(cell.experiment)
 
 
 def _check_same(folder: SweepFolder, sweep: Sweep) -> None:
     """**Raises:** `ValueError` that says whether the folder holds this sweep or another."""
-    stored = _flat(DescribedSweep.read(folder).content)
+    stored = _flat(read_plan(folder.path).content)
     planned = _flat(plain_json("sweep", describe_sweep(sweep)))
     command = folder.command("resume")
     differ = [name for name, value in planned.items() if stored.get(name) != value]
@@ -83,7 +81,7 @@ def make_sweep(sweep: Sweep, path: str | Path, *, without_lock: bool = False) ->
         "sweep_id": new_run_id(),
         **describe_sweep(sweep),
         FLAGS: numeric_flags(),
-        "division": sweep.division.to_json(sweep.axes),
+        "division": dataclasses.asdict(sweep.division),
         "n_cells": sweep.n_cells,
         "n_members": sweep.n_members,
     }

@@ -9,7 +9,7 @@ from popsim._shared.text_checks import count_text
 from popsim.experiments.run_options import RunStopped
 from popsim.sweeps.cells import DescribedSweep
 from popsim.sweeps.folder import SweepFolder
-from popsim.sweeps.opened_sweep import OpenedSweep
+from popsim.sweeps.opened_sweep import numbers_text
 from popsim.training import SharedPopulation
 
 __all__ = ["SelectionPending"]
@@ -22,12 +22,6 @@ class SelectionPending(RunStopped):
     """A cell has reached a selection before other cells of its population, which nobody trains.
 
     Its progress is saved, and it continues when they have reached it, too.
-
-    **Arguments:**
-
-    - `path`, `n_batches`: see `RunStopped`.
-    - `others`: the numbers of the cells that it waits for.
-    - `command`: the command that trains them all.
     """
 
     def __init__(self, path: Path, n_batches: int, cells: Sequence[int], command: str):
@@ -40,18 +34,12 @@ class SelectionPending(RunStopped):
 
 def cells_text(numbers: Sequence[int]) -> str:
     """Return some cells in words, such as "cells 3, 4"."""
-    named = ", ".join(map(str, numbers[:20])) + (" ..." if len(numbers) > 20 else "")
-    return f"{'cell' if len(numbers) == 1 else 'cells'} {named}"
+    return f"{'cell' if len(numbers) == 1 else 'cells'} {numbers_text(numbers)}"
 
 
 @dataclasses.dataclass
 class Waiting:
-    """Decides how long a training waits for others of its population, and remembers for which it did not.
-
-    - `folder`: the folder of the sweep.
-    - `cells`: the cells of the population.
-    - `patience`: for how many seconds it waits for a cell that no process trains.
-    """
+    """Decides how long a training waits for others of its population, and remembers for which it did not."""
 
     folder: SweepFolder
     cells: range
@@ -72,7 +60,7 @@ class Waiting:
 
 
 def cells_in_turn(
-    opened: OpenedSweep,
+    described: DescribedSweep,
     numbers: Sequence[int],
     failed: dict[int, str],
     locked_cells: set[int],
@@ -80,17 +68,11 @@ def cells_in_turn(
 ) -> Iterator[int]:
     """Yield cells that select among one another, each when it can continue, until all of them are finished.
 
-    **Arguments:**
-
-    - `opened`: the sweep.
-    - `numbers`: the cells. Those with a summary, which are damaged, are yielded once.
-    - `failed`: those that failed, to which those are added that wait for others that no process trains.
-    - `locked_cells`: the caller adds a cell that another process was found to train.
-    - `stop`: see `run_sweep`.
-
-    **Raises:** `RunStopped` if `stop` returned True while other processes had to be waited for.
+    Those of `numbers` that have a summary, which are damaged, are yielded once. Cells that wait for others
+    that no process trains are added to those that `failed`. The caller adds a cell that another process was
+    found to train to `locked_cells`.
     """
-    folder, sweep = opened.folder, opened.sweep
+    folder, sweep = described.folder, described.sweep
     needed = {cell for number in numbers for cell in sweep.population_of(number)}
     n_looks_in_vain = 0
     yield from (cell for cell in numbers if folder.cell(cell).is_finished)
@@ -99,7 +81,7 @@ def cells_in_turn(
     ]:
         # Asked first: a cell that is let go before the search below counts as trained for one more look.
         is_one_tended = any(map(folder.holder, needed))
-        number = next(_ready_cells(opened.described, unfinished), None)
+        number = next(_ready_cells(described, unfinished), None)
         if number is not None:
             n_looks_in_vain = 0
             # The caller trains the cell while this generator is suspended, and adds it here if it was locked.
@@ -109,7 +91,7 @@ def cells_in_turn(
                 continue
         n_looks_in_vain = 0 if is_one_tended else n_looks_in_vain + 1
         if n_looks_in_vain == 2:  # between the two questions of one look, a process may have continued
-            failed |= {number: _reason_to_wait(opened.described, number) for number in unfinished}
+            failed |= {number: _reason_to_wait(described, number) for number in unfinished}
             return
         if stop is not None and stop():
             raise RunStopped(folder.path, 0)
@@ -135,14 +117,14 @@ def _ready_cells(described: DescribedSweep, unfinished: Iterable[int]) -> Iterat
     for number in unfinished:
         of_populations.setdefault(described.sweep.population_of(number), []).append(number)
     for cells, candidates in of_populations.items():
-        # Only to look: it never waits.
-        population = described.cell(cells[0]).shared_population(lambda missing: False)
+        population = described.cell(cells[0]).shared_population()
         newest = [_newest_of(population, part) for part in range(len(cells))]
         furthest_behind = min((batch for batch in newest if batch is not None), default=None)
         for number in candidates:
             # Those ahead wait for these. Damaged ones (None) are tried as well, so that their error is
             # reported.
-            if newest[number - cells[0]] in (None, furthest_behind) and not described.cell(number).is_locked:
+            is_behind = newest[number - cells[0]] in (None, furthest_behind)
+            if is_behind and not described.folder.holder(number):
                 yield number
 
 

@@ -27,16 +27,11 @@ SECONDS_BETWEEN_READINGS = 2.0
 
 
 class SweepProgress(Observer):
-    """Counts the batches and cells of a sweep, and shows them with the time that is left.
+    """Counts the batches and cells of a sweep, and shows them with the time that is left for some of them.
 
     It is an observer of the cells that this process trains, one after the other. Of cells that others train
     it reads the checkpoints. The time left is that of the remaining batches, and for each remaining cell what
     the cells so far took besides their batches: to compile, to measure and to save.
-
-    **Arguments:**
-
-    - `opened`: the sweep as it is when the first cell begins.
-    - `numbers`: the cells that are trained here or that are waited for; the time left is theirs.
     """
 
     def __init__(self, opened: OpenedSweep, numbers: Iterable[int]):
@@ -44,13 +39,9 @@ class SweepProgress(Observer):
         self._opened, self._numbers = opened, tuple(numbers)
         finished = set(opened.cells_in("finished"))
         self._n_cells, self._n_cells_done, self._n_cells_ended = sweep.n_cells, len(finished), 0
-        if "n_batches" in sweep.axes:
-            self._n_batches = {n: sweep.cell(n).experiment.n_batches for n in range(sweep.n_cells)}
-        else:
-            self._n_batches = dict.fromkeys(range(sweep.n_cells), sweep.experiment.n_batches)
+        self._n_batches = {n: sweep.n_batches_of(n) for n in range(sweep.n_cells)}
         self._done = {
-            n: self._n_batches[n] if n in finished else int(opened.index.n_batches[n])
-            for n in range(sweep.n_cells)
+            n: self._n_batches[n] if n in finished else note.n_batches for n, note in enumerate(opened.notes)
         }
         self._n_at_start = sum(self._done.values())
         self._n_own_at_start = self._n_own_done
@@ -83,7 +74,6 @@ class SweepProgress(Observer):
             self._refresh()
 
     def begin_cell(self, number: int) -> None:
-        """Count what follows for a cell."""
         self._cell, self._has_compiled, self._doing = number, False, "building"
 
     def end_cell(self, number: int, *, is_finished: bool) -> None:
@@ -111,18 +101,15 @@ class SweepProgress(Observer):
         self._show()
 
     def on_begin(self, start: TrainingStart) -> None:
-        """Count the batches that the cell has already."""
         if self._cell is not None:
             self._done[self._cell] = start.first_batch
 
     def on_compilation(self, program: str) -> None:
-        """Show that a program is compiled, and for how long; its seconds do not count for batches."""
         self._count(0)
         self._clock.pause()
         self._compiling = Compiling.now(program)
 
     def on_batches(self, batches: FinishedBatches) -> None:
-        """Count the batches."""
         self._count(batches.count)
         if self._cell is not None:
             self._done[self._cell] = batches.last + 1
@@ -130,19 +117,15 @@ class SweepProgress(Observer):
         self._show()
 
     def on_pause(self, last: int) -> None:
-        """Count the seconds of a log point, unless it was compiled in them."""
         self._count(0)
 
     def on_replacement(self, batch: int, records: Records) -> None:
-        """Leave what the replacement has compiled out of the rate."""
         self._count(0)
 
     def on_end(self, error: BaseException | None) -> None:
-        """Show that the cell is being finished."""
         self._doing = "measuring"
 
     def _count(self, n_batches: int) -> None:
-        """Count batches, after which nothing is compiled."""
         self._clock.count(n_batches)
         self._compiling = None
 
@@ -162,12 +145,10 @@ class SweepProgress(Observer):
 
     @property
     def _n_own_done(self) -> int:
-        """The batches that are done of `numbers`."""
         return sum(self._done[number] for number in self._numbers)
 
     @property
     def _seconds_besides(self) -> float:
-        """The seconds so far in which no batches were made."""
         return time.perf_counter() - self._start - self._clock.seconds
 
     def _text(self) -> str:

@@ -13,21 +13,19 @@ import numpy as np
 
 from popsim._shared.checks import as_parts, check_non_negative, warn_caller
 from popsim._shared.plain_values import plain_value
-from popsim._shared.text_checks import as_path, count_text, one_line
+from popsim._shared.text_checks import count_text, one_line
 from popsim.experiments import Run, RunStopped, run_or_resume
-from popsim.experiments.run_options import Devices, RunOptions, check_flags, code_of_experiment
-from popsim.experiments.running import finish_run
+from popsim.experiments.run_options import Devices, check_flags, code_of_experiment
 from popsim.store import RunFolder, SaveError, lock_folder, write_json
 from popsim.store.files import make_folder, saving
 from popsim.store.identity import FolderLockedError
-from popsim.sweeps.cells import DescribedSweep, SweepCell
-from popsim.sweeps.entries import read_note, write_entry
-from popsim.sweeps.folder import SweepFolder
+from popsim.sweeps.cell_notes import DAMAGED, FINISHED, read_note, write_note
+from popsim.sweeps.cells import DescribedSweep, SweepCell, read_plan
 from popsim.sweeps.making import complete_folder
-from popsim.sweeps.opened_sweep import OpenedSweep, open_sweep
+from popsim.sweeps.opened_sweep import OpenedSweep, numbers_text, open_sweep
+from popsim.sweeps.overview import damaged_text
 from popsim.sweeps.populations import SECONDS_FOR_OTHERS, SelectionPending, Waiting, cells_in_turn
 from popsim.sweeps.progress import SweepProgress
-from popsim.sweeps.tables import damaged_text
 from popsim.training import Observer
 from popsim.version import __version__
 
@@ -71,7 +69,7 @@ def run_cell(
     plan says; `FolderLockedError` if another process trains it; `RunStopped` if `stop` returned True,
     `SelectionPending` if it must wait for cells that no process trains; otherwise as `run_or_resume`.
     """
-    described = DescribedSweep.read(SweepFolder(as_path("path", path)))
+    described = read_plan(path)
     check_non_negative("patience", patience)
     cell = described.cell(plain_value("number", number))
     run = cell.read() if cell.folder.is_started else None  # before its folder is made, or locked
@@ -97,15 +95,12 @@ def run_cell(
             enable_tensorboard=enable_tensorboard,
             observers=observers,
         )
-        write_entry(cell)
+        write_note(cell)
     return finished
 
 
 def _warn_of_changes(described: DescribedSweep, number: int, *, begins: bool) -> None:
-    """Warn if a cell may be trained under other flags, or begins with other code, than others were.
-
-    **Raises:** `MismatchError` if the flags of JAX are others.
-    """
+    """Warn if a cell may be trained under other flags, or begins with other code, than others were."""
     source = described.folder.description
     if unknown := check_flags(described.content, source):
         warn_caller(
@@ -114,9 +109,7 @@ def _warn_of_changes(described: DescribedSweep, number: int, *, begins: bool) ->
         )
     code = code_of_experiment(described.cell(number).experiment)
     if begins and (different := described.folder.note_code(code)):
-        names = ", ".join(f"`{name}`" for name in different[:5]) + (
-            " and others" if len(different) > 5 else ""
-        )
+        names = ", ".join(f"`{name}`" for name in different[:5]) + " and others" * (len(different) > 5)
         warn_caller(
             f"cells of the sweep {source.parent} were trained by other code than this one: {names} differ. "
             "Their results are of two experiments."
@@ -185,10 +178,10 @@ def run_sweep(
     numbers = select_unfinished(opened, cells)
     _repair(opened, without_lock=without_lock)
     progress = SweepProgress(opened, numbers)
-    options: Any = {"devices": devices, "keeps_devices": keeps_devices, "stop": stop}
+    options: dict[str, Any] = {"devices": devices, "keeps_devices": keeps_devices, "stop": stop}
+    options |= {"without_lock": without_lock, "enable_tensorboard": enable_tensorboard}
     # No patience: while this process waits for a cell, it could train that cell itself.
-    options |= {"without_lock": without_lock, "quiet": True, "patience": 0.0, "observers": [progress]}
-    options |= {"enable_tensorboard": enable_tensorboard}
+    options |= {"patience": 0.0, "observers": [progress]}
     attempts = _Attempts(opened, options, tell, progress)
     announced = set()
     in_turn = cells_in_turn(opened, numbers, attempts.failed, attempts.locked_cells, stop)
@@ -199,27 +192,17 @@ def run_sweep(
                 announced.add(number)
             attempts.train(number)
     now = open_sweep(path).examine(numbers)
+    damaged = {number: now.problem_of(number) for number in numbers if now.state_of(number) == DAMAGED}
     unfinished = set(now.unfinished_cells)  # another process may have finished what it held
-    failed = attempts.failed | {
-        number: now.problem_of(number) for number in numbers if now.state_of(number) == "damaged"
-    }
-    if failed := {number: failure for number, failure in failed.items() if number in unfinished}:
+    failed = {number: why for number, why in (attempts.failed | damaged).items() if number in unfinished}
+    if failed:
         raise CellsFailed(failure_text(now, failed)) from attempts.first_error
     return now
 
 
 @dataclasses.dataclass
 class _Attempts:
-    """The attempts to train the cells of a sweep in this process.
-
-    - `opened`: the sweep.
-    - `options`: the options of `run_cell`.
-    - `tell`: called with a line for each cell that is not trained.
-    - `progress`: told when cells begin and end.
-    - `failed`: the failures, by the number of the cell.
-    - `first_error`: the first of them.
-    - `locked_cells`: the cells that other processes were found to train.
-    """
+    """The attempts to train the cells of a sweep in this process: which failed, and which others train."""
 
     opened: OpenedSweep
     options: Mapping[str, Any]
@@ -230,18 +213,13 @@ class _Attempts:
     locked_cells: set[int] = dataclasses.field(default_factory=set)
 
     def train(self, number: int) -> None:
-        """Train a cell, and note if it fails, or if another process trains it.
-
-        **Raises:** `RunStopped` if it was stopped; `CellsFailed` if the disk is full.
-        """
+        """Train a cell, and note if it fails, or if another process trains it."""
         folder = self.opened.folder
         self.progress.begin_cell(number)
         try:
             run_cell(folder.path, number, **self.options)
         except SelectionPending as waits:
             self.tell(f"cell {number} has reached the selection before batch {waits.n_batches}")
-        except RunStopped:
-            raise
         except FolderLockedError:
             if not self.opened.sweep.selects_across_cells:
                 self.tell(f"cell {number} is left to {folder.holder(number) or 'another process'}")
@@ -250,36 +228,27 @@ class _Attempts:
             self.failed[number] = one_line(error) or type(error).__name__
             self.first_error = self.first_error or error
             self.tell(f"cell {number} failed: {self.failed[number]}")
-            # Every other cell would fail as well.
-            if _disk_is_full(error):
+            if _disk_is_full(error):  # every other cell would fail as well
                 raise CellsFailed(failure_text(open_sweep(folder.path), self.failed)) from error
         finally:
             self.progress.end_cell(number, is_finished=folder.cell(number).is_finished)
 
 
 def _repair(opened: OpenedSweep, *, without_lock: bool) -> None:
-    """Write what is missing or damaged of a sweep and follows from the rest of it.
-
-    **Raises:** `SaveError` if it cannot be written.
-    """
+    """Write what is missing or damaged of a sweep and follows from the rest of it."""
     folder = opened.folder
     if not folder.config.exists() or folder.left_overs():
         # What another process is writing need not be repaired here.
         with contextlib.suppress(FolderLockedError), lock_folder(folder.path), saving(folder.path):
             folder.remove_left_overs()
             complete_folder(folder, opened.sweep)
-    for number in opened.cells_in("finished"):
-        cell = opened.described.cell(number)
+    for number in opened.cells_in(FINISHED):
         try:
-            read_note(cell)
+            read_note(opened.cell(number))
         except (ValueError, OSError):
+            # Of a cell that was killed after its summary, the run does not say yet that it is finished.
             with contextlib.suppress(ValueError, OSError):
-                # Of a cell that was killed after its summary, the run does not say yet that it is finished.
-                finish_run(
-                    Run(cell.read(), cell.experiment), RunOptions(quiet=True, without_lock=without_lock)
-                )
-                with lock_folder(cell.folder.path, without_lock=without_lock):
-                    write_entry(cell)
+                run_cell(folder.path, number, without_lock=without_lock)
 
 
 def _disk_is_full(error: BaseException | None) -> bool:
@@ -293,26 +262,19 @@ def _disk_is_full(error: BaseException | None) -> bool:
 
 
 def select_unfinished(opened: OpenedSweep, cells: Iterable[int] | None) -> list[int]:
-    """Return those of some cells of a sweep, None for all, that are not finished.
-
-    **Raises:** `ValueError` if there is no such cell.
-    """
+    """Return those of some cells of a sweep, None for all, that are not finished."""
     if cells is None:
         return opened.unfinished_cells
-    numbers = list(cells)
-    for number in numbers:
-        opened.sweep.cell(number)
-    unfinished = set(opened.unfinished_cells)
+    numbers, unfinished = [opened.cell(number).number for number in cells], set(opened.unfinished_cells)
     return [number for number in numbers if number in unfinished]
 
 
 def failure_text(opened: OpenedSweep, failed: Mapping[int, str]) -> str:
     """Return a line that names the cells that are not finished, with the reason of the first."""
-    names = ", ".join(map(str, list(failed)[:20])) + (" ..." if len(failed) > 20 else "")
-    first = next(iter(failed.values()))
+    names, first = numbers_text([*failed]), next(iter(failed.values()))
     advice = f"To try them again: {opened.folder.command('resume')}"
-    if any(opened.state_of(number) == "damaged" for number in failed):
-        advice = damaged_text(opened.folder, opened.cells_in("damaged"))
+    if any(opened.state_of(number) == DAMAGED for number in failed):
+        advice = damaged_text(opened.folder, opened.cells_in(DAMAGED))
     verb = "is" if len(failed) == 1 else "are"
     return (
         f"{len(failed)} of {count_text(opened.sweep.n_cells, 'cell')} {verb} not finished: {names}; "

@@ -7,15 +7,17 @@ import shlex
 import sys
 import sysconfig
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import tyro
 
 from popsim._shared.checks import check_positive_int
 from popsim._shared.text_checks import has_control_characters
 from popsim.store.files import check_replaceable, has_mark, write_file
 from popsim.store.run_folder import import_option
+from popsim.sweeps.folder import modules_of, named_modules
 from popsim.sweeps.opened_sweep import OpenedSweep
 from popsim.sweeps.sweep import Sweep
-from popsim.sweeps.user_modules import modules_of, named_modules
 
 __all__ = ["SlurmOptions", "write_slurm_script"]
 
@@ -28,35 +30,37 @@ _OPTION = re.compile(r"[a-z][a-z0-9-]*(=.+)?")
 
 @dataclasses.dataclass(frozen=True)
 class SlurmOptions:
-    """The options of the jobs of a sweep.
-
-    - `partition`: the partition of the cluster; None for its default.
-    - `time`: the time limit of a job as sbatch takes it, such as "4:00:00"; None for that of the partition.
-    - `gpus`, `cpus`: the number of GPUs and of cores of a job.
-    - `memory`: the memory of a job, such as "8G"; None for the default of the cluster.
-    - `max_tasks`: the largest number of jobs of the array, which many clusters limit to 1000.
-    - `at_a_time`: the largest number of them that run at a time; None for no limit.
-    - `options`: further options of sbatch, such as "account=lab", but none that the script sets itself.
-    - `setup`: lines to run before popsim, such as "module load python".
-    - `without_lock`, `enable_tensorboard`: see `run_cell`.
-    """
+    """The options of the jobs of a sweep, as `popsim sweep script` takes them."""
 
     partition: str | None = None
-    time: str | None = None
+    """the partition of the cluster"""
+    time: Annotated[str | None, tyro.conf.arg(metavar="HOURS:MINUTES:SECONDS")] = None
+    """the time limit of a job, which continues where it stopped when it is submitted again"""
     gpus: int | None = None
+    """number of GPUs of a job"""
     cpus: int = 1
-    memory: str | None = None
-    max_tasks: int = 1000
+    """number of cores of a job"""
+    memory: Annotated[str | None, tyro.conf.arg(metavar="SIZE")] = None
+    """memory of a job, such as 8G"""
+    tasks: int = 1000
+    """the largest number of jobs of the array; each trains several cells in turn"""
     at_a_time: int | None = None
-    options: tuple[str, ...] = ()
-    setup: tuple[str, ...] = ()
-    without_lock: bool = False
-    enable_tensorboard: bool = False
+    """the largest number of jobs that run at a time; by default as many as the cluster lets"""
+    slurm_option: Annotated[
+        tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=VALUE")
+    ] = ()
+    """a further option of sbatch, such as account=lab; repeat it for others"""
+    setup: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """a line to run before popsim, such as "module load python"; repeat it for others"""
+    without_lock: tyro.conf.FlagCreatePairsOff[bool] = False
+    """write to a disk that cannot lock files; only if no other process writes there"""
+    tensorboard: tyro.conf.FlagCreatePairsOff[bool] = False
+    """write events for TensorBoard (popsim[tensorboard]) into the folder tensorboard of each cell"""
 
     def __post_init__(self):
-        for name in ("gpus", "cpus", "max_tasks", "at_a_time"):
+        for name in ("gpus", "cpus", "tasks", "at_a_time"):
             if (number := getattr(self, name)) is not None:
-                check_positive_int(name.removeprefix("max_"), number)
+                check_positive_int(name, number)
         for name, form, example in (
             ("partition", re.compile(r"[\w.,-]+"), "gpu"),
             ("time", _TIME, "4:00:00"),
@@ -69,12 +73,12 @@ class SlurmOptions:
                 f"`time` must be {LEAST_SECONDS // 60} minutes or more, as jobs save and stop "
                 f"{SIGNAL_SECONDS} s before it, got {self.time!r}, which is {_seconds(self.time)} s to SLURM."
             )
-        for option in self.options:
+        for option in self.slurm_option:
             if not _OPTION.fullmatch(option):
                 raise ValueError(f"`slurm_option` must be such as account=lab, got {option!r}.")
             if (name := option.partition("=")[0]) in _OWN_OPTIONS:
                 raise ValueError(f"`slurm_option` must not be one that the script sets, got {name}.")
-        for line in (*self.options, *self.setup):
+        for line in (*self.slurm_option, *self.setup):
             if not line.strip() or has_control_characters(line.replace("\t", " ")):
                 raise ValueError(f"`setup` and `slurm_option` must be one line each, got {line!r}.")
 
@@ -88,19 +92,17 @@ class SlurmOptions:
             "mem": self.memory,
         }
         named = [f"{name}={value}" for name, value in requests.items() if value is not None]
-        return [f"#SBATCH --{option}" for option in (*named, *self.options)]
+        return [f"#SBATCH --{option}" for option in (*named, *self.slurm_option)]
 
 
 def _seconds(time: str) -> int:
     """Return a time limit in seconds, read as sbatch does: "4" and "4:00" are four minutes."""
     days, dash, clock = time.rpartition("-")
     numbers = list(map(int, clock.split(":")))
-    if dash:
-        hours, minutes, seconds = [*numbers, 0, 0][:3]
-        return ((int(days) * 24 + hours) * 60 + minutes) * 60 + seconds
-    if len(numbers) == 3:
-        return (numbers[0] * 60 + numbers[1]) * 60 + numbers[2]
-    return numbers[0] * 60 + (numbers[1] if len(numbers) == 2 else 0)
+    if not dash and len(numbers) < 3:
+        numbers = [0, *numbers]
+    hours, minutes, seconds = [*numbers, 0, 0][:3]
+    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 _BEGINNING = "#!/bin/bash\n# written by popsim sweep script\n"
@@ -139,27 +141,19 @@ done"""
 _TOGETHER = "train  # the cells select among one another: all jobs take them in turn, until they are finished"
 
 
-def _environment() -> list[str]:
-    """Return the line that puts the environment which writes a script first, if it has the command."""
+def _paths(sweep: Sweep) -> list[str]:
+    """Return the lines by which jobs find the environment that writes a script, and the user's modules."""
     commands = Path(sys.executable).parent
-    if not (commands / "popsim").exists():
-        return []
-    return [f"export PATH={shlex.quote(str(commands))}:$PATH  # the environment that wrote this"]
-
-
-def _paths_of_modules(sweep: Sweep) -> list[str]:
-    """Return the lines by which jobs find the modules of the user's own, if there are any."""
-    return [
-        _path_of_module(module, str(folder))
-        for module, folder in modules_of(sweep)
-        if str(folder) not in sysconfig.get_paths().values()
-    ]
-
-
-def _path_of_module(module: str, folder: str) -> str:
-    if os.pathsep in folder:
-        return f"cd {shlex.quote(folder)}  # with the module {module}"
-    return f"export PYTHONPATH={shlex.quote(folder)}${{PYTHONPATH:+:$PYTHONPATH}}  # with the module {module}"
+    lines = []
+    if (commands / "popsim").exists():
+        lines.append(f"export PATH={shlex.quote(str(commands))}:$PATH  # the environment that wrote this")
+    for module, folder in modules_of(sweep):
+        place = shlex.quote(str(folder))
+        if str(folder) in sysconfig.get_paths().values():
+            continue
+        find = f"export PYTHONPATH={place}${{PYTHONPATH:+:$PYTHONPATH}}"
+        lines.append(f"{f'cd {place}' if os.pathsep in str(folder) else find}  # with the module {module}")
+    return lines
 
 
 def slurm_script(opened: OpenedSweep, options: SlurmOptions) -> str:
@@ -168,9 +162,9 @@ def slurm_script(opened: OpenedSweep, options: SlurmOptions) -> str:
     Where cells select among one another, all jobs together take them in turn.
     """
     sweep, folder = opened.sweep, opened.folder.path.resolve()
-    n_tasks = min(sweep.n_cells, options.max_tasks)
+    n_tasks = min(sweep.n_cells, options.tasks)
     place = str(folder / "logs").replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
-    setup = (*options.setup, *_environment(), *_paths_of_modules(sweep))
+    setup = (*options.setup, *_paths(sweep))
     each = _EACH.format(n_cells=sweep.n_cells, n_tasks=n_tasks)
     parts = {
         "train": _TOGETHER if sweep.selects_across_cells else each,
@@ -182,7 +176,7 @@ def slurm_script(opened: OpenedSweep, options: SlurmOptions) -> str:
         "seconds": SIGNAL_SECONDS,
         "setup": "".join(f"\n{line}" for line in setup),
         "without_lock": " --without-lock" if options.without_lock else "",
-        "tensorboard": " --tensorboard" if options.enable_tensorboard else "",
+        "tensorboard": " --tensorboard" if options.tensorboard else "",
         "sweep": shlex.quote(str(folder)),
         "popsim": f"popsim {import_option(named_modules(sweep))}".strip(),
     }
@@ -197,20 +191,7 @@ def is_slurm_script(path: Path) -> bool:
 def write_slurm_script(
     opened: OpenedSweep, options: SlurmOptions, out: Path | None = None, *, overwrite: bool = False
 ) -> Path:
-    """Write a script for sbatch that trains a sweep, and the folder for what its jobs print.
-
-    **Arguments:**
-
-    - `opened`: the sweep.
-    - `options`: the options of the jobs.
-    - `out`: the script; None for `sweep.sbatch` in the folder of the sweep.
-    - `overwrite`: whether to replace an existing script of popsim.
-
-    **Returns:** the path of the script.
-
-    **Raises:** `ValueError` if `out` exists, unless popsim wrote it and `overwrite` is True; `SaveError` if
-    it cannot be written.
-    """
+    """Write a script for sbatch that trains a sweep, by default into its folder, and return the path."""
     path: Any = opened.folder.path / "sweep.sbatch" if out is None else out
     check_replaceable(path, is_slurm_script, kind="a script", overwrite=overwrite, name="out")
     if has_control_characters(str(opened.folder.path)):

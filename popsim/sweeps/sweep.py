@@ -14,8 +14,8 @@ from popsim._shared.plain_values import plain_value
 from popsim._shared.text_checks import suggestion
 from popsim.experiments import AbstractExperiment, Recording
 from popsim.experiments.experiment import check_experiment, check_recording
-from popsim.sweeps.division import Division, cut, divide
-from popsim.sweeps.limits import as_axes, as_seeds, check_extent
+from popsim.per_member import MOST_MEMBERS
+from popsim.sweeps.limits import MOST_CELLS, as_axes, as_seeds, check_extent
 
 __all__ = ["Cell", "Sweep"]
 
@@ -34,13 +34,11 @@ class Cell:
     """A part of a sweep that is trained by itself, as an ordinary run.
 
     - `number`: its number, from 0, which names it.
-    - `first_member`: the number of its first member among those of the sweep.
     - `settings`: the settings of the axes that all its members share.
     - `experiment`: the experiment, with its members.
     """
 
     number: int
-    first_member: int
     settings: Mapping[str, Any]
     experiment: AbstractExperiment
 
@@ -51,6 +49,59 @@ class Cell:
         first, n_seeds = self.experiment.first_member, self.experiment.members.shape[-1]
         seeds = f"seed {first}" if n_seeds == 1 else f"seeds {first} to {first + n_seeds - 1}"
         return "; ".join([*shared, *grid, seeds])
+
+
+@dataclasses.dataclass(frozen=True)
+class Division:
+    """How each population is divided into cells: every piece of values with every piece of seeds.
+
+    - `member_axes`: by axis along which the members of a cell may differ, how many values are in each piece.
+    - `seeds`: how many seeds are in each piece.
+    """
+
+    member_axes: Mapping[str, tuple[int, ...]]
+    seeds: tuple[int, ...]
+
+    @classmethod
+    def parse(cls, described: Any, axes: Mapping[str, Sequence[Any]], n_seeds: int) -> "Division":
+        """Return a division of a sweep over `axes` from `sweep.json`."""
+        given = described["member_axes"]
+        pieces = {name: tuple(given[name]) for name in axes if name in given}
+        division = cls(pieces, tuple(described["seeds"]))
+        is_whole = all(sum(lengths) == len(axes[name]) for name, lengths in pieces.items())
+        if not is_whole or sum(division.seeds) != n_seeds:
+            raise ValueError("its division must have each value and each seed once.")
+        return division
+
+    @property
+    def n_parts(self) -> int:
+        """The number of cells of a population."""
+        return len(self.seeds) * math.prod(map(len, self.member_axes.values()))
+
+
+def divide(axes: Mapping[str, Sequence[Any]], seeds: range, most: int | None) -> Division:
+    """Divide members into cells of at most `most`, as evenly as possible, along the first axes first."""
+    lengths = {name: len(values) for name, values in axes.items()}
+    most = most or math.prod(lengths.values()) * len(seeds)
+    pieces: dict[str, tuple[int, ...]] = {}
+    for place, (name, length) in enumerate(lengths.items()):
+        n_per_value = math.prod([*lengths.values()][place + 1 :])
+        pieces[name] = _even(length, max(1, most // n_per_value))
+    n_per_piece = math.prod(map(max, pieces.values()))
+    return Division(pieces, _even(len(seeds), max(1, most // n_per_piece) if n_per_piece <= most else 1))
+
+
+def _even(n: int, most: int) -> tuple[int, ...]:
+    """Divide `n` into numbers of at most `most`, as evenly as possible."""
+    n_parts = -(-n // most)
+    ends = [n * part // n_parts for part in range(n_parts + 1)]
+    return tuple(end - first for first, end in itertools.pairwise(ends))
+
+
+def _cut(values: Any, lengths: Sequence[int]) -> list[Any]:
+    """Cut a tuple or a range into consecutive pieces of some lengths."""
+    ends = [0, *itertools.accumulate(lengths)]
+    return [values[first:end] for first, end in itertools.pairwise(ends)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,12 +169,12 @@ class Sweep:
         for name in self.axes:
             self._check_axis(name)
         divided = {name: self.axes[name] for name in self._divisible_axes()}
-        cell_axes = [name for name in self.axes if name not in divided]
-        check_extent(self.axes, cell_axes, self.seeds, self.members_per_cell)
+        check_extent("members", self.n_members, MOST_MEMBERS, "fewer values of `axes`, or of `seeds`")
+        object.__setattr__(self, "division", divide(divided, self.seeds, self.members_per_cell))
+        check_extent("cells", self.n_cells, MOST_CELLS, "a larger `members_per_cell`, or fewer `axes`")
         self.recording.batches(self.experiment.n_batches, self.experiment.log_step)
         n_per_population = len(self.seeds) * math.prod(map(len, divided.values()))
         self.experiment.check_selection(divided, n_per_population)
-        object.__setattr__(self, "division", divide(divided, self.seeds, self.members_per_cell))
 
     def _divisible_axes(self) -> list[str]:
         """Return the axes in which members of one cell may differ, as the experiment is now."""
@@ -150,17 +201,12 @@ class Sweep:
                 f"{suggestion(name, settings)}"
             )
 
-    def check(self) -> None:
-        """Check that every cell is an experiment; raises its `ValueError`, which names the setting."""
-        for cell in self.cells():
-            self.recording.batches(cell.experiment.n_batches, cell.experiment.log_step)
-
-    @functools.cached_property
+    @property  # not kept: `with_division` changes it
     def member_axes(self) -> tuple[str, ...]:
         """The axes in which members of one cell may differ."""
-        return tuple(self.division.axes)
+        return tuple(self.division.member_axes)
 
-    @functools.cached_property
+    @property
     def cell_axes(self) -> tuple[str, ...]:
         """The axes whose values are trained in different cells."""
         return tuple(name for name in self.axes if name not in self.member_axes)
@@ -168,8 +214,8 @@ class Sweep:
     @functools.cached_property
     def _parts(self) -> list[_Part]:
         """The cells of one combination of the cell axes."""
-        pieces = [cut(self.axes[name], lengths) for name, lengths in self.division.axes.items()]
-        seeds = cut(self.seeds, self.division.seeds)
+        pieces = [_cut(self.axes[name], lengths) for name, lengths in self.division.member_axes.items()]
+        seeds = _cut(self.seeds, self.division.seeds)
         return [
             _Part(tuple(zip(self.member_axes, values, strict=True)), piece)
             for values in itertools.product(*pieces)
@@ -180,21 +226,15 @@ class Sweep:
     def _first_of_part(self) -> list[int]:
         return [0, *itertools.accumulate(part.n_members for part in self._parts)]
 
-    @functools.cached_property
+    @property
     def n_cells(self) -> int:
         """The number of cells."""
-        return len(self._parts) * math.prod(len(self.axes[name]) for name in self.cell_axes)
+        return self.division.n_parts * math.prod(len(self.axes[name]) for name in self.cell_axes)
 
     @functools.cached_property
     def n_members(self) -> int:
         """The number of members of all cells."""
         return len(self.seeds) * math.prod(map(len, self.axes.values()))
-
-    def first_members(self) -> np.ndarray:
-        """Return the number of the first member of each cell among those of the sweep, and of all."""
-        n_combinations = self.n_cells // len(self._parts)
-        of_combination = np.arange(n_combinations)[:, None] * self._first_of_part[-1]
-        return np.append((of_combination + self._first_of_part[:-1]).ravel(), self.n_members)
 
     @property
     def selects_across_cells(self) -> bool:
@@ -221,14 +261,11 @@ class Sweep:
     @functools.cached_property
     def _places(self) -> list[np.ndarray]:
         """The places of the members of each part in their population."""
-        values = {**{name: list(self.axes[name]) for name in self.member_axes}, "seed": list(self.seeds)}
-        shape = [len(each) for each in values.values()]
-        places = []
-        for part in self._parts:
-            part_values = {**dict(part.grid), "seed": part.seeds}
-            at = [[values[name].index(value) for value in part_values[name]] for name in values]
-            places.append(np.ravel_multi_index(np.meshgrid(*at, indexing="ij"), shape).ravel())
-        return places
+        lengths = [*self.division.member_axes.values(), self.division.seeds]
+        shape = [*map(sum, lengths)]
+        grid = np.arange(math.prod(shape)).reshape(shape)
+        pieces = [_cut(range(sum(own)), own) for own in lengths]
+        return [grid[np.ix_(*piece)].ravel() for piece in itertools.product(*pieces)]
 
     def settings_of(self, number: int) -> dict[str, Any]:
         """Return the settings of the axes that all members of a cell share."""
@@ -236,14 +273,17 @@ class Sweep:
         places = np.unravel_index(number // len(self._parts), shape) if shape else ()
         return {name: self.axes[name][int(at)] for name, at in zip(self.cell_axes, places, strict=True)}
 
+    def n_batches_of(self, number: int) -> int:
+        """Return the number of batches of a cell."""
+        return self.settings_of(number).get("n_batches", self.experiment.n_batches)
+
     def labels_of(self, number: int) -> dict[str, list[Any]]:
         """Return for each axis, and for "seed", the value of each member of a cell."""
         self.check_number(number)
         part = self._parts[number % len(self._parts)]
-        rows = list(itertools.product(*(values for _, values in part.grid), part.seeds))
-        names = [*(name for name, _ in part.grid), "seed"]
-        labels: dict[str, list[Any]] = {name: [row[i] for row in rows] for i, name in enumerate(names)}
-        shared = {name: [value] * len(rows) for name, value in self.settings_of(number).items()}
+        columns = zip(*itertools.product(*(values for _, values in part.grid), part.seeds), strict=True)
+        labels = dict(zip([*(name for name, _ in part.grid), "seed"], map(list, columns), strict=True))
+        shared = {name: [value] * part.n_members for name, value in self.settings_of(number).items()}
         return {name: (labels | shared)[name] for name in (*self.axes, "seed")}
 
     def cell(self, number: int) -> Cell:
@@ -258,7 +298,7 @@ class Sweep:
             first_member=part.seeds.start,
             grid=part.grid,
         )
-        return Cell(number, self.members_of(number).start, settings, experiment)
+        return Cell(number, settings, experiment)
 
     def members_of(self, number: int) -> slice:
         """Return the members of a cell among those of the sweep."""

@@ -13,14 +13,14 @@ from popsim.experiments.run_config import parse_grid, parse_settings, parse_valu
 from popsim.experiments.settings import parse_setting
 from popsim.store.run_folder import import_option
 from popsim.store.yaml_files import yaml_text
+from popsim.sweeps.folder import named_modules
 from popsim.sweeps.sweep import NOT_AXES, SHARED_SETTINGS, Sweep
-from popsim.sweeps.user_modules import named_modules
 
-__all__ = ["config_text", "parse_axes", "parse_seeds", "read_config", "read_seeds"]
+__all__ = ["config_text", "parse_axes", "read_config", "read_seeds"]
 
 
-def parse_seeds(text: str) -> range:
-    """Return the seeds in a text: "0:20" leaves out 20, "7" is one."""
+def read_seeds(text: str) -> range:
+    """Return the seeds that a user wrote: "0:20" leaves out 20; "7" is one, with a warning."""
     if not (match := re.fullmatch(r"([0-9]{1,10})(?::([0-9]{1,10}))?", text.strip())):
         raise ValueError(
             f"`seeds` must be whole numbers such as 0:20, which leaves out 20, got {text!r:.100}."
@@ -29,16 +29,11 @@ def parse_seeds(text: str) -> range:
     end = first + 1 if match[2] is None else int(match[2])
     if end <= first:
         raise ValueError(f"`seeds` must end after they begin, got {text!r}.")
+    if match[2] is None and first > 1:
+        warn_caller(
+            f"`seeds` {first} is one network, that of seed {first}: for {first} networks, say 0:{first}."
+        )
     return range(first, end)
-
-
-def read_seeds(text: str) -> range:
-    """Return the seeds that a user wrote, as `parse_seeds`; warn of a number that may be meant as a count."""
-    seeds = parse_seeds(text)
-    if ":" not in text and seeds.start > 1:
-        n = seeds.start
-        warn_caller(f"`seeds` {n} is one network, that of seed {n}: for {n} networks, say 0:{n}.")
-    return seeds
 
 
 def parse_axes(kind: type[AbstractExperiment], texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:

@@ -3,27 +3,28 @@
 import contextlib
 from pathlib import Path
 
-from popsim._shared.text_checks import as_path
 from popsim.experiments.run_info import UNCHECKED
 from popsim.store import CorruptDataError
 from popsim.store.json_files import read_json
 from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import Damage, damage_of_run, problem_of, read_parts
-from popsim.sweeps.cells import DescribedSweep, SweepCell
-from popsim.sweeps.entries import NOT_STARTED, read_note
+from popsim.sweeps.cell_notes import read_note
+from popsim.sweeps.cells import DescribedSweep, SweepCell, read_plan
 from popsim.sweeps.folder import SweepFolder
-from popsim.sweeps.index import SweepIndex
 from popsim.sweeps.sweep_config import read_config
 
 __all__ = ["verify_sweep"]
 
+LOST_CELLS = "whether the whole folder of a cell was removed, which counts as not started"
 UNCHECKED_OF_SWEEP = (
-    f"whether files of failures/ are missing; what is in logs/ and figures/; of each cell, {UNCHECKED}"
+    f"{LOST_CELLS}; whether files of failures/ are missing; what is in logs/ and figures/; of each cell, "
+    f"{UNCHECKED}"
 )
 """What `verify_sweep` does not check."""
 
 UNCHECKED_OF_OVERVIEW = (
-    f"all but the cells that are finished or stopped, as the experiment is not known; of these, {UNCHECKED}"
+    "all but the cells that are finished or stopped, as the experiment is not known; "
+    f"{LOST_CELLS}; of these, {UNCHECKED}"
 )
 """What `SweepOverview.verify` does not check."""
 
@@ -31,11 +32,11 @@ UNCHECKED_OF_OVERVIEW = (
 def verify_sweep(path: str | Path) -> dict[str, str]:
     """Check a sweep: its own files, and each cell as `verify_run` does.
 
-    Each cell must be what `sweep.json` plans, `sweep.yaml` must say the same as `sweep.json`, and the index
-    and the notes of the cells, `cell.json`, must be as they were written, of these cells. What cells offered
-    one another, in `selections/`, must be as it was written, and there of each cell that has selected.
-    Nothing is written. A sweep that is being trained may be verified as well; of a cell that is being trained
-    the notes are left out.
+    Each cell must be what `sweep.json` plans, `sweep.yaml` must say the same as `sweep.json`, and the notes
+    of the cells, `cell.json`, must be as they were written, of these cells. What cells offered one another,
+    in `selections/`, must be as it was written, and there of each cell that has selected. A cell of which the
+    whole folder was removed counts as not started, and is not named. Nothing is written. A sweep that is
+    being trained may be verified as well; of a cell that is being trained the notes are left out.
 
     **Arguments:**
 
@@ -43,20 +44,14 @@ def verify_sweep(path: str | Path) -> dict[str, str]:
 
     **Returns:** the problems by file, or by cell and file, relative to `path`; empty if there are none.
     """
-    described = DescribedSweep.read(SweepFolder(as_path("path", path)))
-    folder, index = described.folder, SweepIndex.read(described)
+    described = read_plan(path)
+    folder = described.folder
     found = _config(described) | _failures(folder)
     damage = {name: str(error) for name, error in found.items()} | _selections(described)
-    if folder.index.exists() and not index.stamp.any():  # one is written only if there is something to say
-        damage[folder.index.name] = "is damaged, or of another sweep: it is made again from the cells"
-    for number in range(described.sweep.n_cells):
-        cell = described.cell(number)
+    for cell in map(described.cell, range(described.sweep.n_cells)):
         name = f"{folder.cells.name}/{cell.folder.path.name}"
         if cell.folder.is_started:
             damage |= {f"{name}/{file}": str(error) for file, error in _cell(cell).items()}
-        elif index.state[number] != NOT_STARTED:
-            advice = f"To train it: {folder.command('resume')}"
-            damage[name] = f"has been removed since the index was written. {advice}"
     return damage
 
 
@@ -85,10 +80,10 @@ def _selections(described: DescribedSweep) -> dict[str, str]:
     """Verify what the cells of populations offered one another."""
     folder, sweep, damage = described.folder, described.sweep, {}
     for number in range(sweep.n_cells) if sweep.selects_across_cells else ():
-        cells = sweep.population_of(number)
+        cell, cells = described.cell(number), sweep.population_of(number)
         place = folder.selections(cells)
-        population = described.cell(number).shared_population(lambda missing: False)
-        if not (note := population.note).exists() and _has_selected(described.cell(number)):
+        population = cell.shared_population()
+        if not (note := population.note).exists() and _has_selected(cell):
             damage[note.relative_to(folder.path).as_posix()] = (
                 "must list what the cell offered; it is missing"
             )
@@ -114,7 +109,7 @@ def _cell(cell: SweepCell) -> Damage:
         damage = damage_of_run(cell.read())
     except (ValueError, OSError) as error:
         return {cell.folder.description.name: error}
-    if damage or cell.is_locked or not cell.folder.is_finished:
+    if damage or cell.of_sweep.folder.holder(cell.number) or not cell.folder.is_finished:
         return damage
 
     def read() -> None:
@@ -124,4 +119,4 @@ def _cell(cell: SweepCell) -> Damage:
             advice = f"To write it again: {cell.of_sweep.folder.command('resume')}"
             raise CorruptDataError(f"{str(error).rstrip('.')}. {advice}") from None
 
-    return problem_of(cell.folder.entry.name, read)
+    return problem_of(cell.folder.note.name, read)

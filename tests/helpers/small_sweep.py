@@ -1,4 +1,4 @@
-"""A small sweep with a folder of every kind, in the state in which most of it may be read or written."""
+"""Small sweeps in the states in which tests read, damage and continue them."""
 
 import json
 import shutil
@@ -8,7 +8,7 @@ from small_experiment import stopping_after
 from swept_runs import Swept
 
 from popsim.experiments import Recording, RunStopped
-from popsim.sweeps import Sweep, make_sweep, open_sweep, run_cell
+from popsim.sweeps import Sweep, make_sweep, run_cell
 from popsim.sweeps.populations import SelectionPending
 
 SELECTING = Swept(n_batches=4, batch_size=2, log_step=2, select_every=2)
@@ -32,7 +32,6 @@ def make_begun(path):
     folder.failure(1).write_text(json.dumps(failure))
     (folder.logs / "0.txt").write_text("a job")
     (folder.figures / "rate_scores.png").write_bytes(b"a figure")
-    open_sweep(path)
     return path
 
 
@@ -42,7 +41,6 @@ def make_trained(path):
     run_cell(path, 0)
     with pytest.raises(RunStopped):
         run_cell(path, 1, stop=stopping_after(1))
-    open_sweep(path)
     return path
 
 

@@ -56,7 +56,7 @@ def submitted(cluster, path, sweep=SWEEP, **options):
     """Submit a sweep as two jobs or less; return the opened sweep and the number of the array."""
     opened = make_sweep(sweep, path)
     setup = (f'export PATH="{Path(sys.executable).parent}:$PATH" PYTHONPATH="{HELPERS}"',)
-    script = write_slurm_script(opened, SlurmOptions(max_tasks=2, setup=setup, **options))
+    script = write_slurm_script(opened, SlurmOptions(tasks=2, setup=setup, **options))
     return opened, cluster.submit(script)
 
 

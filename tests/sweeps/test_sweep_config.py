@@ -1,18 +1,19 @@
-"""Sweeps as YAML and on the command line: what is written is read again, and what is wrong is refused."""
+"""Sweeps as YAML, on the command line and in Python: what is written is read, what is wrong is named."""
 
 import dataclasses
 import itertools
 import re
+import warnings
 from typing import Literal
 
 import pytest
 from swept_runs import Swept
 
 from popsim.cli import main
-from popsim.experiments import Recording
+from popsim.experiments import CenterOut, Recording
 from popsim.experiments.registry import EXPERIMENTS
 from popsim.sweeps import Sweep, make_sweep
-from popsim.sweeps.sweep_config import config_text, read_config
+from popsim.sweeps.sweep_config import config_text, parse_axes, read_config
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,11 +36,10 @@ def registered(monkeypatch):
     monkeypatch.setitem(EXPERIMENTS, "texts", Texts)
 
 
+ODD = {"text": "- a\n 0:4", "pair": ("null", "1e3"), "mapping": {"a b": ("", "b"), "c": ()}, "number": None}
 SWEEPS = [
     Sweep(
-        Texts(
-            text="- a\n 0:4", pair=("null", "1e3"), mapping={"a b": ("", "b"), "c": ()}, number=None, seed=4
-        ),
+        Texts(**ODD, seed=4),
         {"flag": [True, False], "maybe": ["None", None, "", "é\u2028"], "rate": [1e-7, 0.1, 3.0]},
         range(5, 8),
         members_per_cell=2,
@@ -51,38 +51,63 @@ SWEEPS = [
 
 
 @pytest.mark.parametrize("sweep", SWEEPS)
-def test_a_sweep_is_read_as_it_was_written(sweep, tmp_path, capsys):
+def test_a_sweep_is_read_as_it_was_written(sweep, tmp_path):
     opened = make_sweep(sweep, tmp_path / "a")
     again = read_config(opened.folder.config)
     assert again == opened.sweep == sweep and list(again.axes) == list(sweep.axes)
     assert repr(again.axes) == repr(sweep.axes) and repr(again.experiment) == repr(sweep.experiment)
-    command = ["sweep", "--config", str(opened.folder.config), "--out", str(tmp_path / "b"), "--only-make"]
-    main(command)
+    main(["sweep", "--config", str(opened.folder.config), "--out", str(tmp_path / "b"), "--only-make"])
     assert (tmp_path / "b" / "sweep.yaml").read_text() == config_text(sweep)
 
 
+def test_a_config_is_read_as_people_write_it(tmp_path):
+    file = tmp_path / "sweep.yaml"
+    file.write_text("experiment: swept\ngrid:\n  n-units: [3, 4]\n  rate: 1e-3\nsettings: {n-batches: 6}\n")
+    assert read_config(file) == Sweep(Swept(n_batches=6), {"n_units": (3, 4), "rate": (1e-3,)}, range(5))
+    file.write_text("experiment: swept\ngrid: {label: [no, 010, true]}\nseeds: 1:20\nfloat16: true\n")
+    odd = Sweep(Swept(), {"label": ("no", "010", "true")}, range(1, 20), recording=Recording(float16=True))
+    assert read_config(file) == odd
+    words = ("vision-noise=0.002 0.02,0.004 0.04", "--plant=arm26", "hidden-noise=None,0.1")
+    assert parse_axes(CenterOut, ["learning-rate=1e-3, 3e-3", *words]) == {
+        "learning_rate": (1e-3, 3e-3),
+        "vision_noise": ((0.002, 0.02), (0.004, 0.04)),
+        "plant": ("arm26",),
+        "hidden_noise": (None, 0.1),
+    }
+
+
+ONE_SEED = "`seeds` 10 is one network, that of seed 10: for 10 networks, say 0:10."
+
+
+@pytest.mark.parametrize("seeds, said", [("10", [ONE_SEED]), ("1", []), ("10:11", [])])
+def test_one_seed_that_may_be_meant_as_a_count_is_said_so(seeds, said, tmp_path):
+    file, out = tmp_path / "sweep.yaml", str(tmp_path / "sw")
+    file.write_text(f"experiment: swept\ngrid: {{rate: 1e-3}}\nseeds: {seeds}\n")
+    for command in (["swept", "--grid", "rate=1e-3", "--seeds", seeds], ["--config", str(file)]):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            main(["sweep", *command, "--out", out, "--dry-run"])
+        assert [str(each.message) for each in told] == said
+
+
 HUNDRED = ", ".join(str(1 + i / 100) for i in range(100))
-WRONG = {
-    "a setting that is none": ("grid: {rat: 1}", "must be of settings of texts, got 'rat'. Perhaps .* rate"),
-    "a misspelt entry": ("gird: {rate: 1}", "Perhaps you meant grid"),
-    "a word for a number": ("settings: {n-units: few}", "n_units.* must be a whole number, got 'few'"),
-    "the last seeds": ("seeds: 2147483640:2147483650", r"must be below 2\*\*31"),
-    "seeds that end before they begin": ("seeds: 5:2", "must end after they begin"),
-    "three axes of a hundred": (
-        f"seeds: 0:1\nmembers_per_cell: 1\n"
-        f"grid: {{rate: [{HUNDRED}], cost: [{HUNDRED}], hidden-noise: [{HUNDRED}]}}",
-        "at most 20000 cells, got 1000000",
+IN_FILES = {
+    "grid: {rat: 1}": "must be of settings of texts, got 'rat'. Perhaps .* rate",
+    "gird: {rate: 1}": "Perhaps you meant grid",
+    "settings: {n-units: few}": "n_units.* must be a whole number, got 'few'",
+    "seeds: 2147483640:2147483650": r"must be below 2\*\*31",
+    "seeds: 5:2": "must end after they begin",
+    f"seeds: 0:1\nmembers_per_cell: 1\ngrid: {{rate: [{HUNDRED}], cost: [{HUNDRED}], n-units: [1, 2, 3]}}": (
+        "at most 20000 cells, got 30000"
     ),
-    "a repeated entry": ("seeds: 1\nseeds: 2", "each key once, got 'seeds' again in line 3"),
-    "a repeated setting, spelt otherwise": ("settings: {n-units: 3, n_units: 4}", "each setting once"),
-    "a setting that is an axis": (
-        "settings: {rate: 0.1}\ngrid: {rate: [0.2]}",
-        "must have none of the settings in .grid., got 'rate' in both",
-    ),
+    "seeds: 1\nseeds: 2": "each key once, got 'seeds' again in line 3",
+    "settings: {n-units: 3, n_units: 4}": "each setting once",
+    "settings: {rate: 0.1}\ngrid: {rate: [0.2]}": "none of the settings in .grid., got 'rate' in both",
 }
 
 
-def refused(arguments, capsys):
+def refusal(arguments, capsys):
+    """The one line that refuses a command."""
     with pytest.raises(SystemExit) as end:
         main(arguments)
     message = capsys.readouterr().err
@@ -90,27 +115,40 @@ def refused(arguments, capsys):
     return message
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_in_a_file_is_named_with_it(name, tmp_path, capsys):
-    content, said = WRONG[name]
+@pytest.mark.parametrize("content", IN_FILES)
+def test_what_is_wrong_in_a_file_is_named_with_it(content, tmp_path, capsys):
     (tmp_path / "c.yaml").write_text(f"experiment: texts\n{content}\n")
-    message = refused(["sweep", "--config", str(tmp_path / "c.yaml"), "--out", str(tmp_path / "sw")], capsys)
-    assert re.search(said, message) and "c.yaml" in message, message
+    message = refusal(["sweep", "--config", str(tmp_path / "c.yaml"), "--out", str(tmp_path / "sw")], capsys)
+    assert re.search(IN_FILES[content], message) and "c.yaml" in message, message
     assert not (tmp_path / "sw").exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--seeds", "0:999999999"], "at most 1000000 members"),
-        (["--grid", "r=0.1"], "--grid must be of settings of texts, got 'r'. Perhaps you meant rate"),
-        (["--grid", "noise=1,2"], "--noise must be 2 numbers, got '1'"),
-        (["--grid", "rate=0.1,,0.2"], "--grid must be such as learning-rate=1e-3,3e-3"),
-        (["--members", "1000000000"], "at most 1000000, got 1000000000"),
+        ("--grid rat=1", "Perhaps you meant rate"),
+        ("--grid seed=1,2", "--seeds are the seeds"),
+        ("--grid rate=fast", "--rate must be a number, got 'fast'"),
+        ("--grid noise=1,2", "--noise must be 2 numbers, got '1'"),
+        ("--grid rate=0.1,,0.2", "--grid must be such as learning-rate=1e-3,3e-3"),
+        ("--grid n-units=6 --n-units 4", "--n-units must be given once, got 4 and values of it"),
+        ("--grid rate=1,1", "different values"),
+        ("--grid rate=1 --grid rate=2", "each axis once"),
+        ("--grid log-step=3 --keep 100", "must be batches from 0 to 7"),
+        ("--seeds many", "--seeds must be whole numbers"),
+        ("--seeds 0:999999999", "at most 1000000 members"),
+        ("--members 1000000000", "at most 1000000, got 1000000000"),
+        ("--seeds 0:1000000 --grid n-units=5000", "of memory"),
+        ("--workers 2 --scheduler here", "--workers must not be given with --scheduler"),
+        ("--workers 0", "--workers must be a positive whole number"),
+        ("--select-every 4", "--select-every must be given with a sweep over settings of the trainer, rate,"),
+        ("--select-every 4 --grid rate=1 --seeds 0:1", "two networks or more, got 1"),
+        ("--grid select-every=2,4", "the members of a population select at the same batches"),
     ],
 )
-def test_what_is_wrong_on_the_command_line_is_named(arguments, said, tmp_path, capsys):
-    assert said in refused(["sweep", "texts", *arguments, "--out", str(tmp_path / "sw")], capsys)
+def test_what_is_wrong_on_the_command_line_is_named_and_nothing_is_made(arguments, said, tmp_path, capsys):
+    assert said in refusal(["sweep", "texts", *arguments.split(), "--out", str(tmp_path / "sw")], capsys)
+    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize(
@@ -118,6 +156,8 @@ def test_what_is_wrong_on_the_command_line_is_named(arguments, said, tmp_path, c
     [
         ({"axes": {"rate": itertools.count(1)}}, "must have at most 2000 values"),
         ({"axes": {"mapping": [{"a": ("b",)}, {"a": ["b"]}]}}, "must have different values"),
+        ({"axes": {"rate": (float("nan"),)}}, r"`axes\['rate'\]"),
+        ({"axes": {"label": ({1},)}}, r"`axes\['label'\]"),
         ({"seeds": range(10**9)}, "at most 1000000 members"),
         ({"axes": {"text": ["x" * 200, *(f"{i}" + "x" * 200 for i in range(1000))]}}, "at most 131072 bytes"),
     ],

@@ -3,6 +3,7 @@
 import contextlib
 import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,13 +11,14 @@ from faults.damage import cut_short, flip_bit
 from faults.sweep_damage import SweepReader, files_of
 from interruptions import copied_at_operations
 from short_form import mostly_in_full
-from small_sweep import DIVIDED, SELECTING, copy, make_begun, make_trained
+from small_sweep import DIVIDED, SELECTING, copy, make_trained
 from small_training import assert_same
+from swept_runs import Swept
 
 from popsim.cli import main
-from popsim.store import read_sealed_json, write_sealed_json
+from popsim.store import CorruptDataError, MismatchError, read_sealed_json, write_sealed_json
 from popsim.sweeps import CellsFailed, Sweep, make_sweep, open_sweep, run_cell, run_sweep, verify_sweep
-from popsim.sweeps.tables import sweep_table
+from popsim.sweeps.overview import overview_of
 
 pytestmark = pytest.mark.slow
 LOSS = "history.zarr/loss/c.0.0.0"
@@ -55,7 +57,7 @@ def test_a_cell_that_is_killed_hides_nothing_of_the_others(trained, tmp_path):
         losses = opened.total_loss
         assert losses.sizes["member"] == 8
         np.testing.assert_array_equal(losses.isel(member=slice(0, 4)), expected)
-        assert len(opened.summary()) == 8 and sweep_table(opened)
+        assert len(opened.summary()) == 8 and str(overview_of(opened))
         assert opened.examine().counts["damaged"] == 0
         assert set(verify_sweep(each)) <= {"cells/000001/cell.json"}  # between it and the summary
     for each in left[:: max(1, len(left) // 2)]:
@@ -67,14 +69,17 @@ def test_the_command_names_what_is_missing(copied, capsys):
     lost = ("sweep.yaml", "cells/000000/cell.json", "cells/000001/run.json")
     for name in lost:
         (copied / name).unlink()
-    (copied / "index.safetensors").unlink()
     with pytest.raises(SystemExit) as end:
         main(["info", str(copied), "--verify"])
     said = capsys.readouterr()
     assert end.value.code == 2 and "what was checked" not in said.out
-    assert "index.safetensors was missing: it is made again" in said.out
     for name in lost:
         assert f"DAMAGED: {name}: " in said.out and name in said.err
+    shutil.rmtree(copied / "cells" / "000001")
+    with pytest.raises(SystemExit) as end:
+        main(["info", str(copied), "--verify"])
+    said = capsys.readouterr().out
+    assert "1 finished, 1 not started" in said and "whether the whole folder of a cell was removed" in said
     (copied / "sweep.json").unlink()
     with pytest.raises(SystemExit) as end:
         main(["resume", str(copied)])
@@ -82,40 +87,31 @@ def test_the_command_names_what_is_missing(copied, capsys):
 
 
 def test_derived_files_are_made_again(copied):
+    """Also where a process was killed after the summary of its cell."""
     expected = open_sweep(copied)
+    folder = expected.folder.cell(0)
     (copied / "sweep.yaml").write_text("damaged: yes")
-    expected.folder.cell(0).entry.write_text("{}")
-    (copied / "index.safetensors").write_bytes(b"damaged")
-    problems = verify_sweep(copied)
-    assert set(problems) == {"sweep.yaml", "cells/000000/cell.json", "index.safetensors"}
+    folder.note.write_text("{}")
+    assert set(verify_sweep(copied)) == {"sweep.yaml", "cells/000000/cell.json"}
     (copied / "sweep.yaml").unlink()
-    run_sweep(copied, [0])
-    assert verify_sweep(copied) == {} and open_sweep(copied).summary().equals(expected.summary())
-    shutil.rmtree(copied / "cells" / "000001")
-    (told,) = verify_sweep(copied).items()
-    assert told[0] == "cells/000001" and "resume" in told[1]
-    assert open_sweep(copied).state_of(1) == "not started" and verify_sweep(copied) == {}
-
-
-def test_a_cell_that_was_killed_after_its_summary_is_finished(copied):
-    folder = open_sweep(copied).folder.cell(0)
     finished = folder.description.read_bytes()
     content = read_sealed_json(folder.description)
     write_sealed_json(
         folder.description, {name: content[name] for name in content if name not in ("finished", "figures")}
     )
-    folder.entry.unlink()
-    run_sweep(copied)
+    run_sweep(copied, [0])
     assert folder.description.read_bytes() == finished and verify_sweep(copied) == {}
+    assert open_sweep(copied).summary().equals(expected.summary())
 
 
 def test_an_old_checkpoint_that_is_damaged_damages_no_cell(copied):
-    run_sweep(copied)
-    files = sorted((copied / "cells" / "000000" / "checkpoints").iterdir())
-    assert len(files) > 1
-    files[0].write_bytes(files[0].read_bytes()[:-9])
-    assert open_sweep(copied).examine().counts["finished"] == 2
-    assert [*verify_sweep(copied)] == [f"cells/000000/checkpoints/{files[0].name}"]
+    checkpoints = copied / "cells" / "000000" / "checkpoints"
+    old = checkpoints / "000000001.safetensors"
+    if not old.exists():
+        shutil.copy(next(checkpoints.iterdir()), old)
+    old.write_bytes(old.read_bytes()[:-9])
+    assert open_sweep(copied).examine().counts["damaged"] == 0
+    assert [*verify_sweep(copied)] == [f"cells/000000/checkpoints/{old.name}"]
 
 
 DAMAGES = {
@@ -159,9 +155,9 @@ def test_one_damaged_cell_is_named_and_fails_nothing_of_the_others(what, copied,
         run_sweep(copied)
 
 
-@pytest.mark.full  # in short: test_one_damaged_cell and test_what_is_missing_is_trained
-def test_a_damaged_cell_is_trained_again_or_repaired(copied):
-    """Where it has stopped, from its last sound checkpoint; else when its folder is removed."""
+@pytest.mark.full
+def test_a_cell_is_repaired_where_that_is_safe(copied):
+    """As one that was stopped, from its last sound checkpoint; else when its folder is removed."""
     expected = run_sweep(copy(copied, copied.parent / "whole")).ensemble(n_units=4)
     (copied / "cells" / "000000" / LOSS).unlink()
     with pytest.raises(CellsFailed, match="1 of 2 cells is not finished: 0"):
@@ -177,17 +173,14 @@ def test_a_damaged_cell_is_trained_again_or_repaired(copied):
 
 
 def test_failures_and_selections_are_verified(tmp_path):
-    path = make_begun(tmp_path / "begun")
+    sweep = Sweep(SELECTING, {"rate": (1e-3, 1e-2)}, range(1), members_per_cell=1)
+    path = run_sweep(make_sweep(sweep, tmp_path / "sw").folder.path).folder.path
     assert verify_sweep(path) == {}
     (path / "failures" / "000001.json").write_text("{")
     offered = next((path / "selections").rglob("*.safetensors"))
     offered.write_bytes(offered.read_bytes()[:-1])
     assert set(verify_sweep(path)) == {"failures/000001.json", offered.relative_to(path).as_posix()}
-    sweep = Sweep(SELECTING, {"rate": (1e-3, 1e-2)}, range(1), members_per_cell=1)
-    path = run_sweep(make_sweep(sweep, tmp_path / "sw").folder.path).folder.path
-    assert verify_sweep(path) == {}
-    (path / "selections/000000/000001.json").unlink()
-    assert [*verify_sweep(path)] == ["selections/000000/000001.json"]
+    (path / "failures" / "000001.json").unlink()
     shutil.rmtree(path / "selections")
     assert [*verify_sweep(path)] == ["selections/000000/000000.json", "selections/000000/000001.json"]
 
@@ -201,5 +194,73 @@ def test_no_damage_of_a_sweep_is_read_silently(make, copied):
     for file in [files[i] for i in rng.permutation(len(files))[:12]]:
         verdict, is_verified = reader.damaged(file, lambda good: make(good, rng))
         assert not verdict.startswith("WRONG"), (file, verdict)
-        assert verdict == "right" or is_verified or file.name == "index.safetensors", (file, verdict)
+        assert verdict == "right" or is_verified, (file, verdict)
     assert reader.read() == "right"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("settings", [{"cost": "task", "rate": "trainer", "n_units": "model"}, {}])
+def test_the_cells_are_those_that_were_written_down(settings, copied, monkeypatch):
+    """Where the experiment has other settings of members than when the sweep was made."""
+    before = open_sweep(copied)
+    monkeypatch.setattr(Swept, "member_settings", settings)
+    if "rate" in settings:
+        now = open_sweep(copied)
+        assert now.summary().equals(before.summary()) and verify_sweep(copied) == {}
+        assert now.where(rate=1e-3).history.loss.equals(before.where(rate=1e-3).history.loss)
+        return
+    for use in (open_sweep, verify_sweep, run_sweep, lambda path: run_cell(path, 1)):
+        with pytest.raises(MismatchError, match=r"swept must train the cells that .*sweep\.json has: `grid`"):
+            use(copied)
+
+
+OTHER = {
+    "rate": lambda described: described["settings"].update(grid=[["rate", [0.001, 0.1]], ["cost", [0.1]]]),
+    "part of": lambda described: described["part_of"].update(cell=0),
+}
+
+
+@pytest.mark.parametrize(("number", "what"), [(0, "rate"), (1, "part of")])
+def test_a_cell_that_is_not_what_the_plan_says_is_damaged_by_name(what, number, copied, capsys):
+    """Of a finished cell and of one that has stopped."""
+    place = open_sweep(copied).folder.cell(number).description
+    described = read_sealed_json(place)
+    OTHER[what](described)
+    write_sealed_json(place, described)
+    opened = open_sweep(copied)
+    assert opened.state_of(number) == "damaged" and what in opened.problem_of(number)
+    chosen = opened.where(cell=number)
+    with pytest.warns(UserWarning, match=f"are damaged, and NaN: {number}; the first: "):
+        assert np.isnan(chosen.summary()["validation_loss"]).all()
+    with pytest.warns(UserWarning, match="are damaged, and NaN"):
+        assert np.isnan(opened.total_loss.sel(member=opened.labels["cell"] == number)).all()
+    for use in (lambda: opened.run(number), chosen.ensemble, lambda: run_cell(copied, number)):
+        with pytest.raises((MismatchError, CorruptDataError), match=what):
+            use()
+    assert [what in said for said in verify_sweep(copied).values()] == [True]
+    with pytest.raises(CellsFailed, match=f"of 2 cells is not finished: {number}; the first: .*{what}"):
+        run_sweep(copied, [number])
+    with pytest.raises(SystemExit) as end:
+        main(["info", str(copied)])
+    assert end.value.code == 2 and f"DAMAGED: cells/00000{number}: " in capsys.readouterr().out
+
+
+def test_a_history_of_another_cell_is_not_read(copied):
+    """Also where the sweep was opened before it came there."""
+    opened = open_sweep(copied)
+    for number in (0, 1):
+        shutil.move(opened.folder.cell(number).history, copied / str(number))
+    for number in (0, 1):
+        shutil.move(copied / str(number), opened.folder.cell(1 - number).history)
+    with pytest.warns(UserWarning, match="a cell is damaged, and NaN where it cannot be read: .* of the run"):
+        assert opened.total_loss.isnull().all()
+    assert {Path(name).parts[1] for name in verify_sweep(copied)} == {"000000", "000001"}
+
+
+def test_a_division_that_does_not_fit_is_refused(copied):
+    place = copied / "sweep.json"
+    described = read_sealed_json(place)
+    described["division"]["member_axes"].update(rate=[1])
+    write_sealed_json(place, described)
+    with pytest.raises(CorruptDataError, match=r"sweep\.json must describe a sweep: its division must"):
+        open_sweep(copied)

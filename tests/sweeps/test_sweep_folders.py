@@ -1,7 +1,6 @@
 """Folders of sweeps that hold files of others, or were begun and not finished."""
 
 import contextlib
-import dataclasses
 import os
 
 import pytest
@@ -29,7 +28,7 @@ def test_a_sweep_is_reached_by_a_link_and_may_hold_files_of_others(sweep, tmp_pa
     (tmp_path / "link").symlink_to(sweep)
     (sweep / "notes").symlink_to(tmp_path / "nowhere")
     (sweep / "cells" / "notes").symlink_to(tmp_path / "nowhere")
-    left = [sweep / f"{name}.0123abcd.partial" for name in ("sweep.yaml", "index.safetensors", "sweep.json")]
+    left = [sweep / f"{name}.0123abcd.partial" for name in ("sweep.yaml", "sweep.json")]
     for path in left:
         path.write_text("half")
     assert run_sweep(tmp_path / "link").is_finished and verify_sweep(tmp_path / "link") == {}
@@ -60,11 +59,3 @@ def test_a_start_that_was_interrupted_blocks_nothing(n_steps, tmp_path, monkeypa
     with contextlib.suppress(CellsFailed):
         run_sweep(tmp_path / "sw", [])
     assert verify_sweep(tmp_path / "sw") == {}
-
-
-@pytest.mark.parametrize("axes", [{"rate": (float("nan"),)}, {"label": ({1},)}])
-def test_settings_that_cannot_be_written_make_no_folder(axes, tmp_path, as_users_run):
-    plain = dataclasses.replace(SWEEP.experiment, select_every=None)
-    with pytest.raises(ValueError, match=r"`\w+"):
-        make_sweep(dataclasses.replace(SWEEP, experiment=plain, axes=axes), tmp_path / "sw")
-    assert not (tmp_path / "sw").exists()

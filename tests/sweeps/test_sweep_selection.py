@@ -57,14 +57,6 @@ def at_once(tmp_path_factory):
     return run_sweep(path)
 
 
-@pytest.fixture(scope="module")
-def finished_in_parts(tmp_path_factory):
-    path = tmp_path_factory.mktemp("selecting") / "parts"
-    make_sweep(PARTS, path)
-    run_sweep(path)
-    return path
-
-
 @pytest.mark.full
 def test_cells_select_as_one_ensemble_does(at_once, tmp_path):
     """Each trained up to a selection in turn, after one has stopped there and was asked to go on alone."""
@@ -104,7 +96,7 @@ def test_places_are_those_of_the_whole_however_it_is_divided():
         places = sweep.places_of(number)
         for name, values in labels.items():
             assert [expected[name][place] for place in places] == values
-        first = sweep.first_members()[number]
+        first = sweep.members_of(number).start
         np.testing.assert_array_equal(sweep.members_at_places(number)[places], first + np.arange(places.size))
 
 
@@ -159,10 +151,6 @@ def shared(selections, population, part, sweep_id):
     return SharedPopulation(folder, part, PLACES, sweep_id, population=population)
 
 
-def lost_cell(selections):
-    return shared(selections, 0, 1, "a" * 32)
-
-
 def offer_all(selections, sweep_id):
     """Write what two populations of two cells offer."""
     for batch, population, part in itertools.product(BATCHES, (0, 2), (0, 1)):
@@ -196,7 +184,7 @@ def test_a_file_in_the_place_of_another_is_said_by_name(cell, offers, tmp_path):
     """Of another cell, population, selection or sweep, each intact in itself; also one that is lost."""
     selections = shutil.copytree(offers / "sweep", tmp_path / "sweep")
     others = {file: file.read_bytes() for file in offers.rglob("*") if file.is_file()}
-    lost = lost_cell(selections)
+    lost = shared(selections, 0, 1, "a" * 32)
     expected = train_again(lost)
     for file in [
         *(selections / "000000").glob(f"{cell}*/*3.safetensors"),
@@ -218,7 +206,7 @@ def test_a_file_in_the_place_of_another_is_said_by_name(cell, offers, tmp_path):
 
 
 def test_a_lost_offer_that_is_computed_otherwise_is_said(offers, tmp_path):
-    lost = lost_cell(shutil.copytree(offers / "sweep", tmp_path / "sweep"))
+    lost = shared(shutil.copytree(offers / "sweep", tmp_path / "sweep"), 0, 1, "a" * 32)
     (tmp_path / "sweep" / "000000" / "000001-members" / "000000003.safetensors").unlink()
     scores, rows = offered(3, 0, 1)
     assert not lost.has_offered(3)
@@ -247,8 +235,7 @@ def test_a_cell_is_waited_for_while_it_is_trained_and_a_little_longer(tmp_path):
 
 
 def test_jobs_of_a_script_take_the_cells_in_turn(tmp_path):
-    opened = make_sweep(PARTS, tmp_path / "sw")
-    lines = slurm_script(opened, SlurmOptions()).splitlines()
+    lines = slurm_script(make_sweep(PARTS, tmp_path / "sw"), SlurmOptions()).splitlines()
     assert "#SBATCH --array=0-1" in lines and any(line.startswith("train  #") for line in lines)
     assert not any("for ((" in line for line in lines)
 

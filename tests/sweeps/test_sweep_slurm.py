@@ -58,7 +58,7 @@ def run_command(opened, cell):
 
 def test_a_job_trains_its_cells_in_turn(sweep, tmp_path, monkeypatch):
     """Those that are finished are passed over, and one that fails does not end the job."""
-    script = write_slurm_script(sweep, SlurmOptions(max_tasks=2))
+    script = write_slurm_script(sweep, SlurmOptions(tasks=2))
     assert "#SBATCH --array=0-1\n" in script.read_text()
     assert job(script, 1, monkeypatch).wait() == 1
     assert calls(tmp_path) == [run_command(sweep, cell) for cell in (1, 3)]

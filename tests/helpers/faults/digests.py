@@ -36,7 +36,7 @@ def run_digests(path: Path) -> dict[str, Any]:
 
 
 def sweep_digests(path: Path) -> dict[str, Any]:
-    """Those of its cells, the results that the index has of them, and what is wrong with its files."""
+    """Those of its cells, the results that are known of them, and what is wrong with its files."""
     opened = open_sweep(path)
     results = opened.summary().drop(columns="seconds", errors="ignore").to_csv()
     cells = {str(cell): run_digests(opened.folder.cell(cell).path) for cell in range(opened.sweep.n_cells)}

@@ -1,4 +1,4 @@
-"""Sweeps on Dask: the same as trained in order, with a worker killed, with cells that fail."""
+"""Sweeps in processes, here and on Dask: as in order, with processes and workers killed, with failures."""
 
 import dataclasses
 import functools
@@ -21,15 +21,8 @@ from popsim.analysis.trainables import spectral_radius
 from popsim.cli import main
 from popsim.experiments import RunStopped
 from popsim.store.identity import lock_holder
-from popsim.sweeps import (
-    CellsFailed,
-    Sweep,
-    _dask_cluster,
-    make_sweep,
-    on_dask,
-    run_sweep,
-)
-from popsim.sweeps.on_dask import run_on_dask
+from popsim.sweeps import CellsFailed, Sweep, _on_dask, make_sweep, processes, run_in_processes, run_sweep
+from popsim.sweeps.processes import CellTask
 
 pytestmark = [
     pytest.mark.slow,
@@ -60,14 +53,92 @@ def same(one, other):
     assert_same(one.ensemble(), other.ensemble())
 
 
+@pytest.fixture
+def made(tmp_path):
+    return make_sweep(SWEEP, tmp_path / "sw").folder.path
+
+
+@pytest.fixture
+def run_script(monkeypatch, tmp_path):
+    """Have processes of cells run some Python in place of popsim, in which `first` is true once."""
+    monkeypatch.setattr(processes, "SECONDS_TO_RETRY", 0.01)
+
+    def use(script):
+        begin = f"import os, pathlib, signal, sys, time\nfile = pathlib.Path({str(tmp_path)!r}) / 'began'\n"
+        begin += "first = not file.exists()\nfile.open('a').write(f'{os.getpid()}\\n')\n"
+        command = [sys.executable, "-c", begin + script]
+        monkeypatch.setattr(CellTask, "command", property(lambda task: command))
+        return tmp_path / "began"
+
+    return use
+
+
+def test_a_process_that_is_killed_is_started_again(made, run_script):
+    began = run_script("os.kill(os.getpid(), signal.SIGKILL) if first else None")
+    told = []
+    with pytest.raises(CellsFailed, match="the first: it is not finished"):  # the script has trained nothing
+        run_in_processes(made, [1], n_workers=1, tell=told.append)
+    assert told == ["cell 1 is finished"] and len(began.read_text().split()) == 2
+    began = run_script("os.kill(os.getpid(), signal.SIGKILL)")
+    with pytest.raises(CellsFailed, match="the process of cell 1 ended with code -9"):
+        run_in_processes(made, [1], n_workers=1)
+    assert len(began.read_text().split()) == 2 + 1 + processes.RETRIES
+
+
+@pytest.mark.parametrize("stopped_by", [RunStopped, KeyboardInterrupt])
+def test_whoever_stops_waits_for_processes_that_save_and_end(stopped_by, made, run_script):
+    began = run_script("signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))\ntime.sleep(60)")
+
+    def stop():
+        if began.exists() and stopped_by is KeyboardInterrupt:
+            raise KeyboardInterrupt
+        return began.exists()
+
+    told, start = [], time.monotonic()
+    with pytest.raises(stopped_by):
+        run_in_processes(made, n_workers=1, stop=stop, tell=told.append)
+    (process,) = began.read_text().split()  # the cells that were waiting are not begun
+    assert time.monotonic() < start + 30 and not os.path.exists(f"/proc/{process}")
+    assert told == [f"cell {number} is stopped" for number in (0, 1)][: 2 * (stopped_by is RunStopped)]
+
+
+def test_workers_that_are_missing_are_waited_for_and_this_is_said(made):
+    with (
+        distributed.LocalCluster(n_workers=0, dashboard_address=None, processes=False) as empty,
+        distributed.Client(empty, set_as_default=False) as client,
+        pytest.warns(UserWarning, match="waiting for workers: the Dask scheduler inproc://.* has none yet"),
+        pytest.raises(RunStopped),
+    ):
+        run_in_processes(made, scheduler=client, stop=iter([False, True]).__next__)
+
+
 @pytest.mark.full
-def test_a_killed_worker_costs_nothing(tmp_path, in_order, cluster):
-    """Its cell goes on elsewhere, from a checkpoint; its process does not live on."""
-    opened = make_sweep(SWEEP, tmp_path / "sw")
+def test_cells_are_trained_on_this_machine_and_a_killed_process_costs_nothing(made, in_order):
+    cell = SWEEP.n_cells - 1
     killed = []
 
     def kill():
-        while not [*opened.folder.cells.glob("*/checkpoints/*.safetensors")]:
+        place = made / "cells" / f"{cell:06d}"
+        while not [*place.glob("checkpoints/*.safetensors")]:
+            time.sleep(0.05)
+        killed.append(int(lock_holder(place).split()[1]))
+        os.kill(killed[0], signal.SIGKILL)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    finished = run_in_processes(made, n_workers=2)
+    thread.join()
+    assert killed
+    same(finished, in_order)
+
+
+@pytest.mark.full
+def test_a_killed_worker_costs_nothing(made, in_order, cluster):
+    """Its cell goes on elsewhere, from a checkpoint; its process does not live on."""
+    killed = []
+
+    def kill():
+        while not [*made.glob("cells/*/checkpoints/*.safetensors")]:
             time.sleep(0.05)
         with distributed.Client(cluster.scheduler_address) as client:
             pids = client.run(os.getpid)
@@ -76,12 +147,12 @@ def test_a_killed_worker_costs_nothing(tmp_path, in_order, cluster):
 
     thread = threading.Thread(target=kill)
     thread.start()
-    finished = run_on_dask(
-        tmp_path / "sw", scheduler=cluster.scheduler_address, devices=1, enable_tensorboard=True
-    )
+    with distributed.Client(cluster, set_as_default=False) as client:
+        finished = run_in_processes(made, scheduler=client, devices=1, enable_tensorboard=True)
+        assert client.status == "running"
     thread.join()
     assert killed
-    assert len([*opened.folder.cells.glob("*/tensorboard/events.out.tfevents.*")]) >= SWEEP.n_cells
+    assert len([*made.glob("cells/*/tensorboard/events.out.tfevents.*")]) >= SWEEP.n_cells
     same(finished, in_order)
 
 
@@ -105,43 +176,40 @@ def test_a_cell_fails_alone_and_what_is_stopped_goes_on(tmp_path, cluster):
     make_sweep(made, tmp_path / "failing")
     told = []
     with pytest.raises(CellsFailed, match="1 of 2 cells is not finished: 1; the first: .*label is unlucky"):
-        run_on_dask(tmp_path / "failing", scheduler=cluster.scheduler_address, tell=told.append)
+        run_in_processes(tmp_path / "failing", scheduler=cluster.scheduler_address, tell=told.append)
     assert any("cell 0 is finished" in line for line in told)
     opened = make_sweep(SWEEP, tmp_path / "stopped")
     began = functools.partial(lock_holder, opened.folder.cell(0).path)
-    with pytest.raises(RunStopped):
-        run_on_dask(
-            tmp_path / "stopped", scheduler=cluster.scheduler_address, stop=lambda: began() is not None
-        )
-    assert all(lock_holder(opened.folder.cell(number).path) is None for number in range(SWEEP.n_cells))
+    for where in ({"scheduler": cluster.scheduler_address}, {"n_workers": 2}):
+        with pytest.raises(RunStopped):
+            run_in_processes(tmp_path / "stopped", **where, stop=lambda: began() is not None)
+        assert all(lock_holder(opened.folder.cell(number).path) is None for number in range(SWEEP.n_cells))
 
 
 @pytest.mark.full
-def test_what_cannot_be_reached_is_named(tmp_path, monkeypatch, cluster):
-    opened = make_sweep(SWEEP, tmp_path / "sw")
-    monkeypatch.setattr(_dask_cluster, "SECONDS_TO_CONNECT", 1)
+def test_what_cannot_be_reached_is_named(made, monkeypatch, cluster):
+    monkeypatch.setattr(_on_dask, "SECONDS_TO_CONNECT", 1)
     with pytest.raises(ValueError, match="that answers, got tcp://127.0.0.1:1:"):
-        run_on_dask(tmp_path / "sw", scheduler="tcp://127.0.0.1:1")
+        run_in_processes(made, scheduler="tcp://127.0.0.1:1")
     with pytest.raises(ValueError, match="`workers` must not be given with --scheduler"):
-        run_on_dask(tmp_path / "sw", scheduler=cluster.scheduler_address, n_workers=2)
-    monkeypatch.setattr(on_dask, "__version__", "0.0.1")  # of this process, not of the workers
-    with pytest.raises(ValueError, match="workers with popsim 0.0.1, got tcp://.* with 0"):
-        run_on_dask(tmp_path / "sw", scheduler=cluster.scheduler_address)
-    assert not [*opened.folder.cells.iterdir()]
+        run_in_processes(made, scheduler=cluster.scheduler_address, n_workers=2)
+    monkeypatch.setattr(_on_dask, "__version__", "0.0.1")  # of this process, not of the workers
+    with pytest.raises(ValueError, match=r"workers with popsim 0\.0\.1 .*, got tcp://.*: it has popsim 0"):
+        run_in_processes(made, scheduler=cluster.scheduler_address)
+    assert not [*(made / "cells").iterdir()]
 
 
 @pytest.mark.parametrize(
     ("scheduler", "message"),
     [("tls://127.0.0.1:8786", "TLS"), ("nowhere", "missing port number"), (b"junk", "must hold JSON")],
 )
-def test_what_is_no_scheduler_is_refused_in_one_line(scheduler, message, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(_dask_cluster, "SECONDS_TO_CONNECT", 1)
-    make_sweep(dataclasses.replace(SWEEP, axes={}), tmp_path / "sw")
+def test_what_is_no_scheduler_is_refused_in_one_line(scheduler, message, made, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(_on_dask, "SECONDS_TO_CONNECT", 1)
     if isinstance(scheduler, bytes):
         (tmp_path / "scheduler.json").write_bytes(scheduler)
         scheduler = tmp_path / "scheduler.json"
     with pytest.raises(SystemExit) as end:
-        main(["sweep", "run", str(tmp_path / "sw"), "--on", "dask", "--scheduler", str(scheduler)])
+        main(["sweep", "run", str(made), "--scheduler", str(scheduler)])
     assert dask.config.get("scheduler", None) is None  # computations of the process go on
     said = capsys.readouterr().err
     assert end.value.code == 2 and said.count("\n") == 1
@@ -150,6 +218,7 @@ def test_what_is_no_scheduler_is_refused_in_one_line(scheduler, message, tmp_pat
 
 
 @pytest.mark.full
+@pytest.mark.filterwarnings("ignore:waiting for workers")  # if its worker is slow to come
 def test_a_scheduler_that_dies_is_named_in_one_line(tmp_path, monkeypatch, capsys):
     """Its worker saves the cell and ends."""
     opened = make_sweep(
@@ -177,7 +246,7 @@ def test_a_scheduler_that_dies_is_named_in_one_line(tmp_path, monkeypatch, capsy
         thread = threading.Thread(target=end_scheduler)
         thread.start()
         with dask.config.set({"distributed.comm.timeouts.connect": "1s"}), pytest.raises(SystemExit) as end:
-            main(["sweep", "run", str(tmp_path / "sw"), "--on", "dask", "--scheduler", str(file), "--quiet"])
+            main(["sweep", "run", str(tmp_path / "sw"), "--scheduler", str(file), "--quiet"])
         thread.join()
         said = capsys.readouterr().err
         assert end.value.code == 1 and said.count("\n") == 1, said

@@ -1,0 +1,141 @@
+"""The processes of cells on the workers of Dask: it places them, and repeats what a lost worker had begun."""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from popsim._shared.checks import warn_caller
+from popsim._shared.text_checks import one_line
+from popsim.experiments.run_options import RunStopped
+from popsim.store import read_json
+from popsim.sweeps.folder import SweepFolder
+from popsim.sweeps.processes import RETRIES, Cells, CellTask, stopped_by_errors, train_cell
+from popsim.sweeps.running import CellsFailed
+from popsim.version import __version__
+
+SECONDS_TO_CONNECT = 10
+
+
+def run_on_dask(cells: Cells, scheduler: Any) -> dict[int, str]:
+    """Train cells on the workers of a scheduler, and return why cells failed."""
+    try:
+        import distributed
+    except ImportError:
+        raise ValueError(
+            "`scheduler` must be given where distributed is installed: pip install popsim[dask]"
+        ) from None
+
+    def wait(waiting: Sequence[Any]) -> None:
+        with contextlib.suppress(TimeoutError):
+            distributed.wait(waiting, timeout=1.0, return_when="FIRST_COMPLETED")
+
+    folder, name = SweepFolder(Path(cells.tasks[0].path)), f"popsim-stop-{uuid.uuid4().hex}"
+    with _quiet_logs(), _client(distributed, scheduler) as client, _lost_scheduler(client, folder):
+        _wait_for_workers(client, folder, cells.stop)
+        cells.tell(f"Dask: {client.dashboard_link}")
+        for worker, problem in client.run(_problem, folder, __version__, on_error="return").items():
+            if problem:
+                raise ValueError(
+                    f"`scheduler` must have workers with popsim {__version__} that see {folder.path}, got "
+                    f"{worker}: {problem}"
+                )
+        stopping = distributed.Event(name, client=client)
+
+        def stop_all() -> None:
+            if client.status == "running":
+                stopping.set()
+
+        with stopped_by_errors(stop_all):
+            futures = {
+                client.submit(
+                    _train, task, __version__, name, key=f"cell-{task.number}-{name[-8:]}", retries=RETRIES
+                ): task.number
+                for task in cells.tasks
+            }
+            return cells.follow(futures, wait, stopping.set)
+
+
+def _problem(folder: SweepFolder, version: str) -> str:
+    """Return why this worker cannot train the cells of a sweep, or nothing."""
+    if version != __version__:
+        return f"it has popsim {__version__}"
+    return "" if folder.is_sweep else "it does not see the folder"
+
+
+def _train(task: CellTask, version: str, stop: str) -> str:
+    """Train a cell on a worker; Dask tries it again if this raises `CellStopped`."""
+    import distributed
+
+    problem = _problem(SweepFolder(Path(task.path)), version)  # the worker may have come later than others
+    return problem or train_cell(task, distributed.Event(stop))
+
+
+@contextlib.contextmanager
+def _client(distributed: Any, scheduler: Any) -> Iterator[Any]:
+    """Yield the client that a user has made, or one of an address, which is closed in the end."""
+    if isinstance(scheduler, distributed.Client):
+        with scheduler.as_current():
+            yield scheduler
+        return
+    try:
+        address = str(scheduler)
+        if (path := Path(address)).exists():  # the file that a scheduler wrote
+            address = read_json(path)["address"]
+        # A default client that fails to connect stays the default, and later computations fail.
+        client = distributed.Client(address, timeout=SECONDS_TO_CONNECT, set_as_default=False)
+    except Exception as error:  # of any kind, such as TypeError without the keys that tls:// needs
+        cause = one_line(error) or type(error).__name__
+        raise ValueError(
+            f"`scheduler` must be a Dask scheduler that answers, got {scheduler}: {cause:.300}"
+        ) from None
+    with client, client.as_current():
+        yield client
+
+
+def _wait_for_workers(client: Any, folder: SweepFolder, stop: Callable[[], bool]) -> None:
+    """Wait until there is a worker, and say so; raises `RunStopped` if `stop` returns True meanwhile."""
+    is_told = False
+    while not client.nthreads():
+        if not is_told:
+            warn_caller(f"waiting for workers: the Dask scheduler {client.scheduler.address} has none yet.")
+        is_told = True
+        if stop():
+            raise RunStopped(folder.path, 0)
+        time.sleep(1)
+
+
+@contextlib.contextmanager
+def _quiet_logs() -> Iterator[None]:
+    """Have distributed log nothing: what is to be said of its failures is raised."""
+    names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]
+    levels = {logging.getLogger(name): logging.getLogger(name).level for name in names}
+    for logger in levels:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in levels.items():
+            logger.setLevel(level)
+
+
+@contextlib.contextmanager
+def _lost_scheduler(client: Any, folder: SweepFolder) -> Iterator[None]:
+    """Raise `CellsFailed` in place of what distributed raises when its scheduler is lost."""
+    from distributed.comm.core import CommClosedError
+
+    lost = (asyncio.CancelledError, concurrent.futures.CancelledError, CommClosedError)
+    try:
+        yield
+    except (Exception, *lost) as error:
+        if isinstance(error, RunStopped) or (not isinstance(error, lost) and client.status == "running"):
+            raise
+        raise CellsFailed(
+            f"the Dask scheduler of {folder.path} was lost; its workers save what they train. "
+            f"To continue with another one: {folder.command('sweep run')} --scheduler ADDRESS"
+        ) from None
