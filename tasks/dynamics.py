@@ -3,21 +3,21 @@
 from itertools import combinations
 from typing import Any, Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from popsim._shared import checks
-from popsim._shared.checks import as_float_array, short_repr
-from popsim._shared.plain_values import plain_number
-from popsim.distributions import AbstractDistribution, Choice, Uniform, as_distribution
+from popsim._shared.checks import short_repr
+from popsim.distributions import Choice, Uniform
 from popsim.loss import Loss
 from popsim.losses import OutputError
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
+from popsim.tasks import _fields as fields
 from popsim.tasks import trial_parts as parts
+from popsim.tasks._fields import POSITIVE, Drawn, Scalar
 from popsim.tasks.choices.memory import DelayedComparison
 from popsim.trial import OutputTarget, Trial
 from popsim.windows import Timeline
@@ -48,19 +48,13 @@ class FlipFlop(parts.AbstractFixedTimes):
     - Conditions: "first bits" (`n_bits`, 0 or 1), the first pulses.
 
     There is one validation trial for each of the 2^n initial states.
-
-    **Arguments:**
-
-    - `n_bits`: the number of channels, up to 10.
-    - `pulse_probability`: the probability of a pulse per channel and time step.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
-    n_bits: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=3)
-    pulse_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.06)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.0)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.01)
+    loss: Loss = fields.default_loss(default_factory=lambda: 1.0 * OutputError())
+    n_bits: int = fields.count("channels, up to 10", default=3)
+    pulse_probability: Scalar = fields.fraction("the probability of a pulse in a time step", default=0.06)
+    duration: float = fields.trial_duration(default=1.0)
+    dt: float = fields.time_step(default=0.01)
 
     def __check_init__(self):
         if self.n_bits > MOST_BITS:
@@ -108,21 +102,13 @@ class SineGeneration(parts.AbstractFixedTimes):
     - Conditions: "frequency" (Hz).
 
     The validation trials have five frequencies over the range, or all of a `Choice`.
-
-    **Arguments:**
-
-    - `frequency`: the distribution of f, in Hz.
-    - `amplitude`: the amplitude A.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
-    frequency: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.5, 1.5)
-    )
-    amplitude: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=1.0)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.0)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.02)
+    loss: Loss = fields.default_loss(default_factory=lambda: 1.0 * OutputError())
+    frequency: Drawn = fields.drawn("the frequency f, in Hz", default=(0.5, 1.5), check=POSITIVE)
+    amplitude: Scalar = fields.non_negative("the amplitude A", default=1.0)
+    duration: float = fields.trial_duration(default=2.0)
+    dt: float = fields.time_step(default=0.02)
 
     def __check_init__(self):
         if not parts.is_known(self.frequency):
@@ -181,36 +167,30 @@ class PathIntegration(parts.AbstractFixedTimes):
     trials: 3 by 3 starts, each with 4 headings. `integrate_velocity` is the perfect integrator, and
     `integration_error` its error. Where the noise is small beside the motion nothing can do much better. A
     better observer would know how the rat moves, and where the walls are.
-
-    **Arguments:**
-
-    - `width`: the side of the box, in m; 2.2 in Sorscher et al.
-    - `speed`: the scale b of the Rayleigh distribution of speeds, in m/s; their mean is b sqrt(pi / 2).
-    - `speed_time`: the correlation time of the two normal numbers of which the speed is the norm, in
-        seconds; 0.7 in RatInABox.
-    - `turning`: the standard deviation of the change of heading in a second, in rad / s^0.5; that in a time
-        step is turning times sqrt(dt).
-    - `border`: the distance from a wall at which the rat turns, in m.
-    - `noise`: sigma of each component of the velocity, in m / s^0.5; the standard deviation in a time step is
-        sigma / dt^0.5.
-    - `velocity_input`: "components" or "speed and heading".
-    - `pulse`: the duration of the epoch "start", in seconds.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
-    width: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=2.2)
-    speed: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=SPEED)
-    speed_time: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.7)
-    turning: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=TURNING)
-    border: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.03)
-    noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
-    velocity_input: Literal["components", "speed and heading"] = eqx.field(
-        static=True, kw_only=True, default="components"
+    loss: Loss = fields.default_loss(default_factory=lambda: 1.0 * OutputError())
+    width: Scalar = fields.positive("the side of the box, in m; 2.2 in Sorscher et al.", default=2.2)
+    speed: Scalar = fields.positive(
+        "the scale b of the Rayleigh distribution of speeds, in m/s, of mean b sqrt(pi / 2)", default=SPEED
     )
-    pulse: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.1)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
+    speed_time: Scalar = fields.positive(
+        "the correlation time of the speed, in seconds; 0.7 in RatInABox", default=0.7
+    )
+    turning: Scalar = fields.non_negative(
+        "the standard deviation of the turn in a second, in rad / s^0.5; times dt^0.5 in a step",
+        default=TURNING,
+    )
+    border: Scalar = fields.non_negative("the distance from a wall to turn at, in m", default=0.03)
+    noise: Scalar = fields.non_negative(
+        "sigma of the velocity along each axis, in m / s^0.5; sigma / dt^0.5 in a time step", default=0.1
+    )
+    velocity_input: Literal["components", "speed and heading"] = fields.setting(
+        '"components" or "speed and heading"', default="components"
+    )
+    pulse: float = fields.fixed('the duration of the epoch "start", in seconds', default=0.1)
+    duration: float = fields.trial_duration(default=2.1)
+    dt: float = fields.time_step(default=0.05)
 
     def __check_init__(self):
         if self.n_pulse >= self.n_steps:
@@ -255,10 +235,7 @@ class PathIntegration(parts.AbstractFixedTimes):
             timeline=Timeline(
                 self.dt,
                 self.n_steps,
-                epochs={
-                    "start": jnp.array([0, n_pulse]),
-                    "movement": jnp.array([n_pulse, self.n_steps]),
-                },
+                epochs={"start": jnp.array([0, n_pulse]), "movement": jnp.array([n_pulse, self.n_steps])},
                 events={"movement on": jnp.array(n_pulse)},
             ),
             conditions={"start": start, "end": positions[-1], "heading": parts.wrap_angle(heading)},

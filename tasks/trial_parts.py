@@ -1,7 +1,6 @@
 """What tasks share: how trials are drawn, and the parts of reaches, stimuli and responses."""
 
 import abc
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,16 +12,16 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from popsim._compiled import is_traced, jit, jit_fast_compile
 from popsim._shared import checks
-from popsim._shared.argument_shapes import check_fields, check_kinds
-from popsim._shared.checks import as_float_array, kind_of
-from popsim._shared.plain_values import plain_number
+from popsim._shared.checks import kind_of
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform
-from popsim.hand import HandState, Workspace, as_workspace
+from popsim.hand import HandState, Workspace
 from popsim.loss import Loss
 from popsim.losses import Effort, FinalVelocity, HiddenActivity, PositionError
 from popsim.per_member import PerMember, has_per_member
 from popsim.randomness import as_key, key_stream, seed_key
 from popsim.task import AbstractTask
+from popsim.tasks import _fields as fields
+from popsim.tasks._fields import NON_NEGATIVE, Scalar
 from popsim.trial import OutputTarget, Trial
 from popsim.trial_plan import Epoch, TrialPlan, longest_time
 from popsim.windows import FromEvent, Timeline
@@ -30,81 +29,12 @@ from popsim.windows import FromEvent, Timeline
 __all__ = ["reach_loss", "reach_trial", "center_out_trials", "GoResponse"]
 
 
-Check = Callable[[str, Any], None]
+DISTANCE = "the distance of the targets from the centre, in m"
+VALIDATION_DISTANCE = "the distance of the targets from the centre in the validation trials, in m"
 
 
-def check_drawn(
-    name: str, distribution: AbstractDistribution, check: Check, shape: tuple[int, ...] = ()
-) -> None:
-    """Run `check`, such as `check_positive`, on the bounds of a distribution of values of this shape."""
-    if has_per_member(distribution):
-        return
-    for bound in distribution.bounds():
-        if np.shape(bound) != shape:
-            expected = f"an array of shape {shape}" if shape else "one number"
-            raise ValueError(f"`{name}` must be {expected} in each trial, got shape {np.shape(bound)}.")
-        check(name, bound)
-
-
-def check_each(check: Check, module: Any, *names: str) -> None:
-    """Run a check, such as `check_positive`, on fields: numbers, or the bounds of distributions."""
-    for name in names:
-        value = getattr(module, name)
-        if isinstance(value, AbstractDistribution):
-            check_drawn(name, value, check)
-        elif value is not None:
-            check(name, value)
-
-
-def check_coherence(name: str, value: Any) -> None:
-    """Raise `ValueError` for finite bounds outside [-1, 1], such as percentages."""
-    checks.check_fraction(name, jnp.where(jnp.isfinite(value), abs(value), 0.0))
-
-
-NUMBERS = {
-    checks.check_positive: (
-        "bin_duration correlation_time decision distance durations flash foreperiod frequencies frequency "
-        "gain hold interval jump_time pairs passing_time peak pulse radius ramp rate relative_value "
-        "reveal_distance separation signal speed speed_time start tolerance validation_distance width"
-    ),
-    checks.check_non_negative: (
-        "amplitude amplitudes border damping drift_std grace inverse_temperature length noise noise_std "
-        "offers overshoot penalty response_counts silence_counts stiffness turning waiting_cost"
-    ),
-    checks.check_fraction: (
-        "catch_share decay hazard_rate learning_rate probabilities probability weber_fraction"
-    ),
-    checks.check_finite: "center early_payoff error_payoff full log_ratio null offset silence sure_payoff",
-    checks.check_non_negative_int: "n_unbiased",
-    check_coherence: "coherence contrast",
-}
-CHECKS = {name: check for check, names in NUMBERS.items() for name in names.split()}
-"""What the numbers in a field must be, by its name."""
-
-
-def check_numbers(module: Any) -> None:
-    """Check the fields of a task or a part of it by their names: see `CHECKS`.
-
-    Only those that popsim's own classes declare: users say themselves what a field of theirs may be.
-    """
-    check_kinds(module)
-    own = [kind for kind in type(module).__mro__ if kind.__module__.startswith("popsim.")]
-    named = [kind for kind in own if dataclasses.is_dataclass(kind)]
-    for field in {field.name: field for kind in named for field in dataclasses.fields(kind)}.values():
-        check = CHECKS.get(field.name)
-        if check is None and field.name.endswith("_probability"):
-            check = checks.check_fraction
-        if check is None and field.name.startswith("n_"):
-            check = checks.check_positive_int
-        if check is not None:
-            check_each(check, module, field.name)
-
-
-class AbstractCheckedTask(AbstractTask):
-    """A task whose numbers are checked by the names of its fields."""
-
-    def __check_init__(self):
-        check_numbers(self)
+class AbstractCheckedTask(fields.DocumentedModule, AbstractTask):
+    """A task that checks its fields, and says in its docstring what they are for."""
 
 
 def is_known(*values: Any) -> bool:
@@ -200,11 +130,44 @@ class AbstractPlannedTask(AbstractCheckedTask):
         return self.trial_of(self.plan_for(draws).nominal(), draws, key=key)
 
 
+Drawable = AbstractDistribution | int | Float[Array, ""]
+
+
+class AbstractIndependentDraws(AbstractPlannedTask):
+    """A task whose conditions are drawn independently; all their combinations are validation trials."""
+
+    @abc.abstractmethod
+    def draws(self) -> dict[str, Drawable]:
+        """Return each condition by its stream: what is drawn, of how many one is, or how often it holds."""
+
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        return tuple(_draw(each, key_stream(key, name)) for name, each in self.draws().items())
+
+    def nominal(self) -> tuple[Array, ...]:
+        values = [_all_values(each) for each in self.draws().values()]
+        indices = all_combinations(*map(len, values))
+        return tuple(each[index] for each, index in zip(values, indices, strict=True))
+
+
+def _draw(condition: Drawable, key: Key[Array, ""]) -> Array:
+    if isinstance(condition, AbstractDistribution):
+        return condition.sample(key=key)
+    if isinstance(condition, int):
+        return jax.random.randint(key, (), 0, condition)
+    return jax.random.bernoulli(key, condition)
+
+
+def _all_values(condition: Drawable) -> Array:
+    if isinstance(condition, AbstractDistribution):
+        return nominal_values(condition)
+    return jnp.arange(condition) if isinstance(condition, int) else jnp.array([False, True])
+
+
 class AbstractPlannedReach(AbstractPlannedTask):
     """A task with a plan for a hand in a workspace. Its validation trials are not compiled."""
 
-    workspace: Workspace = eqx.field(converter=as_workspace)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.01)
+    workspace: Workspace = fields.region(kw_only=False)
+    dt: float = fields.time_step(default=0.01)
 
     def __check_init__(self):
         check_time_left(self.plan, self.dt, f"a time step of {self.plan.epochs[-1].name}")
@@ -239,8 +202,8 @@ class AbstractFixedTimes(AbstractCheckedTask):
 class AbstractFixedReach(AbstractFixedTimes):
     """A task for a hand in a workspace whose trials all have the same times."""
 
-    workspace: Workspace = eqx.field(converter=as_workspace)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.01)
+    workspace: Workspace = fields.region(kw_only=False)
+    dt: float = fields.time_step(default=0.01)
 
 
 def at_rest(position: Float[Array, "*time space"]) -> HandState:
@@ -411,27 +374,21 @@ YES, NO = 0, 1
 """The outputs of tasks that ask whether something is so."""
 
 
-class GoResponse(eqx.Module):
+class GoResponse(fields.DocumentedModule):
     """A response after a go cue, with the fixation input of NeuroGym.
 
     The input "fixation" is 1 until the go cue and 0 afterwards. The target outputs are zero until the go
-    cue, then those of the task. In a catch trial the go cue never comes.
-
-    **Arguments:**
-
-    - `grace`: the time after the go cue in which errors have no weight, in seconds; 0.1 as in Yang et al.
-        2019, Nat Neurosci 22:297 (checked in gyyang/multitask).
-    - `silence_counts`: the weight of a time step before the go cue; it is 1 after the grace period.
-    - `catch_probability`: the fraction of catch trials.
+    cue, then those of the task. In a catch trial the go cue never comes. The grace is 0.1 s as in Yang et al.
+    2019, Nat Neurosci 22:297 (checked in gyyang/multitask).
     """
 
-    grace: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
-    silence_counts: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.2)
-    catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
-
-    def __check_init__(self):
-        check_fields(self)
-        check_numbers(self)
+    grace: float = fields.setting(
+        "the time after the go cue in which errors do not count, in seconds", default=0.1, check=NON_NEGATIVE
+    )
+    silence_counts: Scalar = fields.non_negative(
+        "the weight of a time step before the go cue, as against 1 after the grace", default=0.2
+    )
+    catch_probability: Scalar = fields.fraction("the fraction of catch trials", default=0.0)
 
     def plan(self, *epochs: Epoch, duration: float, dt: float) -> TrialPlan:
         """Return the plan of a trial: `epochs`, then the epoch "decision" from the go cue."""

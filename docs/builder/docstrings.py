@@ -7,16 +7,28 @@ import griffe
 from public_names import reference_pages
 from reference_files import docstring_text
 
+from popsim.tasks import _fields as fields
+from popsim.tasks._fields import DocumentedModule
+
 
 class ConstructorsAndLinks(griffe.Extension):
     """Adds the constructors that Equinox and others make, and links the names in docstrings."""
 
     def on_package(self, *, pkg: griffe.Module, loader: griffe.GriffeLoader, **_: Any) -> None:
         """Change what was read of popsim."""
+        _say_arguments(loader.modules_collection)
         _link_docstrings(pkg)
         for name in (name for page in reference_pages() for name in page.names):
             if inspect.isclass(name.value):
                 _add_constructor(name.value, loader.modules_collection)
+
+
+def _say_arguments(modules: griffe.ModulesCollection) -> None:
+    """Give classes of tasks the docstrings that they have at run time, with what their fields are for."""
+    for kind in (name.value for page in reference_pages() for name in page.names):
+        if inspect.isclass(kind) and issubclass(kind, DocumentedModule):
+            read = modules[f"{kind.__module__}.{kind.__qualname__}"]
+            read.docstring = griffe.Docstring(inspect.getdoc(kind) or "", parent=read)
 
 
 def _link_docstrings(item: griffe.Object | griffe.Alias) -> None:
@@ -52,6 +64,13 @@ def _of_popsim(kind: type) -> bool:
     return kind.__module__.partition(".")[0] == "popsim"
 
 
+def _readable(annotation: Any) -> Any:
+    """Return the annotation of a field; of a task, what may be given for it."""
+    given = {"Drawn": "float | AbstractDistribution", "Scalar": "float | Array"}
+    text = str(annotation)
+    return given.get(text, text.replace("Number", "Array") if "[Number" in text else annotation)
+
+
 def _parameter(parameter: inspect.Parameter, bases: list[griffe.Class]) -> griffe.Parameter:
     """Return a parameter with the annotation and the default of the field, as they are written."""
     members = (base.members.get(parameter.name) for base in bases)
@@ -62,7 +81,7 @@ def _parameter(parameter: inspect.Parameter, bases: list[griffe.Class]) -> griff
         default = "..." if field is None else _default(field, parameter.default)
     return griffe.Parameter(
         parameter.name,
-        annotation=None if field is None else field.annotation,
+        annotation=None if field is None else _readable(field.annotation),
         kind=griffe.ParameterKind[parameter.kind.name.lower()],
         default=default,
     )
@@ -78,6 +97,6 @@ def _default(field: griffe.Attribute, value: Any) -> griffe.Expr | str:
         each.name: each.value for each in field.value.arguments if isinstance(each, griffe.ExprKeyword)
     }
     called = str(field.value.function).rpartition(".")[2]
-    if called == "field":
+    if called == "field" or inspect.isfunction(getattr(fields, called, None)):
         return arguments.get("default", "...")
     return field.value

@@ -1,6 +1,7 @@
 """Sessions in blocks, decisions in blocks in which one side is more frequent, and their best observer."""
 
 import abc
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -8,22 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._shared.checks import (
-    as_float_array,
-    check_fraction,
-    check_non_negative,
-    check_positive,
-    kind_of,
-    short_repr,
-)
-from popsim._shared.plain_values import plain_number
-from popsim.distributions import AbstractDistribution, Choice, TruncatedExponential, Uniform, as_distribution
+from popsim._shared import checks
+from popsim.distributions import Choice, TruncatedExponential, Uniform
 from popsim.loss import Loss
 from popsim.losses import OutputError
 from popsim.randomness import key_of_seed, key_stream
 from popsim.schedules import LAST_BATCH
 from popsim.session import join_trials, separate_trials
+from popsim.tasks import _fields as fields
 from popsim.tasks import trial_parts as parts
+from popsim.tasks._fields import NON_NEGATIVE, POSITIVE, Drawn, Scalar
 from popsim.trial import OutputTarget, Trial, check_trials, n_trials
 from popsim.trial_plan import Epoch, TrialPlan
 from popsim.windows import Timeline
@@ -35,15 +30,25 @@ BEFORE = -1
 """The kind of the trials before the first block."""
 
 
+BLOCK_LENGTH = "the number of trials in a block, rounded down"
+UNBIASED = "the number of trials before the first block, in which both kinds are equally frequent"
+
+
+def check_contrast(name: str, value: Any) -> None:
+    """Raise `ValueError` for finite bounds outside [0, 1]."""
+    fields.check_coherence(name, value)
+    NON_NEGATIVE(name, value)
+
+
 class AbstractBlocks(parts.AbstractCheckedTask):
     """A task each of whose trials is a session in blocks of two kinds, which alternate without notice."""
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
-    n_validation: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=16)
-    n_unbiased: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=0)
+    loss: Loss = fields.default_loss(default_factory=lambda: 1.0 * OutputError())
+    n_validation: int = fields.count("sessions that validate, which are drawn as in training", default=16)
+    n_unbiased: int = fields.setting(UNBIASED, default=0, check=checks.check_non_negative_int)
     n_trials: eqx.AbstractVar[int]
-    block_length: eqx.AbstractVar[AbstractDistribution]
-    decision: eqx.AbstractVar[AbstractDistribution]
+    block_length: eqx.AbstractVar[Drawn]
+    decision: eqx.AbstractVar[Drawn]
     response: eqx.AbstractVar[parts.GoResponse]
     duration: eqx.AbstractVar[float]
     dt: eqx.AbstractVar[float]
@@ -55,7 +60,7 @@ class AbstractBlocks(parts.AbstractCheckedTask):
             if parts.is_known(drawn) and not float(drawn.bounds()[0]) >= least:
                 raise ValueError(
                     f"`{name}` must be at least one trial, or a time step longer than the grace after the go "
-                    f"cue, got down to {short_repr(drawn.bounds()[0])}."
+                    f"cue, got down to {checks.short_repr(drawn.bounds()[0])}."
                 )
 
     @property
@@ -150,41 +155,22 @@ class BlockDecisions(AbstractBlocks):
     block from the sides that were shown (`popsim.tasks.block_prior`) and combines it with the stimulus
     (`popsim.tasks.block_choices`). How often it would be right if it knew the block is
     `popsim.tasks.accuracy_with_prior`. A catch trial has no go cue and no feedback.
-
-    **Arguments:**
-
-    - `n_trials`: the number of trials in a session.
-    - `probability`: the probability of the more frequent side of a block.
-    - `block_length`: the distribution of the number of trials in a block, rounded down.
-    - `n_unbiased`: the number of trials before the first block, in which both sides are equally frequent.
-    - `contrast`: the distribution of the contrast, from 0 to 1.
-    - `noise`: sigma of each side, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
-    - `fixation`, `stimulus`, `delay`, `decision`: durations of these epochs, in seconds; feedback takes the
-        rest.
-    - `response`: the weights before and after the go cue, and the fraction of catch trials.
-    - `n_validation`: the number of sessions that validate, which are drawn as in training.
-    - `duration`, `dt`: the duration of one trial and the time step of the model, in seconds.
     """
 
-    n_trials: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=100)
-    probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.8)
-    block_length: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: TruncatedExponential(20, 100, 60)
+    n_trials: int = fields.count("trials in a session", default=100)
+    probability: Scalar = fields.fraction("the probability of the more frequent side of a block", default=0.8)
+    block_length: Drawn = fields.drawn(BLOCK_LENGTH, default=lambda: TruncatedExponential(20, 100, 60))
+    contrast: Drawn = fields.drawn(
+        "the contrast, from 0 to 1", default=_visual_contrasts, check=check_contrast
     )
-    contrast: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=_visual_contrasts
-    )
-    noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.08)
-    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
-    stimulus: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.3)
-    delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.0)
-    decision: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.2)
-    response: parts.GoResponse = eqx.field(kw_only=True, default_factory=parts.GoResponse)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.8)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
-
-    def __check_init__(self):
-        parts.check_drawn("contrast", self.contrast, check_non_negative)
+    noise: Scalar = fields.white_noise("each side", default=0.08)
+    fixation: Drawn = fields.epoch(default=0.1)
+    stimulus: Drawn = fields.epoch(default=0.3)
+    delay: Drawn = fields.epoch(default=0.0)
+    decision: Drawn = fields.epoch(default=0.2, check=POSITIVE)
+    response: parts.GoResponse = fields.part(fields.RESPONSE, default_factory=parts.GoResponse)
+    duration: float = fields.trial_duration(default=0.8)
+    dt: float = fields.time_step(default=0.1)
 
     @property
     def plan(self) -> TrialPlan:
@@ -267,7 +253,7 @@ def _probability_of_end(task: AbstractBlocks) -> Float[np.ndarray, " age"]:
     if not isinstance(lengths, TruncatedExponential | Uniform):
         raise ValueError(
             "`block_length` of `task` must be a TruncatedExponential or a Uniform, whose hazard rate is "
-            f"known, got {kind_of(lengths)}."
+            f"known, got {checks.kind_of(lengths)}."
         )
     low, high = float(lengths.low), float(lengths.high)
     n_most = int(np.ceil(high)) + 1
@@ -307,7 +293,7 @@ def block_choices(
     """
     from scipy.special import expit, logit
 
-    check_positive("task.noise", task.noise)
+    checks.check_positive("task.noise", task.noise)
     check_trials("sessions", sessions)
     trials, shape = separate_trials(sessions), (n_trials(sessions), task.n_trials)
     totals = np.asarray(jnp.sum(trials.inputs["stimulus"], axis=1) * task.dt, float)
@@ -349,9 +335,9 @@ def accuracy_with_prior(
     """
     from scipy.special import logit, ndtr
 
-    check_positive("task.noise", task.noise)
-    check_fraction("prior", prior)
-    check_positive("seconds", seconds)
+    checks.check_positive("task.noise", task.noise)
+    checks.check_fraction("prior", prior)
+    checks.check_positive("seconds", seconds)
     contrasts = np.asarray(parts.values_of_choice(task, "contrast"), float)
     std = float(task.noise) * seconds**0.5
     weights = np.exp(-(NODES**2) / 2) / np.sum(np.exp(-(NODES**2) / 2))

@@ -1,18 +1,19 @@
 """Hierarchical reasoning: intervals to judge, under a rule that changes without notice."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._shared.checks import as_float_array, check_positive, is_traced
-from popsim._shared.plain_values import plain_number, step_at
-from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform, as_distribution
+from popsim._shared.checks import is_traced
+from popsim._shared.plain_values import step_at
+from popsim.distributions import AbstractDistribution, Choice, Constant
 from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
 from popsim.session import separate_trials
-from popsim.tasks.blocks.block_decisions import BEFORE, AbstractBlocks, second_kind_before
+from popsim.tasks import _fields as fields
+from popsim.tasks._fields import POSITIVE, Drawn, Scalar
+from popsim.tasks.blocks.block_decisions import BEFORE, BLOCK_LENGTH, AbstractBlocks, second_kind_before
 from popsim.tasks.timing.interval_production import steps_shown, table_of_steps, widest_interval
 from popsim.tasks.trial_parts import GoResponse, pulses_at, sign_or_coin, values_of_choice
 from popsim.trial import Trial, check_trials, n_trials
@@ -54,42 +55,24 @@ class HierarchicalReasoning(AbstractBlocks):
     (`popsim.tasks.rule_choices`). How often it would be right if it knew the rule is
     `popsim.tasks.accuracy_with_rule`. An interval at `boundary` is long by a coin flip. A catch trial has no
     go cue and no feedback.
-
-    **Arguments:**
-
-    - `n_trials`: the number of trials in a session.
-    - `block_length`: the distribution of the number of trials in a block, rounded down.
-    - `n_unbiased`: the number of trials before the first block, in which the rule is drawn in each trial.
-    - `interval`: the distribution of the time from the first flash to the second, in seconds.
-    - `boundary`: the interval above which it is long, in seconds.
-    - `weber_fraction`: the standard deviation of the shown interval as a fraction of the interval, as in
-        `OneTwoThreeGo`.
-    - `flash`: the duration of a flash, in seconds.
-    - `fixation`, `wait`, `decision`: durations of these epochs, in seconds; feedback takes the rest.
-    - `response`: the weights before and after the go cue, and the fraction of catch trials.
-    - `n_validation`: the number of sessions that validate, which are drawn as in training.
-    - `duration`, `dt`: the duration of one trial and the time step of the model, in seconds.
     """
 
-    n_trials: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=30)
-    block_length: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(10.0, 21.0)
+    n_trials: int = fields.count("trials in a session", default=30)
+    block_length: Drawn = fields.drawn(BLOCK_LENGTH, default=(10.0, 21.0))
+    interval: Drawn = fields.drawn(
+        "the time from the first flash to the second, in seconds", default=_intervals, check=POSITIVE
     )
-    interval: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=_intervals
+    boundary: Scalar = fields.positive("the boundary of short and long intervals, in seconds", default=0.85)
+    weber_fraction: Scalar = fields.fraction(
+        "the standard deviation of the shown interval as a fraction of the interval", default=0.1
     )
-    boundary: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.85)
-    weber_fraction: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
-    flash: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.08)
-    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.16)
-    wait: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.08)
-    decision: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.16)
-    response: GoResponse = eqx.field(kw_only=True, default_factory=lambda: GoResponse(grace=0.08))
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.08)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.08)
-
-    def __check_init__(self):
-        check_positive("boundary", self.boundary)
+    flash: float = fields.fixed("the duration of a flash, in seconds", default=0.08)
+    fixation: Drawn = fields.epoch(default=0.16)
+    wait: Drawn = fields.epoch(default=0.08)
+    decision: Drawn = fields.epoch(default=0.16, check=POSITIVE)
+    response: GoResponse = fields.part(fields.RESPONSE, default_factory=lambda: GoResponse(grace=0.08))
+    duration: float = fields.trial_duration(default=2.08)
+    dt: float = fields.time_step(default=0.08)
 
     @property
     def plan(self) -> TrialPlan:

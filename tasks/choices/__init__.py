@@ -1,14 +1,6 @@
 """Choices and other reports about stimuli."""
 
-from popsim.tasks.choices import (
-    decisions,
-    detection,
-    directions,
-    matching,
-    memory,
-    pulses,
-    weighing,
-)
+from popsim.tasks.choices import decisions, detection, directions, matching, memory, pulses, weighing
 from popsim.tasks.choices.decisions import *
 from popsim.tasks.choices.detection import *
 from popsim.tasks.choices.directions import *

@@ -12,13 +12,14 @@ from jax.scipy.special import logsumexp
 from jax.scipy.stats import norm
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._shared.checks import as_float_array, check_instance, check_positive, short_repr
-from popsim._shared.plain_values import plain_number
-from popsim.distributions import AbstractDistribution, Choice, as_distribution
+from popsim._shared.checks import check_instance, check_positive, short_repr
+from popsim.distributions import Choice
 from popsim.loss import Loss
 from popsim.losses import CrossEntropy, OutputError
 from popsim.randomness import key_stream
+from popsim.tasks import _fields as fields
 from popsim.tasks import trial_parts as parts
+from popsim.tasks._fields import POSITIVE, Drawn, Number, Scalar
 from popsim.trial import OutputTarget, Trial
 from popsim.trial_plan import Epoch, TrialPlan
 from popsim.windows import Timeline
@@ -36,11 +37,11 @@ __all__ = [
 class AbstractGoTask(parts.AbstractPlannedTask):
     """A noisy stimulus, then a choice: after the go cue, one output of several is correct."""
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
-    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
-    response: parts.GoResponse = eqx.field(kw_only=True, default_factory=parts.GoResponse)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
-    noise: eqx.AbstractVar[Float[Array, ""]]
+    loss: Loss = fields.default_loss(default_factory=lambda: 1.0 * OutputError())
+    fixation: Drawn = fields.epoch(default=0.1)
+    response: parts.GoResponse = fields.part(fields.RESPONSE, default_factory=parts.GoResponse)
+    dt: float = fields.time_step(default=0.05)
+    noise: eqx.AbstractVar[Scalar]
     duration: eqx.AbstractVar[float]
 
     def __check_init__(self):
@@ -88,8 +89,8 @@ class AbstractGoTask(parts.AbstractPlannedTask):
 class AbstractStimulusTask(AbstractGoTask):
     """A choice after a stimulus and a delay."""
 
-    stimulus: eqx.AbstractVar[AbstractDistribution]
-    delay: eqx.AbstractVar[AbstractDistribution]
+    stimulus: eqx.AbstractVar[Drawn]
+    delay: eqx.AbstractVar[Drawn]
 
     def epochs(self) -> tuple[Epoch, ...]:
         return parts.stimulus_and_delay(self.stimulus, self.delay)
@@ -101,7 +102,7 @@ def motion_coherences() -> Choice:
     return Choice(jnp.concatenate([-percent[::-1], percent]) / 100)
 
 
-class PerceptualDecision(AbstractStimulusTask):
+class PerceptualDecision(parts.AbstractIndependentDraws, AbstractStimulusTask):
     """Random dots: after the go cue, report which of two directions most of them moved in.
 
     The coherences are those of Roitman & Shadlen 2002, J Neurosci 22:9475, without zero (checked in their
@@ -118,45 +119,25 @@ class PerceptualDecision(AbstractStimulusTask):
     After a stimulus of s seconds the accuracy of an ideal observer is Phi(|coherence| (s / k)^0.5 / sigma),
     with k = `n_streams`, if each coherence is as frequent in both directions. There is one validation trial
     for each coherence.
-
-    **Arguments:**
-
-    - `n_streams`: the number of stimulus channels, 1 or 2.
-    - `coherence`: the distribution of the coherence, from -1 to 1. At zero the correct choice is random.
-    - `noise`: sigma of each stream, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
-    - `fixation`, `stimulus`, `delay`: durations of these epochs, in seconds; the decision takes the rest.
-    - `response`: the weights before and after the go cue, and the fraction of catch trials.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    n_streams: Literal[1, 2] = eqx.field(static=True, kw_only=True, default=2)
-    coherence: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=motion_coherences
+    n_streams: Literal[1, 2] = fields.setting(
+        "the number of stimulus channels, 1 or 2", default=2, check=fields.one_of(1, 2)
     )
-    noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.05)
-    stimulus: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
-    delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.0)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.9)
+    coherence: Drawn = fields.coherence(default=motion_coherences)
+    noise: Scalar = fields.white_noise("each stream", default=0.05)
+    stimulus: Drawn = fields.epoch(default=0.5)
+    delay: Drawn = fields.epoch(default=0.0)
+    duration: float = fields.trial_duration(default=0.9)
 
-    def __check_init__(self):
-        if self.n_streams not in (1, 2):
-            raise ValueError(f"`n_streams` must be 1 or 2, got {self.n_streams}.")
-
-    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
-        return (self.coherence.sample(key=key_stream(key, "coherence")),)
-
-    def nominal(self) -> tuple[Array, ...]:
-        return (parts.nominal_values(self.coherence),)
+    def draws(self) -> dict[str, parts.Drawable]:
+        return {"coherence": self.coherence}
 
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         (coherence,) = draws
         choice = parts.sign_or_coin(coherence, key=key_stream(key, "coin"))
         streams = coherence[None] if self.n_streams == 1 else (1 + coherence * jnp.array([-1.0, 1.0])) / 2
         return self.go_trial(timeline, streams, choice, {"coherence": coherence}, key=key)
-
-
-def _context_coherences() -> Choice:
-    return Choice([-0.5, -0.25, -0.12, -0.06, 0.06, 0.12, 0.25, 0.5])
 
 
 class ContextIntegration(parts.AbstractPlannedTask):
@@ -177,32 +158,23 @@ class ContextIntegration(parts.AbstractPlannedTask):
     After a stimulus of s seconds the accuracy of an ideal observer, who sums the relevant evidence, is
     Phi(|coherence| n^0.5) with n = s / sigma², if each coherence is as frequent with either sign. The
     validation trials are all combinations of context and coherences.
-
-    **Arguments:**
-
-    - `coherence`: the distribution of the coherence, drawn independently for each stream. At zero the
-        correct choice is random.
-    - `noise`: sigma of the evidence, in s^0.5; the standard deviation in a time step is sigma / dt^0.5, 1 by
-        default.
-    - `stimulus`, `delay`: durations of these epochs, in seconds; the decision takes the rest.
-    - `n_outputs`: the number of outputs, 1 or 2.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * CrossEntropy())
-    coherence: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=_context_coherences
+    loss: Loss = fields.default_loss(default_factory=lambda: 1.0 * CrossEntropy())
+    coherence: Drawn = fields.coherence(
+        " of each stream; at zero the correct choice is random",
+        default=[-0.5, -0.25, -0.12, -0.06, 0.06, 0.12, 0.25, 0.5],
     )
-    noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.02**0.5)
-    stimulus: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
-    delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.04)
-    n_outputs: Literal[1, 2] = eqx.field(static=True, kw_only=True, default=1)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.56)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.02)
+    noise: Scalar = fields.white_noise("the evidence", default=0.02**0.5)
+    stimulus: Drawn = fields.epoch(default=0.5)
+    delay: Drawn = fields.epoch(default=0.04)
+    n_outputs: Literal[1, 2] = fields.setting(
+        "the number of outputs, 1 or 2", default=1, check=fields.one_of(1, 2)
+    )
+    duration: float = fields.trial_duration(default=0.56)
+    dt: float = fields.time_step(default=0.02)
 
     def __check_init__(self):
-        if self.n_outputs not in (1, 2):
-            raise ValueError(f"`n_outputs` must be 1 or 2, got {self.n_outputs}.")
         parts.check_time_left(self.plan, self.dt, "a time step of decision")
 
     @property
@@ -247,11 +219,7 @@ IS_SHOWN = ((1, 0), (0, 1), (1, 1))
 """Whether there is visual and auditory evidence: in visual, auditory and multisensory trials."""
 
 
-def _event_rates() -> Choice:
-    return Choice([9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0, 16.0])
-
-
-class MultisensoryIntegration(AbstractStimulusTask):
+class MultisensoryIntegration(parts.AbstractIndependentDraws, AbstractStimulusTask):
     """A rate that is seen, heard, or both: after the go cue, report whether it is low or high.
 
     The task of Raposo, Kaufman & Churchland 2014, Nat Neurosci, doi:10.1038/nn.3865 (not compared with the
@@ -269,44 +237,29 @@ class MultisensoryIntegration(AbstractStimulusTask):
     `multisensory_accuracy` is that of an ideal observer, who weights each stream by its reliability, see
     `multisensory_log_odds`. The three modalities are equally probable. The validation trials are all
     combinations of modality and rate.
-
-    **Arguments:**
-
-    - `rate`: the distribution of the rate, in Hz. At the boundary the correct choice is random.
-    - `boundary`: between low and high rates, in Hz.
-    - `noise`: sigma of the visual and of the auditory stream, in s^0.5; the standard deviation in a time step
-        is sigma / dt^0.5.
-    - `fixation`, `stimulus`, `delay`: durations of these epochs, in seconds; the decision takes the rest.
-    - `response`: the weights before and after the go cue, and the fraction of catch trials.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    rate: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=_event_rates
+    rate: Drawn = fields.drawn(
+        "the rate, in Hz; at the boundary the correct choice is random",
+        default=[9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0, 16.0],
+        check=POSITIVE,
     )
-    boundary: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=12.5)
-    noise: Float[Array, "2"] = eqx.field(kw_only=True, converter=as_float_array, default=(0.17, 0.17))
-    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.75)
-    stimulus: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=1.0)
-    delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.0)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.25)
+    boundary: Scalar = fields.positive("the boundary between low and high rates, in Hz", default=12.5)
+    noise: Float[Number, "2"] = fields.white_noise("the visual and the auditory stream", default=(0.17, 0.17))
+    fixation: Drawn = fields.epoch(default=0.75)
+    stimulus: Drawn = fields.epoch(default=1.0)
+    delay: Drawn = fields.epoch(default=0.0)
+    duration: float = fields.trial_duration(default=2.25)
 
     def __check_init__(self):
-        check_positive("boundary", self.boundary)
         if parts.is_known(self.noise) and self.noise.shape != (2,):
             raise ValueError(
                 f"`noise` must be that of the visual and that of the auditory stream, two numbers, "
                 f"got {short_repr(self.noise)}."
             )
 
-    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
-        modality = jax.random.randint(key_stream(key, "modality"), (), 0, len(IS_SHOWN))
-        return modality, self.rate.sample(key=key_stream(key, "rate"))
-
-    def nominal(self) -> tuple[Array, ...]:
-        rates = parts.nominal_values(self.rate)
-        modality, rate = parts.all_combinations(len(IS_SHOWN), len(rates))
-        return modality, rates[rate]
+    def draws(self) -> dict[str, parts.Drawable]:
+        return {"modality": len(IS_SHOWN), "rate": self.rate}
 
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         modality, rate = draws

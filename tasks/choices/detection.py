@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,12 +10,10 @@ from jax.scipy.stats import norm
 from jaxtyping import Array, Float, Key
 
 from popsim._shared import checks
-from popsim._shared.checks import as_float_array
-from popsim._shared.plain_values import plain_number
-from popsim.distributions import AbstractDistribution, as_distribution
-from popsim.randomness import key_stream
+from popsim.tasks import _fields as fields
+from popsim.tasks._fields import Drawn, Scalar
 from popsim.tasks.choices.decisions import AbstractGoTask, AbstractStimulusTask
-from popsim.tasks.trial_parts import NO, YES, all_combinations, stimulus_and_delay
+from popsim.tasks.trial_parts import NO, YES, AbstractIndependentDraws, Drawable, stimulus_and_delay
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch
 from popsim.windows import Timeline
@@ -51,7 +48,7 @@ def discrimination_accuracy(
     return p * norm.cdf(d_prime / 2 + shift) + (1 - p) * norm.cdf(d_prime / 2 - shift)
 
 
-class DelayedGoNoGo(AbstractStimulusTask):
+class DelayedGoNoGo(AbstractIndependentDraws, AbstractStimulusTask):
     """A go or a no-go stimulus, a delay, then the go cue, after which to respond or not.
 
     The stimuli and times of NeuroGym's `GoNogo`, which cites Zhang et al. 2019, eLife 8:e43191 (not compared
@@ -67,28 +64,17 @@ class DelayedGoNoGo(AbstractStimulusTask):
     After a stimulus of s seconds the accuracy of an ideal observer, see `go_log_odds`, is
     `discrimination_accuracy((2 s)**0.5 / sigma, go_probability)`. There are two validation trials: no-go and
     go.
-
-    **Arguments:**
-
-    - `go_probability`: the fraction of trials with the go stimulus.
-    - `noise`: sigma of each channel, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
-    - `fixation`, `stimulus`, `delay`: durations of these epochs, in seconds; the decision takes the rest.
-    - `response`: the weights before and after the go cue, and the fraction of catch trials.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    go_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
-    noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
-    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.0)
-    stimulus: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
-    delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.5)
+    go_probability: Scalar = fields.fraction("the fraction of trials with the go stimulus", default=0.5)
+    noise: Scalar = fields.white_noise("each channel", default=0.1)
+    fixation: Drawn = fields.epoch(default=0.0)
+    stimulus: Drawn = fields.epoch(default=0.5)
+    delay: Drawn = fields.epoch(default=0.5)
+    duration: float = fields.trial_duration(default=1.5)
 
-    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
-        return (jax.random.bernoulli(key_stream(key, "go"), self.go_probability),)
-
-    def nominal(self) -> tuple[Array, ...]:
-        return (jnp.array([False, True]),)
+    def draws(self) -> dict[str, Drawable]:
+        return {"go": self.go_probability}
 
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         (is_go,) = draws
@@ -112,7 +98,7 @@ def go_log_odds(task: DelayedGoNoGo, inputs: Mapping[str, Array]) -> Float[Array
     return (go - no_go) / task.noise**2 + logit(task.go_probability)
 
 
-class SignalDetection(AbstractGoTask):
+class SignalDetection(AbstractIndependentDraws, AbstractGoTask):
     """A brief signal at an unknown time in noise, in half of the trials: report whether it was there.
 
     The signal, the noise and the times of NeuroGym's `Detection`, there with a response at any time and an
@@ -130,27 +116,16 @@ class SignalDetection(AbstractGoTask):
     `detection_accuracy` is that of an ideal observer, see `signal_log_odds`, with
     d' = amplitude signal^0.5 / sigma. There is one validation trial for each onset, and as many without a
     signal.
-
-    **Arguments:**
-
-    - `amplitude`: of the signal.
-    - `signal`: its duration, in seconds.
-    - `n_onsets`: the number of onsets; the epoch "stimulus" lasts `n_onsets` times `signal`.
-    - `signal_probability`: the fraction of trials with a signal.
-    - `noise`: sigma, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
-    - `fixation`, `delay`: durations of these epochs, in seconds; the decision takes the rest.
-    - `response`: the weights before and after the go cue, and the fraction of catch trials.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    amplitude: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
-    signal: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
-    n_onsets: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=10)
-    signal_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
-    noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.001**0.5)
-    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
-    delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.0)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.0)
+    amplitude: Scalar = fields.non_negative("the amplitude of the signal", default=0.5)
+    signal: float = fields.fixed("the duration of the signal, in seconds", default=0.1)
+    n_onsets: int = fields.count('onsets of the signal, which divide the epoch "stimulus"', default=10)
+    signal_probability: Scalar = fields.fraction("the fraction of trials with a signal", default=0.5)
+    noise: Scalar = fields.white_noise("the stimulus", default=0.001**0.5)
+    fixation: Drawn = fields.epoch(default=0.5)
+    delay: Drawn = fields.epoch(default=0.0)
+    duration: float = fields.trial_duration(default=2.0)
 
     def __check_init__(self):
         _ = self.n_signal_steps
@@ -163,13 +138,8 @@ class SignalDetection(AbstractGoTask):
     def epochs(self) -> tuple[Epoch, ...]:
         return stimulus_and_delay(self.n_onsets * self.signal, self.delay)
 
-    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
-        is_there = jax.random.bernoulli(key_stream(key, "signal"), self.signal_probability)
-        return is_there, jax.random.randint(key_stream(key, "onset"), (), 0, self.n_onsets)
-
-    def nominal(self) -> tuple[Array, ...]:
-        is_there, onset = all_combinations(2, self.n_onsets)
-        return is_there.astype(bool), onset
+    def draws(self) -> dict[str, Drawable]:
+        return {"signal": self.signal_probability, "onset": self.n_onsets}
 
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         is_there, onset = draws

@@ -1,18 +1,17 @@
 """Directions: reproduced one after the other, and put into categories."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._shared.checks import as_float_array, check_positive, n_steps_in
-from popsim._shared.plain_values import plain_number
-from popsim.distributions import AbstractDistribution, as_distribution
+from popsim._shared.checks import check_positive, n_steps_in
 from popsim.loss import Loss
 from popsim.losses import CrossEntropy, OutputError
 from popsim.randomness import key_stream
+from popsim.tasks import _fields as fields
 from popsim.tasks import trial_parts as parts
+from popsim.tasks._fields import Drawn, Scalar
 from popsim.tasks.choices.decisions import AbstractStimulusTask
 from popsim.trial import OutputTarget, Trial
 from popsim.trial_plan import Epoch, TrialPlan
@@ -47,33 +46,20 @@ class AngleReproduction(parts.AbstractPlannedTask):
     An ideal observer decodes an angle by `popsim.tasks.decode_angle`; the mean cosine of its error is
     `popsim.tasks.mean_cosine_of_error`. A catch trial has no report. The validation trials are all pairs of
     eight angles.
-
-    **Arguments:**
-
-    - `n_channels`: the number of channels of the stimulus, at least three.
-    - `noise`: sigma of each channel, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
-    - `fixation`, `stimulus`, `delay`, `report`: durations of these epochs, in seconds; the second report
-        takes the rest.
-    - `response`: the weights before and after the go cues, and the fraction of catch trials.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
-    n_channels: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=16)
-    noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
-    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
-    stimulus: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
-    delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
-    report: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
-    response: parts.GoResponse = eqx.field(kw_only=True, default_factory=parts.GoResponse)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=3.5)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
+    loss: Loss = fields.default_loss(default_factory=lambda: 1.0 * OutputError())
+    n_channels: int = fields.count("channels of the stimulus, at least three", default=16, least=3)
+    noise: Scalar = fields.white_noise("each channel", default=0.1)
+    fixation: Drawn = fields.epoch(default=0.5)
+    stimulus: Drawn = fields.drawn("the duration of either stimulus, in seconds", default=0.5)
+    delay: Drawn = fields.drawn("the duration of the delay after either stimulus, in seconds", default=0.5)
+    report: Drawn = fields.drawn("the duration of the first report, in seconds", default=0.5)
+    response: parts.GoResponse = fields.part(fields.RESPONSE, default_factory=parts.GoResponse)
+    duration: float = fields.trial_duration(default=3.5)
+    dt: float = fields.time_step(default=0.05)
 
     def __check_init__(self):
-        if self.n_channels < 3:
-            raise ValueError(
-                f"`n_channels` must be at least 3, fewer do not tell all angles apart, got {self.n_channels}."
-            )
         n_steps_in("grace", self.response.grace, self.dt)
         parts.check_time_left(
             self.plan, self.response.grace + self.dt, "the grace of the second report and a step"
@@ -177,7 +163,7 @@ def mean_cosine_of_error(noise: float, seconds: float, n_channels: int) -> float
         return float(np.sqrt(np.pi / (8 * variance)) * bessel)
 
 
-class DirectionCategory(AbstractStimulusTask):
+class DirectionCategory(parts.AbstractIndependentDraws, AbstractStimulusTask):
     """A direction to classify: after the go cue, report on which side of a boundary it was.
 
     The directions, 30 degrees apart, and a boundary that divides them into two categories are those of
@@ -195,31 +181,18 @@ class DirectionCategory(AbstractStimulusTask):
     An ideal observer sums the probabilities of the directions of each category
     (`popsim.tasks.direction_category_log_odds`). Errors come next to the boundary. There is one validation
     trial for each direction.
-
-    **Arguments:**
-
-    - `n_directions`: the number of evenly spaced directions, an even number.
-    - `boundary`: the index of the first direction of the first category, which has half of all.
-    - `noise`: sigma of each unit, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
-    - `fixation`, `stimulus`, `delay`: durations of these epochs, in seconds; the decision takes the rest.
-    - `response`: the weights before and after the go cue, and the fraction of catch trials.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * CrossEntropy())
-    n_directions: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=12)
-    boundary: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=0)
-    noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.4)
-    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
-    stimulus: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.65)
-    delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=1.0)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.65)
+    loss: Loss = fields.default_loss(default_factory=lambda: 1.0 * CrossEntropy())
+    n_directions: int = fields.setting(fields.EVEN_DIRECTIONS, default=12, check=fields.check_even)
+    boundary: int = fields.setting("the index of the first direction of the first category", default=0)
+    noise: Scalar = fields.white_noise("each unit", default=0.4)
+    fixation: Drawn = fields.epoch(default=0.5)
+    stimulus: Drawn = fields.epoch(default=0.65)
+    delay: Drawn = fields.epoch(default=1.0)
+    duration: float = fields.trial_duration(default=2.65)
 
     def __check_init__(self):
-        if self.n_directions % 2:
-            raise ValueError(
-                f"`n_directions` must be even, so that each category has half, got {self.n_directions}."
-            )
         if self.boundary not in range(self.n_directions):
             raise ValueError(
                 f"`boundary` must be the index of one of the {self.n_directions} directions, "
@@ -232,11 +205,8 @@ class DirectionCategory(AbstractStimulusTask):
             self.n_directions // 2
         )
 
-    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
-        return (jax.random.randint(key_stream(key, "direction"), (), 0, self.n_directions),)
-
-    def nominal(self) -> tuple[Array, ...]:
-        return (jnp.arange(self.n_directions),)
+    def draws(self) -> dict[str, parts.Drawable]:
+        return {"direction": self.n_directions}
 
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         (direction,) = draws

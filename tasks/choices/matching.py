@@ -3,20 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import logit, logsumexp
 from jax.scipy.stats import norm
 from jaxtyping import Array, Float, Key
 
-from popsim._shared.checks import as_float_array, check_positive, n_steps_in
-from popsim._shared.plain_values import plain_number
-from popsim.distributions import AbstractDistribution, as_distribution
+from popsim._shared.checks import check_positive, n_steps_in
 from popsim.loss import Loss
 from popsim.losses import OutputError
 from popsim.randomness import key_stream
+from popsim.tasks import _fields as fields
 from popsim.tasks import trial_parts as parts
+from popsim.tasks._fields import Drawn, Scalar
 from popsim.tasks.choices.decisions import AbstractGoTask
 from popsim.trial import OutputTarget, Trial
 from popsim.trial_plan import Epoch, TrialPlan
@@ -98,32 +97,16 @@ class DelayedMatchToCategory(AbstractGoTask):
     With as many matches as non-matches the accuracy of an ideal observer, see `category_match_log_odds`, is
     `same_accuracy(p, q)`, with p and q the `category_accuracy` of sample and test. The validation trials are
     all combinations of directions.
-
-    **Arguments:**
-
-    - `n_directions`: the number of evenly spaced directions, an even number, half of them in each category.
-    - `match_probability`: the fraction of trials in which both are of one category.
-    - `noise`: sigma of each channel, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
-    - `fixation`, `sample`, `delay`, `test`: durations of these epochs, in seconds; the decision takes the
-        rest.
-    - `response`: the weights before and after the go cue, and the fraction of catch trials.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    n_directions: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=12)
-    match_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
-    noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
-    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
-    sample: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.65)
-    delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=1.0)
-    test: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.65)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=3.3)
-
-    def __check_init__(self):
-        if self.n_directions % 2:
-            raise ValueError(
-                f"`n_directions` must be even, half of them in each category, got {self.n_directions}."
-            )
+    n_directions: int = fields.setting(fields.EVEN_DIRECTIONS, default=12, check=fields.check_even)
+    match_probability: Scalar = fields.fraction("the fraction of trials of a single category", default=0.5)
+    noise: Scalar = fields.white_noise("each channel", default=0.1)
+    fixation: Drawn = fields.epoch(default=0.5)
+    sample: Drawn = fields.epoch(default=0.65)
+    delay: Drawn = fields.epoch(default=1.0)
+    test: Drawn = fields.epoch(default=0.65)
+    duration: float = fields.trial_duration(default=3.3)
 
     def epochs(self) -> tuple[Epoch, ...]:
         return parts.epochs_of(self, sample="sample on", delay="sample off", test="test on")
@@ -222,25 +205,16 @@ class DelayedPairedAssociation(AbstractGoTask):
     `association_log_odds`, is `same_accuracy(p, q)`, where p and q are
     `discrimination_accuracy((2 s)**0.5 / sigma)` of the stimuli, with s their durations. There are four
     validation trials, of all combinations.
-
-    **Arguments:**
-
-    - `go_probability`: the fraction of trials with a pair.
-    - `noise`: sigma of each channel, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
-    - `fixation`, `first`, `delay`, `second`, `second_delay`: durations of these epochs, in seconds; the
-        decision takes the rest.
-    - `response`: the weights before and after the go cue, and the fraction of catch trials.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    go_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
-    noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
-    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.0)
-    first: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=1.0)
-    delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=1.0)
-    second: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=1.0)
-    second_delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=1.0)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=4.5)
+    go_probability: Scalar = fields.fraction("the fraction of trials with a pair", default=0.5)
+    noise: Scalar = fields.white_noise("each channel", default=0.1)
+    fixation: Drawn = fields.epoch(default=0.0)
+    first: Drawn = fields.epoch(default=1.0)
+    delay: Drawn = fields.epoch(default=1.0)
+    second: Drawn = fields.epoch(default=1.0)
+    second_delay: Drawn = fields.epoch(default=1.0)
+    duration: float = fields.trial_duration(default=4.5)
 
     def epochs(self) -> tuple[Epoch, ...]:
         events = {"first": "first on", "delay": "first off", "second": "second on"}
@@ -305,33 +279,25 @@ class DualDelayedMatchToSample(parts.AbstractPlannedTask):
     `dual_match_log_odds`, is `same_accuracy(p, q)`, where p and q are
     `discrimination_accuracy((2 s)**0.5 / sigma)` of sample and test, with s their durations. The validation
     trials are all combinations of conditions.
-
-    **Arguments:**
-
-    - `match_probability`: the fraction of tests that match.
-    - `noise`: sigma of each channel, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
-    - `fixation`, `sample`, `delay`, `cue`: durations of these epochs, in seconds; both delays, and both cues,
-        are drawn alike.
-    - `test`: the duration of a test, in seconds.
-    - `grace`: the time after the beginning of a test in which errors have no weight, in seconds.
-    - `silence_counts`: the weight of a time step outside the tests; it is 1 in them after the grace period.
-    - `catch_probability`: the fraction of catch trials.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
-    match_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
-    noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
-    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
-    sample: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
-    delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
-    cue: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
-    test: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.5)
-    grace: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
-    silence_counts: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.2)
-    catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=4.0)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
+    loss: Loss = fields.default_loss(default_factory=lambda: 1.0 * OutputError())
+    match_probability: Scalar = fields.fraction("the fraction of tests that match", default=0.5)
+    noise: Scalar = fields.white_noise("each channel", default=0.1)
+    fixation: Drawn = fields.epoch(default=0.5)
+    sample: Drawn = fields.epoch(default=0.5)
+    delay: Drawn = fields.drawn("the duration of either delay, in seconds", default=0.5)
+    cue: Drawn = fields.drawn("the duration of either cue, in seconds", default=0.5)
+    test: float = fields.setting("the duration of a test, in seconds", default=0.5)
+    grace: float = fields.setting(
+        "the time from the start of a test in which errors have no weight, in seconds", default=0.1
+    )
+    silence_counts: Scalar = fields.non_negative(
+        "the weight of a time step outside the tests, as against 1 in them", default=0.2
+    )
+    catch_probability: Scalar = fields.fraction("the fraction of catch trials", default=0.0)
+    duration: float = fields.trial_duration(default=4.0)
+    dt: float = fields.time_step(default=0.05)
 
     def __check_init__(self):
         n_steps_in("grace", self.grace, self.dt)

@@ -1,7 +1,7 @@
 """Decisions about the number of pulses on two sides: flashes in bins, and clicks at random times."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import equinox as eqx
 import jax
@@ -11,12 +11,11 @@ from jax.scipy.special import gammaln, xlogy
 from jaxtyping import Array, Bool, Float, Key
 
 from popsim._shared import checks
-from popsim._shared.checks import as_float_array
-from popsim._shared.plain_values import plain_number
-from popsim.distributions import AbstractDistribution, Choice, Uniform, as_distribution
 from popsim.randomness import key_stream
+from popsim.tasks import _fields as fields
+from popsim.tasks import trial_parts as parts
+from popsim.tasks._fields import FINITE, Drawn, Number, Scalar
 from popsim.tasks.choices.decisions import AbstractGoTask
-from popsim.tasks.trial_parts import is_known, nominal_values, sign_or_coin, stimulus_and_delay
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch
 from popsim.windows import Timeline
@@ -29,7 +28,12 @@ CorrectSide = Literal["more pulses", "higher rate"]
 class AbstractPulses(AbstractGoTask):
     """Pulses to the left and to the right: after the go cue, report on which side there were more."""
 
-    correct_side: eqx.AbstractVar[CorrectSide]
+    correct_side: CorrectSide = fields.setting(
+        '"more pulses", by a coin flip if there are as many on both sides; or "higher rate", the side with '
+        "the higher probability or rate of pulses",
+        default="more pulses",
+    )
+    noise: Scalar = fields.white_noise("each channel", default=0.0)
 
     def pulse_trial(
         self,
@@ -43,7 +47,7 @@ class AbstractPulses(AbstractGoTask):
         """Return the trial with these pulses, of which the right side has the higher rate, or not."""
         pulses = jnp.where(timeline.in_epoch("stimulus")[:, None], pulses, 0.0)
         left, right = jnp.sum(pulses, axis=0)
-        more = sign_or_coin(right - left, key=key_stream(key, "coin"))
+        more = parts.sign_or_coin(right - left, key=key_stream(key, "coin"))
         choice = more if self.correct_side == "more pulses" else is_right.astype(int)
         conditions = conditions | {"left pulses": left, "right pulses": right}
         return self.go_trial(timeline, pulses, choice, conditions, key=key)
@@ -66,32 +70,21 @@ class PulseDecision(AbstractPulses):
 
     Without noise an ideal observer counts, see `pulse_difference`, and `pulse_accuracy` is its accuracy.
     There are eight validation trials for each side, with pulses from a fixed seed.
-
-    **Arguments:**
-
-    - `n_bins`: the number of bins.
-    - `probabilities`: of a pulse in a bin, on the side with fewer and on that with more of them.
-    - `correct_side`: "more pulses", by a coin flip if there are as many on both sides; or "higher rate", the
-        side with the higher probability.
-    - `noise`: sigma of each channel, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
-    - `bin_duration`: of one bin, in seconds.
-    - `fixation`, `delay`: durations of these epochs, in seconds; the decision takes the rest.
-    - `response`: the weights before and after the go cue, and the fraction of catch trials.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    n_bins: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=6)
-    probabilities: Float[Array, "2"] = eqx.field(kw_only=True, converter=as_float_array, default=(0.3, 0.7))
-    correct_side: CorrectSide = eqx.field(static=True, kw_only=True, default="more pulses")
-    noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
-    bin_duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.25)
-    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
-    delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=3.0)
+    n_bins: int = fields.count("bins", default=6)
+    probabilities: Float[Number, "2"] = fields.fraction(
+        "the probabilities of a pulse in a bin, on the side with fewer and on that with more of them",
+        default=(0.3, 0.7),
+    )
+    bin_duration: float = fields.fixed("the duration of one bin, in seconds", default=0.25)
+    fixation: Drawn = fields.epoch(default=0.5)
+    delay: Drawn = fields.epoch(default=0.5)
+    duration: float = fields.trial_duration(default=3.0)
 
     def __check_init__(self):
         checks.n_steps_in("bin_duration", self.bin_duration, self.dt)
-        if not is_known(self.probabilities):
+        if not parts.is_known(self.probabilities):
             return
         if self.probabilities.shape != (2,) or not self.probabilities[0] <= self.probabilities[1]:
             raise ValueError(
@@ -99,7 +92,7 @@ class PulseDecision(AbstractPulses):
             )
 
     def epochs(self) -> tuple[Epoch, ...]:
-        return stimulus_and_delay(self.n_bins * self.bin_duration, self.delay)
+        return parts.stimulus_and_delay(self.n_bins * self.bin_duration, self.delay)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         return (jax.random.bernoulli(key_stream(key, "side")),)
@@ -118,17 +111,47 @@ class PulseDecision(AbstractPulses):
         return self.pulse_trial(timeline, pulses, is_right, {"right is higher": is_right}, key=key)
 
 
-def click_log_ratios() -> Choice:
-    """Return the log ratios of rates of Brody-Lab/PulseInputDDM.jl."""
-    return Choice([-3.5, -2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5])
-
-
+LOG_RATIOS = [-3.5, -2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5]  # of Brody-Lab/PulseInputDDM.jl
 MOST_CLICKS, N_COUNTS = 5.0, 24
 """The largest mean number of clicks in a time step, and the numbers of clicks in it that are drawn; more have
 a probability of 1e-9."""
 
 
-class PoissonClicks(AbstractPulses):
+class AbstractClicks(parts.AbstractIndependentDraws):
+    """A task with clicks at random times on two sides, at a ratio of their rates that is drawn."""
+
+    log_ratio: Drawn = fields.drawn(
+        "γ = log(right rate / left rate); at zero the correct choice is random",
+        default=LOG_RATIOS,
+        check=FINITE,
+    )
+    total_rate: Scalar = fields.positive("the rate of clicks of both sides, in Hz", default=40.0)
+    dt: eqx.AbstractVar[float]
+
+    def __check_init__(self):
+        if parts.is_known(self.total_rate) and self.total_rate * self.dt > MOST_CLICKS:
+            raise ValueError(
+                f"`total_rate` must be at most {MOST_CLICKS / self.dt:.4g} Hz, {MOST_CLICKS:g} clicks in a "
+                f"time step, got {float(self.total_rate):g} Hz."
+            )
+
+    def draws(self) -> dict[str, parts.Drawable]:
+        return {"log ratio": self.log_ratio}
+
+    def clicks(
+        self, log_ratio: Float[Array, ""], n_steps: int, *, key: Key[Array, ""]
+    ) -> Float[Array, "time side"]:
+        """Draw the numbers of clicks of the left and the right side in each time step."""
+        rates = self.total_rate * jax.nn.sigmoid(jnp.stack([-log_ratio, log_ratio]))
+        means = self.dt * rates
+        # By inversion of the Poisson distribution: `jax.random.poisson` has a loop of unknown length.
+        counts = jnp.arange(float(N_COUNTS))
+        log_p = xlogy(counts, means[:, None]) - means[:, None] - gammaln(counts + 1)
+        u = jax.random.uniform(key_stream(key, "clicks"), (n_steps, *means.shape))
+        return jnp.sum(u[..., None] > jnp.cumsum(jnp.exp(log_p), axis=1), axis=-1).astype(float)
+
+
+class PoissonClicks(AbstractPulses, AbstractClicks):
     """Clicks at random times on two sides: after the go cue, report on which side there were more.
 
     The task of Brunton, Botvinick & Brody 2013, Science 340:95 (compared with the abstract only). Rates,
@@ -144,75 +167,21 @@ class PoissonClicks(AbstractPulses):
     Without noise an ideal observer counts, see `pulse_difference`, and `click_accuracy` is its accuracy, if
     each ratio is as frequent to both sides or the side with more clicks is correct. There is one validation
     trial for each ratio.
-
-    **Arguments:**
-
-    - `log_ratio`: the distribution of γ = log(right rate / left rate). At zero no side has the higher rate.
-    - `total_rate`: of both sides, in Hz.
-    - `correct_side`: "more pulses", by a coin flip if there are as many on both sides; or "higher rate".
-    - `noise`: sigma of each channel, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
-    - `fixation`, `stimulus`, `delay`: durations of these epochs, in seconds; the decision takes the rest.
-    - `response`: the weights before and after the go cue, and the fraction of catch trials.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    log_ratio: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=click_log_ratios
-    )
-    total_rate: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=40.0)
-    correct_side: CorrectSide = eqx.field(static=True, kw_only=True, default="more pulses")
-    noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
-    stimulus: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.2, 1.0)
-    )
-    delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.0)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.5)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.02)
-
-    def __check_init__(self):
-        check_click_rate("total_rate", self.total_rate, self.dt)
+    stimulus: Drawn = fields.epoch(default=(0.2, 1.0))
+    delay: Drawn = fields.epoch(default=0.0)
+    duration: float = fields.trial_duration(default=1.5)
+    dt: float = fields.time_step(default=0.02)
 
     def epochs(self) -> tuple[Epoch, ...]:
-        return stimulus_and_delay(self.stimulus, self.delay)
-
-    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
-        return (self.log_ratio.sample(key=key_stream(key, "log ratio")),)
-
-    def nominal(self) -> tuple[Array, ...]:
-        return (nominal_values(self.log_ratio),)
+        return parts.stimulus_and_delay(self.stimulus, self.delay)
 
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         (log_ratio,) = draws
-        rates = click_rates(log_ratio, self.total_rate)
-        clicks = draw_clicks(self.dt * rates, timeline.n_steps, key=key_stream(key, "clicks"))
-        is_right = sign_or_coin(log_ratio, key=key_stream(key, "side coin")).astype(bool)
+        clicks = self.clicks(log_ratio, timeline.n_steps, key=key)
+        is_right = parts.sign_or_coin(log_ratio, key=key_stream(key, "side coin")).astype(bool)
         return self.pulse_trial(timeline, clicks, is_right, {"log ratio": log_ratio}, key=key)
-
-
-def check_click_rate(name: str, total_rate: Any, dt: float) -> None:
-    """Raise `ValueError` unless a rate is positive, and its clicks in a time step can be drawn."""
-    checks.check_positive(name, total_rate)
-    if is_known(total_rate) and total_rate * dt > MOST_CLICKS:
-        raise ValueError(
-            f"`{name}` must be at most {MOST_CLICKS / dt:.4g} Hz, {MOST_CLICKS:g} clicks in a time step, got "
-            f"{float(total_rate):g} Hz."
-        )
-
-
-def click_rates(log_ratio: Float[Array, ""], total_rate: Float[Array, ""]) -> Float[Array, "2"]:
-    """Return the rates of the left and the right side."""
-    return total_rate * jax.nn.sigmoid(jnp.stack([-log_ratio, log_ratio]))
-
-
-def draw_clicks(
-    means: Float[Array, " side"], n_steps: int, *, key: Key[Array, ""]
-) -> Float[Array, "time side"]:
-    """Draw the numbers of clicks in each time step, given their means."""
-    # By inversion of the Poisson distribution: `jax.random.poisson` has a loop of unknown length.
-    counts = jnp.arange(float(N_COUNTS))
-    log_p = xlogy(counts, means[:, None]) - means[:, None] - gammaln(counts + 1)
-    u = jax.random.uniform(key, (n_steps, *means.shape))
-    return jnp.sum(u[..., None] > jnp.cumsum(jnp.exp(log_p), axis=1), axis=-1).astype(float)
 
 
 def pulse_difference(inputs: Mapping[str, Array]) -> Float[Array, ""]:
@@ -230,9 +199,7 @@ def pulse_difference(inputs: Mapping[str, Array]) -> Float[Array, ""]:
 
 
 def pulse_accuracy(
-    n_bins: int,
-    probabilities: tuple[float, float] = (0.3, 0.7),
-    correct_side: CorrectSide = "more pulses",
+    n_bins: int, probabilities: tuple[float, float] = (0.3, 0.7), correct_side: CorrectSide = "more pulses"
 ) -> float:
     """Compute the accuracy of an observer who counts the pulses of `PulseDecision`, and guesses at ties.
 

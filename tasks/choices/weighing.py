@@ -2,19 +2,18 @@
 
 from collections.abc import Mapping
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._shared.checks import as_float_array, check_finite, check_positive, short_repr
-from popsim._shared.plain_values import plain_number
-from popsim.distributions import AbstractDistribution, Uniform, as_distribution
+from popsim._shared.checks import check_positive, short_repr
 from popsim.randomness import key_stream, seed_key
+from popsim.tasks import _fields as fields
+from popsim.tasks._fields import FINITE, Drawn, Number, Scalar
 from popsim.tasks.choices.decisions import AbstractGoTask
-from popsim.tasks.trial_parts import all_combinations, is_known
+from popsim.tasks.trial_parts import AbstractIndependentDraws, Drawable, is_known
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch
 from popsim.windows import Timeline
@@ -35,7 +34,7 @@ OFFERS = (
 )
 
 
-class EconomicChoice(AbstractGoTask):
+class EconomicChoice(AbstractIndependentDraws, AbstractGoTask):
     """Two juices in different quantities: after the go cue, choose the offer of higher value.
 
     The task of Padoa-Schioppa & Assad 2006, Nature, doi:10.1038/nature04676 (not compared with the paper).
@@ -52,25 +51,16 @@ class EconomicChoice(AbstractGoTask):
 
     Which juice comes first is random. An ideal observer is `economic_choice_log_odds`; who always takes the
     same juice is right as often as `favourite_accuracy` says. There are two validation trials for each offer.
-
-    **Arguments:**
-
-    - `offers`: quantities of A and B, an array of shape (offer, 2), of different value.
-    - `relative_value`: of A, in quantities of B.
-    - `noise`: sigma of each channel, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
-    - `fixation`, `offer`: durations of these epochs, in seconds; the decision takes the rest.
-    - `response`: the weights before and after the go cue, and the fraction of catch trials.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    offers: Float[Array, "offer 2"] = eqx.field(kw_only=True, converter=as_float_array, default=OFFERS)
-    relative_value: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=2.2)
-    noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.01)
-    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=1.5)
-    offer: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(1.0, 2.0)
+    offers: Float[Number, "offer 2"] = fields.non_negative(
+        "quantities of A and B, of different value", default=OFFERS
     )
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=4.25)
+    relative_value: Scalar = fields.positive("the value of A, in quantities of B", default=2.2)
+    noise: Scalar = fields.white_noise("each channel", default=0.01)
+    fixation: Drawn = fields.epoch(default=1.5)
+    offer: Drawn = fields.epoch(default=(1.0, 2.0))
+    duration: float = fields.trial_duration(default=4.25)
 
     def __check_init__(self):
         if not is_known(self.offers, self.relative_value):
@@ -88,12 +78,8 @@ class EconomicChoice(AbstractGoTask):
     def epochs(self) -> tuple[Epoch, ...]:
         return (Epoch("offer", self.offer, event="offer on"),)
 
-    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
-        offer = jax.random.randint(key_stream(key, "offer"), (), 0, self.offers.shape[0])
-        return offer, jax.random.randint(key_stream(key, "order"), (), 0, 2)
-
-    def nominal(self) -> tuple[Array, ...]:
-        return all_combinations(self.offers.shape[0], 2)
+    def draws(self) -> dict[str, Drawable]:
+        return {"offer": self.offers.shape[0], "order": 2}
 
     def is_a_better(self) -> Bool[Array, " offer"]:
         """Return for each offer whether A has the higher value."""
@@ -181,30 +167,18 @@ class ProbabilisticReasoning(AbstractGoTask):
     An ideal observer sums the weights (`popsim.tasks.shape_log_odds`) and is right as often as
     `popsim.tasks.reasoning_accuracy` says. In the validation trials each shape comes once at each time, among
     others that are drawn from a fixed seed.
-
-    **Arguments:**
-
-    - `weights`: the weight of each shape, to base 10.
-    - `n_shapes`: the number of shapes in a trial, and of places.
-    - `noise`: sigma of each channel, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
-    - `shape`: the time from one shape to the next, in seconds.
-    - `fixation`, `delay`: durations of these epochs, in seconds; the decision takes the rest.
-    - `response`: the weights before and after the go cue, and the fraction of catch trials.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    weights: Float[Array, " kind"] = eqx.field(kw_only=True, converter=as_float_array, default=WEIGHTS)
-    n_shapes: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=4)
-    noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.01)
-    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
-    shape: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
-    delay: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.45, 0.55)
-    )
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=3.55)
+    weights: Float[Number, " kind"] = fields.number("the weight of each shape, to base 10", default=WEIGHTS)
+    n_shapes: int = fields.count("shapes in a trial, and of places", default=4)
+    noise: Scalar = fields.white_noise("each channel", default=0.01)
+    fixation: Drawn = fields.epoch(default=0.5)
+    shape: Drawn = fields.drawn("the time from one shape to the next, in seconds", default=0.5)
+    delay: Drawn = fields.epoch(default=(0.45, 0.55))
+    duration: float = fields.trial_duration(default=3.55)
 
     def __check_init__(self):
-        check_finite("weights", self.weights)
+        FINITE("weights", self.weights)
         if is_known(self.weights) and (self.weights.ndim != 1 or self.weights.size < 2):
             raise ValueError(
                 f"`weights` must be those of two shapes or more, got {short_repr(self.weights)}."

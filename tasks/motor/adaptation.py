@@ -18,7 +18,9 @@ from popsim.interventions.intervention_plan import FromTrial, InterventionPlan, 
 from popsim.per_member import PerMember
 from popsim.randomness import key_stream
 from popsim.schedules import AbstractBatchSchedule, PiecewiseSchedule
-from popsim.tasks.trial_parts import at_direction, check_numbers, random_direction
+from popsim.tasks import _fields as fields
+from popsim.tasks._fields import NON_NEGATIVE, Drawn
+from popsim.tasks.trial_parts import at_direction, random_direction
 from popsim.trial import Trial
 from popsim.windows import AbstractWindow, InEpoch, WholeTrial
 
@@ -86,7 +88,7 @@ class ProbabilityWhileStrong(AbstractBatchSchedule):
     catch_share: Float[Array, ""] = eqx.field(converter=as_float_array, default=0.0)
 
     def __check_init__(self):
-        check_numbers(self)
+        checks.check_fraction("catch_share", self.catch_share)
 
     def __call__(self, batch: int | Int[Array, ""]) -> Float[Array, "*shape"]:
         return jnp.where(self.strength(batch) == 0, 0.0, 1.0 - self.catch_share)
@@ -100,7 +102,8 @@ class GradedParameter(AbstractBatchSchedule):
     null: Float[Array, "*shape"] = eqx.field(converter=as_float_array, default=0.0)
 
     def __check_init__(self):
-        check_numbers(self)
+        checks.check_finite("parameters", self.full)
+        checks.check_finite("null", self.null)
 
     def __call__(self, batch: int | Int[Array, ""]) -> Float[Array, "*shape"]:
         return self.null + self.strength(batch) * (self.full - self.null)
@@ -179,24 +182,12 @@ def _grade(parameters: PyTree, null: PyTree, strength: PhaseStrength, is_graded:
 Share = float | Float[Array, ""] | PerMember | AbstractBatchSchedule
 
 
-class DirectedVector(AbstractDistribution):
-    """A vector of random length and direction in the plane of the first two axes.
+class DirectedVector(fields.DocumentedModule, AbstractDistribution):
+    """A vector of random length and direction in the plane of the first two axes."""
 
-    **Arguments:**
-
-    - `length`: a number or a distribution.
-    - `n_directions`: the number of evenly spaced directions, the first to the right; None for all.
-    - `n_axes`: the number of axes, 2 or 3.
-    """
-
-    length: AbstractDistribution = eqx.field(converter=as_distribution)
-    n_directions: int | None = eqx.field(static=True, converter=plain_number, kw_only=True, default=None)
-    n_axes: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=2)
-
-    def __check_init__(self):
-        check_numbers(self)
-        if self.n_axes not in (2, 3):
-            raise ValueError(f"`n_axes` must be 2 or 3, got {self.n_axes!r}.")
+    length: Drawn = fields.drawn("the length of the vector", check=NON_NEGATIVE, kw_only=False)
+    n_directions: int | None = fields.directions("even directions, the first to the right", default=None)
+    n_axes: int = fields.setting("the number of axes, 2 or 3", default=2, check=fields.one_of(2, 3))
 
     def sample(self, *, key: Key[Array, ""]) -> Float[Array, "*shape"]:
         length = self.length.sample(key=key_stream(key, "length"))
@@ -273,7 +264,8 @@ class ChannelToTarget:
     damping: float
 
     def __post_init__(self):
-        check_numbers(self)
+        checks.check_non_negative("stiffness", self.stiffness)
+        checks.check_non_negative("damping", self.damping)
 
     def __call__(self, trial: Trial) -> ForceChannelParameters:
         """Return the channel of one trial."""

@@ -2,20 +2,19 @@
 
 import dataclasses
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._shared.checks import as_float_array, warn_of_unit
-from popsim._shared.plain_values import plain_number, step_at
-from popsim.distributions import AbstractDistribution, Uniform, as_distribution
+from popsim._shared.plain_values import step_at
 from popsim.environment import AbstractEnvironment, HandMovement, Observation, Outcome
 from popsim.hand import HandState
 from popsim.loss import Loss
 from popsim.losses import InWindow, PositionError
 from popsim.randomness import key_stream
+from popsim.tasks import _fields as fields
 from popsim.tasks import trial_parts as parts
+from popsim.tasks._fields import POSITIVE, Drawn, Scalar
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch
 from popsim.windows import WholeTrial
@@ -170,27 +169,17 @@ class HeldReach(parts.AbstractFixedReach):
 
     The validation trials are one reach in each direction (eight if `n_directions` is None), with the hold at
     its midpoint.
-
-    **Arguments:**
-
-    - `workspace`: the workspace; reaches start at its centre.
-    - `distance`: the distance from centre to target, in m.
-    - `n_directions`: the number of targets; None for the whole circle.
-    - `hold`: the time that the hand must be held, in seconds; a number or a distribution.
-    - `radius`: how far from the start the cursor may be, in m.
-    - `penalty`: the reward that leaving early costs.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=tracking_reach_loss)
-    distance: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
-    n_directions: int | None = eqx.field(static=True, converter=plain_number, kw_only=True, default=8)
-    hold: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.2, 0.5)
+    loss: Loss = fields.default_loss(default_factory=tracking_reach_loss)
+    distance: float = fields.fixed("the distance from centre to target, in m", default=0.1)
+    n_directions: int | None = fields.directions("targets", default=8)
+    hold: Drawn = fields.drawn(
+        "how long the hand must be held, in seconds", default=(0.2, 0.5), check=POSITIVE
     )
-    radius: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.015)
-    penalty: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=1.0)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.5)
+    radius: Scalar = fields.positive("how far from the start the cursor may be, in m", default=0.015)
+    penalty: Scalar = fields.non_negative("the reward that leaving early costs", default=1.0)
+    duration: float = fields.trial_duration(default=1.5)
 
     def __check_init__(self):
         parts.check_time_left(
@@ -235,25 +224,14 @@ class Interception(parts.AbstractFixedReach):
     - Epoch "movement", the whole trial. Conditions: "speed" (m/s); "from left".
 
     The validation trials are five speeds from each side.
-
-    **Arguments:**
-
-    - `workspace`: the workspace; the hand starts at its centre.
-    - `distance`: the distance of the path of the target from the start of the hand, in m.
-    - `speed`: the speed of the target, in m/s; a number or a distribution.
-    - `passing_time`: when the target is straight ahead, in seconds.
-    - `radius`: within what distance the cursor has caught the target, in m.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=tracking_reach_loss)
-    distance: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.08)
-    speed: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.05, 0.2)
-    )
-    passing_time: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.5)
-    radius: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.01)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.0)
+    loss: Loss = fields.default_loss(default_factory=tracking_reach_loss)
+    distance: float = fields.fixed("the distance of the path from the start, in m", default=0.08)
+    speed: Drawn = fields.drawn("the speed of the target, in m/s", default=(0.05, 0.2), check=POSITIVE)
+    passing_time: float = fields.fixed("when the target is straight ahead, in seconds", default=0.5)
+    radius: Scalar = fields.positive("the distance at which the target is caught, in m", default=0.01)
+    duration: float = fields.trial_duration(default=1.0)
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         from_left = jax.random.bernoulli(key_stream(key, "side"))
@@ -297,28 +275,17 @@ class GoBeforeYouKnow(parts.AbstractFixedReach):
         "right target", 1 or 2.
 
     The validation trials are each of the two targets in each direction (eight if `n_directions` is None).
-
-    **Arguments:**
-
-    - `workspace`: the workspace; reaches start at its centre.
-    - `distance`: the distance of the targets from the centre, in m.
-    - `separation`: the angle between the targets, in rad.
-    - `n_directions`: the number of directions of the middle between them; None for the whole circle.
-    - `reveal_distance`: the distance from the start at which the right target is shown, in m.
-    - `radius`: how far from the target the cursor may be to be paid, in m.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=parts.reach_loss)
-    distance: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
-    separation: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.0)
-    n_directions: int | None = eqx.field(static=True, converter=plain_number, kw_only=True, default=8)
-    reveal_distance: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.02)
-    radius: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.01)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.2)
-
-    def __check_init__(self):
-        warn_of_unit("separation", self.separation, "angle")
+    loss: Loss = fields.default_loss(default_factory=parts.reach_loss)
+    distance: float = fields.fixed(parts.DISTANCE, default=0.1)
+    separation: float = fields.setting(
+        "the angle between the targets, in rad", default=1.0, check=fields.check_angle
+    )
+    n_directions: int | None = fields.directions("directions of the middle between the targets", default=8)
+    reveal_distance: Scalar = fields.positive("how far from the start the target is told, in m", default=0.02)
+    radius: Scalar = fields.positive("how near to the target the cursor is paid, in m", default=0.01)
+    duration: float = fields.trial_duration(default=1.2)
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         direction = parts.random_direction(self.n_directions, key=key_stream(key, "direction"))

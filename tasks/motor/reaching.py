@@ -3,20 +3,18 @@
 import dataclasses
 import math
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._shared.checks import as_float_array
-from popsim._shared.plain_values import plain_number
-from popsim.distributions import AbstractDistribution, Choice, Uniform, as_distribution
 from popsim.loss import Loss
 from popsim.losses import EuclideanDistance, Hold, ObstacleEntry, PositionError, PowerProfile
 from popsim.losses.obstacles import clearance_at
 from popsim.randomness import key_stream
+from popsim.tasks import _fields as fields
 from popsim.tasks import trial_parts as parts
+from popsim.tasks._fields import FINITE, POSITIVE, Drawn, Scalar
 from popsim.trial import Trial
 from popsim.trial_plan import TrialPlan
 from popsim.windows import Before, InEpoch, Timeline
@@ -37,17 +35,11 @@ class RandomReaches(parts.AbstractFixedReach):
     """Reaches between two points drawn uniformly from a workspace.
 
     The validation trials are reaches from the centre in eight directions.
-
-    **Arguments:**
-
-    - `workspace`: the region of starts and targets, such as `plant.workspace`.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-    - `validation_distance`: the distance of targets in the validation trials, in m.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=parts.reach_loss)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.0)
-    validation_distance: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
+    loss: Loss = fields.default_loss(default_factory=parts.reach_loss)
+    duration: float = fields.trial_duration(default=1.0)
+    validation_distance: float = fields.fixed(parts.VALIDATION_DISTANCE, default=0.1)
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         start = self.workspace.sample(key=key_stream(key, "start"))
@@ -65,19 +57,12 @@ class CenterOutReaches(parts.AbstractFixedReach):
 
     Training targets are drawn from `n_directions` evenly spaced directions, or from the whole circle if
     None. The validation trials are one reach in each direction (eight if None).
-
-    **Arguments:**
-
-    - `workspace`: the workspace; reaches start at its centre.
-    - `distance`: the distance from centre to target, in m.
-    - `n_directions`: the number of targets; None for the whole circle.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=parts.reach_loss)
-    distance: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
-    n_directions: int | None = eqx.field(static=True, converter=plain_number, kw_only=True, default=8)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.0)
+    loss: Loss = fields.default_loss(default_factory=parts.reach_loss)
+    distance: float = fields.fixed("the distance from centre to target, in m", default=0.1)
+    n_directions: int | None = fields.directions("targets", default=8)
+    duration: float = fields.trial_duration(default=1.0)
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         center = self.workspace.center
@@ -114,27 +99,15 @@ class DelayedReaches(parts.AbstractPlannedReach):
     "go cue"). Conditions: "direction" (rad) and "distance" (m) of the target from the start; "catch",
     whether it is a catch trial. The validation trials are one reach in each direction (eight if
     `n_directions` is None), without catch trials, with durations and distance at their midpoints.
-
-    **Arguments:**
-
-    - `workspace`: the workspace; reaches start at its centre.
-    - `distance`: the distance from centre to target, in m; a number or a distribution.
-    - `n_directions`: the number of directions; None for the whole circle.
-    - `hold`, `delay`: the time before target onset and the time from it until the go cue, in seconds; numbers
-        or distributions.
-    - `catch_probability`: the fraction of trials without a go cue.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=delayed_reach_loss)
-    distance: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
-    n_directions: int | None = eqx.field(static=True, converter=plain_number, kw_only=True, default=8)
-    hold: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
-    delay: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.2, 0.6)
-    )
-    catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.5)
+    loss: Loss = fields.default_loss(default_factory=delayed_reach_loss)
+    distance: Drawn = fields.drawn("the distance from centre to target, in m", default=0.1, check=POSITIVE)
+    n_directions: int | None = fields.directions(default=8)
+    hold: Drawn = fields.drawn("the time before target onset, in seconds", default=0.1, check=POSITIVE)
+    delay: Drawn = fields.drawn("the time from target onset until the go cue, in seconds", default=(0.2, 0.6))
+    catch_probability: Scalar = fields.fraction("the fraction of trials without a go cue", default=0.1)
+    duration: float = fields.trial_duration(default=1.5)
 
     @property
     def plan(self) -> TrialPlan:
@@ -205,27 +178,21 @@ class ObstacleAvoidance(parts.AbstractFixedReach):
     `obstacle_clearance` how far the cursor stays from the edge. The validation trials have, in each direction
     (eight if `n_directions` is None), no obstacle and one at each offset (five of a uniform distribution),
     with distance and radius at their midpoints.
-
-    **Arguments:**
-
-    - `workspace`: start and target lie around its centre.
-    - `distance`: the distance from start to target, in m; a number or a distribution.
-    - `n_directions`: the number of directions; None for the whole circle.
-    - `offset`: how far the centre of the obstacle is to the left of the straight line, in m; as `distance`.
-    - `radius`: the radius of the obstacle, in m, which must leave start and target free; as `distance`.
-    - `obstacle_probability`: the fraction of trials with an obstacle.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=obstacle_reach_loss)
-    distance: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.16)
-    n_directions: int | None = eqx.field(static=True, converter=plain_number, kw_only=True, default=8)
-    offset: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: Choice([-0.015, 0.0, 0.015])
+    loss: Loss = fields.default_loss(default_factory=obstacle_reach_loss)
+    distance: Drawn = fields.drawn("the distance from start to target, in m", default=0.16, check=POSITIVE)
+    n_directions: int | None = fields.directions(default=8)
+    offset: Drawn = fields.drawn(
+        "how far the centre of the obstacle is to the left of the straight line from start to target, in m",
+        default=[-0.015, 0.0, 0.015],
+        check=FINITE,
     )
-    radius: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.03)
-    obstacle_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.8)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.2)
+    radius: Drawn = fields.drawn(
+        "the radius of the obstacle, which leaves start and target free, in m", default=0.03, check=POSITIVE
+    )
+    obstacle_probability: Scalar = fields.fraction("the fraction of trials with an obstacle", default=0.8)
+    duration: float = fields.trial_duration(default=1.2)
 
     def __check_init__(self):
         if not parts.is_known(self.distance, self.radius, self.offset):

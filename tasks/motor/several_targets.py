@@ -1,24 +1,22 @@
 """Reaches to several targets, to a target that jumps, and to one of two targets."""
 
 import dataclasses
-import functools
 from itertools import pairwise
 from typing import Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._shared.checks import as_float_array, check_finite, check_fraction, warn_of_unit
-from popsim._shared.plain_values import plain_number
-from popsim.distributions import AbstractDistribution, Choice, Uniform, as_distribution
+from popsim.hand import Workspace
 from popsim.loss import Loss
 from popsim.losses import EuclideanDistance, Hold, LateInEpochs, PositionError
 from popsim.per_member import PerMember
 from popsim.randomness import key_stream, seed_key
+from popsim.tasks import _fields as fields
 from popsim.tasks import trial_parts as parts
+from popsim.tasks._fields import FINITE, FRACTION, POSITIVE, Drawn, Scalar
 from popsim.tasks.motor.reaching import delayed_reach_loss
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch, TrialPlan
@@ -50,27 +48,17 @@ class SequentialReaches(parts.AbstractPlannedReach):
     position (rad); "catch", whether it is a catch trial. The validation trials start at the centre, with
     the first target in eight directions, and each further one at the same distance from the centre, a
     quarter turn to the left or to the right of the previous one.
-
-    **Arguments:**
-
-    - `workspace`: the region of starts and targets.
-    - `n_targets`: the number of targets of a trial.
-    - `delay`: the time before the first go cue, in seconds; a number or a distribution.
-    - `reach`: the time from each go cue to the next, in seconds, as `delay`; the last reach takes the rest.
-    - `catch_probability`: the fraction of trials without go cues.
-    - `validation_distance`: the distance of all targets from the centre in the validation trials, in m.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=sequential_reach_loss)
-    n_targets: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=2)
-    delay: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.1, 0.3)
+    loss: Loss = fields.default_loss(default_factory=sequential_reach_loss)
+    n_targets: int = fields.count("targets of a trial", default=2)
+    delay: Drawn = fields.drawn("the time before the first go cue, in seconds", default=(0.1, 0.3))
+    reach: Drawn = fields.drawn(
+        "the time from each go cue to the next, in seconds; the last reach takes the rest", default=0.6
     )
-    reach: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.6)
-    catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
-    validation_distance: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.08)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.6)
+    catch_probability: Scalar = fields.fraction("the fraction of trials without go cues", default=0.1)
+    validation_distance: float = fields.fixed(parts.VALIDATION_DISTANCE, default=0.08)
+    duration: float = fields.trial_duration(default=1.6)
 
     @property
     def plan(self) -> TrialPlan:
@@ -131,33 +119,25 @@ class TargetJump(parts.AbstractPlannedReach):
     along" and "jump left", the displacement away from the start and to the left of the reach (m), zero
     without a jump. The validation trials have, in each direction (eight if `n_directions` is None), no
     jump, the lowest and the highest displacement, with distance and jump time at their midpoints.
-
-    **Arguments:**
-
-    - `workspace`: reaches start at its centre. Targets may jump out of it, within reach of the body.
-    - `distance`: the distance from centre to target, in m; a number or a distribution.
-    - `n_directions`: the number of directions; None for the whole circle.
-    - `jump_time`: the time of the jump, in seconds; a number or a distribution.
-    - `displacement`: the jump along the reach and to its left, two numbers in m or a distribution of them.
-    - `jump_probability`: the fraction of trials with a jump.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=parts.reach_loss)
-    distance: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
-    n_directions: int | None = eqx.field(static=True, converter=plain_number, kw_only=True, default=8)
-    jump_time: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.1, 0.4)
+    workspace: Workspace = fields.region(
+        "; targets may jump out of it, within reach of the body", kw_only=False
     )
-    displacement: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: Choice([[0.0, -0.03], [0.0, 0.03]])
+    loss: Loss = fields.default_loss(default_factory=parts.reach_loss)
+    distance: Drawn = fields.drawn("the distance from centre to target, in m", default=0.1, check=POSITIVE)
+    n_directions: int | None = fields.directions(default=8)
+    jump_time: Drawn = fields.drawn("the time of the jump, in seconds", default=(0.1, 0.4), check=POSITIVE)
+    displacement: Drawn = fields.drawn(
+        "the jump along the reach and to its left, two numbers in m or a distribution of them",
+        default=[[0.0, -0.03], [0.0, 0.03]],
     )
-    jump_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.2)
+    jump_probability: Scalar = fields.fraction("the fraction of trials with a jump", default=0.5)
+    duration: float = fields.trial_duration(default=1.2)
 
     def __check_init__(self):
-        check_fraction("jump_probability", self.jump_probability)
-        parts.check_drawn("displacement", self.displacement, check_finite, shape=(2,))
+        FRACTION("jump_probability", self.jump_probability)  # before the plan, which has its complement
+        fields.check_drawn("displacement", self.displacement, FINITE, shape=(2,))
 
     @property
     def plan(self) -> TrialPlan:
@@ -241,40 +221,23 @@ class TwoTargetReaches(parts.AbstractPlannedReach):
     `reached_target` says which one was chosen. The validation trials are each of the two targets, in each
     direction of target 1 (eight if `n_directions` is None) and with each separation (five of a uniform
     distribution), without catch trials, with durations and distance at their midpoints.
-
-    **Arguments:**
-
-    - `workspace`: the workspace; reaches start at its centre.
-    - `order`: "cue first", or "go first".
-    - `distance`: the distance of the targets from the centre, in m; a number or a distribution.
-    - `separation`: the angle from target 1 to target 2, in rad, by default opposite; as `distance`.
-    - `n_directions`: the number of directions of target 1; None for the whole circle.
-    - `hold`: the duration before the targets, in seconds; as `distance`.
-    - `targets`: how long the targets are shown, in seconds; as `distance`.
-    - `memory`: the duration between the targets and the next cue, in seconds; as `distance`.
-    - `cue`: the duration between colour and go cue, in either order, in seconds; as `distance`.
-    - `catch_probability`: the fraction of trials without a go cue.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=delayed_reach_loss)
-    order: CueOrder = eqx.field(static=True, kw_only=True, default="cue first")
-    distance: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
-    separation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=jnp.pi)
-    n_directions: int | None = eqx.field(static=True, converter=plain_number, kw_only=True, default=8)
-    hold: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
-    targets: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.2)
-    memory: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.1, 0.3)
+    loss: Loss = fields.default_loss(default_factory=delayed_reach_loss)
+    order: CueOrder = fields.setting('"cue first", or "go first"', default="cue first")
+    distance: Drawn = fields.drawn(
+        "the distance of the targets from the centre, in m", default=0.1, check=POSITIVE
     )
-    cue: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.1, 0.3)
+    separation: Drawn = fields.drawn(
+        "the angle from target 1 to target 2, in rad", default=jnp.pi, check=fields.check_angle
     )
-    catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.7)
-
-    def __check_init__(self):
-        parts.check_drawn("separation", self.separation, functools.partial(warn_of_unit, kind="angle"))
+    n_directions: int | None = fields.directions("directions of target 1", default=8)
+    hold: Drawn = fields.drawn("the duration before the targets, in seconds", default=0.1, check=POSITIVE)
+    targets: Drawn = fields.drawn("how long the targets are shown, in seconds", default=0.2)
+    memory: Drawn = fields.drawn("the time from targets to the next cue, in seconds", default=(0.1, 0.3))
+    cue: Drawn = fields.drawn("the time between colour and go cue, in seconds", default=(0.1, 0.3))
+    catch_probability: Scalar = fields.fraction("the fraction of trials without a go cue", default=0.1)
+    duration: float = fields.trial_duration(default=1.7)
 
     @property
     def plan(self) -> TrialPlan:

@@ -9,24 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._shared.checks import as_float_array, is_traced
-from popsim._shared.plain_values import plain_number
-from popsim.distributions import AbstractDistribution, Uniform, as_distribution
-from popsim.hand import HandState, Workspace, as_workspace
+from popsim._shared.checks import is_traced
+from popsim.hand import HandState, Workspace
 from popsim.loss import Loss
 from popsim.losses import Effort, HiddenActivity, InWindow, PositionError
 from popsim.per_member import has_per_member
 from popsim.randomness import as_key, key_stream, seed_key
-from popsim.tasks.trial_parts import (
-    AbstractCheckedTask,
-    AbstractPlannedReach,
-    at_rest,
-    check_numbers,
-    check_time_left,
-    direction_of,
-    epochs_of,
-    plan_of,
-)
+from popsim.tasks import _fields as fields
+from popsim.tasks import trial_parts as parts
+from popsim.tasks._fields import POSITIVE, Drawn, Number, Scalar
 from popsim.trial import Trial
 from popsim.trial_plan import TrialPlan
 from popsim.windows import Timeline
@@ -71,28 +62,24 @@ class AbstractTargetPath(eqx.Module):
         """
 
 
-class SumOfSinusoids(AbstractTargetPath):
+class SumOfSinusoids(fields.DocumentedModule, AbstractTargetPath):
     """A sum of sinusoids on each axis: x = center + h Σ_k a_k sin(2 π f_k t + φ_k).
 
     h is half the width of the workspace. The phases φ are uniform and independent across axes and sinusoids.
     Such paths measure gain and phase of tracking at each frequency (Yang, Cowan & Haith 2021, eLife
     10:e62578). The default frequencies are the four lowest of their x axis (checked in a reimplementation).
-
-    **Arguments:**
-
-    - `frequencies`: f, in Hz.
-    - `amplitudes`: a, as fractions of h; their sum is at most 1, so that the target stays in the workspace.
     """
 
-    frequencies: Float[Array, " sinusoid"] = eqx.field(
-        converter=as_float_array, default_factory=lambda: jnp.array([0.1, 0.25, 0.55, 0.85])
+    frequencies: Float[Number, " sinusoid"] = fields.positive(
+        "the frequencies f, in Hz", default=(0.1, 0.25, 0.55, 0.85), kw_only=False
     )
-    amplitudes: Float[Array, " sinusoid"] = eqx.field(
-        converter=as_float_array, default_factory=lambda: jnp.array([0.4, 0.3, 0.2, 0.1])
+    amplitudes: Float[Number, " sinusoid"] = fields.non_negative(
+        "the amplitudes a, as fractions of h, together at most 1, so that the target stays within",
+        default=(0.4, 0.3, 0.2, 0.1),
+        kw_only=False,
     )
 
     def __check_init__(self):
-        check_numbers(self)
         if has_per_member((self.frequencies, self.amplitudes)):
             return
         if self.frequencies.ndim != 1 or self.frequencies.shape != self.amplitudes.shape:
@@ -114,7 +101,7 @@ class SumOfSinusoids(AbstractTargetPath):
         return HandState(workspace.center + half * shares, half * rates)
 
 
-class RandomWalk(AbstractTargetPath):
+class RandomWalk(fields.DocumentedModule, AbstractTargetPath):
     """A smooth random walk on each axis that turns back at the edge: x = center + h sin θ, dθ/dt = ω.
 
     h is half the width of the workspace. θ starts at rest, uniformly on the circle. ω is white noise passed
@@ -122,18 +109,16 @@ class RandomWalk(AbstractTargetPath):
     τ dω = (u - ω) dt, τ du = -u dt + sqrt(2 τ) s dW, with s = 2 `speed` / h. In the stationary state the
     velocity has the root mean square `speed` and, apart from the edges, the correlation
     (1 + t/τ) exp(-t/τ).
-
-    **Arguments:**
-
-    - `speed`: the root mean square of the velocity along each axis in the stationary state, in m/s.
-    - `correlation_time`: τ, in seconds.
     """
 
-    speed: Float[Array, ""] = eqx.field(converter=as_float_array, default=0.08)
-    correlation_time: Float[Array, ""] = eqx.field(converter=as_float_array, default=0.2)
-
-    def __check_init__(self):
-        check_numbers(self)
+    speed: Scalar = fields.positive(
+        "the root mean square of the velocity along each axis in the stationary state, in m/s",
+        default=0.08,
+        kw_only=False,
+    )
+    correlation_time: Scalar = fields.positive(
+        "the correlation time τ, in seconds", default=0.2, kw_only=False
+    )
 
     def __call__(self, elapsed: Times, workspace: Workspace, *, key: Key[Array, ""]) -> HandState:
         half = workspace.half_widths
@@ -161,11 +146,11 @@ def tracking_loss() -> Loss:
     return PositionError(profile=InWindow()) + 1e-6 * Effort() + 1e-8 * HiddenActivity()
 
 
-class Tracking(AbstractCheckedTask):
+class Tracking(parts.AbstractCheckedTask):
     """Tracking of a moving target with the hand.
 
-    The target and the hand start together at rest. After `start` seconds the target moves along its path,
-    with a rate that rises linearly to full speed in `ramp` seconds.
+    The target and the hand start together at rest. After `start` seconds the target moves along its path, an
+    `AbstractTargetPath`, with a rate that rises linearly to full speed in `ramp` seconds.
 
     | input | shape | |
     | --- | --- | --- |
@@ -174,33 +159,26 @@ class Tracking(AbstractCheckedTask):
     Targets: position and velocity of the target at the end of the time step. Epochs: "start" (begun by the
     event "target on"), "pursuit" (begun by "target moves"). Conditions: "mean speed" of the target in the
     pursuit (m/s). The validation trials are `n_validation_trials` paths drawn with a fixed seed.
-
-    **Arguments:**
-
-    - `workspace`: the region that the target does not leave.
-    - `path`: the path of the target: `SumOfSinusoids`, `RandomWalk`, or a subclass of `AbstractTargetPath`.
-    - `start`: the time before the target moves, in seconds; a number or a distribution.
-    - `ramp`: the time until the full speed of the path, in seconds.
-    - `n_validation_trials`: the number of validation trials.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    workspace: Workspace = eqx.field(converter=as_workspace)
-    path: AbstractTargetPath = eqx.field(default_factory=SumOfSinusoids)
-    loss: Loss = eqx.field(kw_only=True, default_factory=tracking_loss)
-    start: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.2)
-    ramp: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
-    n_validation_trials: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=16)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=3.0)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.01)
+    workspace: Workspace = fields.region(kw_only=False)
+    path: AbstractTargetPath = fields.part(
+        "the path of the target, such as `RandomWalk()`", default_factory=SumOfSinusoids, kw_only=False
+    )
+    loss: Loss = fields.default_loss(default_factory=tracking_loss)
+    start: Drawn = fields.drawn("the time before the target moves, in seconds", default=0.2, check=POSITIVE)
+    ramp: Scalar = fields.positive("the time until the full speed of the path, in seconds", default=0.5)
+    n_validation_trials: int = fields.count("validation trials", default=16)
+    duration: float = fields.trial_duration(default=3.0)
+    dt: float = fields.time_step(default=0.01)
 
     def __check_init__(self):
-        check_time_left(self.plan, self.dt, "a time step of pursuit")
+        parts.check_time_left(self.plan, self.dt, "a time step of pursuit")
 
     @property
     def plan(self) -> TrialPlan:
         """The plan from which each trial draws its timeline."""
-        return plan_of(self, epochs_of(self, start="target on", pursuit="target moves"))
+        return parts.plan_of(self, parts.epochs_of(self, start="target on", pursuit="target moves"))
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         timeline = self.plan.draw(key=key_stream(key, "timeline"))
@@ -218,7 +196,7 @@ class Tracking(AbstractCheckedTask):
         moves = timeline.since("target moves")
         speed = jnp.linalg.norm(velocity[1:], axis=-1)
         return Trial(
-            init=at_rest(position[0]),
+            init=parts.at_rest(position[0]),
             inputs={"target": position[:-1]},
             targets=HandState(position[1:], velocity[1:]),
             timeline=timeline,
@@ -233,7 +211,7 @@ class Tracking(AbstractCheckedTask):
         return since - slow + slow**2 / (2 * self.ramp), slow / self.ramp
 
 
-class PosturalHold(AbstractPlannedReach):
+class PosturalHold(parts.AbstractPlannedReach):
     """Holding the hand still against perturbations.
 
     The position is drawn uniformly from the workspace. The task only sets the time of a pulse; the pulse is
@@ -248,25 +226,16 @@ class PosturalHold(AbstractPlannedReach):
     "recovery" (begun by "pulse off"). Conditions: "place direction" (rad, 0 at the centre itself) and "place
     distance" (m) of the position from the centre of the workspace. The validation trials are nine positions
     on a square half as wide as the workspace, with durations at their midpoints.
-
-    **Arguments:**
-
-    - `workspace`: the region of positions.
-    - `hold`, `pulse`: the time before the pulse and the duration of the pulse, in seconds; numbers or
-        distributions.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=tracking_loss)
-    hold: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.2, 0.5)
-    )
-    pulse: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.2)
+    loss: Loss = fields.default_loss(default_factory=tracking_loss)
+    hold: Drawn = fields.drawn("the time before the pulse, in seconds", default=(0.2, 0.5), check=POSITIVE)
+    pulse: Drawn = fields.drawn("the duration of the pulse, in seconds", default=0.1, check=POSITIVE)
+    duration: float = fields.trial_duration(default=1.2)
 
     @property
     def plan(self) -> TrialPlan:
-        return plan_of(self, epochs_of(self, hold=None, pulse="pulse on", recovery="pulse off"))
+        return parts.plan_of(self, parts.epochs_of(self, hold=None, pulse="pulse on", recovery="pulse off"))
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         return (self.workspace.sample(key=key_stream(key, "place")),)
@@ -281,12 +250,12 @@ class PosturalHold(AbstractPlannedReach):
         shown = jnp.broadcast_to(place, (timeline.n_steps, place.size))
         from_center = place - self.workspace.center
         return Trial(
-            init=at_rest(place),
+            init=parts.at_rest(place),
             inputs={"target": shown},
-            targets=at_rest(shown),
+            targets=parts.at_rest(shown),
             timeline=timeline,
             conditions={
-                "place direction": direction_of(from_center),
+                "place direction": parts.direction_of(from_center),
                 "place distance": jnp.linalg.norm(from_center),
             },
         )

@@ -3,20 +3,18 @@
 import abc
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from popsim._shared import checks
-from popsim._shared.checks import as_float_array
-from popsim._shared.plain_values import plain_number
-from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.environment import AbstractEnvironment, Discrete, Observation, Outcome
 from popsim.loss import Loss
 from popsim.losses import Entropy, PolicyGradient, ValueRegression
 from popsim.randomness import key_stream, seed_key
 from popsim.schedules import LinearSchedule
+from popsim.tasks import _fields as fields
+from popsim.tasks._fields import FRACTION, Drawn, Scalar
 from popsim.tasks.trial_parts import AbstractCheckedTask
 from popsim.trial import Trial
 from popsim.windows import Timeline
@@ -56,13 +54,10 @@ def reward_loss(
 class AbstractChoices(AbstractCheckedTask):
     """A task of choices one after the other, each in a time step, for which an environment pays."""
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=reward_loss)
-    n_choices: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=100)
-    n_validation_trials: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=100)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
-
-    def __check_init__(self):
-        checks.check_time_step(self.dt)
+    loss: Loss = fields.default_loss(default_factory=reward_loss)
+    n_choices: int = fields.count("choices in a trial", default=100)
+    n_validation_trials: int = fields.count("validation trials", default=100)
+    dt: float = fields.time_step("the time step, of one choice, in seconds", default=0.1)
 
     @abc.abstractmethod
     def draw(self, *, key: Key[Array, ""]) -> tuple[AbstractEnvironment, dict[str, Array]]:
@@ -174,7 +169,7 @@ class ReversalEnvironment(AbstractContinuedEnvironment):
 
     second_is_good: Bool[Array, "*axes"]  # at the first choice
     reward_probability: Float[Array, "*axes"]  # p
-    hazard_rate: Float[Array, "*axes"]  # the probability of a reversal after a choice
+    hazard_rate: Float[Array, "*axes"]  # the probability of reversal after a choice
 
     @property
     def actions(self) -> Discrete:
@@ -209,19 +204,11 @@ class BernoulliBandit(AbstractChoices):
     With two arms and uniform probabilities the regret of 100 choices is 2.78 for
     `popsim.tasks.ThompsonSampling`, 2.70 for `popsim.tasks.GreedyBandit` and 1/6 per choice, 16.7, for a
     `popsim.tasks.RandomPlayer` (means of 40,000 bandits).
-
-    **Arguments:**
-
-    - `n_arms`: the number of arms.
-    - `n_choices`: the number of choices in a trial.
-    - `probability`: the probability of reward of an arm; a number or a distribution.
-    - `n_validation_trials`: the number of validation trials.
-    - `dt`: the time step, of one choice, in seconds.
     """
 
-    n_arms: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=2)
-    probability: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.0, 1.0)
+    n_arms: int = fields.count("arms", default=2)
+    probability: Drawn = fields.drawn(
+        "the probability of reward of each arm", default=(0.0, 1.0), check=FRACTION
     )
 
     def draw(self, *, key: Key[Array, ""]) -> tuple[BanditEnvironment, dict[str, Array]]:
@@ -229,6 +216,13 @@ class BernoulliBandit(AbstractChoices):
         probabilities = jax.vmap(lambda key: self.probability.sample(key=key))(keys)
         conditions = {"probabilities": probabilities, "best arm": jnp.argmax(probabilities)}
         return BanditEnvironment(probabilities), conditions
+
+
+def check_decay(name: str, value: Any) -> None:
+    """Raise `ValueError` unless the fraction that a walk keeps is below 1: without decay it has no bound."""
+    checks.check_fraction(name, value)
+    if checks.violates(lambda value: value < 1, *jax.tree.leaves(value)):
+        raise ValueError(f"`{name}` must be below 1, as a walk without decay has no bound, got 1.")
 
 
 class DriftingBandit(AbstractChoices):
@@ -244,29 +238,18 @@ class DriftingBandit(AbstractChoices):
     - Epoch "choices". Conditions: "first best arm", from 0: the best at the first choice.
 
     `popsim.tasks.KalmanBandit` is the observer that knows the walk.
-
-    **Arguments:**
-
-    - `n_arms`: the number of arms.
-    - `n_choices`: the number of choices in a trial.
-    - `decay`: λ, the fraction of its distance from θ that a mean keeps, from 0 to below 1.
-    - `center`: θ, to which means decay.
-    - `drift_std`, `noise_std`: the standard deviation σ_d of a step of the walk and the standard deviation
-        σ_o of rewards.
-    - `n_validation_trials`: the number of validation trials.
-    - `dt`: the time step, of one choice, in seconds.
     """
 
-    n_arms: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=4)
-    n_choices: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=150)
-    decay: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.9836)
-    center: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
-    drift_std: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.028)
-    noise_std: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.04)
-
-    def __check_init__(self):
-        if checks.violates(lambda value: value < 1, *jax.tree.leaves(self.decay)):
-            raise ValueError("`decay` must be below 1, as a walk without decay has no bound, got 1.")
+    n_arms: int = fields.count("arms", default=4)
+    n_choices: int = fields.count("choices in a trial", default=150)
+    decay: Scalar = fields.number(
+        "λ, the fraction of its distance from θ that a mean keeps, from 0 to below 1",
+        default=0.9836,
+        check=check_decay,
+    )
+    center: Scalar = fields.number("θ, to which means decay", default=0.5)
+    drift_std: Scalar = fields.non_negative("the standard deviation σ_d of a step of the walk", default=0.028)
+    noise_std: Scalar = fields.non_negative("the standard deviation σ_o of rewards", default=0.04)
 
     @property
     def stationary_std(self) -> Float[Array, ""]:
@@ -290,18 +273,14 @@ class ReversalLearning(AbstractChoices):
 
     - Inputs and targets: none. The environment shows "last action" (2), one-hot, and "last reward".
     - Epoch "choices". Conditions: "hazard rate"; "first good arm", 0 or 1.
-
-    **Arguments:**
-
-    - `n_choices`: the number of choices in a trial.
-    - `reward_probability`: the probability of reward of the good arm; the bad one has 1 minus it.
-    - `hazard_rate`: the probability of a reversal after a choice; a number or a distribution.
-    - `n_validation_trials`: the number of validation trials.
-    - `dt`: the time step, of one choice, in seconds.
     """
 
-    reward_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.8)
-    hazard_rate: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.05)
+    reward_probability: Scalar = fields.fraction(
+        "the probability of reward of the good arm; the bad one has 1 minus it", default=0.8
+    )
+    hazard_rate: Drawn = fields.drawn(
+        "the probability of reversal after a choice", default=0.05, check=FRACTION
+    )
 
     def draw(self, *, key: Key[Array, ""]) -> tuple[ReversalEnvironment, dict[str, Array]]:
         hazard_rate = self.hazard_rate.sample(key=key_stream(key, "hazard rate"))

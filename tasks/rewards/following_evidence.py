@@ -8,21 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._shared.checks import as_float_array, check_positive, is_traced
-from popsim._shared.plain_values import plain_number
-from popsim.distributions import AbstractDistribution, Choice, as_distribution
+from popsim._shared.checks import is_traced
+from popsim.distributions import AbstractDistribution, Choice
 from popsim.environment import Discrete, Observation, Outcome
 from popsim.loss import Loss
 from popsim.randomness import key_stream
-from popsim.tasks.rewards.bandits import (
-    AbstractChoices,
-    AbstractContinuedEnvironment,
-    last_choice,
-    pick,
-    reward_loss,
-)
+from popsim.tasks import _fields as fields
+from popsim.tasks._fields import FRACTION, Drawn, Number, Scalar
+from popsim.tasks.rewards import bandits
 from popsim.tasks.rewards.players import AbstractPlayer, Received, choice_of
-from popsim.tasks.trial_parts import check_each, is_known, sign_or_coin, values_of_choice
+from popsim.tasks.trial_parts import is_known, sign_or_coin, values_of_choice
 
 __all__ = [
     "Staircase",
@@ -36,7 +31,7 @@ __all__ = [
 ]
 
 
-class Staircase(AbstractContinuedEnvironment):
+class Staircase(bandits.AbstractContinuedEnvironment):
     """Noisy evidence before each choice, weaker after correct choices and stronger after an error.
 
     Action 0 is left, action 1 right; a correct choice pays 1. After `n_correct` correct choices in a row the
@@ -58,7 +53,7 @@ class Staircase(AbstractContinuedEnvironment):
         return Discrete(2)
 
     def init(self, *, key: Key[Array, ""]) -> tuple[dict[str, Any], Observation]:
-        return self._next_choice(self.first_level, jnp.array(0), last_choice(2), key=key)
+        return self._next_choice(self.first_level, jnp.array(0), bandits.last_choice(2), key=key)
 
     def step(self, state: Any, action: Int[Array, ""], *, key: Key[Array, ""]) -> tuple[Any, Outcome]:
         is_right = action == state["direction"]
@@ -67,7 +62,7 @@ class Staircase(AbstractContinuedEnvironment):
         level = state["level"] + jnp.where(is_weaker, -1, jnp.where(is_right, 0, 1))
         level = jnp.clip(level, 0, self.coherences.shape[-1] - 1)
         reward = is_right.astype(self.noise_std.dtype)
-        seen = last_choice(2, action, reward)
+        seen = bandits.last_choice(2, action, reward)
         after, shown = self._next_choice(level, jnp.where(is_weaker, 0, in_a_row), seen, key=key)
         record = {name: state[name] for name in ("direction", "coherence", "level")}
         return after, Outcome(shown, reward, jnp.array(False), record)
@@ -76,7 +71,7 @@ class Staircase(AbstractContinuedEnvironment):
         self, level: Int[Array, ""], in_a_row: Int[Array, ""], seen: Observation, *, key: Key[Array, ""]
     ) -> tuple[dict[str, Any], Observation]:
         """Draw the direction and the evidence of the next choice, and return the state and what is shown."""
-        coherence = pick(self.coherences, level)
+        coherence = bandits.pick(self.coherences, level)
         direction = jax.random.bernoulli(key_stream(key, "direction")).astype(int)
         noise = jax.random.normal(key_stream(key, "noise"), (), coherence.dtype)
         evidence = jnp.where(direction == 1, coherence, -coherence) + self.noise_std * noise
@@ -91,7 +86,7 @@ class Staircase(AbstractContinuedEnvironment):
         return state, shown
 
 
-class StaircaseDecision(AbstractChoices):
+class StaircaseDecision(bandits.AbstractChoices):
     """Left or right, by noisy evidence that becomes weaker after correct choices and stronger after errors.
 
     The transformed up-down method of Levitt 1971, J Acoust Soc Am 49:467: after `n_correct` correct choices
@@ -107,27 +102,18 @@ class StaircaseDecision(AbstractChoices):
     `popsim.tasks.StaircaseObserver` reports the sign of the evidence. `popsim.tasks.reward_in_staircase`
     computes its mean reward, .769 of a choice with these numbers, and that of a player that errs on purpose
     where it pays, .782; chance is .5.
-
-    **Arguments:**
-
-    - `n_choices`: the number of choices in a trial.
-    - `coherences`: the levels of the evidence, from the weakest to the strongest.
-    - `noise_std`: the standard deviation of the evidence of one choice.
-    - `n_correct`: the number of correct choices in a row after which the evidence is weaker.
-    - `n_validation_trials`: the number of validation trials.
-    - `dt`: the time step, of one choice, in seconds.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: reward_loss(discount=0.0))
-    n_choices: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=50)
-    coherences: Float[Array, " level"] = eqx.field(
-        kw_only=True, converter=as_float_array, default_factory=lambda: tuple(0.02 * 2**k for k in range(6))
+    loss: Loss = fields.default_loss(default_factory=lambda: bandits.reward_loss(discount=0.0))
+    n_choices: int = fields.count("choices in a trial", default=50)
+    coherences: Float[Number, " level"] = fields.positive(
+        "the levels of the evidence, from the weakest to the strongest",
+        default=tuple(0.02 * 2**k for k in range(6)),
     )
-    noise_std: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
-    n_correct: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=2)
+    noise_std: Scalar = fields.positive("the standard deviation of the evidence of a choice", default=0.1)
+    n_correct: int = fields.count("correct choices in a row after which the evidence is weaker", default=2)
 
     def __check_init__(self):
-        check_each(check_positive, self, "noise_std", "coherences")
         if not is_known(self.coherences):
             return
         levels = np.asarray(self.coherences)
@@ -186,7 +172,7 @@ N_BELIEFS, N_SURENESS = 1001, 100
 """The numbers of probabilities of the context, and of the direction, in the dynamic programme."""
 
 
-class ChangingTargets(AbstractContinuedEnvironment):
+class ChangingTargets(bandits.AbstractContinuedEnvironment):
     """Noisy evidence of a direction before each choice, and two targets for each direction, one in use.
 
     Action 2 k + d is the target of the direction d (0 left, 1 right) in context k. It pays 1 if both are
@@ -208,13 +194,13 @@ class ChangingTargets(AbstractContinuedEnvironment):
 
     def init(self, *, key: Key[Array, ""]) -> tuple[dict[str, Any], Observation]:
         context = jnp.asarray(self.second_context).astype(int)
-        return self._next_choice(context, last_choice(4), key=key)
+        return self._next_choice(context, bandits.last_choice(4), key=key)
 
     def step(self, state: Any, action: Int[Array, ""], *, key: Key[Array, ""]) -> tuple[Any, Outcome]:
         context, direction = state["context"], state["direction"]
         reward = (action == 2 * context + direction).astype(self.noise_std.dtype)
         changes = jax.random.bernoulli(key_stream(key, "change"), self.hazard_rate)
-        seen = last_choice(4, action, reward)
+        seen = bandits.last_choice(4, action, reward)
         after, shown = self._next_choice(jnp.where(changes, 1 - context, context), seen, key=key)
         record = {name: state[name] for name in ("context", "direction", "coherence")}
         return after, Outcome(shown, reward, jnp.array(False), record)
@@ -241,7 +227,7 @@ def _coherences() -> Choice:
     return Choice(jnp.concatenate([-sizes[::-1], sizes]))
 
 
-class ChangingEnvironment(AbstractChoices):
+class ChangingEnvironment(bandits.AbstractChoices):
     """Left or right, in which of two contexts: the direction is seen with noise, the context is not shown.
 
     The task of Purcell & Kiani 2016, PNAS 113:E4531, with the coherences of NeuroGym's `ChangingEnvironment`
@@ -259,28 +245,16 @@ class ChangingEnvironment(AbstractChoices):
     `popsim.tasks.ChangingEnvironmentObserver` knows all numbers and takes what is most probably paid. With
     these numbers it is the best player, whose mean reward `popsim.tasks.reward_in_changing_environment`
     computes: .692 of a choice; chance is .25.
-
-    **Arguments:**
-
-    - `n_choices`: the number of choices in a trial.
-    - `coherence`: the distribution of the coherence, from -1 to 1; a negative one is left. At zero the
-        direction is random.
-    - `noise_std`: the standard deviation of the evidence of one choice, as of a stimulus of s seconds with
-        noise of sigma: sigma / s^0.5.
-    - `hazard_rate`: the probability that the context changes after a choice; a number or a distribution.
-    - `n_validation_trials`: the number of validation trials.
-    - `dt`: the time step, of one choice, in seconds.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: reward_loss(discount=0.5))
-    coherence: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=_coherences
+    loss: Loss = fields.default_loss(default_factory=lambda: bandits.reward_loss(discount=0.5))
+    coherence: Drawn = fields.coherence(
+        "; a negative one is left, and zero is a random direction", default=_coherences
     )
-    noise_std: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
-    hazard_rate: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
-
-    def __check_init__(self):
-        check_positive("noise_std", self.noise_std)
+    noise_std: Scalar = fields.positive("the standard deviation of the evidence of a choice", default=0.1)
+    hazard_rate: Drawn = fields.drawn(
+        "the probability that the context changes after a choice", default=0.1, check=FRACTION
+    )
 
     def draw(self, *, key: Key[Array, ""]) -> tuple[ChangingTargets, dict[str, Array]]:
         hazard_rate = self.hazard_rate.sample(key=key_stream(key, "hazard rate"))

@@ -9,18 +9,13 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from popsim._shared.checks import as_float_array, check_positive
-from popsim.distributions import AbstractDistribution, as_distribution
 from popsim.randomness import key_stream
-from popsim.tasks.choices.pulses import N_COUNTS, check_click_rate, click_log_ratios, click_rates, draw_clicks
+from popsim.tasks import _fields as fields
+from popsim.tasks._fields import Drawn, Scalar
+from popsim.tasks.choices.pulses import N_COUNTS, AbstractClicks
+from popsim.tasks.rewards import timed_responses as timed
 from popsim.tasks.rewards.players import AbstractPlayer, Received, choice_of
-from popsim.tasks.rewards.timed_responses import (
-    STIMULUS_ON,
-    AbstractReactionTimeDecision,
-    PostDecisionWager,
-    ReactionTimeDecision,
-    payoffs_of,
-)
-from popsim.tasks.trial_parts import nominal_values, sign_or_coin, values_of_choice
+from popsim.tasks.trial_parts import sign_or_coin, values_of_choice
 from popsim.trial import Trial
 from popsim.windows import Timeline
 
@@ -117,7 +112,7 @@ class OptimalDecisions(eqx.Module, Generic[PlayerType]):
     mean_reward: float = eqx.field(static=True)
 
 
-def optimal_decisions(task: ReactionTimeDecision) -> OptimalDecisions[DecisionBounds]:
+def optimal_decisions(task: timed.ReactionTimeDecision) -> OptimalDecisions[DecisionBounds]:
     """Compute the best player of a `ReactionTimeDecision` by dynamic programming.
 
     From the last time step backward, the value of waiting is that of the next step, averaged over the
@@ -137,7 +132,7 @@ def optimal_decisions(task: ReactionTimeDecision) -> OptimalDecisions[DecisionBo
     return OptimalDecisions(DecisionBounds(bounds, dt=task.dt), mean_reward)
 
 
-def _bounds_and_reward(task: ReactionTimeDecision) -> tuple[Float[np.ndarray, " step"], float]:
+def _bounds_and_reward(task: timed.ReactionTimeDecision) -> tuple[Float[np.ndarray, " step"], float]:
     values, n_steps = known_stimulus(task, "coherence")
     noise, dt, error = float(task.noise), task.dt, float(task.error_payoff)
     cost = float(task.waiting_cost) * dt
@@ -160,7 +155,9 @@ def _bounds_and_reward(task: ReactionTimeDecision) -> tuple[Float[np.ndarray, " 
     return np.asarray(bounds[::-1]), at_start
 
 
-def known_stimulus(task: AbstractReactionTimeDecision, name: str) -> tuple[Float[np.ndarray, " value"], int]:
+def known_stimulus(
+    task: timed.AbstractReactionTimeDecision, name: str
+) -> tuple[Float[np.ndarray, " value"], int]:
     """Return the values of a `Choice`, and the number of time steps of the stimulus."""
     values = np.asarray(values_of_choice(task, name), float)
     if not np.allclose(np.sort(values), np.sort(-values)):
@@ -169,12 +166,12 @@ def known_stimulus(task: AbstractReactionTimeDecision, name: str) -> tuple[Float
     if low != high:
         raise ValueError(f"`fixation` of `task` must be the same in all trials, got {low:g} to {high:g} s.")
     timeline = task.plan.nominal()
-    return values, timeline.n_steps - int(timeline.events[STIMULUS_ON])
+    return values, timeline.n_steps - int(timeline.events[timed.STIMULUS_ON])
 
 
-def check_waiting_pays(task: AbstractReactionTimeDecision, mean_reward: float) -> None:
+def check_waiting_pays(task: timed.AbstractReactionTimeDecision, mean_reward: float) -> None:
     """Raise `ValueError` if a response before the stimulus pays more than the best player that waits."""
-    can_respond_early = int(task.plan.nominal().events[STIMULUS_ON]) > 0
+    can_respond_early = int(task.plan.nominal().events[timed.STIMULUS_ON]) > 0
     if can_respond_early and float(task.early_payoff) > mean_reward:
         raise ValueError(
             f"`early_payoff` of `task` must be at most what the best player is paid that waits, "
@@ -222,7 +219,7 @@ class WagerObserver(AbstractPlayer):
     - `task`: the `PostDecisionWager`, with noise, whose coherence is a `Choice`.
     """
 
-    task: PostDecisionWager
+    task: timed.PostDecisionWager
     reads = ("evidence", "fixation", "sure offer")
 
     def __check_init__(self):
@@ -247,7 +244,7 @@ MOST_COUNTS = 1000
 """How many numbers of clicks on a side `optimal_clicks` distinguishes at most."""
 
 
-class ReactionTimeClicks(AbstractReactionTimeDecision):
+class ReactionTimeClicks(timed.AbstractReactionTimeDecision, AbstractClicks):
     """Clicks by reaction time: listen for as long as it pays, then report the side with the higher rate.
 
     The clicks are those of `PoissonClicks`, of Brunton, Botvinick & Brody 2013, Science 340:95, and the
@@ -262,41 +259,24 @@ class ReactionTimeClicks(AbstractReactionTimeDecision):
     - Conditions: "log ratio", "choice" (0 or 1, the correct one).
 
     `popsim.tasks.optimal_clicks` computes the best player and its mean reward.
-
-    **Arguments:**
-
-    - `log_ratio`: the distribution of γ = log(right rate / left rate). At zero the correct choice is random.
-    - `total_rate`: of both sides, in Hz.
-    - `fixation`: the time before the clicks, in seconds; a number or a distribution.
-    - `waiting_cost`: what a second of the clicks costs, in units of the reward for a correct choice.
-    - `early_payoff`: what a response before the clicks pays.
-    - `error_payoff`: what a wrong choice, or none, pays, at most 1; a correct one pays 1.
-    - `duration`, `dt`: the longest duration of a trial and the time step of the model, in seconds.
     """
 
-    log_ratio: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=click_log_ratios
+    fixation: Drawn = fields.drawn("the time before the clicks, in seconds", default=0.1)
+    waiting_cost: Scalar = fields.non_negative(
+        "what a second of the clicks costs, as against 1 for a correct choice", default=0.2
     )
-    total_rate: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=40.0)
-
-    def __check_init__(self):
-        check_click_rate("total_rate", self.total_rate, self.dt)
-
-    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
-        return (self.log_ratio.sample(key=key_stream(key, "log ratio")),)
-
-    def nominal(self) -> tuple[Array, ...]:
-        return (nominal_values(self.log_ratio),)
+    early_payoff: Scalar = fields.number("what a response before the clicks pays", default=-0.1)
 
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         (log_ratio,) = draws
-        shown = timeline.since(STIMULUS_ON)[:, None]
-        means = self.dt * click_rates(log_ratio, self.total_rate)
-        clicks = draw_clicks(means, timeline.n_steps, key=key_stream(key, "clicks"))
+        shown = timeline.since(timed.STIMULUS_ON)[:, None]
+        clicks = self.clicks(log_ratio, timeline.n_steps, key=key)
         inputs = {"fixation": (~shown).astype(float), "stimulus": jnp.where(shown, clicks, 0.0)}
         choice = sign_or_coin(log_ratio, key=key_stream(key, "coin"))
         labels = {"log ratio": log_ratio, "choice": choice}
-        return self.timed(timeline, payoffs_of(choice, self.error_payoff), inputs, labels, opens=STIMULUS_ON)
+        return self.timed(
+            timeline, timed.payoffs_of(choice, self.error_payoff), inputs, labels, opens=timed.STIMULUS_ON
+        )
 
 
 class ClickBounds(AbstractPlayer):

@@ -11,14 +11,15 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from popsim._compiled import jit
 from popsim._shared import checks
-from popsim._shared.checks import as_float_array, kind_of, short_repr
+from popsim._shared.checks import kind_of, short_repr
 from popsim._shared.plain_values import plain_number
 from popsim.environment import Discrete
 from popsim.interaction import Interaction, observation_to_come, respond, start_interaction
 from popsim.network_input import inputs_by_name
 from popsim.randomness import as_key, folded_key, key_stream
+from popsim.tasks import _fields as fields
+from popsim.tasks._fields import Scalar
 from popsim.tasks.rewards.bandits import DriftingBandit
-from popsim.tasks.trial_parts import check_numbers
 from popsim.trial import Trial, check_trials, n_trials
 
 __all__ = [
@@ -134,7 +135,7 @@ class RandomPlayer(AbstractPlayer):
     n_actions: int = eqx.field(static=True, converter=plain_number)
 
     def __check_init__(self):
-        check_numbers(self)
+        checks.check_positive_int("n_actions", self.n_actions)
 
     def init(self) -> tuple[()]:
         return ()
@@ -153,7 +154,7 @@ class AbstractCountingPlayer(AbstractPlayer):
     reads = BANDIT
 
     def __check_init__(self):
-        check_numbers(self)
+        checks.check_positive_int("n_arms", self.n_arms)
 
     @abc.abstractmethod
     def appeal(
@@ -235,25 +236,21 @@ class KalmanBandit(AbstractPlayer):
         return jnp.argmax(drawn), (means, variances)
 
 
-class ReversalObserver(AbstractPlayer):
+class ReversalObserver(fields.DocumentedModule, AbstractPlayer):
     """Knows the hazard rate and the probabilities of `ReversalLearning`, and chooses what is probably good.
 
     Its state is L, the log odds that the second arm is good. A reward of the second arm, or its absence from
     the first, adds log(p / (1 - p)), and the opposite subtracts it. Then a reversal may happen, with
     probability h: the probability P of L becomes (1 - h) P + h (1 - P). It is the best player.
-
-    **Arguments:**
-
-    - `reward_probability`: p, at least 1/2: the good arm would be the worse one otherwise.
-    - `hazard_rate`: h.
     """
 
-    reward_probability: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True)
-    hazard_rate: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True)
+    reward_probability: Scalar = fields.fraction(
+        "p, of the good arm, at least 1/2: it would be the worse one otherwise"
+    )
+    hazard_rate: Scalar = fields.fraction("h, the probability of a reversal after a choice")
     reads = BANDIT
 
     def __check_init__(self):
-        check_numbers(self)
         check_good_is_better("reward_probability", self.reward_probability)
 
     def init(self) -> Float[Array, ""]:

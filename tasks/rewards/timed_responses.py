@@ -8,13 +8,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from popsim._shared import checks
-from popsim._shared.checks import as_float_array, short_repr
-from popsim._shared.plain_values import plain_number
-from popsim.distributions import AbstractDistribution, TruncatedExponential, Uniform, as_distribution
+from popsim._shared.checks import short_repr
+from popsim.distributions import TruncatedExponential
 from popsim.environment import AbstractEnvironment, Discrete, Observation, Outcome
 from popsim.loss import Loss
 from popsim.randomness import key_stream
+from popsim.tasks import _fields as fields
 from popsim.tasks import trial_parts as parts
+from popsim.tasks._fields import POSITIVE, Drawn, Scalar
 from popsim.tasks.choices.decisions import motion_coherences
 from popsim.tasks.rewards.bandits import pick, reward_loss
 from popsim.trial import Trial
@@ -66,10 +67,10 @@ def timed_loss() -> Loss:
 class AbstractTimedResponse(parts.AbstractPlannedTask):
     """A task in which a response ends the trial, by a `ResponseEnvironment`."""
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=timed_loss)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
-    early_payoff: eqx.AbstractVar[Float[Array, ""]]
-    waiting_cost: eqx.AbstractVar[Float[Array, ""]]
+    loss: Loss = fields.default_loss(default_factory=timed_loss)
+    dt: float = fields.time_step(default=0.05)
+    early_payoff: eqx.AbstractVar[Scalar]
+    waiting_cost: eqx.AbstractVar[Scalar]
     duration: eqx.AbstractVar[float]
 
     def __check_init__(self):
@@ -96,28 +97,27 @@ class AbstractTimedResponse(parts.AbstractPlannedTask):
         return Trial((), inputs, (), timeline, conditions=conditions, environment=environment)
 
 
-def check_error_payoff(error_payoff: Any) -> None:
+ERROR_PAYOFF = "what a wrong response, or a missing one, pays, at most 1, what the correct one pays"
+LONGEST = "the longest duration of a trial, in seconds"
+
+
+def check_error_payoff(name: str, payoff: Any) -> None:
     """Raise `ValueError` if an error pays more than the correct response, which pays 1."""
-    if checks.violates(lambda payoff: payoff <= 1, *jax.tree.leaves(error_payoff)):
-        raise ValueError(
-            "`error_payoff` must be at most 1, what the correct response pays, "
-            f"got {short_repr(error_payoff)}."
-        )
+    checks.check_finite(name, payoff)
+    if checks.violates(lambda payoff: payoff <= 1, *jax.tree.leaves(payoff)):
+        raise ValueError(f"`{name}` must be at most 1, what the correct one pays, got {short_repr(payoff)}.")
 
 
 class AbstractCuedResponse(AbstractTimedResponse):
     """A response to a stimulus that comes after a random foreperiod. A subclass supplies conditions."""
 
-    foreperiod: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.2, 0.6)
+    foreperiod: Drawn = fields.drawn(
+        "the time before the stimulus, in seconds", default=(0.2, 0.6), check=POSITIVE
     )
-    waiting_cost: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
-    early_payoff: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=-0.5)
-    error_payoff: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=-0.5)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.2)
-
-    def __check_init__(self):
-        check_error_payoff(self.error_payoff)
+    waiting_cost: Scalar = fields.non_negative("what a second of the stimulus costs", default=0.5)
+    early_payoff: Scalar = fields.number("what a response before the stimulus pays", default=-0.5)
+    error_payoff: Scalar = fields.number(ERROR_PAYOFF, default=-0.5, check=check_error_payoff)
+    duration: float = fields.trial_duration(LONGEST, default=1.2)
 
     @property
     def plan(self) -> TrialPlan:
@@ -143,18 +143,10 @@ class GoNoGo(AbstractCuedResponse):
 
     The best player responds to go in the time step in which it begins, and never to no-go: all rewards are
     1.
-
-    **Arguments:**
-
-    - `foreperiod`: the time before the stimulus, in seconds; a number or a distribution.
-    - `go_probability`: the fraction of trials with the go stimulus.
-    - `waiting_cost`: what a second without a response to go costs.
-    - `early_payoff`: what a response before the stimulus pays.
-    - `error_payoff`: what a wrong response, or a missing one, pays, at most 1.
-    - `duration`, `dt`: the longest duration of a trial and the time step of the model, in seconds.
     """
 
-    go_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
+    go_probability: Scalar = fields.fraction("the fraction of trials with the go stimulus", default=0.5)
+    waiting_cost: Scalar = fields.non_negative("what a second without a response to go costs", default=0.5)
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         return (jax.random.bernoulli(key_stream(key, "go"), self.go_probability),)
@@ -177,7 +169,7 @@ class GoNoGo(AbstractCuedResponse):
         )
 
 
-class AntiResponse(AbstractCuedResponse):
+class AntiResponse(parts.AbstractIndependentDraws, AbstractCuedResponse):
     """Respond fast toward a stimulus, or away from it, as a rule says: pro and anti.
 
     The rule is shown from the start of the trial, as in studies of pro- and antisaccades. A response ends
@@ -190,26 +182,12 @@ class AntiResponse(AbstractCuedResponse):
     - Conditions: "is anti", "side" of the stimulus and "choice", the correct one (0 left, 1 right).
 
     The best player responds correctly in the time step in which the stimulus begins: all rewards are 1.
-
-    **Arguments:**
-
-    - `foreperiod`: the time before the stimulus, in seconds; a number or a distribution.
-    - `anti_probability`: the fraction of trials in which the rule is anti.
-    - `waiting_cost`: what a second of the stimulus without a response costs.
-    - `early_payoff`: what a response before the stimulus pays.
-    - `error_payoff`: what a wrong response, or none, pays, at most 1.
-    - `duration`, `dt`: the longest duration of a trial and the time step of the model, in seconds.
     """
 
-    anti_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
+    anti_probability: Scalar = fields.fraction("the fraction of anti trials", default=0.5)
 
-    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
-        is_anti = jax.random.bernoulli(key_stream(key, "rule"), self.anti_probability)
-        return is_anti, jax.random.randint(key_stream(key, "side"), (), 0, 2)
-
-    def nominal(self) -> tuple[Array, ...]:
-        is_anti, side = parts.all_combinations(2, 2)
-        return is_anti.astype(bool), side
+    def draws(self) -> dict[str, parts.Drawable]:
+        return {"rule": self.anti_probability, "side": 2}
 
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         is_anti, side = draws
@@ -234,21 +212,20 @@ def payoffs_of(
 class AbstractReactionTimeDecision(AbstractTimedResponse):
     """A decision between left and right that a response ends, at any time after the stimulus has begun."""
 
-    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
-    waiting_cost: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.2)
-    early_payoff: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=-0.1)
-    error_payoff: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.0)
-
-    def __check_init__(self):
-        check_error_payoff(self.error_payoff)
+    fixation: Drawn = fields.drawn("the time before the stimulus, in seconds", default=0.1)
+    waiting_cost: Scalar = fields.non_negative(
+        "what a second of the stimulus costs, as against 1 for a correct choice", default=0.2
+    )
+    early_payoff: Scalar = fields.number("what a response before the stimulus pays", default=-0.1)
+    error_payoff: Scalar = fields.number(ERROR_PAYOFF, default=0.0, check=check_error_payoff)
+    duration: float = fields.trial_duration(LONGEST, default=2.0)
 
     @property
     def plan(self) -> TrialPlan:
         return parts.plan_of(self, parts.epochs_of(self, fixation=None, stimulus=STIMULUS_ON))
 
 
-class ReactionTimeDecision(AbstractReactionTimeDecision):
+class ReactionTimeDecision(parts.AbstractIndependentDraws, AbstractReactionTimeDecision):
     """Random dots by reaction time: watch for as long as it pays, then choose a direction.
 
     The coherences are those of Roitman & Shadlen 2002, J Neurosci 22:9475, as in `PerceptualDecision`. A
@@ -261,28 +238,13 @@ class ReactionTimeDecision(AbstractReactionTimeDecision):
     - Conditions: "coherence", "choice" (0 or 1, the correct one).
 
     `popsim.tasks.optimal_decisions` computes the best player and its mean reward.
-
-    **Arguments:**
-
-    - `coherence`: the distribution of the coherence, from -1 to 1. At zero the correct choice is random.
-    - `noise`: sigma of the evidence, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
-    - `fixation`: the time before the stimulus, in seconds; a number or a distribution.
-    - `waiting_cost`: what a second of the stimulus costs, in units of the reward for a correct choice.
-    - `early_payoff`: what a response before the stimulus pays.
-    - `error_payoff`: what a wrong choice, or none, pays, at most 1; a correct one pays 1.
-    - `duration`, `dt`: the longest duration of a trial and the time step of the model, in seconds.
     """
 
-    coherence: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=motion_coherences
-    )
-    noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.2)
+    coherence: Drawn = fields.coherence(default=motion_coherences)
+    noise: Scalar = fields.white_noise("the evidence", default=0.2)
 
-    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
-        return (self.coherence.sample(key=key_stream(key, "coherence")),)
-
-    def nominal(self) -> tuple[Array, ...]:
-        return (parts.nominal_values(self.coherence),)
+    def draws(self) -> dict[str, parts.Drawable]:
+        return {"coherence": self.coherence}
 
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         (coherence,) = draws
@@ -294,7 +256,7 @@ class ReactionTimeDecision(AbstractReactionTimeDecision):
         return self.timed(timeline, payoffs, {"evidence": noisy}, labels, opens=STIMULUS_ON)
 
 
-class PostDecisionWager(AbstractTimedResponse):
+class PostDecisionWager(parts.AbstractIndependentDraws, AbstractTimedResponse):
     """Decide, or take a sure but smaller reward, which is offered in half of the trials.
 
     The task of Kiani & Shadlen 2009, Science 324:759, with the times and rewards of NeuroGym's
@@ -312,37 +274,18 @@ class PostDecisionWager(AbstractTimedResponse):
     `popsim.tasks.WagerObserver` is the best player that waits for the go cue: it takes the sure reward where
     its choice would be right less often than the sure reward pays, given all the evidence
     (`popsim.tasks.probability_of_right`).
-
-    **Arguments:**
-
-    - `coherence`: the distribution of the coherence, from -1 to 1. At zero the correct choice is random.
-    - `noise`: sigma of the evidence, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
-    - `stimulus`: the duration of the stimulus, in seconds; a number or a distribution.
-    - `delay`: the time from its end until the offer, in seconds; a number or a distribution.
-    - `offer`: the time from the offer until the go cue, in seconds; a number or a distribution.
-    - `sure_payoff`: what the sure response pays; a correct choice pays 1 and a wrong one nothing.
-    - `early_payoff`: what a response before the go cue pays.
-    - `offer_probability`: the fraction of trials with an offer.
-    - `waiting_cost`: what a second after the go cue costs.
-    - `duration`, `dt`: the longest duration of a trial and the time step of the model, in seconds.
     """
 
-    coherence: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=motion_coherences
-    )
-    noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
-    stimulus: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: TruncatedExponential(0.1, 0.9, 0.18)
-    )
-    delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.2)
-    offer: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.2, 0.4)
-    )
-    sure_payoff: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.7)
-    early_payoff: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=-0.1)
-    offer_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
-    waiting_cost: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.2)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.0)
+    coherence: Drawn = fields.coherence(default=motion_coherences)
+    noise: Scalar = fields.white_noise("the evidence", default=0.1)
+    stimulus: Drawn = fields.epoch(default=lambda: TruncatedExponential(0.1, 0.9, 0.18))
+    delay: Drawn = fields.drawn("the time from the stimulus until the offer, in seconds", default=0.2)
+    offer: Drawn = fields.drawn("the time from the offer until the go cue, in seconds", default=(0.2, 0.4))
+    sure_payoff: Scalar = fields.number("what the sure response pays; a correct choice pays 1", default=0.7)
+    early_payoff: Scalar = fields.number("what a response before the go cue pays", default=-0.1)
+    offer_probability: Scalar = fields.fraction("the fraction of trials with an offer", default=0.5)
+    waiting_cost: Scalar = fields.non_negative("what a second after the go cue costs", default=0.2)
+    duration: float = fields.trial_duration(LONGEST, default=2.0)
 
     @property
     def plan(self) -> TrialPlan:
@@ -350,17 +293,11 @@ class PostDecisionWager(AbstractTimedResponse):
         last = parts.epochs_of(self, offer="offer", decision=parts.GO_CUE)
         return parts.plan_of(self, (Epoch("fixation", 0.1), *shown, *last))
 
-    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
-        has_offer = jax.random.bernoulli(key_stream(key, "offer"), self.offer_probability)
-        return self.coherence.sample(key=key_stream(key, "coherence")), has_offer
-
-    def nominal(self) -> tuple[Array, ...]:
-        coherences = parts.nominal_values(self.coherence)
-        has_offer, index = parts.all_combinations(2, len(coherences))
-        return coherences[index], has_offer.astype(bool)
+    def draws(self) -> dict[str, parts.Drawable]:
+        return {"offer": self.offer_probability, "coherence": self.coherence}
 
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
-        coherence, has_offer = draws
+        has_offer, coherence = draws
         shown, noise_key = timeline.in_epoch("stimulus"), key_stream(key, "noise")
         inputs = {
             "evidence": parts.with_noise(coherence[None], self.noise, shown, dt=self.dt, key=noise_key),

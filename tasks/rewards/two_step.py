@@ -3,23 +3,16 @@
 import abc
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._shared.checks import as_float_array
 from popsim.environment import Discrete, Observation, Outcome
 from popsim.randomness import key_stream
+from popsim.tasks import _fields as fields
+from popsim.tasks._fields import Scalar
+from popsim.tasks.rewards import players
 from popsim.tasks.rewards.bandits import AbstractChoices, AbstractContinuedEnvironment, last_choice
-from popsim.tasks.rewards.players import (
-    AbstractPlayer,
-    Received,
-    belief_after,
-    check_good_is_better,
-    choice_of,
-)
-from popsim.tasks.trial_parts import check_numbers
 
 __all__ = ["ModelBasedAgent", "ModelFreeAgent", "TwoStepEnvironment", "TwoStepObserver", "TwoStepTask"]
 
@@ -103,20 +96,17 @@ class TwoStepTask(AbstractChoices):
     - Epoch "choices". Conditions: "first good stage", 0 or 1.
 
     `popsim.tasks.TwoStepObserver` is the best player; `ModelBasedAgent` and `ModelFreeAgent` learn values.
-
-    **Arguments:**
-
-    - `n_choices`: the number of choices in a trial, of two time steps each.
-    - `common_probability`: the probability of the common transition.
-    - `reward_probability`: the probability of reward at the better stage; the other has 1 minus it.
-    - `hazard_rate`: the probability that the stages are exchanged after a choice.
-    - `n_validation_trials`: the number of validation trials.
-    - `dt`: the time step, half of a choice, in seconds.
     """
 
-    common_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.8)
-    reward_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.9)
-    hazard_rate: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.025)
+    common_probability: Scalar = fields.fraction("the probability of the common transition", default=0.8)
+    reward_probability: Scalar = fields.fraction(
+        "the probability of reward at the better stage; the other has 1 minus it", default=0.9
+    )
+    hazard_rate: Scalar = fields.fraction(
+        "the probability of an exchange of the stages after a choice", default=0.025
+    )
+    n_choices: int = fields.count("choices in a trial, of two time steps each", default=100)
+    dt: float = fields.time_step("the time step, half of a choice, in seconds", default=0.1)
 
     @property
     def n_steps(self) -> int:
@@ -130,7 +120,7 @@ class TwoStepTask(AbstractChoices):
         return environment, {"first good stage": second_is_good.astype(int)}
 
 
-class TwoStepObserver(AbstractPlayer):
+class TwoStepObserver(players.AbstractPlayer):
     """Knows all numbers of the `TwoStepTask`, and takes the action to the stage that is probably better.
 
     It updates the log odds of the stages as a `ReversalObserver` does. As either stage tells equally much
@@ -145,30 +135,29 @@ class TwoStepObserver(AbstractPlayer):
     reads = SHOWN
 
     def __check_init__(self):
-        check_good_is_better("task.reward_probability", self.task.reward_probability)
+        players.check_good_is_better("task.reward_probability", self.task.reward_probability)
 
     def init(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
         return jnp.zeros(()), jnp.zeros(())
 
-    def choose(self, received: Received, state: Any, *, key: Key[Array, ""]) -> tuple[Int[Array, ""], Any]:
+    def choose(
+        self, received: players.Received, state: Any, *, key: Key[Array, ""]
+    ) -> tuple[Int[Array, ""], Any]:
         log_odds, sign = state
         reward, task = received["last reward"][0], self.task
-        log_odds = belief_after(log_odds, sign, reward, task.reward_probability, task.hazard_rate)
+        log_odds = players.belief_after(log_odds, sign, reward, task.reward_probability, task.hazard_rate)
         # Where a rare transition is the common one, the other action leads to the better stage.
         toward = jnp.where(task.common_probability >= 0.5, log_odds, -log_odds)
         _, first, second = received["stage"]
-        return choice_of(toward, key=key), (log_odds, second - first)
+        return players.choice_of(toward, key=key), (log_odds, second - first)
 
 
-class AbstractValueAgent(AbstractPlayer):
+class AbstractValueAgent(fields.DocumentedModule, players.AbstractPlayer):
     """An agent that learns the values of two options by a delta rule, and chooses by a softmax."""
 
-    learning_rate: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=0.5)
-    inverse_temperature: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=5.0)
+    learning_rate: Scalar = fields.fraction("the fraction of an error that is learned", default=0.5)
+    inverse_temperature: Scalar = fields.non_negative("beta of the softmax", default=5.0)
     reads = SHOWN
-
-    def __check_init__(self):
-        check_numbers(self)
 
     @abc.abstractmethod
     def learned(self, action: Float[Array, "2"], stage: Float[Array, "2"]) -> Float[Array, "2"]:
@@ -181,7 +170,9 @@ class AbstractValueAgent(AbstractPlayer):
     def init(self) -> tuple[Array, Array, Array]:
         return jnp.full(2, 0.5), jnp.zeros(2), jnp.zeros(2)
 
-    def choose(self, received: Received, state: Any, *, key: Key[Array, ""]) -> tuple[Int[Array, ""], Any]:
+    def choose(
+        self, received: players.Received, state: Any, *, key: Key[Array, ""]
+    ) -> tuple[Int[Array, ""], Any]:
         values, action, stage = state
         is_first = received["stage"][FIRST_STAGE] > 0
         learned = self.learned(action, stage)  # zeros before the first reward
@@ -199,11 +190,6 @@ class ModelFreeAgent(AbstractValueAgent):
 
     The learner SARSA(1) of Daw et al. 2011, Neuron 69:1204, for a second stage without actions: the value
     of the chosen action moves toward the reward, whatever the stage between them.
-
-    **Arguments:**
-
-    - `learning_rate`: the fraction of the difference that is learned from one reward.
-    - `inverse_temperature`: beta of the softmax.
     """
 
     def learned(self, action: Float[Array, "2"], stage: Float[Array, "2"]) -> Float[Array, "2"]:
@@ -218,14 +204,9 @@ class ModelBasedAgent(AbstractValueAgent):
 
     The planner of Daw et al. 2011, Neuron 69:1204: the value of an action is the mean value of the stages to
     which it leads.
-
-    **Arguments:**
-
-    - `common_probability`: the probability of the common transition.
-    - `learning_rate`, `inverse_temperature`: as for `ModelFreeAgent`.
     """
 
-    common_probability: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=0.8)
+    common_probability: Scalar = fields.fraction("the probability of the common transition", default=0.8)
 
     def learned(self, action: Float[Array, "2"], stage: Float[Array, "2"]) -> Float[Array, "2"]:
         return stage

@@ -13,21 +13,18 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from popsim._compiled import is_traced
-from popsim._shared.argument_shapes import check_fields, check_kinds
-from popsim._shared.checks import (
-    as_float_array,
-    check_fraction,
-    check_non_negative,
-    kind_of,
-    short_repr,
-    warn_of_unit,
-)
-from popsim._shared.plain_values import plain_number
+from popsim._shared import checks
+from popsim._shared.argument_shapes import check_kinds
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform, as_distribution
 from popsim.randomness import key_stream
-from popsim.tasks.trial_parts import check_drawn, check_numbers, even_directions, ring_tuning, wrap_angle
+from popsim.tasks import _fields as fields
+from popsim.tasks._fields import Scalar
+from popsim.tasks.trial_parts import even_directions, ring_tuning, wrap_angle
 
 __all__ = ["AbstractDirectionCode", "RingCode", "SineCode", "RingRule"]
+
+
+SILENCE = "the target of each unit where there is no direction, to which a direction adds"
 
 
 class AbstractDirectionCode(eqx.Module):
@@ -67,30 +64,20 @@ class AbstractDirectionCode(eqx.Module):
         """Return the direction that an activity represents, in rad in (-pi, pi]."""
 
 
-class RingCode(AbstractDirectionCode):
+class RingCode(fields.DocumentedModule, AbstractDirectionCode):
     """Units on a ring, with Gaussian tuning, that are read out by their population vector.
 
     The tuning is `peak` exp(-(8 d / pi)² / 2) at distance d from the preferred direction; the population
     vector is the direction of sum_i r_i (cos, sin) of the preferred directions. Both are those of Yang,
     Joglekar, Song, Newsome & Wang 2019, Nat Neurosci 22:297 (checked in gyyang/multitask, `task.py` and
     `popvec` in `network.py`).
-
-    **Arguments:**
-
-    - `n_units`: the number of units.
-    - `peak`: the activity of a unit for its preferred direction.
-    - `silence`: the target of each unit where there is no direction, to which a direction adds.
     """
 
-    n_units: int = eqx.field(static=True, converter=plain_number, default=32)
-    peak: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=0.8)
-    silence: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=0.05)
-
-    def __check_init__(self):
-        check_fields(self)
-        check_numbers(self)
-        if self.n_units < 3:
-            raise ValueError(f"`n_units` must be at least 3, for a population vector, got {self.n_units}.")
+    n_units: int = fields.setting(
+        "the number of units, at least 3", default=32, check=fields.at_least(3), kw_only=False
+    )
+    peak: Scalar = fields.positive("the activity of a unit for its preferred direction", default=0.8)
+    silence: Scalar = fields.number(SILENCE, default=0.05)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def encode(self, direction: Float[Array, "*axes"]) -> Float[Array, "*axes unit"]:
         return self.peak * ring_tuning(direction, self.n_units)
@@ -100,26 +87,15 @@ class RingCode(AbstractDirectionCode):
         return wrap_angle(jnp.arctan2(activity @ jnp.sin(preferred), activity @ jnp.cos(preferred)))
 
 
-class SineCode(AbstractDirectionCode):
+class SineCode(fields.DocumentedModule, AbstractDirectionCode):
     """The sine and the cosine of a direction, in this order.
 
     The code of Driscoll, Shenoy & Sussillo 2024, Nat Neurosci 27:1349 (checked in
     lauradriscoll/flexible_multitask, `stepnet/task.py` and `popvec` in `stepnet/network.py`).
-
-    **Arguments:**
-
-    - `n_units`: 2.
-    - `silence`: the target of each unit where there is no direction, to which a direction adds.
     """
 
-    n_units: int = eqx.field(static=True, converter=plain_number, default=2)
-    silence: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True, default=0.0)
-
-    def __check_init__(self):
-        check_fields(self)
-        check_numbers(self)
-        if self.n_units != 2:
-            raise ValueError(f"`n_units` must be 2, for the sine and the cosine, got {self.n_units}.")
+    n_units: int = fields.setting("2", default=2, check=fields.one_of(2), kw_only=False)
+    silence: Scalar = fields.number(SILENCE, default=0.0)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def encode(self, direction: Float[Array, "*axes"]) -> Float[Array, "*axes unit"]:
         return jnp.stack([jnp.sin(direction), jnp.cos(direction)], axis=-1)
@@ -193,19 +169,21 @@ class RingRule(eqx.Module):
         kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.0, 2 * math.pi)
     )
     distance: AbstractDistribution | None = eqx.field(kw_only=True, converter=_as_optional, default=None)
-    match_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
+    match_probability: Float[Array, ""] = eqx.field(
+        kw_only=True, converter=checks.as_float_array, default=0.0
+    )
     mean: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=1.0)
     coherence: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.0)
     difference: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.0)
 
     def __check_init__(self):
         check_kinds(self)
-        check_fraction("match_probability", self.match_probability)
+        checks.check_fraction("match_probability", self.match_probability)
         for epoch, duration in self.durations.items():
-            check_drawn(f"durations[{epoch!r}]", duration, check_non_negative)
+            fields.check_drawn(f"durations[{epoch!r}]", duration, checks.check_non_negative)
         for name, angles in (("direction", self.direction), ("distance", self.distance)):
             if angles is not None:
-                check_drawn(name, angles, functools.partial(warn_of_unit, kind="angle"))
+                fields.check_drawn(name, angles, functools.partial(checks.warn_of_unit, kind="angle"))
         compares, is_alone = self.response == "stronger", self.distance is None
         used = {*self.first_shown, *self.second_shown, "response"}
         bounds = [bound for bound in self.coherence.bounds() if not is_traced(bound)]
@@ -224,7 +202,7 @@ class RingRule(eqx.Module):
             ),
         ):
             if is_bad:
-                got = short_repr(getattr(self, name))
+                got = checks.short_repr(getattr(self, name))
                 raise ValueError(f"`{name}` must be {expected}, for {self.response!r}, got {got}.")
 
     def quantities(self) -> list[AbstractDistribution]:
@@ -263,13 +241,13 @@ def rows_of(rules: Mapping[str, RingRule]) -> RingRows:
         for rule in each
     ]
     return RingRows(
-        quantiles=as_float_array(padded),
+        quantiles=checks.as_float_array(padded),
         is_shown=jnp.asarray(shown),
         fixation_ends=jnp.asarray([rule.fixation_ends for rule in each]),
         is_independent=jnp.asarray([rule.distance is None for rule in each]),
         rings=jnp.asarray([RINGS.index(rule.rings) for rule in each]),
         response=jnp.asarray([RESPONSES.index(rule.response) for rule in each]),
-        relevant=as_float_array([RELEVANT[rule.relevant] for rule in each]),
+        relevant=checks.as_float_array([RELEVANT[rule.relevant] for rule in each]),
         match_probability=jnp.stack([rule.match_probability for rule in each]),
     )
 
@@ -286,7 +264,7 @@ def _quantile_row(name: str, distribution: AbstractDistribution) -> list[float]:
         case _:
             raise ValueError(
                 f"the rule {name!r} must draw from a Constant, a Uniform or a Choice, "
-                f"got {kind_of(distribution)}."
+                f"got {checks.kind_of(distribution)}."
             )
     if any(np.ndim(number) for number in row):
         raise ValueError(f"the rule {name!r} must draw single numbers, got {distribution}.")

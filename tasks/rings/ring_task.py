@@ -17,30 +17,9 @@ from popsim.loss import Loss
 from popsim.losses import OutputError
 from popsim.randomness import key_stream, seed_key
 from popsim.schedules import AbstractBatchSchedule, as_batch_schedule
-from popsim.tasks.rings.ring_rules import (
-    EPOCHS,
-    RESPONSES,
-    AbstractDirectionCode,
-    RingCode,
-    RingDraw,
-    RingRows,
-    RingRule,
-    RingUniforms,
-    draw_uniforms,
-    longest_steps,
-    response_of,
-    rows_of,
-    shortest_response,
-    trial_draw,
-    whole_steps,
-)
-from popsim.tasks.trial_parts import (
-    AbstractCheckedTask,
-    all_combinations,
-    trials_of_conditions,
-    with_noise,
-    wrap_angle,
-)
+from popsim.tasks import _fields as fields
+from popsim.tasks import trial_parts as parts
+from popsim.tasks.rings import ring_rules
 from popsim.tasks.wrappers import check_shares
 from popsim.trial import OutputTarget, Trial
 from popsim.windows import Timeline
@@ -52,7 +31,7 @@ FIXATION_WEIGHT = 4.0  # of its squared error, in both
 N_DIRECTIONS = 8  # of validation trials
 
 
-class RingTask(AbstractCheckedTask):
+class RingTask(parts.AbstractCheckedTask):
     """Several rules on stimuli in two rings, of which each trial follows one that is told by an input.
 
     A rule is a row of numbers, so that a trial draws the index of a rule and computes only what that rule
@@ -95,11 +74,11 @@ class RingTask(AbstractCheckedTask):
     """
 
     loss: Loss
-    rows: RingRows
+    rows: ring_rules.RingRows
     shares: AbstractBatchSchedule
     noise: Float[Array, ""]
     response_counts: Float[Array, ""]
-    code: AbstractDirectionCode
+    code: ring_rules.AbstractDirectionCode
     names: tuple[str, ...] = eqx.field(static=True)
     one_rule_per_batch: bool = eqx.field(static=True)
     tolerance: float = eqx.field(static=True)
@@ -109,12 +88,12 @@ class RingTask(AbstractCheckedTask):
 
     def __init__(
         self,
-        rules: Mapping[str, RingRule],
+        rules: Mapping[str, ring_rules.RingRule],
         *,
         shares: Any = None,
         one_rule_per_batch: bool = False,
         noise: Any = 0.01 * 0.2**0.5,
-        code: AbstractDirectionCode | None = None,
+        code: ring_rules.AbstractDirectionCode | None = None,
         tolerance: float = math.pi / 5,
         grace: float = 0.1,
         response_counts: Any = 25.0,
@@ -123,18 +102,18 @@ class RingTask(AbstractCheckedTask):
         loss: Loss | None = None,
     ):
         checks.check_instance("rules", rules, Mapping, 'rules by name, such as {"go": rule}')
-        checks.as_parts("rules", list(rules.values()), RingRule, "rules by name")
+        checks.as_parts("rules", list(rules.values()), ring_rules.RingRule, "rules by name")
         self.names = tuple(rules)
         checks.check_time_step(dt)
         with jax.ensure_compile_time_eval():  # the task may be built within a program
-            self.rows = rows_of(rules)
-            n_steps = longest_steps(rules, dt)
-            response = shortest_response(rules)
+            self.rows = ring_rules.rows_of(rules)
+            n_steps = ring_rules.longest_steps(rules, dt)
+            response = ring_rules.shortest_response(rules)
         self.shares = _as_shares(shares, self.names)
         self.one_rule_per_batch = one_rule_per_batch
         self.noise = as_float_array(noise)
         self.response_counts = as_float_array(response_counts)
-        self.code = RingCode() if code is None else code
+        self.code = ring_rules.RingCode() if code is None else code
         self.tolerance, self.grace, self.dt = plain_number(tolerance), plain_number(grace), plain_number(dt)
         self.duration = round(n_steps * self.dt, 9) if duration is None else plain_number(duration)
         if checks.n_steps_in("duration", self.duration, self.dt) < n_steps:
@@ -142,7 +121,9 @@ class RingTask(AbstractCheckedTask):
                 f"`duration` must be at least that of the longest trial, {n_steps * self.dt:.4g} s, "
                 f"got {self.duration} s."
             )
-        if whole_steps(np.float64(response), self.dt) <= checks.n_steps_in("grace", self.grace, self.dt):
+        if ring_rules.whole_steps(np.float64(response), self.dt) <= checks.n_steps_in(
+            "grace", self.grace, self.dt
+        ):
             raise ValueError(
                 f"`grace` must be shorter than the shortest response, {response:.4g} s, got {self.grace} s."
             )
@@ -150,7 +131,9 @@ class RingTask(AbstractCheckedTask):
 
     def __check_init__(self):
         check_shares(self.shares, len(self.names))
-        checks.warn_of_unit("tolerance", self.tolerance, "angle")
+        fields.check_angle("tolerance", self.tolerance)
+        for name in ("noise", "response_counts"):
+            checks.check_non_negative(name, getattr(self, name))
         checks.warn_of_unit("duration", self.duration, "duration")
         checks.n_steps_in("grace", self.grace, self.dt)
 
@@ -174,18 +157,18 @@ class RingTask(AbstractCheckedTask):
         """
         if not checks.is_traced(rule) and not 0 <= int(rule) < len(self.names):
             raise ValueError(f"`rule` must be an index of {list(self.names)}, got {short_repr(rule)}.")
-        return self._trial(jnp.asarray(rule), draw_uniforms(key=key), key=key)
+        return self._trial(jnp.asarray(rule), ring_rules.draw_uniforms(key=key), key=key)
 
     def validation_trials(self) -> Trial:
         n_rules = len(self.names)
-        rule, direction, first, second = all_combinations(n_rules, N_DIRECTIONS, 2, 2)
+        rule, direction, first, second = parts.all_combinations(n_rules, N_DIRECTIONS, 2, 2)
         of_first, of_second = jnp.where(first, 0.75, 0.25), jnp.where(second, 0.75, 0.25)
         turn = (direction.astype(of_first.dtype) + 0.5) / N_DIRECTIONS
         # Where the second direction is drawn as the first, it is the same or the opposite one.
         other = jnp.where(self.rows.is_independent[rule], jnp.mod(turn + 2 * of_first - 0.5, 1.0), 0.5)
         middle = jnp.full((len(rule), 2), 0.5)
-        uniforms = RingUniforms(
-            durations=jnp.full((len(rule), len(EPOCHS)), 0.5),
+        uniforms = ring_rules.RingUniforms(
+            durations=jnp.full((len(rule), len(ring_rules.EPOCHS)), 0.5),
             directions=jnp.stack([turn, other], axis=1),
             side=of_first,
             match=of_first,
@@ -196,7 +179,7 @@ class RingTask(AbstractCheckedTask):
             differences=middle,
             difference_signs=jnp.stack([of_second, 1 - of_second], axis=1),
         )
-        return trials_of_conditions(self._trial, rule, uniforms)
+        return parts.trials_of_conditions(self._trial, rule, uniforms)
 
     def _signs(
         self, rule: Int[Array, " trial"], of_first: Float[Array, " trial"], of_second: Float[Array, " trial"]
@@ -206,15 +189,17 @@ class RingTask(AbstractCheckedTask):
         is_second = self.rows.relevant[rule, 0] == 0
         return jnp.where(is_second[:, None], signs[:, ::-1], signs)
 
-    def _trial(self, rule: Int[Array, ""], uniforms: RingUniforms, *, key: Key[Array, ""]) -> Trial:
+    def _trial(
+        self, rule: Int[Array, ""], uniforms: ring_rules.RingUniforms, *, key: Key[Array, ""]
+    ) -> Trial:
         row = jax.tree.map(lambda leaf: leaf[rule], self.rows)
-        return self.make_trial(rule, trial_draw(row, uniforms, self.dt), key=key)
+        return self.make_trial(rule, ring_rules.trial_draw(row, uniforms, self.dt), key=key)
 
-    def make_trial(self, rule: Int[Array, ""], draw: RingDraw, *, key: Key[Array, ""]) -> Trial:
+    def make_trial(self, rule: Int[Array, ""], draw: ring_rules.RingDraw, *, key: Key[Array, ""]) -> Trial:
         """Return the trial of a rule and of what was drawn for it; `key` is for the noise."""
         row = jax.tree.map(lambda leaf: leaf[rule], self.rows)
         timeline = self._timeline(draw)
-        direction, responds, is_match = response_of(row, draw)
+        direction, responds, is_match = ring_rules.response_of(row, draw)
         return Trial(
             init=(),
             inputs=self._inputs(rule, row, draw, timeline, key=key),
@@ -223,21 +208,27 @@ class RingTask(AbstractCheckedTask):
             conditions=self._conditions(rule, row, draw, direction, responds, is_match),
         )
 
-    def _timeline(self, draw: RingDraw) -> Timeline:
+    def _timeline(self, draw: ring_rules.RingDraw) -> Timeline:
         ends = jnp.cumsum(draw.steps)
         starts = ends - draw.steps
         bounds = jnp.stack([starts, ends], axis=-1)
         return Timeline(
             self.dt,
             self.n_steps,
-            epochs={name: bounds[index] for index, name in enumerate(EPOCHS)},
+            epochs={name: bounds[index] for index, name in enumerate(ring_rules.EPOCHS)},
             events={"stimulus on": ends[0], "go cue": starts[-1]},
         )
 
     def _inputs(
-        self, rule: Int[Array, ""], row: RingRows, draw: RingDraw, timeline: Timeline, *, key: Key[Array, ""]
+        self,
+        rule: Int[Array, ""],
+        row: ring_rules.RingRows,
+        draw: ring_rules.RingDraw,
+        timeline: Timeline,
+        *,
+        key: Key[Array, ""],
     ) -> dict[str, Float[Array, "time channels"]]:
-        in_epoch = jnp.stack([timeline.in_epoch(name) for name in EPOCHS])
+        in_epoch = jnp.stack([timeline.in_epoch(name) for name in ring_rules.EPOCHS])
         lasts = jnp.any(in_epoch, axis=0)
         is_shown = jnp.any(row.is_shown[:, :, None] & in_epoch, axis=1)  # [stimulus, time]
         coded = self.code.encode(draw.directions)
@@ -251,7 +242,9 @@ class RingTask(AbstractCheckedTask):
             "rule": told,
         }
         return {
-            name: with_noise(signal, self.noise, lasts, dt=self.dt, key=key_stream(key, f"noise {name}"))
+            name: parts.with_noise(
+                signal, self.noise, lasts, dt=self.dt, key=key_stream(key, f"noise {name}")
+            )
             for name, signal in inputs.items()
         }
 
@@ -273,8 +266,8 @@ class RingTask(AbstractCheckedTask):
     def _conditions(
         self,
         rule: Int[Array, ""],
-        row: RingRows,
-        draw: RingDraw,
+        row: ring_rules.RingRows,
+        draw: ring_rules.RingDraw,
         direction: Float[Array, ""],
         responds: Bool[Array, ""],
         is_match: Bool[Array, ""],
@@ -282,12 +275,12 @@ class RingTask(AbstractCheckedTask):
         has_second = jnp.any(row.is_shown[1])
         strengths = jnp.where(jnp.stack([jnp.asarray(True), has_second])[:, None], draw.strengths, 0.0)
         totals = strengths @ row.relevant / jnp.sum(row.relevant)
-        compares = row.response == RESPONSES.index("stronger")
-        matches = row.response >= RESPONSES.index("match")
+        compares = row.response == ring_rules.RESPONSES.index("stronger")
+        matches = row.response >= ring_rules.RESPONSES.index("match")
         return {
             "rule": rule,
-            "direction 1": wrap_angle(draw.directions[0]),
-            "direction 2": jnp.where(has_second, wrap_angle(draw.directions[1]), jnp.nan),
+            "direction 1": parts.wrap_angle(draw.directions[0]),
+            "direction 2": jnp.where(has_second, parts.wrap_angle(draw.directions[1]), jnp.nan),
             **{
                 f"strength {stimulus + 1}, ring {ring + 1}": strengths[stimulus, ring]
                 for stimulus in range(2)
@@ -295,7 +288,7 @@ class RingTask(AbstractCheckedTask):
             },
             "coherence": jnp.where(compares, (totals[0] - totals[1]) / 2, jnp.nan),
             "match": jnp.where(matches, is_match.astype(int), -1),
-            "response": jnp.where(responds, wrap_angle(direction), jnp.nan),
+            "response": jnp.where(responds, parts.wrap_angle(direction), jnp.nan),
         }
 
     def is_correct(
@@ -321,7 +314,7 @@ class RingTask(AbstractCheckedTask):
         final = outputs[..., jnp.arange(len(last)), last, :]
         fixates = final[..., 0] > 0.5
         right = trials.conditions["response"]
-        error = jnp.abs(wrap_angle(self.code.decode(final[..., 1:]) - right))
+        error = jnp.abs(parts.wrap_angle(self.code.decode(final[..., 1:]) - right))
         return jnp.where(jnp.isnan(right), fixates, ~fixates & (error < self.tolerance))
 
     def performance(

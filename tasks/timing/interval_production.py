@@ -8,20 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._shared.checks import as_float_array, short_repr
-from popsim._shared.plain_values import HALF, plain_number, step_at
-from popsim.distributions import (
-    AbstractDistribution,
-    Choice,
-    Constant,
-    TruncatedExponential,
-    Uniform,
-    as_distribution,
-)
+from popsim._shared.checks import short_repr
+from popsim._shared.plain_values import HALF, step_at
+from popsim.distributions import AbstractDistribution, Constant, TruncatedExponential
 from popsim.loss import Loss
 from popsim.losses import OutputError
 from popsim.randomness import key_stream
+from popsim.tasks import _fields as fields
 from popsim.tasks import trial_parts as parts
+from popsim.tasks._fields import NON_NEGATIVE, POSITIVE, Drawn, Scalar
 from popsim.trial import OutputTarget, Trial
 from popsim.trial_plan import Epoch, TrialPlan
 from popsim.windows import NEVER, Timeline
@@ -29,14 +24,21 @@ from popsim.windows import NEVER, Timeline
 __all__ = ["CueSetGo", "OneTwoThreeGo", "ReadySetGo"]
 
 
+INTERVAL = "the interval, in seconds, rounded to time steps"
+
+
 class AbstractProduction(parts.AbstractPlannedTask):
     """A task in which the output ramps to 1, from an event on, over an interval."""
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
-    interval: eqx.AbstractVar[AbstractDistribution]
+    loss: Loss = fields.default_loss(default_factory=lambda: 1.0 * OutputError())
+    interval: eqx.AbstractVar[Drawn]
     dt: eqx.AbstractVar[float]
-    overshoot: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.2)
-    catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
+    overshoot: float = fields.setting(
+        "the continuation of the ramp, as a fraction of the interval", default=0.2, check=NON_NEGATIVE
+    )
+    catch_probability: Scalar = fields.fraction(
+        "the fraction of trials without the start of the ramp", default=0.0
+    )
 
     def __check_init__(self):
         if (ramp := self.longest_ramp()) is not None:
@@ -96,30 +98,17 @@ class ReadySetGo(AbstractProduction):
     The target is that of t, so that it pays to regress to the mean: `bayes_least_squares` is the estimate of
     t with the least squared error. Beyond 3.5 standard deviations x is not drawn. Validation trials show the
     intervals themselves.
-
-    **Arguments:**
-
-    - `interval`: the distribution of the time from ready to set, in seconds, rounded to time steps.
-    - `gain`: the distribution of the ratio of produced interval to t.
-    - `weber_fraction`: w, below 1 / 3.5; 0 shows t itself.
-    - `fixation`: the time until ready, in seconds.
-    - `pulse`: the duration of a pulse, in seconds.
-    - `overshoot`: the continuation of the ramp, as a fraction of the produced interval.
-    - `catch_probability`: the fraction of trials without set.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    interval: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.4, 0.8)
+    interval: Drawn = fields.drawn(INTERVAL, default=(0.4, 0.8), check=POSITIVE)
+    gain: Drawn = fields.drawn("the ratio of the produced interval to t", default=1.0, check=POSITIVE)
+    weber_fraction: Scalar = fields.fraction(
+        "w, the noise of the shown interval as a fraction of t, below 1 / 3.5", default=0.0
     )
-    gain: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=1.0)
-    weber_fraction: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
-    fixation: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.1, 0.3)
-    )
-    pulse: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.06)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.1)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.02)
+    fixation: Drawn = fields.drawn("the time until ready, in seconds", default=(0.1, 0.3))
+    pulse: float = fields.fixed("the duration of a pulse, in seconds", default=0.06)
+    duration: float = fields.trial_duration(default=2.1)
+    dt: float = fields.time_step(default=0.02)
 
     def __check_init__(self):
         is_known = parts.is_known(self.weber_fraction)
@@ -184,7 +173,7 @@ class ReadySetGo(AbstractProduction):
         return self.production_trial(timeline, "set", production, inputs, labels | {"gain": gain})
 
 
-class CueSetGo(AbstractProduction):
+class CueSetGo(parts.AbstractIndependentDraws, AbstractProduction):
     """A cue names an interval: after the pulse set, the output ramps to 1 over that interval.
 
     The task of Wang, Narain, Hosseini & Jazayeri 2018, Nat Neurosci 21:102, as NeuroGym's `MotorTiming`,
@@ -200,38 +189,22 @@ class CueSetGo(AbstractProduction):
 
     The inputs determine the interval, so that an ideal network makes no error. A catch trial has no set.
     There is one validation trial for each interval.
-
-    **Arguments:**
-
-    - `interval`: the distribution of the interval, in seconds, rounded to time steps.
-    - `fixation`, `cue`: the time before the cue and the time from it until set, in seconds.
-    - `pulse`: the duration of the pulse set, in seconds.
-    - `overshoot`: the continuation of the ramp, as a fraction of the interval.
-    - `catch_probability`: the fraction of trials without set.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    interval: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: Choice([0.8, 1.5])
-    )
-    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
-    cue: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(1.0, 3.0)
-    )
-    pulse: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=5.4)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
+    interval: Drawn = fields.drawn(INTERVAL, default=[0.8, 1.5], check=POSITIVE)
+    fixation: Drawn = fields.drawn("the time before the cue, in seconds", default=0.5)
+    cue: Drawn = fields.drawn("the time from the cue until set, in seconds", default=(1.0, 3.0))
+    pulse: float = fields.fixed("the duration of the pulse set, in seconds", default=0.05)
+    duration: float = fields.trial_duration(default=5.4)
+    dt: float = fields.time_step(default=0.05)
 
     @property
     def plan(self) -> TrialPlan:
         epochs = parts.epochs_of(self, fixation=None, cue="cue on", production="set")
         return parts.plan_of(self, epochs, "set", self.catch_probability)
 
-    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
-        return (self.interval.sample(key=key_stream(key, "interval")),)
-
-    def nominal(self) -> tuple[Array, ...]:
-        return (parts.nominal_values(self.interval),)
+    def draws(self) -> dict[str, parts.Drawable]:
+        return {"interval": self.interval}
 
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         (interval,) = draws
@@ -246,7 +219,8 @@ class OneTwoThreeGo(AbstractProduction):
     The task of Egger, Remington, Chang & Jazayeri 2019, Nat Neurosci 22:1871, with the intervals and times of
     NeuroGym's `OneTwoThreeGo` (not compared with the paper), and with the linear ramp of `ReadySetGo`. Each
     shown interval has noise of its own, which grows with the interval: two of them tell more than one, and
-    the prior more than both.
+    the prior more than both. It is normal, truncated at three standard deviations, and shown intervals are
+    rounded to time steps.
 
     - Inputs: "pulses" (1), 1 for `pulse` seconds after one, two and three.
     - Targets: one output, 0 until three, then a linear ramp that reaches 1 at go, after the interval without
@@ -258,29 +232,20 @@ class OneTwoThreeGo(AbstractProduction):
     The best estimate of the interval is its mean given both shown ones, `popsim.tasks.estimate_interval`; its
     root mean squared error is `popsim.tasks.interval_error`. A catch trial has no third pulse. There is one
     validation trial for each interval, without noise.
-
-    **Arguments:**
-
-    - `interval`: the distribution of the interval, in seconds, rounded to time steps.
-    - `weber_fraction`: the standard deviation of a shown interval as a fraction of the interval. The noise
-        is normal, truncated at three standard deviations, and the shown interval is rounded to time steps.
-    - `foreperiod`: the time before the first pulse, in seconds.
-    - `pulse`: the duration of a pulse, in seconds.
-    - `overshoot`: the continuation of the ramp, as a fraction of the interval.
-    - `catch_probability`: the fraction of trials without the third pulse.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    interval: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: Choice([0.6, 0.7, 0.8, 0.9, 1.0])
+    interval: Drawn = fields.drawn(INTERVAL, default=[0.6, 0.7, 0.8, 0.9, 1.0], check=POSITIVE)
+    weber_fraction: Scalar = fields.fraction(
+        "the standard deviation of a shown interval as a fraction of the interval", default=0.1
     )
-    weber_fraction: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
-    foreperiod: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: TruncatedExponential(0.5, 1.5, 1.0)
+    foreperiod: Drawn = fields.drawn(
+        "the time before the first pulse, in seconds",
+        default=lambda: TruncatedExponential(0.5, 1.5, 1.0),
+        check=POSITIVE,
     )
-    pulse: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=5.4)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
+    pulse: float = fields.fixed("the duration of a pulse, in seconds", default=0.1)
+    duration: float = fields.trial_duration(default=5.4)
+    dt: float = fields.time_step(default=0.05)
 
     def __check_init__(self):
         if not parts.is_known(self.interval, self.weber_fraction):

@@ -2,17 +2,17 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._shared.checks import as_float_array, check_positive, kind_of, n_steps_in, short_repr
-from popsim._shared.plain_values import plain_number
+from popsim._shared.checks import check_positive, kind_of, n_steps_in, short_repr
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform, as_distribution
 from popsim.randomness import key_stream
+from popsim.tasks import _fields as fields
 from popsim.tasks import trial_parts as parts
+from popsim.tasks._fields import Drawn, Number, Scalar
 from popsim.tasks.choices.decisions import AbstractGoTask
 from popsim.tasks.timing.interval_production import OneTwoThreeGo, probability_of_steps, table_of_steps
 from popsim.trial import Trial
@@ -47,28 +47,16 @@ class IntervalDiscrimination(AbstractGoTask):
     The two durations always differ. One who counts the time steps of both is right in all trials
     (`popsim.tasks.longer_stimulus`), and who measures only one of them as often as
     `popsim.tasks.accuracy_from_one_interval` says. The validation trials are all pairs in both orders.
-
-    **Arguments:**
-
-    - `durations`: the durations of stimuli, at least two different ones, in seconds.
-    - `noise`: sigma of the stimulus, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
-    - `fixation`: the time before the stimuli, in seconds.
-    - `delay`: the time between the stimuli, in seconds.
-    - `wait`: the time after the stimuli, in seconds; the decision takes the rest.
-    - `response`: the weights before and after the go cue, and the fraction of catch trials.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     """
 
-    durations: Float[Array, " duration"] = eqx.field(
-        kw_only=True, converter=as_float_array, default=(0.3, 0.4, 0.5, 0.6)
+    durations: Float[Number, " duration"] = fields.positive(
+        "two or more different durations of stimuli, in seconds", default=(0.3, 0.4, 0.5, 0.6)
     )
-    noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.01)
-    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.3)
-    delay: AbstractDistribution = eqx.field(
-        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.2, 0.6)
-    )
-    wait: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
-    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.5)
+    noise: Scalar = fields.white_noise("the stimulus", default=0.01)
+    fixation: Drawn = fields.drawn("the time before the stimuli, in seconds", default=0.3)
+    delay: Drawn = fields.drawn("the time between the stimuli, in seconds", default=(0.2, 0.6))
+    wait: Drawn = fields.drawn("the time after the stimuli, in seconds", default=0.1)
+    duration: float = fields.trial_duration(default=2.5)
 
     def __check_init__(self):
         if not parts.is_known(self.durations):
@@ -199,7 +187,7 @@ def estimate_interval(task: OneTwoThreeGo, n_shown: Int[Array, "*axes 2"]) -> Fl
     - `task`: the task, whose interval is a `Choice`.
     - `n_shown`: the numbers of time steps from the first pulse to the second, and to the third.
     """
-    values = _intervals_of(task)
+    values = parts.values_of_choice(task, "interval")
     likelihoods = probability_of_steps(n_shown[..., None], values, task.weber_fraction, task.dt)
     weights = jnp.prod(likelihoods, axis=-2)
     total = jnp.sum(weights, axis=-1)
@@ -218,7 +206,7 @@ def interval_error(task: OneTwoThreeGo, *, n_intervals: int = 2) -> float:
     """
     if n_intervals not in (0, 1, 2):
         raise ValueError(f"`n_intervals` must be 0, 1 or 2, got {n_intervals!r}.")
-    values = np.asarray(_intervals_of(task), float)
+    values = np.asarray(parts.values_of_choice(task, "interval"), float)
     single = table_of_steps(values, float(task.weber_fraction), task.dt)
     joint = np.ones((1, len(values))) / len(values)
     for _ in range(n_intervals):
@@ -226,7 +214,3 @@ def interval_error(task: OneTwoThreeGo, *, n_intervals: int = 2) -> float:
     total = joint.sum(axis=1)
     mean = joint @ values / np.where(total > 0, total, 1.0)
     return float(np.sqrt(np.sum(joint * (values - mean[:, None]) ** 2)))
-
-
-def _intervals_of(task: OneTwoThreeGo) -> Float[Array, " value"]:
-    return parts.values_of_choice(task, "interval")

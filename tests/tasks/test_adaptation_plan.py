@@ -5,19 +5,11 @@ import numpy as np
 from motor_trials import WORKSPACE, assert_share, many_trials, steps_from
 
 import popsim
+from popsim import tasks
 from popsim.schedules import LAST_BATCH
-from popsim.tasks import (
-    ADAPTATION_PHASES,
-    DelayedReaches,
-    RandomReaches,
-    WithInterventions,
-    adaptation_plan,
-    channel_trials,
-    phase_batches,
-)
 
 PHASES = (("baseline", 3, 0.0), ("field", 4, 1.0), ("washout", 3, 0.0), ("opposite", 3, -1.0))
-REACHES = RandomReaches(WORKSPACE, duration=0.05)
+REACHES = tasks.RandomReaches(WORKSPACE, duration=0.05)
 BATCHES = range(14)
 
 
@@ -30,32 +22,32 @@ def shares(plan):
 
 
 def test_phases_begin_where_the_ones_before_them_end():
-    assert phase_batches(PHASES) == {
+    assert tasks.phase_batches(PHASES) == {
         "baseline": (0, 3),
         "field": (3, 7),
         "washout": (7, 10),
         "opposite": (10, 13),
     }
-    assert phase_batches()["field again"] == (800, 1300)
-    assert [name for name, _, _ in ADAPTATION_PHASES] == ["baseline", "field", "washout", "field again"]
+    assert tasks.phase_batches()["field again"] == (800, 1300)
+    assert [name for name, _, _ in tasks.ADAPTATION_PHASES] == ["baseline", "field", "washout", "field again"]
 
 
 def test_an_abrupt_field_comes_and_goes_at_once_with_catch_trials():
-    plan = adaptation_plan("curl field", 5.0, PHASES, catch_share=0.25)
+    plan = tasks.adaptation_plan("curl field", 5.0, PHASES, catch_share=0.25)
     assert strengths(plan) == [0.0] * 3 + [5.0] * 4 + [0.0] * 3 + [-5.0] * 4
     assert shares(plan) == [0.0] * 3 + [0.75] * 4 + [0.0] * 3 + [0.75] * 4
     assert float(plan.parameters(LAST_BATCH)) == -5.0
 
 
 def test_a_gradual_field_acts_while_it_comes_and_while_it_goes():
-    plan = adaptation_plan("curl field", 6.0, PHASES, ramp=3)
+    plan = tasks.adaptation_plan("curl field", 6.0, PHASES, ramp=3)
     np.testing.assert_allclose(strengths(plan), [0, 0, 0, 2, 4, 6, 6, 4, 2, 0, -2, -4, -6, -6], atol=1e-5)
     assert shares(plan) == [0.0] * 3 + [1.0] * 6 + [0.0] + [1.0] * 4
 
 
 def test_trials_have_the_field_of_their_batch(getkey):
-    plan = adaptation_plan("curl field", 5.0, PHASES, catch_share=0.2)
-    task = WithInterventions(REACHES, [plan])
+    plan = tasks.adaptation_plan("curl field", 5.0, PHASES, catch_share=0.2)
+    task = tasks.WithInterventions(REACHES, [plan])
     for batch, probability, strength in ((0, 0.0, 0.0), (3, 0.8, 5.0), (9, 0.0, 0.0), (10, 0.8, -5.0)):
         trials = many_trials(task, getkey(), batch=batch)
         field = trials.interventions["curl field"]
@@ -65,7 +57,7 @@ def test_trials_have_the_field_of_their_batch(getkey):
 
 
 def test_a_gain_goes_from_the_one_that_does_nothing():
-    plan = adaptation_plan("cursor gain", 1.5, PHASES, ramp=2, null=1.0)
+    plan = tasks.adaptation_plan("cursor gain", 1.5, PHASES, ramp=2, null=1.0)
     np.testing.assert_allclose(strengths(plan)[2:8], [1.0, 1.25, 1.5, 1.5, 1.5, 1.25])
 
 
@@ -73,14 +65,14 @@ def test_only_what_differs_from_the_null_parameters_is_graded():
     spring, place = 100 * jnp.eye(2), jnp.array([0.1, 0.2])
     full = popsim.interventions.ElasticFieldParameters(spring, place)
     null = popsim.interventions.ElasticFieldParameters(0 * spring, place)
-    parameters = adaptation_plan("elastic field", full, PHASES, ramp=2, null=null).parameters
+    parameters = tasks.adaptation_plan("elastic field", full, PHASES, ramp=2, null=null).parameters
     np.testing.assert_allclose(parameters.stiffness(3), 50 * np.eye(2))
     for batch in BATCHES:
         np.testing.assert_allclose(parameters.center(batch), place)
 
 
 def test_members_may_meet_fields_of_their_own_with_catch_trials_of_their_own():
-    plan = adaptation_plan(
+    plan = tasks.adaptation_plan(
         "curl field", popsim.PerMember([2.0, 8.0]), PHASES, catch_share=popsim.PerMember([0.0, 0.5])
     )
     own = [popsim.select_member(plan, index) for index in range(2)]
@@ -88,11 +80,13 @@ def test_members_may_meet_fields_of_their_own_with_catch_trials_of_their_own():
     assert [float(one.probability(4)) for one in own] == [1.0, 0.5]
 
 
-FIELD = adaptation_plan("curl field", 5.0, catch_share=0.2, unless=("force channel",))
+FIELD = tasks.adaptation_plan("curl field", 5.0, catch_share=0.2, unless=("force channel",))
 
 
 def test_a_channel_goes_straight_to_the_target_of_its_trial(getkey):
-    trials = many_trials(WithInterventions(RandomReaches(WORKSPACE), [channel_trials(0.25)]), getkey())
+    trials = many_trials(
+        tasks.WithInterventions(tasks.RandomReaches(WORKSPACE), [tasks.channel_trials(0.25)]), getkey()
+    )
     channel = trials.interventions["force channel"]
     way = np.asarray(trials.targets.position[:, -1] - trials.init.position)
     np.testing.assert_array_equal(channel.parameters.start, trials.init.position)
@@ -108,7 +102,7 @@ def test_a_channel_goes_straight_to_the_target_of_its_trial(getkey):
 
 def test_a_channel_and_a_field_never_act_in_the_same_trial(getkey):
     """The field keeps its share of the trials without a channel."""
-    task = WithInterventions(RandomReaches(WORKSPACE), [channel_trials(0.3), FIELD])
+    task = tasks.WithInterventions(tasks.RandomReaches(WORKSPACE), [tasks.channel_trials(0.3), FIELD])
     trials = many_trials(task, getkey(), batch=200)
     channel, field = (
         np.asarray(trials.interventions[name].active) for name in ("force channel", "curl field")
@@ -120,8 +114,10 @@ def test_a_channel_and_a_field_never_act_in_the_same_trial(getkey):
 
 
 def test_where_the_hand_is_to_stay_the_channel_is_finite(getkey):
-    plan = channel_trials(1.0, stiffness=500.0, damping=5.0, window=popsim.windows.FromEvent("target on"))
-    task = WithInterventions(DelayedReaches(WORKSPACE, catch_probability=1.0), [plan])
+    plan = tasks.channel_trials(
+        1.0, stiffness=500.0, damping=5.0, window=popsim.windows.FromEvent("target on")
+    )
+    task = tasks.WithInterventions(tasks.DelayedReaches(WORKSPACE, catch_probability=1.0), [plan])
     trials = many_trials(task, getkey(), 2)
     channel = trials.interventions["force channel"]
     np.testing.assert_allclose(channel.parameters.direction, np.tile([1.0, 0.0], (2, 1)), atol=1e-6)

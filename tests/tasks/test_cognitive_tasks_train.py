@@ -9,34 +9,19 @@ from popsim.experiments import Cognitive
 from popsim.experiments.network_experiment import CRITERIA, fresh_trials, scores
 
 N_BATCHES = {
-    "flip-flop": 300,
-    "context-integration": 200,
-    "perceptual-decision": 200,
-    "delayed-comparison": 200,
-    "delayed-match-to-sample": 300,
-    "delayed-non-match-to-sample": 600,
-    "delayed-response": 600,
-    "delayed-match-to-category": 1000,
-    "delayed-paired-association": 800,
-    "dual-delayed-match-to-sample": 1000,
-    "delayed-go-no-go": 200,
-    "signal-detection": 300,
-    "multisensory-integration": 200,
-    "pulse-decision": 600,
-    "poisson-clicks": 300,
-    "economic-choice": 200,
-    "ready-set-go": 300,
-    "sine-generation": 1500,  # 12 of 12 members learn it; with 300 and 800, 10
-    "interval-discrimination": 800,
-    "cue-set-go": 400,
-    "one-two-three-go": 400,
-    "probabilistic-reasoning": 600,
-    "angle-reproduction": 2500,
-    "direction-category": 500,
-    "block-decisions": 100,
-    "path-integration": 400,
-    "multi-task": 400,
+    100: "block-decisions",
+    200: "context-integration perceptual-decision delayed-comparison delayed-go-no-go "
+    "multisensory-integration economic-choice",
+    300: "flip-flop delayed-match-to-sample signal-detection poisson-clicks ready-set-go",
+    400: "cue-set-go one-two-three-go path-integration multi-task",
+    500: "direction-category",
+    600: "delayed-non-match-to-sample delayed-response pulse-decision probabilistic-reasoning",
+    800: "delayed-paired-association interval-discrimination",
+    1000: "delayed-match-to-category dual-delayed-match-to-sample",
+    1500: "sine-generation",  # 12 of 12 members learn it; with 300 and 800, 10
+    2500: "angle-reproduction",
 }
+N_BATCHES = {name: n_batches for n_batches, names in N_BATCHES.items() for name in names.split()}
 IN_SHORT = ("perceptual-decision",)
 SMALL = Cognitive(n_members=2, batch_size=32, n_units=48, log_step=1000)
 

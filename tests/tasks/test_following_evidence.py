@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.stats import norm
-from short_form import every_nth, every_nth_row, mostly_in_full
+from short_form import every_nth_row, mostly_in_full
 
 import popsim
 from popsim import tasks
@@ -92,7 +92,8 @@ def test_it_stays_where_a_choice_is_correct_as_often_as_published(n_correct, per
     assert threshold == pytest.approx(percent_correct / 100, abs=0.01)
 
 
-@pytest.mark.parametrize("options", every_nth([{}, {"n_correct": 3}, {"noise_std": 0.5, "n_choices": 20}], 3))
+@pytest.mark.full  # in short: the best player, below, and those that report
+@pytest.mark.parametrize("options", [{}, {"n_correct": 3}, {"noise_std": 0.5, "n_choices": 20}])
 def test_the_observer_is_paid_what_is_computed(options):
     task, n = tasks.StaircaseDecision(**options), 2000
     reward = played(task, tasks.StaircaseObserver(), n).reward.mean(1).astype(float)

@@ -11,18 +11,10 @@ import popsim
 from popsim import tasks
 from popsim.analysis.behaviour import produced_interval
 from popsim.distributions import Choice, Constant, Uniform
-from popsim.tasks import (
-    CueSetGo,
-    IntervalDiscrimination,
-    OneTwoThreeGo,
-    ReadySetGo,
-    SineGeneration,
-    bayes_least_squares,
-)
 
 
-def test_the_ramp_reaches_one_after_gain_times_the_interval_between_the_pulses(getkey):
-    task = ReadySetGo(gain=popsim.distributions.Choice([1.0, 1.5]), duration=2.6)
+def test_pulses_mark_an_interval_and_the_ramp_reaches_one_after_gain_times_it(getkey):
+    task = tasks.ReadySetGo(gain=popsim.distributions.Choice([1.0, 1.5]), duration=2.6)
     trials = many_trials(task, getkey())
     ready, set_, go = (trials.timeline.events[name] for name in ("ready", "set", "go"))
     interval, gain = trials.conditions["interval"], trials.conditions["gain"]
@@ -38,18 +30,11 @@ def test_the_ramp_reaches_one_after_gain_times_the_interval_between_the_pulses(g
     np.testing.assert_array_equal(trials.inputs["gain"][:, :, 0], np.tile(gain[:, None], 130))
     produced = produced_interval(jnp.asarray(values), jnp.asarray(set_), dt=0.02)
     np.testing.assert_allclose(produced, trials.conditions["production"], atol=1e-4)
-
-
-def test_intervals_are_drawn_evenly_and_pulses_mark_them(getkey):
-    trials = many_trials(ReadySetGo(), getkey())
-    interval = trials.conditions["interval"]
     np.testing.assert_allclose([interval.min(), interval.max()], [0.4, 0.8], atol=0.011)
     np.testing.assert_allclose(interval.mean(), 0.6, atol=5 * 0.4 / (12 * 2000) ** 0.5)
     pulses = trials.inputs["pulses"][..., 0]
     np.testing.assert_array_equal(pulses.sum(1), 6)
-    each = np.arange(2000)
-    for event in ("ready", "set"):
-        step = trials.timeline.events[event]
+    for step in (ready, set_):
         assert np.all(pulses[each, step - 1] == 0)
         assert all(np.all(pulses[each, step + k] == 1) for k in range(3))
 
@@ -67,7 +52,7 @@ def test_the_produced_interval_is_found_between_the_steps_and_may_not_come():
 
 def test_the_output_should_be_a_sine_of_the_frequency_that_is_told(getkey):
     trials = many_trials(
-        SineGeneration(amplitude=0.5, frequency=popsim.distributions.Uniform(1.0, 3.0)), getkey()
+        tasks.SineGeneration(amplitude=0.5, frequency=popsim.distributions.Uniform(1.0, 3.0)), getkey()
     )
     frequency = trials.conditions["frequency"]
     times = 0.02 * np.arange(1, 101)
@@ -76,7 +61,7 @@ def test_the_output_should_be_a_sine_of_the_frequency_that_is_told(getkey):
     np.testing.assert_array_equal(trials.inputs["frequency"][..., 0], np.tile(frequency[:, None], 100))
     np.testing.assert_allclose(frequency.mean(), 2, atol=5 * 2 / (12 * 2000) ** 0.5)
     assert frequency.min() >= 1 and frequency.max() <= 3 and np.all(trials.targets.counts == 1)
-    validation = validation_trials(SineGeneration()).conditions["frequency"]
+    validation = validation_trials(tasks.SineGeneration()).conditions["frequency"]
     np.testing.assert_allclose(validation, [0.5, 0.75, 1, 1.25, 1.5], rtol=1e-6)
 
 
@@ -86,7 +71,7 @@ DT = 0.05
 @pytest.mark.full
 def test_the_longer_stimulus_is_right_and_counting_time_steps_finds_it(getkey):
     response = popsim.tasks.GoResponse(catch_probability=0.2)
-    trials = many_trials(IntervalDiscrimination(response=response), getkey())
+    trials = many_trials(tasks.IntervalDiscrimination(response=response), getkey())
     first, second, order, choice = (trials.conditions[n] for n in ("first", "second", "order", "choice"))
     for epoch, seconds in (("first", first), ("second", second)):
         np.testing.assert_allclose(DT * np.diff(trials.timeline.epochs[epoch])[:, 0], seconds, rtol=1e-5)
@@ -105,7 +90,9 @@ def test_the_longer_stimulus_is_right_and_counting_time_steps_finds_it(getkey):
 
 @pytest.mark.parametrize(
     ("task", "start", "n_pulses"),
-    every_nth_row([(CueSetGo(catch_probability=0.2), "set", 1), (OneTwoThreeGo(), "three", 3)], 2),
+    every_nth_row(
+        [(tasks.CueSetGo(catch_probability=0.2), "set", 1), (tasks.OneTwoThreeGo(), "three", 3)], 2
+    ),
 )
 def test_the_ramp_reaches_one_after_the_interval(task, start, n_pulses, getkey):
     trials = many_trials(task, getkey(), 500)
@@ -126,7 +113,7 @@ def test_the_ramp_reaches_one_after_the_interval(task, start, n_pulses, getkey):
 
 
 def test_the_cue_names_the_interval_until_the_end(getkey):
-    task = CueSetGo(catch_probability=0.3)
+    task = tasks.CueSetGo(catch_probability=0.3)
     trials = many_trials(task, getkey())
     cue, shown = trials.inputs["cue"][..., 0], trials.timeline.events["cue on"]
     np.testing.assert_array_equal(cue[:, -1], trials.conditions["interval"])
@@ -142,7 +129,7 @@ PRIOR, WEBER = Uniform(0.6, 1.0), 0.1
 
 @pytest.fixture(scope="module")
 def trials():
-    task = ReadySetGo(interval=PRIOR, weber_fraction=WEBER, gain=1.5, duration=3.5)
+    task = tasks.ReadySetGo(interval=PRIOR, weber_fraction=WEBER, gain=1.5, duration=3.5)
     return many_trials(task, jax.random.key(3))
 
 
@@ -162,9 +149,11 @@ def test_what_is_shown_is_the_measurement_and_what_is_asked_for_the_interval(tri
 
 def test_the_estimate_of_a_choice_and_of_a_constant():
     measured = jnp.array([0.5, 0.8, 1.2])
-    np.testing.assert_allclose(bayes_least_squares(measured, Constant(0.7), WEBER), 0.7, rtol=1e-6)
+    np.testing.assert_allclose(tasks.bayes_least_squares(measured, Constant(0.7), WEBER), 0.7, rtol=1e-6)
     likelihood = [np.exp(-(((measured - t) / (WEBER * t)) ** 2) / 2) / t for t in (0.6, 0.9)]
     expected = (0.6 * likelihood[0] + 0.9 * likelihood[1]) / (likelihood[0] + likelihood[1])
-    np.testing.assert_allclose(bayes_least_squares(measured, Choice([0.6, 0.9]), WEBER), expected, rtol=1e-4)
-    unsure = bayes_least_squares(measured, Uniform(0.4, 1.4), 0.05)  # m (1 + 2 w²), far from the ends
+    np.testing.assert_allclose(
+        tasks.bayes_least_squares(measured, Choice([0.6, 0.9]), WEBER), expected, rtol=1e-4
+    )
+    unsure = tasks.bayes_least_squares(measured, Uniform(0.4, 1.4), 0.05)  # m (1 + 2 w²), far from the ends
     np.testing.assert_allclose(unsure[1], 0.8 * (1 + 2 * 0.05**2), rtol=1e-3)

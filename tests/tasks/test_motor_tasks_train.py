@@ -7,34 +7,24 @@ import numpy as np
 import pytest
 
 import popsim
+from popsim import tasks
 from popsim.distributions import Uniform
-from popsim.tasks import (
-    CenterOutReaches,
-    DelayedReaches,
-    PosturalHold,
-    RandomReaches,
-    RandomWalk,
-    SequentialReaches,
-    TargetJump,
-    Tracking,
-    WithInterventions,
-    load_pulses,
-    random_curl_fields,
-)
 from popsim.training import TaskTrainer, adam
 
 pytestmark = pytest.mark.slow
 
 WORKSPACE, DT = popsim.Workspace.around(jnp.zeros(2), 0.2), 0.02
 BRIEF = {"dt": DT, "delay": Uniform(0.1, 0.2)}
-DELAYED = DelayedReaches(WORKSPACE, duration=1.2, **BRIEF)
-DOUBLE = SequentialReaches(WORKSPACE, reach=0.5, duration=1.3, **BRIEF)
-JUMPS = TargetJump(WORKSPACE, dt=DT, jump_time=Uniform(0.1, 0.3), duration=1.0)
-SINUSOIDS = Tracking(WORKSPACE, dt=DT, duration=2.0)
-WALK = Tracking(WORKSPACE, RandomWalk(), dt=DT, duration=2.0)
-PULSES = WithInterventions(PosturalHold(WORKSPACE, dt=DT, duration=1.0), [load_pulses(Uniform(1.0, 4.0))])
-FIELDS = WithInterventions(
-    RandomReaches(WORKSPACE, dt=DT), [random_curl_fields(Uniform(-4.0, 4.0), probability=0.5)]
+DELAYED = tasks.DelayedReaches(WORKSPACE, duration=1.2, **BRIEF)
+DOUBLE = tasks.SequentialReaches(WORKSPACE, reach=0.5, duration=1.3, **BRIEF)
+JUMPS = tasks.TargetJump(WORKSPACE, dt=DT, jump_time=Uniform(0.1, 0.3), duration=1.0)
+SINUSOIDS = tasks.Tracking(WORKSPACE, dt=DT, duration=2.0)
+WALK = tasks.Tracking(WORKSPACE, tasks.RandomWalk(), dt=DT, duration=2.0)
+PULSES = tasks.WithInterventions(
+    tasks.PosturalHold(WORKSPACE, dt=DT, duration=1.0), [tasks.load_pulses(Uniform(1.0, 4.0))]
+)
+FIELDS = tasks.WithInterventions(
+    tasks.RandomReaches(WORKSPACE, dt=DT), [tasks.random_curl_fields(Uniform(-4.0, 4.0), probability=0.5)]
 )
 
 
@@ -83,7 +73,7 @@ def in_pursuit(distance, trials):
 
 
 CASES = {
-    "centre-out": (CenterOutReaches(WORKSPACE, dt=DT), (), 100, at_the_end, 0.01),
+    "centre-out": (tasks.CenterOutReaches(WORKSPACE, dt=DT), (), 100, at_the_end, 0.01),
     "delayed": (DELAYED, (), 150, at_the_end, 0.01),
     "sequential": (DOUBLE, (), 300, at_the_end_of_each_reach, 0.015),
     "jump": (JUMPS, (), 100, at_the_end, 0.01),

@@ -10,18 +10,14 @@ from sample_trials import many_trials
 import popsim
 from popsim import tasks
 from popsim.losses import CrossEntropy, OutputError
-from popsim.tasks import (
-    CenterOutReaches,
-    DelayedResponse,
-    MultiTask,
-    PerceptualDecision,
-    SineGeneration,
-    WithInterventions,
-)
 from popsim.tasks.multi_task import SelectedEnvironment
 from popsim.tasks.rewards.bandits import BanditEnvironment
 
-TASKS = {"decide": PerceptualDecision(dt=0.02), "respond": DelayedResponse(dt=0.02), "sine": SineGeneration()}
+TASKS = {
+    "decide": tasks.PerceptualDecision(dt=0.02),
+    "respond": tasks.DelayedResponse(dt=0.02),
+    "sine": tasks.SineGeneration(),
+}
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +38,7 @@ def drawn():
         )
         for name, task in TASKS.items()
     }
-    return many_trials(MultiTask(TASKS), key), alone
+    return many_trials(tasks.MultiTask(TASKS), key), alone
 
 
 def test_inputs_of_one_name_share_channels_and_those_that_a_task_lacks_are_zero(drawn):
@@ -98,31 +94,37 @@ def test_epochs_events_and_conditions_of_other_tasks_are_marked_as_missing(drawn
 def test_shares_may_be_given_by_name():
     numbers = {name: float(place) for place, name in enumerate(TASKS, 1)}
     backwards = dict(reversed(numbers.items()))
-    by_name, in_order = MultiTask(TASKS, shares=backwards), MultiTask(TASKS, shares=list(numbers.values()))
+    by_name, in_order = (
+        tasks.MultiTask(TASKS, shares=backwards),
+        tasks.MultiTask(TASKS, shares=list(numbers.values())),
+    )
     assert by_name.shares(0).tolist() == in_order.shares(0).tolist() == [1.0, 2.0, 3.0]
 
 
 def test_the_loss_is_the_one_that_all_tasks_have(as_users_run):
-    decide = [PerceptualDecision(loss=2.0 * CrossEntropy(), dt=0.02) for _ in range(2)]
-    mixture = MultiTask(dict(zip("ab", decide, strict=True)))
+    decide = [tasks.PerceptualDecision(loss=2.0 * CrossEntropy(), dt=0.02) for _ in range(2)]
+    mixture = tasks.MultiTask(dict(zip("ab", decide, strict=True)))
     assert mixture.loss.weights == {"cross entropy": 2.0}
-    differ = {"entropy": decide[0], "error": PerceptualDecision(dt=0.02)}
+    differ = {"entropy": decide[0], "error": tasks.PerceptualDecision(dt=0.02)}
     with pytest.raises(ValueError, match="`loss` must be given"):
-        MultiTask(differ)
-    assert MultiTask(differ, loss=1.0 * OutputError()).loss.weights == {"output error": 1.0}
+        tasks.MultiTask(differ)
+    assert tasks.MultiTask(differ, loss=1.0 * OutputError()).loss.weights == {"output error": 1.0}
 
 
 def test_tasks_that_cannot_be_mixed_are_refused(getkey, as_users_run):
     workspace = popsim.Workspace([0.0, 0.0], [0.1, 0.1])
     plan = popsim.interventions.InterventionPlan("noise", 1.0)
     for mixed, message in (
-        ({"sine": SineGeneration(), "reach": CenterOutReaches(workspace, dt=0.02)}, "without a body"),
-        ({"sine": SineGeneration(), "fast": SineGeneration(dt=0.01)}, "`dt`"),
-        ({"both": MultiTask(TASKS)}, "'task'"),
-        ({"disturbed": WithInterventions(SineGeneration(), (plan,))}, "interventions"),
+        (
+            {"sine": tasks.SineGeneration(), "reach": tasks.CenterOutReaches(workspace, dt=0.02)},
+            "without a body",
+        ),
+        ({"sine": tasks.SineGeneration(), "fast": tasks.SineGeneration(dt=0.01)}, "`dt`"),
+        ({"both": tasks.MultiTask(TASKS)}, "'task'"),
+        ({"disturbed": tasks.WithInterventions(tasks.SineGeneration(), (plan,))}, "interventions"),
     ):
         with pytest.raises(ValueError, match=message):
-            eqx.filter_jit(MultiTask(mixed, loss=1.0 * OutputError()).trial)(batch=0, key=getkey())
+            eqx.filter_jit(tasks.MultiTask(mixed, loss=1.0 * OutputError()).trial)(batch=0, key=getkey())
 
 
 KEY = jax.random.key(0)

@@ -9,21 +9,12 @@ import numpy as np
 import pytest
 from sample_trials import many_trials, share_error, validation_trials
 
+from popsim import tasks
 from popsim.distributions import Choice, Uniform
-from popsim.tasks import (
-    RingCode,
-    RingObserver,
-    RingRule,
-    RingTask,
-    SineCode,
-    decision_bound,
-    driscoll2024,
-    yang2019,
-)
 from popsim.tasks.rings.ring_rules import RingDraw
 
 PUBLISHED = np.load(Path(__file__).parent / "references" / "ring_trials.npz")
-SUITES = {"yang": yang2019, "driscoll": driscoll2024}
+SUITES = {"yang": tasks.yang2019, "driscoll": tasks.driscoll2024}
 
 
 def published(suite):
@@ -36,7 +27,7 @@ def published(suite):
     return trials
 
 
-TASK = yang2019()
+TASK = tasks.yang2019()
 N = 600
 
 
@@ -109,7 +100,7 @@ def test_rules_durations_and_strengths_are_drawn_as_published(drawn):
 
 def test_a_rule_alone_has_the_trials_that_it_has_among_all(drawn):
     """The other rules do not change what else is drawn."""
-    alone = yang2019("context-dm-2", duration=TASK.duration)
+    alone = tasks.yang2019("context-dm-2", duration=TASK.duration)
     here = np.flatnonzero(drawn.conditions["rule"] == TASK.names.index("context-dm-2"))[:5]
     keys = jax.random.split(jax.random.key(3), N)[here]
     trials = jax.jit(jax.vmap(lambda key: alone.trial(batch=0, key=key)))(keys)
@@ -121,7 +112,7 @@ def test_a_rule_alone_has_the_trials_that_it_has_among_all(drawn):
 
 
 def test_a_batch_may_have_one_rule_and_rules_their_shares():
-    task = yang2019(("go", "anti", "dms"), one_rule_per_batch=True, shares={"dms": 0.0})
+    task = tasks.yang2019(("go", "anti", "dms"), one_rule_per_batch=True, shares={"dms": 0.0})
     draw = jax.jit(
         lambda batch, key: jax.vmap(lambda key: task.trial(batch=batch, key=key).conditions["rule"])(
             jax.random.split(key, 4)
@@ -144,16 +135,16 @@ def test_inputs_have_the_published_noise_until_a_trial_ends(drawn):
 @pytest.mark.full
 def test_an_observer_of_the_inputs_does_all_that_the_rules_ask(drawn):
     task = TASK
-    outputs = RingObserver(task)(drawn)
+    outputs = tasks.RingObserver(task)(drawn)
     correct = np.asarray(task.is_correct(outputs, drawn))
-    bound = np.asarray(decision_bound(task, drawn))
+    bound = np.asarray(tasks.decision_bound(task, drawn))
     assert 0.998 < bound.min() < 0.9995 and correct.sum() >= bound.sum() - 5 * (len(bound) * 1e-3) ** 0.5
     performance = task.performance(outputs[None], drawn)
     assert performance.keys() == set(task.names)
     assert all(fraction.shape == (1,) and fraction[0] > 0.98 for fraction in performance.values())
     validation = validation_trials(task)
     counts = np.bincount(validation.conditions["rule"])
-    assert np.all(counts == 32) and np.all(task.is_correct(RingObserver(task)(validation), validation))
+    assert np.all(counts == 32) and np.all(task.is_correct(tasks.RingObserver(task)(validation), validation))
     coherence = validation.conditions["coherence"]
     assert np.sum(coherence > 0) == np.sum(coherence < 0) == 160
 
@@ -163,12 +154,12 @@ def test_at_low_coherence_an_observer_is_as_often_right_as_the_bound_says():
     durations = {"fixation": 0.1, "stimulus 1": 0.4, "delay 1": 0.2, "stimulus 2": 0.6, "response": 0.2}
     options = {"first_shown": "stimulus 1", "distance": Uniform(math.pi / 2, 3 * math.pi / 2)}
     options |= {"relevant": "1", "coherence": Choice([0.003, 0.005])}
-    together = RingRule("stronger", durations, second_shown="stimulus 1", rings="both", **options)
-    apart = RingRule("stronger", durations, second_shown="stimulus 2", rings="1", **options)
-    task = RingTask({"together": together, "apart": apart})
+    together = tasks.RingRule("stronger", durations, second_shown="stimulus 1", rings="both", **options)
+    apart = tasks.RingRule("stronger", durations, second_shown="stimulus 2", rings="1", **options)
+    task = tasks.RingTask({"together": together, "apart": apart})
     trials = many_trials(task, jax.random.key(1), 1000)
-    bound = np.asarray(decision_bound(task, trials))
-    correct = np.asarray(task.is_correct(RingObserver(task)(trials), trials))
+    bound = np.asarray(tasks.decision_bound(task, trials))
+    correct = np.asarray(task.is_correct(tasks.RingObserver(task)(trials), trials))
     for rule in range(2):
         here = trials.conditions["rule"] == rule
         best = bound[here].mean()
@@ -192,7 +183,7 @@ def test_a_response_is_correct_within_the_tolerance_and_without_fixation(drawn):
     assert not np.any(TASK.is_correct(outputs, drawn))
 
 
-@pytest.mark.parametrize("code", [RingCode(), SineCode()], ids=["ring", "sine"])
+@pytest.mark.parametrize("code", [tasks.RingCode(), tasks.SineCode()], ids=["ring", "sine"])
 def test_a_code_is_read_out(code):
     directions = jnp.linspace(-3.1, 3.1, 20)
     np.testing.assert_allclose(code.decode(code.encode(directions)), directions, atol=1e-5)
@@ -200,5 +191,5 @@ def test_a_code_is_read_out(code):
 
 
 def test_a_suite_may_be_built_within_a_program():
-    trial = jax.eval_shape(lambda: driscoll2024("dms").trial_of(0, key=jax.random.key(0)))
-    assert trial.inputs["ring 2"].shape == (driscoll2024("dms").n_steps, 2)
+    trial = jax.eval_shape(lambda: tasks.driscoll2024("dms").trial_of(0, key=jax.random.key(0)))
+    assert trial.inputs["ring 2"].shape == (tasks.driscoll2024("dms").n_steps, 2)

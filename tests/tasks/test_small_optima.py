@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logsumexp
 from scipy.stats import norm, poisson, truncnorm
+from short_form import every_nth_row, mostly_in_full
 
 import popsim
 from popsim import tasks
@@ -57,7 +58,10 @@ KINDS = {  # the task, its log odds, the condition that they are of, and the pri
 }
 
 
-@pytest.mark.parametrize("name", KINDS)
+IN_SHORT = ("dual match", "economic", "direction")  # test_choice_tasks plays the observers of the others
+
+
+@pytest.mark.parametrize("name", mostly_in_full(KINDS, IN_SHORT))
 def test_log_odds_are_counted_out_over_all_trials(name):
     task, log_odds, condition, probability = KINDS[name]
     clean = dataclasses.replace(task, noise=jnp.zeros_like(task.noise)).validation_trials()
@@ -163,8 +167,7 @@ def test_block_choices_are_those_of_all_sequences_of_sides():
 
 
 @pytest.mark.parametrize(
-    ("coherences", "noise"),
-    [((-0.5, 0.0, 0.5), 0.1), ((-1.0, -0.003, 0.003, 1.0), 0.001)],
+    ("coherences", "noise"), every_nth_row([((-0.5, 0.0, 0.5), 0.1), ((-1.0, -0.003, 0.003, 1.0), 0.001)], 2)
 )
 def test_the_best_bound_of_two_time_steps(coherences, noise):
     task = tasks.ReactionTimeDecision(
@@ -371,6 +374,3 @@ def test_intervals_of_time_steps_are_counted_out():
     is_long = np.where(np.isclose(values, 0.85), 0.5, values > 0.85)
     right = np.maximum(of_steps @ is_long, of_steps @ (1 - is_long)).sum()
     assert tasks.accuracy_with_rule(reasoning) == pytest.approx(right, rel=1e-4)
-
-
-# Rings.

@@ -12,13 +12,20 @@ import popsim
 from popsim import tasks
 from popsim.distributions import Choice, Normal, Uniform
 from popsim.tasks.library import TASKS, task_definition
-from popsim.tasks.trial_parts import NUMBERS
 
 WORKSPACE = popsim.Workspace([-0.1, 0.3], [0.2, 0.5])
 KINDS = [kind for name in TASKS if inspect.isclass(kind := task_definition(name))]
-BAD = {"check_positive": 0.0, "check_non_negative": -1.0, "check_fraction": 1.5, "check_coherence": 2.0}
-BAD |= {"check_finite": np.nan, "check_non_negative_int": -1}
-BAD = {name: BAD[check.__name__] for check, names in NUMBERS.items() for name in names.split()}
+BAD = {
+    0.0: "bin_duration correlation_time decision distance durations flash foreperiod frequency gain hold "
+    "interval jump_time pairs passing_time pulse radius ramp rate relative_value reveal_distance separation "
+    "signal speed speed_time start total_rate validation_distance width",
+    -1.0: "amplitude border drift_std grace n_unbiased noise noise_std offers overshoot penalty "
+    "response_counts silence_counts turning waiting_cost",
+    1.5: "decay hazard_rate probabilities probability weber_fraction",
+    2.0: "coherence contrast",
+    np.nan: "center early_payoff error_payoff log_ratio null offset silence sure_payoff",
+}
+BAD = {name: bad for bad, names in BAD.items() for name in names.split()}
 KEY = jax.random.key(0)
 GO = {"fixation": 0.2, "stimulus 1": 0.2, "response": 0.2}
 RELATED = "duration|epochs|boundary|rotation|n_directions|radius|interval|border|value"
@@ -31,14 +38,28 @@ def build(kind, **options):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_numbers_are_what_their_names_say(kind, as_users_run):
+def test_numbers_are_what_their_names_say_and_none_only_where_it_means_something(kind, as_users_run):
     default = build(kind)
-    for name in (field.name for field in dataclasses.fields(kind)):
+    for field in dataclasses.fields(kind):
+        name, has_check = field.name, field.metadata.get("check") is not None
         bad = BAD.get(name, 1.5 if name.endswith("probability") else 0 if name.startswith("n_") else None)
         shape = np.shape(getattr(default, name)) if name in BAD else ()
-        if bad is not None and name not in ("n_streams", "n_outputs"):
+        assert has_check or bad is None or name == "grace", name  # which is counted in time steps
+        if bad is not None:
             with pytest.raises(ValueError, match=f"`({name}|{RELATED})`"):
                 build(kind, **{name: np.full(shape, bad) if shape else bad})
+        if has_check and "None" not in str(field.type):
+            with pytest.raises((ValueError, TypeError, AttributeError)):
+                build(kind, **{name: None})
+
+
+def test_the_docstring_says_of_each_field_what_it_is_for():
+    for kind in KINDS:
+        said = inspect.getdoc(kind).partition("**Arguments:**")[2]
+        names = [line.split("`")[1] for line in said.splitlines() if line.startswith("- ")]
+        assert sorted(names) == sorted(inspect.signature(kind).parameters) or kind is tasks.MultiTask, kind
+    assert "`delay`: the duration of the epoch" in inspect.getdoc(tasks.PerceptualDecision)
+    assert "number or a distribution" in inspect.getdoc(tasks.PerceptualDecision)
 
 
 def rule(response="pro", durations=GO, first_shown="stimulus 1", **options):
@@ -98,6 +119,13 @@ SPECIAL = [
     (lambda: tasks.SumOfSinusoids([0.1, 0.2], [0.6, 0.5]), "amplitudes"),
     (lambda: tasks.SumOfSinusoids([0.1, 0.2], [0.5]), "amplitudes"),
     (lambda: tasks.RandomWalk(speed=0.0), "speed"),
+    (lambda: tasks.RingCode(40.0), "n_units"),
+    (lambda: tasks.RingCode(np.nan), "n_units"),
+    (lambda: tasks.SineCode(2.0), "n_units"),
+    (lambda: tasks.RingTask({"go": rule()}, noise=-1.0), "noise"),
+    (lambda: tasks.RandomPlayer(0), "n_actions"),
+    (lambda: tasks.ModelFreeAgent(learning_rate=1.5), "learning_rate"),
+    (lambda: tasks.adaptation_plan("curl field", np.nan, ramp=2), "parameters"),
     (lambda: tasks.channel_trials(stiffness=-1.0), "stiffness"),
     (lambda: tasks.GoResponse(grace=-0.1), "grace"),
     # What does not fit into a trial.

@@ -117,18 +117,13 @@ def test_validation_is_without_any_intervention_then_under_each_alone():
 
 
 def test_a_mixture_has_its_shares():
-    trials = draws(
-        Mixture([TASK, FAR], shares=popsim.schedules.PiecewiseSchedule((0, 3), [[3.0, 1.0], [0.0, 1.0]]))
-    )
+    shares = popsim.schedules.PiecewiseSchedule((0, 3), [[3.0, 1.0], [0.0, 1.0]])
+    task = Mixture([TASK, FAR], shares=shares)
+    trials = draws(task)
     distance = np.linalg.norm(trials.inputs["target"][:, 0], axis=-1)
     np.testing.assert_allclose(distance, np.where(trials.conditions["task"], 0.2, 0.1), rtol=1e-5)
     assert abs(float(jnp.mean(trials.conditions["task"])) - 0.25) < 0.03
-    later = draws(
-        Mixture([TASK, FAR], shares=popsim.schedules.PiecewiseSchedule((0, 3), [[3.0, 1.0], [0.0, 1.0]])),
-        50,
-        batch=3,
-    )
-    assert bool(later.conditions["task"].all())
+    assert bool(draws(task, batch=3).conditions["task"].all())
 
 
 @pytest.mark.full

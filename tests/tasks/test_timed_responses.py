@@ -72,24 +72,9 @@ def test_the_best_response_is_paid_in_full_and_has_the_time_of_the_stimulus(task
     np.testing.assert_array_equal(played.active.sum(1), n_steps)
 
 
-@pytest.fixture(scope="module")
-def optimal():
-    task = tasks.ReactionTimeDecision()
-    return task, tasks.optimal_decisions(task), popsim.sample_trials(task, 4000, batch=0, key=KEY)
-
-
 def reward_of(player, trials):
     reward = np.asarray(tasks.play(player, trials, key=KEY).reward).sum(1).astype(float)
     return reward.mean(), reward.std() / reward.size**0.5
-
-
-def test_the_best_bounds_are_paid_what_the_dynamic_programme_says(optimal):
-    task, best, trials = optimal
-    mean, error = reward_of(best.player, trials)
-    assert abs(mean - best.mean_reward) < 4 * error
-    for factor in (0.4, 2.5):
-        worse, _ = reward_of(tasks.DecisionBounds(best.player.bounds * factor, dt=task.dt), trials)
-        assert worse < mean - 2 * error
 
 
 @pytest.mark.full
