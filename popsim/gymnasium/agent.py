@@ -13,7 +13,7 @@ from popsim.environment import Discrete, HandMovement
 from popsim.models.network_model import NetworkModel
 from popsim.models.sensorimotor_loop import SensorimotorLoop
 from popsim.networks import AbstractNetwork
-from popsim.networks.base import as_sizes
+from popsim.networks.building import as_sizes
 from popsim.plants import AbstractPlant, MusculoskeletalPlant
 from popsim.policies import AbstractPolicy, Action
 from popsim.senses import SensoryChannel, n_network_inputs
