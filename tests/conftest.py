@@ -109,7 +109,12 @@ def float64():
         yield
 
 
-@pytest.fixture(params=ARMS.values(), ids=ARMS)
+def some_of(builds, *names):
+    """Parameters of a fixture, of which those with other names run with the marker `full`."""
+    return [pytest.param(b, id=n, marks=() if n in names else pytest.mark.full) for n, b in builds.items()]
+
+
+@pytest.fixture(params=some_of(ARMS, "li_todorov"))
 def build_arm(request):
     """Builds an arm of each parameter set; takes the options of `TwoLinkArm`."""
     return request.param
@@ -121,7 +126,7 @@ def arm(build_arm, float64):
     return build_arm()
 
 
-@pytest.fixture(params=PLANTS.values(), ids=PLANTS)
+@pytest.fixture(params=some_of(PLANTS, "damped mass", "li_todorov"))
 def build_plant(request):
     """Builds every plant; takes `solver` and `n_substeps`."""
     return request.param

@@ -16,8 +16,8 @@ from popsim.loss import AbstractLossTerm
 from popsim.losses.profiles import AbstractSumOfSquares
 from popsim.model import AbstractModel
 from popsim.networks import AbstractLeakyNetwork, AbstractNetwork
+from popsim.networks.composed import AbstractNetworkWrapper
 from popsim.networks.leaky import activation_of
-from popsim.networks.wrapper import AbstractNetworkWrapper
 from popsim.noise import without_noise
 from popsim.randomness import seed_key
 from popsim.trial import Trial

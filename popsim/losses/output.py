@@ -15,7 +15,7 @@ from popsim.interaction import active_steps
 from popsim.loss import AbstractLossTerm
 from popsim.losses.profiles import AbstractTimeProfile, InWindow, step_weights, with_time_axis
 from popsim.model import AbstractModel
-from popsim.networks.layers import check_gives_logits
+from popsim.networks.composed import check_gives_logits
 from popsim.trial import OutputTarget, Trial, TrialAtStep, has_counts_by_output
 
 __all__ = ["OutputError", "CrossEntropy", "ChoiceError"]

@@ -33,7 +33,7 @@ from popsim.model import AbstractModel
 from popsim.network_input import inputs_by_name, network_input
 from popsim.networks import AbstractNetwork, NetworkState
 from popsim.networks.base import advice_for_dt, check_network, check_takes_inputs
-from popsim.networks.layers import check_gives_logits
+from popsim.networks.composed import check_gives_logits
 from popsim.policies import AbstractPolicy, Bernoulli, Categorical, Deterministic, check_policy
 from popsim.senses import network_input_names
 from popsim.states import NetworkModelState, continue_state

@@ -23,14 +23,7 @@ ModuleType = TypeVar("ModuleType", bound=eqx.Module)
 def check_parameters(
     module: eqx.Module, *, positive: Sequence[str] = (), non_negative: Sequence[str] = ()
 ) -> None:
-    """Raise `ValueError` unless parameters have the right sign and agree on the number of muscles.
-
-    **Arguments:**
-
-    - `module`: a muscle or a part of one. Each array must be a scalar or of shape (muscles,).
-    - `positive`: the names of the fields that must be positive.
-    - `non_negative`: the names of those that may also be zero.
-    """
+    """Raise `ValueError` unless the fields named have their sign, and all arrays agree on the muscles."""
     for name in (*positive, *non_negative):
         check_of_one_body(name, getattr(module, name))
     for name in positive:
@@ -39,15 +32,15 @@ def check_parameters(
         check_non_negative(name, getattr(module, name))
     n_muscles = None
     for path, value in jax.tree_util.tree_leaves_with_path(module):
-        if value.ndim == 0:
+        if np.ndim(value) == 0:
             continue
-        if value.ndim > 1 or value.shape[0] != (n_muscles or value.shape[0]):
+        if np.ndim(value) > 1 or len(value) != (n_muscles or len(value)):
             name = jax.tree_util.keystr(path, simple=True, separator=".")
             expected = "" if n_muscles is None else f" of {n_muscles}"
             raise ValueError(
-                f"`{name}` must be one number, or one for each muscle{expected}, got shape {value.shape}."
+                f"`{name}` must be one number, or one for each muscle{expected}, got shape {np.shape(value)}."
             )
-        n_muscles = value.shape[0]
+        n_muscles = len(value)
 
 
 def check_above(name: str, value: Array, bound: Array | float) -> None:
@@ -57,15 +50,7 @@ def check_above(name: str, value: Array, bound: Array | float) -> None:
 
 
 def join(first: ModuleType, second: eqx.Module) -> ModuleType:
-    """Concatenate the muscles of `first` and `second`.
-
-    **Arguments:**
-
-    - `first`, `second`: modules of the same class. Their arrays are scalars, which are repeated, or have the
-        muscles on the first axis; a module of scalars is one muscle.
-
-    **Returns:** a module of that class, with every parameter per muscle.
-    """
+    """Concatenate muscles of one class, with each parameter per muscle; a module of scalars is one."""
     if jax.tree.structure(first) != jax.tree.structure(second):
         raise ValueError(
             f"`other` must be of the same class and options, a {type(first).__name__}, got {second!r}."

@@ -146,7 +146,13 @@ class AbstractRigidTendonMuscle(AbstractMuscle):
         ```
     """
 
-    tendon_length: eqx.AbstractVar[Float[Array, "..."]]
+    max_isometric_force: Float[Array, "..."] = eqx.field(converter=as_float_array)
+    optimal_length: Float[Array, "..."] = eqx.field(converter=as_float_array)
+    tendon_length: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0, kw_only=True)
+
+    def __check_init__(self):
+        lengths = {"positive": ("max_isometric_force", "optimal_length"), "non_negative": ("tendon_length",)}
+        check_parameters(self, **lengths)
 
     @abc.abstractmethod
     def force_share(self, activation: Muscles, length: Muscles, velocity: Muscles) -> Muscles:
@@ -187,15 +193,8 @@ class ReluMuscle(AbstractRigidTendonMuscle):
     - `activation`: by default with `lowest` 0.
     """
 
-    max_isometric_force: Float[Array, "..."] = eqx.field(converter=as_float_array)
     optimal_length: Float[Array, "..."] = eqx.field(converter=as_float_array, default=1.0)
-    tendon_length: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0, kw_only=True)
     activation: AbstractActivation = eqx.field(default_factory=FirstOrderActivation, kw_only=True)
-
-    def __check_init__(self):
-        check_parameters(
-            self, positive=("max_isometric_force", "optimal_length"), non_negative=("tendon_length",)
-        )
 
     def force_share(self, activation: Muscles, length: Muscles, velocity: Muscles) -> Muscles:
         return activation

@@ -68,9 +68,6 @@ class BrownLoebMuscle(AbstractRigidTendonMuscle):
     - `activation`: by default with `lowest` 0.
     """
 
-    max_isometric_force: Float[Array, "..."] = eqx.field(converter=as_float_array)
-    optimal_length: Float[Array, "..."] = eqx.field(converter=as_float_array)
-    tendon_length: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0, kw_only=True)
     length_curve: tuple[Array, ...] = eqx.field(converter=_numbers, kw_only=True)
     lengthening: tuple[Array, ...] = eqx.field(converter=_numbers, kw_only=True)
     lengthening_speed: Float[Array, "..."] = eqx.field(converter=as_float_array, kw_only=True)
@@ -81,8 +78,7 @@ class BrownLoebMuscle(AbstractRigidTendonMuscle):
     activation: AbstractActivation = eqx.field(default_factory=FirstOrderActivation, kw_only=True)
 
     def __check_init__(self):
-        names = ("max_isometric_force", "optimal_length", "lengthening_speed", "max_velocity")
-        check_parameters(self, positive=names, non_negative=("tendon_length",))
+        check_parameters(self, positive=("lengthening_speed", "max_velocity"))
         groups = {"length_curve": 3, "lengthening": 3, "shortening": 2, "recruitment": 2, "push": 3}
         for name, size in groups.items():
             values = getattr(self, name)

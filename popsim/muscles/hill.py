@@ -132,18 +132,10 @@ class RigidTendonHillMuscle(AbstractRigidTendonMuscle):
     - `curves`: the constants.
     """
 
-    max_isometric_force: Float[Array, "..."] = eqx.field(converter=as_float_array)
-    optimal_length: Float[Array, "..."] = eqx.field(converter=as_float_array)
-    tendon_length: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0, kw_only=True)
     activation: AbstractActivation = eqx.field(
         default_factory=lambda: FirstOrderActivation(lowest=0.001), kw_only=True
     )
     curves: HillCurves = eqx.field(default_factory=HillCurves, kw_only=True)
-
-    def __check_init__(self):
-        check_parameters(
-            self, positive=("max_isometric_force", "optimal_length"), non_negative=("tendon_length",)
-        )
 
     def force_share(self, activation: Muscles, length: Muscles, velocity: Muscles) -> Muscles:
         active = self.curves.active_force(activation, length, velocity)

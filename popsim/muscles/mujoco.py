@@ -42,9 +42,6 @@ class MujocoMuscle(AbstractRigidTendonMuscle):
     - `second_bump`: the height of the second bump.
     """
 
-    max_isometric_force: Float[Array, "..."] = eqx.field(converter=as_float_array)
-    optimal_length: Float[Array, "..."] = eqx.field(converter=as_float_array)
-    tendon_length: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0, kw_only=True)
     activation: AbstractActivation = eqx.field(
         default_factory=lambda: FirstOrderActivation(0.01, 0.04), kw_only=True
     )
@@ -56,8 +53,8 @@ class MujocoMuscle(AbstractRigidTendonMuscle):
     second_bump: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.15, kw_only=True)
 
     def __check_init__(self):
-        names = ("max_isometric_force", "optimal_length", "shortest", "longest", "max_velocity", "plateau")
-        check_parameters(self, positive=names, non_negative=("tendon_length", "passive_force", "second_bump"))
+        names = ("shortest", "longest", "max_velocity", "plateau")
+        check_parameters(self, positive=names, non_negative=("passive_force", "second_bump"))
         if violates(lambda shortest: shortest < SECOND_LONGEST, self.shortest):
             raise ValueError(f"`shortest` must be below {SECOND_LONGEST}, got {self.shortest}.")
         check_above("longest", self.longest, 1.0)

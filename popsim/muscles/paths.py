@@ -15,7 +15,6 @@ from popsim.parameters import Constants
 
 __all__ = [
     "AbstractMusclePath",
-    "AbstractClosedFormPath",
     "path_velocity",
     "moment_arms",
     "generalised_force",
@@ -32,7 +31,7 @@ class AbstractMusclePath(eqx.Module):
     """The paths of muscles over a skeleton. A subclass supplies `length` and `with_muscle`.
 
     Velocities, moment arms and generalised forces follow from the length: `path_velocity`, `moment_arms`,
-    `generalised_force`.
+    `generalised_force`. A subclass with moment arms in closed form, which are faster, overrides `arms`.
 
     !!! example
 
@@ -69,6 +68,10 @@ class AbstractMusclePath(eqx.Module):
     def with_muscle(self, other: "AbstractMusclePath") -> "AbstractMusclePath":
         """Return the paths of these muscles followed by those of `other`."""
 
+    def arms(self, configuration: Float[Array, " coordinates"]) -> Float[Array, "muscles coordinates"]:
+        """Return d length / d configuration, by default by differentiation; see `moment_arms`."""
+        return jax.jacfwd(self.length)(configuration)
+
     def world_points(
         self, configuration: Float[Array, " coordinates"]
     ) -> tuple[Float[Array, "_ space"], ...] | None:
@@ -100,10 +103,7 @@ def as_table(name: str, value: Any, n_muscles: int) -> Array:
 
 
 def as_table_like(name: str, value: Any, like: Array) -> Array:
-    """Return `value` as a finite array of the shape of `like`, or raise `ValueError`.
-
-    Missing axes (muscles, or muscles and coordinates) are broadcast.
-    """
+    """Return `value` as a finite array broadcast over missing axes of `like`, or raise `ValueError`."""
     table = as_float_array(value)
     if table.shape not in ((), like.shape[1:], like.shape):
         raise ValueError(f"`{name}` must have shape {like.shape} or {like.shape[1:]}, got {table.shape}.")
@@ -143,9 +143,7 @@ def moment_arms(
 
     It is positive if the muscle lengthens with the coordinate; its force then decreases the coordinate.
     """
-    if isinstance(path, AbstractClosedFormPath):
-        return path.arms(configuration)
-    return jax.jacfwd(path.length)(configuration)
+    return path.arms(configuration)
 
 
 def generalised_force(
@@ -162,36 +160,7 @@ def generalised_force(
     return -moment_arms(path, configuration).T @ force
 
 
-class AbstractClosedFormPath(AbstractMusclePath):
-    """Paths with moment arms in closed form, which is faster. A subclass supplies `arms` too.
-
-    !!! example
-
-        ```python
-        >>> import jax.numpy as jnp, popsim
-        >>> from popsim.muscles import paths
-        >>> class Pulleys(paths.AbstractClosedFormPath):
-        ...     "A muscle over a pulley at each joint."
-        ...     radius: jnp.ndarray
-        ...     def length(self, configuration):
-        ...         return 0.3 + self.radius * configuration
-        ...     def arms(self, configuration):
-        ...         return jnp.diag(self.radius)
-        ...     def with_muscle(self, other):
-        ...         raise ValueError("`other` must be None: each joint has its muscle.")
-        >>> arms = paths.moment_arms(Pulleys(jnp.array([0.02, 0.03])), jnp.zeros(2))
-        >>> bool(jnp.allclose(arms, jnp.array([[0.02, 0.0], [0.0, 0.03]])))
-        True
-
-        ```
-    """
-
-    @abc.abstractmethod
-    def arms(self, configuration: Float[Array, " coordinates"]) -> Float[Array, "muscles coordinates"]:
-        """Return d length / d configuration; see `moment_arms`."""
-
-
-class ConstantMomentArmPath(AbstractClosedFormPath):
+class ConstantMomentArmPath(AbstractMusclePath):
     """length = offset + sum over joints of moment_arm (configuration - reference).
 
     **Arguments:**
@@ -225,7 +194,7 @@ class ConstantMomentArmPath(AbstractClosedFormPath):
         return join(self, other)
 
 
-class PolynomialPath(AbstractClosedFormPath):
+class PolynomialPath(AbstractMusclePath):
     """length = offset + sum over joints of (linear + quadratic p) p, with p = configuration - reference.
 
     The moment arm is linear in the angle: linear + 2 quadratic p.

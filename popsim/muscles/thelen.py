@@ -39,9 +39,6 @@ class ThelenMuscle(AbstractRigidTendonMuscle):
         the length 1 + e.
     """
 
-    max_isometric_force: Float[Array, "..."] = eqx.field(converter=as_float_array)
-    optimal_length: Float[Array, "..."] = eqx.field(converter=as_float_array)
-    tendon_length: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0, kw_only=True)
     activation: AbstractActivation = eqx.field(
         default_factory=lambda: FirstOrderActivation(lowest=0.001), kw_only=True
     )
@@ -53,10 +50,8 @@ class ThelenMuscle(AbstractRigidTendonMuscle):
     passive_strain: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.6, kw_only=True)
 
     def __check_init__(self):
-        names = ("max_isometric_force", "optimal_length", "width", "max_velocity", "curvature", "plateau")
-        check_parameters(
-            self, positive=(*names, "passive_steepness", "passive_strain"), non_negative=("tendon_length",)
-        )
+        names = ("width", "max_velocity", "curvature", "plateau", "passive_steepness", "passive_strain")
+        check_parameters(self, positive=names)
         check_above("plateau", self.plateau, 1.0)
 
     def force_share(self, activation: Muscles, length: Muscles, velocity: Muscles) -> Muscles:

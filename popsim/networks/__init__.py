@@ -1,65 +1,42 @@
 """Recurrent networks that map inputs and feedback to outputs."""
 
-from popsim.networks.activity import UnitSelector, unit_activity
-from popsim.networks.area_rnn import AreaRNN
-from popsim.networks.areas import Areas, Sparse
-from popsim.networks.base import AbstractNetwork, NetworkState, NetworkStep, Projection
-from popsim.networks.cell import AbstractCellNetwork, CellNetwork
-from popsim.networks.gated import GRUNetwork, LSTMNetwork
-from popsim.networks.initial_weights import (
-    dale_weights,
-    draw_weights,
-    identity_weights,
-    per_gate,
-    spectral_weights,
+from popsim.networks import (
+    activity,
+    area_rnn,
+    areas,
+    base,
+    building,
+    cells,
+    composed,
+    initial_weights,
+    leaky,
+    plasticity,
+    rate_networks,
+    registry,
 )
-from popsim.networks.layers import StackedNetwork
-from popsim.networks.leaky import AbstractLeakyNetwork, LeakyState
-from popsim.networks.leaky_rnn import LeakyRNN
-from popsim.networks.low_rank import LowRankRNN
-from popsim.networks.plasticity import (
-    AbstractPlasticity,
-    DifferentiablePlasticity,
-    FastWeights,
-    ShortTermPlasticity,
-)
-from popsim.networks.registry import NETWORKS, build_network, register_network
-from popsim.networks.vanilla import VanillaRNN
-from popsim.networks.wrapper import AbstractNetworkWrapper, EncodedNetwork, TrainableStart
+from popsim.networks.activity import *
+from popsim.networks.area_rnn import *
+from popsim.networks.areas import *
+from popsim.networks.base import *
+from popsim.networks.building import *
+from popsim.networks.cells import *
+from popsim.networks.composed import *
+from popsim.networks.initial_weights import *
+from popsim.networks.leaky import *
+from popsim.networks.plasticity import *
+from popsim.networks.rate_networks import *
+from popsim.networks.registry import *
 
-__all__ = [
-    "AbstractCellNetwork",
-    "AbstractLeakyNetwork",
-    "AbstractNetwork",
-    "AbstractNetworkWrapper",
-    "AbstractPlasticity",
-    "AreaRNN",
-    "Areas",
-    "CellNetwork",
-    "DifferentiablePlasticity",
-    "EncodedNetwork",
-    "FastWeights",
-    "GRUNetwork",
-    "LSTMNetwork",
-    "LeakyRNN",
-    "LeakyState",
-    "LowRankRNN",
-    "NETWORKS",
-    "NetworkState",
-    "NetworkStep",
-    "Projection",
-    "ShortTermPlasticity",
-    "Sparse",
-    "StackedNetwork",
-    "TrainableStart",
-    "UnitSelector",
-    "VanillaRNN",
-    "build_network",
-    "dale_weights",
-    "draw_weights",
-    "identity_weights",
-    "per_gate",
-    "register_network",
-    "spectral_weights",
-    "unit_activity",
-]
+__all__: list[str] = []
+__all__ += activity.__all__
+__all__ += area_rnn.__all__
+__all__ += areas.__all__
+__all__ += base.__all__
+__all__ += building.__all__
+__all__ += cells.__all__
+__all__ += composed.__all__
+__all__ += initial_weights.__all__
+__all__ += leaky.__all__
+__all__ += plasticity.__all__
+__all__ += rate_networks.__all__
+__all__ += registry.__all__

@@ -1,7 +1,7 @@
 """Leaky networks of several areas."""
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -11,19 +11,14 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree, ScalarLike
 
 from popsim._shared.argument_shapes import OneOrEach, check_one_or_each
 from popsim._shared.checks import WholeNumber, check_instance, check_non_negative, check_positive_int
-from popsim._shared.plain_values import is_on_grid, nearest_times, plain_number, step_at
+from popsim._shared.plain_values import is_on_grid, nearest_times, step_at
 from popsim.model import DelayBuffer
-from popsim.networks.areas import Areas
-from popsim.networks.base import (
-    READOUT_AXES,
-    Projection,
-    linear_readout,
-    noise_of_inputs,
-    noise_of_units,
-    prepare_readout,
-)
-from popsim.networks.leaky import AbstractLeakyNetwork, check_leaky, check_plasticity, recurrent_projection
+from popsim.networks import building
+from popsim.networks.areas import Areas, Sparse
+from popsim.networks.base import Projection
+from popsim.networks.leaky import AbstractLeakyNetwork
 from popsim.networks.plasticity import AbstractPlasticity
+from popsim.networks.registry import register_leaky
 from popsim.noise import AbstractNoise
 from popsim.randomness import key_stream
 
@@ -62,7 +57,7 @@ class AreaRNN(AbstractLeakyNetwork):
         "strengths": ("unit", "presynaptic_unit"),
         "input_weights": ("unit", "input"),
         "bias": ("unit",),
-        **READOUT_AXES,
+        **building.READOUT_AXES,
     }
     strengths: Float[Array, "*members units units"]  # [post, pre]
     input_weights: Float[Array, "*members units inputs"]
@@ -76,12 +71,6 @@ class AreaRNN(AbstractLeakyNetwork):
     receives: Bool[Array, "*members units inputs"]
     is_read_out: Bool[Array, "*members units"]
     signs: Float[Array, "*members units"] | None
-    nonlinearity: Callable[[Array], Array] = eqx.field(static=True)
-    output_fn: Callable[[Array], Array] | None = eqx.field(static=True)
-    dt: float = eqx.field(static=True, converter=plain_number)
-    train_tau: bool = eqx.field(static=True)
-    n_inputs: int = eqx.field(static=True, converter=plain_number)
-    n_outputs: int = eqx.field(static=True, converter=plain_number)
     sizes: tuple[tuple[str, int], ...] = eqx.field(static=True)
     n_excitatory: tuple[int, ...] | None = eqx.field(static=True)
     delays: tuple[tuple[str, str, float], ...] = eqx.field(static=True)  # from, to, s
@@ -108,17 +97,16 @@ class AreaRNN(AbstractLeakyNetwork):
         for name, size in inputs.items():
             check_positive_int(f"inputs[{name!r}]", size)
         check_positive_int("n_outputs", n_outputs)
-        n_units, self.n_inputs, self.n_outputs = areas.n_units, sum(inputs.values()), int(n_outputs)
-        check_leaky(n_units, tau, dt, nonlinearity)
-        check_one_or_each("gain", gain)
-        check_non_negative("gain", gain)
         self.delays = tuple((*pair, float(delay)) for pair, delay in areas.delays.items() if delay > 0)
         if self.delays and plasticity is not None:
             raise ValueError("`plasticity` must be None for areas with delays.")
+        sizes = (sum(inputs.values()), areas.n_units, int(n_outputs))
+        noise, readout = (noise_std, input_noise_std), (output_fn, output_bias)
+        self._set_parts(sizes, tau, dt, nonlinearity, noise, plasticity, readout, key)
+        self.train_tau = train_tau
         check_delays(self.delays, dt)
-        self.noise = noise_of_units(noise_std, n_units)
-        self.input_noise = noise_of_inputs(input_noise_std, self.n_inputs)
-        self.output_fn, output_bias = prepare_readout(output_fn, output_bias, self.n_outputs)
+        check_one_or_each("gain", gain)
+        check_non_negative("gain", gain)
         self.present = areas.draw_present(key=key_stream(key, "connections"))
         weights = areas.draw_weights(self.present, gain, key=key_stream(key, "recurrent"))
         signs = areas.signs
@@ -128,23 +116,14 @@ class AreaRNN(AbstractLeakyNetwork):
         normal = jax.random.normal(key_stream(key, "input"), receives.shape)
         n_received = np.maximum(1, receives.sum(axis=1, keepdims=True))
         self.input_weights = jnp.where(receives, normal / n_received**0.5, 0)
-        self.receives = jnp.asarray(receives)
-        self.is_read_out = jnp.asarray(areas.is_read_out())
-        self.bias = jnp.zeros(n_units)
-        self.readout = linear_readout(n_units, self.n_outputs, output_bias, key=key_stream(key, "readout"))
-        self.tau = jnp.asarray(tau, self.bias.dtype)
-        self.plasticity = check_plasticity(plasticity, n_units, dt)
-        self.nonlinearity = nonlinearity
-        self.dt = dt
-        self.train_tau = train_tau
+        self.receives, self.is_read_out = jnp.asarray(receives), jnp.asarray(areas.is_read_out())
         self.sizes = tuple(areas.sizes.items())
         counts = areas.n_excitatory
         self.n_excitatory = None if counts is None else tuple(counts[area] for area in areas.sizes)
 
     @property
     def constants(self) -> tuple[str, ...]:
-        """The fields that are not learned, besides the noise: the signs, and tau unless `train_tau`."""
-        return ("signs",) if self.train_tau else ("signs", "tau")
+        return ("signs", *super().constants)
 
     @property
     def recurrent_weights(self) -> Float[Array, "*members units units"]:
@@ -161,8 +140,7 @@ class AreaRNN(AbstractLeakyNetwork):
 
     def read_out(self, hidden: PyTree[Array]) -> Float[Array, " output"]:
         """Return the readout of the rates f(x) of the areas that are read out."""
-        output = self.readout(jnp.where(self.is_read_out, self.rates(hidden), 0))
-        return output if self.output_fn is None else self.output_fn(output)
+        return self._output_for(jnp.where(self.is_read_out, self.rates(hidden), 0))
 
     def init_synapses(self, rates: Float[Array, " unit"]) -> PyTree[Array]:
         if not self.delays:
@@ -205,7 +183,7 @@ class AreaRNN(AbstractLeakyNetwork):
         projections = super().projections()
         if self.signs is not None or self.delays:
             return projections
-        recurrent = recurrent_projection(lambda network: network.strengths)
+        recurrent = building.projection_to_units(lambda network: network.strengths)
         return {"recurrent": recurrent, **projections}
 
     def with_dt(self, dt: float) -> "AreaRNN":
@@ -222,3 +200,14 @@ def check_delays(delays: tuple[tuple[str, str, float], ...], dt: float) -> None:
                 f"`delays[{(source, target)}]` must be a whole number of time steps of {dt} s, "
                 f"got {delay} s: the nearest are {nearest_times(delay, dt)}."
             )
+
+
+def _two_areas(n_inputs: int, n_units: int, n_outputs: int, **options: Any) -> AreaRNN:
+    """Build two areas of half the units each: the first receives the inputs, the second is read out."""
+    sizes = {"first": n_units - n_units // 2, "second": n_units // 2}
+    connections = {("first", "second"): Sparse(0.1), ("second", "first"): Sparse(0.05)}
+    areas = Areas(sizes, connections=connections, inputs={"first": ["inputs"]}, outputs="second")
+    return AreaRNN(areas, {"inputs": n_inputs}, n_outputs, **options)
+
+
+register_leaky("two-areas", _two_areas, "Two areas of leaky units with sparse connections between them.")

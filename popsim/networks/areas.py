@@ -108,7 +108,10 @@ class Areas:
         for pair, connection in self.connections.items():
             self._check_connection(pair, connection)
         self.n_excitatory = None if excitatory is None else self._n_excitatory(excitatory)
-        if self.n_excitatory is None and any(_from_excitatory(c) for c in self.connections.values()):
+        if self.n_excitatory is None and any(
+            isinstance(connection, Sparse) and connection.from_excitatory
+            for connection in self.connections.values()
+        ):
             raise ValueError("`excitatory` must be given for connections with `from_excitatory`, got None.")
         self.inputs = None
         if inputs is not None:
@@ -272,7 +275,3 @@ def _has_loop(present: Bool[Array, "post pre"]) -> Bool[Array, ""]:
     for _ in range(int(np.ceil(np.log2(max(2, len(present)))))):
         walks = jnp.asarray(walks @ walks > 0, walks.dtype)
     return jnp.any(walks > 0)
-
-
-def _from_excitatory(connection: Any) -> bool:
-    return isinstance(connection, Sparse) and connection.from_excitatory

@@ -13,40 +13,21 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from popsim._compiled import jit
-from popsim._shared.argument_shapes import OneOrEach, check_one_or_each
 from popsim._shared.checks import (
-    WholeNumber,
-    as_float_array,
     check_finite,
     check_instance,
     check_like,
-    check_non_negative,
-    check_positive_int,
-    is_traced,
     kind_of,
-    short_repr,
 )
 from popsim._shared.other_draws import tracing
 from popsim.ensemble import n_members
 from popsim.network_input import sizes_text
-from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
 from popsim.randomness import seed_key
 
 __all__ = ["NetworkStep", "Projection", "NetworkState", "AbstractNetwork"]
 
 
 NetworkType = TypeVar("NetworkType", bound="AbstractNetwork")
-
-
-READOUT_AXES = {"readout.weight": ("output", "unit"), "readout.bias": ("output",)}
-"""`AbstractNetwork.parameter_axes` of a linear readout of the units."""
-
-RATE_AXES = {
-    "recurrent_weights": ("unit", "presynaptic_unit"),
-    "input_weights": ("unit", "input"),
-    "bias": ("unit",),
-    **READOUT_AXES,
-}
 
 
 class NetworkStep(eqx.Module):
@@ -59,18 +40,6 @@ class NetworkStep(eqx.Module):
     before: PyTree[Array]
     after: PyTree[Array]
     unit_input: Float[Array, "*time units"] | None = None
-
-
-def _all_rows() -> slice:
-    return slice(None)
-
-
-def _activity_before(network: Any, step: NetworkStep) -> Float[Array, " unit"]:
-    return network.activity(step.before)
-
-
-def _activity_after(network: Any, step: NetworkStep) -> Float[Array, " unit"]:
-    return network.activity(step.after)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,11 +59,15 @@ class Projection:
     """
 
     where: Callable[[Any], Array]
-    pre: Callable[[Any, NetworkStep], Float[Array, " pre"]] = _activity_before
-    post: Callable[[Any, NetworkStep], Float[Array, " post"]] = _activity_after
-    rows: slice = dataclasses.field(default_factory=_all_rows)
+    pre: Callable[[Any, NetworkStep], Float[Array, " pre"]] = lambda network, step: network.activity(
+        step.before
+    )
+    post: Callable[[Any, NetworkStep], Float[Array, " post"]] = lambda network, step: network.activity(
+        step.after
+    )
+    rows: slice = dataclasses.field(default_factory=lambda: slice(None))
     where_bias: Callable[[Any], Array] | None = None
-    bias_rows: slice = dataclasses.field(default_factory=_all_rows)
+    bias_rows: slice = dataclasses.field(default_factory=lambda: slice(None))
 
 
 class NetworkState(eqx.Module):
@@ -255,12 +228,6 @@ def check_network(network: Any) -> None:
     check_instance("network", network, AbstractNetwork, "a network such as GRUNetwork")
 
 
-def check_function(name: str, function: Any, example: str) -> None:
-    """Raise `ValueError` unless the argument called `name` is a function of an array."""
-    if not callable(function):
-        raise ValueError(f"`{name}` must be a function such as {example}, got {short_repr(function)}.")
-
-
 def advice_for_dt(dt: float) -> str:
     """Return what to do with a model whose trials have another time step, in s."""
     return (
@@ -269,24 +236,11 @@ def advice_for_dt(dt: float) -> str:
     )
 
 
-def check_methods(network: AbstractNetwork, inputs: jax.ShapeDtypeStruct) -> None:
-    """Raise `ValueError` unless the methods of a network return what they should.
-
-    They are traced once each, and not compiled.
-    """
-    key = jax.eval_shape(lambda: seed_key(0))
-    try:
-        jax.eval_shape(functools.partial(_call_methods, network), inputs, key)
-    except ValueError as error:
-        if not _may_be_ensemble(network):
-            raise
-        raise ValueError(
-            f"{error} (If `model` is an ensemble, use `ensembled=True` of a trainer, or evaluate_ensemble.)"
-        ) from error
-
-
 def check_takes_inputs(network: AbstractNetwork, inputs: PyTree[Array], sizes: Mapping[str, int]) -> None:
-    """Raise `ValueError` unless a network takes inputs of these sizes by name; those of trials are finite."""
+    """Raise `ValueError` unless a network takes inputs of these sizes, finite ones, by sound methods.
+
+    The methods are traced once each, and not compiled.
+    """
     for path, leaf in jax.tree.leaves_with_path(inputs):
         check_finite(f"inputs{jax.tree_util.keystr(path)}", leaf)
     n_inputs = sum(sizes.values())
@@ -295,8 +249,16 @@ def check_takes_inputs(network: AbstractNetwork, inputs: PyTree[Array], sizes: M
             f"`network` must take the {n_inputs} inputs, {sizes_text(sizes)}, got a network of "
             f"{network.n_inputs} inputs. See `n_network_inputs`."
         )
-    dtype = jnp.result_type(float, *jax.tree.leaves(inputs))
-    check_methods(network, jax.ShapeDtypeStruct((n_inputs,), dtype))
+    vector = jax.ShapeDtypeStruct((n_inputs,), jnp.result_type(float, *jax.tree.leaves(inputs)))
+    key = jax.eval_shape(lambda: seed_key(0))
+    try:
+        jax.eval_shape(functools.partial(_call_methods, network), vector, key)
+    except ValueError as error:
+        if not _may_be_ensemble(network):
+            raise
+        raise ValueError(
+            f"{error} (If `model` is an ensemble, use `ensembled=True` of a trainer, or evaluate_ensemble.)"
+        ) from error
 
 
 def _may_be_ensemble(network: AbstractNetwork) -> bool:
@@ -332,45 +294,3 @@ def _call_methods(network: AbstractNetwork, inputs: Float[Array, " inputs"], key
             )
         changed = network.with_activity(hidden, rates)
         check_like(f"`with_activity` of {type(network).__name__}", "the hidden state", hidden, changed)
-
-
-def prepare_readout(
-    output_fn: Any, output_bias: OneOrEach, n_outputs: int
-) -> tuple[Callable[[Array], Array] | None, OneOrEach]:
-    """Return the function and the initial bias of a readout, the latter as one number or an array."""
-    if output_fn is not None:
-        check_function("output_fn", output_fn, "jax.nn.sigmoid")
-    check_one_or_each("output_bias", output_bias, n_outputs, "outputs")
-    check_finite("output_bias", output_bias)
-    return output_fn, as_float_array(output_bias) if np.ndim(output_bias) else output_bias
-
-
-def linear_readout(
-    n_units: int, n_outputs: int, output_bias: OneOrEach, *, key: Key[Array, ""]
-) -> eqx.nn.Linear:
-    """Draw the weights of a readout, and its bias, to which `output_bias` is added."""
-    readout = eqx.nn.Linear(n_units, n_outputs, key=key)
-    return eqx.tree_at(lambda linear: linear.bias, readout, replace_fn=lambda bias: bias + output_bias)
-
-
-def as_sizes(n_inputs: WholeNumber, n_units: WholeNumber, n_outputs: WholeNumber) -> tuple[int, int, int]:
-    """Return the sizes of a network, also from NumPy, as Python integers."""
-    for name, size in (("n_inputs", n_inputs), ("n_units", n_units), ("n_outputs", n_outputs)):
-        check_positive_int(name, size)
-    return int(n_inputs), int(n_units), int(n_outputs)
-
-
-def noise_of_units(noise_std: OneOrEach, n_units: int) -> AbstractNoise:
-    """Check the standard deviation of noise on units, and return the noise; none for 0."""
-    return _gaussian_noise("noise_std", noise_std, n_units, "units")
-
-
-def noise_of_inputs(input_noise_std: OneOrEach, n_inputs: int) -> AbstractNoise:
-    """Check the standard deviation of noise on inputs, and return the noise; none for 0."""
-    return _gaussian_noise("input_noise_std", input_noise_std, n_inputs, "inputs")
-
-
-def _gaussian_noise(name: str, std: OneOrEach, size: int, plural: str) -> AbstractNoise:
-    check_one_or_each(name, std, size, plural)
-    check_non_negative(name, std)
-    return GaussianNoise(std) if is_traced(std) or np.any(std) else NoNoise()

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import equinox as eqx
 import jax
@@ -13,7 +13,8 @@ from popsim._shared.argument_shapes import OneOrEach, check_one_number, check_on
 from popsim._shared.checks import check_instance, check_same_dt, check_time_constant, check_time_step, kind_of
 from popsim._shared.plain_values import plain_number
 from popsim.model import Unrecorded
-from popsim.networks.base import AbstractNetwork, Projection, check_function
+from popsim.networks import building
+from popsim.networks.base import Projection
 from popsim.networks.plasticity import AbstractPlasticity
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
 from popsim.parameters import LearnedByArgument, is_parameter, replace_fields
@@ -47,7 +48,7 @@ def activation_of(hidden: PyTree[Array]) -> Float[Array, "*axes unit"]:
     return hidden.activation if isinstance(hidden, LeakyState) else hidden
 
 
-class AbstractLeakyNetwork(AbstractNetwork):
+class AbstractLeakyNetwork(building.AbstractReadoutNetwork):
     """Base class of leaky rate networks: tau dx/dt = -x + (what units send) + W_in u + b + noise.
 
     A subclass supplies `recurrent_input`. See `LeakyRNN` for the Euler step and its noise. The hidden state
@@ -56,19 +57,55 @@ class AbstractLeakyNetwork(AbstractNetwork):
 
     input_weights: eqx.AbstractVar[Float[Array, "*members units inputs"]]
     bias: eqx.AbstractVar[Float[Array, "*members units"]]
-    readout: eqx.AbstractVar[eqx.nn.Linear]
     tau: eqx.AbstractVar[Float[Array, "*axes"]]  # s
     noise: eqx.AbstractVar[AbstractNoise]
     input_noise: eqx.AbstractVar[AbstractNoise]
     plasticity: eqx.AbstractVar[AbstractPlasticity | None]
-    nonlinearity: eqx.AbstractVar[Callable[[Array], Array]]
-    output_fn: eqx.AbstractVar[Callable[[Array], Array] | None]
-    dt: eqx.AbstractVar[float]
+    nonlinearity: Callable[[Array], Array] = eqx.field(static=True, kw_only=True)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True)
+    train_tau: bool = eqx.field(static=True, default=False, kw_only=True)
+
+    def _set_parts(
+        self,
+        sizes: tuple[int, int, int],
+        tau: OneOrEach,
+        dt: float,
+        nonlinearity: Callable[[Array], Array],
+        noise_std: tuple[OneOrEach, OneOrEach],
+        plasticity: AbstractPlasticity | None,
+        readout: tuple[Callable[[Array], Array] | None, OneOrEach],
+        key: Key[Array, ""],
+    ) -> None:
+        """Check arguments and set fields that leaky networks share; noise is that of units and of inputs."""
+        self.n_inputs, n_units, self.n_outputs = sizes
+        check_one_or_each("tau", tau, n_units, "units")
+        check_one_number("dt", dt)
+        check_time_step(dt)
+        check_time_constant("tau", tau, dt)
+        building.check_function("nonlinearity", nonlinearity, "jnp.tanh")
+        self.nonlinearity, self.dt = nonlinearity, dt
+        self.noise = building.noise_of("noise_std", noise_std[0], n_units, "units")
+        self.input_noise = building.noise_of("input_noise_std", noise_std[1], self.n_inputs, "inputs")
+        self.output_fn, output_bias = building.prepare_readout(*readout, self.n_outputs)
+        self.readout = building.linear_readout(n_units, self.n_outputs, output_bias, key=key)
+        self.bias = jnp.zeros(n_units)
+        self.tau = jnp.asarray(tau, self.bias.dtype)
+        self.plasticity = plasticity
+        if plasticity is not None:
+            expected = "None or one such as ShortTermPlasticity"
+            check_instance("plasticity", plasticity, AbstractPlasticity, expected)
+            plasticity.init(n_units)
+            plasticity.check_dt(dt)
 
     @property
     def learned_by_argument(self) -> LearnedByArgument:
         """The fields that an argument says are learned."""
-        return {"tau": "train_tau=True"} if getattr(self, "train_tau", False) else {}
+        return {"tau": "train_tau=True"} if self.train_tau else {}
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        """The fields that are not learned, besides the noise: the time constant, unless `train_tau`."""
+        return () if self.train_tau else ("tau",)
 
     @abc.abstractmethod
     def recurrent_input(self, rates: Float[Array, " unit"]) -> Float[Array, " unit"]:
@@ -120,40 +157,20 @@ class AbstractLeakyNetwork(AbstractNetwork):
         is_recorded = self.plasticity is None or self.plasticity.is_recorded
         return state if is_recorded else UnrecordedState(state)
 
-    def read_out(self, hidden: PyTree[Array]) -> Float[Array, " output"]:
-        """Return the readout of the rates f(x)."""
-        output = self.readout(self.rates(hidden))
-        return output if self.output_fn is None else self.output_fn(output)
-
     def activity(self, hidden: PyTree[Array]) -> Float[Array, " unit"]:
         """Return the activations x."""
-        return hidden.activation if isinstance(hidden, LeakyState) else super().activity(hidden)
+        return jnp.asarray(activation_of(hidden))
 
     def with_activity(self, hidden: PyTree[Array], rates: Float[Array, " unit"]) -> PyTree[Array]:
-        """Return the hidden state with other activations x."""
-        if isinstance(hidden, LeakyState):
-            return LeakyState(rates, hidden.synapses)
-        return super().with_activity(hidden, rates)
+        return LeakyState(rates, hidden.synapses) if isinstance(hidden, LeakyState) else rates
 
-    def rates(self, hidden: PyTree[Array]) -> Float[Array, " unit"]:
+    def rates(self, hidden: PyTree[Array]) -> Float[Array, "*axes unit"]:
         """Return the rates f(x)."""
         return self.nonlinearity(activation_of(hidden))
 
     def projections(self) -> dict[str, Projection]:
         """Return the input weights and the readout. The activity of a unit is its rate f(x)."""
-        received = Projection(
-            where=lambda network: network.input_weights,
-            pre=lambda network, step: step.received,
-            post=lambda network, step: network.rates(step.after),
-            where_bias=lambda network: network.bias,
-        )
-        readout = Projection(
-            where=lambda network: network.readout.weight,
-            pre=lambda network, step: network.rates(step.after),
-            post=lambda network, step: network.read_out(step.after),
-            where_bias=lambda network: network.readout.bias,
-        )
-        return {"input": received, "readout": readout}
+        return {"input": building.input_projection(), **super().projections()}
 
     def check_dt(self, dt: float) -> None:
         check_same_dt(dt, self.dt, "network", f"To move the network there: network.with_dt({dt}).")
@@ -193,33 +210,3 @@ class AbstractLeakyNetwork(AbstractNetwork):
         if isinstance(noise, GaussianNoise):
             noise = GaussianNoise(noise.std * jnp.sqrt((1 - moved / 2) / (1 - leak / 2)))
         return replace_fields(self, tau=dt / moved, noise=noise, dt=plain_number(dt))
-
-
-def recurrent_projection(where: Callable[[Any], Array]) -> Projection:
-    """Return the projection from the rates of all units to themselves, one step later."""
-    return Projection(
-        where=where,
-        pre=lambda network, step: network.rates(step.before),
-        post=lambda network, step: network.rates(step.after),
-        where_bias=lambda network: network.bias,
-    )
-
-
-def check_leaky(n_units: int, tau: OneOrEach, dt: float, nonlinearity: Any) -> None:
-    """Check the arguments that leaky networks share."""
-    check_one_or_each("tau", tau, n_units, "units")
-    check_one_number("dt", dt)
-    check_time_step(dt)
-    check_time_constant("tau", tau, dt)
-    check_function("nonlinearity", nonlinearity, "jnp.tanh")
-
-
-def check_plasticity(plasticity: Any, n_units: int, dt: float) -> AbstractPlasticity | None:
-    """Return the plasticity of a leaky network, None for none, which must fit its units and time step."""
-    if plasticity is not None:
-        check_instance(
-            "plasticity", plasticity, AbstractPlasticity, "None or one such as ShortTermPlasticity"
-        )
-        plasticity.init(n_units)
-        plasticity.check_dt(dt)
-    return plasticity

@@ -31,7 +31,7 @@ Send = Callable[[Float[Array, " unit"]], Float[Array, " unit"]]
 class AbstractPlasticity(eqx.Module):
     """Base class of plasticity within a trial, for the `plasticity` of a leaky network.
 
-    A subclass supplies `init`, `step` and `transmit`, and the two static fields:
+    A subclass supplies `init`, `step` and `transmit`. Two options of each, which it may give other defaults:
 
     - `is_recorded`: whether simulations keep its state. That of 100 units with a trace for each connection
         takes 40 kB a step and a trial.
@@ -44,10 +44,8 @@ class AbstractPlasticity(eqx.Module):
     !!! example
 
         ```python
-        >>> import equinox as eqx, jax, jax.numpy as jnp, popsim
+        >>> import jax, jax.numpy as jnp, popsim
         >>> class Fatigue(popsim.networks.AbstractPlasticity):
-        ...     is_recorded: bool = eqx.field(static=True, default=True, kw_only=True)
-        ...     trains_through: bool = eqx.field(static=True, default=True, kw_only=True)
         ...     def init(self, n_units):
         ...         return jnp.zeros(n_units)
         ...     def step(self, state, rates, *, dt):
@@ -63,8 +61,8 @@ class AbstractPlasticity(eqx.Module):
     """
 
     has_dt: ClassVar[bool] = True
-    is_recorded: eqx.AbstractVar[bool]
-    trains_through: eqx.AbstractVar[bool]
+    is_recorded: bool = eqx.field(static=True, default=True, kw_only=True)
+    trains_through: bool = eqx.field(static=True, default=True, kw_only=True)
 
     @abc.abstractmethod
     def init(self, n_units: int) -> PyTree[Array]:
@@ -133,18 +131,15 @@ class ShortTermPlasticity(AbstractPlasticity):
     tau_facilitation: Float[Array, "*units"] = eqx.field(converter=as_float_array)
     tau_depression: Float[Array, "*units"] = eqx.field(converter=as_float_array)
     rate_scale: Float[Array, ""] = eqx.field(converter=as_float_array, default=1.0)
-    is_recorded: bool = eqx.field(static=True, default=True, kw_only=True)
-    trains_through: bool = eqx.field(static=True, default=True, kw_only=True)
 
     def __check_init__(self):
         for name in ("release", "tau_facilitation", "tau_depression"):
             values = getattr(self, name)
             check_one_or_each(name, values, len(values) if np.ndim(values) == 1 else None, "units")
         check_fraction("release", self.release)
-        check_positive("tau_facilitation", self.tau_facilitation)
-        check_positive("tau_depression", self.tau_depression)
         check_one_or_each("rate_scale", self.rate_scale)
-        check_positive("rate_scale", self.rate_scale)
+        for name in ("tau_facilitation", "tau_depression", "rate_scale"):
+            check_positive(name, getattr(self, name))
 
     @classmethod
     def facilitating(cls, **options: Any) -> "ShortTermPlasticity":
@@ -227,12 +222,11 @@ class FastWeights(AbstractPlasticity):
     tau: Float[Array, ""] = eqx.field(converter=as_float_array)
     rate: Float[Array, ""] = eqx.field(converter=as_float_array)
     is_recorded: bool = eqx.field(static=True, default=False, kw_only=True)
-    trains_through: bool = eqx.field(static=True, default=True, kw_only=True)
 
     def __check_init__(self):
         check_one_or_each("tau", self.tau)
-        check_one_or_each("rate", self.rate)
         check_positive("tau", self.tau)
+        check_one_or_each("rate", self.rate)
         check_non_negative("rate", self.rate)
 
     def init(self, n_units: int) -> Float[Array, "unit unit"]:
@@ -253,11 +247,7 @@ class FastWeights(AbstractPlasticity):
 
 
 class HebbianTrace(eqx.Module):
-    """The state of `DifferentiablePlasticity`.
-
-    - `trace`: H, [post, pre].
-    - `rates`: the rates one step ago.
-    """
+    """The state of `DifferentiablePlasticity`: H, [post, pre], and the rates one step ago."""
 
     trace: Float[Array, "*axes unit unit"]
     rates: Float[Array, "*axes unit"]
@@ -292,8 +282,6 @@ class DifferentiablePlasticity(AbstractPlasticity):
     rate: Float[Array, "*members"] | None
     modulator: eqx.nn.Linear | None
     fan_out: eqx.nn.Linear | None
-    is_recorded: bool = eqx.field(static=True)
-    trains_through: bool = eqx.field(static=True)
 
     def __init__(
         self,

@@ -2,83 +2,39 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-import jax
 import numpy as np
 from jaxtyping import Array, Key
 
-from popsim._shared.argument_shapes import OneOrEach
 from popsim._shared.checks import short_repr
 from popsim._shared.text_checks import suggestion
-from popsim.networks.area_rnn import AreaRNN
-from popsim.networks.areas import Areas, Sparse
 from popsim.networks.base import AbstractNetwork
-from popsim.networks.gated import GRUNetwork, LSTMNetwork
-from popsim.networks.leaky_rnn import LeakyRNN
-from popsim.networks.low_rank import LowRankRNN
-from popsim.networks.plasticity import ShortTermPlasticity
-from popsim.networks.vanilla import VanillaRNN
 
 __all__ = ["NETWORKS", "register_network", "build_network"]
 
 Build = Callable[..., AbstractNetwork]
+BuildType = TypeVar("BuildType", bound=Build)
 
 OPTIONS = ("dt", "tau", "noise_std", "output_fn", "output_bias")
 """The keyword arguments that a function which builds a network may take, besides `key`."""
 
+NETWORKS: dict[str, Build] = {}
+"""What builds each network, by name; the rows are beside the classes."""
 
-def of_leaky(kind: Callable[..., AbstractNetwork], text: str) -> Build:
-    """Return a function that builds a leaky network with the time constant of experiments, and its text."""
 
-    def build(
-        n_inputs: int,
-        n_units: int,
-        n_outputs: int,
-        *,
-        tau: float = 0.1,
-        dt: float,
-        noise_std: OneOrEach = 0.0,
-        output_fn: Callable[[Array], Array] | None = None,
-        output_bias: OneOrEach = 0.0,
-        key: Key[Array, ""],
-    ) -> AbstractNetwork:
+def register_leaky(name: str, kind: Build, text: str) -> None:
+    """Register a leaky network with the time constant of experiments and a text for `popsim list`."""
+
+    def build(*sizes: int, tau=0.1, dt, noise_std=0.0, output_fn=None, output_bias=0.0, key):
         readout = {"output_fn": output_fn, "output_bias": output_bias}
-        return kind(n_inputs, n_units, n_outputs, tau=tau, dt=dt, noise_std=noise_std, **readout, key=key)
+        return kind(*sizes, tau=tau, dt=dt, noise_std=noise_std, **readout, key=key)
 
     build.__doc__ = text
-    return build
+    register_network(name)(build)
 
 
-def two_areas(n_inputs: int, n_units: int, n_outputs: int, **options: Any) -> AreaRNN:
-    """Build two areas of half the units each: the first receives the inputs, the second is read out."""
-    sizes = {"first": n_units - n_units // 2, "second": n_units // 2}
-    connections = {("first", "second"): Sparse(0.1), ("second", "first"): Sparse(0.05)}
-    areas = Areas(sizes, connections=connections, inputs={"first": ["inputs"]}, outputs="second")
-    return AreaRNN(areas, {"inputs": n_inputs}, n_outputs, **options)
-
-
-def short_term_plastic(n_inputs: int, n_units: int, n_outputs: int, **options: Any) -> LeakyRNN:
-    """Build leaky units without an upper limit, half with facilitating synapses and half with depressing."""
-    plasticity = ShortTermPlasticity.alternating(n_units)
-    # Weights act through u x, which is .15 and .45 at rest: a gain that makes up for it on average.
-    return LeakyRNN(
-        n_inputs, n_units, n_outputs, nonlinearity=jax.nn.relu, plasticity=plasticity, gain=3.0, **options
-    )
-
-
-NETWORKS: dict[str, Build] = {
-    "gru": GRUNetwork,
-    "tanh": of_leaky(LeakyRNN, "Leaky units with tanh rates and a linear readout."),
-    "lstm": LSTMNetwork,
-    "vanilla": VanillaRNN,
-    "low-rank": of_leaky(LowRankRNN, "Leaky units with tanh rates and recurrent weights of rank two."),
-    "two-areas": of_leaky(two_areas, "Two areas of leaky units with sparse connections between them."),
-    "short-term": of_leaky(short_term_plastic, "Leaky units with facilitating and depressing synapses."),
-}
-
-
-def register_network(name: str) -> Callable[[Build], Build]:
+def register_network(name: str) -> Callable[[BuildType], BuildType]:
     """Register a network by name for experiments and the command line; a decorator.
 
     It decorates a function, or a class, that is called as `build(n_inputs, n_units, n_outputs, *, key)`.
@@ -93,7 +49,7 @@ def register_network(name: str) -> Callable[[Build], Build]:
     if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
         raise ValueError(f"`name` of a network must be a word such as 'two-areas', got {short_repr(name)}.")
 
-    def register(build: Build) -> Build:
+    def register(build: BuildType) -> BuildType:
         _check_build(name, build)
         if NETWORKS.setdefault(name, build) is not build:
             raise ValueError(f"`name` of a network must be one that no other has, got {name!r} again.")

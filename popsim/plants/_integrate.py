@@ -22,13 +22,6 @@ def integrate(
     step is a loop over stages, which cannot be optimised as a part of a time step. Other solvers take their
     own steps. They are reinitialised at each time step, because commands jump between steps, which
     invalidates what a solver carries over.
-
-    **Arguments:**
-
-    - `rate`: maps the time since the start (s) and the state to the time derivative of the state.
-    - `state`: the state at the start.
-    - `solver`, `n_substeps`: the solver, and the number of its equal steps.
-    - `dt`: the time step, in seconds.
     """
     weights = _explicit_weights(solver)
     step = dt / n_substeps

@@ -144,22 +144,25 @@ class AbstractPlant(eqx.Module):
         return self.hand(state).position[None]
 
 
+def evaluate(
+    plant: AbstractPlant, method: str, arguments: str, call: Callable[[], PyTree[Array]], state: PyTree[Array]
+) -> PyTree[Array]:
+    """Return the result of a method of a plant, which must be like its state."""
+    name = f"`{method}` of {type(plant).__name__}"
+    with naming_errors(name, arguments):
+        result = call()
+    check_like(name, "the state", state, result)
+    return result
+
+
 def evaluate_rate(plant: AbstractPlant, rate: RateFn, t: ArrayLike, state: PyTree[Array]) -> PyTree[Array]:
     """Return the result of a `rate` of `plant.step_functions`, checked."""
-    name = f"`vector_field` of {type(plant).__name__}"
-    with naming_errors(name, "(t, state, command, load)"):
-        derivative = rate(t, state)
-    check_like(name, "the state", state, derivative)
-    return derivative
+    return evaluate(plant, "vector_field", "(t, state, command, load)", lambda: rate(t, state), state)
 
 
 def evaluate_end(plant: AbstractPlant, end: EndFn, state: PyTree[Array]) -> PyTree[Array]:
     """Return the result of an `end` of `plant.step_functions`, checked."""
-    name = f"`end_step` of {type(plant).__name__}"
-    with naming_errors(name, "(state, command, dt=dt)"):
-        end_state = end(state)
-    check_like(name, "the state", state, end_state)
-    return end_state
+    return evaluate(plant, "end_step", "(state, command, dt=dt)", lambda: end(state), state)
 
 
 def evaluate_rest(plant: AbstractPlant, position: Position) -> tuple[PyTree[Array], HandState]:
@@ -284,11 +287,10 @@ class AbstractSkeleton(AbstractPlant):
     def _evaluate_dynamics(
         self, state: PyTree[Array], force: Coordinates, external_force: Position
     ) -> PyTree[Array]:
-        name = f"`dynamics` of {type(self).__name__}"
-        with naming_errors(name, "(state, force, external_force)"):
-            rate = self.dynamics(state, force, external_force)
-        check_like(name, "the state", state, rate)
-        return rate
+        def dynamics() -> PyTree[Array]:
+            return self.dynamics(state, force, external_force)
+
+        return evaluate(self, "dynamics", "(state, force, external_force)", dynamics, state)
 
     def end_step(self, state: PyTree[Array], command: Commands, *, dt: float) -> PyTree[Array]:
         return self.enforce_limits(state)

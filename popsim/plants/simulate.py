@@ -37,9 +37,6 @@ def advance(
 ) -> PyTree[Array]:
     """Advance the state of a plant by one time step, with a constant command.
 
-    The solver is reinitialised at each step, because commands jump between steps, which invalidates what a
-    solver carries over.
-
     **Arguments:**
 
     - `plant`: the plant, with its solver and number of substeps.
@@ -57,13 +54,7 @@ def advance(
 
 
 def check_damping(plant: AbstractPlant, dt: float) -> None:
-    """Raise `ValueError` if viscous friction makes the velocity of a plant grow, as in too long a time step.
-
-    **Arguments:**
-
-    - `plant`: the plant, with its solver and number of substeps.
-    - `dt`: the time step, in seconds.
-    """
+    """Raise `ValueError` if viscous friction makes velocities grow, as in too long a time step."""
     skeleton: Any = plant.skeleton if isinstance(plant, MusculoskeletalPlant) else plant
     if not isinstance(skeleton, AbstractSkeleton):
         return

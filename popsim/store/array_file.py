@@ -56,10 +56,7 @@ def as_keys(data: np.ndarray, kind: str) -> Array:
 def check_forms(
     forms: Mapping[str, Any], expected: Mapping[str, Form], *, source: str, subset: bool = False
 ) -> None:
-    """Check that arrays have the expected forms; with `subset`, there may be further ones.
-
-    **Raises:** `MismatchError` naming the array, and `source`.
-    """
+    """Raise `MismatchError` unless arrays have the expected forms; with `subset`, there may be more."""
     missing, unexpected = sorted(set(expected) - set(forms)), sorted(set(forms) - set(expected))
     if missing or (unexpected and not subset):
         raise MismatchError(
@@ -121,7 +118,13 @@ class ArrayFile:
             metadata = opened.metadata() or {}
             if _METADATA not in metadata:
                 raise MismatchError(f"{path} must be {kind} that popsim wrote; it is of something else.")
-            content = _content(path, metadata[_METADATA])
+            try:
+                content = json.loads(metadata[_METADATA])
+                is_sound = content.pop("sha256") == digest(content)
+            except (AttributeError, LookupError, TypeError, ValueError):
+                content, is_sound = {}, False
+            if not is_sound:
+                raise CorruptDataError(f"{path} must be as popsim wrote it; its metadata is damaged.")
             check_format(path, content.get("format"), expected_format)
             if (written := content.get("kind", kind)) != kind:  # formats of all kinds may have one number
                 raise MismatchError(f"{path} must be {kind}; it is {str(written):.100}.")
@@ -143,17 +146,6 @@ class ArrayFile:
     def arrays(self) -> dict[str, np.ndarray]:
         """Read all arrays; raises as `array`."""
         return {name: self.array(name) for name in self.forms}
-
-
-def _content(path: Path, metadata: str) -> dict[str, Any]:
-    try:
-        content = json.loads(metadata)
-        is_sound = content.pop("sha256") == digest(content)
-    except (AttributeError, LookupError, TypeError, ValueError):
-        content, is_sound = {}, False
-    if not is_sound:
-        raise CorruptDataError(f"{path} must be as popsim wrote it; its metadata is damaged.")
-    return content
 
 
 def _digest(array: np.ndarray) -> str:

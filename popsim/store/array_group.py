@@ -64,11 +64,7 @@ class CommitRecord:
 
     @classmethod
     def read(cls, folder: Path, run_id: str | None = None) -> "CommitRecord":
-        """Read the record in `folder`, of the run `run_id` if that is given.
-
-        **Raises:** `ValueError` if the folder holds no arrays of popsim; `CorruptDataError` naming zarr.json
-        if it is damaged, or missing although there are arrays; `MismatchError` if it is of another run.
-        """
+        """Read the record in `folder`, of the run `run_id` or any; errors as `open_arrays`."""
         path = folder / "zarr.json"
         if not path.exists() and not any(folder.glob("*/zarr.json")):
             raise ValueError(f"`path` must be a folder of arrays, got {folder}: it has no zarr.json.")
@@ -109,11 +105,7 @@ def open_arrays(path: str | Path, *, run_id: str | None = None) -> Any:
 def damage_of_arrays(
     path: str | Path, *, run_id: str | None = None, every_byte: bool = True
 ) -> Iterator[tuple[str, CorruptDataError]]:
-    """Yield the files of the committed rows with which something is wrong, relative to `path`, and what.
-
-    Each is read whole, one at a time, or only what it says of its run and rows. Arguments and errors as
-    `open_arrays`.
-    """
+    """Yield the files of the committed rows with which something is wrong, relative to `path`, and what."""
     path = Path(path)
     for name, array in CommitRecord.read(path, run_id).arrays(path).items():
         for file, error in array.damage(every_byte=every_byte):

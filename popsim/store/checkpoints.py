@@ -223,16 +223,10 @@ class Checkpoints:
         with ArrayFile.open(path, FORMAT, "a checkpoint") as file:
             content = file.content
             check_run_id(content.get(RUN_ID), self._run_id, path)
-            stored, expected = (
-                {**content[BELONGS_TO], "step": content["step"]},
-                {**self._belongs_to, "step": step},
-            )
-            if differ := [name for name in expected if stored.get(name) != expected[name]]:
-                expected_text, stored_text = (
-                    ", ".join(f"{name} {values.get(name)}" for name in differ)
-                    for values in (expected, stored)
-                )
-                raise MismatchError(f"{path} must be of {expected_text}, got {stored_text}.")
+            stored = {**content[BELONGS_TO], "step": content["step"]}
+            for name, value in {**self._belongs_to, "step": step}.items():
+                if stored.get(name) != value:
+                    raise MismatchError(f"{path} must be of {name} {value}, got {name} {stored.get(name)}.")
             yield file
 
     def _places(self) -> set[tuple[int, int]]:

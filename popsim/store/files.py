@@ -101,11 +101,7 @@ def saving(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Write a file atomically: a reader sees all of it or nothing, also after lost power.
-
-    Yields the name of the unfinished file, to be created. On exit the file and its name are on disk as
-    `path`; after an error it is removed.
-    """
+    """Write a file atomically, by an unfinished one that is yielded, to be created; on exit it is on disk."""
     partial = unfinished_name(path)
     with saving(path):
         try:

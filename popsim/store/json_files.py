@@ -44,11 +44,7 @@ def as_json_numbers(values: ArrayLike) -> Any:
 
 
 def plain_json(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values as they will be read again from JSON, with lists in place of tuples and arrays.
-
-    **Raises:** `ValueError` naming the argument `name`, and the place in it, unless they are plain values by
-    name, see `plain_value`, and finite.
-    """
+    """Return finite plain values, see `plain_value`, as JSON has them; `name` is the argument, for errors."""
     plain = plain_value(name, values)
     check_finite_value(name, plain)
     return json.loads(json.dumps(plain))
@@ -131,10 +127,7 @@ def append_json_line(path: Path, value: Any) -> None:
 
 
 def log_lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a log as bytes; only a last line torn by a crash has no "\\n" at its end.
-
-    **Raises:** `CorruptDataError` naming the file if it is missing.
-    """
+    """Yield the lines of a log as bytes; only a last line torn by a crash has no "\\n" at its end."""
     try:
         with path.open("rb") as file:
             yield from file
@@ -143,10 +136,7 @@ def log_lines(path: Path) -> Iterator[bytes]:
 
 
 def stream_json_lines(path: Path) -> Iterator[Any]:
-    """Yield the parsed lines of a log, without a last line that was torn by a crash.
-
-    **Raises:** `CorruptDataError` as `log_lines`, and naming the line if another one is damaged.
-    """
+    """Yield the parsed lines of a log, but for a torn last one; raises `CorruptDataError` naming another."""
     damaged = 0
     for number, line in enumerate(log_lines(path), 1):
         if damaged:

@@ -43,10 +43,7 @@ class FolderPart:
 
 @dataclasses.dataclass(frozen=True)
 class PlainFolder:
-    """A folder that popsim writes, of a run or a sweep, in which there may be files of others, too.
-
-    The file `description`, which is written first, makes it popsim's.
-    """
+    """A folder of a run or a sweep, maybe with files of others; its `description` is written first."""
 
     path: Path
 
@@ -76,10 +73,7 @@ class PlainFolder:
         return next((name for name in names if name not in ignored and not is_of_system(name)), None)
 
     def command(self, verb: str, suffix: str = "") -> str:
-        """Return a command on the folder or on a path in it, such as "popsim resume runs/one".
-
-        It imports the module of an experiment from outside popsim, which the description names.
-        """
+        """Return a command on the folder or on a path in it, such as "popsim resume runs/one"."""
         content = description_or_empty(self.description) if self.description.is_file() else {}
         return f"popsim {import_option(content)}{verb} {as_word(Path(f'{self.path}{suffix}'))}"
 
@@ -98,10 +92,7 @@ class PlainFolder:
 
 
 def import_option(description: Mapping[str, Any]) -> str:
-    """Return the command-line options that make an experiment known: `--import MODULE `, with a space.
-
-    They are for its `module`, and the `network_modules` that register networks; popsim's need no option.
-    """
+    """Return the options that import modules of an experiment from outside popsim: `--import MODULE `."""
     modules = [description.get("module") or "popsim.", *description.get("network_modules", ())]
     named = [module for module in modules if not module.startswith("popsim.")]
     return "".join(f"--import {_importable(module)} " for module in dict.fromkeys(named))
@@ -197,8 +188,7 @@ class RunFolder(PlainFolder):
         if not isinstance(written := described.get(CONFIG_DIGEST), str):
             return None
         try:
-            with self.config.open("rb") as file:
-                is_same = hashlib.file_digest(file, "sha256").hexdigest() == written
+            is_same = hashlib.sha256(self.config.read_bytes()).hexdigest() == written
         except FileNotFoundError:
             return "must be there; it is missing: the settings are in run.json, too"
         return "" if is_same else "is not as popsim wrote it: the settings of the run are in run.json"
@@ -273,14 +263,10 @@ class DescribedRun:
     """A run, or a training without an experiment, with its description, which is read and checked once.
 
     Who writes it reads it anew after taking the lock of the folder: another process may have been there.
-
-    - `folder`: the folder.
-    - `path`: `run.json`, or without an experiment `training.json`.
-    - `content`: what is in this file.
     """
 
     folder: RunFolder
-    path: Path
+    path: Path  # `run.json`, or without an experiment `training.json`
     content: Mapping[str, Any]
 
     @classmethod

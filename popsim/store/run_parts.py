@@ -27,32 +27,19 @@ Damage = dict[str, ValueError | OSError]
 
 @dataclasses.dataclass(frozen=True)
 class RunParts:
-    """What a run folder must contain, as of the last write of `training.json`.
-
-    - `checkpoints`: the steps of the checkpoints.
-    - `history`: the number of rows of the history, per growing axis.
-    - `n_log_lines`: the number of lines of the log.
-    - `of_experiment`: whether there must be a `run.json`; None if that is not known.
-    """
+    """What a run folder must contain, as of the last write of `training.json`."""
 
     folder: RunFolder
     run_id: str
-    checkpoints: tuple[int, ...] = ()
-    history: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    checkpoints: tuple[int, ...] = ()  # their steps
+    history: Mapping[str, int] = dataclasses.field(default_factory=dict)  # rows by growing axis
     n_log_lines: int = 0
-    of_experiment: bool | None = None
+    of_experiment: bool | None = None  # whether there must be a `run.json`; None if that is not known
 
     def write(self) -> None:
         """Write `training.json`; the folder must be locked."""
-        content = {
-            "popsim": __version__,
-            RUN_ID: self.run_id,
-            "checkpoints": list(self.checkpoints),
-            "history": dict(self.history),
-            "n_log_lines": self.n_log_lines,
-            "of_experiment": self.of_experiment,
-        }
-        DESCRIPTION.write(self.folder.training, content)
+        entries = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)[1:]}
+        DESCRIPTION.write(self.folder.training, {"popsim": __version__, **entries})
 
     def missing_checkpoints(self) -> list[int]:
         """Return the steps of lost checkpoints if fewer exist than listed: saving adds before it deletes."""
@@ -96,16 +83,9 @@ class RunParts:
         return list(self.stream_log())
 
     def damage(self, *, every_byte: bool) -> Damage:
-        """Return what is wrong with checkpoints, history and log.
-
-        Every byte is read, or only the beginning and the end of files, and of the checkpoints the newest.
-        """
+        """Return what is wrong with checkpoints, history and log, or just with what is at their ends."""
         log = problem_of(self.folder.log.name, lambda: deque(self.stream_log(), maxlen=0))
-        return {
-            **dict(self._damaged_checkpoints(every_byte)),
-            **dict(self._damaged_history(every_byte)),
-            **log,
-        }
+        return dict(self._damaged_checkpoints(every_byte)) | dict(self._damaged_history(every_byte)) | log
 
     def _damaged_checkpoints(self, every_byte: bool) -> Iterator[tuple[str, ValueError | OSError]]:
         checkpoints = Checkpoints(self.folder.checkpoints, run_id=self.run_id)
@@ -144,11 +124,9 @@ def problem_of(name: str, read: Callable[[], object]) -> Damage:
 
 
 def damage_of_run(described: DescribedRun) -> Damage:
-    """Read every byte of a run, or of a training in its folder, and return what is wrong, by file.
+    """Read every byte of a run, also in progress, or of a training, and return what is wrong, by file.
 
-    Its description, `training.json`, `run.yaml`, the summary, the checkpoints and the history must be as they
-    were written, and of this run; the log must have its lines, each a log point of this run. None may be
-    missing, and no figure that was drawn. A run in progress may be walked as well.
+    Files must be as they were written, and of this run; none may be missing, and no figure that was drawn.
     """
     # Again if something is wrong: another process may have resumed it meanwhile, and cut its history.
     return _walk(described) and _walk(described)

@@ -78,7 +78,7 @@ def balances(body, state, command):
 def test_forces_and_muscles_act_as_the_skeleton_and_the_path_say(body, getkey):
     """The power of muscles and world becomes kinetic energy; moment arms are the derivative of lengths."""
     tolerances = {"moment arms": {"atol": 1e-8}, "hand force": {"atol": 1e-9}}
-    for key in jax.random.split(getkey(), 5):
+    for key in jax.random.split(getkey(), 3):
         pairs, pulled = balances(body, moving(body, key), jnp.full(body.n_commands, 0.5))
         assert abs(pulled) > 1e-3
         for name, (own, other) in pairs.items():
@@ -103,7 +103,7 @@ def test_gradients_agree_with_central_differences(body, getkey):
     start = moving(body, getkey())
     off_the_kink = jax.tree.map(lambda length: 0.995 * length, start.fibre)  # a fibre at rest is on one
     start = MusculoskeletalState(start.skeleton, start.activation, off_the_kink)
-    commands = 0.5 + 0.3 * jnp.sin(jnp.arange(6.0)[:, None] + jnp.arange(float(body.n_commands)))
+    commands = 0.5 + 0.3 * jnp.sin(jnp.arange(3.0)[:, None] + jnp.arange(float(body.n_commands)))
 
     def end(inputs):
         body, start, commands = inputs
@@ -113,7 +113,7 @@ def test_gradients_agree_with_central_differences(body, getkey):
             + jnp.sum(course.muscles.force[-1]) / 1e3
         )
 
-    assert_gradients_agree(end, (body, start, commands), getkey(), steps=(1e-3, 1e-5, 1e-6, 1e-7))
+    assert_gradients_agree(end, (body, start, commands), getkey(), steps=(1e-3, 1e-5, 1e-6))
 
 
 @pytest.mark.full

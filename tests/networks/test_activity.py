@@ -44,7 +44,7 @@ def model_for(task, *, key):
     return popsim.NetworkModel(LSTMNetwork(n_inputs, 3, trials.targets.values.shape[-1], key=key), dt=dt)
 
 
-@pytest.mark.parametrize("name", every_nth(TASKS, 12))
+@pytest.mark.parametrize("name", every_nth(TASKS, 20))
 def test_every_default_loss_takes_a_network_with_several_states(name):
     """The gradient of a batch, traced and not compiled."""
     task = TASKS[name]()

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from relay import reach, stacked
+from short_form import every_nth
 
 import popsim
 from popsim import Scaling, SensoryChannel, gymnasium, training
@@ -84,6 +85,16 @@ def folder(tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="module")
+def loaded(folder):
+    return load_model(folder / "model", UNTRAINED())
+
+
+@pytest.fixture(scope="module")
+def opened(folder):
+    return open_run(folder / "training", task=TASK, build=build).ensemble
+
+
 STATES = np.zeros((2, 1, 2))
 USES = {
     "evaluate_ensemble": lambda m, task: popsim.evaluate_ensemble(m, task, key=KEY),
@@ -115,11 +126,9 @@ def states_of(ensemble):
     return popsim.evaluate_ensemble(ensemble, TASK, key=KEY).states
 
 
-@pytest.mark.parametrize("use", USES)
-def test_a_trained_model_takes_the_inputs_of_its_training_alone(use, folder):
+@pytest.mark.parametrize("use", every_nth(USES, 2))
+def test_a_trained_model_takes_the_inputs_of_its_training_alone(use, loaded, opened):
     """Whoever read it from a folder; one that forgot them, or never was trained, takes any."""
-    loaded = load_model(folder / "model", UNTRAINED())
-    opened = open_run(folder / "training", task=TASK, build=build).ensemble
     for trained in (loaded, opened):
         with pytest.raises(ValueError, match="trained, 1 of 'a', 2 of 'b', got 2 of 'b', 1 of 'c'"):
             USES[use](trained, RENAMED)
@@ -127,10 +136,10 @@ def test_a_trained_model_takes_the_inputs_of_its_training_alone(use, folder):
     USES[use](dataclasses.replace(loaded, trained_inputs=None), RENAMED)
 
 
-def test_a_trained_model_runs_by_the_programs_of_an_untrained_one(folder, count_compilations):
+def test_a_trained_model_runs_by_the_programs_of_an_untrained_one(loaded, count_compilations):
     USES["evaluate_ensemble"](UNTRAINED(), TASK)
     with count_compilations() as compiled:
-        USES["evaluate_ensemble"](load_model(folder / "model", UNTRAINED()), TASK)
+        USES["evaluate_ensemble"](loaded, TASK)
     assert not compiled
 
 

@@ -7,7 +7,8 @@ import pytest
 
 import popsim
 import popsim.senses
-from popsim.analysis import dynamics
+from popsim.analysis import dynamics, neural_activity
+from popsim.networks import LSTMNetwork, unit_activity
 
 
 @pytest.mark.slow
@@ -80,3 +81,34 @@ def test_constant_inputs_are_taken_by_name(as_users_run):
     ):
         with pytest.raises(ValueError, match=message):
             rollout(bad, model)
+
+
+N_UNITS, N_STEPS, KEY = 4, 8, jax.random.key(5)
+
+
+@pytest.mark.slow
+def test_the_activity_of_a_network_of_several_states_is_analysed():
+    plant, dt = popsim.plants.PointMass(), 0.01
+    channels = {"vision": popsim.SensoryChannel(popsim.vision, delay=0.02)}
+
+    def loop(key):
+        network = LSTMNetwork(6, N_UNITS, 2, key=key)
+        return popsim.SensorimotorLoop(network, plant, channels, dt=dt)
+
+    after = popsim.make_ensemble(loop, 2, key=KEY)
+    task = popsim.tasks.CenterOutReaches(plant.workspace, duration=N_STEPS * dt)
+    states = popsim.evaluate_ensemble(after, task, key=KEY).states
+    found = neural_activity.principal_components(unit_activity(after, states), n_components=2)
+    assert found.projections.shape == (2, 8, N_STEPS, 2)
+    visited = np.concatenate(states.network.hidden, axis=-1).reshape(2, -1, 2 * N_UNITS)
+    received = dynamics.received_inputs(after, states, task.validation_trials())
+    inputs = {name: values[:, 0, 0] for name, values in received.items()}
+    points = dynamics.find_fixed_points(after, visited[:, :20], inputs=inputs).fixed
+    jacobians = dynamics.state_jacobians(after, visited[:, :3], inputs=inputs)
+    assert points.state.shape[-1] == 2 * N_UNITS and jacobians.shape == (2, 3, 2 * N_UNITS, 2 * N_UNITS)
+    one = popsim.member(after, 0)
+    of_one = {name: jnp.asarray(values[0], jnp.float32) for name, values in inputs.items()}
+    following = dynamics.network_dynamics(one, jnp.asarray(visited[0, 5]), of_one)
+    composed = jnp.concatenate(list(of_one.values()))
+    pair = one.network.step(composed, tuple(jnp.split(visited[0, 5], 2)), key=KEY)
+    np.testing.assert_allclose(following, jnp.concatenate(pair), rtol=1e-6)

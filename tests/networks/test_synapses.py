@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from relay import relay_loop
 from trained_batch import (
+    MODEL_NAMES,
     MODELS,
     LinearUnits,
     bare_model,
@@ -31,10 +32,10 @@ pytestmark = pytest.mark.slow
 SYNAPSES = {"recurrent": recurrent_synapses, "input": input_synapses, "readout": readout_synapses}
 
 
-@pytest.fixture(params=MODELS.values(), ids=MODELS)
+@pytest.fixture(params=MODEL_NAMES)
 def batch(request, float64, getkey):
     """A batch of a GRU and of a leaky network, by themselves and in a loop."""
-    build, network = request.param
+    build, network = MODELS[request.param]
     model, trials = build(network, getkey())
     return train_batch(model, trials, key=getkey())
 

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from short_form import mostly_in_full
+from short_form import every_nth, mostly_in_full
 
 from popsim.plants import (
     HardJointLimit,
@@ -91,6 +91,7 @@ def test_the_hand_is_put_where_it_should_be_within_the_limits(float64, getkey, n
     assert jnp.all((rest.angle >= arm.joint_limits[:, 0]) & (rest.angle <= arm.joint_limits[:, 1]))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("n", [1, 3])
 def test_a_straight_arm_at_rest_is_no_division_by_zero(float64, n):
     """Its Jacobian has no rank, and the hand is where it should be already."""
@@ -110,7 +111,8 @@ def test_out_of_reach_is_said_and_never_nan(float64):
 
 
 @pytest.mark.parametrize(
-    "build", [TwoLinkArm.arm26_skeleton, lambda **stop: as_chain(TwoLinkArm.arm26_skeleton(), **stop)]
+    "build",
+    every_nth([TwoLinkArm.arm26_skeleton, lambda **stop: as_chain(TwoLinkArm.arm26_skeleton(), **stop)], 2),
 )
 def test_a_hard_stop_holds_the_joint_at_its_limit(float64, build):
     arm = build(joint_stop=HardJointLimit())

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bodies import PLANTS
+from short_form import mostly_in_full
 
 import popsim
 from popsim import muscles, plants
@@ -45,9 +46,9 @@ def at_rest(plant, observe):
     return jax.vmap(lambda place: observe(plant.rest_state(place)))(places)
 
 
-@pytest.mark.parametrize("build", BODIES.values(), ids=BODIES)
-def test_the_points_end_at_the_hand_and_segments_keep_their_lengths(build, float64):
-    plant = build()
+@pytest.mark.parametrize("name", mostly_in_full(BODIES, ["li_todorov", "chain", "mass in space", "arm26"]))
+def test_the_points_end_at_the_hand_and_segments_keep_their_lengths(name, float64):
+    plant = BODIES[name]()
 
     def observe(state):
         return plant.skeleton_points(state), plant.hand(state).position, plant.coordinates(state)[0]

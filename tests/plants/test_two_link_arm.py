@@ -111,7 +111,7 @@ def test_jacobian_is_the_derivative_of_the_hand_position(arm, getkey):
 
 
 def test_joint_angles_invert_the_hand_position_over_the_whole_joint_range(arm, getkey):
-    angles = postures(arm, getkey(), n=500)
+    angles = postures(arm, getkey(), n=100)
     positions = jax.vmap(arm.hand_position)(angles)
     np.testing.assert_allclose(jax.vmap(arm.joint_angles)(positions), angles, atol=1e-9)
     assert jnp.all(jax.vmap(arm.is_reachable)(positions))

@@ -113,7 +113,7 @@ def assert_read_or_named(kind: Stored, folder: Path, damaged: Path, expected: An
     return refused
 
 
-@pytest.mark.parametrize(("fault", "n_faults"), [(flip_bit, 120), (cut_short, 40), (None, 25)])
+@pytest.mark.parametrize(("fault", "n_faults"), [(flip_bit, 80), (cut_short, 25), (None, 15)])
 def test_a_damaged_file_is_named_or_changes_nothing(kind, folder, fault, n_faults):
     random, expected, refused = np.random.default_rng(0), kind.read(folder), 0
     for _ in range(n_faults):

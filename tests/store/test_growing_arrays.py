@@ -111,7 +111,7 @@ class AnyOrder(RuleBasedStateMachine):
 
 test_any_order = AnyOrder.TestCase
 test_any_order.settings = settings(
-    max_examples=12, stateful_step_count=25, deadline=None, derandomize=True, database=None
+    max_examples=7, stateful_step_count=20, deadline=None, derandomize=True, database=None
 )
 
 
@@ -154,20 +154,6 @@ def test_arrays_of_any_shape_and_type_are_kept(array, tmp_path):
         np.testing.assert_array_equal(found.values, wanted)
         assert found.dtype == array.dtype.newbyteorder("=")
     assert not [*damage_of_arrays(tmp_path / "h.zarr")]
-
-
-def test_what_is_not_committed_may_be_replaced_by_other_arrays(small, tmp_path):
-    path = tmp_path / "h.zarr"
-    small_shards.write_small(path, 10)
-    store = GrowingArrays.open(path)
-    store.append("new", {"x": ((), np.arange(30))})
-    store.close()
-    small_shards.assert_holds(path, {"batch": 10, "trainables_batch": 2})
-    again = GrowingArrays.open(path)
-    again.append("new", {"y": ((), np.arange(3.0))})
-    again.append("newer", {"x": ((), np.arange(2.0))})
-    again.commit()
-    assert open_arrays(path).y.dtype == float and open_arrays(path).x.sizes == {"newer": 2}
 
 
 def test_after_truncating_nothing_stale_is_left_and_foreign_files_are(small, tmp_path):

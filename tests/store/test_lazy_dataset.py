@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import small_shards
 import xarray
 
 from popsim.store import stored_array
@@ -77,14 +76,13 @@ def test_any_folder_that_the_system_takes_is_read(folder, weights, tmp_path):
     np.testing.assert_array_equal(lazy[[3, 120], :, 2:5], weights[[3, 120], :, 2:5])
 
 
-@pytest.mark.parametrize("how", ["mean", "std"])
-def test_what_does_not_fit_into_memory_says_how_to_read_it(how, path, weights, monkeypatch):
+def test_what_does_not_fit_into_memory_says_how_to_read_it(path, weights, monkeypatch):
     monkeypatch.setattr(stored_array, "memory_of_machine", lambda: weights.nbytes // 10)
     lazy = open_arrays(path).weights
     with pytest.raises(MemoryError, match=r"'weights' .* \.isel\({'kept': slice\(0, 50\)}\), or .* \.chunk"):
-        getattr(lazy, how)("kept")
-    part = getattr(lazy.isel(kept=slice(0, 5)), how)("kept")
-    np.testing.assert_allclose(part, getattr(weights[:5], how)(0), rtol=1e-5, atol=1e-6)
+        lazy.mean("kept")
+    part = lazy.isel(kept=slice(0, 5)).mean("kept")
+    np.testing.assert_allclose(part, weights[:5].mean(0), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -124,14 +122,3 @@ def test_a_dataset_is_pickled_without_its_arrays(path, weights):
     stored = pickle.dumps(open_arrays(path))
     assert len(stored) < 2e4
     np.testing.assert_array_equal(pickle.loads(stored).weights, weights)
-
-
-def test_a_reader_sees_what_was_committed_when_it_opened(monkeypatch, tmp_path):
-    small_shards.use_small_shards(monkeypatch)
-    path = tmp_path / "h.zarr"
-    small_shards.write_small(path, 10)
-    before = open_arrays(path)
-    store = GrowingArrays.open(path)
-    store.append("batch", small_shards.losses(10, 27))
-    store.commit()
-    np.testing.assert_array_equal(before.loss, small_shards.losses(0, 10)["loss"][1])

@@ -8,6 +8,7 @@ import jax
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+import small_training
 from lost_power import FlushedDisk
 from small_sweep import SELECTING
 
@@ -19,6 +20,7 @@ from popsim.store.identity import HOLDER, LOCK
 from popsim.store.json_files import keep_json_lines, read_json
 from popsim.store.stored_array import ArrayLayout, StoredArray
 from popsim.sweeps import Sweep, make_sweep, run_sweep
+from popsim.training import TaskTrainer
 
 
 def parts_of_arrays(source, target):
@@ -106,7 +108,24 @@ def test_what_a_writer_has_written_is_on_disk(write, disk, tmp_path):
     assert [*tmp_path.iterdir()]
 
 
+def assert_history_before_checkpoints(disk, folder):
+    """A checkpoint says how many rows the history has, which is committed before it."""
+    names = [path for path in disk.renamed if path.startswith(f"{folder}/")]
+    commits = np.cumsum([name.endswith("history.zarr/zarr.json") for name in names])
+    saves = np.cumsum(["/checkpoints/" in name for name in names])
+    assert saves[-1] > 0 and np.all(commits >= saves)
+
+
 @pytest.mark.slow
+def test_a_training_is_on_disk_and_parts_before_their_records(disk, tmp_path):
+    trainer = TaskTrainer(small_training.OPTIMIZER, chkpt_dir=tmp_path / "run")
+    small_training.train(6, trainer=trainer, log_step=2)
+    assert disk.too_early == {} and disk.lost() == []
+    assert_history_before_checkpoints(disk, tmp_path / "run")
+
+
+@pytest.mark.slow
+@pytest.mark.full
 def test_a_sweep_is_on_disk_and_parts_before_their_records(disk, tmp_path):
     """Its cells select among one another; each is a run."""
     sweep = Sweep(SELECTING, {"rate": (1e-3, 1e-2)}, range(1), members_per_cell=1)
@@ -115,9 +134,5 @@ def test_a_sweep_is_on_disk_and_parts_before_their_records(disk, tmp_path):
     written = {os.path.basename(path) for path in disk.renamed}
     assert written >= {"sweep.json", "run.json", "training.json", "summary.json", "cell.json"}
     for cell in (folder / "cells").iterdir():
-        names = [path for path in disk.renamed if path.startswith(f"{cell}/")]
-        commits = np.cumsum([name.endswith("history.zarr/zarr.json") for name in names])
-        saves = np.cumsum(["/checkpoints/" in name for name in names])
-        # A checkpoint says how many rows the history has, which is committed before it.
-        assert saves[-1] > 1 and np.all(commits >= saves)
+        assert_history_before_checkpoints(disk, cell)
     assert [*folder.glob("selections/**/*.safetensors")] and [*folder.glob("cells/*/log.jsonl")]

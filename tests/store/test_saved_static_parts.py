@@ -49,37 +49,23 @@ class Layer(eqx.Module):
     gain: object
 
 
-def layer(gain):
+def layer(gain=1.0):
     return Layer(jnp.ones(2), gain)
 
 
 DIFFERENT = {
-    "dt of a network": (
-        rates,
-        {"dt": 0.02},
-        r"`model\.network\.dt`, 0\.01 then and 0\.02 now",
-    ),
-    "dt": (gated, {"dt": 0.02}, r"`model\.dt`, 0\.01 then and 0\.02 now"),
-    "output_fn": (
-        gated,
-        {"output_fn": jax.nn.sigmoid},
-        r"`model\.network\.output_fn`, None then and sigmoid",
-    ),
+    "dt of a network": (rates, {"dt": 0.02}, r"`model\.network\.dt`, 0\.01 then and 0\.02 now"),
     "delay": (reaching, {"delay": 0.03}, r"`model\.channels\.vision\.delay`, 0\.02 then and 0\.03 now"),
     "sense": (reaching, {"sense": senses.proprioception}, r"`model\.channels\.vision\.sense`, vision"),
     "solver": (reaching, {"solver": diffrax.Euler()}, r"`model\.plant\.solver`, Heun then and Euler now"),
     "name": (reaching, {"name": "sight"}, r"`model\.channels\.\w+`, .*`model\.channels\.\w+`"),
-    "closure": (
-        lambda k=1: gated(scaled(k)),
-        {"k": 2},
-        r"`model\.network\.output_fn\.factor`, 1 then and 2 now",
-    ),
+    "closure": (lambda k=1: gated(scaled(k)), {"k": 2}, r"`model\.network\.output_fn\.factor`, 1 then and 2"),
     "partial": (
         lambda most=1.0: gated(functools.partial(limited, most=most)),
         {"most": 2.0},
         r"`model\.network\.output_fn\.most`, 1\.0 then and 2\.0 now",
     ),
-    "number": (lambda gain=1.0: layer(gain), {"gain": 2.0}, r"`model\.gain`, 1\.0 then and 2\.0 now"),
+    "number": (layer, {"gain": 2.0}, r"`model\.gain`, 1\.0 then and 2\.0 now"),
 }
 
 

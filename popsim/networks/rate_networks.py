@@ -1,0 +1,279 @@
+"""Networks of rate units: leaky ones, those whose recurrent weights have a low rank, and plain ones."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key, ScalarLike
+
+from popsim._shared.argument_shapes import OneOrEach, check_one_or_each
+from popsim._shared.checks import WholeNumber, check_non_negative, check_positive_int, is_traced
+from popsim.networks import building
+from popsim.networks.base import Projection
+from popsim.networks.initial_weights import dale_weights
+from popsim.networks.leaky import AbstractLeakyNetwork
+from popsim.networks.plasticity import AbstractPlasticity, ShortTermPlasticity
+from popsim.networks.registry import register_leaky, register_network
+from popsim.noise import AbstractNoise
+from popsim.randomness import key_stream
+
+__all__ = ["LeakyRNN", "LowRankRNN", "VanillaRNN"]
+
+
+class LeakyRNN(AbstractLeakyNetwork):
+    """A leaky rate network with independent noise on each unit and a linear readout of the rates.
+
+    The dynamics are tau dx/dt = -x + W_rec r + W_in u + b + noise, with r = f(x), integrated by Euler steps x
+    += (dt / tau) (-x + ...). The noise of a step has standard deviation `noise_std` sqrt(2 dt / tau), so that
+    an uncoupled unit fluctuates by about `noise_std` at any dt (Song, Yang & Wang 2016, PLoS Comput Biol
+    12:e1004792; checked against their code, pycog).
+
+    `hidden` holds the activations x. A trial starts with x = 0.
+
+    **Arguments:**
+
+    - `n_inputs`, `n_units`, `n_outputs`: the sizes.
+    - `tau`: the time constant in seconds, one for all units or one per unit; may differ between members.
+    - `train_tau`: whether `tau` is trained rather than a constant (see `popsim.is_parameter`). Training does
+        not keep it above `dt`.
+    - `dt`: the time step in seconds, that of the trials.
+    - `nonlinearity`: f, from activation to rate.
+    - `noise_std`: see above, one for all units or one per unit; 0 draws no random numbers.
+    - `input_noise_std`: of noise on the inputs, one for all inputs or one per input; 0 draws no random
+        numbers. Units receive it through W_in, and share it where they share inputs. It is scaled so that an
+        uncoupled unit with weights w fluctuates by exactly sqrt(sum_k w_k^2 input_noise_std_k^2) at any dt.
+    - `gain`: the standard deviation of W_rec times sqrt(n_units); above 1 the network is chaotic before
+        training (Sompolinsky, Crisanti & Sommers 1988). With `signs`, the spectral radius of W_rec.
+    - `signs`: +1 for each excitatory and -1 for each inhibitory unit, for balanced W_rec that obeys Dale's
+        law, see `dale_weights`; None for unconstrained weights. To keep the law during training, use
+        `popsim.training.constraints.DalesLaw`.
+    - `density`: with `signs`, the fraction of connections that are present.
+    - `plasticity`: of the recurrent synapses within a trial, such as a `ShortTermPlasticity`; None for none.
+    - `output_fn`, `output_bias`: of the readout, as of a `GRUNetwork`.
+    - `key`: for the initial weights.
+    """
+
+    parameter_axes: ClassVar[Mapping[str, tuple[str, ...]]] = building.RATE_AXES
+    recurrent_weights: Float[Array, "*members units units"]  # [post, pre]
+    input_weights: Float[Array, "*members units inputs"]
+    bias: Float[Array, "*members units"]
+    readout: eqx.nn.Linear
+    tau: Float[Array, "*axes"]  # s
+    noise: AbstractNoise
+    input_noise: AbstractNoise
+    plasticity: AbstractPlasticity | None
+
+    def __init__(
+        self,
+        n_inputs: WholeNumber,
+        n_units: WholeNumber,
+        n_outputs: WholeNumber,
+        *,
+        tau: OneOrEach = 0.05,
+        dt: float = 0.01,
+        nonlinearity: Callable[[Array], Array] = jnp.tanh,
+        noise_std: OneOrEach = 0.0,
+        input_noise_std: OneOrEach = 0.0,
+        gain: ScalarLike = 0.9,
+        signs: OneOrEach | None = None,
+        density: float = 1.0,
+        train_tau: bool = False,
+        plasticity: AbstractPlasticity | None = None,
+        output_fn: Callable[[Array], Array] | None = None,
+        output_bias: OneOrEach = 0.0,
+        key: Key[Array, ""],
+    ):
+        sizes = n_inputs, n_units, _ = building.as_sizes(n_inputs, n_units, n_outputs)
+        noise, readout = (noise_std, input_noise_std), (output_fn, output_bias)
+        self._set_parts(sizes, tau, dt, nonlinearity, noise, plasticity, readout, key)
+        self.train_tau = train_tau
+        check_one_or_each("gain", gain)
+        check_non_negative("gain", gain)
+        if signs is None and density != 1:
+            raise ValueError(f"`density` needs `signs`, got {density} and None.")
+        if signs is None:
+            self.recurrent_weights = building.gaussian_weights("recurrent", (n_units, n_units), gain, key=key)
+        elif np.shape(signs) != (n_units,):
+            shape = np.shape(signs)
+            raise ValueError(f"`signs` must be one for each of {n_units} units, got shape {shape}.")
+        else:
+            own_key = key_stream(key, "recurrent")
+            self.recurrent_weights = dale_weights(signs, gain, density=density, key=own_key)
+        self.input_weights = building.gaussian_weights("input", (n_units, n_inputs), key=key)
+
+    def recurrent_input(self, rates: Float[Array, " unit"]) -> Float[Array, " unit"]:
+        return self.recurrent_weights @ rates
+
+    def projections(self) -> dict[str, Projection]:
+        """Return the recurrent and input weights and the readout. The activity of a unit is its rate f(x)."""
+        recurrent = building.projection_to_units(lambda network: network.recurrent_weights)
+        return {"recurrent": recurrent, **super().projections()}
+
+
+register_leaky("tanh", LeakyRNN, "Leaky units with tanh rates and a linear readout.")
+
+
+def _short_term(n_inputs: int, n_units: int, n_outputs: int, **options: Any) -> LeakyRNN:
+    # Weights act through u x, which is .15 and .45 at rest: a gain that makes up for it on average.
+    options |= {"plasticity": ShortTermPlasticity.alternating(n_units), "gain": 3.0}
+    return LeakyRNN(n_inputs, n_units, n_outputs, nonlinearity=jax.nn.relu, **options)
+
+
+register_leaky("short-term", _short_term, "Leaky units with facilitating and depressing synapses.")
+
+
+class LowRankRNN(AbstractLeakyNetwork):
+    """A `LeakyRNN` with W_rec = m n^T / N + g χ: a part of low rank, and a random part that is not trained.
+
+    m and n have a column for each of `rank` modes, and N is the number of units. The entries of χ have
+    variance 1 / N. So the connectivity of Mastrogiuseppe & Ostojic 2018, Neuron 99:609-623, is the sum of a
+    random part and one of low rank. A step takes 2 N `rank` products for the latter in place of N².
+
+    **Arguments:**
+
+    - `n_inputs`, `n_units`, `n_outputs`: the sizes.
+    - `rank`: the number of modes, at most the number of units.
+    - `random_gain`: g; 0 for no random part.
+    - `tau`, `train_tau`, `dt`, `nonlinearity`, `noise_std`, `input_noise_std`, `plasticity`, `output_fn`,
+        `output_bias`: as of a `LeakyRNN`.
+    - `key`: for the initial weights. Entries of m and n are drawn from a standard normal distribution.
+    """
+
+    parameter_axes: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "left": ("unit", "mode"),
+        "right": ("unit", "mode"),
+        "input_weights": ("unit", "input"),
+        "bias": ("unit",),
+        **building.READOUT_AXES,
+    }
+    left: Float[Array, "*members units rank"]  # m
+    right: Float[Array, "*members units rank"]  # n
+    random_weights: Float[Array, "*members units units"] | None  # g χ, [post, pre]
+    input_weights: Float[Array, "*members units inputs"]
+    bias: Float[Array, "*members units"]
+    readout: eqx.nn.Linear
+    tau: Float[Array, "*axes"]  # s
+    noise: AbstractNoise
+    input_noise: AbstractNoise
+    plasticity: AbstractPlasticity | None
+
+    def __init__(
+        self,
+        n_inputs: WholeNumber,
+        n_units: WholeNumber,
+        n_outputs: WholeNumber,
+        *,
+        rank: WholeNumber = 2,
+        random_gain: ScalarLike = 0.0,
+        tau: OneOrEach = 0.05,
+        dt: float = 0.01,
+        nonlinearity: Callable[[Array], Array] = jnp.tanh,
+        noise_std: OneOrEach = 0.0,
+        input_noise_std: OneOrEach = 0.0,
+        train_tau: bool = False,
+        plasticity: AbstractPlasticity | None = None,
+        output_fn: Callable[[Array], Array] | None = None,
+        output_bias: OneOrEach = 0.0,
+        key: Key[Array, ""],
+    ):
+        sizes = n_inputs, n_units, _ = building.as_sizes(n_inputs, n_units, n_outputs)
+        check_positive_int("rank", rank)
+        if rank > n_units:
+            raise ValueError(f"`rank` must be at most the number of units, {n_units}, got {rank}.")
+        check_one_or_each("random_gain", random_gain)
+        check_non_negative("random_gain", random_gain)
+        noise, readout = (noise_std, input_noise_std), (output_fn, output_bias)
+        self._set_parts(sizes, tau, dt, nonlinearity, noise, plasticity, readout, key)
+        self.train_tau = train_tau
+        normal, modes = jax.random.normal, (n_units, int(rank))
+        self.left, self.right = (normal(key_stream(key, name), modes) for name in ("left", "right"))
+        self.random_weights = None
+        if is_traced(random_gain) or random_gain != 0:
+            square = (n_units, n_units)
+            self.random_weights = building.gaussian_weights("random", square, random_gain, key=key)
+        self.input_weights = building.gaussian_weights("input", (n_units, n_inputs), key=key)
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        return ("random_weights", *super().constants)
+
+    @property
+    def recurrent_weights(self) -> Float[Array, "*members units units"]:
+        """W_rec, [post, pre]."""
+        weights = self.left @ jnp.swapaxes(self.right, -1, -2) / self.left.shape[-2]
+        return weights if self.random_weights is None else weights + self.random_weights
+
+    def recurrent_input(self, rates: Float[Array, " unit"]) -> Float[Array, " unit"]:
+        received = self.left @ (self.right.T @ rates) / len(rates)
+        return received if self.random_weights is None else received + self.random_weights @ rates
+
+
+register_leaky("low-rank", LowRankRNN, "Leaky units with tanh rates and recurrent weights of rank two.")
+
+
+@register_network("vanilla")
+class VanillaRNN(building.AbstractReadoutNetwork):
+    """A layer of units h' = f(W_rec h + W_in u + b) with a linear readout (Elman 1990, Cogn Sci 14:179-211).
+
+    A `LeakyRNN` with dt = tau has the same dynamics, in other variables: its `hidden` is the argument of f. A
+    trial starts with all units at zero.
+
+    **Arguments:**
+
+    - `n_inputs`, `n_units`, `n_outputs`: the sizes.
+    - `nonlinearity`: f.
+    - `noise_std`: the standard deviation of noise on the units after each step, one for all units or one per
+        unit; 0 draws no random numbers.
+    - `gain`: the standard deviation of W_rec times sqrt(n_units).
+    - `output_fn`, `output_bias`: of the readout, as of a `GRUNetwork`.
+    - `key`: for the initial weights.
+    """
+
+    parameter_axes: ClassVar[Mapping[str, tuple[str, ...]]] = building.RATE_AXES
+    recurrent_weights: Float[Array, "*members units units"]  # [post, pre]
+    input_weights: Float[Array, "*members units inputs"]
+    bias: Float[Array, "*members units"]
+    readout: eqx.nn.Linear
+    noise: AbstractNoise
+    nonlinearity: Callable[[Array], Array] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        n_inputs: WholeNumber,
+        n_units: WholeNumber,
+        n_outputs: WholeNumber,
+        *,
+        nonlinearity: Callable[[Array], Array] = jnp.tanh,
+        noise_std: OneOrEach = 0.0,
+        gain: ScalarLike = 0.9,
+        output_fn: Callable[[Array], Array] | None = None,
+        output_bias: OneOrEach = 0.0,
+        key: Key[Array, ""],
+    ):
+        self.n_inputs, n_units, self.n_outputs = building.as_sizes(n_inputs, n_units, n_outputs)
+        check_one_or_each("gain", gain)
+        check_non_negative("gain", gain)
+        building.check_function("nonlinearity", nonlinearity, "jnp.tanh")
+        self.noise = building.noise_of("noise_std", noise_std, n_units, "units")
+        self.output_fn, output_bias = building.prepare_readout(output_fn, output_bias, self.n_outputs)
+        self.recurrent_weights = building.gaussian_weights("recurrent", (n_units, n_units), gain, key=key)
+        self.input_weights = building.gaussian_weights("input", (n_units, self.n_inputs), key=key)
+        self.bias = jnp.zeros(n_units)
+        self.readout = building.linear_readout(n_units, self.n_outputs, output_bias, key=key)
+        self.nonlinearity = nonlinearity
+
+    def init(self, *, key: Key[Array, ""]) -> Float[Array, " unit"]:
+        return jnp.zeros_like(self.bias)
+
+    def step(
+        self, inputs: Float[Array, " inputs"], hidden: Float[Array, " unit"], *, key: Key[Array, ""]
+    ) -> Float[Array, " unit"]:
+        drive = self.recurrent_weights @ hidden + self.input_weights @ inputs + self.bias
+        return self.noise(self.nonlinearity(drive), key=key)
+
+    def projections(self) -> dict[str, Projection]:
+        recurrent = building.projection_to_units(lambda network: network.recurrent_weights)
+        return {"recurrent": recurrent, "input": building.input_projection(), **super().projections()}

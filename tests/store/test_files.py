@@ -1,0 +1,111 @@
+"""Files that are written atomically, JSON files with a seal, and logs of JSON lines."""
+
+import os
+import shutil
+
+import jax.numpy as jnp
+import pytest
+
+from popsim.store import (
+    CorruptDataError,
+    SaveError,
+    append_json_line,
+    as_json_numbers,
+    keep_json_lines,
+    read_json,
+    read_json_lines,
+    read_sealed_json,
+    write_json,
+    write_sealed_json,
+)
+from popsim.store.files import atomic_file, check_replaceable
+
+
+def test_a_reader_sees_the_old_file_until_the_new_one_is_finished(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+    with pytest.raises(KeyboardInterrupt), atomic_file(path) as partial:
+        partial.write_text("half")
+        raise KeyboardInterrupt
+    assert path.read_text() == "old" and os.listdir(tmp_path) == ["file"]
+    with atomic_file(path) as partial:
+        partial.write_text("new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new" and os.listdir(tmp_path) == ["file"]
+
+
+def test_a_folder_that_vanishes_is_named(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with pytest.raises(SaveError, match="folder/file"), atomic_file(folder / "file") as partial:
+        partial.write_text("half")
+        shutil.rmtree(folder)
+    for write in (write_json, append_json_line):
+        with pytest.raises(SaveError, match=r"folder/a\.json"):
+            write(folder / "a.json", {})
+    assert not folder.exists()
+
+
+def test_only_what_popsim_wrote_is_replaced_and_only_when_told_to(tmp_path):
+    path, link = tmp_path / "file", tmp_path / "link"
+    check_replaceable(path, lambda _: False, kind="a file", overwrite=False)
+    link.symlink_to(path)  # to nothing yet
+    for taken in (link, path):
+        with pytest.raises(ValueError, match="overwrite"):
+            check_replaceable(taken, lambda _: True, kind="a file", overwrite=False)
+        with pytest.raises(ValueError, match="anything but a file of popsim"):
+            check_replaceable(taken, lambda _: False, kind="a file", overwrite=True)
+        path.touch()
+    check_replaceable(path, lambda _: True, kind="a file", overwrite=True)
+
+
+def test_json_is_read_as_it_was_written_or_the_file_is_named(tmp_path):
+    path = tmp_path / "a.json"
+    write_json(path, {"x": [2.5, None]})
+    with pytest.raises(ValueError, match="JSON"):
+        write_json(path, float("nan"))
+    assert read_json(path) == {"x": [2.5, None]}
+    path.write_text("{")
+    for name in ("a.json", "lost.json"):
+        with pytest.raises(CorruptDataError, match=name):
+            read_json(tmp_path / name)
+
+
+def test_a_log_is_read_up_to_a_torn_last_line_and_other_damage_is_named(tmp_path):
+    path = tmp_path / "log.jsonl"
+    keep_json_lines(path, lambda line: True)
+    with pytest.raises(CorruptDataError, match=r"log\.jsonl; it is missing"):
+        read_json_lines(path)
+    for value in ({"batch": 0}, {"batch": 1}):
+        append_json_line(path, value)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-5])
+    assert read_json_lines(path) == [{"batch": 0}]
+    for first in (b"{\n", b'{"batch": 0, "\xff": 1}\n'):
+        path.write_bytes(first + whole)
+        with pytest.raises(CorruptDataError, match="line 1"):
+            read_json_lines(path)
+    for damaged in ('{"bauch": 0}\n', "[]\n", '{"batch": "0"}\n'):
+        path.write_text(damaged)
+        with pytest.raises(CorruptDataError, match=r"log\.jsonl"):
+            keep_json_lines(path, lambda line: line["batch"] < 3)
+
+
+def test_a_seal_breaks_when_anything_changes(tmp_path):
+    path = tmp_path / "a.json"
+    value = {"format": 1, "settings": {"noise": (0.1, 2.0), "seed": 3}, "none": None}
+    write_sealed_json(path, value)
+    assert read_sealed_json(path) == value | {"settings": {"noise": [0.1, 2.0], "seed": 3}}
+    good = path.read_text()
+    for damaged in (good.replace("3", "2"), good.replace("seed", "sead"), "[]", "{}"):
+        path.write_text(damaged)
+        with pytest.raises(CorruptDataError, match=r"a\.json"):
+            read_sealed_json(path)
+    path.write_text(good.replace("  ", " "))
+    assert read_sealed_json(path)["format"] == 1
+
+
+def test_numbers_that_are_not_finite_become_null():
+    values = [[1.5, float("nan")], [float("-inf"), 2.0]]
+    assert as_json_numbers(jnp.asarray(values)) == [[1.5, None], [None, 2.0]]
+    assert as_json_numbers(jnp.asarray(0.5)) == 0.5 and as_json_numbers(jnp.inf) is None
