@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextvars import ContextVar
 
-__all__ = ["current_engine", "record_fallbacks", "plain_jax", "ENGINE", "PLAIN_JAX"]
+__all__ = ["current_engine", "record_fallbacks", "plain_jax", "warn_outside", "ENGINE", "PLAIN_JAX"]
 
 ENGINE, PLAIN_JAX, IN_PART = "popsim", "plain JAX", "popsim, in part plain JAX"
 
@@ -82,7 +82,12 @@ def fall_back(reason: str, *, in_part: bool) -> None:
 
 @functools.cache
 def _warn_once(message: str) -> None:
+    warn_outside(message, FRAMES_BETWEEN)
+
+
+def warn_outside(message: str, packages: tuple[str, ...]) -> None:
+    """Warn, at the line outside of some packages from which they were called."""
     level, frame = 1, inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in FRAMES_BETWEEN:
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in packages:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, stacklevel=level)

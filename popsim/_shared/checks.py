@@ -5,7 +5,6 @@ import functools
 import inspect
 import os
 import traceback
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, overload
@@ -18,7 +17,7 @@ from jax import Array
 from jax.typing import ArrayLike
 from jaxtyping import PyTree
 
-from popsim._compiled import as_array, is_traced
+from popsim._compiled import as_array, is_traced, warn_outside
 from popsim._shared.plain_values import Seconds, is_on_grid, nearest_times, step_at
 from popsim._shared.text_checks import one_line, suggestion
 from popsim.per_member import PerMember
@@ -30,10 +29,7 @@ CALLED_FRAMES = (*OWN_FRAMES, "jax", "jaxlib", "numpy", "diffrax", "optax", "bea
 
 def warn_caller(message: str) -> None:
     """Warn, at the line of the user's code from which popsim was called."""
-    level, frame = 1, inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in OWN_FRAMES:
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, stacklevel=level)
+    warn_outside(message, OWN_FRAMES)
 
 
 @functools.cache

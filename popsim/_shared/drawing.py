@@ -32,7 +32,8 @@ def try_to_draw(
     except passes:
         raise
     except Exception as error:
-        _close({*_open_figures()} - {*before})
+        for number in {*_open_figures()} - {*before}:
+            sys.modules["matplotlib.pyplot"].close(number)
         reason = one_line(f"{type(error).__name__}: {error}")
         failed = FailedDrawing(subject, shorten(reason, MOST_LETTERS))
         warn_caller(f"{failed}.")
@@ -51,8 +52,3 @@ def close_figures(figures: Mapping[str, Any]) -> None:
 def _open_figures() -> Sequence[int]:
     pyplot = sys.modules.get("matplotlib.pyplot")
     return [] if pyplot is None else pyplot.get_fignums()
-
-
-def _close(numbers: set[int]) -> None:
-    for number in numbers:
-        sys.modules["matplotlib.pyplot"].close(number)

@@ -63,19 +63,14 @@ def describe_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str
     """Return a message on the values that differ, with both texts; empty if none does."""
     different = {path for path in (*now, *then) if then.get(path) != now.get(path)}
     # What is inside of another part that differs follows from it.
-    told = [
-        path for path in dict.fromkeys((*now, *then)) if path in different and not _within(path, different)
-    ]
+    told = [path for path in dict.fromkeys((*now, *then)) if path in different]
+    told = [path for path in told if path.rpartition(".")[0] not in different]
     texts = [
         f"`{_beginning(path)}`, {_beginning(then.get(path, 'nothing'))} then and "
         f"{_beginning(now.get(path, 'nothing'))} now"
         for path in told[:MOST_TOLD]
     ]
     return "; ".join(texts) + (f"; and {len(told) - len(texts)} more" if len(told) > len(texts) else "")
-
-
-def _within(path: str, different: set[str]) -> bool:
-    return path.rpartition(".")[0] in different
 
 
 def _beginning(text: Any) -> str:
@@ -139,13 +134,9 @@ def _children(value: Any) -> Mapping[Any, Any]:
         return dict(enumerate(sorted(value, key=repr)))
     if isinstance(value, tuple | list):
         return dict(zip(getattr(value, "_fields", range(len(value))), value, strict=True))
-    kept = getattr(value, "__dict__", {})
-    return {name: part for name, part in kept.items() if not _is_computed(value, name)}
-
-
-def _is_computed(value: Any, name: str) -> bool:
-    """Return whether an object computed an attribute when it was first asked for."""
-    return isinstance(getattr(type(value), name, None), functools.cached_property)
+    kept = getattr(value, "__dict__", {}).items()  # but for what was computed when it was first asked for
+    kind, cached = type(value), functools.cached_property
+    return {name: part for name, part in kept if not isinstance(getattr(kind, name, None), cached)}
 
 
 # Not those that only raise errors, or change no more than the last digits; keys are compared themselves.
@@ -162,11 +153,8 @@ NUMERIC_FLAGS = (
 
 def numeric_flags() -> dict[str, bool | int | str | None]:
     """Return the flags of JAX that determine the numbers of a training here, by name, as JSON values."""
-    return {name: _plain(getattr(jax.config, name)) for name in NUMERIC_FLAGS if hasattr(jax.config, name)}
-
-
-def _plain(value: Any) -> bool | int | str | None:
-    return value.name if isinstance(value, enum.Enum) else value
+    flags = {name: getattr(jax.config, name) for name in NUMERIC_FLAGS if hasattr(jax.config, name)}
+    return {name: flag.name if isinstance(flag, enum.Enum) else flag for name, flag in flags.items()}
 
 
 def different_flags(then: Mapping[str, Any]) -> str:

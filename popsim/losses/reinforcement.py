@@ -68,11 +68,6 @@ def _interaction(term: str, states: Any) -> Interaction:
     return interaction
 
 
-def _values(interaction: Interaction) -> Float[Array, " time"] | None:
-    """Return the estimates of the critic, zero after the end of the trial."""
-    return None if interaction.value is None else jnp.where(interaction.active, interaction.value, 0.0)
-
-
 def _values_in_session(interaction: Interaction, discount: Float[Array, ""]) -> Float[Array, " time"] | None:
     """Return the estimates of the critic, those after the end of a trial from the beginning of the next.
 
@@ -116,7 +111,8 @@ class AbstractReturnTerm(AbstractLossTerm):
 
     def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         interaction = _interaction(self.name, states)
-        return self.cost(interaction, _values(interaction))
+        value = interaction.value  # zero after the end of the trial
+        return self.cost(interaction, None if value is None else jnp.where(interaction.active, value, 0.0))
 
     def over_session(self, states: Any, session: Trial, model: AbstractModel) -> Float[Array, "*trials"]:
         joined = session.session
