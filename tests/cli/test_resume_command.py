@@ -17,7 +17,7 @@ from popsim.store import MismatchError
 
 pytestmark = pytest.mark.slow
 TABLE = "networks\nall                           2\n"
-TRAIN = ["train", "sum", *SIZES, "--keep", "every 2", "--devices", "1", "--quiet"]
+TRAIN = ["train", "sum", *SIZES, "--keep", "every 2", "--quiet"]
 
 
 @pytest.fixture

@@ -105,7 +105,7 @@ def finished(tmp_path_factory):
 @pytest.mark.slow
 def test_a_run_trains_with_the_settings_of_another(finished, tmp_path, capsys):
     out, config = tmp_path / "other", str(finished / "run.yaml")
-    main(["train", "--config", config, "--seed", "1", "--out", str(out), "--quiet"])
+    main(["train", "--config", config, "--seed", "1", "--out", str(out), "--quiet", "--devices", "1"])
     run = open_run(out)
     assert run.experiment == dataclasses.replace(SMALL, seed=1)
     assert json.loads((out / "run.json").read_text())["recording"]["trainables"] == "every 2"

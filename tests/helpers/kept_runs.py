@@ -10,8 +10,8 @@ from popsim.experiments import CenterOut, Recording, RunStopped, run_experiment
 
 SMALL = Sum(n_members=2, n_batches=8, batch_size=4, log_step=2)
 EVERY_2 = Recording("every 2")  # the log points
-SIZES = ["--members", "2", "--n-batches", "8", "--batch-size", "4", "--log-step", "2"]
-"""The options of `SMALL`."""
+SIZES = ["--members", "2", "--n-batches", "8", "--batch-size", "4", "--log-step", "2", "--devices", "1"]
+"""The options of `SMALL`, for the same compiled programs."""
 REACHES = CenterOut(
     n_members=2,
     n_batches=6,
