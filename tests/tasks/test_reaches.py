@@ -16,7 +16,7 @@ from motor_trials import (
 
 import popsim
 from popsim.distributions import Uniform
-from popsim.tasks import CenterOutReaches, DelayedReaches, PosturalHold, SequentialReaches, TargetJump
+from popsim.tasks import DelayedReaches, PosturalHold, SequentialReaches, TargetJump
 from popsim.tasks.trial_parts import direction_of, wrap_angle
 
 DELAYED = DelayedReaches(WORKSPACE, distance=Uniform(0.05, 0.1), catch_probability=0.2)
@@ -183,16 +183,6 @@ def test_a_pulse_may_come_at_a_drawn_time_for_a_drawn_while(getkey):
     assert_uniform(0.01 * on, 0.195, 0.505)
     assert_uniform(0.01 * (off - on), 0.095, 0.305)
     np.testing.assert_array_equal(trials.timeline.epochs["pulse"], np.stack([on, off], axis=1))
-
-
-EIGHT = np.array([-3, -2, -1, 0, 1, 2, 3, 4]) * np.pi / 4
-TO_EIGHT = [CenterOutReaches(WORKSPACE), DelayedReaches(WORKSPACE), TargetJump(WORKSPACE)]
-
-
-@pytest.mark.parametrize("task", TO_EIGHT, ids=lambda task: type(task).__name__)
-def test_eight_targets_have_eight_labels_in_training_and_validation(task, getkey):
-    for trials in (validation(task), many_trials(task, getkey(), 300)):
-        np.testing.assert_allclose(np.unique(trials.conditions["direction"]), EIGHT, atol=1e-6)
 
 
 def test_directions_are_wrapped_at_the_left():

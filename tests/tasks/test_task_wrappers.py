@@ -7,23 +7,14 @@ import pytest
 from sample_trials import drawn_trials
 
 import popsim
-from popsim import Workspace
+from popsim import Workspace, tasks
 from popsim.distributions import Uniform
 from popsim.interventions import InterventionPlan
 from popsim.schedules import LinearSchedule
-from popsim.tasks import (
-    CenterOutReaches,
-    HeldOutConditions,
-    Mixture,
-    ParameterCurriculum,
-    TaskCurriculum,
-    WithFixation,
-    WithInterventions,
-)
 from popsim.trial import n_trials
 
-TASK = CenterOutReaches(Workspace.around(jnp.zeros(2), 0.2), duration=0.2)
-FAR = CenterOutReaches(Workspace.around(jnp.zeros(2), 0.2), duration=0.2, distance=0.2)
+TASK = tasks.CenterOutReaches(Workspace.around(jnp.zeros(2), 0.2), duration=0.2)
+FAR = tasks.CenterOutReaches(Workspace.around(jnp.zeros(2), 0.2), duration=0.2, distance=0.2)
 CURL = InterventionPlan("curl field", Uniform(5.0, 10.0), probability=0.25)
 
 
@@ -36,12 +27,12 @@ def assert_same(first, second):
 
 
 def test_trials_with_interventions_are_those_of_the_task():
-    trials, plain = draws(WithInterventions(TASK, [CURL]), 20), draws(TASK, 20)
+    trials, plain = draws(tasks.WithInterventions(TASK, [CURL]), 20), draws(TASK, 20)
     assert_same((trials.init, trials.inputs, trials.targets), (plain.init, plain.inputs, plain.targets))
 
 
 def test_an_intervention_acts_in_its_share_of_trials_with_drawn_parameters():
-    trials = draws(WithInterventions(TASK, [CURL]))
+    trials = draws(tasks.WithInterventions(TASK, [CURL]))
     schedule = trials.interventions["curl field"]
     np.testing.assert_array_equal(
         schedule.active, trials.conditions["curl field"][:, None] * np.ones(20, bool)
@@ -55,7 +46,7 @@ def test_an_intervention_keeps_to_its_window_and_comes_later_by_its_delay():
     plan = InterventionPlan(
         "push", jnp.array([1.0, 0.0]), window=popsim.windows.Between(0.05, 0.08), delay=Uniform(0.0, 0.1)
     )
-    active = np.asarray(draws(WithInterventions(TASK, [plan]), 500).interventions["push"].active)
+    active = np.asarray(draws(tasks.WithInterventions(TASK, [plan]), 500).interventions["push"].active)
     first = active.argmax(axis=1)
     np.testing.assert_array_equal(active.sum(axis=1), 3)
     assert set(first) == set(range(5, 16))
@@ -68,7 +59,7 @@ def test_a_condition_says_whether_an_intervention_acts_and_another_how_strongly(
     field = InterventionPlan(
         "curl field", Uniform(5.0, 10.0), probability=0.5, unless=("push",), label="strength"
     )
-    trials = draws(WithInterventions(TASK, [late, field]), 200)
+    trials = draws(tasks.WithInterventions(TASK, [late, field]), 200)
     assert not trials.conditions["push"].any()
     acts = np.asarray(trials.conditions["curl field"])
     assert 70 < acts.sum() < 130
@@ -82,7 +73,7 @@ def test_a_share_and_a_parameter_may_follow_schedules_over_batches():
         LinearSchedule(0.0, 10.0, last_batch=10),
         probability=popsim.schedules.PiecewiseSchedule((0, 5), [0, 1]),
     )
-    task = WithInterventions(TASK, [plan])
+    task = tasks.WithInterventions(TASK, [plan])
     for batch, acts, strength in ((0, 0.0, 0.0), (4, 0.0, 4.0), (5, 1.0, 5.0), (50, 1.0, 10.0)):
         trials = draws(task, 10, batch)
         np.testing.assert_array_equal(trials.conditions["curl field"], acts)
@@ -97,19 +88,19 @@ def test_the_network_is_told_while_an_intervention_acts():
         cue_input="field",
         probability=0.5,
     )
-    trials = draws(WithInterventions(TASK, [plan]), 50)
+    trials = draws(tasks.WithInterventions(TASK, [plan]), 50)
     schedule = trials.interventions["curl field"]
     np.testing.assert_array_equal(
         trials.inputs["field"][..., 0], np.asarray(schedule.active) * np.asarray(schedule.parameters)[:, None]
     )
     with pytest.raises(ValueError, match="`cue_input`.*'target'"):
-        draws(WithInterventions(TASK, [InterventionPlan("curl field", 5.0, cue_input="target")]), 2)
+        draws(tasks.WithInterventions(TASK, [InterventionPlan("curl field", 5.0, cue_input="target")]), 2)
 
 
 @pytest.mark.full
 def test_validation_is_without_any_intervention_then_under_each_alone():
     push = InterventionPlan("push", jnp.zeros(2))
-    trials = WithInterventions(TASK, [CURL, push]).validation_trials()
+    trials = tasks.WithInterventions(TASK, [CURL, push]).validation_trials()
     assert n_trials(trials) == 24
     np.testing.assert_array_equal(trials.conditions["curl field"], np.repeat([0, 1, 0], 8))
     np.testing.assert_array_equal(trials.conditions["push"], np.repeat([0, 0, 1], 8))
@@ -118,7 +109,7 @@ def test_validation_is_without_any_intervention_then_under_each_alone():
 
 def test_a_mixture_has_its_shares():
     shares = popsim.schedules.PiecewiseSchedule((0, 3), [[3.0, 1.0], [0.0, 1.0]])
-    task = Mixture([TASK, FAR], shares=shares)
+    task = tasks.Mixture([TASK, FAR], shares=shares)
     trials = draws(task)
     distance = np.linalg.norm(trials.inputs["target"][:, 0], axis=-1)
     np.testing.assert_allclose(distance, np.where(trials.conditions["task"], 0.2, 0.1), rtol=1e-5)
@@ -128,7 +119,7 @@ def test_a_mixture_has_its_shares():
 
 @pytest.mark.full
 def test_phases_follow_one_another():
-    task = TaskCurriculum([TASK, FAR], [0, 3])
+    task = tasks.TaskCurriculum([TASK, FAR], [0, 3])
     for batch, distance in ((0, 0.1), (2, 0.1), (3, 0.2), (99, 0.2)):
         np.testing.assert_allclose(
             np.linalg.norm(draws(task, 5, batch).inputs["target"], axis=-1), distance, rtol=1e-5
@@ -139,35 +130,35 @@ def test_phases_follow_one_another():
 
 
 @pytest.mark.parametrize(
-    "wrap", [Mixture, lambda tasks: TaskCurriculum(tasks, [0, 1])], ids=["mixture", "phased"]
+    "wrap", [tasks.Mixture, lambda several: tasks.TaskCurriculum(several, [0, 1])], ids=["mixture", "phased"]
 )
 def test_tasks_that_differ_are_refused(wrap):
-    longer = CenterOutReaches(TASK.workspace, duration=0.3)
+    longer = tasks.CenterOutReaches(TASK.workspace, duration=0.3)
     with pytest.raises(ValueError, match=r"`tasks`.*tasks\[1\] differ in.*30"):
         wrap([TASK, longer])
-    other = CenterOutReaches(TASK.workspace, duration=0.2, loss=1.0 * popsim.losses.FinalVelocity())
+    other = tasks.CenterOutReaches(TASK.workspace, duration=0.2, loss=1.0 * popsim.losses.FinalVelocity())
     with pytest.raises(ValueError, match="`loss` must be given"):
         wrap([TASK, other])
 
 
 def test_a_number_of_a_task_follows_a_schedule():
-    task = WithInterventions(TASK, [InterventionPlan("curl field", Uniform(0.0, 1.0))])
-    grows = ParameterCurriculum(
+    task = tasks.WithInterventions(TASK, [InterventionPlan("curl field", Uniform(0.0, 1.0))])
+    grows = tasks.ParameterCurriculum(
         task, lambda own: own.plans[0].parameters.high, LinearSchedule(1.0, 9.0, last_batch=4)
     )
     for batch, high in ((0, 1.0), (2, 5.0), (4, 9.0), (100, 9.0)):
         strongest = float(draws(grows, batch=batch).interventions["curl field"].parameters.max())
         assert 0.98 * high < strongest <= high
     with pytest.raises(ValueError, match="`where` must pick a floating-point array"):
-        ParameterCurriculum(task, lambda own: own.task.distance, LinearSchedule(0.1, 0.2, last_batch=4))
+        tasks.ParameterCurriculum(task, lambda own: own.task.distance, LinearSchedule(0.1, 0.2, last_batch=4))
     with pytest.raises(ValueError, match=r"`schedule`.*\(\), got \(2,\)"):
-        ParameterCurriculum(
+        tasks.ParameterCurriculum(
             task, lambda own: own.plans[0].parameters.high, LinearSchedule([1, 1], [2, 2], last_batch=4)
         )
 
 
 def test_held_out_conditions_come_in_validation_only():
-    task = HeldOutConditions(TASK, lambda conditions: jnp.abs(conditions["direction"]) < 0.5)
+    task = tasks.HeldOutConditions(TASK, lambda conditions: jnp.abs(conditions["direction"]) < 0.5)
     trials = draws(task)
     directions = np.unique(np.round(trials.conditions["direction"], 3))
     assert directions.size == 7
@@ -177,7 +168,7 @@ def test_held_out_conditions_come_in_validation_only():
 
 
 def test_to_hold_out_everything_stops_with_an_error():
-    task = HeldOutConditions(TASK, lambda conditions: conditions["direction"] < 9.0, n_attempts=3)
+    task = tasks.HeldOutConditions(TASK, lambda conditions: conditions["direction"] < 9.0, n_attempts=3)
     with pytest.raises(Exception, match="held out 3 draws in a row"):
         jax.block_until_ready(draws(task, 2))
 
@@ -196,9 +187,9 @@ def test_fixation_lasts_until_its_event():
 
     epochs = (popsim.Epoch("wait", Uniform(0.1, 0.3)), popsim.Epoch("act", event="go cue"))
     plan = popsim.TrialPlan(epochs, duration=0.5, dt=0.01, catch_event="go cue", catch_probability=0.2)
-    trials = draws(WithFixation(Waits(plan)), 200)
+    trials = draws(tasks.WithFixation(Waits(plan)), 200)
     n_fixating = np.asarray(trials.inputs["fixation"][..., 0].sum(axis=1), int)
     np.testing.assert_array_equal(n_fixating, np.minimum(trials.timeline.events["go cue"], 50))
     assert set(n_fixating) - set(range(10, 31)) == {50}
     with pytest.raises(ValueError, match="`name`.*'cue'"):
-        draws(WithFixation(Waits(plan), name="cue"), 2)
+        draws(tasks.WithFixation(Waits(plan), name="cue"), 2)
