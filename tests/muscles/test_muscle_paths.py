@@ -146,13 +146,6 @@ def test_a_straight_muscle_across_one_joint_obeys_the_law_of_cosines(float64):
     np.testing.assert_allclose(arm, [[0, -0.2 * 0.05 * np.sin(elbow) / np.sqrt(squared)]], atol=1e-15)
 
 
-def test_springs_pull_along_their_direction(float64):
-    position = jnp.array([0.1, 0.2])
-    force = generalised_force(spring_path(), position, jnp.array([1.0, 0.0, 0.0, 0.0]))
-    towards = np.array([-0.6, -0.2])
-    np.testing.assert_allclose(force, towards / np.linalg.norm(towards))
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_coincident_points_have_no_length_and_no_gradient(float64, dtype):
     path = StraightPath(PointMassPlacement(), [[(0, (0.1, 0.2)), (1, (0.0, 0.0)), (1, (0.0, 0.0))]])

@@ -1,13 +1,12 @@
 """Bodies with muscles: physics that does not depend on how it is computed."""
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from central_differences import assert_gradients_agree
-from muscled_bodies import BODIES, LAWS, each_body
+from muscled_bodies import BODIES, each_body
 
 from popsim import plants
 from popsim.plants import Load, MusculoskeletalState
@@ -114,30 +113,6 @@ def test_gradients_agree_with_central_differences(body, getkey):
         )
 
     assert_gradients_agree(end, (body, start, commands), getkey(), steps=(1e-3, 1e-5, 1e-6))
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("law", ["rigid Hill", "Brown fast"])
-def test_error_falls_with_the_order_of_the_solver(float64, law):
-    """In fast movement, within which no fibre turns round."""
-    joints = plants.JointState(jnp.array([0.9, 1.6]), jnp.array([-3.0, -4.0]))
-    start = MusculoskeletalState(joints, jnp.full(6, 0.4), None)
-    commands = jnp.full((1, 6), 0.8)
-
-    @eqx.filter_jit
-    def end(body, simulate):
-        course = simulate(body, commands, initial_state=start, dt=0.01)
-        signs = jnp.sign(jnp.stack([course.muscles.fibre_velocity[0], body.muscles(start).fibre_velocity]))
-        return jnp.concatenate([course.coordinates[0], course.velocities[0]]), signs
-
-    def build(n_substeps):
-        return plants.arm26(LAWS[law], solver=diffrax.Heun(), n_substeps=n_substeps)
-
-    exact, signs = end(build(1), plants.simulate_plant_adaptively)
-    np.testing.assert_array_equal(signs[0], signs[1])
-    coarse, fine = (jnp.linalg.norm(end(build(n), plants.simulate_plant)[0] - exact) for n in (24, 48))
-    assert fine > 1e-13
-    assert 1.85 < jnp.log2(coarse / fine) < 2.4
 
 
 @pytest.mark.parametrize(

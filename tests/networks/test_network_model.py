@@ -48,11 +48,6 @@ def test_interventions_that_need_a_body_are_refused(getkey):
         )
 
 
-def test_a_field_is_refused(getkey, as_users_run):
-    with pytest.raises(ValueError, match="`interventions`.*'curl field'"):
-        popsim.NetworkModel(LeakyRNN(2, 4, 1, key=getkey()), (popsim.interventions.CurlField(),), dt=0.01)
-
-
 def test_trials_may_schedule_what_the_model_holds_with_numbers_that_are_finite(getkey):
     model = dataclasses.replace(build(getkey()), interventions=(popsim.interventions.UnitNoise(),))
     model.check(popsim.interventions.schedule_intervention(trials(), "unit noise", 0.1))

@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from relay import relay_loop
 from trained_batch import (
     MODEL_NAMES,
     MODELS,
@@ -100,14 +99,6 @@ def test_the_diagonal_stays_where_that_is_asked_for():
     synapses = Synapses(lambda m: m.weights, zero_diagonal=True)
     np.testing.assert_array_equal(synapses.update(model, jnp.ones((3, 3))).weights, 1 - np.eye(3))
     assert recurrent_synapses(zero_diagonal=True).zero_diagonal and not recurrent_synapses().zero_diagonal
-
-
-def test_models_and_networks_that_tell_nothing_are_refused_by_name(getkey):
-    bare = LinearUnits(jnp.zeros((2, 3)), jnp.zeros(2))
-    with pytest.raises(ValueError, match="`model` must have `network`.*LinearUnits"):
-        recurrent_synapses().weights(bare)
-    with pytest.raises(ValueError, match="`projections` of Relay.*'input'"):
-        input_synapses().weights(relay_loop({}))
 
 
 def test_synapses_that_do_not_fit_are_refused_by_name(as_users_run, getkey):

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from every_intervention import MODELS, N_UNITS
-from relay import DT, Relay, reach
+from relay import DT, reach
 
 import popsim
 from popsim import networks
@@ -98,12 +98,3 @@ def test_parameters_of_another_shape_are_refused_by_name(held, as_users_run):
     bad = ClampUnitsParameters(MASK, jnp.ones(3)) if held.name == "clamp units" else jnp.ones(3)
     with pytest.raises(ValueError, match=rf"'{held.name}.*' must have shape \(4,\), got \(3,\)"):
         run("network model", held.name, bad)
-
-
-def test_a_network_that_tells_of_no_bias_gets_no_current(getkey):
-    loop = popsim.SensorimotorLoop(
-        Relay(jnp.zeros(2), 2), popsim.plants.PointMass(), {}, interventions=(UnitInput(),), dt=DT
-    )
-    trial = reach(interventions={"unit input": InterventionSchedule(jnp.ones(2), jnp.ones(12, bool))})
-    with pytest.raises(ValueError, match="`projections` of Relay.*'input'"):
-        popsim.simulate(loop, trial, key=getkey())

@@ -4,7 +4,6 @@ import functools
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from bodies import PLANTS
@@ -73,16 +72,3 @@ def test_the_points_of_muscles_are_as_far_apart_as_they_are_long(build, float64)
     assert len(lines) == plant.n_commands
     summed = [np.linalg.norm(np.diff(line, axis=1), axis=-1).sum(axis=1) for line in lines]
     np.testing.assert_allclose(np.stack(summed, axis=1), lengths, rtol=1e-12)
-
-
-class Slider(plants.PointMass):
-    """A body of a user's own, which says nothing about its points."""
-
-    def hand(self, state):
-        return popsim.HandState(2 * state.position, 2 * state.velocity)
-
-
-def test_a_body_that_says_nothing_is_its_hand():
-    body = Slider()
-    points = body.skeleton_points(body.rest_state(jnp.array([0.1, 0.2])))
-    np.testing.assert_allclose(points, [[0.2, 0.4]])
