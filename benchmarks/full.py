@@ -1,154 +1,176 @@
-"""All proofs that take long: `pytest -m full`, and the scripts of `benchmarks/reliability`.
+"""All proofs that take long: `pytest -m full`.
 
-Ends with 1 if one fails. With names, such as `test_optimizers kills`, only these. What comes out is put into
-benchmarks/proofs.md, with the commit that it is of; rows of other modules and scripts stay there as they are.
+    python benchmarks/full.py [NAME ...]
+
+Names are those of modules, or of folders of `tests`; all without any. Each module that ends is put into
+benchmarks/proofs.md, with the commit that it is of. What has passed on this commit is not run again, test by
+test, so that a run that was interrupted continues; `--again` runs it all. Ends with 1 if a test fails.
 """
 
 import argparse
 import collections
 import datetime
 import json
+import os
 import platform
 import subprocess
 import sys
 import tempfile
-import time
-import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
+import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "benchmarks" / "proofs.md"
-RELIABILITY = ROOT / "benchmarks" / "reliability"
-SCRIPTS = sorted(path.stem for path in RELIABILITY.glob("*.py") if path.stem != "fault_table")
-TEST_MODULES = {path.stem: path for path in (ROOT / "tests").rglob("test_*.py")}
-HEADS = {"tests": ("module", "what came out"), "faults": ("script", "fault", "what came out")}
-STAMP = ("minutes", "commit", "day", "Python, jax")
+RECORD = ROOT / "benchmarks" / "proofs.jsonl"  # not kept by git
+MODULES = {path.stem: path for path in (ROOT / "tests").rglob("test_*.py")}
+LONG_TRAININGS = {"test_center_out", "test_cognitive_tasks_train", "test_motor_tasks_train"}
+AS_USERS = "--xla_backend_optimization_level=3"  # in place of the flags of the tests, see tests/conftest.py
+HEAD = ("module", "what came out", "minutes", "commit", "day", "Python, jax")
+TITLE = "# The long proofs"
+INTRODUCTION = (
+    "`python benchmarks/full.py` makes this page: what is too long to run with each change, when it ran "
+    "last, and on which commit. With names of modules, or of folders of tests, it replaces their rows. "
+    "Minutes are those of the tests, one after the other. Below a module stands what its tests counted."
+)
 
-Row = tuple[str, ...]
-"""The cells of a row, of which the first is the module or the script."""
-
-
-def origin() -> Row:
-    """The last cells of a row that is begun now: of which commit it is, when, and with what."""
-    changed = run_git("status", "--porcelain", "--", ".", ":!benchmarks/proofs.md")
-    commit = run_git("rev-parse", "--short", "HEAD") + (" and changes" if changed else "")
-    versions = f"{platform.python_version()}, {jax.__version__}"
-    return commit, datetime.datetime.now(datetime.UTC).date().isoformat(), versions
+Outcome = dict[str, Any]
+"""Of a test: what came out, its seconds, and by name what it counted."""
 
 
-def run_git(*arguments: str) -> str:
-    """What git says of this checkout."""
-    process = subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True)
-    return process.stdout.strip()
+def git(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Ask git about this checkout."""
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
 
 
-def prove_tests(modules: Iterable[str]) -> tuple[list[Row], bool]:
-    """Run what is marked `full` in these modules, or in all; rows, and whether all passed."""
-    begun = origin()
-    with tempfile.TemporaryDirectory() as folder:
-        results = Path(folder, "results.xml")
-        files = [str(TEST_MODULES[module]) for module in modules]
-        pytest = [sys.executable, "-m", "pytest", "-m", "full", f"--junitxml={results}", *files]
-        passed = subprocess.run(pytest, cwd=ROOT).returncode == 0
-        return [*rows_of_tests(results, begun)] if results.exists() else [], passed
+def is_as_now(commit: str) -> bool:
+    """Whether all files are those of a commit, but for the page."""
+    changed = git("diff", "--quiet", commit, "--", ".", f":!{PAGE.relative_to(ROOT)}").returncode != 0
+    return not changed and not git("ls-files", "--others", "--exclude-standard").stdout
 
 
-def rows_of_tests(results: Path, begun: Row) -> Iterator[Row]:
-    """A row for each module in the results of pytest; minutes are those of its tests, one after the other."""
-    outcomes: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
-    seconds: dict[str, float] = collections.defaultdict(float)
-    for case in ElementTree.parse(results).iter("testcase"):
-        if "." not in (name := case.attrib.get("classname", "")):
-            continue  # a crashed worker or an interruption; pytest's exit status tells of it
-        module = name.split(".")[2]
-        kinds = {child.tag for child in case} & {"failure", "error", "skipped"}
-        outcomes[module]["skipped" if kinds == {"skipped"} else "failed" if kinds else "passed"] += 1
-        seconds[module] += float(case.attrib["time"])
-    for module, counts in sorted(outcomes.items()):
-        text = ", ".join(f"{n} {outcome}" for outcome, n in counts.items())
-        yield module, text, f"{seconds[module] / 60:.1f}", *begun
+class Record:
+    """What came out of each test on this commit, kept in a file of lines, the commit first."""
+
+    def __init__(self, *, again: bool):
+        lines = RECORD.read_text().splitlines() if RECORD.exists() and not again else []
+        if not lines or not is_as_now(lines[0]):
+            commit = git("rev-parse", "--short", "HEAD").stdout.strip()
+            lines = [commit if is_as_now(commit) else f"{commit} and changes"]
+            RECORD.write_text(f"{lines[0]}\n")
+        self.commit = lines[0]
+        self.outcomes: dict[str, Outcome] = {}
+        for line in lines[1:]:
+            self.outcomes |= json.loads(line)
+
+    def add(self, test: str, outcome: Outcome) -> None:
+        """Keep what came out of a test."""
+        self.outcomes[test] = outcome
+        with RECORD.open("a") as file:
+            file.write(json.dumps({test: outcome}) + "\n")
+
+    def passed(self) -> list[str]:
+        """The tests that need not be run again."""
+        return [test for test, outcome in self.outcomes.items() if outcome["came out"] == "passed"]
 
 
-def prove_faults(script: str) -> tuple[list[Row], bool]:
-    """Run a script of `benchmarks/reliability`; its rows, and whether all promises were kept."""
-    begun, start = origin(), time.perf_counter()
-    command = [sys.executable, str(RELIABILITY / f"{script}.py")]
-    lines: list[str] = []
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        for line in process.stdout or ():
-            print(line, end="", flush=True)
-            lines.append(line)
-    stamp = f"{(time.perf_counter() - start) / 60:.1f}", *begun
-    counted = json.loads(lines[-1]) if lines and lines[-1].startswith("{") else {}
-    rows = [
-        (script, damage, ", ".join(f"{column} {value}" for column, value in counts.items()), *stamp)
-        for damage, counts in counted.items()
-    ]
-    return rows or [(script, "", f"ended with {process.returncode}", *stamp)], process.returncode == 0
+class Watch:
+    """Of pytest: notes what comes out of each test, and puts each module that has ended into the page."""
+
+    def __init__(self, record: Record):
+        self._record = record
+        self._begun: dict[str, Outcome] = {}
+        self._waiting: dict[str, set[str]] = {}
+
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        """The same tests in each process."""
+        for test in ids:
+            self._waiting.setdefault(module_of(test), set()).add(test)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A test has three reports; one of a process that crashed has one."""
+        outcome = self._begun.setdefault(report.nodeid, {"came out": "passed", "seconds": 0.0})
+        outcome["seconds"] += report.duration
+        if report.outcome != "passed" and outcome["came out"] != "failed":
+            outcome["came out"] = report.outcome
+        if report.when in ("setup", "call"):
+            return
+        counts = {name: str(counted) for name, counted in report.user_properties}
+        self._record.add(report.nodeid, outcome | {"counts": counts})
+        waiting = self._waiting[module := module_of(report.nodeid)]
+        waiting.discard(report.nodeid)
+        if not waiting:
+            replace_rows(module, [*rows_of(module, self._record)])
 
 
-def read_page() -> dict[str, list[Row]]:
-    """The rows of benchmarks/proofs.md, those of tests and those of scripts."""
+def module_of(test: str) -> str:
+    """The name of the module of a test."""
+    return Path(test.partition("::")[0]).stem
+
+
+def rows_of(module: str, record: Record) -> Iterator[Sequence[str]]:
+    """The row of a module, and below it those of what its tests counted."""
+    own = [outcome for test, outcome in record.outcomes.items() if module_of(test) == module]
+    text = ", ".join(f"{n} {came}" for came, n in collections.Counter(o["came out"] for o in own).items())
+    day = datetime.datetime.now(datetime.UTC).date().isoformat()
+    stamp = record.commit, day, f"{platform.python_version()}, {jax.__version__}"
+    yield module, text, minutes(own), *stamp
+    for outcome in own:
+        for name, counted in outcome["counts"].items():
+            yield f"{module}: {name}", counted, minutes([outcome]), *stamp
+
+
+def minutes(outcomes: Sequence[Outcome]) -> str:
+    """How long tests took."""
+    return f"{sum(outcome['seconds'] for outcome in outcomes) / 60:.1f}"
+
+
+def replace_rows(module: str, rows: Sequence[Sequence[str]]) -> None:
+    """Put rows into benchmarks/proofs.md, in place of those of the same module."""
     lines = PAGE.read_text().splitlines() if PAGE.exists() else []
-    rows = [tuple(line.strip("| ").split(" | ")) for line in lines if line.startswith("| ")]
-    lengths = {kind: len(head + STAMP) for kind, head in HEADS.items()}
-    return {
-        kind: [row for row in rows if len(row) == lengths[kind] and row[0] not in ("module", "script", "---")]
-        for kind in HEADS
-    }
+    kept = [tuple(line.strip("| ").split(" | ")) for line in lines if line.startswith("| test_")]
+    kept = [row for row in kept if row[0].partition(":")[0] in MODULES.keys() - {module}]
+    table = [HEAD, ("---",) * len(HEAD), *sorted([*kept, *rows], key=lambda row: row[0].partition(":")[0])]
+    text = "".join(f"| {' | '.join(row)} |\n" for row in table)
+    PAGE.write_text(f"{TITLE}\n\n{INTRODUCTION}\n\n{text}")
 
 
-def write_page(rows: dict[str, list[Row]]) -> None:
-    """Write benchmarks/proofs.md."""
-    introductions = {
-        "tests": "What `pytest -m full` came to, by module of `tests/`. Minutes are those of the tests.",
-        "faults": "What the scripts of `benchmarks/reliability` counted, line by line; see [benchmarks]"
-        "(README.md#faults).",
-    }
-    text = (
-        "# The long proofs\n\n`python benchmarks/full.py` makes this page: what is too long to run with each "
-        "change, when it ran last, and on which commit. It ends with 1 if anything fails. With names of "
-        "modules and scripts it runs these and replaces their rows.\n"
-    )
-    for kind, head in HEADS.items():
-        table = [head + STAMP, ("---",) * len(head + STAMP), *sorted(rows[kind], key=lambda row: row[0])]
-        text += f"\n{introductions[kind]}\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in table)
-    PAGE.write_text(text)
+def modules_of(names: Sequence[str], parser: argparse.ArgumentParser) -> set[str]:
+    """The modules that are named, themselves or by their folder; all without names."""
+    folders = {path.parent.name for path in MODULES.values()}
+    if unknown := sorted({*names} - MODULES.keys() - folders):
+        parser.error(f"no module or folder of tests: {', '.join(unknown)}")
+    return {own for own, path in MODULES.items() if not names or {own, path.parent.name} & {*names}}
 
 
-def replace_rows(kind: str, rows: list[Row]) -> None:
-    """Put rows into the page, in place of those of the same modules or scripts."""
-    page = read_page()
-    new = {row[0] for row in rows}
-    write_page(page | {kind: [row for row in page[kind] if row[0] not in new] + rows})
+def run(modules: set[str], *, again: bool) -> int:
+    """Run what has not passed yet; 0 if all passed, else 1."""
+    record = Record(again=again)
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as passed:
+        passed.write("\n".join(record.passed()))
+        passed.flush()
+        files = [str(MODULES[module]) for module in sorted(modules)]
+        code = pytest.main(["-m", "full", "--leave-out", passed.name, *files], plugins=[Watch(record)])
+    return int(code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED))
 
 
-def main() -> None:
-    """Run, print, and write the page after each part."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="modules of tests and scripts; all without any")
-    names = parser.parse_args().names
-    modules = [name for name in names if name in TEST_MODULES]
-    if unknown := sorted({*names} - {*modules, *SCRIPTS}):
-        parser.error(f"no test module or script of faults: {', '.join(unknown)}")
-    if not names:
-        write_page({kind: [] for kind in HEADS})
-    all_passed = True
-    if modules or not names:
-        rows, passed = prove_tests(modules)
-        replace_rows("tests", rows)
-        all_passed &= passed
-    for script in SCRIPTS:
-        if script in names or not names:
-            print(f"\n{script}", flush=True)
-            rows, passed = prove_faults(script)
-            replace_rows("faults", rows)
-            all_passed &= passed
-    sys.exit(not all_passed)
+def main() -> int:
+    """Run the long trainings, in a process that compiles as users do, and then all else."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("names", nargs="*", help="modules of tests, or folders of them; all without any")
+    parser.add_argument("--again", action="store_true", help="run what has passed on this commit, too")
+    arguments = parser.parse_args()
+    modules, code = modules_of(arguments.names, parser), 0
+    if AS_USERS not in os.environ.get("XLA_FLAGS", "") and (trainings := modules & LONG_TRAININGS):
+        again = ["--again"] if arguments.again else []
+        environment = os.environ | {"XLA_FLAGS": AS_USERS}
+        code = subprocess.run([sys.executable, __file__, *again, *trainings], env=environment).returncode
+        arguments.again, modules = False, modules - trainings
+    return (run(modules, again=arguments.again) if modules else 0) or code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -21,15 +21,17 @@ check_signatures("popsim")  # to the end: popsim imports its modules on first us
 from bodies import ARMS, PLANTS  # noqa: E402
 from small_reaches import small_reach_setup  # noqa: E402
 
+pytest_plugins = ["order_of_tests"]
+
 matplotlib.use("agg")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 # Programs compile in a third of the time with the older emitters, in one part and without optimization.
-# The XLA of JAX 0.12 has none, and ends at a flag that it does not know.
+# The XLA of JAX 0.12 has none, and ends at a flag that it does not know. Who sets a level compiles as usual.
 _XLA_FLAGS = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
 if jax.__version_info__ < (0, 11):
     _XLA_FLAGS += " --xla_cpu_use_fusion_emitters=false"
-if _XLA_FLAGS not in os.environ.get("XLA_FLAGS", ""):
+if "xla_backend_optimization_level" not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{_XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}".strip()
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each process that tests start compiles popsim anew

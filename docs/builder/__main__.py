@@ -32,7 +32,7 @@ def main() -> None:
         nargs="*",
         choices=TASKS,
         metavar="TASK",
-        help="draw and describe the trials of these tasks only, or of none; all take a minute",
+        help="draw and describe the trials of these tasks only, or of none, and two of each kind of part",
     )
     options = parser.parse_args()
     if options.out.exists() and any(options.out.iterdir()) and not (options.out / CONFIG).exists():

@@ -15,6 +15,7 @@ from part_drawings import (
     draw_hebbian_rules,
     draw_muscle_laws,
     draw_networks,
+    hebbian,
 )
 from public_names import PublicName, first_paragraph, reference_pages
 from reference_files import docstring_text, name_rows, table
@@ -51,8 +52,10 @@ def write_library(folder: Path, drawn: Collection[str]) -> None:
     **Arguments:**
 
     - `folder`: the folder of the sources.
-    - `drawn`: the tasks whose trials are drawn and described, which takes about two seconds for each.
+    - `drawn`: the tasks whose trials are drawn and described, which takes about two seconds for each; unless
+        these are all, two of each kind of part are drawn.
     """
+    shown = slice(None if len(drawn) == len(TASKS) else 2)
     (folder / "library" / "tasks").mkdir(parents=True)
     for name in TASKS:
         if name in drawn:
@@ -62,12 +65,15 @@ def write_library(folder: Path, drawn: Collection[str]) -> None:
     overviews = (_task_overview, _body_overview, _muscle_overview, _network_overview, _rule_overview)
     for file, make in zip(_OVERVIEWS.values(), overviews, strict=True):
         (folder / file).write_text(make())
-    draw_muscle_laws(_kinds("popsim.muscles", AbstractRigidTendonMuscle), folder / "library/muscle_laws.svg")
-    draw_activations(_kinds("popsim.muscles", AbstractActivation), folder / "library/activation.svg")
-    draw_networks(folder / "library/networks.svg")
-    bodies = {name: PLANTS[name].build for name in DRAWN_BODIES}
-    draw_bodies(bodies, folder / "library/bodies.svg")
-    draw_hebbian_rules(_kinds("popsim.training.rules", AbstractModelUpdate), folder / "library/rules.svg")
+    laws, activations = (
+        _kinds("popsim.muscles", base)[shown] for base in (AbstractRigidTendonMuscle, AbstractActivation)
+    )
+    draw_muscle_laws(laws, folder / "library/muscle_laws.svg")
+    draw_activations(activations, folder / "library/activation.svg")
+    draw_networks([*NETWORKS][shown], folder / "library/networks.svg")
+    draw_bodies({name: PLANTS[name].build for name in DRAWN_BODIES[shown]}, folder / "library/bodies.svg")
+    rules = _kinds("popsim.training.rules", AbstractModelUpdate)
+    draw_hebbian_rules(hebbian(rules)[shown], folder / "library/rules.svg")
 
 
 _OVERVIEWS = {
@@ -94,8 +100,13 @@ def _drawing(name: str) -> str:
     return f"library/tasks/{name}.svg"
 
 
+@functools.cache
+def _task(name: str) -> AbstractTask:
+    return TASKS[name]()
+
+
 def _task_parts(name: str, trials: list[str]) -> list[str]:
-    task = TASKS[name]()
+    task = _task(name)
     weights = {term: _number(weight) for term, weight in task.loss.weights.items()}
     terms = [(term.name, weights[term.name], _term_form(term)) for term in task.loss.terms]
     return [
@@ -122,7 +133,7 @@ def _argument_parts(name: str) -> list[str]:
         f"Options of `popsim train {name}`, and arguments in Python, where what is drawn in each trial is a "
         "number or a distribution of `popsim.distributions`."
     )
-    kind = type(innermost_task(TASKS[name]())).__name__
+    kind = type(innermost_task(_task(name))).__name__
     further = f"[`{kind}`][popsim.tasks.{kind}] has those that are no plain values, `loss` among them."
     return (
         ["## Arguments", intro, table(("argument", "default", "what it is"), rows), further] if rows else []
@@ -143,7 +154,7 @@ def _term_form(term: Any) -> str:
 
 def _task_title(name: str) -> str:
     """Return the class of a task as a link, with the interventions in its trials."""
-    task = TASKS[name]()
+    task = _task(name)
     kind = type(innermost_task(task)).__name__
     return named_task(task)[0].replace(kind, f"[`{kind}`][popsim.tasks.{kind}]", 1)
 
@@ -152,12 +163,12 @@ def _task_summary(name: str) -> str:
     """Return what the function that builds a task says of it, or else its class."""
     build = task_definition(name)
     written = first_paragraph(build) if inspect.isfunction(build) else ""
-    return written or named_task(TASKS[name]())[1]
+    return written or named_task(_task(name))[1]
 
 
 def _draw_and_describe(name: str, drawing: Path) -> list[str]:
     """Draw trials of a task into a file, and return the parts of the page about these."""
-    task = TASKS[name]()
+    task = _task(name)
     description = task.describe()
     drawn = popsim.sample_trials(task, description.n_drawn, batch=LAST_BATCH, key=jax.random.key(0))
     figure = task_figure(jax.tree.map(lambda leaf: leaf[:N_TRIALS], drawn))
@@ -312,7 +323,8 @@ def _network_overview() -> str:
 
 
 def _n_parameters(name: str) -> int:
-    network = build_network(name, 10, 64, 2, dt=0.01, key=jax.random.key(0))
+    build = functools.partial(build_network, name, 10, 64, 2, dt=0.01)
+    network = eqx.filter_eval_shape(build, key=jax.random.key(0))
     return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(network, is_parameter(network))))
 
 

@@ -1,6 +1,6 @@
 """Drawings of the parts of models: bodies, muscles, networks and learning rules."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from popsim.analysis.figures import draw_body, figure_style, plant_motion
 from popsim.muscles import AbstractActivation, AbstractRigidTendonMuscle, BrownLoebMuscle, arm26_muscles
-from popsim.networks import NETWORKS, build_network
+from popsim.networks import build_network
 from popsim.plants import AbstractPlant, simulate_plant
 from popsim.training.rules import BCM, AbstractLocalRule, Synapses
 
@@ -113,13 +113,13 @@ def _respond(activation: AbstractActivation, command: np.ndarray) -> np.ndarray:
     return np.asarray(jax.lax.scan(advance, rest, jnp.asarray(command))[1])
 
 
-def draw_networks(path: Path) -> None:
-    """Draw the activity of a few units of each registered network, untrained, after a pulse of input."""
+def draw_networks(names: Sequence[str], path: Path) -> None:
+    """Draw the activity of a few units of registered networks, untrained, after a pulse of input."""
     steps = np.arange(100)
     pulse = np.where((steps >= 10) & (steps < 30), 1.0, 0.0)
     with figure_style():
-        figure, axes = _panels(len(NETWORKS), height=2.0, sharey=True)
-        for ax, name in zip(axes, NETWORKS, strict=True):
+        figure, axes = _panels(len(names), height=2.0, sharey=True)
+        for ax, name in zip(axes, names, strict=True):
             _draw_pulse_response(ax, name, pulse)
             ax.set(title=name, xlabel="time (s)")
             ax.set_ylabel("activity")
@@ -158,16 +158,20 @@ class _Batch(eqx.Module):
     trials: Any
 
 
-def draw_hebbian_rules(rules: Iterable[type], path: Path) -> None:
-    """Draw how the weights of a linear unit with two inputs change by each rule that knows activity alone."""
-    hebbian = [rule for rule in rules if issubclass(rule, (AbstractLocalRule, BCM))]
+def hebbian(rules: Iterable[type]) -> list[type]:
+    """Return the rules that know activity alone."""
+    return [rule for rule in rules if issubclass(rule, (AbstractLocalRule, BCM))]
+
+
+def draw_hebbian_rules(rules: Sequence[type], path: Path) -> None:
+    """Draw how the weights of a linear unit with two inputs change by each rule."""
     turns = np.asarray(PATTERNS)[np.arange(40) % 2]
     inputs = jnp.asarray(turns + np.random.default_rng(0).normal(scale=0.1, size=(10, *turns.shape)))
     with figure_style():
         figure, axes = plt.subplots(
-            1, len(hebbian), sharex=True, sharey=True, figsize=(1.7 * len(hebbian), 2.1), layout="constrained"
+            1, len(rules), sharex=True, sharey=True, figsize=(1.7 * len(rules), 2.1), layout="constrained"
         )
-        for ax, rule in zip(axes, hebbian, strict=True):
+        for ax, rule in zip(axes, rules, strict=True):
             for pattern in PATTERNS:
                 ax.annotate("", pattern, (0, 0), arrowprops={"arrowstyle": "->", "color": "0.6"})
             for start in STARTS:

@@ -1,4 +1,4 @@
-"""The reference of the bandit against a direct recursion, known numbers and play; and the gates."""
+"""The reference of the bandit against a direct recursion, known numbers and play."""
 
 import functools
 
@@ -41,13 +41,3 @@ def test_the_bandit_pays_the_chosen_arm_or_one_that_is_drawn():
 
     assert paid(True, 0) == 0 and paid(True, 1) == 1
     assert 0.3 < paid(False, 0) < 0.7 and 0.3 < paid(False, 1) < 0.7
-
-
-@pytest.mark.parametrize(
-    ("regret", "passed"), [(2.4, [True] * 4), (1.5, [False, True, True, True]), (4.0, [True] + [False] * 3)]
-)
-def test_networks_pass_between_the_optimum_and_the_players(regret, passed):
-    of_networks = np.full((1, 400), regret) + np.linspace(-1, 1, 400)
-    regrets = {"Thompson": np.full(400, 2.8), "greedy": np.full(400, 2.7)}
-    rows = script.regret_rows("network", of_networks, regrets, optimum=1.748)
-    assert [row.passed for row in rows if row.gate is not None] == passed

@@ -16,9 +16,11 @@ run_all = pytest.importorskip("run_all", reason="examples/ is not beside the tes
 def run_script(name, folder, *options):
     """Run a figure's script, which has to pass its gates and leave both files; what it printed."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    environment = os.environ | {"PYTHONPATH": path, "MPLBACKEND": "agg"}
+    del environment["XLA_FLAGS"]  # it trains for minutes: programs as fast as users have them
     run = subprocess.run(
         [sys.executable, str(ROOT / "examples" / f"{name}.py"), *options, "--out", str(folder)],
-        env={**os.environ, "PYTHONPATH": path, "MPLBACKEND": "agg"},
+        env=environment,
         capture_output=True,
         text=True,
         timeout=600,

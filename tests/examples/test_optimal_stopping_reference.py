@@ -1,10 +1,9 @@
-"""The reference of optimal stopping against known bounds and play; the gates of payoffs and their order."""
+"""The reference of optimal stopping against known bounds and play."""
 
 import numpy as np
 import pytest
 
 stopping = pytest.importorskip("references.optimal_stopping", reason="examples/ is not beside the tests")
-script = pytest.importorskip("optimal_stopping", reason="examples/ is not beside the tests")
 
 PROBLEM = stopping.Problem(
     (-0.4, -0.1, 0.1, 0.4), noise=0.2, dt=0.05, n_steps=20, cost=0.3, error_payoff=-1.0
@@ -31,24 +30,3 @@ def test_other_bounds_are_worth_less(factor):
     bounds = stopping.solve(PROBLEM).bounds
     difference = played(PROBLEM, bounds) - played(PROBLEM, factor * bounds)
     assert difference.mean() > 3 * difference.std() / len(difference) ** 0.5
-
-
-def responses(accuracy, time, n_trials=1000):
-    right = np.arange(n_trials) < accuracy * n_trials
-    return script.Responses(np.full((1, n_trials), time), np.where(right, 1.0, -1.0)[None])
-
-
-@pytest.mark.parametrize(("accuracy", "passes"), [(0.9, True), (0.85, False), (0.97, False)])
-def test_a_payoff_must_be_near_the_best_and_not_above(accuracy, passes):
-    best = responses(0.9, 0.5)
-    best = script.Responses(best.times[0], best.payoffs[0])
-    (row,) = script.payoff_rows("payoff", responses(accuracy, 0.5), best, cost=0.3)
-    assert row.passed is passes
-
-
-def test_accuracy_and_time_must_fall_with_the_cost():
-    cheap, middle, dear = (responses(*x) for x in ((0.9, 0.8), (0.8, 0.5), (0.7, 0.1)))
-    good = script.order_rows(dict(zip(script.COSTS, (cheap, middle, dear), strict=True)))
-    bad = script.order_rows(dict(zip(script.COSTS, (cheap, dear, middle), strict=True)))
-    assert [row.passed for row in good] == [True] * 4
-    assert [row.passed for row in bad] == [True, True, False, False]

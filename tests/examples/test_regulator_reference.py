@@ -1,4 +1,4 @@
-"""The reference of the regulated point mass against direct solutions and sampling; its gates."""
+"""The reference of the regulated point mass against direct solutions and sampling."""
 
 import jax
 import jax.numpy as jnp
@@ -48,9 +48,3 @@ def test_the_environment_costs_what_the_reference_says():
     ensemble = jax.tree.map(lambda leaf: leaf[None], model)
     expected = regulator.gain_costs(script.REGULATOR, gains, script.test_starts())
     np.testing.assert_allclose(script.costs_of(ensemble)[0], expected, rtol=1e-4)
-
-
-@pytest.mark.parametrize(("ratio", "passes"), [(0.98, False), (1.03, True), (1.2, False)])
-def test_a_cost_must_be_near_the_optimum_and_not_below(ratio, passes):
-    (row,) = script.cost_rows("policy gradient", np.full((1, 3), 2.0 * ratio), 2.0, highest=1.1)
-    assert row.passed is passes

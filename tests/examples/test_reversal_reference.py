@@ -1,10 +1,9 @@
-"""The observer of reversals against an exact filter and other rates; switches, and the gates."""
+"""The observer of reversals against an exact filter and other rates; and switches."""
 
 import numpy as np
 import pytest
 
 reversal = pytest.importorskip("references.reversal", reason="examples/ is not beside the tests")
-script = pytest.importorskip("reversal", reason="examples/ is not beside the tests")
 
 
 def test_switches_are_counted_from_the_reversal():
@@ -39,15 +38,3 @@ def test_choices_follow_the_exact_posterior_of_all_histories():
         second = likelihood[sequences[:, -1] == 1].sum() / likelihood.sum()
         if abs(second - 0.5) > 1e-9:
             assert choices[trial, -1] == (second > 0.5)
-
-
-def choices_of(believed, seed):
-    chosen, good = reversal.play(0.8, 0.03, believed, 1000, 100, seed)
-    return script.Choices(chosen[None], good[None])
-
-
-@pytest.mark.parametrize(("believed", "passes"), [(0.03, True), (0.2, False)])
-def test_networks_must_switch_and_choose_as_the_observer(believed, passes):
-    for rows_of in (script.switch_rows, script.accuracy_rows):
-        (row,) = rows_of("hazard", choices_of(believed, 1), choices_of(0.03, 2))
-        assert row.passed is passes

@@ -1,4 +1,4 @@
-"""What is exchanged between trials, and the gates of memories in activity and in synapses."""
+"""What is exchanged between trials."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -25,23 +25,3 @@ def test_one_part_is_exchanged_and_the_other_kept():
     plain = hidden.activation
     assert script.exchange(plain, order, "activity")[:, 0].tolist() == [2, 0, 1]
     assert script.exchange(plain, order, "synapses") is plain
-
-
-def memories(activity, synapses, without_activity, without_synapses):
-    accuracies = {"nothing": [1.0], "activity": [without_activity], "synapses": [without_synapses]}
-    return script.Memories(
-        times=np.array([0.1]),
-        decoded={"activity": np.array([[activity]]), "synapses": np.array([[synapses]])},
-        end=0,
-        accuracies={part: np.array(values) for part, values in accuracies.items()},
-    )
-
-
-@pytest.mark.parametrize(
-    ("numbers", "passes"),
-    [((0.5, 0.9, 0.95, 0.5), True), ((0.9, 0.95, 0.8, 0.7), False), ((1.0, 0.25, 0.5, 1.0), False)],
-)
-def test_synapses_have_to_exceed_activity(numbers, passes):
-    for rows in (script.decoding_rows, script.exchange_rows):
-        gated = [row for row in rows("plastic", memories(*numbers)) if row.gate is not None]
-        assert [row.passed for row in gated] == [passes]

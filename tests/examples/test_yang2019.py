@@ -1,4 +1,4 @@
-"""The parts of the figure of Yang et al. 2019: groups of units, lesions, rule inputs, and gates."""
+"""The parts of the figure of Yang et al. 2019: groups of units, lesions and rule inputs."""
 
 import jax
 import numpy as np
@@ -9,10 +9,6 @@ from popsim.tasks import yang2019
 
 figure = pytest.importorskip("yang2019", reason="examples/ is not beside the tests")
 networks = pytest.importorskip("yang2019_networks")
-exit_code = pytest.importorskip("gates").exit_code
-
-
-RULES = yang2019().names
 
 
 def test_harm_where_units_vary_is_specific():
@@ -51,23 +47,3 @@ def test_other_rule_inputs_are_on_until_the_end_of_a_trial():
     for number, end in enumerate(np.asarray(trials.timeline.epochs["response"][:, 1])):
         np.testing.assert_allclose(changed.inputs["rule"][number, :end], [[1.0, 0.0, -0.5]] * end, atol=1e-6)
         assert not np.any(changed.inputs["rule"][number, end:])
-
-
-def test_gates_pass_for_clusters_and_fail_without(grouped):
-    flat = grouped._replace(silhouettes=grouped.silhouettes / 2, best=0)
-    others = {"tanh": flat, "untrained": flat}
-    assert all(row.passed for row in figure.cluster_rows({"softplus": grouped, **others}, [flat, flat]))
-    same = dict.fromkeys(("softplus", "tanh", "untrained"), grouped)
-    assert not any(row.passed for row in figure.cluster_rows(same, [flat, grouped]))
-
-
-def test_gates_pass_for_parallel_ways_and_whole_sums():
-    states = {name: np.zeros(3) for name in RULES}
-    states |= {"delay-go": np.array([1.0, 0.2, 0]), "delay-anti": np.array([1.0, -0.2, 0])}
-    states |= {"context-dm-2": np.array([0, 0, 1.0]), "context-delay-dm-2": np.array([0, 0.2, 2.0])}
-    noise = {name: np.random.default_rng(i).normal(size=3000) for i, name in enumerate(RULES)}
-    assert exit_code(figure.state_rows(states, noise)) == 0
-    assert exit_code(figure.state_rows(noise, states)) == 1
-    sums = {"delay-anti": {"delay-anti": 1.0, "whole": 0.9, "part": 0.5}}
-    assert exit_code(figure.sum_rows(sums)) == 0
-    assert exit_code(figure.sum_rows({"delay-anti": sums["delay-anti"] | {"part": 0.85}})) == 1

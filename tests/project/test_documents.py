@@ -1,6 +1,7 @@
 """The code in the documents runs, and what they name exists."""
 
 import contextlib
+import functools
 import inspect
 import os
 import re
@@ -16,12 +17,13 @@ from pathlib import Path
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jaxtyping
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import small_training
-from short_form import every_nth
+from page_code import code_blocks, run_code
+from repository import ROOT
+from short_form import every_nth, mostly_in_full
 from tiny_runs import spare_center_out, tiny_runs
 
 import popsim
@@ -31,7 +33,6 @@ from popsim.experiments import EXPERIMENTS, CenterOut, run_experiment
 from popsim.sweeps import run_sweep
 from popsim.training import TaskTrainer
 
-ROOT = Path(popsim.__file__).resolve().parents[1]
 DOCUMENTS = [
     "README.md",
     "CONTRIBUTING.md",
@@ -56,10 +57,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def code_blocks(document: str) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
-
-
 def test_the_code_of_every_page_is_run_by_a_test():
     """But of those that show a few lines of a longer program."""
     folders = ("concepts", "coming_from", "analysis", "tutorials", "experiments", "how_to/recipes")
@@ -72,7 +69,7 @@ def test_the_code_of_every_page_is_run_by_a_test():
 def test_the_setting_of_cores_exists():
     (block,) = code_blocks("docs/start/install.md")
     with contextlib.suppress(RuntimeError):  # JAX has begun; it knows the setting
-        exec(compile(block, "install.md", "exec"), {})
+        run_code(block, "install.md")
 
 
 @pytest.mark.full  # in short: test_the_code_fits_together
@@ -80,7 +77,7 @@ def test_the_setting_of_cores_exists():
 def test_the_code_runs(document, monkeypatch, tmp_path):
     """As it stands, but for two batches only, and with smaller trials."""
     monkeypatch.chdir(tmp_path)
-    assert run_code(document)["history"].loss.total.shape[0] == 2
+    assert run_page(document)["history"].loss.total.shape[0] == 2
 
 
 def test_the_code_fits_together(monkeypatch, tmp_path):
@@ -88,7 +85,7 @@ def test_the_code_fits_together(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(TaskTrainer, "__call__", traced_training)
     monkeypatch.setattr(popsim, "evaluate_ensemble", traced_evaluation)
-    run_code("README.md")
+    run_page("README.md")
 
 
 SMALLER = {
@@ -140,9 +137,7 @@ def test_the_sweep_for_a_cluster_is_made_and_draws_its_figure(tmp_path, monkeypa
 
 def draw_experiment(name, code):
     """Run the code of an experiment's page, which must leave a figure with something in each of its axes."""
-    scope = {}
-    with jax.numpy_dtype_promotion("standard"):  # as users have it
-        exec(compile(code, f"docs/experiments/{name}.md", "exec"), scope)
+    scope = run_code(code, f"docs/experiments/{name}.md")
     assert all(ax.has_data() for ax in scope["figure"].axes)
     plt.close("all")
 
@@ -154,9 +149,8 @@ def test_training_of_your_own_resumes_bit_for_bit(monkeypatch, tmp_path):
     for number, fewer in ((200, 8), (120, 5), (100, 5), (25, 2)):
         code = code.replace(f" {number}", f" {fewer}").replace(f"every={number}", f"every={fewer}")
     monkeypatch.setattr("tempfile.mkdtemp", lambda: str(tmp_path / str(len([*tmp_path.iterdir()]))))
-    scope = {}
-    with jax.numpy_dtype_promotion("standard"):  # as users have it
-        exec(compile(code, "docs/how_to/own_training.md", "exec"), scope)
+    scope = run_code(code, "docs/how_to/own_training.md")
+    with jax.numpy_dtype_promotion("standard"):
         for trained, options in (
             ("evolved", {"gradient": scope["EvolutionStrategy"]()}),
             ("scaled", {"population_updates": [scope["Homeostasis"](every=2)]}),
@@ -173,8 +167,7 @@ def test_training_of_your_own_resumes_bit_for_bit(monkeypatch, tmp_path):
 )
 def test_the_code_of_a_concept_prints_what_its_comments_say(page, capsys):
     code = "\n".join(code_blocks(str(page.relative_to(ROOT))))
-    with jax.numpy_dtype_promotion("standard"):  # as users have it
-        exec(compile(code, page.name, "exec"), {})
+    run_code(code, page.name)
     printed = capsys.readouterr().out.splitlines()
     for expected in re.findall(r"print\(.*\)  # ([(\[][^a-z]*?[)\]])", code):
         assert expected in printed, expected
@@ -184,10 +177,9 @@ def test_the_code_of_a_concept_prints_what_its_comments_say(page, capsys):
 @pytest.mark.full  # in short: the same code, traced
 def test_an_arm_learns_from_reward_alone():
     """The page as it stands; without learning the hand ends about as far away as the targets, 10 cm."""
-    scope = {}
-    code = "\n".join(code_blocks("docs/how_to/reinforcement_learning.md"))
-    with jax.numpy_dtype_promotion("standard"):  # as users have it
-        exec(compile(code, "reinforcement_learning.md", "exec"), scope)
+    page = "docs/how_to/reinforcement_learning.md"
+    scope = run_code("\n".join(code_blocks(page)), page)
+    with jax.numpy_dtype_promotion("standard"):
         start = popsim.make_ensemble(scope["build_arm"], 2, key=jax.random.key(0))
         untrained = popsim.evaluate_ensemble(start, scope["paid_reaches"], key=jax.random.key(2))
     assert np.all(scope["misses"] < 0.005)
@@ -198,21 +190,18 @@ def test_an_arm_learns_from_reward_alone():
     assert np.all(costs["start"] > 3 * costs["end"])
 
 
-def run_code(document):
+def run_page(document):
     """What the code of a page leaves behind."""
     code = "\n".join(block for block in code_blocks(document) if "open_run" not in block)
     short = re.sub(r"n_batches=\d+", "n_batches=2", code)
     short = re.sub(r"batch_size=\d+", "batch_size=4", short)
     assert short != code
-    scope = {}
     registered = dict(popsim.networks.NETWORKS)
     try:
-        with jax.numpy_dtype_promotion("standard"):  # as users have it
-            exec(compile(short, document, "exec"), scope)
+        return run_code(short, document)
     finally:
         popsim.networks.NETWORKS.clear()
         popsim.networks.NETWORKS.update(registered)
-    return scope
 
 
 evaluate = popsim.evaluate_ensemble
@@ -291,8 +280,7 @@ def test_the_code_about_what_is_there_runs(page, smaller, saved_run, monkeypatch
     code = "\n".join(blocks)
     for name, number in smaller.items():
         code = re.sub(rf"({name})\d+", rf"\g<1>{number}", code)
-    with jax.numpy_dtype_promotion("standard"):  # as users have it
-        exec(compile(code, page, "exec"), scope)
+    run_code(code, page, scope)
     plt.close("all")
 
 
@@ -356,11 +344,11 @@ def _small_sweep(arguments: list[str]) -> list[str]:
 # The second needs an account, the third is run by tests/gymnasium/test_stable_baselines.py.
 RUN_ELSEWHERE = {"index", "wandb_mlflow", "stable_baselines"}
 RECIPES = sorted({path.stem for path in (ROOT / "docs/how_to/recipes").glob("*.md")} - RUN_ELSEWHERE)
+RECIPES_IN_SHORT = ("count_trained", "order_of_inputs", "select_trials")  # which need no run and no command
 
 
-def recipe_code(recipe: str) -> str:
-    """The code of a recipe, for small networks and few batches; those of two trainings stay in order."""
-    code = "\n".join(code_blocks(f"docs/how_to/recipes/{recipe}.md"))
+def recipe_code(code: str) -> str:
+    """Code of a recipe, for small networks and few batches; those of two trainings stay in order."""
     code = re.sub(r"\b32\b", "8", code)
     code = re.sub(r"\blog_step=\d+", "log_step=2", code)
     return re.sub(
@@ -370,32 +358,34 @@ def recipe_code(recipe: str) -> str:
 
 @pytest.fixture(scope="module")
 def recipes_begin(tmp_path_factory):
-    """A folder with two small runs, and the names that recipes begin with."""
+    """What recipes begin with: a folder, where two small runs are made if asked for, and names."""
     folder = tmp_path_factory.mktemp("recipes")
-    with tiny_runs(tmp_path_factory) as folder_of_runs, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as in the tests below
-        for name in ("center-out-0", "slower"):
-            shutil.copytree(folder_of_runs("center-out-0") / "runs" / "center-out-0", folder / "runs" / name)
-        patch.chdir(folder)
-        scope = {}
-        with jax.numpy_dtype_promotion("standard"):  # as users have it
-            exec(compile(recipe_code("index"), "docs/how_to/recipes/index.md", "exec"), scope)
-        assert scope["history"].batch.size == 4
-        patch.undo()
-        yield folder, scope
+    training, opening = map(recipe_code, code_blocks("docs/how_to/recipes/index.md"))
+    with tiny_runs(tmp_path_factory) as folder_of_runs:
+        trained = run_code(training, "docs/how_to/recipes/index.md")
+        assert trained["history"].batch.size == 4
+
+        @functools.cache
+        def scope_with_run():
+            for name in ("center-out-0", "slower"):
+                made = folder_of_runs("center-out-0") / "runs" / "center-out-0"
+                shutil.copytree(made, folder / "runs" / name)
+            with contextlib.chdir(folder):
+                return run_code(opening, "docs/how_to/recipes/index.md", dict(trained))
+
+        yield folder, lambda with_run: dict(scope_with_run() if with_run else trained)
 
 
-@pytest.mark.parametrize("recipe", every_nth(RECIPES, 20))
+@pytest.mark.parametrize("recipe", mostly_in_full(RECIPES, RECIPES_IN_SHORT))
 @pytest.mark.usefixtures("as_users_run")
 def test_the_recipe_runs(recipe, recipes_begin, monkeypatch):
     """Its code, then its commands; several devices have stand-ins."""
+    page = f"docs/how_to/recipes/{recipe}.md"
     folder, scope = recipes_begin
     monkeypatch.chdir(folder)
     update = jax.config.update
     monkeypatch.setattr(jax.config, "update", lambda name, value: "jax_num" in name or update(name, value))
-    after = dict(scope)
-    with jax.numpy_dtype_promotion("standard"):
-        exec(compile(recipe_code(recipe), f"docs/how_to/recipes/{recipe}.md", "exec"), after)
+    run_code(recipe_code("\n".join(code_blocks(page))), page, scope(recipe not in RECIPES_IN_SHORT))
     plt.close("all")
     monkeypatch.setattr(
         "popsim.cli._train.run_experiment", lambda *_, **__: popsim.open_run("runs/center-out-0")
@@ -403,7 +393,7 @@ def test_the_recipe_runs(recipe, recipes_begin, monkeypatch):
     monkeypatch.setattr("popsim.cli._train.training_devices", lambda count: jax.devices())
     spare_center_out(monkeypatch)
     run_elsewhere = commands("README.md") + commands("docs/how_to/runs.md")
-    for arguments in commands(f"docs/how_to/recipes/{recipe}.md"):
+    for arguments in commands(page):
         if arguments in run_elsewhere:
             continue
         main(_small_sweep(arguments) if arguments[:2] == ["sweep", "center-out"] else arguments)

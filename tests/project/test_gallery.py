@@ -1,32 +1,20 @@
 """Every figure has a script in the gallery, and the scripts and the pages about analysis run."""
 
-import importlib.util
-import re
-from pathlib import Path
-
 import jax
 import matplotlib.pyplot as plt
 import pytest
+from page_code import code_blocks, load_script, run_code
+from repository import ROOT
 from short_form import mostly_in_full
 from tiny_runs import tiny_runs
 
-import popsim
-
-ROOT = Path(popsim.__file__).resolve().parents[1]
 GALLERY = ROOT / "docs" / "gallery"
 pytestmark = pytest.mark.skipif(
     not GALLERY.exists(), reason="the documents are not part of the installed package"
 )
 
 
-def load_make():
-    spec = importlib.util.spec_from_file_location("gallery_make", GALLERY / "make.py")
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
-
-
-make = load_make() if GALLERY.exists() else None
+make = load_script("docs/gallery/make.py")
 SCRIPTS = make.scripts() if make else {}
 PAGES = sorted(page for page in (ROOT / "docs" / "analysis").glob("*.md") if page.stem != "index")
 
@@ -70,9 +58,8 @@ def test_the_page_shows_every_picture_and_links_to_its_script():
 @pytest.mark.parametrize("page", mostly_in_full(PAGES, PAGES_IN_SHORT, name_of=lambda page: page.stem))
 def test_the_code_about_analysis_runs(page, runs, monkeypatch):
     """All blocks of a page, in order."""
-    code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+    code = "\n".join(code_blocks(page))
     assert code, "a page about analysis must show code"
     monkeypatch.chdir(runs(code))
-    with jax.numpy_dtype_promotion("standard"):
-        exec(compile(code, str(page), "exec"), {"__name__": "__main__"})
+    run_code(code, str(page), {"__name__": "__main__"})
     plt.close("all")

@@ -21,10 +21,10 @@ import browser
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from repository import ROOT
 
 import popsim
 
-ROOT = Path(popsim.__file__).resolve().parents[1]
 DRAWN = ("center-out", "perceptual-decision")
 WIDTHS = (360, 1280)
 pytestmark = pytest.mark.skipif(
@@ -78,10 +78,23 @@ def site(tmp_path_factory) -> Path:
 
     path = f"{hiding(modules_beyond('docs'), tmp_path_factory.mktemp('hiding'))}{os.pathsep}{ROOT}"
     environment = os.environ | {"PYTHONPATH": path}
-    built = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True)
-    assert built.returncode == 0 and "No issues found" in built.stderr, built.stdout + built.stderr
+    built = build(command, environment)
     assert len(built.stdout.splitlines()) >= 5, "each stage must have a line"
     return folder / "html"
+
+
+def build(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess:
+    built = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True)
+    assert built.returncode == 0 and "No issues found" in built.stderr, built.stdout + built.stderr
+    return built
+
+
+@pytest.mark.full  # in short: `site`
+def test_all_tasks_and_parts_are_drawn(tmp_path):
+    command = [sys.executable, "docs/builder", "--out", str(tmp_path / "site")]
+    build(command, os.environ | {"PYTHONPATH": str(ROOT)})
+    pages = (tmp_path / "site" / "html" / "library" / "tasks").glob("*.svg")
+    assert {page.stem for page in pages} == {*popsim.tasks.TASKS}
 
 
 def modules_beyond(extra: str) -> set[str]:
