@@ -12,11 +12,11 @@ import numpy as np
 
 from popsim._compiled._programs import MOST_PROGRAMS, RecentValues, calls_python, context, static_numbers
 
-__all__ = ["ProgramText", "program_text", "signed_sums"]
+__all__ = ["ProgramText", "program_text", "weighted_sums"]
 
 _TEXTS: RecentValues["ProgramText"] = RecentValues(MOST_PROGRAMS)
 PLATFORM = "cpu"  # whatever the program is to run on
-N_SIGNS = 3
+N_SUMS = 3
 
 
 class ProgramText(NamedTuple):
@@ -25,7 +25,7 @@ class ProgramText(NamedTuple):
     - `digest`: the SHA-256 of its operations, without names and without `numbers`; empty if no text can be
         made on this machine.
     - `numbers`: for each floating-point constant its numbers or, of a large one, the norm and sums with fixed
-        random signs. Those that were computed may differ between machines in the last digits.
+        random weights. Those that were computed may differ between machines in the last digits.
     - `calls_python`: whether it calls back into Python functions, of which a text knows nothing.
     """
 
@@ -103,15 +103,19 @@ def _numbers_of(content: str, bits: str) -> list[float] | None:
     """Return the numbers of a constant, or sums of many; None for what is written in another way, as NaN."""
     if content.startswith('"0x'):
         values = np.frombuffer(bytes.fromhex(content[3:-1]), f"<f{int(bits) // 8}")
-        return signed_sums(values.astype(np.float64)) if np.isfinite(values).all() else None
+        return weighted_sums(values.astype(np.float64)) if np.isfinite(values).all() else None
     try:
         return [float(number) for number in re.sub(r"[\[\]\s]", "", content).split(",")]
     except ValueError:
         return None
 
 
-def signed_sums(numbers: np.ndarray) -> list[float]:
-    """Return the norm of numbers, and three sums with fixed random signs, by which arrays are compared."""
-    signs = np.random.RandomState(0).randint(0, 2, (N_SIGNS, numbers.size), np.int8) * np.int8(2) - 1
+def weighted_sums(numbers: np.ndarray) -> list[float]:
+    """Return the norm of numbers, and their sums with fixed random weights, by which arrays are compared.
+
+    Weights that are all different see two entries that were swapped, as random signs often do not.
+    """
+    random = np.random.RandomState(0)
     with np.errstate(all="ignore"):
-        return [float(np.linalg.norm(numbers)), *(float(np.real(np.sum(row * numbers))) for row in signs)]
+        sums = [np.sum(random.standard_normal(numbers.size) * numbers) for _ in range(N_SUMS)]
+        return [float(np.linalg.norm(numbers)), *(float(np.real(value)) for value in sums)]

@@ -387,6 +387,21 @@ def test_numbers_beside_nan_and_infinity_are_compared_and_these_themselves(place
     assert f"`small[{place}]`, {table[place]:.6g} then and {number:.6g} now" == small and "`large`" in large
 
 
+def test_any_two_numbers_that_were_swapped_are_seen_in_the_sums_of_a_large_array():
+    random = np.random.default_rng(0)
+    table = random.normal(size=300).astype(np.float32)
+    then = {"sums": sums_of({"table": table})}
+    for places in random.integers(0, 300, (200, 2)):
+        swapped = table.copy()
+        swapped[places] = table[places[::-1]]
+        refused = compare_computations(
+            json.loads(json.dumps({**Computation().as_json(), **then})),
+            Computation(sums=sums_of({"table": swapped})),
+            {},
+        ).refused
+        assert len(refused) == (places[0] != places[1])
+
+
 def test_other_versions_are_told_by_name(stopped_folder, tmp_path, monkeypatch):
     """Versions and what another version computes may differ; settings may not."""
     history, true = "popsim.training.history", importlib.metadata.version

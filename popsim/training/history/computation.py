@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from popsim._compiled import MadeWhileCompiling, ProgramText, current_engine, program_text, signed_sums
+from popsim._compiled import MadeWhileCompiling, ProgramText, current_engine, program_text, weighted_sums
 from popsim._shared.named_values import (
     NUMERIC_FLAGS,
     array_digest,
@@ -244,7 +244,7 @@ def constants_of(name: str, value: Any) -> Computation:
 
 
 def sums_of(arrays: Mapping[str, Any]) -> dict[str, list[float | str | None]]:
-    """Return the norm of each array, its sums with fixed random signs, and what of it is not finite."""
+    """Return the norm of each array, its sums with fixed random weights, and what of it is not finite."""
     sums = {}
     for name, array in arrays.items():
         numbers = _in_double(as_numpy(array).ravel())
@@ -253,7 +253,7 @@ def sums_of(arrays: Mapping[str, Any]) -> dict[str, list[float | str | None]]:
         if not is_finite.all():
             which = np.select([is_finite, np.isnan(numbers), numbers == np.inf], [0, 1, 2], 3)
             kinds = f"{np.count_nonzero(which)} not finite ({array_digest(which)[:8]})"
-        sums[name] = [*as_json_numbers(signed_sums(np.where(is_finite, numbers, 0))), kinds]
+        sums[name] = [*as_json_numbers(weighted_sums(np.where(is_finite, numbers, 0))), kinds]
     return sums
 
 
