@@ -27,11 +27,7 @@ Course = Float[np.ndarray, "member trial time channel"]
 
 
 def explorer_elements(run: Run) -> list[Html]:
-    """Return the charts of a finished run, as elements that `explorer.js` fills.
-
-    They show the validation trials without noise, by the networks before training, after some of the batches
-    whose trainables were kept, and at the end. There are none where the states have nothing to show.
-    """
+    """Return the charts of a finished run that `explorer.js` fills; none where nothing is to be shown."""
     trials = run.task.validation_trials()
     conditions = _evenly_spaced(n_trials(trials), MOST_CONDITIONS)
     ensembles = _kept_ensembles(run)

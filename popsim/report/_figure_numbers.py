@@ -24,8 +24,7 @@ Series = tuple[str, str, Float[np.ndarray, "row column"]]
 def figure_csv(figure: Figure) -> tuple[str, int]:
     """Return what is drawn in a figure, a row for each point, and the step between the points of a series.
 
-    A panel is named by its axis labels, and numbers are in the units of its axes. Maps have a value at each x
-    and y, bands a lower and an upper end. The step is above 1 if there are more than `MOST_ROWS` points.
+    The step is above 1 if there are more than `MOST_ROWS` points.
     """
     panels = [
         (_panel_name(ax), list(_drawn_series(ax))) for ax in figure.axes if ax.get_label() != "<colorbar>"

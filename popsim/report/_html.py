@@ -82,20 +82,9 @@ def _row(results: ResultTable, row: Row, numeric: Sequence[bool], *, is_first: b
     return element("tr", label, *cells, attributes={"class": "first"} if is_first else {})
 
 
-def file_link(text: str, file_name: str, content: bytes, kind: str) -> Html:
-    """Return a link that saves a file of a `kind` such as "text/csv", which the page holds."""
-    source = f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
-    return element("a", text, attributes={"download": file_name, "href": source})
-
-
 def side_by_side(*groups: Sequence[Html]) -> Html:
     """Return groups of elements as columns, below one another on narrow pages."""
     return element("div", *(element("div", *group) for group in groups), attributes={"class": "columns"})
-
-
-def figure_grid(figures: Sequence[Html]) -> list[Html]:
-    """Return figures in as many columns as there is room for; nothing without figures."""
-    return [element("div", *figures, attributes={"class": "figures"})] if figures else []
 
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {hashes}"
@@ -114,8 +103,7 @@ def write_page(
 ) -> int:
     """Write a page atomically, with sections by their headings, and return its size in bytes.
 
-    The browser runs `page.js` and the named scripts of `popsim.report`, and no others: the policy of the page
-    has their digests.
+    The browser runs only scripts whose digests the policy of the page has.
     """
     codes = [_read_asset(name) for name in ("page.js", *scripts)]
     body = [element("h1", title), *introduction, *_contents(list(sections))]

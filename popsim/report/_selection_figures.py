@@ -16,10 +16,7 @@ NOTE = (
 
 
 def draw_selection(opened: OpenedSweep, best: int) -> dict[str, RunFigure]:
-    """Draw the genealogy of the population of a member, with its line in colour, and discovered schedules.
-
-    There are none where nothing was selected yet, or a cell has no history.
-    """
+    """Draw the genealogy of a member's population, and discovered schedules; none before any selection."""
     history, sweep = opened.history, opened.sweep
     if PARENT not in history:
         return {}

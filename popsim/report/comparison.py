@@ -1,20 +1,20 @@
 """The comparison of several runs of one task."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
-from jaxtyping import Float
-from matplotlib.axes import Axes
+from jaxtyping import Float, Int
 
-from popsim._shared.drawing import FailedDrawing, try_to_draw
 from popsim._shared.text_checks import as_path, printable, spread_text
 from popsim.analysis.behaviour import hand_speed
 from popsim.analysis.figures import draw_loss_bands, draw_mean_speed, draw_member_values, figure_style
 from popsim.analysis.figures.style import COLORS
+from popsim.analysis.statistics import paired_comparison
+from popsim.experiments.experiment import AbstractExperiment
 from popsim.experiments.results import (
     LIMITS,
     Column,
@@ -30,16 +30,9 @@ from popsim.experiments.run_info_table import duration_text
 from popsim.hand import HandState
 from popsim.models.sensorimotor_loop import SensorimotorLoop
 from popsim.noise import without_noise
+from popsim.randomness import key_of_seed
 from popsim.report._html import element, named_values, note, table
-from popsim.report._paired_runs import paired_table
-from popsim.report.report_folder import (
-    COMPARISON,
-    DAMAGE,
-    ReportFolder,
-    WrittenReport,
-    figure_name,
-    small_axes,
-)
+from popsim.report.report_folder import COMPARISON, Draws, ReportFolder, WrittenReport, small_axes
 from popsim.task_description import innermost_task
 
 __all__ = ["compare_runs"]
@@ -194,41 +187,106 @@ def paired_results(runs: Sequence[ComparedRun]) -> ResultTable | None:
     return paired_table([each.name for each in runs], [each.run.experiment for each in runs], values)
 
 
+FEWEST_PAIRS = 2
+PAIRED_CAPTION = (
+    "Changes from the first run to the others, paired over members that began with the same seed: the ratio "
+    "of geometric means where all values are above zero, else the difference of means, with a 95 % interval "
+    "(t) and the p of a two-sided sign-flip test, which of n pairs is at least 2 / 2^n"
+)
+
+
+def shared_members(
+    first: AbstractExperiment, second: AbstractExperiment
+) -> tuple[Int[np.ndarray, " pair"], Int[np.ndarray, " pair"]]:
+    """Return the members of two experiments that have the same seed, in pairs.
+
+    If both have members of different settings, the settings that both have must be the same, too. Members
+    that fit several others are in no pair.
+    """
+    common = dict(first.grid).keys() & dict(second.grid).keys()
+    members = [_identities(experiment, sorted(common)) for experiment in (first, second)]
+    pairs = [
+        (members[0].index(identity), members[1].index(identity))
+        for identity in dict.fromkeys(members[0])
+        if members[0].count(identity) == members[1].count(identity) == 1
+    ]
+    places = np.array(pairs, int).reshape(-1, 2)
+    return places[:, 0], places[:, 1]
+
+
+def _identities(experiment: AbstractExperiment, names: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Return the seed of the experiment and of each member, with its values of some settings."""
+    members = experiment.members
+    settings = [list(map(str, members.settings[name].tolist())) for name in names]
+    return [
+        (experiment.seed, int(seed), *values)
+        for seed, *values in zip(members.ids.tolist(), *settings, strict=True)
+    ]
+
+
+def paired_table(
+    names: Sequence[str],
+    experiments: Sequence[AbstractExperiment],
+    values: Mapping[str, Sequence[Float[np.ndarray, " _"]]],
+) -> ResultTable | None:
+    """Return the changes from the first run to each other; None where runs share fewer than two members."""
+    rows = []
+    for quantity, of_runs in values.items():
+        for name, experiment, others in zip(names[1:], experiments[1:], of_runs[1:], strict=True):
+            places = shared_members(experiments[0], experiment)
+            if of_runs[0].size and others.size:
+                pairs = np.stack([of_runs[0][places[0]], others[places[1]]])
+                pairs = pairs[:, np.isfinite(pairs).all(axis=0)]
+                if pairs.shape[1] >= FEWEST_PAIRS:
+                    rows.append(Row(quantity, [f"{names[0]} to {name}", *_change(*pairs)]))
+    columns = [Column("runs"), Column("pairs"), Column("change and 95 % interval"), Column("p")]
+    return ResultTable(columns, rows, PAIRED_CAPTION) if rows else None
+
+
+def _change(before: Float[np.ndarray, " pair"], after: Float[np.ndarray, " pair"]) -> list[str]:
+    """Return the number of pairs, the change with its interval, and p, as text."""
+    is_positive = min(before.min(), after.min()) > 0
+    values = (np.log(before), np.log(after)) if is_positive else (before, after)
+    comparison = paired_comparison(*values, key=key_of_seed(0, "report"))
+    ends = np.array([comparison.difference, comparison.low, comparison.high])
+    if is_positive:
+        change = "× {:.3g} ({:.3g} to {:.3g})".format(*np.exp(ends))
+    else:
+        change = "{:+.3g} ({:+.3g} to {:+.3g})".format(*ends)
+    return [str(before.size), change, f"{comparison.test.p:.2g}"]
+
+
 def _columns(runs: Sequence[ComparedRun]) -> list[Column]:
     return [Column(each.name) for each in runs]
 
 
-def draw_comparison(runs: Sequence[ComparedRun]) -> dict[str, RunFigure | FailedDrawing]:
-    """Draw learning curves, metrics and, for reaches, speed profiles, with one colour per run."""
-    draws: dict[str, Callable[[], RunFigure | None]] = {
-        "training_loss": lambda: _losses(runs, "loss", "total_loss", "batch", "training"),
-        "validation_loss": lambda: _losses(
-            runs, "validation_loss", "total_validation_loss", "validation_batch", "validation"
-        ),
-        "metrics": lambda: _draw_metrics(runs),
-        "speed_profiles": lambda: _speeds(runs),
+def draw_comparison(runs: Sequence[ComparedRun]) -> Draws:
+    """Return what draws learning curves, metrics and, for reaches, speed profiles, one colour per run."""
+    return {
+        "the figure 'training_loss'": lambda: _losses(runs, "training"),
+        "the figure 'validation_loss'": lambda: _losses(runs, "validation"),
+        "the figure 'metrics'": lambda: _draw_metrics(runs),
+        "the figure 'speed_profiles'": lambda: _speeds(runs),
     }
-    with figure_style():
-        figures = {name: try_to_draw(figure_name(name), draw, passes=DAMAGE) for name, draw in draws.items()}
-    return {name: figure for name, figure in figures.items() if figure is not None}
 
 
 def _members(runs: Sequence[ComparedRun]) -> str:
     return ", ".join(f"{each.name}: {each.run.experiment.n_members}" for each in runs)
 
 
-def _losses(runs: Sequence[ComparedRun], loss: str, total: str, batch: str, kind: str) -> RunFigure | None:
+def _losses(runs: Sequence[ComparedRun], kind: str) -> dict[str, RunFigure]:
+    prefix = "" if kind == "training" else f"{kind}_"
     figure, ax = small_axes()
     for each in runs:
         history = each.run.history
-        if loss not in history.dataset:
+        if f"{prefix}loss" not in history.dataset:
             continue
-        values = getattr(history, total).values
+        values, batch = getattr(history, f"total_{prefix}loss").values, history[f"{prefix}batch"].values
         if np.isfinite(values).all(axis=0).any():
-            draw_loss_bands(ax, history[batch].values, values, label=each.short_name, color=each.color)
+            draw_loss_bands(ax, batch, values, label=each.short_name, color=each.color)
     if not ax.lines:
         plt.close(figure)
-        return None
+        return {}
     ax.set(ylabel=f"{kind} loss")
     ax.legend()
     caption = (
@@ -236,7 +294,7 @@ def _losses(runs: Sequence[ComparedRun], loss: str, total: str, batch: str, kind
         "lowest to the highest member at each batch; members whose loss was not finite are left out. "
         f"{REPLICATION}"
     )
-    return RunFigure(figure, f"Loss in {kind}", caption)
+    return {f"{kind}_loss": RunFigure(figure, f"Loss in {kind}", caption)}
 
 
 def _metric_scale(values: Sequence[Float[np.ndarray, " _"]]) -> Literal["linear", "log"]:
@@ -246,9 +304,9 @@ def _metric_scale(values: Sequence[Float[np.ndarray, " _"]]) -> Literal["linear"
     return "log" if is_wide else "linear"
 
 
-def _draw_metrics(runs: Sequence[ComparedRun]) -> RunFigure | None:
+def _draw_metrics(runs: Sequence[ComparedRun]) -> dict[str, RunFigure]:
     if not (metrics := [metric for metric in _metrics(runs) if metric.is_numeric]):
-        return None
+        return {}
     size = (3.4, 0.3 + len(metrics) * (0.5 + 0.25 * len(runs)))
     figure, axes = plt.subplots(len(metrics), 1, figsize=size, layout="constrained", squeeze=False)
     names = [each.short_name for each in runs]
@@ -259,37 +317,29 @@ def _draw_metrics(runs: Sequence[ComparedRun]) -> RunFigure | None:
         f"A point for each member ({_members(runs)}), a bar at their mean, on a logarithmic axis the "
         f"geometric mean; each number is over the trials that the table names. {REPLICATION}"
     )
-    return RunFigure(figure, "Metrics", caption)
+    return {"metrics": RunFigure(figure, "Metrics", caption)}
 
 
-def _speeds(runs: Sequence[ComparedRun]) -> RunFigure | None:
-    """Draw the speed profiles of reaching runs; None unless all runs reach."""
-    if not all(_reaches(each) for each in runs):
-        return None
+def _speeds(runs: Sequence[ComparedRun]) -> dict[str, RunFigure]:
+    """Draw the speed profiles of reaching runs; none unless all runs reach."""
+    for each in runs:
+        has_hand = isinstance(each.run.task.validation_trials().targets, HandState)
+        if not (has_hand and isinstance(each.run.ensemble, SensorimotorLoop)):
+            return {}
     figure, ax = small_axes()
-    n_trials = [_draw_speed(ax, each) for each in runs]
+    n_trials = set()
+    for each in runs:
+        states = each.run.evaluate(without_noise(each.run.ensemble)).states
+        speed, dt = np.asarray(hand_speed(states.hand)), each.run.task.validation_trials().timeline.dt
+        draw_mean_speed(ax, speed, dt=float(np.ravel(dt)[0]), label=each.short_name, color=each.color)
+        n_trials.add(speed.shape[1])
     ax.legend()
-    n_text = str(n_trials[0]) if len(set(n_trials)) == 1 else " or ".join(map(str, sorted(set(n_trials))))
     caption = (
-        f"Speed of the hand in {n_text} validation trials, noise off: lines are the mean over members "
-        f"({_members(runs)}), each with its mean over trials; bands go from the slowest to the fastest "
-        f"member at each time. {REPLICATION}"
+        f"Speed of the hand in {' or '.join(map(str, sorted(n_trials)))} validation trials, noise off: lines "
+        f"are the mean over members ({_members(runs)}), each with its mean over trials; bands go from the "
+        f"slowest to the fastest member at each time. {REPLICATION}"
     )
-    return RunFigure(figure, "Speed profiles", caption)
-
-
-def _reaches(each: ComparedRun) -> bool:
-    has_hand = isinstance(each.run.task.validation_trials().targets, HandState)
-    return has_hand and isinstance(each.run.ensemble, SensorimotorLoop)
-
-
-def _draw_speed(ax: Axes, each: ComparedRun) -> int:
-    """Draw the speed profile of a run and return its number of trials."""
-    states = each.run.evaluate(without_noise(each.run.ensemble)).states
-    speed = np.asarray(hand_speed(states.hand))
-    dt = each.run.task.validation_trials().timeline.dt
-    draw_mean_speed(ax, speed, dt=float(np.ravel(dt)[0]), label=each.short_name, color=each.color)
-    return speed.shape[1]
+    return {"speed_profiles": RunFigure(figure, "Speed profiles", caption)}
 
 
 def compare_runs(
@@ -320,7 +370,8 @@ def compare_runs(
     report.sections["Results"] = [table(results, "Results")]
     if paired is not None:
         report.sections["Paired by seed"] = [table(paired, "Paired by seed")]
-    report.add_figures("Figures", draw_comparison(runs))
+    with figure_style():
+        report.add_figures("Figures", draw_comparison(runs))
     lines = [str(settings)] if settings.rows else ["all settings are the same"]
     lines += ["", str(results), *([] if paired is None else ["", str(paired)])]
     lines += [f"{each.name}: {each.state}" for each in unfinished]

@@ -3,8 +3,9 @@
 import base64
 import dataclasses
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -17,16 +18,7 @@ from popsim.analysis.figures import figure_style, save_figure
 from popsim.analysis.figures.style import layout_once
 from popsim.experiments.results import RunFigure
 from popsim.report._figure_numbers import figure_csv
-from popsim.report._html import (
-    Html,
-    element,
-    figure_grid,
-    file_link,
-    is_page,
-    note,
-    scroll_box,
-    write_page,
-)
+from popsim.report._html import Html, element, is_page, note, scroll_box, write_page
 from popsim.store import CorruptDataError, MismatchError, RunFolder, SaveError
 from popsim.store.files import check_replaceable, finished_name, is_of_system, saving
 
@@ -35,6 +27,8 @@ __all__ = ["WrittenReport"]
 REPORT, COMPARISON, FIGURES = "report.html", "comparison.html", "figures"
 DAMAGE = (CorruptDataError, MismatchError)
 """Errors that a report raises: what is damaged is refused, other than what cannot be drawn."""
+Draws = Mapping[str, Callable[[], Mapping[str, RunFigure] | FailedDrawing | None]]
+"""By what a function draws, as messages name it: returns figures by file name, None for none."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,31 +62,39 @@ class ReportFolder:
         self.page, self.sections = path / page, dict[str, Sequence[Html]]()
         self.figures: list[Path] = []
 
-    def add_figures(
-        self, title: str, figures: Mapping[str, RunFigure | FailedDrawing], introduction: str = ""
-    ) -> None:
-        """Write figures as PNG and PDF, close them, and add a section that shows them.
+    def add_figures(self, title: str, draws: Draws, introduction: str = "") -> None:
+        """Draw figures, write them as PNG and PDF, close them, and add a section that shows them.
 
-        A figure that cannot be drawn is named by a warning, and by a note in its place.
+        What cannot be drawn is named by a warning, and by a note in its place. There is none without either.
         """
         shown: list[Html] = []
         self._make()
-        try:
-            for name, figure in figures.items():
-                drawn = try_to_draw(
-                    figure_name(name),
-                    lambda name=name, figure=figure: self._save_and_embed(figure, name),
-                    passes=SaveError,
-                )
-                if isinstance(drawn, FailedDrawing):
-                    shown.append(failed_note(drawn))
-                else:
-                    self.figures.append(self.page.parent / FIGURES / f"{name}.png")
-                    shown += drawn
-        finally:
-            close_figures(figures)
-        about = [element("p", introduction)] if introduction else []
-        self.sections[title] = [*about, *figure_grid(shown)]
+        for subject, draw in draws.items():
+            drawn = try_to_draw(subject, lambda draw=draw: _as_figures(draw()), passes=DAMAGE)
+            if isinstance(drawn, FailedDrawing):
+                shown.append(failed_note(drawn))
+                continue
+            try:
+                for name, figure in drawn.items():
+                    shown += self._add_figure(name, figure)
+            finally:
+                close_figures(drawn)
+        if shown:
+            about = [element("p", introduction)] if introduction else []
+            self.sections[title] = [*about, element("div", *shown, attributes={"class": "figures"})]
+
+    def _add_figure(self, name: str, figure: RunFigure) -> list[Html]:
+        """Return the element of a figure, once written; none if it repeats others, a note if it fails."""
+        path = self.page.parent / FIGURES / f"{name}.png"
+        if path in self.figures:
+            raise ValueError(f"`SECTIONS` must have figures of different names, got {name!r} again.")
+        saved = try_to_draw(
+            f"the figure {name!r}", lambda: self._save_and_embed(figure, name), passes=SaveError
+        )
+        if isinstance(saved, FailedDrawing):
+            return [failed_note(saved)]
+        self.figures.append(path)
+        return saved
 
     def write(
         self, title: str, introduction: Sequence[Html], table: str, *, scripts: Sequence[str] = ()
@@ -106,10 +108,7 @@ class ReportFolder:
         with saving(self.page.parent):
             self.page.parent.mkdir(parents=True, exist_ok=True)
 
-    def _save_and_embed(self, run_figure: RunFigure | FailedDrawing, name: str) -> list[Html] | FailedDrawing:
-        """Write a figure, and return its element; none if it repeats others."""
-        if isinstance(run_figure, FailedDrawing):
-            return run_figure
+    def _save_and_embed(self, run_figure: RunFigure, name: str) -> list[Html]:
         figure, folder = run_figure.figure, self.page.parent / FIGURES
         with saving(folder), figure_style(), layout_once(figure):
             save_figure(figure, folder, name)
@@ -185,7 +184,8 @@ def _files(drawn: Figure, name: str, kind: str) -> list[Html]:
     look = {"class": "picture", "download": f"{name}.{kind}", "hidden": "hidden"}
     text, step = figure_csv(drawn)
     thinned = f" (one point in {step})" if step > 1 else ""
-    numbers = file_link(f"CSV{thinned}", f"{name}.csv", text.encode(), "text/csv")
+    source = f"data:text/csv;base64,{base64.b64encode(text.encode()).decode('ascii')}"
+    numbers = element("a", f"CSV{thinned}", attributes={"download": f"{name}.csv", "href": source})
     return [Html("Download "), element("a", kind.upper(), attributes=look), Html(" "), numbers]
 
 
@@ -194,9 +194,8 @@ def small_axes() -> tuple[Figure, Axes]:
     return plt.subplots(figsize=(3.4, 2.8), layout="constrained")
 
 
-def figure_name(name: str) -> str:
-    """Return what a figure is called in messages."""
-    return f"the figure {name!r}"
+def _as_figures(drawn: Any) -> dict[str, RunFigure] | FailedDrawing:
+    return drawn if isinstance(drawn, FailedDrawing) else dict(drawn or {})
 
 
 def failed_note(failed: FailedDrawing) -> Html:

@@ -78,6 +78,7 @@ def hidden_activity(run: Run, ensemble: Any) -> Float[np.ndarray, "member trial 
 MOST_COMPONENTS = 10
 
 
+@figure_style()
 def draw_neural_activity(run: Run) -> dict[str, RunFigure] | FailedDrawing | None:
     """Draw the dimensionality of activity and its course in two dimensions; None for one unit."""
     hidden = hidden_activity(run, run.ensemble)
@@ -87,11 +88,7 @@ def draw_neural_activity(run: Run) -> dict[str, RunFigure] | FailedDrawing | Non
         return None
     n_components = min(MOST_COMPONENTS, hidden.shape[-1])
     components = principal_components(hidden, n_components=n_components)
-    with figure_style():
-        return {
-            "explained_variance": _dimensions(hidden, components),
-            "state_space": _course(run, components),
-        }
+    return {"explained_variance": _dimensions(hidden, components), "state_space": _course(run, components)}
 
 
 def _dimensions(hidden: np.ndarray, components: PrincipalComponents) -> RunFigure:
@@ -129,11 +126,9 @@ MOST = 20  # members; the number of pairs grows with the square
 FEWEST = 3  # networks needed for a map
 
 
+@figure_style()
 def draw_similarity(run: Run) -> dict[str, RunFigure] | FailedDrawing | None:
-    """Draw distances between members, trained and untrained; None for one member.
-
-    Members whose activity is constant or not finite are left out, as are those after the first `MOST`.
-    """
+    """Draw distances between members whose activity varies, trained and untrained; None for one member."""
     if run.experiment.n_members < 2:
         return None
     trained = hidden_activity(run, run.ensemble)
@@ -152,12 +147,11 @@ def draw_similarity(run: Run) -> dict[str, RunFigure] | FailedDrawing | None:
         f"members, and {np.sum(groups == 'untrained')} before training; a member is a unit of replication, a "
         "pair of members is not."
     )
-    with figure_style():
-        matrix, ax = small_axes()
-        draw_similarity_matrix(ax, distances, groups=groups, label="Procrustes angle (rad)")
-        chart = member_map(distances)
-        plane, ax = small_axes()
-        draw_member_map(ax, chart.positions, groups=groups, fraction=chart.fraction)
+    matrix, ax = small_axes()
+    draw_similarity_matrix(ax, distances, groups=groups, label="Procrustes angle (rad)")
+    chart = member_map(distances)
+    plane, ax = small_axes()
+    draw_member_map(ax, chart.positions, groups=groups, fraction=chart.fraction)
     return {
         "member_distances": RunFigure(matrix, "Distances between members", caption),
         "member_map": RunFigure(
@@ -170,12 +164,9 @@ MOST_MATRICES = 4
 MATRIX_AXES = 4  # batch, member, row, column
 
 
+@figure_style()
 def draw_weights(run: Run) -> dict[str, RunFigure] | None:
-    """Draw the change of the largest matrices, and the dimensionality of the change of the largest one.
-
-    None if fewer than two batches of trainables were kept, or none of them is a matrix of nonzero initial
-    weights.
-    """
+    """Draw the change of the largest matrices, and the dimensionality of that of the largest, if any."""
     if len(kept_batches(run.history.dataset)) < 2:
         return None
     dataset = run.history.dataset
@@ -189,11 +180,7 @@ def draw_weights(run: Run) -> dict[str, RunFigure] | None:
     names = sorted(began_somewhere, key=lambda name: -sizes[name])[:MOST_MATRICES]
     if not names:
         return None
-    with figure_style():
-        return {
-            "weight_distances": _distances(run, names, initial),
-            **_change(run, names[0], initial[names[0]]),
-        }
+    return {"weight_distances": _distances(run, names, initial), **_change(run, names[0], initial[names[0]])}
 
 
 def _distances(run: Run, names: list[str], initial: dict[str, np.ndarray]) -> RunFigure:
@@ -285,7 +272,8 @@ def report_run(run: Run, out: str | Path | None = None) -> WrittenReport:
         side_by_side(settings, [element("h3", "Results"), came_out])
     ]
     for section in SECTIONS:
-        _add_section(report, section, run)
+        draws = {f"the section {section.title!r}": lambda section=section: section.draw(run)}
+        report.add_figures(section.title, draws, section.introduction)
     explorer = try_to_draw("the charts that follow a choice", lambda: explorer_elements(run), passes=DAMAGE)
     is_failed = isinstance(explorer, FailedDrawing)
     if explorer:
@@ -294,24 +282,6 @@ def report_run(run: Run, out: str | Path | None = None) -> WrittenReport:
     title = f"{run.experiment.name}: {home.resolve().name}"
     scripts = CHARTS if explorer and not is_failed else ()
     return report.write(title, _introduction(run), str(results), scripts=scripts)
-
-
-def _add_section(report: ReportFolder, section: Section, run: Run) -> None:
-    """Add the figures of a section, or why there are none."""
-
-    def draw() -> dict[str, RunFigure] | FailedDrawing | None:
-        figures = section.draw(run)
-        return figures if figures is None or isinstance(figures, FailedDrawing) else dict(figures)
-
-    figures = try_to_draw(f"the section {section.title!r}", draw, passes=DAMAGE)
-    if isinstance(figures, FailedDrawing):
-        report.sections[section.title] = [failed_note(figures)]
-    elif figures is not None:
-        if repeated := {path.stem for path in report.figures} & figures.keys():
-            raise ValueError(
-                f"`SECTIONS` must have figures of different names, got {sorted(repeated)[0]!r} again."
-            )
-        report.add_figures(section.title, figures, section.introduction)
 
 
 def _introduction(run: Run) -> list[Html]:

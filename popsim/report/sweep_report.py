@@ -1,6 +1,7 @@
 """The report of a sweep: what each setting does, the best of them, and the cells that are missing."""
 
 import dataclasses
+import functools
 import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,6 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from popsim._shared.checks import check_instance
-from popsim._shared.drawing import FailedDrawing, try_to_draw
 from popsim._shared.text_checks import as_path, count_text, one_line, suggestion
 from popsim.analysis.figures import draw_loss_bands, draw_setting_map, draw_setting_scores, figure_style
 from popsim.analysis.figures.style import COLORS
@@ -21,7 +21,7 @@ from popsim.experiments import Column, ResultTable, Row, RunFigure
 from popsim.experiments.registry import setting_text
 from popsim.report._html import Html, code_box, element, named_values, note, table
 from popsim.report._selection_figures import NOTE, draw_selection
-from popsim.report.report_folder import DAMAGE, REPORT, ReportFolder, WrittenReport, figure_name, small_axes
+from popsim.report.report_folder import REPORT, Draws, ReportFolder, WrittenReport, small_axes
 from popsim.sweeps import OpenedSweep
 from popsim.sweeps.tables import sweep_table
 
@@ -88,6 +88,17 @@ class ScoredSweep:
         name = axis.replace("_", " ")
         return f"{name} ({units.pop()})" if len(units) == 1 else name
 
+    @functools.cached_property
+    def learning(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """At most `MOST_POINTS` batches, and the total loss of all members there; None without any."""
+        history = self.opened.history
+        if "loss" not in history:
+            return None
+        batches = history.batch.values
+        n_points = min(MOST_POINTS, batches.size)
+        places = np.unique(np.geomspace(1, batches.size, n_points).round().astype(int)) - 1
+        return batches[places], self.opened.total_loss.isel(batch=places).values
+
     def has_value(self, axis: str, value: Any) -> Bool[np.ndarray, " member"]:
         """Return which members have a value on an axis."""
         return np.array([label == value for label in self.opened.labels[axis].tolist()], bool)
@@ -143,7 +154,7 @@ def settings_table(results: ScoredSweep) -> ResultTable:
         units = results.opened.sweep.experiment.units()
         texts = [setting_text(value, units.get(name, ())) for name, value in setting.items()]
         mean = float(results.mean(scores)) if scores.size else np.inf
-        rows.append((mean, [*texts, str(scores.size), _interval_text(results, scores), _range_text(scores)]))
+        rows.append((mean, [*texts, *_score_texts(results, scores)]))
     rows.sort(key=lambda row: row[0])
     columns = [Column(name.replace("_", " ")) for name in results.axes]
     columns += [
@@ -157,53 +168,35 @@ def settings_table(results: ScoredSweep) -> ResultTable:
     return ResultTable(columns, shown, f"settings by {results.label}, lowest first{more}")
 
 
-def _interval_text(results: ScoredSweep, scores: Float[np.ndarray, " member"]) -> str:
-    if scores.size < 2:
-        return f"{scores[0]:.4g}" if scores.size else "-"
-    mean, low, high = results.interval(scores)
-    return f"{mean:.4g} ({low:.4g} to {high:.4g})"
+def _score_texts(results: ScoredSweep, scores: Float[np.ndarray, " member"]) -> list[str]:
+    """Return the number of scores, their mean with its interval, and their range, as text."""
+    if not scores.size:
+        return ["0", "-", "-"]
+    text = f"{scores[0]:.4g}"
+    if scores.size > 1:
+        mean, low, high = results.interval(scores)
+        text = f"{mean:.4g} ({low:.4g} to {high:.4g})"
+    return [str(scores.size), text, f"{scores.min():.4g} to {scores.max():.4g}"]
 
 
-def _range_text(scores: Float[np.ndarray, " member"]) -> str:
-    return f"{scores.min():.4g} to {scores.max():.4g}" if scores.size else "-"
+def draw_sweep(results: ScoredSweep) -> Draws:
+    """Return what draws learning curves and the score over each axis, and over each two axes."""
+    draws: dict[str, Callable[[], dict[str, RunFigure]]] = {}
+    for name in results.axes:
+        draws[f"{name}_learning"] = functools.partial(_curves, results, name)
+        draws[f"{name}_scores"] = functools.partial(_scores, results, name)
+    for pair in itertools.combinations(results.axes, 2):
+        draws["_".join(pair)] = functools.partial(_map, results, *pair)
+    if results.opened.sweep.experiment.select_every is not None and np.isfinite(results.values).any():
+        best = int(np.argmin(np.where(np.isfinite(results.values), results.values, np.inf)))
+        draws["selection"] = functools.partial(draw_selection, results.opened, best)
+    return {f"the figure {name!r}": draw for name, draw in draws.items()}
 
 
-def draw_sweep(results: ScoredSweep) -> dict[str, RunFigure | FailedDrawing]:
-    """Draw learning curves and the score over each axis, and over each two axes."""
-    figures: dict[str, RunFigure | FailedDrawing] = {}
-
-    def add(name: str, draw: Callable[[], dict[str, RunFigure]]) -> None:
-        result = try_to_draw(figure_name(name), draw, passes=DAMAGE)
-        figures.update({name: result} if isinstance(result, FailedDrawing) else result)
-
-    with figure_style():
-        curves = try_to_draw("the learning curves", lambda: _learning(results), passes=DAMAGE)
-        if isinstance(curves, FailedDrawing):
-            figures["learning"], curves = curves, None
-        for name in results.axes:
-            if curves is not None:
-                add(f"{name}_learning", lambda name=name, of=curves: _curves(results, name, *of))
-            add(f"{name}_scores", lambda name=name: {f"{name}_scores": _scores(results, name)})
-        for pair in itertools.combinations(results.axes, 2):
-            named = "_".join(pair)
-            add(named, lambda named=named, pair=pair: {named: _map(results, *pair)})
-        if results.opened.sweep.experiment.select_every is not None and np.isfinite(results.values).any():
-            known = np.where(np.isfinite(results.values), results.values, np.inf)
-            add("selection", lambda: draw_selection(results.opened, int(np.argmin(known))))
-    return figures
-
-
-def _learning(results: ScoredSweep) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return at most `MOST_POINTS` batches, and the total loss of all members there; None without any."""
-    history = results.opened.history
-    if "loss" not in history:
-        return None
-    batches = history.batch.values
-    places = np.unique(np.geomspace(1, batches.size, min(MOST_POINTS, batches.size)).round().astype(int)) - 1
-    return batches[places], results.opened.total_loss.isel(batch=places).values
-
-
-def _curves(results: ScoredSweep, axis: str, batch: np.ndarray, losses: np.ndarray) -> dict[str, RunFigure]:
+def _curves(results: ScoredSweep, axis: str) -> dict[str, RunFigure]:
+    if results.learning is None:
+        return {}
+    batch, losses = results.learning
     figure, ax = small_axes()
     values = results.opened.sweep.axes[axis]
     shown = np.unique(np.linspace(0, len(values) - 1, min(MOST_CURVES, len(values))).round().astype(int))
@@ -229,7 +222,7 @@ def _curves(results: ScoredSweep, axis: str, batch: np.ndarray, losses: np.ndarr
     return {f"{axis}_learning": RunFigure(figure, f"Learning by {axis.replace('_', ' ')}", caption)}
 
 
-def _scores(results: ScoredSweep, axis: str) -> RunFigure:
+def _scores(results: ScoredSweep, axis: str) -> dict[str, RunFigure]:
     values = results.opened.sweep.axes[axis]
     figure, ax = plt.subplots(figsize=(max(3.4, 0.6 + 0.5 * len(values)), 2.8), layout="constrained")
     scores = [results.of_seeds(axis, value, results.values, results.mean) for value in values]
@@ -244,10 +237,11 @@ def _scores(results: ScoredSweep, axis: str) -> RunFigure:
         f"{results.mean_name} and its 95 % interval (t{', of logarithms' if results.is_positive else ''}). "
         f"{REPLICATION}"
     )
-    return RunFigure(figure, f"{results.label.capitalize()} by {axis.replace('_', ' ')}", caption)
+    title = f"{results.label.capitalize()} by {axis.replace('_', ' ')}"
+    return {f"{axis}_scores": RunFigure(figure, title, caption)}
 
 
-def _map(results: ScoredSweep, rows: str, columns: str) -> RunFigure:
+def _map(results: ScoredSweep, rows: str, columns: str) -> dict[str, RunFigure]:
     of_rows, of_columns = results.opened.sweep.axes[rows], results.opened.sweep.axes[columns]
     means, counts = np.full((2, len(of_rows), len(of_columns)), np.nan)
     for (row, row_value), (column, column_value) in itertools.product(
@@ -275,7 +269,8 @@ def _map(results: ScoredSweep, rows: str, columns: str) -> RunFigure:
         f"{results.label.capitalize()}: the {results.mean_name} over {n_members}, over {over}. "
         f"White: not trained. {REPLICATION}"
     )
-    return RunFigure(figure, f"{results.label.capitalize()} over two settings", caption)
+    title = f"{results.label.capitalize()} over two settings"
+    return {f"{rows}_{columns}": RunFigure(figure, title, caption)}
 
 
 def _geometric_mean(values: np.ndarray, axis: int) -> np.ndarray:
@@ -324,7 +319,8 @@ def report_sweep(
     results = score_sweep(opened, score)
     best, notes = settings_table(results), _notes(results)
     report.sections["Best settings"] = [table(best, "Best settings"), *map(note, notes)]
-    report.add_figures("What the settings do", draw_sweep(results))
+    with figure_style():
+        report.add_figures("What the settings do", draw_sweep(results))
     report.sections |= _list_unfinished(opened)
     selection = ", ".join(f"{name}={sweep.axes[name][0]!r}" for name in sweep.cell_axes)
     code = _CODE.format(path=repr(str(home)), selection=selection)

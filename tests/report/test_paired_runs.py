@@ -7,7 +7,7 @@ from small_experiment import Sum
 from swept_runs import Swept
 
 from popsim.analysis.figures import draw_member_values
-from popsim.report._paired_runs import paired_table, shared_members
+from popsim.report.comparison import paired_table, shared_members
 
 
 def test_members_pair_by_their_seed_and_by_settings_that_both_vary():

@@ -34,7 +34,7 @@ def scored():
 
 
 def test_settings_that_did_not_learn_do_not_decide_what_others_cost(scored):
-    figures = draw_sweep(scored)
+    figures = dict(figure for draw in draw_sweep(scored).values() for figure in draw().items())
     means = [bar.lines[0].get_ydata()[0] for bar in figures["noise_scores"].figure.axes[0].containers]
     np.testing.assert_allclose(means[1] / means[0], np.sqrt(WITH_NOISE))  # of no cost, and of 87 %
     texts = [text.get_text() for text in figures["rate_noise"].figure.axes[0].texts]
