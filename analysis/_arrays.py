@@ -96,6 +96,17 @@ def finite_float64(name: str, values: AnyArray, axes: str = "...") -> Float[np.n
     return converted
 
 
+def for_each_member(
+    name: str, values: AnyArray, n_members: int, axes: str
+) -> Float[np.ndarray, "member ..."]:
+    """Return an array of each member in float64, from one for all or one per member."""
+    given = finite_float64(name, values)
+    if given.ndim == len(axes.split()):
+        given = np.broadcast_to(given, (n_members, *given.shape))
+    check_axes(name, given, f"member={n_members} {axes}")
+    return given
+
+
 def as_activity(name: str, values: AnyArray) -> Float[np.ndarray, "member trial time unit"]:
     """Return activity, such as `states.network.hidden` of an ensemble, in float64."""
     return finite_float64(name, values, "member trial time unit")
@@ -170,11 +181,6 @@ ALIKE = 1e-6
 """Labels closer than this, relative to the largest, are the same: the rounding of single precision."""
 
 
-def check_trials(name: str, of_trials: AnyArray, n_trials: int) -> None:
-    """Raise `ValueError` unless there is one value per trial."""
-    check_axes(name, of_trials, f"trial={n_trials}")
-
-
 def as_groups(groups: Sequence[Any] | Shaped[AnyArray, " member"], n_members: int) -> np.ndarray:
     """Return the label of the group of each member; raise `ValueError` unless there is one per member."""
     names = np.asarray(groups)
@@ -237,8 +243,7 @@ def paired_samples(
 def least_singular_value(activity: AnyArray) -> float:
     """Return the smallest singular value of one member's centred samples that is not rounding error.
 
-    This is `ROUNDING` times the root sum of squares of the activity, including its mean, because rounding is
-    proportional to the size of a number. A dimension below it has less than 1e-12 of that sum.
+    The mean of the activity counts, because rounding is proportional to the size of a number.
     """
     return ROUNDING * float(np.linalg.norm(np.asarray(activity, np.float64).reshape(-1)))
 
@@ -251,16 +256,9 @@ which values are equally large. Single precision rounds by 1e-7 of the activity,
 def sign_factors(values: Shaped[np.ndarray, "..."], axis: int | tuple[int, ...]) -> Shaped[np.ndarray, "..."]:
     """Return the factor of each direction, of absolute value 1, that makes its third moment positive.
 
-    The sign is that of the sum of v^3 over projections of the data, such as over trials and times, or over
-    the entries of a direction without data. It depends on neither the order of units nor that of trials, so
-    that members whose activity is alike get the same sign. Complex values v are turned so that the sum of
-    v |v|^2 is real and positive. Where that sum vanishes, as for values that are symmetric about 0, the first
-    of the largest values becomes positive, and where all are zero the factor is 1.
-
-    **Arguments:**
-
-    - `values`: the projections on each direction, or its entries.
-    - `axis`: the axes of the samples, or of the entries, which are kept with length 1.
+    `values` are projections of the data, or the entries of a direction, along `axis`, which is kept with
+    length 1: the order of units and trials does not count. The sum of v |v|^2 becomes real and positive;
+    where it vanishes, the first of the largest values does, and where all are zero the factor is 1.
     """
     axes = tuple(sorted(place % values.ndim for place in np.atleast_1d(axis)))
     sample_axes = tuple(place for place in range(values.ndim) if place not in axes)

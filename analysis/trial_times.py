@@ -25,28 +25,16 @@ def trial_time_axes(trials: Trial) -> str:
 
 def move_trial_time_last(
     values: Shaped[Array, "..."], trials: Trial, time_axis: int
-) -> Shaped[Array, "*axes trial time"]:
-    """Move the axes of trials and time to the end; the trial axis is the one before time."""
+) -> tuple[Shaped[Array, "*axes trial time"], int]:
+    """Move the axes of trials and time to the end; return the place of time, from 0, too."""
     sizes = (n_trials(trials), trials.timeline.n_steps)
     axis = time_axis % values.ndim if -values.ndim <= time_axis < values.ndim else 0
-    lengths = values.shape[max(axis - 1, 0) : axis + 1]
-    if lengths != sizes:
+    if values.shape[max(axis - 1, 0) : axis + 1] != sizes:
         raise ValueError(
             f"`values` must have {sizes[0]} trials and {sizes[1]} time steps before and at `time_axis`, "
             f"{time_axis}, got shape {values.shape}."
         )
-    return jnp.moveaxis(values, (axis - 1, axis), (-2, -1))
-
-
-def restore_time_axis(values: Shaped[Array, "*axes trial time"], time_axis: int) -> Shaped[Array, "..."]:
-    """Undo `move_trial_time_last`."""
-    axis = time_axis % values.ndim
-    return jnp.moveaxis(values, (-2, -1), (axis - 1, axis))
-
-
-def restore_trial_axis(values: Shaped[Array, "*axes trial"], time_axis: int) -> Shaped[Array, "..."]:
-    """Undo `move_trial_time_last` after the time axis was reduced."""
-    return jnp.moveaxis(values, -1, time_axis % (values.ndim + 1) - 1)
+    return jnp.moveaxis(values, (axis - 1, axis), (-2, -1)), axis
 
 
 def window_mask(trials: Trial, window: AbstractWindow) -> Bool[Array, "trial time"]:
@@ -75,8 +63,9 @@ def mask_outside_window(
     - `trials`, `window`: as for `window_mask`.
     - `time_axis`: the axis of time, which follows that of the trials; -2 if a feature axis comes last.
     """
-    last = move_trial_time_last(values, trials, time_axis)
-    return restore_time_axis(jnp.where(window_mask(trials, window), last, jnp.nan), time_axis)
+    last, axis = move_trial_time_last(values, trials, time_axis)
+    kept = jnp.where(window_mask(trials, window), last, jnp.nan)
+    return jnp.moveaxis(kept, (-2, -1), (axis - 1, axis))
 
 
 def mean_in_window(
@@ -86,9 +75,9 @@ def mean_in_window(
 
     **Arguments:** as for `mask_outside_window`.
     """
-    last, mask = move_trial_time_last(values, trials, time_axis), window_mask(trials, window)
+    (last, axis), mask = move_trial_time_last(values, trials, time_axis), window_mask(trials, window)
     mean = jnp.mean(last, axis=-1, where=mask)
-    return restore_trial_axis(jnp.where(jnp.any(mask, axis=-1), mean, jnp.nan), time_axis)
+    return jnp.moveaxis(jnp.where(jnp.any(mask, axis=-1), mean, jnp.nan), -1, axis - 1)
 
 
 def last_value_in_window(
@@ -100,10 +89,10 @@ def last_value_in_window(
 
     **Arguments:** as for `mask_outside_window`.
     """
-    last, mask = move_trial_time_last(values, trials, time_axis), window_mask(trials, window)
+    (last, axis), mask = move_trial_time_last(values, trials, time_axis), window_mask(trials, window)
     step = mask.shape[-1] - 1 - jnp.argmax(mask[:, ::-1], axis=-1)
     value = last[..., jnp.arange(step.size), step]
-    return restore_trial_axis(jnp.where(jnp.any(mask, axis=-1), value, jnp.nan), time_axis)
+    return jnp.moveaxis(jnp.where(jnp.any(mask, axis=-1), value, jnp.nan), -1, axis - 1)
 
 
 def time_from_event(trials: Trial, event: str) -> Float[Array, "trial time"]:
@@ -150,10 +139,10 @@ def align_to_event(
         if seconds > n_steps * dt + 1e-6:
             raise ValueError(f"`{name}` must be within a trial, {n_steps * dt:.4g} s, got {seconds} s.")
     offsets = jnp.arange(-n_steps_in("before", before, dt), n_steps_in("after", after, dt))
-    last = move_trial_time_last(values, trials, time_axis)
+    last, axis = move_trial_time_last(values, trials, time_axis)
     happens = trials.timeline.happens(event)
     steps = trials.timeline.events[event][:, None] + offsets
     is_there = (steps >= 0) & (steps < n_steps) & happens[:, None]
     rows = jnp.arange(steps.shape[0])[:, None]
     aligned = last[..., rows, jnp.clip(steps, 0, n_steps - 1)]
-    return restore_time_axis(jnp.where(is_there, aligned, jnp.nan), time_axis)
+    return jnp.moveaxis(jnp.where(is_there, aligned, jnp.nan), (-2, -1), (axis - 1, axis))

@@ -235,7 +235,7 @@ FAULTS = [Fault(*row) for row in [
      "backwards.shape[-1] - 1 - step", "backwards.shape[-1] - step",
      "analysis movement_times"),
     ("slopes are in the wrong unit", "analysis",
-     "(values / units, errors / units)", "(values * units, errors * units)",
+     "np.stack(fits, axis=1) / units", "np.stack(fits, axis=1) * units",
      "analysis psychometric"),
     ("the frequency of a rotation is that of a slow one", "analysis",
      "frequency=2 * np.arctan(speed / 2) / (2 * np.pi * dt)", "frequency=speed / (2 * np.pi * dt)",

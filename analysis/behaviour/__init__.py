@@ -1,19 +1,11 @@
 """Measures of behaviour: movements, adaptation and decisions."""
 
-from popsim.analysis.behaviour import (
-    adaptation,
-    decisions,
-    movements,
-    paths,
-    psychometric,
-    reaction_times,
-)
+from popsim.analysis.behaviour import adaptation, decisions, movements, paths, psychometric
 from popsim.analysis.behaviour.adaptation import *
 from popsim.analysis.behaviour.decisions import *
 from popsim.analysis.behaviour.movements import *
 from popsim.analysis.behaviour.paths import *
 from popsim.analysis.behaviour.psychometric import *
-from popsim.analysis.behaviour.reaction_times import *
 
 __all__: list[str] = []
 __all__ += adaptation.__all__
@@ -21,4 +13,3 @@ __all__ += decisions.__all__
 __all__ += movements.__all__
 __all__ += paths.__all__
 __all__ += psychometric.__all__
-__all__ += reaction_times.__all__

@@ -1,5 +1,7 @@
-"""Choices, decision times and produced intervals."""
+"""Choices, decision and reaction times, how accuracy depends on them, and produced intervals."""
 
+import warnings
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -7,8 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from popsim._shared.checks import check_positive, check_time_step
+from popsim._shared.checks import check_positive, check_time_step, kind_of
 from popsim.analysis._arrays import AnyArray, TimeCourses, as_float64, check_axes, finite_float64
+from popsim.analysis.trial_times import trial_time_axes
+from popsim.hand import HandState
+from popsim.interaction import Interaction
+from popsim.trial import Trial
 
 __all__ = [
     "ChoiceFractions",
@@ -17,6 +23,15 @@ __all__ = [
     "ChronometricCurve",
     "decision_time",
     "chronometric_curve",
+    "Responses",
+    "environment_responses",
+    "threshold_responses",
+    "ChronometricCurvesByOutcome",
+    "chronometric_curves_by_outcome",
+    "ReactionTimeQuantiles",
+    "reaction_time_quantiles",
+    "ConditionalAccuracy",
+    "conditional_accuracy",
 ]
 
 
@@ -135,19 +150,241 @@ def chronometric_curve(
     """
     signed = finite_float64("coherence", coherence, "trial")
     decision_times = as_float64("times", times, f"... trial={signed.size}")
-    levels = np.unique(signed)
-    columns = [_column(decision_times[..., signed == level]) for level in levels]
-    mean, error, decided = (np.stack([column[i] for column in columns], axis=-1) for i in range(3))
-    return ChronometricCurve(levels, mean, error, decided)
-
-
-def _column(times: Float[np.ndarray, "*axes trial"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the mean, its standard error and the share of decided trials."""
-    decided = np.isfinite(times)
-    count = decided.sum(axis=-1)
-    mean = np.where(decided, times, 0.0).sum(axis=-1) / np.where(count > 0, count, np.nan)
-    squares = np.where(decided, times - mean[..., None], 0.0) ** 2
-    variance = squares.sum(axis=-1) / np.where(count > 1, count - 1, np.nan)
+    levels, index = np.unique(signed, return_inverse=True)
+    is_of = np.equal(index[:, None], np.arange(levels.size)).astype(np.float64)
+    decided = np.isfinite(decision_times)
+    count = decided.astype(np.float64) @ is_of
+    mean = np.where(decided, decision_times, 0.0) @ is_of / np.where(count > 0, count, np.nan)
+    squares = np.where(decided, decision_times - mean[..., index], 0.0) ** 2 @ is_of
+    variance = squares / np.where(count > 1, count - 1, np.nan)
     error = np.sqrt(variance / np.where(count > 0, count, 1))
-    # Without axes before that of the trials, NumPy returns numbers in place of arrays.
-    return np.asarray(mean), np.asarray(error), np.asarray(count / times.shape[-1])
+    return ChronometricCurve(levels, mean, error, count / is_of.sum(axis=0))
+
+
+class Responses(NamedTuple):
+    """The response of each trial.
+
+    - `time`: from the event to the response, in s; NaN in trials without a response.
+    - `choice`: which response it was, a whole number; NaN in trials without one, which equals no choice.
+    """
+
+    time: Float[np.ndarray, "*axes trial"]
+    choice: Float[np.ndarray, "*axes trial"]
+
+
+def environment_responses(
+    interaction: Interaction, trials: Trial, event: str, *, wait_action: int = 0
+) -> Responses:
+    """Return the responses that ended the trials of an environment, with times relative to an event.
+
+    The response is the action of the last active time step, unless that is to wait. Time is counted as in
+    `decision_time`: a response in the time step of the event takes one time step. It is zero or negative for
+    a response before the event, and NaN in trials in which the event does not occur.
+
+    **Arguments:**
+
+    - `interaction`: `states.interaction` or the result of `popsim.tasks.play`, with discrete actions and axes
+        such as (member, trial, time).
+    - `trials`: those trials, stacked.
+    - `event`: the name of the event, such as "stimulus on".
+    - `wait_action`: the action that is no response.
+
+    **Returns:** the responses; `choice` is the action.
+    """
+    active, action = np.asarray(interaction.active, bool), interaction.action
+    check_axes("interaction", active, f"... {trial_time_axes(trials)}")
+    if isinstance(action, HandState) or not np.issubdtype(action.dtype, np.integer):
+        raise ValueError(f"`interaction` must have discrete actions, got {kind_of(action)}.")
+    n_active = active.sum(axis=-1)
+    last = np.maximum(n_active - 1, 0)
+    choice = np.take_along_axis(np.asarray(action), last[..., None], axis=-1)[..., 0]
+    return _responses(last, choice, (n_active > 0) & (choice != wait_action), trials, event)
+
+
+def threshold_responses(
+    outputs: Float[AnyArray, "*axes trial time output"], trials: Trial, event: str, *, threshold: float
+) -> Responses:
+    """Return the responses of a network that responds once an output reaches a threshold after an event.
+
+    The response is in the first time step, from that of the event on, in which an output is at or above the
+    threshold; if several are, the largest of them is the choice. Time is counted as in `decision_time`, but
+    in whole time steps: it is `dt` if the threshold is reached in the time step of the event. NaN in trials
+    in which the event does not occur.
+
+    **Arguments:**
+
+    - `outputs`: such as `states.network.output`, one output for each choice.
+    - `trials`: those trials, stacked.
+    - `event`: the name of the event, such as "stimulus on".
+    - `threshold`: in the unit of the outputs.
+
+    **Returns:** the responses; `choice` is the index of the output.
+    """
+    values = finite_float64("outputs", outputs, f"... {trial_time_axes(trials)} output")
+    timeline = trials.timeline
+    comes = np.asarray(timeline.happens(event))
+    is_after = np.arange(timeline.n_steps) >= np.asarray(timeline.events[event])[:, None]
+    crosses = (values.max(axis=-1) >= threshold) & is_after
+    first = np.argmax(crosses, axis=-1)
+    at_crossing = np.take_along_axis(values, first[..., None, None], axis=-2)[..., 0, :]
+    return _responses(first, np.argmax(at_crossing, axis=-1), crosses.any(axis=-1) & comes, trials, event)
+
+
+def _responses(
+    step: Int[np.ndarray, "*axes trial"],
+    choice: Int[np.ndarray, "*axes trial"],
+    responds: Bool[np.ndarray, "*axes trial"],
+    trials: Trial,
+    event: str,
+) -> Responses:
+    """Return the responses at the end of time steps, in the trials in which there is one and the event."""
+    counts = responds & np.asarray(trials.timeline.happens(event))
+    after = step + 1 - np.asarray(trials.timeline.events[event])
+    return Responses(np.where(counts, trials.timeline.dt * after, np.nan), np.where(counts, choice, np.nan))
+
+
+class ChronometricCurvesByOutcome(NamedTuple):
+    """The mean reaction time in each condition, of correct and of wrong responses.
+
+    - `correct`, `error`: the curves. Their `share_decided` is the fraction of all trials of the condition
+        that had a correct and a wrong response.
+    """
+
+    correct: ChronometricCurve
+    error: ChronometricCurve
+
+
+def chronometric_curves_by_outcome(
+    condition: Float[AnyArray, " trial"],
+    times: Float[AnyArray, "*axes trial"],
+    is_correct: Bool[AnyArray, "*axes trial"],
+) -> ChronometricCurvesByOutcome:
+    """Return the mean reaction time of correct and of wrong responses in each condition, for each member.
+
+    The unit of replication is the trial: the errors are within a member.
+
+    **Arguments:**
+
+    - `condition`: of each trial, such as the absolute value of the coherence.
+    - `times`: in s, such as `Responses.time`; NaN where there was no response.
+    - `is_correct`: whether the response was correct; does not count where there was none.
+    """
+    levels = finite_float64("condition", condition, "trial")
+    seconds, correct = _times_and_outcomes(times, is_correct, f"trial={levels.size}")
+    return ChronometricCurvesByOutcome(
+        chronometric_curve(levels, np.where(correct, seconds, np.nan)),
+        chronometric_curve(levels, np.where(correct, np.nan, seconds)),
+    )
+
+
+class ReactionTimeQuantiles(NamedTuple):
+    """The distribution of reaction times in each condition, of correct and of wrong responses.
+
+    - `condition`: the distinct conditions, ascending.
+    - `probabilities`: of the quantiles.
+    - `correct`, `error`: the quantiles, in s; NaN without such responses.
+    - `share_correct`: the fraction of the responses that are correct; NaN without responses.
+    """
+
+    condition: Float[np.ndarray, " level"]
+    probabilities: Float[np.ndarray, " quantile"]
+    correct: Float[np.ndarray, "*axes level quantile"]
+    error: Float[np.ndarray, "*axes level quantile"]
+    share_correct: Float[np.ndarray, "*axes level"]
+
+
+def reaction_time_quantiles(
+    condition: Float[AnyArray, " trial"],
+    times: Float[AnyArray, "*axes trial"],
+    is_correct: Bool[AnyArray, "*axes trial"],
+    *,
+    probabilities: Sequence[float] = (0.1, 0.3, 0.5, 0.7, 0.9),
+) -> ReactionTimeQuantiles:
+    """Return quantiles of the reaction times of correct and of wrong responses in each condition.
+
+    Drawn against `share_correct`, and those of errors against 1 minus it, they are the quantile probability
+    functions of Ratcliff & McKoon 2008, Neural Comput 20:873, who use the same probabilities. That of 0.5 is
+    the median. Between two trials, quantiles are interpolated linearly.
+
+    **Arguments:**
+
+    - `condition`, `times`, `is_correct`: as for `chronometric_curves_by_outcome`.
+    - `probabilities`: of the quantiles, from 0 to 1.
+    """
+    of_trials, shares = finite_float64("condition", condition, "trial"), np.asarray(probabilities, float)
+    seconds, correct = _times_and_outcomes(times, is_correct, f"trial={of_trials.size}")
+    levels = np.unique(of_trials)
+
+    def by_level(counts: Bool[np.ndarray, "*axes trial"]) -> Float[np.ndarray, "*axes level quantile"]:
+        counted = np.where(counts, seconds, np.nan)
+        return np.stack([_quantiles(counted[..., of_trials == level], shares) for level in levels], axis=-2)
+
+    is_of = np.equal(of_trials[:, None], levels).astype(float)
+    responds = np.isfinite(seconds)
+    n_responses = responds.astype(float) @ is_of
+    n_correct = (responds & correct).astype(float) @ is_of
+    share_correct = n_correct / np.where(n_responses > 0, n_responses, np.nan)
+    return ReactionTimeQuantiles(levels, shares, by_level(correct), by_level(~correct), share_correct)
+
+
+class ConditionalAccuracy(NamedTuple):
+    """The accuracy of fast to slow responses.
+
+    - `time`: the mean reaction time of each bin, in s; NaN without responses.
+    - `accuracy`: the fraction of its responses that are correct; NaN without responses.
+    - `standard_error`: of the accuracy p of n responses, (p (1 - p) / n)^0.5.
+    - `n_trials`: the number of responses.
+    """
+
+    time: Float[np.ndarray, "*axes bin"]
+    accuracy: Float[np.ndarray, "*axes bin"]
+    standard_error: Float[np.ndarray, "*axes bin"]
+    n_trials: Int[np.ndarray, "*axes bin"]
+
+
+def conditional_accuracy(
+    times: Float[AnyArray, "*axes trial"], is_correct: Bool[AnyArray, "*axes trial"], *, n_bins: int = 5
+) -> ConditionalAccuracy:
+    """Return the conditional accuracy function: the accuracy of responses by their reaction time.
+
+    The bins of each member lie between quantiles of its reaction times, so that they hold equally many
+    responses (Heitz 2014, Front Neurosci 8:150). Responses of equal time are in one bin, also if bins then
+    differ in number or are empty, as with few distinct times.
+
+    **Arguments:**
+
+    - `times`, `is_correct`: as for `chronometric_curves_by_outcome`.
+    - `n_bins`: the number of bins.
+    """
+    seconds, correct = _times_and_outcomes(times, is_correct)
+    edges = _quantiles(seconds, np.arange(1, n_bins) / n_bins)
+    bin_index = np.sum(seconds[..., None] > edges[..., None, :], axis=-1)
+    in_bin = np.isfinite(seconds)[..., None] & (bin_index[..., None] == np.arange(n_bins))
+    count = in_bin.sum(axis=-2)
+    divisor = np.where(count > 0, count, np.nan)
+    time = np.where(in_bin, seconds[..., None], 0.0).sum(axis=-2) / divisor
+    accuracy = np.sum(in_bin & correct[..., None], axis=-2) / divisor
+    return ConditionalAccuracy(time, accuracy, np.sqrt(accuracy * (1 - accuracy) / divisor), count)
+
+
+def _times_and_outcomes(
+    times: AnyArray, is_correct: AnyArray, trial_axis: str = "trial"
+) -> tuple[Float[np.ndarray, "*axes trial"], Bool[np.ndarray, "*axes trial"]]:
+    """Return the times and outcomes as arrays of one shape, which ends with the axis of the trials."""
+    seconds, correct = as_float64("times", times, f"... {trial_axis}"), np.asarray(is_correct)
+    if correct.dtype != bool or correct.shape != seconds.shape:
+        raise ValueError(
+            f"`is_correct` must be True or False for each of `times`, shape {seconds.shape}, "
+            f"got {correct.dtype} of shape {correct.shape}."
+        )
+    return seconds, correct
+
+
+def _quantiles(
+    times: Float[np.ndarray, "*axes trial"], probabilities: Float[np.ndarray, " quantile"]
+) -> Float[np.ndarray, "*axes quantile"]:
+    """Return quantiles of the times that are finite; NaN if none is."""
+    finite = np.where(np.isfinite(times), times, np.nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of members without a response
+        return np.moveaxis(np.nanquantile(finite, probabilities, axis=-1), 0, -1)

@@ -6,14 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from popsim._shared.checks import check_time_step
-from popsim.analysis._arrays import (
-    AnyArray,
-    Paths,
-    Points,
-    as_float64,
-    check_between_0_and_1,
-    finite_float64,
-)
+from popsim.analysis._arrays import AnyArray, Paths, Points, as_float64, check_between_0_and_1, finite_float64
 
 __all__ = [
     "path_length",

@@ -46,10 +46,8 @@ def _fit_binomial(
 ) -> tuple[Values, Values]:
     """Return the weights of the columns, then the lapse if there is one, and their standard errors.
 
-    L-BFGS-B maximises the likelihood with its gradient. With lapses there may be two maxima, so the search
-    starts from a flat curve and again from the curve without lapses. Standard errors come from the expected
-    information, I = sum_i n_i p_i' p_i'^T / (p_i (1 - p_i)). If the estimated lapse is 0 or the upper bound,
-    its error is NaN, and the other errors are conditional on that lapse.
+    With lapses there may be two maxima, so the search starts from a flat curve and again from the curve
+    without lapses. Errors are from the expected information, sum_i n_i p_i' p_i'^T / (p_i (1 - p_i)).
     """
     start = np.zeros(design.shape[1])
     values = _most_likely(design, n_trials, n_right, start)
@@ -173,8 +171,7 @@ def fit_psychometric(coherences: Evidence, chose_right: Bool[AnyArray, "*axes tr
         stream.
     - `chose_right`: whether the choice for positive coherences was made, with leading axes such as (member).
     """
-    fits, axes = _fits(coherences, chose_right, with_lapse=False)
-    return _stack_fits(fits, axes)
+    return _curve(*_fits(coherences, chose_right, with_lapse=False))
 
 
 def fit_psychometric_with_lapses(
@@ -188,10 +185,14 @@ def fit_psychometric_with_lapses(
 
     **Arguments:** as for `fit_psychometric`.
     """
-    fits, axes = _fits(coherences, chose_right, with_lapse=True)
-    without = [(values[:-1], errors[:-1]) for values, errors in fits]
-    lapse, error = (np.array([fit[i][-1] for fit in fits]).reshape(axes) for i in (0, 1))
-    return LapsingPsychometricFit(_stack_fits(without, axes), lapse, error)
+    values, errors = _fits(coherences, chose_right, with_lapse=True)
+    return LapsingPsychometricFit(
+        _curve(values[..., :-1], errors[..., :-1]), values[..., -1], errors[..., -1]
+    )
+
+
+def _curve(values: np.ndarray, errors: np.ndarray) -> PsychometricFit:
+    return PsychometricFit(values[..., 0], values[..., 1:], errors[..., 0], errors[..., 1:])
 
 
 def _probits(curve: PsychometricFit, coherences: Evidence) -> Float[np.ndarray, "*axes trial"]:
@@ -200,8 +201,8 @@ def _probits(curve: PsychometricFit, coherences: Evidence) -> Float[np.ndarray, 
 
 def _fits(
     coherences: AnyArray, chose_right: AnyArray, *, with_lapse: bool
-) -> tuple[list[tuple[np.ndarray, np.ndarray]], tuple[int, ...]]:
-    """Return the values and errors of each fit, and the leading axes of the choices."""
+) -> tuple[Float[np.ndarray, "*axes value"], Float[np.ndarray, "*axes value"]]:
+    """Return the values and errors of the fit to the choices of each member."""
     signed, choices = finite_float64("coherences", coherences, "trial stream"), np.asarray(chose_right)
     check_axes("chose_right", choices, f"... trial={len(signed)}")
     # the fit must not depend on the unit of the coherences
@@ -216,7 +217,8 @@ def _fits(
         _fit_one(rows, row_of_trial.ravel(), made_choices, with_lapse=with_lapse)
         for made_choices in choices.reshape(-1, choices.shape[-1])
     ]
-    return [(values / units, errors / units) for values, errors in fits], choices.shape[:-1]
+    values, errors = np.stack(fits, axis=1) / units
+    return values.reshape(*choices.shape[:-1], -1), errors.reshape(*choices.shape[:-1], -1)
 
 
 def _fit_one(
@@ -232,9 +234,3 @@ def _fit_one(
             values[:n_columns] = [np.inf if total else -np.inf, *np.zeros(n_columns - 1)]
         return values, np.full(n_columns + with_lapse, np.inf)
     return _fit_binomial(rows, n_trials, n_right, with_lapse=with_lapse)
-
-
-def _stack_fits(fits: list[tuple[np.ndarray, np.ndarray]], axes: tuple[int, ...]) -> PsychometricFit:
-    values, errors = (np.array([fit[i] for fit in fits]) for i in (0, 1))
-    values, errors = (numbers.reshape(*axes, numbers.shape[-1]) for numbers in (values, errors))
-    return PsychometricFit(values[..., 0], values[..., 1:], errors[..., 0], errors[..., 1:])

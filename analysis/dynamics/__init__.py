@@ -1,12 +1,6 @@
 """Fixed points of network dynamics, the linearization around them, phase planes, and Lyapunov exponents."""
 
-from popsim.analysis.dynamics import (
-    attractors,
-    fixed_points,
-    linearization,
-    lyapunov,
-    search,
-)
+from popsim.analysis.dynamics import attractors, fixed_points, linearization, lyapunov, search
 from popsim.analysis.dynamics.attractors import *
 from popsim.analysis.dynamics.fixed_points import *
 from popsim.analysis.dynamics.linearization import *

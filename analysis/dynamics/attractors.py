@@ -13,9 +13,9 @@ from popsim._shared.checks import check_time_step
 from popsim.analysis._arrays import (
     AnyArray,
     as_float64,
-    check_axes,
     check_within,
     finite_float64,
+    for_each_member,
     sign_factors,
 )
 from popsim.analysis.dynamics.fixed_points import FixedPoints
@@ -236,9 +236,9 @@ def phase_plane(
     check_dt_of(ensemble, dynamics, dt)
     columns, rows = finite_float64("x", x, "coordinate"), finite_float64("y", y, "coordinate")
     count = n_members(ensemble)
-    axes = _orthonormal(_of_members("directions", directions, count, ("direction=2", "state")))
+    axes = _orthonormal(for_each_member("directions", directions, count, "direction=2 state"))
     start = np.zeros(axes.shape[-1]) if origin is None else origin
-    center = _of_members("origin", start, count, (f"state={axes.shape[-1]}",))
+    center = for_each_member("origin", start, count, f"state={axes.shape[-1]}")
     grid = np.stack(np.meshgrid(columns, rows), axis=-1).reshape(-1, 2)
     states = center[:, None] + np.einsum("pa,mas->mps", grid, axes)
     following = rollout(ensemble, states, 1, inputs=inputs, dynamics=dynamics)[:, :, 0]
@@ -247,17 +247,6 @@ def phase_plane(
     velocity = np.einsum("mps,mas->mpa", change, axes).reshape(*shape, 2)
     speed = np.linalg.norm(change, axis=-1).reshape(shape)
     return PhasePlane(columns, rows, velocity, speed, center, axes)
-
-
-def _of_members(
-    name: str, values: AnyArray, count: int, axes: tuple[str, ...]
-) -> Float[np.ndarray, "member ..."]:
-    """Return an array of each member, from one for all or one per member."""
-    given = finite_float64(name, values)
-    if given.ndim == len(axes):
-        given = np.broadcast_to(given, (count, *given.shape))
-    check_axes(name, given, " ".join((f"member={count}", *axes)))
-    return given
 
 
 def _orthonormal(directions: Float[np.ndarray, "member 2 state"]) -> Float[np.ndarray, "member 2 state"]:

@@ -12,10 +12,10 @@ from jaxtyping import Array, Complex, Float, Inexact, PyTree
 
 from popsim._compiled import jit
 from popsim._shared.checks import check_positive, check_same_dt, check_time_step
-from popsim.analysis._arrays import AnyArray, as_numbers, finite_float64, sign_factors
+from popsim.analysis._arrays import AnyArray, as_numbers, finite_float64, for_each_member, sign_factors
 from popsim.ensemble import member, n_members
 from popsim.model import AbstractModel
-from popsim.network_input import network_input, sizes_text
+from popsim.network_input import network_input
 from popsim.networks import AbstractNetwork
 from popsim.noise import without_noise
 from popsim.randomness import seed_key
@@ -103,22 +103,6 @@ def composed_inputs(model: eqx.Module, inputs: Mapping[str, Array] | Array) -> F
     return network_input({name: inputs[name] for name in inputs if name not in channels}, feedback, {})
 
 
-def forms_text(inputs: Mapping[str, Array] | Array | None) -> str:
-    if not isinstance(inputs, Mapping):
-        return f"shape {getattr(inputs, 'shape', ())}"
-    return sizes_text({name: vector.size for name, vector in inputs.items()})
-
-
-def vectors_of_members(name: str, vectors: AnyArray, n_members: int) -> Float[Array, "member inputs"]:
-    """Return an input vector of each member, from one for all or one per member."""
-    values = finite_float64(name, vectors)
-    if values.ndim not in (1, 2) or (values.ndim == 2 and values.shape[0] != n_members):
-        raise ValueError(
-            f"`{name}` must be one vector, or one for each of {n_members} members, got shape {values.shape}."
-        )
-    return jnp.asarray(np.broadcast_to(values, (n_members, values.shape[-1])))
-
-
 Dynamics = Callable[..., Array]
 """One time step of one model: `dynamics(model, state)` or `dynamics(model, state, inputs)` returns the next
 state. States are vectors."""
@@ -156,7 +140,9 @@ def network_dynamics(
         raise ValueError(f"`hidden` must be {size} units{parts}, got shape {hidden.shape}.")
     received = jnp.zeros(network.n_inputs, hidden.dtype) if inputs is None else composed_inputs(model, inputs)
     if received.shape != (network.n_inputs,):
-        raise ValueError(f"`inputs` must be {network.n_inputs} numbers, got {forms_text(inputs)}.")
+        raise ValueError(
+            f"`inputs` must be {network.n_inputs} numbers, got {jax.tree.map(jnp.shape, inputs)}."
+        )
     quiet = without_noise(network)
     if jax.tree.structure(start) == jax.tree.structure(hidden):
         return quiet.step(received, hidden, key=seed_key(0))
@@ -186,12 +172,14 @@ def to_double_precision(
     """Check the ensemble, its states and its inputs, and convert them to double precision."""
     count = n_members(ensemble)
     checked = finite_float64(name, states, f"member={count} point state")
+
+    def vectors_of_members(called: str, vectors: AnyArray) -> Float[Array, "member inputs"]:
+        return jnp.asarray(for_each_member(called, vectors, count, "inputs"))
+
     if isinstance(inputs, Mapping):
-        constant = {
-            key: vectors_of_members(f"inputs[{key!r}]", vector, count) for key, vector in inputs.items()
-        }
+        constant = {key: vectors_of_members(f"inputs[{key!r}]", vector) for key, vector in inputs.items()}
     else:
-        constant = None if inputs is None else vectors_of_members("inputs", inputs, count)
+        constant = None if inputs is None else vectors_of_members("inputs", inputs)
     double, starts = jax.tree.map(_as_float64, ensemble), jnp.asarray(checked)
 
     def of_first(models, states, received):

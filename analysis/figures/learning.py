@@ -122,13 +122,7 @@ def draw_learning_curves(
 
 
 def draw_loss_bands(
-    ax: Axes,
-    batch: Batches,
-    loss: MemberCourses,
-    *,
-    label: str,
-    color: str,
-    x_scale: BatchScale = "log",
+    ax: Axes, batch: Batches, loss: MemberCourses, *, label: str, color: str, x_scale: BatchScale = "log"
 ) -> Axes:
     """Draw loss over training batches: the geometric mean over members, and a band from lowest to highest.
 

@@ -169,12 +169,10 @@ CROSSES = 1e-4  # m
 def schematic_muscles(
     skeleton: Float[np.ndarray, "time point 2"], moment_arms: Float[np.ndarray, "time muscle joint"]
 ) -> tuple[Float[np.ndarray, "time _ 2"], ...]:
-    """Return a line for each muscle of a planar chain, with the axes (time, point, space), in m.
+    """Return a line for each muscle of a planar chain, in m; see `plant_motion`.
 
-    The line passes each joint that the muscle crosses on the side to which it pulls, at the distance of its
-    moment arm; a muscle over several joints further out, so that it shows. The rest is invented: where on its
-    segments a muscle begins and ends, and a trunk to the left of the first joint. Moment arms, in m/rad, are
-    negative if the muscle turns the joint counter-clockwise.
+    A muscle over several joints is further out, so that it shows. Where muscles begin and end, and the trunk,
+    are invented. Moment arms, in m/rad, are negative if the muscle turns the joint counter-clockwise.
     """
     trunk = skeleton[:, 0] - [TRUNK * np.linalg.norm(skeleton[0, 1] - skeleton[0, 0]), 0.0]
     chain = np.concatenate([trunk[:, None], skeleton], axis=1)

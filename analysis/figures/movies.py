@@ -1,11 +1,11 @@
 """Animations as files: GIF, MP4, and HTML with a player."""
 
-import abc
 import base64
 import contextlib
 import html
 import io
 import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -24,6 +24,7 @@ __all__ = ["save_animation"]
 MOVIE_SUFFIXES = (".gif", ".mp4", ".html")
 MOST_GIF_RATE = 50.0  # frames per second; most viewers show faster ones at ten per second
 _PAGE = Path(__file__).with_name("movie.html")
+Take = Callable[[Image.Image], None]
 
 
 def save_animation(
@@ -51,10 +52,10 @@ def save_animation(
         check_positive("frames_per_second", frames_per_second)
     rate = _frame_rate(animation) if frames_per_second is None else frames_per_second
     check_frame_rate(Path(path), rate)
-    writers = {".gif": _GifWriter, ".mp4": _VideoWriter, ".html": _PageWriter}
-    with atomic_file(Path(path)) as partial:
-        figure: Any = animation._fig  # pyright: ignore[reportAttributeAccessIssue]
-        animation.save(partial, writer=writers[Path(path).suffix](rate, Path(path)), dpi=figure.dpi)
+    figure: Any = animation._fig  # pyright: ignore[reportAttributeAccessIssue]
+    into = _FORMATS[Path(path).suffix]
+    with atomic_file(Path(path)) as partial, into(partial, Path(path), rate) as take:
+        animation.save(partial, writer=_FrameWriter(rate, take), dpi=figure.dpi)
     return Path(path)
 
 
@@ -95,12 +96,12 @@ class _FrameCanvas(FigureCanvasAgg):
         """Draw nothing: matplotlib asks for a drawing of the whole figure after each frame."""
 
 
-class _AbstractFrameWriter(AbstractMovieWriter):
-    """Draws the frames; what does not move is drawn once."""
+class _FrameWriter(AbstractMovieWriter):
+    """Draws the frames, what does not move once, and passes them on."""
 
-    def __init__(self, frames_per_second: float, path: Path):
+    def __init__(self, frames_per_second: float, take: Take):
         super().__init__(fps=frames_per_second)  # pyright: ignore[reportArgumentType]
-        self.path = path
+        self.take = take
 
     def setup(self, fig: Any, outfile: Any, dpi: float | None = None) -> None:
         super().setup(fig, outfile, dpi=dpi)  # pyright: ignore[reportAbstractUsage]
@@ -121,100 +122,74 @@ class _AbstractFrameWriter(AbstractMovieWriter):
         self.canvas.restore_region(self.background)
         for artist in sorted(moving, key=lambda artist: artist.get_zorder()):
             artist.axes.draw_artist(artist)
-        self.write_frame(Image.fromarray(np.asarray(self.canvas.buffer_rgba())).convert("RGB"))
-
-    @abc.abstractmethod
-    def write_frame(self, frame: Image.Image) -> None:
-        """Write or keep a frame."""
+        self.take(Image.fromarray(np.asarray(self.canvas.buffer_rgba())).convert("RGB"))
 
     def finish(self) -> None:
         self.fig.set_canvas(self.users_canvas)
-        self.write_end()
-
-    @abc.abstractmethod
-    def write_end(self) -> None:
-        """Write what remains after the last frame."""
 
 
-class _VideoWriter(_AbstractFrameWriter):
-    """Sends the frames to ffmpeg."""
+@contextlib.contextmanager
+def _video(partial: Path, path: Path, rate: float) -> Iterator[Take]:
+    """Send the frames to ffmpeg."""
+    processes: list[subprocess.Popen[bytes]] = []
 
-    def setup(self, fig: Any, outfile: Any, dpi: float | None = None) -> None:
-        super().setup(fig, outfile, dpi=dpi)
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def write_frame(self, frame: Image.Image) -> None:
-        if self.process is None:
+    def take(frame: Image.Image) -> None:
+        if not processes:
             width, height = frame.size
-            received = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -framerate {self.fps:.6f} -i -"
+            received = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -framerate {rate:.6f} -i -"
             # H.264 takes even sizes, and players this format of pixels.
             written = "-vf pad=ceil(iw/2)*2:ceil(ih/2)*2:color=white -vcodec h264 -pix_fmt yuv420p"
             marked = "-metadata comment=popsim -movflags +faststart -f mp4 -y"
             words = ["-loglevel", "error", *received.split(), *written.split(), *marked.split()]
-            self.process = subprocess.Popen(
-                [FFMpegWriter.bin_path(), *words, str(self.outfile)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-            )
-        assert self.process.stdin is not None
+            command = [FFMpegWriter.bin_path(), *words, str(partial)]
+            pipe, none = subprocess.PIPE, subprocess.DEVNULL
+            processes.append(subprocess.Popen(command, stdin=pipe, stdout=none, stderr=pipe))
+        stdin: Any = processes[0].stdin
         with contextlib.suppress(BrokenPipeError):  # ffmpeg says why at the end
-            self.process.stdin.write(frame.tobytes())
+            stdin.write(frame.tobytes())
 
-    def write_end(self) -> None:
-        if self.process is None:
-            return
-        _, said = self.process.communicate()
-        if self.process.returncode:
-            reason = shorten(one_line(said.decode(errors="replace")), 200)
-            raise SaveError(f"{self.path} could not be written, because ffmpeg failed: {reason}")
-
-
-class _AbstractKeptFrames(_AbstractFrameWriter):
-    """Keeps the frames with 256 colours each, in a third of the memory."""
-
-    def setup(self, fig: Any, outfile: Any, dpi: float | None = None) -> None:
-        super().setup(fig, outfile, dpi=dpi)
-        self.frames: list[Image.Image] = []
-
-    def write_frame(self, frame: Image.Image) -> None:
-        self.frames.append(frame.quantize(256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE))
+    try:
+        yield take
+    finally:
+        said = [process.communicate()[1] for process in processes]
+    if any(process.returncode for process in processes):
+        reason = shorten(one_line(said[0].decode(errors="replace")), 200)
+        raise SaveError(f"{path} could not be written, because ffmpeg failed: {reason}")
 
 
-class _GifWriter(_AbstractKeptFrames):
-    def write_end(self) -> None:
-        if not self.frames:  # matplotlib ends the writer where drawing the first frame failed, too
-            return
-        # A GIF counts hundredths of seconds: rounding the time of each frame keeps that of the whole.
-        ends = [round(100 * (index + 1) / self.fps) for index in range(len(self.frames))]
-        durations = [10 * (end - begin) for begin, end in zip([0, *ends], ends, strict=False)]
-        first, *others = self.frames
-        first.save(
-            self.outfile,
-            format="GIF",
-            save_all=True,
-            append_images=others,
-            duration=durations,
-            loop=0,
-            comment=b"popsim",
-        )
+def _with_256_colors(frame: Image.Image) -> Image.Image:
+    """Return a frame that takes a third of the memory."""
+    return frame.quantize(256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
 
 
-class _PageWriter(_AbstractKeptFrames):
-    def write_end(self) -> None:
-        if not self.frames:
-            return
-        width, height = self.frames[0].size
-        page = Template(_PAGE.read_text()).substitute(
-            title=html.escape(self.path.stem),
-            frames=",\n".join(f'"{_as_png_text(frame)}"' for frame in self.frames),
-            interval=f"{1000 / self.fps:g}",
-            last=len(self.frames) - 1,
-            width=width,
-            height=height,
-        )
-        with Path(self.outfile).open("x") as file:
-            file.write(page)
+@contextlib.contextmanager
+def _gif(partial: Path, path: Path, rate: float) -> Iterator[Take]:
+    frames: list[Image.Image] = []
+    yield lambda frame: frames.append(_with_256_colors(frame))
+    # A GIF counts hundredths of seconds: rounding the time of each frame keeps that of the whole.
+    ends = [round(100 * index / rate) for index in range(len(frames) + 1)]
+    times = {"duration": (10 * np.diff(ends)).tolist(), "loop": 0}
+    frames[0].save(partial, format="GIF", save_all=True, append_images=frames[1:], comment=b"popsim", **times)
+
+
+@contextlib.contextmanager
+def _page(partial: Path, path: Path, rate: float) -> Iterator[Take]:
+    frames: list[Image.Image] = []
+    yield lambda frame: frames.append(_with_256_colors(frame))
+    width, height = frames[0].size
+    page = Template(_PAGE.read_text()).substitute(
+        title=html.escape(path.stem),
+        frames=",\n".join(f'"{_as_png_text(frame)}"' for frame in frames),
+        interval=f"{1000 / rate:g}",
+        last=len(frames) - 1,
+        width=width,
+        height=height,
+    )
+    with partial.open("x") as file:
+        file.write(page)
+
+
+_FORMATS = {".gif": _gif, ".mp4": _video, ".html": _page}
 
 
 def _as_png_text(frame: Image.Image) -> str:

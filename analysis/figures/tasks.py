@@ -1,10 +1,9 @@
 """Figures of tasks and their trials."""
 
-import dataclasses
 import re
 import textwrap
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,16 +28,11 @@ FONT_SIZE = 6  # points
 LINE_HEIGHT = 8  # points
 
 
-@dataclasses.dataclass(frozen=True)
-class _Label:
+class _Label(NamedTuple):
     text: str
     left: float  # as a share of the width of the axes
     right: float
     color: str
-
-    @property
-    def ends_at_line(self) -> bool:
-        return self.text.endswith("|")
 
 
 def draw_named_times(axes: Shaped[np.ndarray, "row trial"], timeline: Timeline) -> list[float]:
@@ -106,15 +100,16 @@ def _stack(labels: list[_Label]) -> list[list[_Label]]:
 def _write(ax: Axes, lines: list[list[_Label]]) -> None:
     for index, line in enumerate(lines):
         for label in line:
+            is_left_of_line = label.text.endswith("|")
             ax.annotate(
                 label.text,
-                (label.right if label.ends_at_line else label.left, 1.0),
+                (label.right if is_left_of_line else label.left, 1.0),
                 xycoords="axes fraction",
                 xytext=(0, 2 + LINE_HEIGHT * index),
                 textcoords="offset points",
                 fontsize=FONT_SIZE,
                 color=label.color,
-                ha="right" if label.ends_at_line else "left",
+                ha="right" if is_left_of_line else "left",
                 va="bottom",
             )
 

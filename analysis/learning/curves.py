@@ -17,8 +17,7 @@ from popsim.analysis._arrays import (
     finite_float64,
     standard_errors,
 )
-from popsim.analysis.statistics.comparisons import PairedComparison, paired_comparison
-from popsim.analysis.statistics.intervals import geometric_mean_interval
+from popsim.analysis.statistics.intervals import PairedComparison, geometric_mean_interval, paired_comparison
 
 __all__ = [
     "finite_members",

@@ -12,7 +12,7 @@ from popsim.analysis._arrays import (
     AnyArray,
     Labels,
     as_activity,
-    check_trials,
+    check_axes,
     check_within,
     finite_float64,
     import_optional,
@@ -121,7 +121,7 @@ def _activity_and_labels(
     activity: AnyArray, condition: AnyArray, n_folds: int
 ) -> tuple[Float[np.ndarray, "member trial time unit"], Int[np.ndarray, " trial"]]:
     values, labels = as_activity("activity", activity), np.asarray(condition)
-    check_trials("condition", labels, values.shape[1])
+    check_axes("condition", labels, f"trial={values.shape[1]}")
     different, label_index = unique_labels(labels)
     count = np.bincount(label_index)
     if different.size < 2 or n_folds < 2 or count.min() < n_folds:

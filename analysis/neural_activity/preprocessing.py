@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from popsim._shared.checks import check_non_negative
-from popsim.analysis._arrays import Activity, Labels, as_activity, as_float64, check_trials, unique_labels
+from popsim.analysis._arrays import Activity, Labels, as_activity, as_float64, check_axes, unique_labels
 
 __all__ = ["soft_normalize", "subtract_condition_mean", "average_by_factors", "marginalize"]
 
@@ -61,7 +61,7 @@ def average_by_factors(
     values = as_activity("activity", activity)
     cells = []
     for name, levels in factors.items():
-        check_trials(f"factors[{name!r}]", levels, values.shape[1])
+        check_axes(f"factors[{name!r}]", levels, f"trial={values.shape[1]}")
         distinct, cell = unique_labels(levels)
         if distinct.size < 2:
             raise ValueError(f"`factors[{name!r}]` must have two levels or more, got {distinct.size}.")

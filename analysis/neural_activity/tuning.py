@@ -11,7 +11,7 @@ from popsim.analysis._arrays import (
     Activity,
     AnyArray,
     as_activity,
-    check_trials,
+    check_axes,
     finite_float64,
     unique_labels,
 )
@@ -92,7 +92,7 @@ def tuning_curves(
     - `direction`: per trial, in rad; directions that differ only by rounding are one, also across pi and -pi.
     """
     values, angle = finite_float64("activity", activity), finite_float64("direction", direction)
-    check_trials("direction", angle, values.shape[-2])
+    check_axes("direction", angle, f"trial={values.shape[-2]}")
     turned = np.angle(np.exp(1j * angle))
     turned = np.where(turned < ALIKE * np.pi - np.pi, turned + 2 * np.pi, turned)
     _, direction_index = unique_labels(turned)
@@ -170,7 +170,7 @@ def cosine_tuning(
     - `direction`: per trial, in rad; at least three distinct directions.
     """
     values, angle = finite_float64("activity", activity), finite_float64("direction", direction)
-    check_trials("direction", angle, values.shape[-2])
+    check_axes("direction", angle, f"trial={values.shape[-2]}")
     design = np.stack([np.ones_like(angle), np.cos(angle), np.sin(angle)], axis=1)
     if np.linalg.matrix_rank(design, tol=1e-6) < 3:
         raise ValueError(f"`direction` must be three different directions or more, got {angle} rad.")

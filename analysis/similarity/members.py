@@ -24,7 +24,7 @@ from popsim.analysis._arrays import (
     sign_factors,
     symmetric_matrix,
 )
-from popsim.analysis.statistics.comparisons import PermutationTest, permutation_test_result
+from popsim.analysis.statistics.intervals import PermutationTest, permutation_test_result
 
 __all__ = [
     "pairwise",

@@ -9,8 +9,8 @@ from popsim.analysis._arrays import (
     AnyArray,
     Labels,
     centred_samples,
+    check_axes,
     check_choice,
-    check_trials,
     finite_float64,
     import_optional,
     least_singular_value,
@@ -267,7 +267,7 @@ def representational_dissimilarities(
     """
     check_choice("method", method, ("euclidean", "correlation"))
     values, labels = finite_float64("activity", activity, "... trial unit"), np.asarray(condition)
-    check_trials("condition", labels, values.shape[-2])
+    check_axes("condition", labels, f"trial={values.shape[-2]}")
     conditions, places = unique_labels(labels)
     means = np.stack(
         [values[..., places == place, :].mean(axis=-2) for place in range(len(conditions))], axis=-2

@@ -44,10 +44,7 @@ def map_over_members(
     trials: Trial | None,
     key: Key[Array, ""],
 ) -> Callable[[PyTree[Array]], PyTree[Array]]:
-    """Map a function of a member's loss, itself one of a model, and of its arrays over all members.
-
-    The result is a function of arrays with a leading member axis, which is compiled at its first call.
-    """
+    """Map a function of a member's loss, itself one of a model, and of its arrays over all members."""
     count = n_members(ensemble)
     trial_batch, each_its_own = prepare_trials(ensemble, task, trials)
     own_values = member_values(task, count, "task")

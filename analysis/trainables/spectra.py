@@ -12,6 +12,7 @@ from popsim.analysis._arrays import (
     check_axes,
     check_within,
     finite_float64,
+    for_each_member,
     numpy_generator,
     sign_factors,
     sorted_eigenvalues,
@@ -168,12 +169,11 @@ def mode_strengths(
     """
     weights = _weight_history(weights)
     n_members, n_rows, n_columns = weights.shape[1:]
-    u = _of_members("left", left, f"member={n_members} row={n_rows} mode")
-    v = _of_members("right", right, f"member={n_members} column={n_columns} mode={u.shape[2]}")
+    u = for_each_member("left", left, n_members, f"row={n_rows} mode")
+    v = for_each_member("right", right, n_members, f"column={n_columns} mode={u.shape[2]}")
 
     def of_block(block: Block) -> np.ndarray:
-        of_u, of_v = (x if len(x) == 1 else x[block.members] for x in (u, v))
-        return np.sum(of_u * (block.values @ of_v), axis=-2)
+        return np.sum(u[block.members] * (block.values @ v[block.members]), axis=-2)
 
     return map_blocks(of_block, weights)
 
@@ -199,16 +199,6 @@ def _weight_history(weights: Any) -> Any:
     weights = as_sized("weights", weights)
     check_axes("weights", weights, "batch member row column")
     return weights
-
-
-def _of_members(name: str, vectors: AnyArray, axes: str) -> np.ndarray:
-    """Return vectors in columns, those for all members with an axis of length one for these."""
-    modes = finite_float64(name, vectors)
-    if modes.ndim == 2:
-        check_axes(name, modes, axes.partition(" ")[2])
-        return modes[None]
-    check_axes(name, modes, axes)
-    return modes
 
 
 def gaussian_participation_ratio(n_rows: int, n_columns: int) -> float:

@@ -40,8 +40,7 @@ class Block(NamedTuple):
 def blocks(array: Any, *, overlap: int = 0, n_bytes: int | None = None) -> Iterator[Block]:
     """Iterate over an array in blocks, reading one at a time; all rows of some members come first.
 
-    A block shares `overlap` rows with the next one: 1 for steps from row to row. It has at most `n_bytes` in
-    float64, except where `overlap` + 1 rows of one member are larger.
+    A block shares `overlap` rows with the next one: 1 for steps from row to row. It has at most `n_bytes`.
     """
     n_bytes = BLOCK_BYTES if n_bytes is None else n_bytes
     n_rows, n_members, *shape = array.shape

@@ -7,32 +7,19 @@ With Gymnasium installed, importing this package registers the tasks of `popsim.
 import importlib.util
 from typing import TYPE_CHECKING
 
-from popsim.gymnasium.agent import Agent, agent_loop, agent_network_model, default_limits, with_agent
-from popsim.gymnasium.episode import Episode, StepRewards, advance_episode, begin_episode
+from popsim.gymnasium import episode
+from popsim.gymnasium.episode import *
 
 HAS_GYMNASIUM = importlib.util.find_spec("gymnasium") is not None  # which agents and episodes do not need
 
 if TYPE_CHECKING or HAS_GYMNASIUM:
-    from popsim.gymnasium.env import TaskEnv
-    from popsim.gymnasium.registration import register_environments
+    from popsim.gymnasium.env import TaskEnv, register_environments
     from popsim.gymnasium.vector_env import TaskVectorEnv
 
     register_environments()
 
-__all__ = [
-    "Agent",
-    "Episode",
-    "StepRewards",
-    "TaskEnv",
-    "TaskVectorEnv",
-    "advance_episode",
-    "agent_network_model",
-    "agent_loop",
-    "begin_episode",
-    "default_limits",
-    "register_environments",
-    "with_agent",
-]
+__all__ = ["TaskEnv", "TaskVectorEnv", "register_environments"]
+__all__ += episode.__all__
 
 
 def __getattr__(name: str):

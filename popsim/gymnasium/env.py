@@ -1,34 +1,207 @@
-"""Tasks as Gymnasium environments."""
+"""Tasks as Gymnasium environments, and the ids of those of `popsim.tasks.TASKS`."""
 
+import inspect
+import math
 from typing import Any
 
+import equinox as eqx
 import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from gymnasium import spaces
+from jaxtyping import Array, Float, Int, UInt32
 
 from popsim._compiled import jit
 from popsim._shared.checks import as_float_array, is_int
-from popsim.gymnasium.agent import AgentModel
-from popsim.gymnasium.agent_task import (
-    AgentTask,
-    agent_outputs,
-    agent_task,
-    check_validation_index,
-    episode_info,
-    observation_space,
+from popsim._shared.other_draws import drawing_from_key
+from popsim._shared.text_checks import suggestion
+from popsim.environment import AbstractEnvironment, Box, Discrete
+from popsim.evaluation import check_trials_of
+from popsim.experiments import EXPERIMENTS
+from popsim.experiments.motor_experiment import AbstractMotorExperiment
+from popsim.gymnasium.episode import (
+    AgentModel,
+    Episode,
+    StepRewards,
+    advance_episode,
+    agent_network_model,
+    begin_episode,
+    default_limits,
+    observation_layout,
+    stepwise_terms,
+    with_agent,
 )
-from popsim.gymnasium.episode import Episode, advance_episode, begin_episode
+from popsim.hand import HandState
 from popsim.loss import Loss
-from popsim.randomness import seed_key
+from popsim.per_member import check_of_one_member
+from popsim.randomness import key_stream, seed_key
 from popsim.schedules import LAST_BATCH
-from popsim.task import AbstractTask
-from popsim.trial import n_trials
+from popsim.states import LoopState
+from popsim.task import AbstractTask, build_validation_trials
+from popsim.tasks.library import TASKS, task_definition
+from popsim.trial import OutputTarget, Trial, n_trials
 
-__all__ = ["TaskEnv"]
+__all__ = ["TaskEnv", "environment_id", "make_env", "register_environments"]
 
-Step = tuple[Float[np.ndarray, " observation"], float, bool, bool, dict[str, Any]]
+N_TRIED = 3  # trials in which the costs of steps are compared with the loss
+Begun = tuple[Episode, Float[Array, "*copies observation"], dict[str, Any]]
+
+
+class AgentTask(eqx.Module):
+    """A task, and the model in which an agent performs it; arguments are those of `TaskEnv`.
+
+    - `rewards`: the rewards; None where the environment of the trials pays.
+    - `stepwise_terms`: the names of the loss terms that are paid at each time step.
+    """
+
+    task: AbstractTask
+    model: AgentModel
+    batch: Int[Array, ""]
+    validation_trials: Trial
+    rewards: StepRewards | None
+    stepwise_terms: tuple[str, ...] = eqx.field(static=True)
+
+
+@jit
+def begin(
+    setting: AgentTask, seed: UInt32[Array, ""], index: Int[Array, ""] | None, *, keeps_states: bool = True
+) -> Begun:
+    """Start the random trial of a seed, or a validation trial; return `info`, too."""
+    key = seed_key(seed)
+    if index is None:
+        with drawing_from_key("`trial` of `task`", setting.task.trial):
+            trial = setting.task.trial(batch=setting.batch, key=key_stream(key, "specification"))
+    else:
+        trial = jax.tree.map(lambda leaf: leaf[index], setting.validation_trials)
+    episode, observed = begin_episode(
+        setting.model, setting.rewards, trial, keeps_states=keeps_states, key=key
+    )
+    return episode, observed, episode_info(episode)
+
+
+@jit
+def _advance(
+    setting: AgentTask, episode: Episode, action: Float[Array, " output"]
+) -> tuple[Episode, Float[Array, " observation"], Float[Array, ""], dict[str, Any]]:
+    episode, observed, reward = advance_episode(setting.model, setting.rewards, episode, action)
+    return episode, observed, reward, episode_info(episode)
+
+
+def agent_task(
+    task: AbstractTask,
+    model: AgentModel | None,
+    loss: Loss | None,
+    limits: tuple[float, float] | None,
+    batch: int,
+) -> tuple[AgentTask, spaces.Box | spaces.Discrete]:
+    """Return what the arguments of `TaskEnv` describe, checked, and the space of actions."""
+    check_of_one_member("task", task)
+    model = agent_network_model(task) if model is None else with_agent(model)
+    validation_trials = build_validation_trials(task)
+    if validation_trials.session is not None:
+        raise ValueError("`task` must have single trials: an episode is a trial, got one with sessions.")
+    check_trials_of(model, validation_trials)
+    environment = validation_trials.environment
+    actions = _action_space(model, environment, limits)
+    if environment is not None:
+        if loss is not None:
+            raise ValueError("`loss` must be None where the environment of the trials pays, got a loss.")
+        return AgentTask(task, model, jnp.asarray(batch), validation_trials, None, ()), actions
+    assert isinstance(actions, spaces.Box)
+    rewards = StepRewards((task.loss if loss is None else loss).at_batch(batch))
+    check_of_one_member("loss", rewards.loss)
+    rewards.loss.check(validation_trials, model)
+    tried = np.linspace(0, n_trials(validation_trials) - 1, N_TRIED).astype(int)
+    trials = jax.tree.map(lambda leaf: leaf[tried], validation_trials)
+    shape = (N_TRIED, trials.timeline.n_steps, *actions.shape)
+    drawn = jax.random.uniform(seed_key(0), shape, minval=actions.low, maxval=actions.high)
+    stepwise = stepwise_terms(rewards, model, trials, drawn)
+    return AgentTask(task, model, jnp.asarray(batch), validation_trials, rewards, stepwise), actions
+
+
+def _action_space(
+    model: AgentModel, environment: AbstractEnvironment | None, limits: tuple[float, float] | None
+) -> spaces.Box | spaces.Discrete:
+    """Return the space of actions: that of the environment, else commands or outputs within limits."""
+    actions = None if environment is None else environment.actions
+    if isinstance(actions, Discrete):
+        if limits is not None:
+            raise ValueError(f"`limits` must be None for actions that are choices, got {limits}.")
+        return spaces.Discrete(actions.n)
+    low, high = (float(limit) for limit in (default_limits(model) if limits is None else limits))
+    if not -math.inf < low < high < math.inf:
+        raise ValueError(f"`limits` must be two finite numbers, the lower one first, got {limits}.")
+    if isinstance(actions, Box):
+        low, high = (
+            limit if bound is None else bound for limit, bound in ((low, actions.low), (high, actions.high))
+        )
+        if low >= high:
+            raise ValueError(
+                f"`limits` must leave room within the bounds of the environment, {actions}, got {limits}."
+            )
+    return spaces.Box(low, high, (model.network.n_outputs,), np.float32)
+
+
+def observation_space(setting: AgentTask) -> tuple[spaces.Box, dict[str, slice]]:
+    """Return the space of observations, and the slice of each part of them by name."""
+    first = jax.tree.map(lambda leaf: leaf[0], setting.validation_trials)
+    space = spaces.Box(-np.inf, np.inf, (setting.model.network.n_inputs,), np.float32)
+    return space, observation_layout(setting.model, first)
+
+
+def agent_outputs(
+    space: spaces.Box | spaces.Discrete, actions: Any, *copies: int
+) -> Float[np.ndarray, "*copies outputs"]:
+    """Return actions as outputs of agents, clipped to the space; raise `ValueError` if they are none."""
+    name = "actions" if copies else "action"
+    if isinstance(space, spaces.Discrete):
+        return _whole_numbers(name, actions, int(space.n), copies)[..., None].astype(np.float32)
+    numbers, shape = np.asarray(actions), (*copies, *space.shape)
+    if numbers.shape != shape or numbers.dtype.kind not in "iuf" or not np.all(np.isfinite(numbers)):
+        raise ValueError(f"`{name}` must be finite numbers of shape {shape}, got {actions}.")
+    return np.clip(numbers.astype(np.float32), space.low, space.high)
+
+
+def validation_index(
+    setting: AgentTask, options: dict[str, Any] | None, *copies: int
+) -> Int[np.ndarray, "*copies"] | None:
+    """Return the validation trial, or those of copies, that `options` of `reset` ask for; None if none."""
+    options = dict(options or {})
+    index = options.pop("trial", None)
+    if options:
+        raise ValueError(f'`options` must be {{"trial": i}} or none, got {sorted(options)}.')
+    if index is None:
+        return None
+    each = np.broadcast_to(index, copies) if np.shape(index) == () else index
+    return _whole_numbers('options["trial"]', each, n_trials(setting.validation_trials), copies)
+
+
+def _whole_numbers(name: str, given: Any, count: int, copies: tuple[int, ...]) -> Int[np.ndarray, "*copies"]:
+    """Return whole numbers below a count, one, or one for each copy."""
+    numbers = np.asarray(given)
+    is_index = numbers.shape == copies and numbers.dtype.kind in "iu"
+    if not (is_index and np.all((numbers >= 0) & (numbers < count))):
+        each = f" for each of {copies[0]} copies" if copies else ""
+        raise ValueError(f"`{name}` must be a whole number from 0 to {count - 1}{each}, got {given}.")
+    return numbers.astype(int)
+
+
+def episode_info(episode: Episode) -> dict[str, Any]:
+    """Return the `info` of `TaskEnv`, except for losses."""
+    trial, state = episode.trial, episode.state
+    info: dict[str, Any] = {"step": episode.step, "conditions": trial.conditions}
+    if isinstance(trial.targets, HandState):
+        targets = [trial.targets.position]
+    elif isinstance(trial.targets, OutputTarget):
+        targets = [trial.targets.values]
+    else:
+        targets = [leaf.reshape(trial.timeline.n_steps, -1) for leaf in jax.tree.leaves(trial.targets)]
+    if targets:
+        info["target"] = jnp.concatenate(targets, axis=1)[jnp.maximum(episode.step - 1, 0)]
+    if isinstance(state, LoopState):
+        info["hand"] = state.hand.position
+    return info
 
 
 class TaskEnv(gymnasium.Env[np.ndarray, Any]):
@@ -40,7 +213,8 @@ class TaskEnv(gymnasium.Env[np.ndarray, Any]):
     - *Observations* are the input of the replaced network as one vector: the inputs of the trial, what its
       environment shows, and the feedback, delayed and with noise. `layout` maps each of them to its slice.
     - *Rewards* sum to minus the loss of the trial; see `popsim.gymnasium.StepRewards`. Loss terms on hidden
-      units are zero.
+      units are zero. `stepwise_terms` are the names of those paid at each time step; the others are paid at
+      the last one.
     - An episode *terminates* at the end of the trial, whose length the task determines.
     - In trials with an environment (`Trial.environment`), the rewards and the end of the trial are those of
       the environment, and so are the actions: a whole number of `Discrete`, or a vector of `Box` within its
@@ -51,7 +225,7 @@ class TaskEnv(gymnasium.Env[np.ndarray, Any]):
       "target" is absent without targets, and "loss" where an environment pays.
 
     The seed of `reset(seed=...)` determines the trial, its noise and all later trials.
-    `reset(options={"trial": i})` runs validation trial i instead of a random trial.
+    `reset(options={"trial": i})` runs validation trial i of `n_validation_trials` in place of a random one.
 
     ```python
     plant = popsim.plants.TwoLinkArm.arm26_skeleton()
@@ -87,20 +261,9 @@ class TaskEnv(gymnasium.Env[np.ndarray, Any]):
     ):
         self._setting, self.action_space = agent_task(task, model, loss, limits, batch)
         self.observation_space, self.layout = observation_space(self._setting)
+        self.stepwise_terms = self._setting.stepwise_terms
+        self.n_validation_trials = n_trials(self._setting.validation_trials)
         self._episode: Episode | None = None
-
-    @property
-    def stepwise_terms(self) -> tuple[str, ...]:
-        """The names of the loss terms paid at each time step; the others are paid at the last one.
-
-        Empty where the environment of the trials pays.
-        """
-        return self._setting.stepwise_terms
-
-    @property
-    def n_validation_trials(self) -> int:
-        """The number of validation trials of the task."""
-        return n_trials(self._setting.validation_trials)
 
     @property
     def episode(self) -> Episode:
@@ -124,16 +287,16 @@ class TaskEnv(gymnasium.Env[np.ndarray, Any]):
         """
         if seed is not None and not is_int(seed):
             raise ValueError(f"`seed` must be a whole number, got {seed!r}.")
+        index = validation_index(self._setting, options)
         super().reset(seed=seed)
-        key = seed_key(int(self.np_random.integers(2**32)))
-        index = check_validation_index(self._setting, options)
-        self._episode, observed, info = _begin(
-            self._setting, key, None if index is None else jnp.asarray(index, int)
-        )
+        trial_seed = np.asarray(self.np_random.integers(2**32), np.uint32)
+        self._episode, observed, info = begin(self._setting, *jax.device_put((trial_seed, index)))
         self._is_over = False
         return np.array(observed, np.float32), jax.tree.map(np.array, info) | {"step": 0}
 
-    def step(self, action: Any) -> Step:
+    def step(
+        self, action: Any
+    ) -> tuple[Float[np.ndarray, " observation"], float, bool, bool, dict[str, Any]]:
         """Run one time step and return observation, reward, terminated, truncated (always False) and `info`.
 
         **Raises:** `ValueError` if `action` is not of the action space, apart from its bounds;
@@ -151,21 +314,59 @@ class TaskEnv(gymnasium.Env[np.ndarray, Any]):
         return np.array(observed, np.float32), float(reward), self._is_over, False, info
 
 
-@jit
-def _begin(
-    setting: AgentTask, key: Key[Array, ""], index: Int[Array, ""] | None
-) -> tuple[Episode, Float[Array, " observation"], dict[str, Any]]:
-    if index is None:
-        trial = setting.draw(key)
-    else:
-        trial = jax.tree.map(lambda leaf: leaf[index], setting.validation_trials)
-    episode, observed = begin_episode(setting.model, setting.rewards, trial, key=key)
-    return episode, observed, episode_info(episode)
+TOO_LONG = (
+    " All copies are one environment, in which trials end by themselves; those of "
+    'vectorization_mode="sync" are truncated by Gymnasium.'
+)
 
 
-@jit
-def _advance(
-    setting: AgentTask, episode: Episode, action: Float[Array, " output"]
-) -> tuple[Episode, Float[Array, " observation"], Float[Array, ""], dict[str, Any]]:
-    episode, observed, reward = advance_episode(setting.model, setting.rewards, episode, action)
-    return episode, observed, reward, episode_info(episode)
+def environment_id(name: str) -> str:
+    """Return the id of a task of `popsim.tasks.TASKS`: "popsim/CenterOut-v0" for "center-out"."""
+    return f"popsim/{''.join(word.capitalize() for word in name.split('-'))}-v0"
+
+
+def register_environments() -> None:
+    """Register every task of `popsim.tasks.TASKS` in Gymnasium.
+
+    Importing `popsim.gymnasium` does so. Call it for tasks that `popsim.tasks.register_task` adds later.
+    """
+    for name in TASKS:
+        if (env_id := environment_id(name)) not in gymnasium.registry:
+            gymnasium.register(
+                env_id,
+                entry_point="popsim.gymnasium.env:make_env",
+                vector_entry_point="popsim.gymnasium.vector_env:make_vector_env",
+                kwargs={"task": name},
+            )
+
+
+def make_env(*, task: str, **settings: Any) -> TaskEnv:
+    """Build the environment of a registered task.
+
+    **Arguments:**
+
+    - `task`: its name in `popsim.tasks.TASKS`.
+    - `settings`: `loss`, `limits` and `batch` of `TaskEnv`; others are those of its experiment where it has a
+        body, such as `plant="arm26"`, else arguments of the task.
+    """
+    return TaskEnv(**registered_arguments(task, settings))
+
+
+def registered_arguments(name: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `TaskEnv`; the model is that of the experiment where the task has a body."""
+    given = {option: settings.pop(option) for option in ("loss", "limits", "batch") if option in settings}
+    kind = EXPERIMENTS[name]
+    has_body = issubclass(kind, AbstractMotorExperiment)
+    known = inspect.signature(kind if has_body else task_definition(name)).parameters
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
+    for setting in settings:
+        if setting not in known and not takes_any:
+            advice = TOO_LONG if setting == "max_episode_steps" else suggestion(setting, known)
+            raise ValueError(
+                f"`{setting}` must be a setting of {environment_id(name)}, {', '.join(known)}, got "
+                f"{settings[setting]!r}.{advice}"
+            )
+    if not has_body:
+        return {"task": TASKS[name](**settings), **given}
+    experiment: Any = kind(**settings)
+    return {"task": experiment.build_task(), "model": experiment.build_model(key=seed_key(0)), **given}

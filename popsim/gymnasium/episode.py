@@ -1,7 +1,9 @@
-"""Trials as episodes: steps, observations and rewards."""
+"""Agents in the place of networks, and trials as episodes: steps, observations and rewards."""
 
 import dataclasses
 import itertools
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -10,21 +12,140 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
 from popsim._compiled import jit
+from popsim._shared.checks import kind_of
 from popsim._shared.other_draws import drawing_from_key
-from popsim.gymnasium.agent import AgentModel, with_action
+from popsim.environment import Box, Discrete
 from popsim.interaction import observation_to_come
 from popsim.loss import Loss
 from popsim.model import initial_state
+from popsim.models.network_model import NetworkModel
 from popsim.models.sensorimotor_loop import SensorimotorLoop
 from popsim.network_input import inputs_by_name, network_input
+from popsim.networks import AbstractNetwork
+from popsim.networks.building import as_sizes
+from popsim.plants import AbstractPlant, MusculoskeletalPlant
+from popsim.policies import Categorical
 from popsim.randomness import as_key, key_stream, seed_key
 from popsim.schedules import LAST_BATCH
-from popsim.senses import network_input_names
-from popsim.trial import StepInput, Trial, TrialAtStep
+from popsim.senses import SensoryChannel, n_network_inputs, network_input_names
+from popsim.task import AbstractTask
+from popsim.trial import OutputTarget, StepInput, Trial, TrialAtStep
 
-__all__ = ["StepRewards", "Episode", "begin_episode", "advance_episode"]
+__all__ = [
+    "Agent",
+    "with_agent",
+    "agent_loop",
+    "agent_network_model",
+    "default_limits",
+    "StepRewards",
+    "Episode",
+    "begin_episode",
+    "advance_episode",
+]
 
+AgentModel = SensorimotorLoop | NetworkModel
+ModelType = TypeVar("ModelType", bound=SensorimotorLoop | NetworkModel)
 TOLERANCE = 1e-4
+
+
+class Agent(AbstractNetwork):
+    """A placeholder network with one silent unit, whose output is `action` for any input.
+
+    Loss terms on hidden units are therefore zero, and interventions on units have no effect.
+
+    **Arguments:**
+
+    - `n_inputs`, `n_outputs`: the sizes.
+    """
+
+    n_inputs: int = eqx.field(static=True)
+    n_outputs: int = eqx.field(static=True)
+    action: Float[Array, " output"]
+
+    def __init__(self, n_inputs: int, n_outputs: int):
+        self.n_inputs, _, self.n_outputs = as_sizes(n_inputs, 1, n_outputs)
+        self.action = jnp.zeros(n_outputs)
+
+    def init(self, *, key: Key[Array, ""]) -> Float[Array, " hidden"]:
+        return jnp.zeros(1, self.action.dtype)
+
+    def step(
+        self, inputs: Float[Array, " inputs"], hidden: Float[Array, " hidden"], *, key: Key[Array, ""]
+    ) -> Float[Array, " hidden"]:
+        return hidden
+
+    def read_out(self, hidden: Float[Array, " hidden"]) -> Float[Array, " output"]:
+        return self.action
+
+
+def with_agent(model: ModelType) -> ModelType:
+    """Return a model with its network replaced by an `Agent`, which decides for the policy as well."""
+    n_outputs, policy = model.network.n_outputs, None
+    if model.policy is not None:
+        actions = model.policy.actions  # without the critic
+        n_outputs, policy = actions.n, _policy_of_agent(actions)
+    return dataclasses.replace(model, network=Agent(model.network.n_inputs, n_outputs), policy=policy)
+
+
+def _policy_of_agent(actions: Any) -> Categorical | None:
+    """Return the policy that takes the choice of an agent; None where actions are outputs."""
+    return Categorical(actions.n, is_greedy=True) if isinstance(actions, Discrete) else None
+
+
+def with_action(model: ModelType, action: Float[Array, " output"]) -> ModelType:
+    """Return a model whose `Agent` takes an action: commands of the plant, outputs, or one choice."""
+    if model.policy is not None:
+        action = jax.nn.one_hot(action[0].astype(int), model.network.n_outputs, dtype=action.dtype)
+    return eqx.tree_at(lambda agent_model: agent_model.network.action, model, action)
+
+
+def agent_loop(
+    task: AbstractTask, plant: AbstractPlant, channels: Mapping[str, SensoryChannel], **settings: Any
+) -> SensorimotorLoop:
+    """Build a `SensorimotorLoop` with an `Agent` as its network.
+
+    **Arguments:**
+
+    - `task`: the task; the agent receives its inputs besides the feedback, and the loop has its time step.
+    - `plant`, `channels`: the plant, and the sensory channels by name.
+    - `settings`: other arguments of `SensorimotorLoop`, such as `motor_noise` and `scaling`.
+    """
+    trials = task.validation_trials()
+    agent = Agent(n_network_inputs(trials, plant, channels), plant.n_commands)
+    return SensorimotorLoop(agent, plant, dict(channels), **settings, dt=trials.timeline.dt)
+
+
+def agent_network_model(task: AbstractTask) -> NetworkModel:
+    """Build a `NetworkModel` with an `Agent` as its network, for a task without a plant.
+
+    Its output is the action of the environment of the trials or, without one, the outputs that the task asks
+    for.
+    """
+    trials = task.validation_trials()
+    actions = None if trials.environment is None else trials.environment.actions
+    targets = trials.targets.values if isinstance(trials.targets, OutputTarget) else trials.targets
+    if isinstance(actions, Discrete | Box):
+        n_outputs = actions.n
+    elif actions is None and eqx.is_array(targets) and targets.ndim == 3:
+        n_outputs = targets.shape[-1]
+    else:
+        raise ValueError(
+            "`task` must have outputs as its targets, or an environment that takes choices or vectors, or be "
+            "given with the model of a body (`agent_loop`), "
+            f"got {kind_of(targets if actions is None else trials.environment)}."
+        )
+    agent = Agent(n_network_inputs(trials), n_outputs)
+    return NetworkModel(agent, policy=_policy_of_agent(actions), dt=trials.timeline.dt)
+
+
+def default_limits(model: AgentModel) -> tuple[float, float]:
+    """Return default bounds of actions: 0 and 1 for excitations, -10 and 10 for torques (N m) and forces (N).
+
+    For outputs without a plant they are -5 and 5, because a logit of 5 is a probability of .993.
+    """
+    if isinstance(model, NetworkModel):
+        return -5.0, 5.0
+    return (0.0, 1.0) if isinstance(model.plant, MusculoskeletalPlant) else (-10.0, 10.0)
 
 
 class StepRewards(eqx.Module):
@@ -111,8 +232,7 @@ def begin_episode(
         n_steps = trial.timeline.n_steps
         states = jax.tree.map(lambda leaf: jnp.tile(leaf, (n_steps, *[1] * leaf.ndim)), model.record(state))
     step, false = jnp.zeros((), int), jnp.zeros((), bool)
-    terms = () if rewards is None else rewards.loss.terms
-    costs = {term.name: jnp.zeros(()) for term in terms}
+    costs = {term.name: jnp.zeros(()) for term in (() if rewards is None else rewards.loss.terms)}
     episode = Episode(trial, key, step, state, states, costs, false)
     return episode, observation(model, episode)
 
@@ -132,13 +252,12 @@ def advance_episode(
     episode, reward = step_episode(model, rewards, episode, action)
     if rewards is not None:
         # The loss of the whole trial is computed at the last step only.
-        rest = jax.lax.cond(
+        costs, reward = jax.lax.cond(
             episode.is_over,
-            lambda: rewards.final_costs(episode.states, episode.trial, model),
-            lambda: no_final_costs(model, rewards, episode),
+            lambda: pay_rest(model, rewards, episode, reward),
+            lambda: (episode.costs, reward),
         )
-        reward = reward - sum(rest.values(), jnp.zeros(()))
-        episode = dataclasses.replace(episode, costs=episode.costs | rest)
+        episode = dataclasses.replace(episode, costs=costs)
     return episode, observation(model, episode), reward
 
 
@@ -164,18 +283,20 @@ def step_episode(
     return Episode(trial, episode.key, step, state, states, costs, is_over), reward
 
 
-def no_final_costs(model: AgentModel, rewards: StepRewards, episode: Episode) -> dict[str, Float[Array, ""]]:
-    """Return zeros in place of `StepRewards.final_costs`."""
-    costs = jax.eval_shape(rewards.final_costs, episode.states, episode.trial, model)
-    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), costs)
+def pay_rest(
+    model: AgentModel, rewards: StepRewards, episode: Episode, reward: Float[Array, ""]
+) -> tuple[dict[str, Float[Array, ""]], Float[Array, ""]]:
+    """Return costs and reward of a step with the terms that are paid at the end, if the episode is over."""
+    rest = rewards.final_costs(episode.states, episode.trial, model)
+    due = {name: jnp.where(episode.is_over, cost, 0.0) for name, cost in rest.items()}
+    costs = episode.costs | {name: episode.costs[name] + cost for name, cost in due.items()}
+    return costs, reward - sum(due.values(), jnp.zeros(()))
 
 
 def observation(model: AgentModel, episode: Episode) -> Float[Array, " observation"]:
     """Return the input that the replaced network would receive at the next time step.
 
-    These are the inputs of the trial with what its environment shows, and then the feedback, delayed and with
-    noise; both are sorted by name and scaled. After the last time step, the inputs remain those of the last
-    one.
+    After the last time step, the inputs of the trial remain those of the last one.
     """
     inputs = inputs_by_name(_step_input(episode).inputs)
     shown = observation_to_come(episode.state.interaction)
@@ -204,11 +325,7 @@ def _step_input(episode: Episode) -> StepInput:
 def stepwise_terms(
     rewards: StepRewards, model: AgentModel, trials: Trial, actions: Float[Array, "trial time output"]
 ) -> tuple[str, ...]:
-    """Return the names of the loss terms that are paid step by step.
-
-    Raise `ValueError` unless each term is finite in these trials with these actions, and the sum of its step
-    costs, if it has any.
-    """
+    """Return the names of the loss terms that are paid step by step; refuse costs that do not add up."""
     terms, costs = _costs_of_trials(rewards, model, trials, actions)
     for name, values in terms.items():
         each = np.asarray(costs.get(name, values[:, None]))  # [trial, time]
@@ -235,9 +352,8 @@ def _costs_of_trials(
         def of_step(state: PyTree[Array], step: Int[Array, ""]) -> dict[str, Float[Array, ""]]:
             return rewards.costs(state, TrialAtStep(trial, step), model)
 
-        states = jax.lax.scan(advance, begin_episode(model, None, trial, key=seed_key(1))[0], of_steps)[
-            0
-        ].states
+        begun, _ = begin_episode(model, None, trial, key=seed_key(1))
+        states = jax.lax.scan(advance, begun, of_steps)[0].states
         terms: dict = rewards.loss(states, trial, model).terms
         return terms, jax.vmap(of_step)(states, jnp.arange(trial.timeline.n_steps))
 

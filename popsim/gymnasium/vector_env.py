@@ -1,9 +1,9 @@
 """Many copies of a task as one vector environment of Gymnasium."""
 
+import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-import equinox as eqx
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -11,35 +11,30 @@ import numpy as np
 from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
-from jaxtyping import Array, Bool, Float, Int, Key, UInt32
+from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from popsim._compiled import jit
 from popsim._shared.checks import check_positive_int, is_int
-from popsim.gymnasium.agent import AgentModel
-from popsim.gymnasium.agent_task import (
+from popsim.gymnasium.env import (
     AgentTask,
+    Begun,
     agent_outputs,
     agent_task,
-    check_validation_index,
+    begin,
     episode_info,
     observation_space,
+    registered_arguments,
+    validation_index,
 )
-from popsim.gymnasium.episode import Episode, begin_episode, no_final_costs, observation, step_episode
+from popsim.gymnasium.episode import AgentModel, Episode, observation, pay_rest, step_episode
 from popsim.loss import Loss
-from popsim.randomness import seed_key
 from popsim.schedules import LAST_BATCH
 from popsim.task import AbstractTask
-from popsim.trial import Trial
 
-__all__ = ["TaskVectorEnv"]
+__all__ = ["TaskVectorEnv", "make_vector_env"]
 
-VectorStep = tuple[
-    Float[np.ndarray, "copy observation"],
-    Float[np.ndarray, " copy"],
-    Bool[np.ndarray, " copy"],
-    Bool[np.ndarray, " copy"],
-    dict[str, Any],
-]
+Numbers = Float[np.ndarray, "copy ..."]
+Flags = Bool[np.ndarray, " copy"]
 
 
 class TaskVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
@@ -81,26 +76,21 @@ class TaskVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
         self.num_envs = int(num_envs)
         self._setting, self.single_action_space = agent_task(task, model, loss, limits, batch)
         self.single_observation_space, self.layout = observation_space(self._setting)
+        self.stepwise_terms = self._setting.stepwise_terms
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self._episodes: Episode | None = None
-        self._generators: list[np.random.Generator] = []
-        self._seeds: tuple[int, ...] = ()
-
-    @property
-    def stepwise_terms(self) -> tuple[str, ...]:
-        """As `TaskEnv.stepwise_terms`."""
-        return self._setting.stepwise_terms
+        self._generators: list[tuple[np.random.Generator, int]] = []  # each with its seed
 
     @property
     def np_random(self) -> tuple[np.random.Generator, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The random generator of each copy; empty before the first `reset`."""
-        return tuple(self._generators)
+        return tuple(generator for generator, _ in self._generators)
 
     @property
     def np_random_seed(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The seed of each copy; empty before the first `reset`."""
-        return self._seeds
+        return tuple(seed for _, seed in self._generators)
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -113,19 +103,16 @@ class TaskVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
             copy. None to continue the current random sequence.
         - `options`: `{"trial": i}` for validation trial i, one for all copies or one for each.
         """
+        index = validation_index(self._setting, options, self.num_envs)
         is_new = self._seed_generators(seed)
-        index = check_validation_index(self._setting, options)
-        if index is not None:
-            if np.shape(index) not in ((), (self.num_envs,)):
-                raise ValueError(f'`options["trial"]` must be one or {self.num_envs} numbers, got {index}.')
-            index = jnp.asarray(np.broadcast_to(index, self.num_envs))
         # A copy that continues its sequence has drawn its seed already, when its last trial began.
-        seeds = jnp.asarray(self._draw_seeds(is_new))
-        self._next_seeds = self._draw_seeds(np.ones(self.num_envs, bool))
-        self._episodes, observed, info = _begin_episodes(self._setting, seeds, index)
-        return np.array(observed), _stacked_info(info, np.ones(self.num_envs, bool))
+        seeds = self._draw_seeds(is_new)
+        everywhere = np.ones(self.num_envs, bool)
+        self._next_seeds = self._draw_seeds(everywhere)
+        self._episodes, observed, info = _begin_episodes(self._setting, *jax.device_put((seeds, index)))
+        return np.array(observed), _stacked_info(info, everywhere)
 
-    def _seed_generators(self, seed: Any) -> Bool[np.ndarray, " copy"]:
+    def _seed_generators(self, seed: Any) -> Flags:
         """Seed the generators, and return whether each is new."""
         if seed is None or is_int(seed):
             seeds = [None if seed is None else int(seed) + copy for copy in range(self.num_envs)]
@@ -135,24 +122,21 @@ class TaskVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
             raise ValueError(
                 f"`seed` must be a whole number, or one for each of {self.num_envs} copies, got {seed!r}."
             )
-        generators, is_new = [], np.array([one is not None or not self._generators for one in seeds])
+        is_new = np.array([one is not None or not self._generators for one in seeds])
         for copy, one in enumerate(seeds):
-            if not is_new[copy]:  # continues its sequence
-                generators.append((self._generators[copy], self._seeds[copy]))
-            else:
-                generators.append(seeding.np_random(None if one is None else int(one)))
-        self._generators = [generator for generator, _ in generators]
-        self._seeds = tuple(int(one) for _, one in generators)
+            if is_new[copy]:
+                generator, used = seeding.np_random(None if one is None else int(one))
+                self._generators[copy : copy + 1] = [(generator, int(used))]
         return is_new
 
-    def _draw_seeds(self, drawn: Bool[np.ndarray, " copy"]) -> np.ndarray:
+    def _draw_seeds(self, drawn: Flags) -> np.ndarray:
         """Return the seed of the next trial of each copy, drawn anew where `drawn`."""
         seeds = np.zeros(self.num_envs, np.uint32) if np.all(drawn) else self._next_seeds.copy()
         for copy in np.flatnonzero(drawn):
-            seeds[copy] = self._generators[copy].integers(2**32)
+            seeds[copy] = self._generators[copy][0].integers(2**32)
         return seeds
 
-    def step(self, actions: Any) -> VectorStep:
+    def step(self, actions: Any) -> tuple[Numbers, Numbers, Flags, Flags, dict[str, Any]]:
         """Run one time step of each copy; copies whose trial is over by it begin their next one.
 
         **Returns:** observations, rewards, terminations, truncations (always False) and `info`.
@@ -164,51 +148,41 @@ class TaskVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
         outputs = agent_outputs(space, actions, self.num_envs)
         if self._episodes is None:
             raise gymnasium.error.ResetNeeded("Call `envs.reset()` before `envs.step(actions)`.")
-        self._episodes, advance = _advance_episodes(
-            self._setting, self._episodes, jax.device_put(outputs), jax.device_put(self._next_seeds)
+        begun, ended = _advance_episodes(
+            self._setting, self._episodes, *jax.device_put((outputs, self._next_seeds))
         )
-        is_over = np.array(advance.is_over)
-        info = _stacked_info(advance.info, np.ones(self.num_envs, bool))
+        self._episodes, observed, info = begun
+        is_over = np.array(ended.is_over)
+        info = _stacked_info(info, np.ones(self.num_envs, bool))
         if is_over.any():
             self._next_seeds = self._draw_seeds(is_over)
-            final = np.asarray(advance.final_observation)
-            last = np.full(self.num_envs, None, object)
+            final, last = np.array(ended.observation), np.full(self.num_envs, None, object)
             for copy in np.flatnonzero(is_over):
                 last[copy] = final[copy].copy()
             info |= {"final_obs": last, "_final_obs": is_over.copy()}
-            info |= {"final_info": _stacked_info(advance.final_info, is_over), "_final_info": is_over.copy()}
-        reward = np.array(advance.reward, np.float64)
-        return np.array(advance.observation), reward, is_over, np.zeros_like(is_over), info
+            info |= {"final_info": _stacked_info(ended.info, is_over), "_final_info": is_over.copy()}
+        reward = np.array(ended.reward, np.float64)
+        return np.array(observed), reward, is_over, np.zeros_like(is_over), info
 
 
-def _stacked_info(info: dict[str, Any], has: Bool[np.ndarray, " copy"]) -> dict[str, Any]:
+def _stacked_info(info: dict[str, Any], has: Flags) -> dict[str, Any]:
     """Return `info` as vector environments give it: each value, and, by `_name`, which copies have it."""
     stacked: dict[str, Any] = {}
     for name, value in info.items():
-        stacked[name] = _stacked_info(value, has) if isinstance(value, dict) else _of_those(value, has)
         stacked[f"_{name}"] = has.copy()
+        if isinstance(value, dict):
+            stacked[name] = _stacked_info(value, has)
+        else:
+            stacked[name] = np.array(value)
+            stacked[name][~has] = 0  # as Gymnasium fills what copies do not have
     return stacked
 
 
-def _of_those(value: Any, has: Bool[np.ndarray, " copy"]) -> np.ndarray:
-    values = np.array(value)
-    values[~has] = 0  # as Gymnasium fills what copies do not have
-    return values
-
-
-class _Advance(eqx.Module):
-    """What a step returns besides the new episodes.
-
-    - `observation`, `info`: of the new episodes: of a copy that is over, those of its next trial.
-    - `final_observation`, `final_info`: after the step, before new trials begin.
-    - `reward`: of the step.
-    - `is_over`: whether the trial is over, and another has begun.
-    """
+class _Ended(NamedTuple):
+    """What copies have after a step, before new trials begin."""
 
     observation: Float[Array, "copy observation"]
     info: dict[str, Any]
-    final_observation: Float[Array, "copy observation"]
-    final_info: dict[str, Any]
     reward: Float[Array, " copy"]
     is_over: Bool[Array, " copy"]
 
@@ -216,20 +190,11 @@ class _Advance(eqx.Module):
 @jit
 def _begin_episodes(
     setting: AgentTask, seeds: UInt32[Array, " copy"], index: Int[Array, " copy"] | None
-) -> tuple[Episode, Float[Array, "copy observation"], dict[str, Any]]:
-    """Start a trial in each copy; return the episodes, the first observations, and `info`."""
-    keys = jax.vmap(seed_key)(seeds)
-    if index is None:
-        trials = jax.vmap(setting.draw)(keys)
-    else:
-        trials = jax.tree.map(lambda leaf: leaf[index], setting.validation_trials)
-
-    def begin(trial: Trial, key: Key[Array, ""]) -> tuple[Episode, Float[Array, " observation"], Any]:
-        keeps = setting.pays_at_end
-        started = begin_episode(setting.model, setting.rewards, trial, keeps_states=keeps, key=key)
-        return (*started, episode_info(started[0]))
-
-    return jax.vmap(begin)(trials, keys)
+) -> Begun:
+    pays_at_end = setting.rewards is not None and len(setting.stepwise_terms) < len(
+        setting.rewards.loss.terms
+    )
+    return jax.vmap(lambda *of_copy: begin(setting, *of_copy, keeps_states=pays_at_end))(seeds, index)
 
 
 @jit
@@ -238,31 +203,36 @@ def _advance_episodes(
     episodes: Episode,
     actions: Float[Array, "copy outputs"],
     seeds: UInt32[Array, " copy"],
-) -> tuple[Episode, _Advance]:
+) -> tuple[Begun, _Ended]:
     """Run one time step of each copy, and start a new random trial in each that is over by it."""
     model, rewards = setting.model, setting.rewards
-    after, reward = jax.vmap(lambda episode, action: step_episode(model, rewards, episode, action))(
-        episodes, actions
-    )
-    any_over = jnp.any(after.is_over)
-    final_observation = jax.vmap(lambda episode: observation(model, episode))(after)
-    final_info = info = jax.vmap(episode_info)(after)
-    if rewards is not None:
-        rest = {}
-        if setting.pays_at_end:
-            rest = jax.lax.cond(
-                any_over,
-                lambda: jax.vmap(lambda each: rewards.final_costs(each.states, each.trial, model))(after),
-                lambda: jax.vmap(lambda each: no_final_costs(model, rewards, each))(after),
-            )
-        final_info = info | {"loss": after.costs | rest}
-        reward = reward - jnp.where(after.is_over, sum(rest.values(), jnp.zeros_like(reward)), 0.0)
-    ended = after, final_observation, info
 
-    def begin_anew() -> tuple[Episode, Float[Array, "copy observation"], dict[str, Any]]:
-        fresh = _begin_episodes(setting, seeds, None)
-        return jax.tree.map(lambda new, old: jax.vmap(jnp.where)(after.is_over, new, old), fresh, ended)
+    def advance(episode: Episode, action: Float[Array, " outputs"]) -> tuple[Episode, Float[Array, ""]]:
+        return step_episode(model, rewards, episode, action)
 
+    after, reward = jax.vmap(advance)(episodes, actions)
     # A branch for all copies: in most steps none is over, and no trial is drawn.
-    new, observed, info = jax.lax.cond(any_over, begin_anew, lambda: ended)
-    return new, _Advance(observed, info, final_observation, final_info, reward, after.is_over)
+    any_over = jnp.any(after.is_over)
+    if rewards is not None and after.states is not None:
+        costs, reward = jax.lax.cond(
+            any_over,
+            lambda: jax.vmap(lambda *of_copy: pay_rest(model, rewards, *of_copy))(after, reward),
+            lambda: (after.costs, reward),
+        )
+        after = dataclasses.replace(after, costs=costs)
+    observed = jax.vmap(lambda episode: observation(model, episode))(after)
+    info = jax.vmap(episode_info)(after)
+    unchanged = after, observed, info
+
+    def begin_anew() -> Begun:
+        fresh = _begin_episodes(setting, seeds, None)
+        return jax.tree.map(lambda new, old: jax.vmap(jnp.where)(after.is_over, new, old), fresh, unchanged)
+
+    final_info = info if rewards is None else info | {"loss": after.costs}
+    begun = jax.lax.cond(any_over, begin_anew, lambda: unchanged)
+    return begun, _Ended(observed, final_info, reward, after.is_over)
+
+
+def make_vector_env(*, task: str, num_envs: int = 1, **settings: Any) -> TaskVectorEnv:
+    """Build copies of the environment of a registered task, `num_envs`; other arguments as for `make_env`."""
+    return TaskVectorEnv(**registered_arguments(task, settings), num_envs=num_envs)

@@ -97,22 +97,22 @@ def test_the_penalty_is_that_of_nested_cross_validation_over_trials():
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    activity = smooth(1, 6, 30, 10, seed=0)
-    velocity = activity[..., :3] @ np.ones((3, 1)) + 3 * smooth(1, 6, 30, 1, seed=1)
-    found = decode_kinematics(activity, velocity, dt=0.01, n_folds=6, key=KEY)
-    samples, targets, trial = activity.reshape(-1, 10), velocity.ravel(), np.repeat(np.arange(6), 30)
-    expected = np.empty(180)
-    for held_out in range(6):  # as many folds as trials: nothing depends on how they are drawn
+    activity = smooth(1, 4, 30, 8, seed=0)
+    velocity = activity[..., :3] @ np.ones((3, 1)) + 3 * smooth(1, 4, 30, 1, seed=1)
+    found = decode_kinematics(activity, velocity, dt=0.01, n_folds=4, key=KEY)
+    samples, targets, trial = activity.reshape(-1, 8), velocity.ravel(), np.repeat(np.arange(4), 30)
+    expected = np.empty(120)
+    for held_out in range(4):  # as many folds as trials: nothing depends on how they are drawn
         is_fitted = trial != held_out
         search = GridSearchCV(
             make_pipeline(StandardScaler(), Ridge()),
             {"ridge__alpha": np.logspace(-4, 8, 13)},
             scoring="neg_mean_squared_error",
-            cv=GroupKFold(5),
+            cv=GroupKFold(3),
         )
         search.fit(samples[is_fitted], targets[is_fitted], groups=trial[is_fitted])
         expected[~is_fitted] = search.predict(samples[~is_fitted])
     np.testing.assert_allclose(found.predicted[0, ..., 0].ravel(), expected, rtol=1e-6, atol=1e-9)
-    both = np.concatenate([velocity, 1e6 * smooth(1, 6, 30, 1, seed=2)], axis=-1)
-    beside = decode_kinematics(activity, both, dt=0.01, n_folds=6, key=KEY)
+    both = np.concatenate([velocity, 1e6 * smooth(1, 4, 30, 1, seed=2)], axis=-1)
+    beside = decode_kinematics(activity, both, dt=0.01, n_folds=4, key=KEY)
     np.testing.assert_allclose(beside.predicted[..., :1], found.predicted, rtol=1e-9, atol=1e-9)

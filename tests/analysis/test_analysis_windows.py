@@ -1,5 +1,7 @@
 """Analyses in windows and from events of stacked trials."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,6 +20,7 @@ from popsim.analysis import (
 GO = [2, 4, popsim.NEVER]
 
 
+@functools.cache
 def a_few_trials(events=("go cue",)):
     """Three trials of six steps of .1 s, whose go cue comes at step 2, at step 4, and never."""
 
@@ -31,8 +34,8 @@ def a_few_trials(events=("go cue",)):
 
 def a_course(*leading):
     """At each step its number, plus ten times that of the trial."""
-    values = jnp.arange(6.0) + 10 * jnp.arange(3.0)[:, None]
-    return jnp.broadcast_to(values, (*leading, 3, 6))
+    values = np.arange(6.0, dtype=np.float32) + 10 * np.arange(3, dtype=np.float32)[:, None]
+    return jnp.asarray(np.broadcast_to(values, (*leading, 3, 6)))
 
 
 def test_each_trial_has_its_own_window():
@@ -59,14 +62,14 @@ def test_values_mean_and_last_value_in_a_window():
 @pytest.mark.parametrize("time_axis", [-2, 2])
 def test_features_may_follow_time(time_axis):
     trials, window = a_few_trials(), popsim.windows.FromEvent("go cue")
-    values = jnp.stack([a_course(2), -a_course(2)], axis=-1)
+    values = jnp.asarray(np.stack([a_course(2), -np.asarray(a_course(2))], axis=-1))
     for function in (mask_outside_window, mean_in_window, last_value_in_window):
         both = function(values, trials, window, time_axis=time_axis)
-        alone = function(a_course(2), trials, window)
+        alone = np.asarray(function(a_course(2), trials, window))
         np.testing.assert_array_equal(both, np.stack([alone, -alone], axis=-1))
     both = align_to_event(values, trials, "go cue", before=0.1, after=0.3, time_axis=time_axis)
     assert both.shape == (2, 3, 4, 2)
-    alone = align_to_event(a_course(2), trials, "go cue", before=0.1, after=0.3)
+    alone = np.asarray(align_to_event(a_course(2), trials, "go cue", before=0.1, after=0.3))
     np.testing.assert_array_equal(both, np.stack([alone, -alone], axis=-1))
 
 

@@ -97,6 +97,9 @@ SHOWN = {
         {"dt": 0.1, "targets": PAIR[:, None]},
         {0: [[0.1, 0], [0.2, 2]], 1: [[0.1, 0], [0.2, 2]]},
     ),
+    "draw_channels ": Shown(  # inputs are there from the start of a step
+        (PAIR[:, None],), {"dt": 0.1, "first_at": 0.0}, {0: [[0, 0], [0.1, 2]]}
+    ),
     "draw_learning_curves": Shown(
         (np.arange(2), LOSS),
         {},
@@ -309,7 +312,9 @@ SHOWN = {
         {},
     ),
     "draw_phase_portrait": Shown(
-        (np.linspace(-1, 1, 4), np.linspace(0, 1, 5), RANDOM.normal(size=(5, 4, 2))), {"points": PLACES}
+        (np.linspace(-1, 1, 4), np.linspace(0, 1, 5), RANDOM.normal(size=(5, 4, 2))),
+        {"points": PLACES},
+        {-1: PLACES},
     ),
     "draw_end_point_ellipses": Shown((RANDOM.normal(size=(2, 4, 2)), np.arange(2.0)), {}),
     "draw_direction_key": Shown((), {"label": "target"}, texts={"title": "target"}),
@@ -327,30 +332,6 @@ def ends_of(marks):
     """The lowest and the highest place of a band, or of bars."""
     corners = np.concatenate([path.vertices for path in marks.get_paths()])[:, 1]
     return np.nanmin(corners), np.nanmax(corners)
-
-
-@pytest.mark.parametrize("name", SHOWN)
-def test_the_numbers_are_those_that_were_given(ax, name):
-    shown = SHOWN[name]
-    assert getattr(figures, name.strip())(ax, *shown.given, **shown.options) is ax
-    for index, points in shown.lines.items():
-        np.testing.assert_allclose(ax.lines[index].get_xydata(), points, rtol=1e-6, atol=1e-9)
-    for index, ends in shown.bands.items():
-        np.testing.assert_allclose(ends_of(ax.collections[index]), ends, rtol=1e-4)
-    for index, points in shown.points.items():
-        np.testing.assert_allclose(ax.collections[index].get_offsets(), points, atol=1e-9)
-    if shown.image is not None:
-        np.testing.assert_allclose(ax.images[0].get_array(), shown.image)
-    if shown.colors is not None:
-        assert ax.images[0].get_clim() == shown.colors
-    if shown.ticks is not None:
-        axis, labels, places = shown.ticks
-        assert [text.get_text() for text in getattr(ax, f"get_{axis}ticklabels")()] == labels
-        np.testing.assert_allclose(getattr(ax, f"get_{axis}ticks")(), places)
-    if shown.legend is not None:
-        assert [text.get_text() for text in ax.get_legend().get_texts()] == shown.legend
-    for label, text in shown.texts.items():
-        assert getattr(ax, f"get_{label}")() == text
 
 
 def in_view(ax):
@@ -396,13 +377,37 @@ def test_every_figure_is_here():
     assert public == {*map(str.strip, SHOWN), "draw_task_trials"}
 
 
+def assert_numbers_are_shown(ax, shown):
+    for index, points in shown.lines.items():
+        np.testing.assert_allclose(ax.lines[index].get_xydata(), points, rtol=1e-6, atol=1e-9)
+    for index, ends in shown.bands.items():
+        np.testing.assert_allclose(ends_of(ax.collections[index]), ends, rtol=1e-4)
+    for index, points in shown.points.items():
+        np.testing.assert_allclose(ax.collections[index].get_offsets(), points, atol=1e-9)
+    if shown.image is not None:
+        np.testing.assert_allclose(ax.images[0].get_array(), shown.image)
+    if shown.colors is not None:
+        assert ax.images[0].get_clim() == shown.colors
+    if shown.ticks is not None:
+        axis, labels, places = shown.ticks
+        assert [text.get_text() for text in getattr(ax, f"get_{axis}ticklabels")()] == labels
+        np.testing.assert_allclose(getattr(ax, f"get_{axis}ticks")(), places)
+    if shown.legend is not None:
+        assert [text.get_text() for text in ax.get_legend().get_texts()] == shown.legend
+    for label, text in shown.texts.items():
+        assert getattr(ax, f"get_{label}")() == text
+
+
 @pytest.mark.parametrize("name", SHOWN)
-def test_what_is_drawn_before_and_later_is_in_view(ax, name):
-    """No limit of an axis hides what is drawn, also into axes that show something else."""
-    for others in ([1, 100], [1, 150]):  # by somebody else
-        ax.plot(others, others)
-        getattr(figures, name.strip())(ax, *SHOWN[name].given, **SHOWN[name].options)
-        assert_all_is_shown(ax)
+def test_the_numbers_are_those_that_were_given_and_all_is_in_view(ax, name):
+    """No limit of an axis hides what is drawn before or later, also into axes that show something else."""
+    shown, draw = SHOWN[name], getattr(figures, name.strip())
+    assert draw(ax, *shown.given, **shown.options) is ax
+    assert_numbers_are_shown(ax, shown)
+    assert_all_is_shown(ax)
+    ax.plot([1, 100], [1, 150])  # by somebody else
+    draw(ax, *shown.given, **shown.options)
+    assert_all_is_shown(ax)
     ax.plot([1, 200], [1, 300])
     assert_all_is_shown(ax)
 

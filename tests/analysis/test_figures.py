@@ -1,6 +1,5 @@
 """What is special about single figures; see `test_drawn_numbers` for the numbers of all."""
 
-import jax
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
@@ -15,8 +14,6 @@ from popsim.analysis.behaviour import (
 )
 from popsim.analysis.figures import (
     animate_weight_matrix,
-    draw_area_weights,
-    draw_channels,
     draw_end_point_ellipses,
     draw_learning_curves,
     draw_loss_bands,
@@ -29,7 +26,6 @@ from popsim.analysis.figures import (
     save_figure,
 )
 from popsim.analysis.learning import TwoStateParameters, simulate_two_states
-from popsim.networks import AreaRNN, Areas, Sparse
 
 
 @pytest.mark.parametrize("n_batches", [1, 2, 3])
@@ -37,16 +33,6 @@ def test_fewer_than_three_log_points_are_dots_that_no_line_joins(ax, n_batches):
     draw_learning_curves(ax, np.arange(n_batches), np.full((n_batches, 2), 0.5))
     assert {line.get_linestyle() for line in ax.lines} == {"-" if n_batches > 2 else "None"}
     assert ax.lines[0].get_marker() == "."
-
-
-def test_inputs_are_drawn_when_they_come_and_outputs_at_the_end_of_a_step(ax):
-    values = np.array([[0.0], [1.0], [2.0]])
-    assert draw_channels(ax, values, dt=0.1, first_at=0.0) is ax
-    draw_channels(ax, values, dt=0.1, targets=values)
-    given, output, target = ax.lines
-    np.testing.assert_allclose(given.get_xdata(), [0.0, 0.1, 0.2])
-    np.testing.assert_allclose([output.get_xdata(), target.get_xdata()], [[0.1, 0.2, 0.3]] * 2)
-    np.testing.assert_allclose(ax.get_xlim(), (0.0, 0.3))
 
 
 def test_the_style_ends_with_its_block_and_text_stays_editable(ax, tmp_path):
@@ -124,12 +110,9 @@ def test_three_components_need_axes_in_3d(ax):
 
 def test_a_rotation_points_onward(ax):
     quarter = np.linspace(0, np.pi / 2, 50)
-    path = np.stack([np.cos(quarter), np.sin(quarter)], axis=1)
-    assert draw_rotation_plane(ax, path[None], frequency=1.234) is ax
-    np.testing.assert_allclose(ax.lines[2].get_xydata(), [[0, 1]], atol=1e-12)
+    draw_rotation_plane(ax, np.stack([np.cos(quarter), np.sin(quarter)], axis=1)[None])
     n_corners, _, turned = ax.lines[2].get_marker()
     assert n_corners == 3 and abs(turned - 90) < 2  # the tip of the triangle, at first upward, to the left
-    assert ax.get_title() == "1.2 Hz"
 
 
 def test_an_animation_shows_each_batch_with_the_same_colours_and_is_written(ax, tmp_path, as_users_run):
@@ -140,14 +123,3 @@ def test_an_animation_shows_each_batch_with_the_same_colours_and_is_written(ax, 
         assert film.n_frames == 3
     np.testing.assert_array_equal(ax.images[0].get_array(), weights[-1])
     assert ax.images[0].get_clim()[1] == np.abs(weights).max() and ax.get_title() == "after batch 19"
-
-
-def test_the_groups_of_a_network_are_areas(ax):
-    areas = Areas({"one": 6, "two": 4}, connections={("one", "two"): Sparse(0.5)}, excitatory=0.5)
-    network = AreaRNN(areas, {"cue": 1}, 1, key=jax.random.key(0))
-    groups = network.unit_groups()
-    kinds = {name: units for name, units in groups.items() if "itory" in name or "atory" in name}
-    draw_area_weights(ax, network.recurrent_weights, kinds)
-    assert len(ax.lines) == 6 and not np.any(np.asarray(ax.images[0].get_array())[:6, 6:])
-    with pytest.raises(ValueError, match="`areas` must not overlap, got 'one', 'one excitatory'"):
-        draw_area_weights(ax, network.recurrent_weights, groups)

@@ -38,10 +38,10 @@ def test_what_all_trials_share_is_no_variance():
 
 
 def test_known_clusters_are_found(variance):
-    found = cluster_units(variance, max_clusters=6, key=KEY)
+    found = cluster_units(variance, max_clusters=5, key=KEY)
     assert found.unit.tolist() == list(range(1, 25))
     np.testing.assert_allclose(found.normalized.max(axis=1), 1.0)
-    assert found.n_clusters.tolist() == list(range(2, 7)) and found.n_clusters[found.best] == 4
+    assert found.n_clusters.tolist() == list(range(2, 6)) and found.n_clusters[found.best] == 4
     by_cluster = found.labels[found.best].reshape(4, N_PER_CLUSTER)
     np.testing.assert_array_equal(by_cluster, by_cluster[:, :1].repeat(N_PER_CLUSTER, axis=1))
     preferred = [found.normalized[found.labels[found.best] == c].sum(axis=0).argmax() for c in range(4)]

@@ -14,7 +14,7 @@ from gymnasium.utils.performance import benchmark_vector_step  # noqa: E402
 from gymnasium.vector import AutoresetMode, SyncVectorEnv  # noqa: E402
 
 from popsim.gymnasium import TaskEnv, TaskVectorEnv  # noqa: E402
-from popsim.gymnasium.registration import environment_id  # noqa: E402
+from popsim.gymnasium.env import environment_id  # noqa: E402
 from popsim.tasks import TASKS  # noqa: E402
 
 
@@ -24,8 +24,8 @@ def reaches():
 
 
 ARGUMENTS = {
-    "reaches": reaches,
     "paid at the end": lambda: (Choose(),),
+    "reaches": reaches,
     "choices": lambda: (AnsweringTask(Lottery),),
     "vectors": lambda: (AnsweringTask(Steering),),
 }
@@ -55,7 +55,7 @@ def test_copies_do_what_a_loop_over_environments_does(name):
     theirs = SyncVectorEnv([lambda: TaskEnv(*arguments)] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
     assert ours.metadata["autoreset_mode"] == theirs.metadata["autoreset_mode"]
     assert (ours.action_space, ours.observation_space) == (theirs.action_space, theirs.observation_space)
-    check_equal([*map(np.asarray, ours.reset(seed=3)[0])][0], theirs.reset(seed=3)[0][0])
+    check_equal(*(envs.reset(seed=3)[0] for envs in (ours, theirs)))
     ours.action_space.seed(0)
     n_over = np.zeros(3, int)
     for _ in range(45):
@@ -67,8 +67,32 @@ def test_copies_do_what_a_loop_over_environments_does(name):
     assert (name == "choices") == (len(set(n_over)) > 1)
 
 
-def test_seeds_are_those_of_gymnasium():
-    envs = TaskVectorEnv(AnsweringTask(Lottery), num_envs=2)
+@pytest.fixture(scope="module")
+def envs():
+    return TaskVectorEnv(AnsweringTask(Lottery), num_envs=2)
+
+
+def test_bad_actions_and_sizes_are_refused(envs, as_users_run):
+    envs.reset(seed=0)
+    for actions in ([0, 3], [0.0, 1.0], [0]):
+        with pytest.raises(ValueError, match="`actions` must be a whole number from 0 to 2 for each of 2"):
+            envs.step(actions)
+    for seed in (True, [1], 1.5, [1.5, 2.0], "12"):
+        with pytest.raises(ValueError, match="`seed` must be a whole number, or one for each of 2 copies"):
+            envs.reset(seed=seed)
+    for trial in (2, [0, 2], 0.5, [0]):
+        with pytest.raises(ValueError, match=r"trial.* must be a whole number from 0 to 1 for each of 2"):
+            envs.reset(options={"trial": trial})
+    with pytest.raises(ValueError, match="num_envs"):
+        TaskVectorEnv(AnsweringTask(Lottery), num_envs=0)
+    vectors = TaskVectorEnv(AnsweringTask(Steering), num_envs=2)
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        vectors.step(np.zeros((2, 2)))
+    with pytest.raises(ValueError, match=r"`actions` must be finite numbers of shape \(2, 2\)"):
+        vectors.step(np.zeros((2, 3)))
+
+
+def test_seeds_are_those_of_gymnasium(envs):
 
     def first(seed):
         return envs.reset(seed=seed)[1]["conditions"]["first"]
@@ -81,36 +105,20 @@ def test_seeds_are_those_of_gymnasium():
     alone.reset(seed=7)
     envs.reset(seed=7)
     assert first(None)[0] == alone.reset()[1]["conditions"]["first"]
-    for seed in (True, [1]):
-        with pytest.raises(ValueError, match="`seed` must be a whole number, or one for each of 2 copies"):
-            envs.reset(seed=seed)
     assert envs.reset(seed=1, options={"trial": [0, 1]})[1]["conditions"]["first"].tolist() == [0.0, 1.0]
 
 
-def test_bad_actions_and_sizes_are_refused():
-    envs = TaskVectorEnv(AnsweringTask(Lottery), num_envs=2)
-    with pytest.raises(gymnasium.error.ResetNeeded):
-        envs.step([0, 0])
-    envs.reset(seed=0)
-    for actions in ([0, 3], [0.0, 1.0]):
-        with pytest.raises(ValueError, match="`actions` must be a whole number from 0 to 2 for each of 2"):
-            envs.step(actions)
-    vectors = TaskVectorEnv(AnsweringTask(Steering), num_envs=2)
-    vectors.reset(seed=0)
-    with pytest.raises(ValueError, match=r"`actions` must be finite numbers of shape \(2, 2\)"):
-        vectors.step(np.zeros((2, 3)))
-    with pytest.raises(ValueError, match="num_envs"):
-        TaskVectorEnv(AnsweringTask(Lottery), num_envs=0)
-
-
-def test_no_step_compiles_again(count_compilations):
-    envs = TaskVectorEnv(AnsweringTask(Lottery), num_envs=3)
-    envs.reset(seed=0)
-    envs.step([0, 1, 2])
+def test_no_step_compiles_again(envs, count_compilations):
+    alone = TaskEnv(AnsweringTask(Lottery))
+    for env, action in ((envs, [0, 1]), (alone, 0)):
+        env.reset(seed=0)
+        env.step(action)
     with count_compilations() as compiled:
         for _ in range(3):
-            envs.step([2, 1, 0])
+            envs.step([2, 1])
+            alone.step(1)
         envs.reset(seed=1)
+        alone.reset(seed=1)
     assert not compiled
 
 

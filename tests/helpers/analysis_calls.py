@@ -89,10 +89,7 @@ CALLS = {
     (learning, "moving_average"): ((COURSES, 3), {}),
     (learning, "time_to_criterion"): ((COURSES, np.arange(12), 0.5), {}),
     (learning, "fit_exponential"): ((COURSES, np.arange(12)), {}),
-    (learning, "savings_in_time"): (
-        (COURSES, 0.9 * COURSES, np.arange(12), 0.5),
-        {"key": KEY},
-    ),
+    (learning, "savings_in_time"): ((COURSES, 0.9 * COURSES, np.arange(12), 0.5), {"key": KEY}),
     (trainables, "change_singular_values"): ((WEIGHTS,), {"initial": WEIGHTS[0]}),
     (trainables, "effective_rank"): ((MEMBERS,), {}),
     (trainables, "participation_ratio_of_singular_values"): ((MEMBERS,), {}),
