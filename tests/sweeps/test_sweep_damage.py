@@ -130,6 +130,7 @@ DAMAGES = {
 
 
 @pytest.mark.full
+@pytest.mark.filterwarnings("ignore:a checkpoint is damaged")
 @pytest.mark.parametrize("what", mostly_in_full(DAMAGES, ("lost",)))
 def test_one_damaged_cell_is_named_and_fails_nothing_of_the_others(what, copied, capsys, tmp_path):
     before = run_sweep(copied).total_loss.isel(member=slice(4, 8)).values

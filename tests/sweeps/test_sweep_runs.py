@@ -45,7 +45,7 @@ def test_the_cells_are_one_population(trained, tmp_path):
     """The same where it is divided further, in blocks of another width; a member, as one trained alone."""
     make_sweep(dataclasses.replace(SWEEP, members_per_cell=2), tmp_path / "divided")
     opened, divided = open_sweep(trained), run_sweep(tmp_path / "divided")
-    assert divided.sweep.n_cells == 8
+    assert divided.sweep.n_cells == 6
     names = ["rate", "n_units", "seed"]
     ours, cells = (one.summary(n_units=5).sort_values(names) for one in (opened, divided))
     assert len(cells) == 6 and (cells[names].values == ours[names].values).all()
