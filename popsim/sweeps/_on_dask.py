@@ -14,8 +14,8 @@ from popsim._shared.checks import warn_caller
 from popsim._shared.text_checks import one_line
 from popsim.experiments.run_options import RunStopped
 from popsim.store import read_json
+from popsim.sweeps.cell_processes import RETRIES, Cells, CellTask, stopped_by_errors, train_cell
 from popsim.sweeps.folder import SweepFolder
-from popsim.sweeps.processes import RETRIES, Cells, CellTask, stopped_by_errors, train_cell
 from popsim.sweeps.running import CellsFailed
 from popsim.version import __version__
 
