@@ -18,7 +18,7 @@ from part_drawings import (
     hebbian,
 )
 from public_names import PublicName, first_paragraph, reference_pages
-from reference_files import docstring_text, name_rows, table
+from reference_files import docstring_text, link_names, name_rows, table
 
 import popsim
 from popsim.analysis.figures import figure_style
@@ -133,8 +133,8 @@ def _argument_parts(name: str) -> list[str]:
         f"Options of `popsim train {name}`, and arguments in Python, where what is drawn in each trial is a "
         "number or a distribution of `popsim.distributions`."
     )
-    kind = type(innermost_task(_task(name))).__name__
-    further = f"[`{kind}`][popsim.tasks.{kind}] has those that are no plain values, `loss` among them."
+    kind = link_names(f"`{type(innermost_task(_task(name))).__name__}`")
+    further = f"{kind} has those that are no plain values, `loss` among them."
     return (
         ["## Arguments", intro, table(("argument", "default", "what it is"), rows), further] if rows else []
     )
@@ -156,7 +156,7 @@ def _task_title(name: str) -> str:
     """Return the class of a task as a link, with the interventions in its trials."""
     task = _task(name)
     kind = type(innermost_task(task)).__name__
-    return named_task(task)[0].replace(kind, f"[`{kind}`][popsim.tasks.{kind}]", 1)
+    return named_task(task)[0].replace(kind, link_names(f"`{kind}`"), 1)
 
 
 def _task_summary(name: str) -> str:
