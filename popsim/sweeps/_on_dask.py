@@ -31,10 +31,6 @@ def run_on_dask(cells: Cells, scheduler: Any) -> dict[int, str]:
             "`scheduler` must be given where distributed is installed: pip install popsim[dask]"
         ) from None
 
-    def wait(waiting: Sequence[Any]) -> None:
-        with contextlib.suppress(TimeoutError):
-            distributed.wait(waiting, timeout=1.0, return_when="FIRST_COMPLETED")
-
     folder, name = SweepFolder(Path(cells.tasks[0].path)), f"popsim-stop-{uuid.uuid4().hex}"
     with _quiet_logs(), _client(distributed, scheduler) as client, _lost_scheduler(client, folder):
         _wait_for_workers(client, folder, cells.stop)
@@ -46,6 +42,13 @@ def run_on_dask(cells: Cells, scheduler: Any) -> dict[int, str]:
                     f"{worker}: {problem}"
                 )
         stopping = distributed.Event(name, client=client)
+
+        def wait(waiting: Sequence[Any]) -> None:
+            with contextlib.suppress(TimeoutError):
+                distributed.wait(waiting, timeout=1.0, return_when="FIRST_COMPLETED")
+            # Without workers, no future ends.
+            if not client.nthreads() and stopping.is_set():
+                raise RunStopped(folder.path, 0)
 
         def stop_all() -> None:
             if client.status == "running":

@@ -67,7 +67,8 @@ def read_note(cell: SweepCell) -> CellNote:
     """Read the `cell.json` of a finished cell; raises if it is not of this cell and its run as it is now."""
     note = read_sealed_json(cell.folder.note)
     expected = {**cell.part_of, **_digests_of(cell.folder)}
-    if {name: note.get(name) for name in expected} != expected:
+    # Those of earlier versions have no metrics.
+    if "metrics" not in note or {name: note.get(name) for name in expected} != expected:
         raise CorruptDataError(f"{cell.folder.note} must be of this cell, and of its run as it is now.")
     members, metrics = (
         {name: [np.nan if n is None else float(n) for n in numbers] for name, numbers in note[part].items()}

@@ -107,22 +107,25 @@ def read_sweep_overview(folder: SweepFolder) -> SweepOverview:
     """Read the state of the cells of a sweep without its experiment, from the folders of the cells alone."""
     content = folder.read_plain()
     states, problems, details = [], {}, {}
+    nothing: tuple[str | None, int, int | None] = (None, 0, None)
     for number in range(content["n_cells"]):
-        info, state = None, NOT_STARTED
+        state, saved = NOT_STARTED, nothing
         try:
             if folder.cell(number).is_started:
                 part_of = {"sweep": content["sweep_id"], "cell": number}
                 info = RunInfo(read_cell_description(folder.cell(number), part_of))
                 if info.history_damage:
                     raise CorruptDataError(info.history_damage)
-                state = FINISHED if info.is_finished else TRAINED if info.writer else STOPPED
+                state = FINISHED
+                if not info.is_finished:
+                    saved = (info.writer, info.n_saved, info.n_batches)
+                    state = TRAINED if saved[0] else STOPPED
         except (ValueError, OSError) as error:
-            info, state, problems[number] = None, DAMAGED, one_line(error)
+            state, saved, problems[number] = DAMAGED, nothing, one_line(error)
         states.append(state)
         if state != FINISHED:
             problem = problems.get(number) or folder.failure_text(number)
-            saved = (None, 0, None) if info is None else (info.writer, info.n_saved, info.n_batches)
-            details[number] = _details(state if info is None else STOPPED, *saved, problem)
+            details[number] = _details(STOPPED if state == TRAINED else state, *saved, problem)
     return SweepOverview(folder, content, states, problems, details)
 
 

@@ -10,11 +10,13 @@ import concurrent.futures
 import contextlib
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from popsim._shared.checks import check_positive_int
+import numpy as np
+
+from popsim._shared.checks import as_parts, check_positive_int
 from popsim.sweeps.cell_processes import (
     RETRIES,
     WAS_STOPPED,
@@ -37,7 +39,7 @@ SECONDS_TO_RETRY = 2.0  # a signal that reaches this process and that of a cell 
 
 def run_in_processes(
     path: str | Path,
-    cells: Sequence[int] | None = None,
+    cells: Iterable[int] | None = None,
     *,
     n_workers: int | None = None,
     scheduler: Any = None,
@@ -73,6 +75,8 @@ def run_in_processes(
     that the scheduler was lost; `RunStopped` if `stop` returned True.
     """
     check_workers(n_workers, scheduler)
+    if cells is not None:
+        cells = tuple(dict.fromkeys(as_parts("cells", cells, (int, np.integer), "numbers of cells")))
     opened = open_sweep(path).examine(cells)
     numbers = select_unfinished(opened, cells)
     if not numbers:
@@ -89,7 +93,7 @@ def run_in_processes(
     cells_to_train = Cells(tasks, stop or (lambda: False), tell, progress)
     with contextlib.nullcontext() if quiet else progress.shown():
         if scheduler is None:
-            failed = _run_here(cells_to_train, n_workers or default_workers())
+            failed = _run_here(cells_to_train, min(n_workers or default_workers(), len(tasks)))
         else:
             from popsim.sweeps._on_dask import run_on_dask
 

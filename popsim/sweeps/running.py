@@ -15,7 +15,8 @@ from popsim._shared.checks import as_parts, check_non_negative, warn_caller
 from popsim._shared.plain_values import plain_value
 from popsim._shared.text_checks import count_text, one_line
 from popsim.experiments import Run, RunStopped, run_or_resume
-from popsim.experiments.run_options import Devices, check_flags, code_of_experiment
+from popsim.experiments.run_options import Devices, RunOptions, check_flags, code_of_experiment
+from popsim.experiments.running import finish_run
 from popsim.store import RunFolder, SaveError, lock_folder, write_json
 from popsim.store.files import make_folder, saving
 from popsim.store.identity import FolderLockedError
@@ -243,12 +244,16 @@ def _repair(opened: OpenedSweep, *, without_lock: bool) -> None:
             folder.remove_left_overs()
             complete_folder(folder, opened.sweep)
     for number in opened.cells_in(FINISHED):
+        cell = opened.cell(number)
         try:
-            read_note(opened.cell(number))
+            read_note(cell)
         except (ValueError, OSError):
-            # Of a cell that was killed after its summary, the run does not say yet that it is finished.
             with contextlib.suppress(ValueError, OSError):
-                run_cell(folder.path, number, without_lock=without_lock)
+                # Of a cell that was killed after its summary, the run does not say yet that it is finished.
+                options = RunOptions(quiet=True, without_lock=without_lock)
+                finish_run(Run(cell.read(), cell.experiment), options)
+                with lock_folder(cell.folder.path, without_lock=without_lock):
+                    write_note(cell)
 
 
 def _disk_is_full(error: BaseException | None) -> bool:

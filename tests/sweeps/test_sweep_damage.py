@@ -5,6 +5,7 @@ import re
 import shutil
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from faults.damage import cut_short, flip_bit
@@ -17,8 +18,17 @@ from swept_runs import Swept
 
 from popsim.cli import main
 from popsim.store import CorruptDataError, MismatchError, read_sealed_json, write_sealed_json
-from popsim.sweeps import CellsFailed, Sweep, make_sweep, open_sweep, run_cell, run_sweep, verify_sweep
-from popsim.sweeps.overview import overview_of
+from popsim.sweeps import (
+    CellsFailed,
+    Sweep,
+    SweepFolder,
+    make_sweep,
+    open_sweep,
+    run_cell,
+    run_sweep,
+    verify_sweep,
+)
+from popsim.sweeps.overview import overview_of, read_sweep_overview
 
 pytestmark = pytest.mark.slow
 LOSS = "history.zarr/loss/c.0.0.0"
@@ -87,7 +97,7 @@ def test_the_command_names_what_is_missing(copied, capsys):
 
 
 def test_derived_files_are_made_again(copied):
-    """Also where a process was killed after the summary of its cell."""
+    """Also where a process was killed after the summary of its cell, and under other flags of JAX."""
     expected = open_sweep(copied)
     folder = expected.folder.cell(0)
     (copied / "sweep.yaml").write_text("damaged: yes")
@@ -99,9 +109,27 @@ def test_derived_files_are_made_again(copied):
     write_sealed_json(
         folder.description, {name: content[name] for name in content if name not in ("finished", "figures")}
     )
-    run_sweep(copied, [0])
+    with jax.default_matmul_precision("highest"):
+        run_sweep(copied, [0])
     assert folder.description.read_bytes() == finished and verify_sweep(copied) == {}
     assert open_sweep(copied).summary().equals(expected.summary())
+
+
+def test_a_note_of_an_earlier_version_is_passed_over(copied):
+    expected = open_sweep(copied)
+    place = expected.folder.cell(0).note
+    write_sealed_json(place, {k: v for k, v in read_sealed_json(place).items() if k != "metrics"})
+    assert open_sweep(copied).summary().equals(expected.summary())
+    run_sweep(copied, [0])
+    assert "metrics" in read_sealed_json(place)
+
+
+def test_a_cell_that_cannot_be_looked_at_hides_no_other(copied):
+    checkpoint = copied / "cells" / "000001" / "checkpoints" / "000000009.safetensors"
+    checkpoint.symlink_to(checkpoint)
+    overview = read_sweep_overview(SweepFolder(copied))
+    assert overview.states == ["finished", "damaged"] and checkpoint.name in overview.problems[1]
+    assert "cell 1: damaged: " in str(overview)
 
 
 def test_an_old_checkpoint_that_is_damaged_damages_no_cell(copied):

@@ -85,6 +85,19 @@ def test_a_process_that_is_killed_is_started_again(made, run_script):
     assert len(began.read_text().split()) == 2 + 1 + processes.RETRIES
 
 
+def test_a_cell_that_is_named_twice_has_one_process_with_all_cores(made, monkeypatch):
+    began = []
+
+    def train(task, stopping, place):
+        began.append((task.number, place))
+        return ""
+
+    monkeypatch.setattr(processes, "train_cell", train)
+    with pytest.raises(CellsFailed, match="1 of 2 cells is not finished: 1"):
+        run_in_processes(made, iter([1, 1]), n_workers=8)
+    assert began == [(1, (0, 1))]
+
+
 @pytest.mark.parametrize("stopped_by", [RunStopped, KeyboardInterrupt])
 def test_whoever_stops_waits_for_processes_that_save_and_end(stopped_by, made, run_script):
     began = run_script("signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))\ntime.sleep(60)")
@@ -99,7 +112,9 @@ def test_whoever_stops_waits_for_processes_that_save_and_end(stopped_by, made, r
         run_in_processes(made, n_workers=1, stop=stop, tell=told.append)
     (process,) = began.read_text().split()  # the cells that were waiting are not begun
     assert time.monotonic() < start + 30 and not os.path.exists(f"/proc/{process}")
-    assert sorted(told) == [f"cell {number} is stopped" for number in (0, 1)][: 2 * (stopped_by is RunStopped)]
+    assert (
+        sorted(told) == [f"cell {number} is stopped" for number in (0, 1)][: 2 * (stopped_by is RunStopped)]
+    )
 
 
 def test_workers_that_are_missing_are_waited_for_and_this_is_said(made):
@@ -107,6 +122,16 @@ def test_workers_that_are_missing_are_waited_for_and_this_is_said(made):
         distributed.LocalCluster(n_workers=0, dashboard_address=None, processes=False) as empty,
         distributed.Client(empty, set_as_default=False) as client,
         pytest.warns(UserWarning, match="waiting for workers: the Dask scheduler inproc://.* has none yet"),
+        pytest.raises(RunStopped),
+    ):
+        run_in_processes(made, scheduler=client, stop=iter([False, True]).__next__)
+
+
+def test_what_has_lost_all_workers_can_be_stopped(made, monkeypatch):
+    monkeypatch.setattr(_on_dask, "_wait_for_workers", lambda *_: None)  # there were some
+    with (
+        distributed.LocalCluster(n_workers=0, dashboard_address=None, processes=False) as empty,
+        distributed.Client(empty, set_as_default=False) as client,
         pytest.raises(RunStopped),
     ):
         run_in_processes(made, scheduler=client, stop=iter([False, True]).__next__)

@@ -402,6 +402,20 @@ def test_any_two_numbers_that_were_swapped_are_seen_in_the_sums_of_a_large_array
         assert len(refused) == (places[0] != places[1])
 
 
+@pytest.mark.parametrize(
+    ("numbers", "named"), [((2, 2), "1 then and 2 now"), ((1, 2), "no known code differs, but a global")]
+)
+def test_a_global_array_that_changed_is_told_however_xla_writes_its_numbers(numbers, named):
+    def computation(numbers):
+        return Computation(
+            texts={"a step": program_text(lambda x: x * np.array(numbers, np.float32), jnp.ones(2))}
+        )
+
+    then = json.loads(json.dumps(computation((1, 1)).as_json()))
+    (refused,) = compare_computations(then, computation(numbers), {}).refused
+    assert refused.startswith("what a step computes (") and named in refused
+
+
 def test_other_versions_are_told_by_name(stopped_folder, tmp_path, monkeypatch):
     """Versions and what another version computes may differ; settings may not."""
     history, true = "popsim.training.history", importlib.metadata.version

@@ -23,9 +23,10 @@ def trained(ensemble):
 
 
 def test_a_history_comes_back_with_named_axes(trained, tmp_path):
-    _, history = trained
+    history = dataclasses.replace(trained[1], metrics={"error": np.zeros((2, 3, 4))})
     save_history(tmp_path / "history.zarr", history)
     opened = open_history(tmp_path / "history.zarr")
+    assert opened["metric.error"].dims == ("validation_batch", "member", "error axis 0")
     assert opened.loss.dims == ("batch", "member", "term")
     assert opened.term.values.tolist() == ["activity", "squared_error"]
     for term, values in history.loss.terms.items():
@@ -35,7 +36,8 @@ def test_a_history_comes_back_with_named_axes(trained, tmp_path):
     assert opened.validation_batch.values.tolist() == [3, 4]
     assert opened.frozen_from.values.tolist() == [-1, -1, -1] and "loss_weights" not in opened
     biases = opened["trainables.network.bias"]
-    assert biases.dims[:2] == ("trainables_batch", "member") and "trainables.network.tau" not in opened
+    assert biases.dims == ("trainables_batch", "member", "network.bias axis 0")
+    assert "trainables.network.tau" not in opened
     np.testing.assert_array_equal(biases.sel(trainables_batch=4), history.model_trainables.network.bias[1])
 
 

@@ -150,7 +150,8 @@ class RowsOnDisk:
 
         def axes_of(name: str, array: np.ndarray) -> tuple[str, ...]:
             n_further = array.ndim - 1 - len(member)
-            further = ("term",) if name in with_terms else (f"{name} axis {i}" for i in range(n_further))
+            own = name.removeprefix(PREFIXES.get(axis, METRIC if axis == VALIDATION else ""))
+            further = ("term",) if name in with_terms else (f"{own} axis {i}" for i in range(n_further))
             return (*member, *further)
 
         named = {name: (axes_of(name, array), array) for name, array in rows.items()}
