@@ -20,6 +20,8 @@ ENDING = ".txt"  # of all files of the template, which are no modules of popsim
 def write_project(path: Path) -> list[Path]:
     """Write a project into an empty or new folder, of which the package has the name; return its files."""
     package = _package_name(as_path("path", path))
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"`path` must be a folder, got {path}, which is a file.")
     if path.exists() and any(path.iterdir()):
         raise ValueError(f"`path` must be an empty folder, or none yet, got {path}: it has files.")
     words = {

@@ -1,11 +1,15 @@
 """Options that several commands have."""
 
 import dataclasses
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 
 Flag = tyro.conf.FlagCreatePairsOff[bool]
+DEVICES = (  # no docstring: of one with two lines, tyro prints two
+    "number of devices over which the networks are divided; by default all, or as many as before for what "
+    "has begun, for the same bits"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,10 +29,8 @@ class DiskOptions:
 
 @dataclasses.dataclass(frozen=True)
 class TrainingOptions(DiskOptions):
-    """How and where is trained."""
+    """Where a training runs, and what it shows."""
 
-    devices: int | None = None
-    """number of devices over which the networks are divided; by default all, in
-    processes of their own one, and for what has begun as many as before, for the same bits"""
+    devices: Annotated[int | None, tyro.conf.arg(help=DEVICES)] = None
     quiet: Flag = False
     """show no progress"""

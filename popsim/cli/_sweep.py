@@ -42,18 +42,22 @@ SweepPath = Annotated[
 
 
 MOST_EXAMINED = 1000  # cells, each of which takes some milliseconds
+WORKERS = (
+    "train this many cells at a time, or all: one per accelerator, or per core; each in a process of its "
+    "own, over one device unless --devices says more; by default one after the other in this process"
+)
+SCHEDULER = (
+    "train cells in such processes on a Dask cluster (popsim[dask]), such as tcp://node1:8786, or the file "
+    "that its scheduler wrote"
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Engine(TrainingOptions):
     """Where the cells of a sweep are trained."""
 
-    workers: Annotated[int | Literal["all"] | None, tyro.conf.arg(metavar="NUMBER|all")] = None
-    """train this many cells at a time, each in a process of its own, or all: one per accelerator, or per
-    core; by default one after the other in this process"""
-    scheduler: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
-    """train cells in parallel on a Dask cluster (popsim[dask]), such as tcp://node1:8786, or the file that
-    its scheduler wrote"""
+    workers: Annotated[int | Literal["all"] | None, tyro.conf.arg(metavar="NUMBER|all", help=WORKERS)] = None
+    scheduler: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help=SCHEDULER)] = None
 
     def check(self) -> None:
         """Raise `ValueError` if options do not go together."""

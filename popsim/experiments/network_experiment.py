@@ -94,7 +94,6 @@ LEARNED: Mapping[str, tuple[str, Criterion]] = {
 }
 """The network that learns each task sooner, as delays are hard for untrained gates, and the criterion, far
 above chance and below the limit set by noise. Suites of many tasks, which take an hour or more, have none."""
-CRITERIA = {task: criterion for task, (_, criterion) in LEARNED.items()}
 
 
 def scores(

@@ -62,6 +62,11 @@ def register_experiment(experiment: type[AbstractExperiment]) -> type[AbstractEx
         raise ValueError(
             f"`experiment` must be a subclass of AbstractExperiment, got {short_repr(experiment)}."
         )
+    if missing := sorted(experiment.__abstractmethods__):
+        raise ValueError(
+            f"`experiment` must define all methods of AbstractExperiment, got {experiment.__name__} without "
+            f"{', '.join(missing)}."
+        )
     check_annotations(experiment)
     if not isinstance(getattr(experiment, "name", None), str):
         raise ValueError(f"`experiment` must have a `name`, got {experiment.__name__} without.")
@@ -102,8 +107,8 @@ def setting_text(value: object, units: Sequence[str] = ()) -> str:
     """Format a JSON value or a tuple with one unit, or one for each number: "0.002 m, 0.02 m/s"."""
     if value is None:
         return "not set"
-    if len(units) > 1 and not isinstance(value, list | tuple):
-        raise ValueError(f"`units` must be one for a number, got {units!r} for {value!r}.")
+    if len(units) > 1 and (not isinstance(value, list | tuple) or len(units) != len(value)):
+        raise ValueError(f"`units` must be one, or one for each number of {value!r}, got {units!r}.")
     if isinstance(value, list | tuple):
         units = units if len(units) > 1 else (*units, "")[:1] * len(value)
         return ", ".join(

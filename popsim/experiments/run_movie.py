@@ -22,6 +22,8 @@ from popsim.trial import Trial, n_trials
 
 __all__ = ["animate_run", "find_trials"]
 
+MOST_PANELS = 12
+MOST_TRIALS = 100
 STAGES = ("start", "first", "middle", "last")
 Stage = WholeNumber | str
 
@@ -59,6 +61,11 @@ def animate_run(
         )
     _check_numbers("members", members, run.experiment.n_members)
     _check_numbers("trials", trials, n_trials(_trials_of(run, 0)))
+    if len(members) * len(batches) > MOST_PANELS or len(trials) > MOST_TRIALS:
+        raise ValueError(
+            f"`members` and `batches` must make at most {MOST_PANELS} pictures, of at most {MOST_TRIALS} "
+            f"`trials`, got {len(members)} and {len(batches)}, of {len(trials)}."
+        )
     stages = _stages(run, batches)
     motions, titles = [], []
     for title, batch in stages:

@@ -146,13 +146,7 @@ class AbstractRigidTendonMuscle(AbstractMuscle):
         ```
     """
 
-    max_isometric_force: Float[Array, "..."] = eqx.field(converter=as_float_array)
-    optimal_length: Float[Array, "..."] = eqx.field(converter=as_float_array)
-    tendon_length: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0, kw_only=True)
-
-    def __check_init__(self):
-        lengths = {"positive": ("max_isometric_force", "optimal_length"), "non_negative": ("tendon_length",)}
-        check_parameters(self, **lengths)
+    tendon_length: eqx.AbstractVar[Float[Array, "..."]]
 
     @abc.abstractmethod
     def force_share(self, activation: Muscles, length: Muscles, velocity: Muscles) -> Muscles:
@@ -182,7 +176,19 @@ class AbstractRigidTendonMuscle(AbstractMuscle):
         return fibre_length / self.optimal_length, velocity / self.optimal_length
 
 
-class ReluMuscle(AbstractRigidTendonMuscle):
+class AbstractRigidTendonLaw(AbstractRigidTendonMuscle):
+    """The fields that popsim's own laws share; those of a user's law come in the order of its class."""
+
+    max_isometric_force: Float[Array, "..."] = eqx.field(converter=as_float_array)
+    optimal_length: Float[Array, "..."] = eqx.field(converter=as_float_array)
+    tendon_length: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0, kw_only=True)
+
+    def __check_init__(self):
+        lengths = {"positive": ("max_isometric_force", "optimal_length"), "non_negative": ("tendon_length",)}
+        check_parameters(self, **lengths)
+
+
+class ReluMuscle(AbstractRigidTendonLaw):
     """force = max_isometric_force activation, at any length and velocity.
 
     **Arguments:**

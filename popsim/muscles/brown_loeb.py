@@ -13,7 +13,7 @@ from popsim.muscles.activation import (
     LinearActivation,
     check_parameters,
 )
-from popsim.muscles.base import AbstractRigidTendonMuscle, Muscles
+from popsim.muscles.base import AbstractRigidTendonLaw, Muscles
 
 __all__ = ["BrownLoebMuscle"]
 
@@ -29,7 +29,7 @@ def _numbers(values: tuple[Any, ...]) -> tuple[Array, ...]:
     return tuple(as_float_array(value) for value in values)
 
 
-class BrownLoebMuscle(AbstractRigidTendonMuscle):
+class BrownLoebMuscle(AbstractRigidTendonLaw):
     """force = max_isometric_force max(A (F V + P), 0), with fibre length l and velocity v.
 
     - A = 1 - exp(-(a / (0.56 n))^n), n = n0 + n1 (1 / l - 1): a longer muscle is activated more easily;

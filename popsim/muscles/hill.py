@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from popsim._shared.checks import as_float_array
 from popsim.muscles.activation import AbstractActivation, FirstOrderActivation, check_above, check_parameters
-from popsim.muscles.base import AbstractMuscle, AbstractRigidTendonMuscle, Muscles
+from popsim.muscles.base import AbstractMuscle, AbstractRigidTendonLaw, Muscles
 from popsim.parameters import Constants
 
 __all__ = ["HillCurves", "RigidTendonHillMuscle", "CompliantTendonHillMuscle"]
@@ -119,7 +119,7 @@ class HillCurves(eqx.Module):
         return hill_a, hill_b, fraction * activation, half_speed
 
 
-class RigidTendonHillMuscle(AbstractRigidTendonMuscle):
+class RigidTendonHillMuscle(AbstractRigidTendonLaw):
     """A Hill-type muscle on a rigid tendon; see `HillCurves` for equations and sources.
 
     At full activation and optimal length, the force is zero at -12.7 optimal lengths per second.

@@ -6,14 +6,14 @@ from jaxtyping import Array, Float
 
 from popsim._shared.checks import as_float_array, violates
 from popsim.muscles.activation import AbstractActivation, FirstOrderActivation, check_above, check_parameters
-from popsim.muscles.base import AbstractRigidTendonMuscle, Muscles
+from popsim.muscles.base import AbstractRigidTendonLaw, Muscles
 
 __all__ = ["MujocoMuscle"]
 
 SECOND_LONGEST = 0.95  # the end of the second bump
 
 
-class MujocoMuscle(AbstractRigidTendonMuscle):
+class MujocoMuscle(AbstractRigidTendonLaw):
     """force = max_isometric_force (a F V + P), with piecewise quadratic and cubic curves.
 
     With fibre length l, w = v / max_velocity, s = (l - 1) / ((longest - 1) / 2):

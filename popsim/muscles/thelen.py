@@ -6,14 +6,14 @@ from jaxtyping import Array, Float
 
 from popsim._shared.checks import as_float_array
 from popsim.muscles.activation import AbstractActivation, FirstOrderActivation, check_above, check_parameters
-from popsim.muscles.base import AbstractRigidTendonMuscle, Muscles
+from popsim.muscles.base import AbstractRigidTendonLaw, Muscles
 
 __all__ = ["ThelenMuscle"]
 
 LONGEST_CURVED = 2.0  # optimal lengths
 
 
-class ThelenMuscle(AbstractRigidTendonMuscle):
+class ThelenMuscle(AbstractRigidTendonLaw):
     """force = max_isometric_force (a F V + P), with fibre length l and velocity v.
 
     - F = exp(-(l - 1)² / width);

@@ -26,6 +26,12 @@ from popsim.networks.leaky import *
 from popsim.networks.plasticity import *
 from popsim.networks.rate_networks import *
 from popsim.networks.registry import *
+from popsim.networks.registry import NETWORKS
+
+# Networks are listed in this order, not in that of their modules; any other comes after them.
+_LISTED = ("gru", "tanh", "lstm", "vanilla", "low-rank", "two-areas", "short-term")
+for _name in dict.fromkeys((*_LISTED, *NETWORKS)):
+    NETWORKS[_name] = NETWORKS.pop(_name)
 
 __all__: list[str] = []
 __all__ += activity.__all__

@@ -16,6 +16,7 @@ from popsim._shared.checks import (
     check_castable,
     check_finite,
     check_positive_int,
+    kind_of,
     short_repr,
 )
 from popsim._shared.plain_values import plain_number
@@ -232,12 +233,14 @@ class EncodedNetwork(AbstractNetworkWrapper):
 def _shape_of(name: str, function: Callable[[Array], Array], size: int) -> tuple[int, ...]:
     """Return the shape of what a function returns for a vector of this size."""
     try:
-        return eqx.filter_eval_shape(function, jax.ShapeDtypeStruct((size,), float)).shape
+        returned: Any = eqx.filter_eval_shape(function, jax.ShapeDtypeStruct((size,), float))
     except Exception as error:
         raise ValueError(
-            f"`{name}` must return an array for a vector of {size} numbers, got a "
-            f"{type(error).__name__}: {error}"
+            f"`{name}` must take a vector of {size} numbers, got a {type(error).__name__}: {error}"
         ) from error
+    if not hasattr(returned, "shape"):
+        raise ValueError(f"`{name}` must return an array, got {kind_of(returned)}.")
+    return returned.shape
 
 
 class StackedNetwork(AbstractNetwork):

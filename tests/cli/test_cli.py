@@ -112,6 +112,7 @@ def test_help_lists_the_settings_of_an_experiment(capsys):
     for flag in ("out", "members", "n-batches", "batch-size", "seed", "plant", "overwrite", "quiet"):
         assert f"--{flag}" in out
     assert "delay of vision, s" in out and "delay of proprioception, s" in out
+    assert "by default all, or as many as before for what has begun" in " ".join(out.split())
 
 
 WITHOUT_JAX = """

@@ -37,8 +37,10 @@ def test_what_is_written_is_listed_and_nothing_is_replaced(project, capsys, monk
     assert "popsim --import small_project.experiment train small-project" in written
     texts = [(project / file).read_text() for file in files]
     assert not re.search(r"PACKAGE|EXPERIMENT|KIND", "".join(texts))
+    project.with_name("taken").touch()
     for path, named in (
         ("new/small_project", "has files"),
+        ("new/taken", "must be a folder, got new/taken, which is a file"),
         ("my-project", "'my-project'"),
         ("json", "'json'"),
     ):

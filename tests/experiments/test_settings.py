@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from small_experiment import Sum
 from swept_runs import Swept
 
-from popsim.experiments import EXPERIMENTS, CenterOut, register_experiment
-from popsim.experiments.registry import describe_experiment, rebuild_experiment
+from popsim.experiments import EXPERIMENTS, AbstractExperiment, CenterOut, register_experiment
+from popsim.experiments.registry import describe_experiment, rebuild_experiment, setting_text
 from popsim.experiments.settings import as_setting, parse_setting, setting, setting_types
 from popsim.store.yaml_files import read_yaml, yaml_text
 from popsim.sweeps import Sweep
@@ -196,6 +196,13 @@ def test_an_annotation_in_which_a_text_may_be_several_things_is_refused(hint):
     assert "unclear" not in EXPERIMENTS
 
 
+def test_an_experiment_without_a_method_is_refused_by_its_name():
+    kind = type("Half", (Sum,), {"name": "half", "table": AbstractExperiment.table})
+    with pytest.raises(ValueError, match="must define all methods .* got Half without table"):
+        register_experiment(kind)
+    assert "half" not in EXPERIMENTS
+
+
 def test_units_and_help_are_those_of_the_fields():
     @dataclasses.dataclass(frozen=True)
     class Described(Sum):
@@ -204,6 +211,10 @@ def test_units_and_help_are_those_of_the_fields():
 
     assert Described().units() == {"delay": ("s",)}
     assert describe_experiment(Described())["in_force"]["delay"] == "0.1 s"
+    assert setting_text((1, 2), ("m", "m/s")) == "1 m, 2 m/s" and setting_text((1, 2), ("m",)) == "1 m, 2 m"
+    for value in (0.1, (1, 2, 3)):
+        with pytest.raises(ValueError, match="`units` must be one, or one for each number of "):
+            setting_text(value, ("m", "m/s"))
     (field,) = [field for field in dataclasses.fields(Described) if field.name == "delay"]
     assert field.metadata["help"] == "delay of vision, s"
     for kind in [EXPERIMENTS[name] for name in EXPERIMENTS]:

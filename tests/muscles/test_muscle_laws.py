@@ -5,8 +5,18 @@ import jax.numpy as jnp
 import muscle_references
 import numpy as np
 import pytest
+from jaxtyping import Array
 
-from popsim.muscles import BrownLoebMuscle, MujocoMuscle, ReluMuscle, RigidTendonHillMuscle, ThelenMuscle
+from popsim.muscles import (
+    AbstractActivation,
+    AbstractRigidTendonMuscle,
+    BrownLoebMuscle,
+    FirstOrderActivation,
+    MujocoMuscle,
+    ReluMuscle,
+    RigidTendonHillMuscle,
+    ThelenMuscle,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -104,3 +114,24 @@ def test_force_and_fibre_are_in_si_units(float64, name):
     force = muscle.force(None, activation, length, velocity)[:2]
     expected = muscle_references.fraction(name, 0.6, np.array([1.2, 0.8]), np.array([-0.8, 0.4]))
     np.testing.assert_allclose(force, 800 * expected, rtol=1e-12)
+
+
+class DampedMuscle(AbstractRigidTendonMuscle):
+    """A law whose fields are in another order than those of popsim's, and of which one more is needed."""
+
+    optimal_length: Array
+    max_isometric_force: Array
+    tendon_length: Array
+    damping: Array
+    activation: AbstractActivation = FirstOrderActivation()
+
+    def force_share(self, activation, length, velocity):
+        return activation + self.damping * velocity
+
+
+def test_a_users_law_takes_its_fields_in_its_own_order(float64):
+    muscle = DampedMuscle(*jnp.array([0.1, 500.0, 0.2, 0.05]))
+    force = muscle.force(None, jnp.full(1, 0.4), jnp.full(1, 0.3), jnp.full(1, 0.2))
+    np.testing.assert_allclose(force, 500 * (0.4 + 0.05 * 2))
+    with pytest.raises(TypeError, match="tendon_length"):
+        DampedMuscle(*jnp.array([0.1, 500.0]))

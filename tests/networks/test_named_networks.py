@@ -155,4 +155,4 @@ def build_of_one_size(n_units, *, key):
 def test_what_cannot_be_registered_is_refused(name, build, message, as_users_run):
     with pytest.raises(ValueError, match=message):
         register_network(name)(build)
-    assert set(NETWORKS) == {"gru", "tanh", "lstm", "vanilla", "low-rank", "two-areas", "short-term"}
+    assert [*NETWORKS] == ["gru", "tanh", "lstm", "vanilla", "low-rank", "two-areas", "short-term"]

@@ -104,6 +104,10 @@ def test_projections_see_what_the_encoder_returns(float64, kind):
             r"`encoder` must return the 3 inputs of the network, got an array of shape \(2,\)",
         ),
         (lambda: EncodedNetwork(GRUNetwork(3, 5, 4, key=KEY), jnp.sin), "`n_inputs` must be given with"),
+        (
+            lambda: EncodedNetwork(GRUNetwork(3, 5, 4, key=KEY), readout=lambda output: (output, output)),
+            "`readout` must return an array, got a tuple",
+        ),
     ],
 )
 def test_bad_arguments(as_users_run, make, message):

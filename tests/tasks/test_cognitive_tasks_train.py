@@ -6,7 +6,7 @@ import pytest
 from short_form import mostly_in_full
 
 from popsim.experiments import Cognitive
-from popsim.experiments.network_experiment import CRITERIA, fresh_trials, scores
+from popsim.experiments.network_experiment import LEARNED, fresh_trials, scores
 
 N_BATCHES = {
     100: "block-decisions",
@@ -44,7 +44,7 @@ def trained_and_untrained(name):
     key = experiment.key("evaluation")
     trials = fresh_trials(task, 1000, key=key)
     return tuple(
-        scores(ensemble, task, trials, CRITERIA[name].score, key=key).tolist()
+        scores(ensemble, task, trials, LEARNED[name][1].score, key=key).tolist()
         for ensemble in (trained, untrained)
     )
 
@@ -52,7 +52,7 @@ def trained_and_untrained(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", mostly_in_full(N_BATCHES, IN_SHORT))
 def test_every_member_learns_the_task_and_no_untrained_one_does_it(name):
-    criterion = CRITERIA[name]
+    criterion = LEARNED[name][1]
     trained, untrained = trained_and_untrained(name)
     assert all(map(criterion.is_met, trained)), (name, criterion, trained)
     assert not any(map(criterion.is_met, untrained)), (name, criterion, untrained)
