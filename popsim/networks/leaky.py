@@ -159,10 +159,11 @@ class AbstractLeakyNetwork(building.AbstractReadoutNetwork):
 
     def activity(self, hidden: PyTree[Array]) -> Float[Array, " unit"]:
         """Return the activations x."""
-        return jnp.asarray(activation_of(hidden))
+        return hidden.activation if isinstance(hidden, LeakyState) else super().activity(hidden)
 
     def with_activity(self, hidden: PyTree[Array], rates: Float[Array, " unit"]) -> PyTree[Array]:
-        return LeakyState(rates, hidden.synapses) if isinstance(hidden, LeakyState) else rates
+        is_leaky = isinstance(hidden, LeakyState)
+        return LeakyState(rates, hidden.synapses) if is_leaky else super().with_activity(hidden, rates)
 
     def rates(self, hidden: PyTree[Array]) -> Float[Array, "*axes unit"]:
         """Return the rates f(x)."""

@@ -74,7 +74,7 @@ def test_constant_inputs_are_taken_by_name(as_users_run):
         (vector, ensemble, "`inputs` must be by name"),
         ({"target": target}, ensemble, "the senses \\['body'\\] by name"),
         ({"target": target, "vision": body}, ensemble, "the senses \\['body'\\] by name"),
-        ({"target": body, "body": body}, ensemble, "`inputs` must be 6 numbers, got 4 of"),
+        ({"target": body, "body": body}, ensemble, "`inputs` must be 6 numbers, got"),
         ({}, ensemble, "by name, got \\[\\]"),
         ({"target": target, "body": body}, ensemble.network, "must have one name: .* give the model"),
         (vector, ensemble.network, "`inputs` must be by name"),
