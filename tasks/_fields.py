@@ -207,15 +207,18 @@ def _first_to_check(kind: type) -> type:
 
 
 def _check_documented(module: DocumentedModule) -> None:
-    kind, fields = type(module), dataclasses.fields(module)
-    drawn_names = [field.name for field in fields if _declared(kind, field.name, "is_drawn")]
+    kind = type(module)
+    values = {field.name: getattr(module, field.name) for field in dataclasses.fields(module)}
+    for field in dataclasses.fields(module):
+        if values[field.name] is None and types.NoneType in get_args(field.type):
+            del values[field.name]
+    drawn_names = [name for name in values if _declared(kind, name, "is_drawn")]
     for name in drawn_names:
-        if (value := getattr(module, name)) is None or isinstance(value, str):
-            raise ValueError(f"`{name}` must be a number or a distribution, got {value!r}.")
+        if values[name] is None or isinstance(values[name], str):
+            raise ValueError(f"`{name}` must be a number or a distribution, got {values[name]!r}.")
     check_fields(module)
-    for field in fields:
-        name, value, check = field.name, getattr(module, field.name), _declared(kind, field.name, "check")
-        if check is None or value is None and types.NoneType in get_args(field.type):
+    for name, value in values.items():
+        if (check := _declared(kind, name, "check")) is None:
             continue
         if isinstance(value, AbstractDistribution) and name in drawn_names:
             check_drawn(name, value, check)
