@@ -61,10 +61,11 @@ def holds_arrays(values: Any, kind: type) -> bool:
     return isinstance(values, kind) and any(np.ndim(part) > 0 and hasattr(part, "shape") for part in values)
 
 
-def check_axes(name: str, array: Any, axes: str) -> None:
+def check_axes(name: str, array: Any, axes: str, alternative: str = "") -> None:
     """Raise `ValueError` unless an array has axes such as "... trial=8 state state", none of length zero.
 
     Axes may have a size, and have the same size where they have the same name; "..." is any number of axes.
+    The message ends with the alternative, what else would have been right.
     """
     shape = tuple(np.shape(array))
     first, is_open, last = (part.split() for part in axes.partition("..."))
@@ -77,7 +78,11 @@ def check_axes(name: str, array: Any, axes: str) -> None:
         label, _, size = axis.partition("=")
         fits &= length == sizes.setdefault(label, int(size or length))
     if not fits:
-        raise ValueError(f"`{name}` must have axes ({', '.join(axes.split())}), got shape {shape}.")
+        raise ValueError(f"`{name}` must have axes ({_in_words(axes)}){alternative}, got shape {shape}.")
+
+
+def _in_words(axes: str) -> str:
+    return ", ".join(axes.split())
 
 
 def as_sized(name: str, values: Any) -> Any:
@@ -102,8 +107,9 @@ def for_each_member(
     """Return an array of each member in float64, from one for all or one per member."""
     given = finite_float64(name, values)
     if given.ndim == len(axes.split()):
-        given = np.broadcast_to(given, (n_members, *given.shape))
-    check_axes(name, given, f"member={n_members} {axes}")
+        check_axes(name, given, axes)
+        return np.broadcast_to(given, (n_members, *given.shape))
+    check_axes(name, given, f"member={n_members} {axes}", f", or ({_in_words(axes)}) for all members")
     return given
 
 

@@ -52,7 +52,9 @@ class FlipFlop(parts.AbstractFixedTimes):
 
     loss: Loss = fields.default_loss(default_factory=lambda: 1.0 * OutputError())
     n_bits: int = fields.count("channels, up to 10", default=3)
-    pulse_probability: Scalar = fields.fraction("the probability of a pulse in a time step", default=0.06)
+    pulse_probability: Scalar = fields.fraction(
+        "the probability of a pulse in a channel and time step", default=0.06
+    )
     duration: float = fields.trial_duration(default=1.0)
     dt: float = fields.time_step(default=0.01)
 

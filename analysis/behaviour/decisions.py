@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from popsim._shared.checks import check_positive, check_time_step, kind_of
 from popsim.analysis._arrays import AnyArray, TimeCourses, as_float64, check_axes, finite_float64
@@ -61,8 +61,16 @@ def choice_fractions(
     signed, choices = finite_float64("coherence", coherence, "trial"), np.asarray(chose_right)
     check_axes("chose_right", choices, f"... trial={signed.size}")
     levels, level_index, counts = np.unique(signed, return_inverse=True, return_counts=True)
-    is_of = np.equal(level_index[:, None], np.arange(levels.size)).astype(np.float64)
-    return ChoiceFractions(levels, choices.astype(np.float64) @ is_of / counts, counts)
+    return ChoiceFractions(levels, _sums_of_levels(choices, level_index, levels.size) / counts, counts)
+
+
+def _sums_of_levels(
+    values: Shaped[np.ndarray, "*axes trial"], level_index: Int[np.ndarray, " trial"], n_levels: int
+) -> Float[np.ndarray, "*axes level"]:
+    """Return the sums over the trials of each level; there may be as many levels as trials."""
+    sums = np.zeros((n_levels, *values.shape[:-1]))
+    np.add.at(sums, level_index, np.moveaxis(values, -1, 0))
+    return np.moveaxis(sums, 0, -1)
 
 
 def produced_interval(
@@ -150,15 +158,18 @@ def chronometric_curve(
     """
     signed = finite_float64("coherence", coherence, "trial")
     decision_times = as_float64("times", times, f"... trial={signed.size}")
-    levels, index = np.unique(signed, return_inverse=True)
-    is_of = np.equal(index[:, None], np.arange(levels.size)).astype(np.float64)
+    levels, index, n_trials = np.unique(signed, return_inverse=True, return_counts=True)
+
+    def summed(values: np.ndarray) -> np.ndarray:
+        return _sums_of_levels(values, index, levels.size)
+
     decided = np.isfinite(decision_times)
-    count = decided.astype(np.float64) @ is_of
-    mean = np.where(decided, decision_times, 0.0) @ is_of / np.where(count > 0, count, np.nan)
-    squares = np.where(decided, decision_times - mean[..., index], 0.0) ** 2 @ is_of
+    count = summed(decided)
+    mean = summed(np.where(decided, decision_times, 0.0)) / np.where(count > 0, count, np.nan)
+    squares = summed(np.where(decided, decision_times - mean[..., index], 0.0) ** 2)
     variance = squares / np.where(count > 1, count - 1, np.nan)
     error = np.sqrt(variance / np.where(count > 0, count, 1))
-    return ChronometricCurve(levels, mean, error, count / is_of.sum(axis=0))
+    return ChronometricCurve(levels, mean, error, count / n_trials)
 
 
 class Responses(NamedTuple):

@@ -5,7 +5,7 @@ import contextlib
 import html
 import io
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -128,6 +128,11 @@ class _FrameWriter(AbstractMovieWriter):
         self.fig.set_canvas(self.users_canvas)
 
 
+def _check_frames(path: Path, frames: Sequence[Any]) -> None:
+    if not frames:
+        raise SaveError(f"{path} could not be written: the animation has no frames.")
+
+
 @contextlib.contextmanager
 def _video(partial: Path, path: Path, rate: float) -> Iterator[Take]:
     """Send the frames to ffmpeg."""
@@ -152,6 +157,7 @@ def _video(partial: Path, path: Path, rate: float) -> Iterator[Take]:
         yield take
     finally:
         said = [process.communicate()[1] for process in processes]
+    _check_frames(path, processes)
     if any(process.returncode for process in processes):
         reason = shorten(one_line(said[0].decode(errors="replace")), 200)
         raise SaveError(f"{path} could not be written, because ffmpeg failed: {reason}")
@@ -166,6 +172,7 @@ def _with_256_colors(frame: Image.Image) -> Image.Image:
 def _gif(partial: Path, path: Path, rate: float) -> Iterator[Take]:
     frames: list[Image.Image] = []
     yield lambda frame: frames.append(_with_256_colors(frame))
+    _check_frames(path, frames)
     # A GIF counts hundredths of seconds: rounding the time of each frame keeps that of the whole.
     ends = [round(100 * index / rate) for index in range(len(frames) + 1)]
     times = {"duration": (10 * np.diff(ends)).tolist(), "loop": 0}
@@ -176,6 +183,7 @@ def _gif(partial: Path, path: Path, rate: float) -> Iterator[Take]:
 def _page(partial: Path, path: Path, rate: float) -> Iterator[Take]:
     frames: list[Image.Image] = []
     yield lambda frame: frames.append(_with_256_colors(frame))
+    _check_frames(path, frames)
     width, height = frames[0].size
     page = Template(_PAGE.read_text()).substitute(
         title=html.escape(path.stem),

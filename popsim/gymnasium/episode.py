@@ -46,6 +46,7 @@ __all__ = [
 AgentModel = SensorimotorLoop | NetworkModel
 ModelType = TypeVar("ModelType", bound=SensorimotorLoop | NetworkModel)
 TOLERANCE = 1e-4
+SURE = 1e3  # a logit beside zeros whose softmax is 1, with log-probability and entropy 0
 
 
 class Agent(AbstractNetwork):
@@ -95,7 +96,8 @@ def _policy_of_agent(actions: Any) -> Categorical | None:
 def with_action(model: ModelType, action: Float[Array, " output"]) -> ModelType:
     """Return a model whose `Agent` takes an action: commands of the plant, outputs, or one choice."""
     if model.policy is not None:
-        action = jax.nn.one_hot(action[0].astype(int), model.network.n_outputs, dtype=action.dtype)
+        chosen = action[0].astype(int)
+        action = SURE * jax.nn.one_hot(chosen, model.network.n_outputs, dtype=action.dtype)
     return eqx.tree_at(lambda agent_model: agent_model.network.action, model, action)
 
 

@@ -123,10 +123,12 @@ class TaskVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
                 f"`seed` must be a whole number, or one for each of {self.num_envs} copies, got {seed!r}."
             )
         is_new = np.array([one is not None or not self._generators for one in seeds])
+        generators = [*self._generators]  # changed all at once, as a later seed may be refused
         for copy, one in enumerate(seeds):
             if is_new[copy]:
                 generator, used = seeding.np_random(None if one is None else int(one))
-                self._generators[copy : copy + 1] = [(generator, int(used))]
+                generators[copy : copy + 1] = [(generator, int(used))]
+        self._generators = generators
         return is_new
 
     def _draw_seeds(self, drawn: Flags) -> np.ndarray:

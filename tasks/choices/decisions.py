@@ -162,7 +162,7 @@ class ContextIntegration(parts.AbstractPlannedTask):
 
     loss: Loss = fields.default_loss(default_factory=lambda: 1.0 * CrossEntropy())
     coherence: Drawn = fields.coherence(
-        " of each stream; at zero the correct choice is random",
+        " of each stream, drawn independently for each; at zero the correct choice is random",
         default=[-0.5, -0.25, -0.12, -0.06, 0.06, 0.12, 0.25, 0.5],
     )
     noise: Scalar = fields.white_noise("the evidence", default=0.02**0.5)

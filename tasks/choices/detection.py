@@ -120,7 +120,7 @@ class SignalDetection(AbstractIndependentDraws, AbstractGoTask):
 
     amplitude: Scalar = fields.non_negative("the amplitude of the signal", default=0.5)
     signal: float = fields.fixed("the duration of the signal, in seconds", default=0.1)
-    n_onsets: int = fields.count('onsets of the signal, which divide the epoch "stimulus"', default=10)
+    n_onsets: int = fields.count('onsets; the epoch "stimulus" lasts `n_onsets` times `signal`', default=10)
     signal_probability: Scalar = fields.fraction("the fraction of trials with a signal", default=0.5)
     noise: Scalar = fields.white_noise("the stimulus", default=0.001**0.5)
     fixation: Drawn = fields.epoch(default=0.5)

@@ -100,7 +100,9 @@ class DelayedMatchToCategory(AbstractGoTask):
     """
 
     n_directions: int = fields.setting(fields.EVEN_DIRECTIONS, default=12, check=fields.check_even)
-    match_probability: Scalar = fields.fraction("the fraction of trials of a single category", default=0.5)
+    match_probability: Scalar = fields.fraction(
+        "the fraction of trials in which sample and test are of one category", default=0.5
+    )
     noise: Scalar = fields.white_noise("each channel", default=0.1)
     fixation: Drawn = fields.epoch(default=0.5)
     sample: Drawn = fields.epoch(default=0.65)
@@ -293,7 +295,7 @@ class DualDelayedMatchToSample(parts.AbstractPlannedTask):
         "the time from the start of a test in which errors have no weight, in seconds", default=0.1
     )
     silence_counts: Scalar = fields.non_negative(
-        "the weight of a time step outside the tests, as against 1 in them", default=0.2
+        "the weight of a time step outside the tests, as against 1 in them after the grace", default=0.2
     )
     catch_probability: Scalar = fields.fraction("the fraction of catch trials", default=0.0)
     duration: float = fields.trial_duration(default=4.0)

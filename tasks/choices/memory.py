@@ -81,8 +81,13 @@ class DelayedMatchToSample(AbstractGoTask):
     """
 
     n_directions: int = fields.count("evenly spaced directions, at least two", default=2, least=2)
-    rotation: int = fields.setting("by how many directions a matching test is turned", default=0)
-    yes_to: Literal["match", "non-match"] = fields.setting('"match", or "non-match"', default="match")
+    rotation: int = fields.setting(
+        "by how many directions a matching test is turned from the sample", default=0
+    )
+    yes_to: Literal["match", "non-match"] = fields.setting(
+        'to which tests the answer is yes: "match", or "non-match" for delayed non-match to sample',
+        default="match",
+    )
     match_probability: Scalar = fields.fraction(
         "the fraction of trials with a test that matches", default=0.5
     )
@@ -145,7 +150,9 @@ class DelayedComparison(parts.AbstractIndependentDraws, AbstractGoTask):
     pair it occurs in reveals the answer. There is one validation trial per pair and order.
     """
 
-    pairs: Float[Number, "pair 2"] = fields.positive("pairs of different frequencies, in Hz", default=PAIRS)
+    pairs: Float[Number, "pair 2"] = fields.positive(
+        "pairs of two different frequencies each, in Hz, an array of shape (pair, 2)", default=PAIRS
+    )
     noise: Scalar = fields.white_noise("the stimulus", default=0.005)
     f1: Drawn = fields.epoch(default=0.2)
     delay: Drawn = fields.epoch(default=(0.2, 0.6))

@@ -121,7 +121,7 @@ class AbstractClicks(parts.AbstractIndependentDraws):
     """A task with clicks at random times on two sides, at a ratio of their rates that is drawn."""
 
     log_ratio: Drawn = fields.drawn(
-        "γ = log(right rate / left rate); at zero the correct choice is random",
+        "γ = log(right rate / left rate); at zero no side has the higher rate",
         default=LOG_RATIOS,
         check=FINITE,
     )

@@ -54,7 +54,7 @@ class EconomicChoice(AbstractIndependentDraws, AbstractGoTask):
     """
 
     offers: Float[Number, "offer 2"] = fields.non_negative(
-        "quantities of A and B, of different value", default=OFFERS
+        "quantities of A and B, of different value, an array of shape (offer, 2)", default=OFFERS
     )
     relative_value: Scalar = fields.positive("the value of A, in quantities of B", default=2.2)
     noise: Scalar = fields.white_noise("each channel", default=0.01)

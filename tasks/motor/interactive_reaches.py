@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from popsim._shared.plain_values import step_at
 from popsim.environment import AbstractEnvironment, HandMovement, Observation, Outcome
-from popsim.hand import HandState
+from popsim.hand import HandState, Workspace
 from popsim.loss import Loss
 from popsim.losses import InWindow, PositionError
 from popsim.randomness import key_stream
@@ -171,6 +171,7 @@ class HeldReach(parts.AbstractFixedReach):
     its midpoint.
     """
 
+    workspace: Workspace = fields.region(fields.FROM_CENTRE, kw_only=False)
     loss: Loss = fields.default_loss(default_factory=tracking_reach_loss)
     distance: float = fields.fixed("the distance from centre to target, in m", default=0.1)
     n_directions: int | None = fields.directions("targets", default=8)
@@ -226,6 +227,7 @@ class Interception(parts.AbstractFixedReach):
     The validation trials are five speeds from each side.
     """
 
+    workspace: Workspace = fields.region("; the hand starts at its centre", kw_only=False)
     loss: Loss = fields.default_loss(default_factory=tracking_reach_loss)
     distance: float = fields.fixed("the distance of the path from the start, in m", default=0.08)
     speed: Drawn = fields.drawn("the speed of the target, in m/s", default=(0.05, 0.2), check=POSITIVE)
@@ -277,6 +279,7 @@ class GoBeforeYouKnow(parts.AbstractFixedReach):
     The validation trials are each of the two targets in each direction (eight if `n_directions` is None).
     """
 
+    workspace: Workspace = fields.region(fields.FROM_CENTRE, kw_only=False)
     loss: Loss = fields.default_loss(default_factory=parts.reach_loss)
     distance: float = fields.fixed(parts.DISTANCE, default=0.1)
     separation: float = fields.setting(

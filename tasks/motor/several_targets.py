@@ -122,7 +122,8 @@ class TargetJump(parts.AbstractPlannedReach):
     """
 
     workspace: Workspace = fields.region(
-        "; targets may jump out of it, within reach of the body", kw_only=False
+        "; reaches start at its centre, and targets may jump out of it, within reach of the body",
+        kw_only=False,
     )
     loss: Loss = fields.default_loss(default_factory=parts.reach_loss)
     distance: Drawn = fields.drawn("the distance from centre to target, in m", default=0.1, check=POSITIVE)
@@ -223,19 +224,26 @@ class TwoTargetReaches(parts.AbstractPlannedReach):
     distribution), without catch trials, with durations and distance at their midpoints.
     """
 
+    workspace: Workspace = fields.region(fields.FROM_CENTRE, kw_only=False)
     loss: Loss = fields.default_loss(default_factory=delayed_reach_loss)
     order: CueOrder = fields.setting('"cue first", or "go first"', default="cue first")
     distance: Drawn = fields.drawn(
         "the distance of the targets from the centre, in m", default=0.1, check=POSITIVE
     )
     separation: Drawn = fields.drawn(
-        "the angle from target 1 to target 2, in rad", default=jnp.pi, check=fields.check_angle
+        "the angle from target 1 to target 2, in rad, by default opposite",
+        default=jnp.pi,
+        check=fields.check_angle,
     )
     n_directions: int | None = fields.directions("directions of target 1", default=8)
     hold: Drawn = fields.drawn("the duration before the targets, in seconds", default=0.1, check=POSITIVE)
     targets: Drawn = fields.drawn("how long the targets are shown, in seconds", default=0.2)
-    memory: Drawn = fields.drawn("the time from targets to the next cue, in seconds", default=(0.1, 0.3))
-    cue: Drawn = fields.drawn("the time between colour and go cue, in seconds", default=(0.1, 0.3))
+    memory: Drawn = fields.drawn(
+        "the time from the end of the targets to the next cue, in seconds", default=(0.1, 0.3)
+    )
+    cue: Drawn = fields.drawn(
+        "the time between colour and go cue, in either order, in seconds", default=(0.1, 0.3)
+    )
     catch_probability: Scalar = fields.fraction("the fraction of trials without a go cue", default=0.1)
     duration: float = fields.trial_duration(default=1.7)
 

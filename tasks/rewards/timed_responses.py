@@ -279,7 +279,9 @@ class PostDecisionWager(parts.AbstractIndependentDraws, AbstractTimedResponse):
     coherence: Drawn = fields.coherence(default=motion_coherences)
     noise: Scalar = fields.white_noise("the evidence", default=0.1)
     stimulus: Drawn = fields.epoch(default=lambda: TruncatedExponential(0.1, 0.9, 0.18))
-    delay: Drawn = fields.drawn("the time from the stimulus until the offer, in seconds", default=0.2)
+    delay: Drawn = fields.drawn(
+        "the time from the end of the stimulus until the offer, in seconds", default=0.2
+    )
     offer: Drawn = fields.drawn("the time from the offer until the go cue, in seconds", default=(0.2, 0.4))
     sure_payoff: Scalar = fields.number("what the sure response pays; a correct choice pays 1", default=0.7)
     early_payoff: Scalar = fields.number("what a response before the go cue pays", default=-0.1)

@@ -24,9 +24,6 @@ from popsim.windows import NEVER, Timeline
 __all__ = ["CueSetGo", "OneTwoThreeGo", "ReadySetGo"]
 
 
-INTERVAL = "the interval, in seconds, rounded to time steps"
-
-
 class AbstractProduction(parts.AbstractPlannedTask):
     """A task in which the output ramps to 1, from an event on, over an interval."""
 
@@ -34,7 +31,9 @@ class AbstractProduction(parts.AbstractPlannedTask):
     interval: eqx.AbstractVar[Drawn]
     dt: eqx.AbstractVar[float]
     overshoot: float = fields.setting(
-        "the continuation of the ramp, as a fraction of the interval", default=0.2, check=NON_NEGATIVE
+        "the continuation of the ramp, as a fraction of the produced interval",
+        default=0.2,
+        check=NON_NEGATIVE,
     )
     catch_probability: Scalar = fields.fraction(
         "the fraction of trials without the start of the ramp", default=0.0
@@ -100,7 +99,11 @@ class ReadySetGo(AbstractProduction):
     intervals themselves.
     """
 
-    interval: Drawn = fields.drawn(INTERVAL, default=(0.4, 0.8), check=POSITIVE)
+    interval: Drawn = fields.drawn(
+        "the time t from ready to set, in seconds, rounded to time steps",
+        default=(0.4, 0.8),
+        check=POSITIVE,
+    )
     gain: Drawn = fields.drawn("the ratio of the produced interval to t", default=1.0, check=POSITIVE)
     weber_fraction: Scalar = fields.fraction(
         "w, the noise of the shown interval as a fraction of t, below 1 / 3.5", default=0.0
@@ -191,7 +194,11 @@ class CueSetGo(parts.AbstractIndependentDraws, AbstractProduction):
     There is one validation trial for each interval.
     """
 
-    interval: Drawn = fields.drawn(INTERVAL, default=[0.8, 1.5], check=POSITIVE)
+    interval: Drawn = fields.drawn(
+        "the interval that the cue names, from set to go, in seconds, rounded to time steps",
+        default=[0.8, 1.5],
+        check=POSITIVE,
+    )
     fixation: Drawn = fields.drawn("the time before the cue, in seconds", default=0.5)
     cue: Drawn = fields.drawn("the time from the cue until set, in seconds", default=(1.0, 3.0))
     pulse: float = fields.fixed("the duration of the pulse set, in seconds", default=0.05)
@@ -234,7 +241,11 @@ class OneTwoThreeGo(AbstractProduction):
     validation trial for each interval, without noise.
     """
 
-    interval: Drawn = fields.drawn(INTERVAL, default=[0.6, 0.7, 0.8, 0.9, 1.0], check=POSITIVE)
+    interval: Drawn = fields.drawn(
+        "the interval without noise, from three to go, in seconds, rounded to time steps",
+        default=[0.6, 0.7, 0.8, 0.9, 1.0],
+        check=POSITIVE,
+    )
     weber_fraction: Scalar = fields.fraction(
         "the standard deviation of a shown interval as a fraction of the interval", default=0.1
     )

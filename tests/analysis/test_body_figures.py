@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.animation import FFMpegWriter
+from matplotlib.animation import FFMpegWriter, FuncAnimation
 from matplotlib.quiver import Quiver
 from moving_bodies import idle_states, wave
 from PIL import Image
@@ -176,6 +176,14 @@ def test_a_video_has_every_frame_and_the_rate(axes, tmp_path, monkeypatch, as_us
         with pytest.raises(SaveError, match="ffmpeg failed"):
             save_animation(animation, path)
     assert path.read_bytes() == before and [each.name for each in tmp_path.iterdir()] == ["arm.mp4"]
+
+
+@pytest.mark.parametrize("suffix", [".gif", ".html", *[".mp4"] * FFMpegWriter.isAvailable()])
+def test_an_animation_without_frames_is_no_movie(axes, tmp_path, suffix):
+    empty = FuncAnimation(axes[0].figure, lambda frame: [], 0, init_func=lambda: [])
+    with pytest.raises(SaveError, match=f"arm{suffix} could not be written: the animation has no frames"):
+        save_animation(empty, tmp_path / f"arm{suffix}")
+    assert not [*tmp_path.iterdir()]
 
 
 def test_what_cannot_be_a_movie_is_refused(axes, tmp_path, monkeypatch, as_users_run):

@@ -130,3 +130,10 @@ def test_a_chronometric_curve_is_of_the_decided_trials():
     np.testing.assert_allclose(found.mean, [[np.nan, 0.6, 0.2]])
     np.testing.assert_allclose(found.standard_error, [[np.nan, 0.1, 0.0]], atol=1e-12)
     np.testing.assert_allclose(found.share_decided, [[0, 2 / 3, 1]])
+
+
+def test_coherences_may_differ_in_all_trials():
+    coherence = np.linspace(-1, 1, 300_000)  # with a matrix of trials by coherences, 720 GB
+    curve = chronometric_curve(coherence, abs(coherence))
+    np.testing.assert_array_equal(curve.mean, abs(coherence))
+    np.testing.assert_array_equal(choice_fractions(coherence, coherence > 0).fraction, coherence > 0)

@@ -222,6 +222,15 @@ def test_wrong_arguments_are_named(argument, call):
         call()
 
 
+def test_what_is_for_all_members_or_for_each_is_refused_by_the_shape_that_was_given():
+    with pytest.raises(ValueError, match=re.escape("(state=5), got shape (3,)")):
+        plane(origin=np.zeros(3))
+    for shape in ((3, 5), (1, 2, 5)):
+        expected = f"(member=2, state=5), or (state=5) for all members, got shape {shape}"
+        with pytest.raises(ValueError, match=re.escape(expected)):
+            plane(origin=np.zeros(shape))
+
+
 @pytest.mark.parametrize(("argument", "draw"), WRONG_FIGURES, ids=[name for name, _ in WRONG_FIGURES])
 def test_wrong_arguments_of_figures_are_named(ax, argument, draw):
     with pytest.raises(ValueError, match=re.escape(f"`{argument}`")):

@@ -124,6 +124,8 @@ def test_an_environment_shows_pays_and_ends_the_trial_or_its_length_does():
     np.testing.assert_array_equal(first, np.zeros(5))
     observed, reward, over, *_ = env.step(1)
     np.testing.assert_allclose(observed, [0.0, 1.0, 0.0, 1 / 11, reward], rtol=1e-6)
+    taken = env.episode.states.interaction  # a choice that is given is sure
+    assert (taken.action[0], taken.log_probability[0], taken.entropy[0]) == (1, 0.0, 0.0)
     observed, reward, over, truncated, _ = env.step(2)
     assert (reward, over, truncated) == (5.0, True, False)
     np.testing.assert_allclose(observed[env.layout["won"]], [5.0])

@@ -80,6 +80,10 @@ def test_bad_actions_and_sizes_are_refused(envs, as_users_run):
     for seed in (True, [1], 1.5, [1.5, 2.0], "12"):
         with pytest.raises(ValueError, match="`seed` must be a whole number, or one for each of 2 copies"):
             envs.reset(seed=seed)
+    new = TaskVectorEnv(AnsweringTask(Lottery), num_envs=2)
+    with pytest.raises(gymnasium.error.Error, match="-1"):
+        new.reset(seed=[1, -1])
+    assert new.np_random_seed == () and new.reset()[0].shape == (2, 5)
     for trial in (2, [0, 2], 0.5, [0]):
         with pytest.raises(ValueError, match=r"trial.* must be a whole number from 0 to 1 for each of 2"):
             envs.reset(options={"trial": trial})
