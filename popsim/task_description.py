@@ -297,7 +297,8 @@ def _environment(environment: AbstractEnvironment | None) -> EnvironmentDescript
     """Describe the environment of stacked trials, of which only shapes are computed."""
     if environment is None:
         return None
-    first = jax.eval_shape(lambda: jax.tree.map(lambda leaf: leaf[0], environment).init(key=seed_key(0))[1])
+    one = jax.tree.map(lambda leaf: leaf[0], environment)
+    first = jax.eval_shape(lambda environment: environment.init(key=seed_key(0))[1], one)
     shows = {name: values.size for name, values in first.items()}
     return EnvironmentDescription(type(environment).__name__, repr(environment.actions), shows)
 

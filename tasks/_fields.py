@@ -72,7 +72,7 @@ def _as_drawn(value: Any) -> Any:
 
 def setting(help: str, *, default: Any, check: Check | None = None, kw_only: bool = True) -> Any:
     """Return a field of a number or a word, for which programs are compiled."""
-    converter = {} if isinstance(default, str) else {"converter": plain_number}
+    converter: dict[str, Any] = {} if isinstance(default, str) else {"converter": plain_number}
     return _field(help, default, check, kw_only=kw_only, static=True, **converter)
 
 
@@ -182,7 +182,8 @@ class DocumentedModule(eqx.Module, metaclass=_WithSpecifiers):
             cls.__doc__ = "\n\n".join([inspect.cleandoc(cls.__doc__), "**Arguments:**", arguments])
         if "__check_init__" in vars(cls):
             # Equinox calls that of a subclass first, which may compute with fields that are not checked yet.
-            cls.__check_init__ = _after_fields(cls, vars(cls)["__check_init__"])
+            kind: Any = cls
+            kind.__check_init__ = _after_fields(cls, vars(cls)["__check_init__"])
 
     def __check_init__(self):
         if _first_to_check(type(self)) is DocumentedModule:
@@ -207,15 +208,18 @@ def _first_to_check(kind: type) -> type:
 
 
 def _check_documented(module: DocumentedModule) -> None:
-    kind, fields = type(module), dataclasses.fields(module)
-    drawn_names = [field.name for field in fields if _declared(kind, field.name, "is_drawn")]
+    kind = type(module)
+    values = {field.name: getattr(module, field.name) for field in dataclasses.fields(module)}
+    for field in dataclasses.fields(module):
+        if values[field.name] is None and types.NoneType in get_args(field.type):
+            del values[field.name]
+    drawn_names = [name for name in values if _declared(kind, name, "is_drawn")]
     for name in drawn_names:
-        if (value := getattr(module, name)) is None or isinstance(value, str):
-            raise ValueError(f"`{name}` must be a number or a distribution, got {value!r}.")
+        if values[name] is None or isinstance(values[name], str):
+            raise ValueError(f"`{name}` must be a number or a distribution, got {values[name]!r}.")
     check_fields(module)
-    for field in fields:
-        name, value, check = field.name, getattr(module, field.name), _declared(kind, field.name, "check")
-        if check is None or value is None and types.NoneType in get_args(field.type):
+    for name, value in values.items():
+        if (check := _declared(kind, name, "check")) is None:
             continue
         if isinstance(value, AbstractDistribution) and name in drawn_names:
             check_drawn(name, value, check)

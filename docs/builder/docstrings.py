@@ -97,6 +97,24 @@ def _default(field: griffe.Attribute, value: Any) -> griffe.Expr | str:
         each.name: each.value for each in field.value.arguments if isinstance(each, griffe.ExprKeyword)
     }
     called = str(field.value.function).rpartition(".")[2]
-    if called == "field" or inspect.isfunction(getattr(fields, called, None)):
+    if called == "field":
         return arguments.get("default", "...")
+    if inspect.isfunction(specifier := getattr(fields, called, None)):
+        return _given(arguments.get("default", "..."), is_drawn=specifier in DRAWN)
     return field.value
+
+
+DRAWN = (fields.drawn, fields.coherence, fields.epoch)
+
+
+def _given(default: griffe.Expr | str, *, is_drawn: bool) -> griffe.Expr | str:
+    """Return what one would give for the default of a field of a task; `...` for one that has a name."""
+    if isinstance(default, griffe.ExprName):
+        return "..."
+    if isinstance(default, griffe.ExprLambda):
+        return default.body
+    if is_drawn and isinstance(default, griffe.ExprTuple):
+        return f"Uniform{default}"
+    if is_drawn and isinstance(default, griffe.ExprList):
+        return f"Choice({default})"
+    return default

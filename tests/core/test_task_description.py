@@ -81,3 +81,9 @@ def test_members_that_differ_are_described_one_by_one():
     with pytest.raises(ValueError, match="select_member"):
         differing.describe()
     assert popsim.select_member(differing, 1).describe().events[1].fraction == 0
+
+
+def test_an_environment_that_draws_what_it_shows_is_described():
+    told = popsim.tasks.ChangingEnvironment(n_choices=3).describe().environment
+    assert told.name == "ChangingTargets"
+    assert told.shows == {"evidence": 1, "last action": 4, "last reward": 1}
