@@ -72,7 +72,7 @@ def _as_drawn(value: Any) -> Any:
 
 def setting(help: str, *, default: Any, check: Check | None = None, kw_only: bool = True) -> Any:
     """Return a field of a number or a word, for which programs are compiled."""
-    converter = {} if isinstance(default, str) else {"converter": plain_number}
+    converter: dict[str, Any] = {} if isinstance(default, str) else {"converter": plain_number}
     return _field(help, default, check, kw_only=kw_only, static=True, **converter)
 
 
@@ -182,7 +182,8 @@ class DocumentedModule(eqx.Module, metaclass=_WithSpecifiers):
             cls.__doc__ = "\n\n".join([inspect.cleandoc(cls.__doc__), "**Arguments:**", arguments])
         if "__check_init__" in vars(cls):
             # Equinox calls that of a subclass first, which may compute with fields that are not checked yet.
-            cls.__check_init__ = _after_fields(cls, vars(cls)["__check_init__"])
+            kind: Any = cls
+            kind.__check_init__ = _after_fields(cls, vars(cls)["__check_init__"])
 
     def __check_init__(self):
         if _first_to_check(type(self)) is DocumentedModule:
