@@ -22,7 +22,9 @@ from popsim.training.supervised import *
 from popsim.training.train_steps import *
 from popsim.training.trainer import *
 
-__all__ = ["TaskTrainerHistory", "constraints", "open_history", "rules", "save_history"]
+__all__: list[str] = []
+__all__ += trainer.__all__  # first, so that the page of the reference begins with it
+__all__ += ["TaskTrainerHistory", "constraints", "open_history", "rules", "save_history"]
 __all__ += batches.__all__
 __all__ += observers.__all__
 __all__ += options.__all__
@@ -37,4 +39,3 @@ __all__ += optimizers.__all__
 __all__ += train_state.__all__
 __all__ += supervised.__all__
 __all__ += train_steps.__all__
-__all__ += trainer.__all__
