@@ -353,11 +353,11 @@ class MultiTask(AbstractTask):
         loss: Loss | None = None,
         names: tuple[str, ...] | None = None,
     ):
-        if names is not None and isinstance(tasks, tuple):
-            tasks = dict(zip(names, tasks, strict=True))
-        check_instance("tasks", tasks, Mapping, 'tasks by name, such as {"go": task}')
-        self.names = as_parts("tasks", list(tasks), str, "tasks by name")
-        self.tasks = as_parts("tasks", tasks.values(), AbstractTask, "tasks")
+        is_tuple = names is not None and isinstance(tasks, tuple)
+        by_name: Any = dict(zip(names or (), tasks, strict=True)) if is_tuple else tasks
+        check_instance("tasks", by_name, Mapping, 'tasks by name, such as {"go": task}')
+        self.names = as_parts("tasks", list(by_name), str, "tasks by name")
+        self.tasks = as_parts("tasks", by_name.values(), AbstractTask, "tasks")
         self.shares = as_shares(shares, self.names)
         self.loss = common_loss(self.tasks, loss)
 

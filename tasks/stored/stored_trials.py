@@ -105,6 +105,7 @@ class StoredTrials(AbstractTask):
     ):
         dt = dt if timeline is None else timeline.dt
         check_time_step(dt)
+        assert dt is not None
         check_instance("inputs", inputs, Mapping, 'arrays by name, such as {"stimulus": stimulus}')
         if not inputs:
             raise ValueError("`inputs` must be at least one array, got none.")
