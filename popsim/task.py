@@ -1,7 +1,7 @@
 """The base class of tasks."""
 
 import abc
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 from jaxtyping import Array, Int, Key
@@ -53,11 +53,9 @@ class AbstractTask(eqx.Module):
     """
 
     loss: eqx.AbstractVar[Loss]
-    checks_fields_first: ClassVar[bool] = False  # whether the checks of a subclass begin with its fields
 
     def __check_init__(self):
-        if not self.checks_fields_first:
-            check_fields(self)
+        check_fields(self)
         check_module_of_members(type(self).__name__, self)
 
     @abc.abstractmethod

@@ -6,7 +6,7 @@ import inspect
 import textwrap
 import types
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform, get_args
+from typing import TYPE_CHECKING, Any, dataclass_transform, get_args
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -16,13 +16,14 @@ from jax.typing import ArrayLike
 from jaxtyping import Float
 
 from popsim._shared import checks
-from popsim._shared.argument_shapes import check_fields
+from popsim._shared.argument_shapes import check_field
 from popsim._shared.plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, Uniform, as_distribution
 from popsim.hand import as_workspace
 from popsim.per_member import PerMember, has_per_member
 
 Check = Callable[[str, Any], None]
+Converter = Callable[[Any], Any]
 
 if TYPE_CHECKING:  # what may be given for a field, and what is read from it
 
@@ -62,12 +63,7 @@ def drawn(help: str, *, default: Any = MISSING, check: Check | None = None, kw_o
     if isinstance(default, list):
         default = functools.partial(Choice, default)
     help = help if "distribution" in help else f"{help}; a number or a distribution"
-    return _field(help, default, check, is_drawn=True, kw_only=kw_only, converter=_as_drawn)
-
-
-def _as_drawn(value: Any) -> Any:
-    """Return a distribution; None and text as they are, which the module refuses by the name of the field."""
-    return value if value is None or isinstance(value, str) else as_distribution(value)
+    return _field(help, default, check, kw_only=kw_only, converter=as_distribution)
 
 
 def setting(help: str, *, default: Any, check: Check | None = None, kw_only: bool = True) -> Any:
@@ -154,10 +150,37 @@ def time_step(help: str = "the time step of the model, in seconds", *, default: 
     return setting(help, default=default, check=lambda _, dt: checks.check_time_step(dt))
 
 
-def _field(help: str, default: Any, check: Check | None, *, is_drawn: bool = False, **options: Any) -> Any:
+def _as_given(value: Any) -> Any:
+    return value
+
+
+def _field(
+    help: str, default: Any, check: Check | None, *, converter: Converter = _as_given, **options: Any
+) -> Any:
+    """Return a field that is checked when it is set, before what the class does with it in its checks."""
+
+    def converted(value: Any) -> Any:
+        if converter is as_distribution and (value is None or isinstance(value, str)):
+            raise ValueError(f"`{field.name}` must be a number or a distribution, got {value!r}.")
+        return _checked(field, None if value is None else converter(value))
+
     kind = "default_factory" if callable(default) else "default"
-    metadata = {"help": help, "check": check, "is_drawn": is_drawn}
-    return eqx.field(metadata=metadata, **{kind: default}, **options)
+    metadata = {"help": help, "check": check, "is_drawn": converter is as_distribution}
+    field: Any = eqx.field(metadata=metadata, converter=converted, **{kind: default}, **options)
+    return field
+
+
+def _checked(field: Any, value: Any) -> Any:
+    """Return the value of a field; raise `ValueError` by its name unless it is what it must be."""
+    check = field.metadata["check"]
+    if value is None and types.NoneType in get_args(field.type):
+        return value
+    check_field(field, value)
+    if check is not None and field.metadata["is_drawn"] and isinstance(value, AbstractDistribution):
+        check_drawn(field.name, value, check)
+    elif check is not None:
+        check(field.name, value)
+    return value
 
 
 @dataclass_transform(
@@ -172,83 +195,35 @@ class _WithSpecifiers(type(eqx.Module)):
 
 
 class DocumentedModule(eqx.Module, metaclass=_WithSpecifiers):
-    """A module that checks its fields, and whose docstring gets what they are for."""
-
-    checks_fields_first: ClassVar[bool] = True
+    """A module whose fields check themselves, and whose docstring gets what they are for."""
 
     def __init_subclass__(cls, **options: Any):
         super().__init_subclass__(**options)
-        if cls.__doc__ and "**Arguments:**" not in cls.__doc__ and (arguments := _documented(cls)):
-            cls.__doc__ = "\n\n".join([inspect.cleandoc(cls.__doc__), "**Arguments:**", arguments])
-        if "__check_init__" in vars(cls):
-            # Equinox calls that of a subclass first, which may compute with fields that are not checked yet.
-            kind: Any = cls
-            kind.__check_init__ = _after_fields(cls, vars(cls)["__check_init__"])
-
-    def __check_init__(self):
-        if _first_to_check(type(self)) is DocumentedModule:
-            _check_documented(self)
+        inherited: dict[str, Any] = {}
+        for base in cls.__mro__[1:]:
+            inherited |= {**getattr(base, "__dataclass_fields__", {}), **inherited}
+        own = {name: field for name, field in vars(cls).items() if isinstance(field, dataclasses.Field)}
+        for name in own.keys() & inherited.keys():
+            _inherit(own[name], inherited[name])
+        if cls.__doc__ and "**Arguments:**" not in cls.__doc__ and (listed := _listed(own | inherited | own)):
+            cls.__doc__ = "\n\n".join([inspect.cleandoc(cls.__doc__), "**Arguments:**", listed])
 
 
-def _after_fields(kind: type, check: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Return the `__check_init__` of a class, before which the fields are checked if it is the first."""
-
-    @functools.wraps(check)
-    def check_init(self: Any) -> None:
-        if _first_to_check(type(self)) is kind:
-            _check_documented(self)
-        check(self)
-
-    return check_init
-
-
-def _first_to_check(kind: type) -> type:
-    bases = (base for base in kind.__mro__ if issubclass(base, DocumentedModule))
-    return next(base for base in bases if "__check_init__" in vars(base))
-
-
-def _check_documented(module: DocumentedModule) -> None:
-    kind = type(module)
-    values = {field.name: getattr(module, field.name) for field in dataclasses.fields(module)}
-    for field in dataclasses.fields(module):
-        if values[field.name] is None and types.NoneType in get_args(field.type):
-            del values[field.name]
-    drawn_names = [name for name in values if _declared(kind, name, "is_drawn")]
-    for name in drawn_names:
-        if values[name] is None or isinstance(values[name], str):
-            raise ValueError(f"`{name}` must be a number or a distribution, got {values[name]!r}.")
-    check_fields(module)
-    for name, value in values.items():
-        if (check := _declared(kind, name, "check")) is None:
-            continue
-        if isinstance(value, AbstractDistribution) and name in drawn_names:
-            check_drawn(name, value, check)
-        else:
-            check(name, value)
-
-
-def _declared(kind: type, name: str, key: str) -> Any:
-    """Return what the metadata of a field has under a key.
-
-    A class that declares a field of its base anew, such as with another default, keeps what it does not say.
-    """
-    for base in kind.__mro__:
-        # A class that is being made has no `__dataclass_fields__` yet.
-        field = vars(base).get("__dataclass_fields__", vars(base)).get(name)
-        if isinstance(field, dataclasses.Field) and key in field.metadata:
-            return field.metadata[key]
-    return None
+def _inherit(field: Any, inherited: Any) -> None:
+    """Give a field that a class of a user declares anew the help and the check of that of its base."""
+    if "check" not in inherited.metadata or "check" in field.metadata:
+        return
+    own = field.metadata.get("converter", _as_given)
+    checked = {"converter": lambda value: _checked(field, own(value))}
+    field.metadata = {**inherited.metadata, **field.metadata, **checked}
 
 
 LAST = ("response", "n_validation", "n_validation_trials", "duration", "dt", "loss")
 
 
-def _documented(kind: type) -> str:
-    """Return a list of the fields of a class that is being made, its own before those of its bases."""
-    fields = {name: field for name, field in vars(kind).items() if isinstance(field, dataclasses.Field)}
-    for base in kind.__mro__[1:]:
-        fields |= {**getattr(base, "__dataclass_fields__", {}), **fields}
-    helps = {name: help for name in fields if (help := _declared(kind, name, "help")) is not None}
+def _listed(fields: dict[str, Any]) -> str:
+    """Return a list of fields with what they are for."""
+    helps = {name: field.metadata["help"] for name, field in fields.items() if "help" in field.metadata}
     names = sorted(helps, key=lambda name: (name != "workspace", name in LAST and 1 + LAST.index(name)))
     texts = (f"- `{name}`: {helps[name].replace('{name}', name.replace('_', ' '))}." for name in names)
     wrap = functools.partial(textwrap.fill, width=106, subsequent_indent="    ", break_on_hyphens=False)

@@ -44,7 +44,6 @@ class FlipFlop(parts.AbstractFixedTimes):
         drawn independently on each channel. The first time step has a pulse on every channel.
     - Targets: `n_bits` outputs, the sign of the last pulse on each channel, including the current time
         step. All time steps count.
-    - Epoch "memory", the whole trial. No events.
     - Conditions: "first bits" (`n_bits`, 0 or 1), the first pulses.
 
     There is one validation trial for each of the 2^n initial states.
@@ -100,7 +99,6 @@ class SineGeneration(parts.AbstractFixedTimes):
     - Inputs: "frequency" (1), the frequency in Hz, constant.
     - Targets: one output, A sin(2 pi f t), with t = 0 at the start and t = dt at the first time step. All
         time steps count.
-    - Epoch "oscillation", the whole trial. No events.
     - Conditions: "frequency" (Hz).
 
     The validation trials have five frequencies over the range, or all of a `Choice`.
@@ -153,22 +151,20 @@ class PathIntegration(parts.AbstractFixedTimes):
     557:429. The motion is theirs, after Raudies & Hasselmo 2012, PLoS Comput Biol 8:e1002553, as the code of
     Sorscher et al. 2019 has it (checked in ganguli-lab/grid-pattern-formation, where the numbers of Banino et
     al., 0.13 m/s and 5.76 rad/s, are multiplied by 2 pi and 2): a Rayleigh speed, a heading that turns at
-    random, and at a wall a turn until the heading is parallel to it, at a quarter of the speed. They draw the
-    speed anew in each time step of 0.02 s. Here it varies smoothly, as in RatInABox (checked in its code, of
-    which the correlation time is), so that the motion hardly depends on the time step.
+    random, and at a wall a turn until the heading is parallel to it, at a quarter of the speed. Here the
+    speed varies smoothly, as in RatInABox (checked in its code), so that the motion hardly depends on the
+    time step.
 
     - Inputs: "start" (2), the first position in m during the epoch "start", then zero; "velocity" (2), in
         m/s, plus white noise, in the epoch "movement". With `velocity_input="speed and heading"`, "speed"
         (1) and "heading" (2: cosine and sine) of the same noisy velocity in its place.
     - Targets: two outputs, the position in m from the centre of the box at the end of each time step. All
         time steps count.
-    - Epochs "start", in which the rat does not move, and "movement"; event "movement on".
     - Conditions: "start" and "end" (m, 2), "heading" (the first one, in rad).
 
     The start is drawn uniformly from the box, the first heading from the circle. There are 36 validation
     trials: 3 by 3 starts, each with 4 headings. `integrate_velocity` is the perfect integrator, and
-    `integration_error` its error. Where the noise is small beside the motion nothing can do much better. A
-    better observer would know how the rat moves, and where the walls are.
+    `integration_error` its error: where the noise is small beside the motion nothing can do much better.
     """
 
     loss: Loss = fields.default_loss(default_factory=lambda: 1.0 * OutputError())
@@ -287,7 +283,7 @@ class PathIntegration(parts.AbstractFixedTimes):
 def integrate_velocity(trial: Trial) -> Float[Array, "time 2"]:
     """Return where a perfect integrator of the inputs of a `PathIntegration` believes to be, in m.
 
-    That is the start plus the sum of the noisy velocities times dt. It gets only what the inputs show.
+    That is the start plus the sum of the noisy velocities times dt.
 
     **Arguments:**
 
@@ -330,11 +326,10 @@ def huang2025() -> dict[str, AbstractTask]:
     - two pulses of amplitudes from 2 to 10, separated by 5 to 20 time steps;
     - a position in two dimensions from -5 to 5 along each axis, from a random start, direction and speed.
 
-    The tables of its appendix were not compared. The numbers of time steps (100, and 60 of the
-    discrimination), the probability of a pulse, the amplitudes (whole numbers), the speeds and turns are
-    those of popsim. The direction is shown by cosine and sine, the start as a pulse, and the discrimination
-    is answered after a go cue by two outputs, where the paper has one with the sign of the difference. It
-    stops training at a mean squared error of 0.001, 0.05, 0.01 and 0.05, in the order above.
+    The tables of its appendix were not compared: all other numbers are those of popsim. The direction is
+    shown by cosine and sine, the start as a pulse, and the discrimination is answered after a go cue by two
+    outputs, where the paper has one with the sign of the difference. It stops training at a mean squared
+    error of 0.001, 0.05, 0.01 and 0.05, in the order above.
     """
     shared: dict[str, Any] = {"dt": 0.01, "loss": 1.0 * OutputError()}
     amplitudes = range(2, 11)

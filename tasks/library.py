@@ -181,40 +181,6 @@ def _drawn(value: Range) -> Any:
     return Uniform(*value) if isinstance(value, tuple) else value
 
 
-def _non_match(
-    *,
-    n_directions: int = 2,
-    match_probability: float = 0.5,
-    noise: float = 0.01,
-    sample: Range = 0.2,
-    delay: Range = (0.1, 0.4),
-    test: Range = 0.2,
-    duration: float = 1.2,
-    dt: float = 0.05,
-) -> choices.DelayedMatchToSample:
-    """Sample, delay, test: after the go cue, report whether the test differs from the sample.
-
-    **Arguments:**
-
-    - `n_directions`: the number of evenly spaced directions, at least two.
-    - `match_probability`: the fraction of trials in which the test matches.
-    - `noise`: sigma of each unit, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
-    - `sample`, `delay`, `test`: durations of these epochs, in seconds; the decision takes the rest.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-    """
-    return choices.DelayedMatchToSample(
-        n_directions=n_directions,
-        yes_to="non-match",
-        match_probability=match_probability,
-        noise=noise,
-        sample=_drawn(sample),
-        delay=_drawn(delay),
-        test=_drawn(test),
-        duration=duration,
-        dt=dt,
-    )
-
-
 def _four_tasks() -> MultiTask:
     """A perceptual decision, comparison, match to sample or delayed response, with equal probability."""
     names = ("perceptual-decision", "delayed-comparison", "delayed-match-to-sample", "delayed-response")
@@ -247,7 +213,7 @@ COGNITIVE_TASKS: dict[str, Callable[..., AbstractTask]] = {
     "perceptual-decision": choices.PerceptualDecision,
     "delayed-comparison": choices.DelayedComparison,
     "delayed-match-to-sample": choices.DelayedMatchToSample,
-    "delayed-non-match-to-sample": _non_match,
+    "delayed-non-match-to-sample": choices.DelayedNonMatchToSample,
     "delayed-response": choices.DelayedResponse,
     "delayed-match-to-category": choices.DelayedMatchToCategory,
     "delayed-paired-association": choices.DelayedPairedAssociation,
@@ -260,7 +226,7 @@ COGNITIVE_TASKS: dict[str, Callable[..., AbstractTask]] = {
     "economic-choice": choices.EconomicChoice,
     "ready-set-go": timing.ReadySetGo,
     "sine-generation": dynamics.SineGeneration,
-    "interval-discrimination": timing.IntervalDiscrimination,
+    "interval-discrimination": choices.IntervalDiscrimination,
     "cue-set-go": timing.CueSetGo,
     "one-two-three-go": timing.OneTwoThreeGo,
     "probabilistic-reasoning": choices.ProbabilisticReasoning,
@@ -297,10 +263,10 @@ TASKS: dict[str, Callable[..., AbstractTask]] = {**MOTOR_TASKS, **COGNITIVE_TASK
 def register_task(name: str) -> Callable[[Any], Any]:
     """Register a task by name for the command line; a decorator.
 
-    It decorates a subclass of `AbstractTask`, or a function that returns a task. All arguments need defaults;
-    those that are plain values become options of `popsim train NAME`. A motor task has `workspace` as its
-    first argument, without a default, and gets that of the body. The first line of the docstring is shown by
-    `popsim list`, and what it says under **Arguments** by `popsim train NAME --help`.
+    It decorates a subclass of `AbstractTask`, or a function that returns a task. All arguments need defaults,
+    but for the `workspace` that a motor task has first; plain values become options of `popsim train NAME`.
+    The first line of the docstring is shown by `popsim list`, and what it says under **Arguments** by `popsim
+    train NAME --help`.
 
     **Arguments:**
 

@@ -15,9 +15,9 @@ from popsim.environment import AbstractEnvironment, Box, Discrete, Observation, 
 from popsim.loss import Loss
 from popsim.network_input import inputs_by_name
 from popsim.randomness import key_stream
-from popsim.schedules import AbstractBatchSchedule, as_batch_schedule
+from popsim.schedules import AbstractBatchSchedule
 from popsim.task import AbstractTask
-from popsim.tasks.wrappers import check_shares, common_loss, concatenated
+from popsim.tasks.wrappers import as_shares, check_shares, common_loss, concatenated
 from popsim.trial import OutputTarget, RecordedActivity, Trial, has_counts_by_output
 from popsim.windows import NEVER, Timeline
 
@@ -29,8 +29,8 @@ class SelectedEnvironment(AbstractEnvironment):
 
     It shows what any of them shows, by name, and zeros for what the selected one lacks. It takes as many
     actions as any of them does: an action that the selected one lacks is its last one, and of a vector it
-    takes the first numbers. The trial ends when that of the selected one does. It records by the name of the
-    task what its environment records, zeros where it is not selected.
+    takes the first numbers. It records by the name of the task what its environment records, zeros where it
+    is not selected.
     """
 
     environments: tuple[AbstractEnvironment, ...]
@@ -323,13 +323,12 @@ class MultiTask(AbstractTask):
     - Inputs: "task" (one channel per task), one-hot throughout, in the order of `names`; those of the tasks,
         where inputs of the same name share their channels.
     - Targets: the largest number of outputs of a task; outputs that a task lacks should be zero.
-    - Epochs and events: those of all tasks. An epoch that a task lacks is empty, an event never comes.
-    - Conditions: "task", the index of the task; those of all tasks, -1 or NaN where a task lacks them.
+    - Conditions: "task", the index of the task; those of all tasks, -1 or NaN where a task lacks them. An
+        epoch that a task lacks is empty, an event never comes.
     - Environment: if the tasks have environments, a `SelectedEnvironment` of all of them.
 
-    Each task keeps its targets and their weights; the loss is that of the mixture. Trials are as long as
-    those of the longest task; time steps after the end of a shorter one do not count. The validation trials
-    are those of all tasks. `choice_accuracy` raises if only some of the tasks are choices.
+    Trials are as long as those of the longest task; time steps after the end of a shorter one do not count.
+    The validation trials are those of all tasks. `choice_accuracy` raises if only some tasks are choices.
 
     **Arguments:**
 
@@ -338,6 +337,7 @@ class MultiTask(AbstractTask):
         or in the order of `tasks` an array or a schedule over training batches, such as
         `PiecewiseSchedule((0, 500), [[1.0, 0.0], [1.0, 1.0]])`; all equal by default.
     - `loss`: the loss to train with; by default the one that all tasks share.
+    - `names`: the names of tasks that are given in a tuple, as a `MultiTask` holds them.
     """
 
     tasks: tuple[AbstractTask, ...]
@@ -345,13 +345,20 @@ class MultiTask(AbstractTask):
     loss: Loss
     names: tuple[str, ...] = eqx.field(static=True)
 
-    def __init__(self, tasks: Mapping[str, AbstractTask], *, shares: Any = None, loss: Loss | None = None):
-        check_instance("tasks", tasks, Mapping, 'tasks by name, such as {"go": task}')
-        self.names = as_parts("tasks", list(tasks), str, "tasks by name")
-        self.tasks = as_parts("tasks", tasks.values(), AbstractTask, "tasks")
-        if isinstance(shares, Mapping):
-            shares = _in_order(shares, self.names)
-        self.shares = as_batch_schedule(jnp.ones(len(self.tasks)) if shares is None else shares)
+    def __init__(
+        self,
+        tasks: Mapping[str, AbstractTask] | tuple[AbstractTask, ...],
+        *,
+        shares: Any = None,
+        loss: Loss | None = None,
+        names: tuple[str, ...] | None = None,
+    ):
+        is_tuple = names is not None and isinstance(tasks, tuple)
+        by_name: Any = dict(zip(names or (), tasks, strict=True)) if is_tuple else tasks
+        check_instance("tasks", by_name, Mapping, 'tasks by name, such as {"go": task}')
+        self.names = as_parts("tasks", list(by_name), str, "tasks by name")
+        self.tasks = as_parts("tasks", by_name.values(), AbstractTask, "tasks")
+        self.shares = as_shares(shares, self.names)
         self.loss = common_loss(self.tasks, loss)
 
     def __check_init__(self):
@@ -395,10 +402,3 @@ class MultiTask(AbstractTask):
             inputs=trial.inputs | {TASK: task_input},
             conditions=trial.conditions | {TASK: jnp.asarray(index)},
         )
-
-
-def _in_order(shares: Mapping[str, Any], names: tuple[str, ...]) -> list[Any]:
-    """Return the shares of the tasks in the order of their names."""
-    if set(shares) != set(names):
-        raise ValueError(f"`shares` must be of each of the tasks {list(names)}, got those of {list(shares)}.")
-    return [shares[name] for name in names]

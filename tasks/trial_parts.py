@@ -58,7 +58,7 @@ def plan_of(
 def epochs_of(task: Any, **events: str | None) -> tuple[Epoch, ...]:
     """Return epochs with their events, as long as the fields of their names say; others take the rest."""
     named = events.items()
-    return tuple(Epoch(name.replace("_", " "), vars(task).get(name), event) for name, event in named)
+    return tuple(Epoch(name.replace("_", " "), getattr(task, name, None), event) for name, event in named)
 
 
 def middle_of(distribution: AbstractDistribution) -> Float[Array, "*shape"]:
@@ -79,8 +79,7 @@ def reach_loss(effort: float | PerMember = 1e-6) -> Loss:
     """Return the default loss of a reach.
 
     It sums the position error with a late profile, the final velocity, and small costs of effort and
-    activity, in SI units. The proportions are those of Feedbax's simple reaches, with larger weights of
-    position and velocity because the errors of reaches of 10 cm are small numbers.
+    activity, in SI units. The proportions are those of Feedbax's simple reaches.
 
     **Arguments:**
 
@@ -94,6 +93,9 @@ def with_costs(position: Any, effort: float | PerMember = 1e-6) -> Loss:
     return position + 0.1 * FinalVelocity() + effort * Effort() + 1e-8 * HiddenActivity()
 
 
+Drawable = AbstractDistribution | int | Float[Array, ""]
+
+
 class AbstractPlannedTask(AbstractCheckedTask):
     """A task whose trials have a timeline that is drawn from a plan, and conditions."""
 
@@ -102,13 +104,19 @@ class AbstractPlannedTask(AbstractCheckedTask):
     def plan(self) -> TrialPlan:
         """The plan from which each trial draws its timeline; the longest, where conditions decide on it."""
 
-    @abc.abstractmethod
-    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
-        """Draw the conditions of a training trial."""
+    def draws(self) -> dict[str, Drawable]:
+        """Return each condition by its stream: what is drawn, of how many one is, or how often it holds."""
+        return {}
 
-    @abc.abstractmethod
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        """Draw the conditions of a training trial, by default those of `draws`, independently."""
+        return tuple(_draw(each, key_stream(key, name)) for name, each in self.draws().items())
+
     def nominal(self) -> tuple[Array, ...]:
-        """Return the conditions of the validation trials, arrays with axis (trial,)."""
+        """Return the conditions of the validation trials, by default all combinations: axis (trial,)."""
+        values = [all_values(each) for each in self.draws().values()]
+        indices = all_combinations(*map(len, values))
+        return tuple(each[index] for each, index in zip(values, indices, strict=True))
 
     @abc.abstractmethod
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
@@ -130,25 +138,6 @@ class AbstractPlannedTask(AbstractCheckedTask):
         return self.trial_of(self.plan_for(draws).nominal(), draws, key=key)
 
 
-Drawable = AbstractDistribution | int | Float[Array, ""]
-
-
-class AbstractIndependentDraws(AbstractPlannedTask):
-    """A task whose conditions are drawn independently; all their combinations are validation trials."""
-
-    @abc.abstractmethod
-    def draws(self) -> dict[str, Drawable]:
-        """Return each condition by its stream: what is drawn, of how many one is, or how often it holds."""
-
-    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
-        return tuple(_draw(each, key_stream(key, name)) for name, each in self.draws().items())
-
-    def nominal(self) -> tuple[Array, ...]:
-        values = [_all_values(each) for each in self.draws().values()]
-        indices = all_combinations(*map(len, values))
-        return tuple(each[index] for each, index in zip(values, indices, strict=True))
-
-
 def _draw(condition: Drawable, key: Key[Array, ""]) -> Array:
     if isinstance(condition, AbstractDistribution):
         return condition.sample(key=key)
@@ -157,7 +146,8 @@ def _draw(condition: Drawable, key: Key[Array, ""]) -> Array:
     return jax.random.bernoulli(key, condition)
 
 
-def _all_values(condition: Drawable) -> Array:
+def all_values(condition: Drawable) -> Array:
+    """Return the `nominal_values` of what is drawn, all numbers below one, or both answers."""
     if isinstance(condition, AbstractDistribution):
         return nominal_values(condition)
     return jnp.arange(condition) if isinstance(condition, int) else jnp.array([False, True])
@@ -184,8 +174,6 @@ class AbstractFixedTimes(AbstractCheckedTask):
     dt: eqx.AbstractVar[float]
 
     def __check_init__(self):
-        checks.check_time_step(self.dt)
-        checks.check_positive("duration", self.duration)
         checks.warn_of_unit("duration", self.duration, "duration")
         _ = self.n_steps
 
@@ -359,13 +347,6 @@ def sign_or_coin(evidence: Float[Array, ""], *, key: Key[Array, ""]) -> Int[Arra
     """Return 1 for positive evidence, 0 for negative, and a fair coin flip for zero."""
     coin = jax.random.bernoulli(as_key(key))
     return jnp.where(evidence == 0, coin, evidence > 0).astype(int)
-
-
-def stimulus_and_delay(
-    stimulus: AbstractDistribution | float, delay: AbstractDistribution
-) -> tuple[Epoch, Epoch]:
-    """Return the epochs "stimulus" and "delay" of these durations, in seconds."""
-    return Epoch("stimulus", stimulus, event="stimulus on"), Epoch("delay", delay, event="stimulus off")
 
 
 GO_CUE = "go cue"

@@ -72,6 +72,15 @@ def check_same_trials(tasks: Sequence[AbstractTask]) -> None:
             )
 
 
+def as_shares(shares: Any, names: Sequence[str], others: float | None = None) -> AbstractBatchSchedule:
+    """Return the schedule of shares, which a dict may give by name; `others` of those that it lacks."""
+    if isinstance(shares, Mapping):
+        if not set(shares) <= set(names) or others is None and len(shares) < len(names):
+            raise ValueError(f"`shares` must be those of {list(names)}, got {list(shares)}.")
+        shares = [shares.get(name, others) for name in names]
+    return as_batch_schedule(jnp.ones(len(names)) if shares is None else shares)
+
+
 def check_shares(shares: AbstractBatchSchedule, n_tasks: int) -> None:
     """Raise `ValueError` unless each phase has one non-negative number per task, and a positive one."""
     if has_per_member(shares):
@@ -117,7 +126,7 @@ class HeldOutConditions(AbstractWrapper):
 
     - `task`: the task.
     - `is_held_out`: a function from the conditions of one trial to whether it is held out; it is traced.
-    - `n_attempts`: the maximum number of draws of a trial. The run fails if all of them are held out.
+    - `n_attempts`: the maximum number of draws of a trial.
     """
 
     is_held_out: Callable[[Conditions], Bool[Array, ""]] = eqx.field(static=True)
@@ -196,7 +205,7 @@ class Mixture(AbstractSeveralTasks):
     def __init__(self, tasks: Sequence[AbstractTask], shares: Any = None, *, loss: Loss | None = None):
         self.tasks = as_parts("tasks", tasks, AbstractTask, "tasks")
         self.loss = common_loss(self.tasks, loss)
-        self.shares = as_batch_schedule(jnp.ones(len(self.tasks)) if shares is None else shares)
+        self.shares = as_shares(shares, [str(index) for index in range(len(self.tasks))])
 
     def __check_init__(self):
         check_shares(self.shares, len(self.tasks))
@@ -212,8 +221,7 @@ class TaskCurriculum(AbstractSeveralTasks):
     """A sequence of tasks: trials are of `tasks[i]` from training batch `starts[i]`.
 
     All trials have the same inputs, targets, epochs and conditions, and environments of the same class. The
-    condition "phase" is the index of the task. The validation trials are those of all tasks. Use
-    `ParameterCurriculum` for a curriculum that changes only numbers of one task.
+    condition "phase" is the index of the task. The validation trials are those of all tasks.
 
     **Arguments:**
 
@@ -245,8 +253,7 @@ class ParameterCurriculum(AbstractWrapper):
     """A task whose array `where(task)` follows a schedule over training batches: a curriculum.
 
     `ParameterCurriculum(task, lambda task: task.catch_probability, LinearSchedule(0.0, 0.2, last_batch=9))`.
-    To schedule several numbers, wrap again with `lambda task: task.task.…`. The validation trials are those
-    of the task with the final value of the schedule.
+    The validation trials are those of the task with the final value of the schedule.
 
     **Arguments:**
 
@@ -321,10 +328,8 @@ class WithFixation(AbstractWrapper):
 class WithInterventions(AbstractWrapper):
     """A task with interventions scheduled by plans.
 
-    The trials are bitwise those of the task, with interventions added. The validation trials are those of
-    the task without interventions, then all of them again under each plan alone. These use the final
-    parameters of schedules, and the same random draws at every call. A condition with the name of each
-    intervention tells whether it acts in a trial.
+    The validation trials are those of the task without interventions, then all of them again under each plan
+    alone. A condition with the name of each intervention tells whether it acts in a trial.
 
     **Arguments:**
 
@@ -374,11 +379,10 @@ class WithInterventions(AbstractWrapper):
 class Session(AbstractTask):
     """Trials that follow one another, through which a network keeps its hidden state.
 
-    A trial of this task is a whole session: the trials are drawn ahead, and joined on one axis of time. So
-    nothing in a trial depends on what the network did in an earlier one; what does is an environment, whose
-    state continues. The loss is the mean of that of the trials. In a policy gradient what a later trial pays
-    is credited to earlier choices, unless nothing is carried, or its terms have `cut_credit`. A body starts
-    anew in each trial.
+    A trial of this task is a whole session: the trials are drawn ahead, and joined on one axis of time. What
+    depends on what the network did in an earlier trial is an environment, whose state continues. The loss is
+    the mean of that of the trials. In a policy gradient what a later trial pays is credited to earlier
+    choices, unless nothing is carried, or its terms have `cut_credit`. A body starts anew in each trial.
 
     States have the axes (session, time of all trials, ...); `popsim.session.split_time` divides their time
     into trials; `axis=2` is time where members come first. Conditions have the axes (session, trial).

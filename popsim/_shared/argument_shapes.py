@@ -90,12 +90,17 @@ def check_fields(module: Any) -> None:
     """Raise `ValueError` unless fields declared as one number are one, and the others pass `check_kinds`."""
     check_kinds(module)
     for field in dataclasses.fields(module):
-        value, kinds = getattr(module, field.name), (field.type, *get_args(field.type))
-        if any(getattr(kind, "dims", None) == () for kind in kinds):
-            if eqx.is_array(value) or isinstance(value, PerMember):
-                check_one_number(field.name, value)
-        elif float in kinds and field.metadata.get("static") and value is not None:
-            check_number(field.name, value)
+        check_field(field, getattr(module, field.name))
+
+
+def check_field(field: "dataclasses.Field[Any]", value: Any) -> None:
+    """Raise `ValueError` unless the value of a field that is declared as one number is one."""
+    kinds = (field.type, *get_args(field.type))
+    if any(getattr(kind, "dims", None) == () for kind in kinds):
+        if eqx.is_array(value) or isinstance(value, PerMember):
+            check_one_number(field.name, value)
+    elif float in kinds and field.metadata.get("static") and value is not None:
+        check_number(field.name, value)
 
 
 def check_number(name: str, value: Any) -> None:

@@ -23,7 +23,7 @@ from popsim.trial import OutputTarget, Trial, check_trials, n_trials
 from popsim.trial_plan import Epoch, TrialPlan
 from popsim.windows import Timeline
 
-__all__ = ["BlockDecisions", "accuracy_with_prior", "block_choices", "block_prior"]
+__all__ = ["BlockDecisions", "block_choices", "block_prior"]
 
 
 BEFORE = -1
@@ -134,27 +134,24 @@ class BlockDecisions(AbstractBlocks):
     """Sessions of perceptual decisions in blocks: one side is more frequent, then, unannounced, the other.
 
     The task of The International Brain Laboratory 2021, eLife 10:e63711: blocks of 80:20 and 20:80 whose
-    lengths follow a truncated exponential distribution from 20 to 100 trials, on average 51, and contrasts
-    of which zero is half as frequent as the others (checked in int-brain-lab/iblrig, and the numbers of the
+    lengths follow a truncated exponential distribution from 20 to 100 trials, on average 51, and contrasts of
+    which zero is half as frequent as the others (checked in int-brain-lab/iblrig, and the numbers of the
     distribution, whose scale is 60, in fchampalimaud/CDC.SoundLateralizationTask; there 90 trials of 50:50
-    come first). The times are not published ones, as mice respond when they want to. Each trial of this task
-    is a session, as of `popsim.tasks.Session`: a network keeps its hidden state through it. After each choice
-    the correct side is shown, so that what a network can know of the block does not depend on its choices.
+    come first). The times are not published ones. Each trial of this task is a session, as of
+    `popsim.tasks.Session`. After each choice the correct side is shown, so that what a network can know of
+    the block does not depend on its choices.
 
     - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (2: left, right), the contrast on its side and 0
         on the other, plus white noise, in the epoch "stimulus"; "feedback" (2), one-hot in the epoch
         "feedback", the correct side.
     - Targets: two outputs, zero until the go cue, then 1 for the correct one (left, right). The epoch
         "feedback" does not count.
-    - Epochs of the trials of a session: "fixation", "stimulus", "delay", "decision", "feedback"; events
-        "stimulus on", "stimulus off", "go cue", "feedback".
     - Conditions of each trial: "contrast", "choice" (0 left, 1 right), "right probability" of its block,
         "trial in block" (from 0), "catch".
 
     In a trial without contrast only the block says which side is more probable. An ideal observer infers the
     block from the sides that were shown (`popsim.tasks.block_prior`) and combines it with the stimulus
-    (`popsim.tasks.block_choices`). How often it would be right if it knew the block is
-    `popsim.tasks.accuracy_with_prior`. A catch trial has no go cue and no feedback.
+    (`popsim.tasks.block_choices`). A catch trial has no go cue and no feedback.
     """
 
     n_trials: int = fields.count("trials in a session", default=100)
@@ -175,8 +172,8 @@ class BlockDecisions(AbstractBlocks):
     @property
     def plan(self) -> TrialPlan:
         """The plan of one trial of a session."""
-        shown = parts.stimulus_and_delay(self.stimulus, self.delay)
-        return self.plan_with_feedback(Epoch("fixation", self.fixation), *shown)
+        events = {"fixation": None, "stimulus": "stimulus on", "delay": "stimulus off"}
+        return self.plan_with_feedback(*parts.epochs_of(self, **events))
 
     def draw_trial(self, kind: Int[Array, ""], position: Int[Array, ""], *, key: Key[Array, ""]) -> Trial:
         timeline = self.plan.draw(key=key_stream(key, "timeline"))
@@ -191,19 +188,11 @@ class BlockDecisions(AbstractBlocks):
         return self.trial_with_feedback(timeline, inputs, side, conditions | {"trial in block": position})
 
 
-NODES = np.linspace(-8.0, 8.0, 801)
-"""Of the trapezoid rule over normal noise, in standard deviations."""
-FARTHEST = 40.0
-"""Beyond which no noise comes, in standard deviations."""
-
-
 def block_prior(task: BlockDecisions, sides: Int[np.ndarray, "session trial"]) -> Float[np.ndarray, "..."]:
     """Return the probability that the side is right before each trial, given the sides before.
 
     An exact filter over the side of the block and its age, of the distribution of lengths of the task: a
-    block of age a ends with the probability that its length is a, given that it is at least a. Blocks
-    alternate. Mice estimate this prior, too (Findling et al. 2025, Nature 645:192, compared with the abstract
-    only).
+    block of age a ends with the probability that its length is a, given that it is at least a.
 
     **Arguments:**
 
@@ -276,13 +265,12 @@ def block_choices(
 ) -> tuple[Int[np.ndarray, "session trial"], Float[np.ndarray, "session trial"]]:
     """Return the choices of an ideal observer of `BlockDecisions`, and the probability that each is right.
 
-    It gets the inputs of a network. With x_L and x_R the sums of the two sides times dt, after s seconds of
-    the stimulus, and the mean over the contrasts c, the odds of the right side are
+    With x_L and x_R the sums of the two sides times dt, after s seconds of the stimulus, and the mean over
+    the contrasts c, the odds of the right side are
 
         p / (1 - p) · mean exp((c x_R - c² s / 2) / σ²) / mean exp((c x_L - c² s / 2) / σ²),
 
-    where p is the probability before the trial. Both sums count: unless p is 1/2 their difference is not
-    enough. (Derived here, from normal sums of variance σ² s.)
+    where p is the probability before the trial. (Derived here, from normal sums of variance σ² s.)
 
     **Arguments:**
 
@@ -316,44 +304,3 @@ def _log_likelihood(
     total, seconds = np.asarray(total)[..., None], np.asarray(seconds)[..., None]
     exponents = (contrasts * total - contrasts**2 * seconds / 2) / float(task.noise) ** 2
     return np.logaddexp.reduce(exponents, axis=-1) - np.log(contrasts.size)
-
-
-def accuracy_with_prior(
-    task: BlockDecisions, prior: float, seconds: float, *, contrast: float | None = None
-) -> float:
-    """Return how often an ideal observer of `BlockDecisions` is right that knows the prior of the trial.
-
-    It chooses right where the odds of `block_choices` are above 1, for each x_L from some x_R on. That is
-    found by bisection, and the probability of a larger x_R is averaged over x_L.
-
-    **Arguments:**
-
-    - `task`: the task, whose contrast is a `Choice`.
-    - `prior`: p, the probability of the right side.
-    - `seconds`: s, how long the stimulus is shown.
-    - `contrast`: of the trials that are counted; by default all. The observer never knows it.
-    """
-    from scipy.special import logit, ndtr
-
-    checks.check_positive("task.noise", task.noise)
-    checks.check_fraction("prior", prior)
-    checks.check_positive("seconds", seconds)
-    contrasts = np.asarray(parts.values_of_choice(task, "contrast"), float)
-    std = float(task.noise) * seconds**0.5
-    weights = np.exp(-(NODES**2) / 2) / np.sum(np.exp(-(NODES**2) / 2))
-
-    def chooses_right(left: float, right: float) -> float:
-        """Return how often the right side is chosen, for a contrast on either side."""
-        least = _log_likelihood(task, left * seconds + std * NODES, seconds) - logit(prior)
-        low = np.full(NODES.shape, -FARTHEST * std)
-        high = np.full(NODES.shape, contrasts.max() * seconds + FARTHEST * std)
-        for _ in range(64):  # to the last bit
-            middle = (low + high) / 2
-            is_enough = _log_likelihood(task, middle, seconds) >= least
-            low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
-        return float(weights @ ndtr((right * seconds - high) / std))
-
-    counted = contrasts if contrast is None else np.array([contrast])
-    return float(
-        np.mean([prior * chooses_right(0.0, c) + (1 - prior) * (1 - chooses_right(c, 0.0)) for c in counted])
-    )

@@ -14,12 +14,12 @@ from popsim.session import separate_trials
 from popsim.tasks import _fields as fields
 from popsim.tasks._fields import POSITIVE, Drawn, Scalar
 from popsim.tasks.blocks.block_decisions import BEFORE, BLOCK_LENGTH, AbstractBlocks, second_kind_before
-from popsim.tasks.timing.interval_production import steps_shown, table_of_steps, widest_interval
+from popsim.tasks.timing import steps_shown, table_of_steps, widest_interval
 from popsim.tasks.trial_parts import GoResponse, pulses_at, sign_or_coin, values_of_choice
 from popsim.trial import Trial, check_trials, n_trials
 from popsim.trial_plan import Epoch, TrialPlan
 
-__all__ = ["HierarchicalReasoning", "accuracy_with_rule", "rule_choices"]
+__all__ = ["HierarchicalReasoning", "rule_choices"]
 
 
 def _intervals() -> Choice:
@@ -33,28 +33,23 @@ class HierarchicalReasoning(AbstractBlocks):
     `HierarchicalReasoning` (not compared with the paper), in shorter times before and after the interval, and
     without a separate report of the rule. Two flashes on one side mark an interval. Under the first rule one
     responds toward them after a short interval, and away after a long one; under the second rule the
-    opposite. The rules alternate in blocks, without notice. As intervals are shown with noise, an error may
-    come from the interval or from the rule.
+    opposite. The rules alternate in blocks, without notice.
 
-    Each trial of this task is a session, as of `popsim.tasks.Session`: a network keeps its hidden state
-    through it. After each choice the correct side is shown, which of two sides tells as much as a reward for
-    one of them, so that what a network can know of the rule does not depend on its choices.
+    Each trial of this task is a session, as of `popsim.tasks.Session`. After each choice the correct side is
+    shown, so that what a network can know of the rule does not depend on its choices.
 
     - Inputs: "fixation" (1), 1 until the go cue; "flashes" (2: left, right), 1 on one side for `flash`
         seconds from "first flash" and "second flash" on; "feedback" (2), one-hot in the epoch "feedback", the
         correct side.
     - Targets: two outputs, zero until the go cue, then 1 for the correct side. The epoch "feedback" does not
         count.
-    - Epochs of the trials of a session: "fixation", "interval", "wait", "decision", "feedback"; events "first
-        flash", "second flash", "go cue", "feedback".
     - Conditions of each trial: "interval" and "shown interval" (s), "is long", "side" of the flashes and
         "choice" (0 left, 1 right), "rule" (0 or 1; -1 before the first block), "trial in block" (from 0),
         "catch".
 
     An ideal observer infers the rule from what was shown, and the choice from rule and interval
-    (`popsim.tasks.rule_choices`). How often it would be right if it knew the rule is
-    `popsim.tasks.accuracy_with_rule`. An interval at `boundary` is long by a coin flip. A catch trial has no
-    go cue and no feedback.
+    (`popsim.tasks.rule_choices`). An interval at `boundary` is long by a coin flip. A catch trial has no go
+    cue and no feedback.
     """
 
     n_trials: int = fields.count("trials in a session", default=30)
@@ -110,10 +105,10 @@ def rule_choices(
 ) -> tuple[Int[np.ndarray, "session trial"], Float[np.ndarray, "session trial"]]:
     """Return the choices of an ideal observer of `HierarchicalReasoning`, and how probably each is right.
 
-    It gets the inputs of a network, counts the time steps between the flashes, and knows the noise of the
-    interval and the distribution of block lengths. The exact filter over the rule and the age of its block is
-    that of `popsim.tasks.block_prior`: under either rule the correct side is as probable as the interval that
-    it belongs to.
+    It counts the time steps between the flashes, and knows the noise of the interval and the distribution of
+    block lengths. The exact filter over the rule and the age of its block is that of
+    `popsim.tasks.block_prior`: under either rule the correct side is as probable as the interval that it
+    belongs to.
 
     **Arguments:**
 
@@ -140,27 +135,9 @@ def rule_choices(
     return (probability > 0.5).astype(int), np.maximum(probability, 1 - probability)
 
 
-def accuracy_with_rule(task: HierarchicalReasoning) -> float:
-    """Return how often an ideal observer of `HierarchicalReasoning` is right that knows the rule.
-
-    The mean of the probability of the more probable of short and long, over the intervals that are shown.
-
-    **Arguments:**
-
-    - `task`: the task, whose interval is a `Choice`.
-    """
-    long, shares = _probability_of_long(task), _steps(task).mean(axis=1)
-    return float(np.sum(shares * np.maximum(long, 1 - long)))
-
-
 def _probability_of_long(task: HierarchicalReasoning) -> Float[np.ndarray, " steps"]:
     """Return the probability that an interval is long, for each number of time steps it may be shown as."""
-    by_interval, values = _steps(task), np.asarray(values_of_choice(task, "interval"), float)
+    values = np.asarray(values_of_choice(task, "interval"), float)
+    by_interval = table_of_steps(values, float(task.weber_fraction), task.dt)
     is_long = (np.sign(np.round(values - float(task.boundary), 4)) + 1) / 2
     return by_interval @ is_long / np.maximum(by_interval.sum(axis=1), 1e-300)
-
-
-def _steps(task: HierarchicalReasoning) -> Float[np.ndarray, "steps value"]:
-    """Return the probability of each number of time steps, from 0, for each interval."""
-    values = np.asarray(values_of_choice(task, "interval"), float)
-    return table_of_steps(values, float(task.weber_fraction), task.dt)

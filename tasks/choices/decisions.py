@@ -1,99 +1,39 @@
-"""Choices after a go cue: perceptual decisions, with a context, or by two senses."""
+"""Choices by evidence and by value, after a go cue, and in a context."""
 
-import abc
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import logsumexp
-from jax.scipy.stats import norm
-from jaxtyping import Array, Bool, Float, Int, Key
+import numpy as np
+from jaxtyping import Array, Float, Key
 
-from popsim._shared.checks import check_instance, check_positive, short_repr
+from popsim._shared.checks import n_steps_in, short_repr
 from popsim.distributions import Choice
 from popsim.loss import Loss
-from popsim.losses import CrossEntropy, OutputError
+from popsim.losses import CrossEntropy
 from popsim.randomness import key_stream
 from popsim.tasks import _fields as fields
 from popsim.tasks import trial_parts as parts
 from popsim.tasks._fields import POSITIVE, Drawn, Number, Scalar
+from popsim.tasks.choices.delayed_choices import (
+    AbstractDelayedChoice,
+    AbstractStimuli,
+    Question,
+    choice_of_sign,
+)
+from popsim.tasks.trial_parts import NO, YES, Drawable
 from popsim.trial import OutputTarget, Trial
-from popsim.trial_plan import Epoch, TrialPlan
+from popsim.trial_plan import TrialPlan
 from popsim.windows import Timeline
 
 __all__ = [
-    "PerceptualDecision",
     "ContextIntegration",
+    "DelayedGoNoGo",
+    "EconomicChoice",
     "MultisensoryIntegration",
-    "multisensory_accuracy",
-    "multisensory_log_odds",
-    "targets_in_epoch",
+    "PerceptualDecision",
+    "SignalDetection",
 ]
-
-
-class AbstractGoTask(parts.AbstractPlannedTask):
-    """A noisy stimulus, then a choice: after the go cue, one output of several is correct."""
-
-    loss: Loss = fields.default_loss(default_factory=lambda: 1.0 * OutputError())
-    fixation: Drawn = fields.epoch(default=0.1)
-    response: parts.GoResponse = fields.part(fields.RESPONSE, default_factory=parts.GoResponse)
-    dt: float = fields.time_step(default=0.05)
-    noise: eqx.AbstractVar[Scalar]
-    duration: eqx.AbstractVar[float]
-
-    def __check_init__(self):
-        self.response.check(self.plan)
-
-    @abc.abstractmethod
-    def epochs(self) -> tuple[Epoch, ...]:
-        """Return the epochs between "fixation" and "decision"."""
-
-    @property
-    def plan(self) -> TrialPlan:
-        return self.plan_with(*self.epochs())
-
-    def plan_with(self, *epochs: Epoch) -> TrialPlan:
-        """Return the plan of a trial with these epochs between "fixation" and "decision"."""
-        fixation = Epoch("fixation", self.fixation)
-        return self.response.plan(fixation, *epochs, duration=self.duration, dt=self.dt)
-
-    def go_trial(
-        self,
-        timeline: Timeline,
-        stimulus: Float[Array, "*time channels"],
-        choice: Int[Array, ""],
-        conditions: dict[str, Array],
-        *,
-        shown: Bool[Array, " time"] | None = None,
-        n_choices: int = 2,
-        inputs: Mapping[str, Array] = MappingProxyType({}),
-        noise: Float[Array, " channels"] | None = None,
-        key: Key[Array, ""],
-    ) -> Trial:
-        """Return a trial with the correct output `choice`, and a noisy stimulus in `shown` or "stimulus"."""
-        sigma = self.noise if noise is None else noise
-        shown = timeline.in_epoch("stimulus") if shown is None else shown
-        noisy = parts.with_noise(stimulus, sigma, shown, dt=self.dt, key=key_stream(key, "noise"))
-        return Trial(
-            init=(),
-            inputs={"fixation": self.response.fixation(timeline), **inputs, "stimulus": noisy},
-            targets=self.response.target(timeline, jax.nn.one_hot(choice, n_choices)),
-            timeline=timeline,
-            conditions=conditions | {"choice": choice, "catch": self.response.is_catch(timeline)},
-        )
-
-
-class AbstractStimulusTask(AbstractGoTask):
-    """A choice after a stimulus and a delay."""
-
-    stimulus: eqx.AbstractVar[Drawn]
-    delay: eqx.AbstractVar[Drawn]
-
-    def epochs(self) -> tuple[Epoch, ...]:
-        return parts.stimulus_and_delay(self.stimulus, self.delay)
 
 
 def motion_coherences() -> Choice:
@@ -102,7 +42,7 @@ def motion_coherences() -> Choice:
     return Choice(jnp.concatenate([-percent[::-1], percent]) / 100)
 
 
-class PerceptualDecision(parts.AbstractIndependentDraws, AbstractStimulusTask):
+class PerceptualDecision(AbstractDelayedChoice):
     """Random dots: after the go cue, report which of two directions most of them moved in.
 
     The coherences are those of Roitman & Shadlen 2002, J Neurosci 22:9475, without zero (checked in their
@@ -113,7 +53,6 @@ class PerceptualDecision(parts.AbstractIndependentDraws, AbstractStimulusTask):
         direction; one stream holds the coherence.
     - Targets: two outputs, zero until the go cue, then 1 for the correct one: the first for a negative
         coherence, the second for a positive one.
-    - Epochs "fixation", "stimulus", "delay", "decision"; events "stimulus on", "stimulus off", "go cue".
     - Conditions: "coherence", "choice" (0 or 1), "catch".
 
     After a stimulus of s seconds the accuracy of an ideal observer is Phi(|coherence| (s / k)^0.5 / sigma),
@@ -130,28 +69,26 @@ class PerceptualDecision(parts.AbstractIndependentDraws, AbstractStimulusTask):
     delay: Drawn = fields.epoch(default=0.0)
     duration: float = fields.trial_duration(default=0.9)
 
-    def draws(self) -> dict[str, parts.Drawable]:
+    def draws(self) -> dict[str, Drawable]:
         return {"coherence": self.coherence}
 
-    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+    def rule(self, timeline: Timeline, draws: tuple[Array, ...]) -> Question:
         (coherence,) = draws
-        choice = parts.sign_or_coin(coherence, key=key_stream(key, "coin"))
         streams = coherence[None] if self.n_streams == 1 else (1 + coherence * jnp.array([-1.0, 1.0])) / 2
-        return self.go_trial(timeline, streams, choice, {"coherence": coherence}, key=key)
+        return Question({"stimulus": streams}, choice_of_sign(coherence), {"coherence": coherence})
 
 
-class ContextIntegration(parts.AbstractPlannedTask):
+class ContextIntegration(AbstractStimuli):
     """Two noisy streams of evidence with a context that selects the relevant one.
 
-    The task of Mante, Sussillo, Shenoy & Newsome 2013, Nature 503:78, with other times and coherences (as
-    compared with NeuroGym's version). There is no fixation or go cue; only the final choice counts.
+    The task of Mante, Sussillo, Shenoy & Newsome 2013, Nature 503:78, with other times and coherences, and no
+    fixation or go cue; only the final choice counts.
 
     - Inputs: "evidence" (2: motion, colour), the coherence of each stream plus white noise in the epoch
         "stimulus"; "context" (2), one-hot throughout.
     - Targets: one output, 1 for a positive coherence of the relevant stream and 0 for a negative one (with
         `CrossEntropy` the output is the log odds); with `n_outputs=2` one output per choice, 1 for the
         correct one. Only the epoch "decision" counts.
-    - Epochs "stimulus", "delay", "decision"; events "stimulus on", "stimulus off", "decision".
     - Conditions: "context" (0 motion, 1 colour), "motion coherence", "colour coherence", "choice" (1 for
         positive).
 
@@ -173,45 +110,43 @@ class ContextIntegration(parts.AbstractPlannedTask):
     )
     duration: float = fields.trial_duration(default=0.56)
     dt: float = fields.time_step(default=0.02)
+    stimulus_input = "evidence"
 
     def __check_init__(self):
         parts.check_time_left(self.plan, self.dt, "a time step of decision")
 
     @property
     def plan(self) -> TrialPlan:
-        epochs = (*parts.stimulus_and_delay(self.stimulus, self.delay), Epoch("decision", event="decision"))
-        return TrialPlan(epochs, duration=self.duration, dt=self.dt)
+        shown = {"stimulus": "stimulus on", "delay": "stimulus off"}
+        return parts.plan_of(self, parts.epochs_of(self, **shown, decision="decision"))
+
+    def draws(self) -> dict[str, Drawable]:
+        return {"context": 2, "motion": self.coherence, "colour": self.coherence}
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         streams = jax.vmap(lambda name: jax.random.fold_in(key_stream(key, "coherence"), name))(jnp.arange(2))
         motion, colour = jax.vmap(lambda key: self.coherence.sample(key=key))(streams)
         return jax.random.randint(key_stream(key, "context"), (), 0, 2), motion, colour
 
-    def nominal(self) -> tuple[Array, ...]:
-        coherences = parts.nominal_values(self.coherence)
-        context, motion, colour = parts.all_combinations(2, len(coherences), len(coherences))
-        return context, coherences[motion], coherences[colour]
-
-    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+    def rule(self, timeline: Timeline, draws: tuple[Array, ...]) -> Question:
         context, *both = draws
         coherences = jnp.stack(both)
-        choice = parts.sign_or_coin(coherences[context], key=key_stream(key, "coin"))
-        shown, noise_key = timeline.in_epoch("stimulus"), key_stream(key, "noise")
-        evidence = parts.with_noise(coherences, self.noise, shown, dt=self.dt, key=noise_key)
-        told = jnp.broadcast_to(jax.nn.one_hot(context, 2), (timeline.n_steps, 2))
+        labels = {"context": context, "motion coherence": coherences[0], "colour coherence": coherences[1]}
+        inputs = {"context": jax.nn.one_hot(context, 2)}
+        choice = choice_of_sign(coherences[context])
+        return Question({"stimulus": coherences}, choice, labels, inputs=inputs)
+
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        question = self.rule(timeline, draws)
+        choice = parts.sign_or_coin(jnp.asarray(question.choice) - 0.5, key=key_stream(key, "coin"))
         values = choice[None].astype(float) if self.n_outputs == 1 else jax.nn.one_hot(choice, 2)
         decides = timeline.in_epoch("decision")
         return Trial(
             init=(),
-            inputs={"evidence": evidence, "context": told},
+            inputs=self.inputs_of(timeline, question, key=key),
             targets=OutputTarget(jnp.where(decides[:, None], values, 0.0), decides.astype(float)),
             timeline=timeline,
-            conditions={
-                "context": context,
-                "motion coherence": coherences[0],
-                "colour coherence": coherences[1],
-                "choice": choice,
-            },
+            conditions=question.conditions | {"choice": choice},
         )
 
 
@@ -219,24 +154,21 @@ IS_SHOWN = ((1, 0), (0, 1), (1, 1))
 """Whether there is visual and auditory evidence: in visual, auditory and multisensory trials."""
 
 
-class MultisensoryIntegration(parts.AbstractIndependentDraws, AbstractStimulusTask):
+class MultisensoryIntegration(AbstractDelayedChoice):
     """A rate that is seen, heard, or both: after the go cue, report whether it is low or high.
 
     The task of Raposo, Kaufman & Churchland 2014, Nat Neurosci, doi:10.1038/nn.3865 (not compared with the
-    paper). Rates, boundary, times and the ratio of evidence to noise are those of frsong/pyrl, which trains
-    networks until they are right in 80 % of the trials. NeuroGym's `MultiSensoryIntegration` divides one
-    coherence between two streams that always agree, so that their plain sum is best.
+    paper). Rates, boundary, times and the ratio of evidence to noise are those of frsong/pyrl.
 
     - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (2: visual, auditory), shown in the epoch
         "stimulus": rate / boundary - 1 plus white noise, or 0 without noise where the stream is absent.
     - Targets: two outputs, zero until the go cue, then 1 for the correct one: the first for a rate below the
         boundary, the second for one above.
-    - Epochs "fixation", "stimulus", "delay", "decision"; events "stimulus on", "stimulus off", "go cue".
     - Conditions: "rate" (Hz), "modality" (0 visual, 1 auditory, 2 both), "choice" (0 low, 1 high), "catch".
 
-    `multisensory_accuracy` is that of an ideal observer, who weights each stream by its reliability, see
-    `multisensory_log_odds`. The three modalities are equally probable. The validation trials are all
-    combinations of modality and rate.
+    An ideal observer, `popsim.tasks.choice_probabilities`, weights each stream by its reliability 1 / sigma²
+    (Ernst & Banks 2002, Nature 415:429). The three modalities are equally probable. The validation trials are
+    all combinations of modality and rate.
     """
 
     rate: Drawn = fields.drawn(
@@ -258,81 +190,155 @@ class MultisensoryIntegration(parts.AbstractIndependentDraws, AbstractStimulusTa
                 f"got {short_repr(self.noise)}."
             )
 
-    def draws(self) -> dict[str, parts.Drawable]:
+    def draws(self) -> dict[str, Drawable]:
         return {"modality": len(IS_SHOWN), "rate": self.rate}
 
-    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+    def rule(self, timeline: Timeline, draws: tuple[Array, ...]) -> Question:
         modality, rate = draws
         evidence = rate / self.boundary - 1
-        shown = jnp.asarray(IS_SHOWN, float)[modality]
-        return self.go_trial(
-            timeline,
-            shown * evidence,
-            parts.sign_or_coin(evidence, key=key_stream(key, "coin")),
-            {"rate": rate, "modality": modality},
-            noise=shown * self.noise,
-            key=key,
-        )
+        is_shown = jnp.asarray(IS_SHOWN, float)[modality]
+        labels = {"rate": rate, "modality": modality}
+        noise = is_shown * self.noise
+        return Question({"stimulus": is_shown * evidence}, choice_of_sign(evidence), labels, noise=noise)
 
 
-def multisensory_log_odds(task: MultisensoryIntegration, inputs: Mapping[str, Array]) -> Float[Array, ""]:
-    """Return the log odds that the rate of one trial of `MultisensoryIntegration` is high.
+class DelayedGoNoGo(AbstractDelayedChoice):
+    """A go or a no-go stimulus, a delay, then the go cue, after which to respond or not.
 
-    With x the sum of a stream times dt, shown for s seconds, a rate with the evidence e has a likelihood in
-    proportion to exp(e Σ x / σ² - e² Σ s / (2 σ²)), summed over streams: each is weighted by its reliability
-    1 / σ² (Ernst & Banks 2002, Nature 415:429; derived here). An ideal observer says high where the log odds
-    are positive.
+    The stimuli and times of NeuroGym's `GoNogo`, which cites Zhang et al. 2019, eLife 8:e43191 (not compared
+    with the paper).
 
-    **Arguments:**
+    - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (2: no-go, go), one-hot plus white noise in the
+        epoch "stimulus".
+    - Targets: two outputs, zero until the go cue, then 1 for the correct one: the first to respond ("go"),
+        the second to withhold the response.
+    - Conditions: "go", "choice" (0 go, 1 no-go), "catch".
 
-    - `task`: the task, with noise in both streams, whose rate is a `Choice`.
-    - `inputs`: the inputs of the trial.
+    After a stimulus of s seconds the accuracy of an ideal observer is Phi((s / 2)^0.5 / sigma), if go and
+    no-go are equally frequent. There are two validation trials: no-go and go.
     """
-    check_positive("task.noise", task.noise)
-    values = parts.values_of_choice(task, "rate") / task.boundary - 1
-    stimulus = inputs["stimulus"]
-    reliability = 1 / task.noise**2
-    total = task.dt * jnp.sum(jnp.sum(stimulus, axis=0) * reliability)
-    is_shown = (stimulus != 0).astype(stimulus.dtype)  # noise is never zero
-    seconds = task.dt * jnp.sum(jnp.sum(is_shown, axis=0) * reliability)
-    likelihoods = values * total - values**2 * seconds / 2
-    high = logsumexp(likelihoods, b=(jnp.sign(values) + 1) / 2)
-    return high - logsumexp(likelihoods, b=(1 - jnp.sign(values)) / 2)
+
+    go_probability: Scalar = fields.fraction("the fraction of trials with the go stimulus", default=0.5)
+    noise: Scalar = fields.white_noise("each channel", default=0.1)
+    fixation: Drawn = fields.epoch(default=0.0)
+    stimulus: Drawn = fields.epoch(default=0.5)
+    delay: Drawn = fields.epoch(default=0.5)
+    duration: float = fields.trial_duration(default=1.5)
+
+    def draws(self) -> dict[str, Drawable]:
+        return {"go": self.go_probability}
+
+    def rule(self, timeline: Timeline, draws: tuple[Array, ...]) -> Question:
+        (is_go,) = draws
+        shown = {"stimulus": jax.nn.one_hot(is_go.astype(int), 2)}
+        return Question(shown, jnp.where(is_go, YES, NO), {"go": is_go})
 
 
-def multisensory_accuracy(
-    task: MultisensoryIntegration,
-    rate: Float[Array, "*trial"],
-    modality: Int[Array, "*trial"],
-    seconds: Float[Array, "*trial"] | float,
-) -> Float[Array, "*trial"]:
-    """Return the accuracy of the optimal combination of the streams, Phi(|e| (s Σ 1 / σ²)^0.5).
+class SignalDetection(AbstractDelayedChoice):
+    """A brief signal at an unknown time in noise, in half of the trials: report whether it was there.
 
-    e = rate / boundary - 1, and the sum is over the streams that are shown, so that the squares of their d'
-    add up (Ernst & Banks 2002, Nature 415:429; derived here). It is that of an ideal observer if the rates
-    lie symmetrically around the boundary.
+    The signal, the noise and the times of NeuroGym's `Detection`, there with a response at any time and an
+    epoch "stimulus" that lasts 0.5 to 1.5 s. Here the response follows the go cue.
 
-    **Arguments:**
+    - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (1), white noise in the epoch "stimulus", and in
+        trials with a signal `amplitude` for the time `signal`, from one of `n_onsets` onsets on, which follow
+        one another without a gap or an overlap.
+    - Targets: two outputs, zero until the go cue, then 1 for the correct one: the first, "yes", if there was
+        a signal, the second, "no", if not.
+    - Conditions: "signal", "onset" (the index of the onset; -1 without a signal), "choice" (0 or 1), "catch".
 
-    - `task`: the task, with noise in both streams.
-    - `rate`, `modality`: as in the conditions of trials.
-    - `seconds`: s, how long the stimulus is shown.
+    There is one validation trial for each onset, and as many without a signal.
     """
-    check_positive("task.noise", task.noise)
-    reliability = jnp.asarray(IS_SHOWN, float)[modality] @ (1 / task.noise**2)
-    return norm.cdf(jnp.abs(rate / task.boundary - 1) * jnp.sqrt(seconds * reliability))
+
+    amplitude: Scalar = fields.non_negative("the amplitude of the signal", default=0.5)
+    signal: float = fields.fixed("the duration of the signal, in seconds", default=0.1)
+    n_onsets: int = fields.count('onsets; the epoch "stimulus" lasts `n_onsets` times `signal`', default=10)
+    signal_probability: Scalar = fields.fraction("the fraction of trials with a signal", default=0.5)
+    noise: Scalar = fields.white_noise("the stimulus", default=0.001**0.5)
+    fixation: Drawn = fields.epoch(default=0.5)
+    delay: Drawn = fields.epoch(default=0.0)
+    duration: float = fields.trial_duration(default=2.0)
+
+    def __check_init__(self):
+        _ = self.n_signal_steps
+
+    @property
+    def n_signal_steps(self) -> int:
+        """The number of time steps of a signal."""
+        return n_steps_in("signal", self.signal, self.dt)
+
+    @property
+    def stimulus(self) -> float:
+        """The duration of the epoch "stimulus", in seconds."""
+        return self.n_onsets * self.signal
+
+    def draws(self) -> dict[str, Drawable]:
+        return {"signal": self.signal_probability, "onset": self.n_onsets}
+
+    def rule(self, timeline: Timeline, draws: tuple[Array, ...]) -> Question:
+        is_there, onset = draws
+        since_start = jnp.arange(timeline.n_steps) - timeline.epochs["stimulus"][0]
+        has_signal = is_there & (since_start // self.n_signal_steps == onset)
+        shown = {"stimulus": jnp.where(has_signal, self.amplitude, 0.0)[:, None]}
+        labels = {"signal": is_there, "onset": jnp.where(is_there, onset, -1)}
+        return Question(shown, jnp.where(is_there, YES, NO), labels)
 
 
-def targets_in_epoch(trials: Trial, epoch: str) -> OutputTarget:
-    """Return the targets of trials as those of one choice, of which only the time steps of an epoch count.
+OFFERS = (
+    *((1.0, 0.0), (3.0, 1.0), (2.0, 1.0), (1.0, 1.0), (1.0, 2.0), (1.0, 3.0), (1.0, 4.0), (1.0, 6.0)),
+    (0.0, 2.0),
+)
 
-    `popsim.choice_accuracy` and `popsim.output_choice` take them, in tasks with several choices in a trial.
 
-    **Arguments:**
+class EconomicChoice(AbstractDelayedChoice):
+    """Two juices in different quantities: after the go cue, choose the offer of higher value.
 
-    - `trials`: one trial, or stacked trials, with an `OutputTarget`.
-    - `epoch`: the epoch of the choice, such as "test 1".
+    The task of Padoa-Schioppa & Assad 2006, Nature, doi:10.1038/nature04676 (not compared with the paper).
+    Offers, the value of juice A and times are those of NeuroGym's `EconomicDecisionMaking`.
+
+    - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (6), shown in the epoch "offer" with white noise:
+        whether the first offer is A, and B, whether the second one is A, and B, and the quantities of the
+        first and the second, divided by the largest of all.
+    - Targets: two outputs, zero until the go cue, then 1 for the offer of higher value.
+    - Conditions: "quantity A" and "quantity B", "A first" (whether A is the first offer), "choice" (0 first,
+        1 second), "chooses A" (whether A has the higher value), "catch".
+
+    Which juice comes first is random. There are two validation trials for each offer.
     """
-    targets = trials.targets
-    check_instance("targets", targets, OutputTarget, "an OutputTarget")
-    return OutputTarget(targets.values, jnp.where(trials.timeline.in_epoch(epoch), targets.counts, 0.0))
+
+    offers: Float[Number, "offer 2"] = fields.non_negative(
+        "quantities of A and B, of different value, an array of shape (offer, 2)", default=OFFERS
+    )
+    relative_value: Scalar = fields.positive("the value of A, in quantities of B", default=2.2)
+    noise: Scalar = fields.white_noise("each channel", default=0.01)
+    fixation: Drawn = fields.epoch(default=1.5)
+    offer: Drawn = fields.epoch(default=(1.0, 2.0))
+    duration: float = fields.trial_duration(default=4.25)
+    epochs = {"offer": "offer on"}
+
+    def __check_init__(self):
+        if not parts.is_known(self.offers, self.relative_value):
+            return
+        offers = np.asarray(self.offers)
+        if offers.ndim != 2 or offers.shape[1] != 2 or not len(offers):
+            raise ValueError(f"`offers` must be pairs of quantities, got {short_repr(offers)}.")
+        even = np.isclose(offers[:, 0] * float(self.relative_value), offers[:, 1])
+        if even.any():
+            raise ValueError(
+                f"`offers` must differ in value, got {offers[even][0].tolist()} of A and B with "
+                f"`relative_value` {float(self.relative_value):g}."
+            )
+
+    def draws(self) -> dict[str, Drawable]:
+        return {"offer": self.offers.shape[0], "order": 2}
+
+    def rule(self, timeline: Timeline, draws: tuple[Array, ...]) -> Question:
+        offer, order = draws
+        quantities = self.offers[offer] / jnp.max(self.offers)
+        juices = jnp.where(order == 0, jnp.array([1.0, 0.0, 0.0, 1.0]), jnp.array([0.0, 1.0, 1.0, 0.0]))
+        stimulus = jnp.concatenate([juices, jnp.where(order == 0, quantities, quantities[::-1])])
+        quantity_a, quantity_b = self.offers[offer]
+        a_is_better = quantity_a * self.relative_value > quantity_b
+        labels = {"quantity A": quantity_a, "quantity B": quantity_b}
+        labels |= {"A first": order == 0, "chooses A": a_is_better}
+        return Question({"offer": stimulus}, jnp.where(a_is_better, order, 1 - order), labels)

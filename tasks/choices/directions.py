@@ -1,51 +1,43 @@
-"""Directions: reproduced one after the other, and put into categories."""
+"""Reports of directions and durations: reproduced, put into categories, and compared."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Key
 
-from popsim._shared.checks import check_positive, n_steps_in
+from popsim._shared.checks import n_steps_in, short_repr
+from popsim.distributions import AbstractDistribution, Constant
 from popsim.loss import Loss
 from popsim.losses import CrossEntropy, OutputError
 from popsim.randomness import key_stream
 from popsim.tasks import _fields as fields
 from popsim.tasks import trial_parts as parts
-from popsim.tasks._fields import Drawn, Scalar
-from popsim.tasks.choices.decisions import AbstractStimulusTask
+from popsim.tasks._fields import Drawn, Number, Scalar
+from popsim.tasks.choices.delayed_choices import AbstractDelayedChoice, AbstractStimuli, Question
 from popsim.trial import OutputTarget, Trial
 from popsim.trial_plan import Epoch, TrialPlan
 from popsim.windows import Timeline
 
-__all__ = [
-    "AngleReproduction",
-    "DirectionCategory",
-    "direction_category_log_odds",
-    "decode_angle",
-    "mean_cosine_of_error",
-]
+__all__ = ["AngleReproduction", "DirectionCategory", "IntervalDiscrimination"]
 
 SECOND_GO_CUE = "second go cue"
 
 
-class AngleReproduction(parts.AbstractPlannedTask):
+class AngleReproduction(AbstractStimuli):
     """Two angles to remember: after the go cue reproduce the first, after another one the second.
 
     The task of Ding, Cueva, Tsodyks & Qian 2017, PNAS 114:E9115, with the stimuli and times of NeuroGym's
-    `AngleReproduction` (not compared with the paper). There the network turns a hand step by step; here it
-    gives cosine and sine of the angle.
+    `AngleReproduction` (not compared with the paper).
 
     - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (`n_channels`), cos(θ - angle) for evenly spaced
         θ plus white noise in the epochs of the stimuli; "report" (2), 1 in the epoch of each report.
     - Targets: two outputs, zero until the go cue, then cosine and sine of the first angle, and of the second
         from the second go cue on.
-    - Epochs "fixation", "first", "first delay", "second", "second delay", "first report", "second report";
-        events "first on", "first off", "second on", "second off", "go cue", "second go cue".
     - Conditions: "first angle" and "second angle" (rad, in (-pi, pi]), "catch".
 
-    An ideal observer decodes an angle by `popsim.tasks.decode_angle`; the mean cosine of its error is
-    `popsim.tasks.mean_cosine_of_error`. A catch trial has no report. The validation trials are all pairs of
-    eight angles.
+    The population vector, Σ x_θ (cos θ, sin θ), is the most probable direction of an angle, as the squares of
+    evenly spaced cosines add up to the same for all angles. A catch trial has no report. The validation
+    trials are all pairs of eight angles.
     """
 
     loss: Loss = fields.default_loss(default_factory=lambda: 1.0 * OutputError())
@@ -86,25 +78,23 @@ class AngleReproduction(parts.AbstractPlannedTask):
 
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         (angles,) = draws
-        is_first, is_second = timeline.in_epoch("first"), timeline.in_epoch("second")
-        angle = jnp.where(is_first, angles[0], angles[1])
-        activity = jnp.cos(_preferred(self.n_channels) - angle[:, None])
-        shown, noise_key = is_first | is_second, key_stream(key, "noise")
+        preferred = jnp.linspace(0.0, 2 * jnp.pi, self.n_channels, endpoint=False)
         reports = jnp.stack([timeline.in_epoch(f"{which} report") for which in ("first", "second")], axis=-1)
+        angle = jnp.where(timeline.in_epoch("first"), angles[0], angles[1])
+        stimulus = jnp.cos(preferred - angle[:, None])
+        question = Question(
+            {"first": stimulus, "second": stimulus},
+            None,
+            {f"{which} angle": parts.wrap_angle(angles[i]) for i, which in enumerate(("first", "second"))},
+            inputs={"report": reports.astype(float)},
+        )
+        fixation = {"fixation": self.response.fixation(timeline)}
         return Trial(
             init=(),
-            inputs={
-                "fixation": self.response.fixation(timeline),
-                "stimulus": parts.with_noise(activity, self.noise, shown, dt=self.dt, key=noise_key),
-                "report": reports.astype(float),
-            },
+            inputs=fixation | self.inputs_of(timeline, question, key=key),
             targets=self._target(timeline, reports, angles),
             timeline=timeline,
-            conditions={
-                "first angle": parts.wrap_angle(angles[0]),
-                "second angle": parts.wrap_angle(angles[1]),
-                "catch": self.response.is_catch(timeline),
-            },
+            conditions=question.conditions | {"catch": self.response.is_catch(timeline)},
         )
 
     def _target(
@@ -122,65 +112,20 @@ class AngleReproduction(parts.AbstractPlannedTask):
         return OutputTarget(values, counts, is_choice=False)
 
 
-def _preferred(n_channels: int) -> Float[Array, " units"]:
-    return jnp.linspace(0.0, 2 * jnp.pi, n_channels, endpoint=False)
-
-
-def decode_angle(activity: Float[Array, "*axes time units"]) -> Float[Array, "*axes"]:
-    """Return the most probable angle of an `AngleReproduction` from the activity it evoked, in (-pi, pi].
-
-    The population vector (Salinas & Abbott 1994, J Comput Neurosci 1:89, compared with the abstract only). As
-    the squares of evenly spaced cosines add up to the same for all angles, the log likelihood of an angle is
-    the sum of the activity times the cosines, up to a constant, and it is largest in this direction.
-
-    **Arguments:**
-
-    - `activity`: the input "stimulus" in the epoch of one stimulus; zero outside of it, if it is longer.
-    """
-    preferred = _preferred(activity.shape[-1])
-    total = jnp.sum(activity, axis=-2)
-    return parts.wrap_angle(jnp.arctan2(total @ jnp.sin(preferred), total @ jnp.cos(preferred)))
-
-
-def mean_cosine_of_error(noise: float, seconds: float, n_channels: int) -> float:
-    """Return the mean cosine of the error of `decode_angle`.
-
-    The population vector is the unit vector of the angle plus normal noise of variance v = 2 sigma² / (n s)
-    in both directions. The mean cosine of the direction of such a vector is (pi / (8 v))^0.5 exp(-x) (I0(x) +
-    I1(x)), with x = 1 / (4 v) and Bessel functions I (the mean of a projected normal distribution; checked
-    against numerical integration).
-
-    **Arguments:**
-
-    - `noise`: sigma of each channel, in s^0.5.
-    - `seconds`: s, the duration of the stimulus.
-    - `n_channels`: n, the number of channels.
-    """
-    with jax.enable_x64(True):
-        variance = 2 * float(noise) ** 2 / (n_channels * float(seconds))
-        x = jnp.asarray(1 / (4 * variance))
-        bessel = jax.scipy.special.i0e(x) + jax.scipy.special.i1e(x)  # times exp(-x)
-        return float(np.sqrt(np.pi / (8 * variance)) * bessel)
-
-
-class DirectionCategory(parts.AbstractIndependentDraws, AbstractStimulusTask):
+class DirectionCategory(AbstractDelayedChoice):
     """A direction to classify: after the go cue, report on which side of a boundary it was.
 
     The directions, 30 degrees apart, and a boundary that divides them into two categories are those of
     Freedman & Assad 2006, Nature 443:85 (compared with the abstract and a summary of the methods), the times
-    those of NeuroGym's `DelayMatchCategory`. There a second stimulus is to be matched; here the category is
-    reported.
+    those of NeuroGym's `DelayMatchCategory`.
 
     - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (`n_directions`), the activity of units on a ring
         plus white noise in the epoch "stimulus".
     - Targets: two outputs, zero until the go cue, then 1 for the category.
-    - Epochs "fixation", "stimulus", "delay", "decision"; events "stimulus on", "stimulus off", "go cue".
     - Conditions: "direction" (its index), "distance" (the number of directions from it to the boundary, 0 for
         those next to it), "choice" (the category, 0 or 1), "catch".
 
-    An ideal observer sums the probabilities of the directions of each category
-    (`popsim.tasks.direction_category_log_odds`). Errors come next to the boundary. There is one validation
-    trial for each direction.
+    Errors come next to the boundary. There is one validation trial for each direction.
     """
 
     loss: Loss = fields.default_loss(default_factory=lambda: 1.0 * CrossEntropy())
@@ -199,47 +144,80 @@ class DirectionCategory(parts.AbstractIndependentDraws, AbstractStimulusTask):
                 f"got {self.boundary!r}."
             )
 
-    def categories(self) -> Int[Array, " direction"]:
-        """Return the category of each direction."""
-        return ((jnp.arange(self.n_directions) - self.boundary) % self.n_directions) // (
-            self.n_directions // 2
-        )
-
     def draws(self) -> dict[str, parts.Drawable]:
         return {"direction": self.n_directions}
 
-    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
-        (direction,) = draws
-        n = self.n_directions
-        within = (direction - self.boundary) % (n // 2)
-        distance = jnp.minimum(within, n // 2 - 1 - within)
-        conditions = {"direction": direction, "distance": distance}
-        category = self.categories()[direction]
-        return self.go_trial(timeline, parts.ring_activity(direction, n), category, conditions, key=key)
+    def rule(self, timeline: Timeline, draws: tuple[Array, ...]) -> Question:
+        (direction,), n = draws, self.n_directions
+        since_boundary = (direction - self.boundary) % n
+        within = since_boundary % (n // 2)
+        labels = {"direction": direction, "distance": jnp.minimum(within, n // 2 - 1 - within)}
+        return Question({"stimulus": parts.ring_activity(direction, n)}, since_boundary // (n // 2), labels)
 
 
-def direction_category_log_odds(
-    task: DirectionCategory, stimulus: Float[Array, "*axes time units"]
-) -> Float[Array, "*axes"]:
-    """Return the log odds of the second category of a `DirectionCategory`, given the stimulus.
+class IntervalDiscrimination(AbstractDelayedChoice):
+    """Two stimuli in sequence, one red and one blue: after the go cue, report which lasted longer.
 
-    With the activity f_d of the direction d and the noise sigma, the log likelihood of d is the sum of x ·
-    f_d dt / sigma² over time steps, plus what is the same for all directions, whose activities are rotations
-    of each other. The likelihoods of the directions of a category add up. A positive value speaks for the
-    second category: an ideal observer chooses by its sign, and is right with probability 1 / (1 + exp(-|log
-    odds|)).
+    The task of Genovesio, Tsujimoto & Wise 2009, Neuron 63:254 (compared with the abstract only), with the
+    stimuli of NeuroGym's `IntervalDiscrimination` in shorter delays: there `delay=Uniform(0.8, 1.5)` and
+    `wait=0.5`, and the first and the second stimulus have the two channels.
 
-    **Arguments:**
+    - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (2: red, blue), 1 while the stimulus is shown,
+        plus white noise in both channels in the epochs of the stimuli.
+    - Targets: two outputs, zero until the go cue, then 1 for the one that lasted longer: red, blue.
+    - Conditions: "first" and "second", their durations (s), "order" (0 red first, 1 blue first), "choice"
+        (0 red, 1 blue), "catch".
 
-    - `task`: the task, whose noise is not zero.
-    - `stimulus`: the input of this name.
+    One who counts the time steps of both is right in all trials. Who measures only one of them is right in
+    the mean of max(i, n - 1 - i) / (n - 1) over the n durations, of which i are shorter: 5/6 of four. The
+    validation trials are all pairs in both orders.
     """
-    check_positive("task.noise", task.noise)
-    templates = parts.ring_activity(jnp.arange(task.n_directions), task.n_directions)
-    log_likelihood = jnp.sum(stimulus, axis=-2) @ templates.T * task.dt / task.noise**2
-    is_second = task.categories() == 1
-    second, first = (
-        jax.scipy.special.logsumexp(log_likelihood, axis=-1, where=of_category)
-        for of_category in (is_second, ~is_second)
+
+    durations: Float[Number, " duration"] = fields.positive(
+        "two or more different durations of stimuli, in seconds", default=(0.3, 0.4, 0.5, 0.6)
     )
-    return second - first
+    noise: Scalar = fields.white_noise("the stimulus", default=0.01)
+    fixation: Drawn = fields.drawn("the time before the stimuli, in seconds", default=0.3)
+    delay: Drawn = fields.drawn("the time between the stimuli, in seconds", default=(0.2, 0.6))
+    wait: Drawn = fields.drawn("the time after the stimuli, in seconds", default=0.1)
+    duration: float = fields.trial_duration(default=2.5)
+
+    def __check_init__(self):
+        if not parts.is_known(self.durations):
+            return
+        steps = {n_steps_in("durations", float(each), self.dt) for each in np.ravel(self.durations)}
+        if self.durations.ndim != 1 or not 2 <= self.durations.size == len(steps):
+            raise ValueError(
+                f"`durations` must be two or more, all different, got {short_repr(self.durations)}."
+            )
+
+    @property
+    def plan(self) -> TrialPlan:
+        longest = Constant(jnp.max(self.durations))
+        return self._plan(longest, longest)
+
+    def _plan(self, first: AbstractDistribution, second: AbstractDistribution) -> TrialPlan:
+        return self.plan_with(
+            Epoch("first", first, event="first on"),
+            Epoch("delay", self.delay, event="first off"),
+            Epoch("second", second, event="second on"),
+            Epoch("wait", self.wait, event="second off"),
+        )
+
+    def plan_for(self, draws: tuple[Array, ...]) -> TrialPlan:
+        return self._plan(*map(Constant, self._both(draws)))
+
+    def _both(self, draws: tuple[Array, ...]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """Return the durations of the first and of the second stimulus, which differ."""
+        index, further, _ = draws
+        return self.durations[index], self.durations[(index + further + 1) % self.durations.shape[0]]
+
+    def draws(self) -> dict[str, parts.Drawable]:
+        n = self.durations.shape[0]
+        return {"first": n, "second": n - 1, "order": 2}
+
+    def rule(self, timeline: Timeline, draws: tuple[Array, ...]) -> Question:
+        (first, second), order = self._both(draws), draws[2]
+        shown = {"first": jax.nn.one_hot(order, 2), "second": jax.nn.one_hot(1 - order, 2)}
+        choice = jnp.where(first > second, order, 1 - order)
+        return Question(shown, choice, {"first": first, "second": second, "order": order})

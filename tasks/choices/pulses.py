@@ -1,26 +1,24 @@
-"""Decisions about the number of pulses on two sides: flashes in bins, and clicks at random times."""
+"""Evidence that comes in pieces: flashes in bins, clicks at random times, and shapes with weights."""
 
-from collections.abc import Mapping
 from typing import Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.scipy.special import gammaln, xlogy
 from jaxtyping import Array, Bool, Float, Key
 
-from popsim._shared import checks
-from popsim.randomness import key_stream
+from popsim._shared.checks import n_steps_in, short_repr
+from popsim.randomness import key_stream, seed_key
 from popsim.tasks import _fields as fields
 from popsim.tasks import trial_parts as parts
 from popsim.tasks._fields import FINITE, Drawn, Number, Scalar
-from popsim.tasks.choices.decisions import AbstractGoTask
+from popsim.tasks.choices.delayed_choices import AbstractGoTask, Question, choice_of_sign
 from popsim.trial import Trial
-from popsim.trial_plan import Epoch
+from popsim.trial_plan import Epoch, TrialPlan
 from popsim.windows import Timeline
 
-__all__ = ["PoissonClicks", "PulseDecision", "click_accuracy", "pulse_accuracy", "pulse_difference"]
+__all__ = ["PoissonClicks", "ProbabilisticReasoning", "PulseDecision"]
 
 CorrectSide = Literal["more pulses", "higher rate"]
 
@@ -47,29 +45,27 @@ class AbstractPulses(AbstractGoTask):
         """Return the trial with these pulses, of which the right side has the higher rate, or not."""
         pulses = jnp.where(timeline.in_epoch("stimulus")[:, None], pulses, 0.0)
         left, right = jnp.sum(pulses, axis=0)
-        more = parts.sign_or_coin(right - left, key=key_stream(key, "coin"))
-        choice = more if self.correct_side == "more pulses" else is_right.astype(int)
-        conditions = conditions | {"left pulses": left, "right pulses": right}
-        return self.go_trial(timeline, pulses, choice, conditions, key=key)
+        is_more = self.correct_side == "more pulses"
+        choice = choice_of_sign(right - left) if is_more else is_right.astype(int)
+        labels = conditions | {"left pulses": left, "right pulses": right}
+        return self.go_trial(timeline, Question({"stimulus": pulses}, choice, labels), key=key)
 
 
 class PulseDecision(AbstractPulses):
     """Bins of time with or without a pulse on each side: after the go cue, report where there were more.
 
     The flashes of Scott et al. 2015, eLife 4:e11308, as NeuroGym's `PulseDecisionMaking`: a pulse, if there
-    is one, begins a bin of 0.25 s. The 0.5 s before the first bin and after the last one are those of the
-    same task in the legend of figure 2 of PMC9453285, where the side with more flashes is rewarded (not
-    compared with the text of either paper). NeuroGym has no delay after the last bin.
+    is one, begins a bin of 0.25 s. The 0.5 s before the first bin and after the last one are those in the
+    legend of figure 2 of PMC9453285 (not compared with the text of either paper).
 
     - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (2: left, right), 1 in the first time step of a
         bin with a pulse, plus white noise.
     - Targets: two outputs, zero until the go cue, then 1 for the correct one: left, right.
-    - Epochs "fixation", "stimulus", "delay", "decision"; events "stimulus on", "stimulus off", "go cue".
     - Conditions: "left pulses" and "right pulses" (their number), "right is higher" (whether the right side
         has the higher probability), "choice" (0 left, 1 right), "catch".
 
-    Without noise an ideal observer counts, see `pulse_difference`, and `pulse_accuracy` is its accuracy.
-    There are eight validation trials for each side, with pulses from a fixed seed.
+    Without noise an ideal observer counts, and only misses half of the ties. There are eight validation
+    trials for each side.
     """
 
     n_bins: int = fields.count("bins", default=6)
@@ -83,7 +79,7 @@ class PulseDecision(AbstractPulses):
     duration: float = fields.trial_duration(default=3.0)
 
     def __check_init__(self):
-        checks.n_steps_in("bin_duration", self.bin_duration, self.dt)
+        n_steps_in("bin_duration", self.bin_duration, self.dt)
         if not parts.is_known(self.probabilities):
             return
         if self.probabilities.shape != (2,) or not self.probabilities[0] <= self.probabilities[1]:
@@ -91,11 +87,13 @@ class PulseDecision(AbstractPulses):
                 f"`probabilities` must be two, the lower one first, got {self.probabilities.tolist()}."
             )
 
-    def epochs(self) -> tuple[Epoch, ...]:
-        return parts.stimulus_and_delay(self.n_bins * self.bin_duration, self.delay)
+    @property
+    def stimulus(self) -> float:
+        """The duration of the epoch "stimulus", in seconds."""
+        return self.n_bins * self.bin_duration
 
-    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
-        return (jax.random.bernoulli(key_stream(key, "side")),)
+    def draws(self) -> dict[str, parts.Drawable]:
+        return {"side": jnp.array(0.5)}
 
     def nominal(self) -> tuple[Array, ...]:
         return (jnp.repeat(jnp.array([False, True]), 8),)
@@ -104,7 +102,7 @@ class PulseDecision(AbstractPulses):
         (is_right,) = draws
         of_sides = jnp.where(is_right, self.probabilities, self.probabilities[::-1])
         is_pulse = jax.random.bernoulli(key_stream(key, "pulses"), of_sides, (self.n_bins, 2))
-        n_steps = checks.n_steps_in("bin_duration", self.bin_duration, self.dt)
+        n_steps = n_steps_in("bin_duration", self.bin_duration, self.dt)
         since_start = jnp.arange(timeline.n_steps) - timeline.epochs["stimulus"][0]
         begins = since_start == n_steps * jnp.arange(self.n_bins)[:, None]
         pulses = begins.T.astype(float) @ is_pulse.astype(float)
@@ -117,7 +115,7 @@ MOST_CLICKS, N_COUNTS = 5.0, 24
 a probability of 1e-9."""
 
 
-class AbstractClicks(parts.AbstractIndependentDraws):
+class AbstractClicks(parts.AbstractPlannedTask):
     """A task with clicks at random times on two sides, at a ratio of their rates that is drawn."""
 
     log_ratio: Drawn = fields.drawn(
@@ -160,22 +158,17 @@ class PoissonClicks(AbstractPulses, AbstractClicks):
     - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (2: left, right), the number of clicks in each
         time step, which are Poisson processes in the epoch "stimulus", plus white noise.
     - Targets: two outputs, zero until the go cue, then 1 for the correct one: left, right.
-    - Epochs "fixation", "stimulus", "delay", "decision"; events "stimulus on", "stimulus off", "go cue".
     - Conditions: "log ratio", "left pulses" and "right pulses" (their number), "choice" (0 left, 1 right),
         "catch".
 
-    Without noise an ideal observer counts, see `pulse_difference`, and `click_accuracy` is its accuracy, if
-    each ratio is as frequent to both sides or the side with more clicks is correct. There is one validation
-    trial for each ratio.
+    Without noise an ideal observer counts, if each ratio is as frequent to both sides or the side with more
+    clicks is correct. There is one validation trial for each ratio.
     """
 
     stimulus: Drawn = fields.epoch(default=(0.2, 1.0))
     delay: Drawn = fields.epoch(default=0.0)
     duration: float = fields.trial_duration(default=1.5)
     dt: float = fields.time_step(default=0.02)
-
-    def epochs(self) -> tuple[Epoch, ...]:
-        return parts.stimulus_and_delay(self.stimulus, self.delay)
 
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         (log_ratio,) = draws
@@ -184,66 +177,73 @@ class PoissonClicks(AbstractPulses, AbstractClicks):
         return self.pulse_trial(timeline, clicks, is_right, {"log ratio": log_ratio}, key=key)
 
 
-def pulse_difference(inputs: Mapping[str, Array]) -> Float[Array, ""]:
-    """Return how many more pulses there were on the right than on the left in one trial.
+WEIGHTS = (-10.0, -0.9, -0.7, -0.5, -0.3, 0.3, 0.5, 0.7, 0.9, 10.0)
+"""Those of Yang & Shadlen, with 10 in place of infinity for the two shapes that decide alone."""
 
-    An ideal observer reports its sign if the side with more pulses is correct. It does so, too, if the side
-    with the higher rate is, and either side has it equally often, by the same ratios.
 
-    **Arguments:**
+class ProbabilisticReasoning(AbstractGoTask):
+    """Four shapes in sequence: after the go cue, take the choice that they make more probable.
 
-    - `inputs`: the inputs of a trial of `PulseDecision` or `PoissonClicks`, without noise.
+    The task of Yang & Shadlen 2007, Nature 447:1075, with the weights and times of NeuroGym's
+    `ProbabilisticReasoning` (not compared with the paper). Each shape has a weight, and the second choice is
+    rewarded with probability 1 / (1 + 10^-W), where W is the sum of the weights.
+
+    - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (`n_shapes` times the number of weights), for
+        each place a one-hot code of its shape, plus white noise in the epochs of the shapes. A shape stays
+        until the delay.
+    - Targets: two outputs, zero until the go cue, then 1 for the rewarded one, which is drawn: the same
+        shapes have different targets in different trials.
+    - Conditions: "log odds" (W), "shapes" and "places" (`n_shapes`, in the order of time), "choice" (0 or 1,
+        the rewarded one), "catch".
+
+    An ideal observer sums the weights, and is right with probability 1 / (1 + 10^-|W|). In the validation
+    trials each shape comes once at each time, among others that are drawn from a fixed seed.
     """
-    left, right = jnp.sum(inputs["stimulus"], axis=0)
-    return right - left
 
+    weights: Float[Number, " kind"] = fields.number("the weight of each shape, to base 10", default=WEIGHTS)
+    n_shapes: int = fields.count("shapes in a trial, and of places", default=4)
+    noise: Scalar = fields.white_noise("each channel", default=0.01)
+    fixation: Drawn = fields.epoch(default=0.5)
+    shape: Drawn = fields.drawn("the time from one shape to the next, in seconds", default=0.5)
+    delay: Drawn = fields.epoch(default=(0.45, 0.55))
+    duration: float = fields.trial_duration(default=3.55)
 
-def pulse_accuracy(
-    n_bins: int, probabilities: tuple[float, float] = (0.3, 0.7), correct_side: CorrectSide = "more pulses"
-) -> float:
-    """Compute the accuracy of an observer who counts the pulses of `PulseDecision`, and guesses at ties.
+    def __check_init__(self):
+        if parts.is_known(self.weights) and (self.weights.ndim != 1 or self.weights.size < 2):
+            raise ValueError(
+                f"`weights` must be those of two shapes or more, got {short_repr(self.weights)}."
+            )
 
-    The numbers of pulses are binomial. If the side with more pulses is correct, only ties are missed, half of
-    them.
+    @property
+    def _shape_epochs(self) -> tuple[str, ...]:
+        return tuple(f"shape {index + 1}" for index in range(self.n_shapes))
 
-    **Arguments:**
+    @property
+    def plan(self) -> TrialPlan:
+        shapes = [Epoch(name, self.shape, event=f"{name} on") for name in self._shape_epochs]
+        return self.plan_with(*shapes, Epoch("delay", self.delay, event="shapes off"))
 
-    - `n_bins`, `probabilities`, `correct_side`: as in the task.
-    """
-    from scipy.stats import binom
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        kinds = jax.random.randint(key_stream(key, "shapes"), (self.n_shapes,), 0, self.weights.shape[0])
+        return kinds, jax.random.permutation(key_stream(key, "places"), self.n_shapes)
 
-    few, many = (binom.pmf(np.arange(n_bins + 1), n_bins, p) for p in probabilities)
-    difference = np.convolve(many, few[::-1])  # from -n_bins to n_bins
-    tie = float(difference[n_bins])
-    right = 1 - tie if correct_side == "more pulses" else float(difference[n_bins + 1 :].sum())
-    return right + tie / 2
+    def nominal(self) -> tuple[Array, ...]:
+        n_kinds = self.weights.shape[0]
+        keys = jax.random.split(seed_key(0), self.n_shapes * n_kinds)
+        kinds, places = jax.vmap(lambda key: self.draw_conditions(key=key))(keys)
+        trial = jnp.arange(self.n_shapes * n_kinds)
+        return kinds.at[trial, trial // n_kinds].set(trial % n_kinds), places
 
-
-def click_accuracy(
-    log_ratio: Float[np.ndarray | Array, "*trial"] | float,
-    seconds: Float[np.ndarray | Array, "*trial"] | float,
-    total_rate: float = 40.0,
-    correct_side: CorrectSide = "more pulses",
-) -> Float[np.ndarray, "*trial"]:
-    """Compute the accuracy of an observer who counts the clicks of `PoissonClicks`, and guesses at ties.
-
-    The numbers of clicks are Poisson numbers. If the side with more clicks is correct, only ties are missed,
-    half of them.
-
-    **Arguments:**
-
-    - `log_ratio`: γ, not zero if the side with the higher rate is correct.
-    - `seconds`: the duration of the stimulus.
-    - `total_rate`, `correct_side`: as in the task; the rate in Hz.
-    """
-    from scipy.special import expit
-    from scipy.stats import poisson
-
-    size = np.abs(np.asarray(log_ratio, float))[..., None]
-    few, many = (total_rate * np.asarray(seconds, float)[..., None] * expit(sign * size) for sign in (-1, 1))
-    # Not scipy.stats.skellam, whose tail is 2 for means of 40 and 1e-6.
-    count = np.arange(int(np.max(few, initial=0.0) + 12 * np.max(few, initial=1.0) ** 0.5) + 1)
-    tie = np.sum(poisson.pmf(count, few) * poisson.pmf(count, many), axis=-1)
-    if correct_side == "more pulses":
-        return np.asarray(1 - tie / 2)
-    return np.asarray(np.sum(poisson.pmf(count, few) * poisson.sf(count, many), axis=-1) + tie / 2)
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        kinds, places = draws
+        during = jnp.stack([timeline.in_epoch(name) for name in self._shape_epochs])
+        has_come = jnp.cumsum(during, axis=1) > 0
+        # The axes are (shape, place, kind): shape i is at places[i], and of kind kinds[i].
+        at_places = jax.nn.one_hot(places, self.n_shapes)[:, :, None]
+        code = at_places * jax.nn.one_hot(kinds, self.weights.shape[0])[:, None, :]
+        stimulus = jnp.tensordot(has_come.astype(float).T, code.reshape(self.n_shapes, -1), axes=1)
+        log_odds = jnp.sum(self.weights[kinds])
+        second = jax.random.bernoulli(key_stream(key, "reward"), jax.nn.sigmoid(jnp.log(10.0) * log_odds))
+        labels = {"log odds": log_odds, "shapes": kinds, "places": places}
+        shown = dict.fromkeys(self._shape_epochs, stimulus)
+        return self.go_trial(timeline, Question(shown, second.astype(int), labels), key=key)

@@ -122,12 +122,11 @@ def adaptation_plan(
 ) -> InterventionPlan:
     """Return the plan of an intervention whose strength changes over the phases of an adaptation protocol.
 
-    `adaptation_plan("curl field", 5.0)` is force-field adaptation after Shadmehr & Mussa-Ivaldi 1994,
-    J Neurosci 14:3208-3224, and `adaptation_plan("cursor rotation", jnp.pi / 6)` visuomotor rotation after
-    Krakauer et al. 2000, J Neurosci 20:8916-8924 (neither compared with the paper). Use the plan in
-    `WithInterventions(task, [plan])` and train for all phases. The validation trials are those without and
-    with the intervention, at full strength, or at the final strength of the protocol if there is a ramp or a
-    strength other than 0 and 1.
+    `adaptation_plan("curl field", 5.0)` is force-field adaptation after Shadmehr & Mussa-Ivaldi 1994, J
+    Neurosci 14:3208-3224, and `adaptation_plan("cursor rotation", jnp.pi / 6)` visuomotor rotation after
+    Krakauer et al. 2000, J Neurosci 20:8916-8924 (neither compared with the paper). The validation trials are
+    those without and with the intervention, at full strength, or at the final strength of the protocol if
+    there is a ramp or a strength other than 0 and 1.
 
     **Arguments:**
 
@@ -228,10 +227,7 @@ def random_forces(
 def load_pulses(
     magnitude: Any, *, n_directions: int | None = None, n_axes: int = 2, probability: Share = 1.0
 ) -> InterventionPlan:
-    """Return the plan of a `ConstantForce` on the hand in the epoch "pulse" of a `PosturalHold`.
-
-    Arguments and errors are those of `random_forces`.
-    """
+    """Return the plan of a `ConstantForce` on the hand in the epoch "pulse" of a `PosturalHold`."""
     return random_forces(
         magnitude, n_directions=n_directions, n_axes=n_axes, window=InEpoch("pulse"), probability=probability
     )

@@ -158,13 +158,11 @@ class RevealEnvironment(AbstractReachEnvironment):
 class HeldReach(parts.AbstractFixedReach):
     """Centre-out reaches whose go cue waits until the hand has been held still at the start.
 
-    Who leaves the start too early must hold again, and is punished. The environment is a `HoldEnvironment`,
-    whose target the reach losses follow.
+    The environment is a `HoldEnvironment`, whose target the reach losses follow.
 
     - Input: "target" (space), the position of the target in m, throughout. The environment shows "go cue".
     - Targets: the hand at rest at the start, and at the target from the earliest go cue on; losses use those
         of the environment, which wait for the hand.
-    - Epoch "trial"; event "earliest go cue", after a hold from the start of the trial.
     - Conditions: "direction" of the target (rad); "hold" (s).
 
     The validation trials are one reach in each direction (eight if `n_directions` is None), with the hold at
@@ -222,7 +220,7 @@ class Interception(parts.AbstractFixedReach):
     - Inputs: none. The environment shows "target" (space), its position in m, and "velocity of target"
         (space), in m/s.
     - Targets: the moving target.
-    - Epoch "movement", the whole trial. Conditions: "speed" (m/s); "from left".
+    - Conditions: "speed" (m/s); "from left".
 
     The validation trials are five speeds from each side.
     """
@@ -273,8 +271,7 @@ class GoBeforeYouKnow(parts.AbstractFixedReach):
     - Inputs: "target 1", "target 2" (space), their positions in m, throughout. The environment shows "right
         target" (2), one-hot once it is revealed.
     - Targets: the hand at rest at the right target.
-    - Epoch "movement", the whole trial. Conditions: "direction" of the middle between the targets (rad);
-        "right target", 1 or 2.
+    - Conditions: "direction" of the middle between the targets (rad); "right target", 1 or 2.
 
     The validation trials are each of the two targets in each direction (eight if `n_directions` is None).
     """

@@ -85,20 +85,16 @@ def delayed_reach_loss() -> Loss:
 class DelayedReaches(parts.AbstractPlannedReach):
     """Centre-out reaches with an instructed delay: the target is shown before the go cue.
 
-    The delay follows Tanji & Evarts 1976, J Neurophysiol 39:1062, and the targets Georgopoulos et al. 1982,
-    J Neurosci 2:1527 (compared with the abstracts only). Times are shorter than in these experiments.
+    The delay follows Tanji & Evarts 1976, J Neurophysiol 39:1062, and the targets Georgopoulos et al. 1982, J
+    Neurosci 2:1527 (compared with the abstracts only).
 
-    | input | shape | |
-    | --- | --- | --- |
-    | "target" | (time, space) | m; the position of the target from "target on", the centre before |
-    | "target shown" | (time, 1) | 1 from "target on", 0 before |
-    | "go cue" | (time, 1) | 1 from "go cue", 0 before and in catch trials |
+    - Inputs: "target" (space), its position in m from "target on", the centre before; "target shown" (1);
+        "go cue" (1).
+    - Targets: the hand at rest at the start until "go cue", then at the target; in catch trials at the start.
+    - Conditions: "direction" (rad) and "distance" (m) of the target from the start; "catch".
 
-    Targets: the hand at rest at the start until "go cue", then at rest at the target; in catch trials at
-    the start throughout. Epochs: "hold", "delay" (begun by the event "target on"), "movement" (begun by
-    "go cue"). Conditions: "direction" (rad) and "distance" (m) of the target from the start; "catch",
-    whether it is a catch trial. The validation trials are one reach in each direction (eight if
-    `n_directions` is None), without catch trials, with durations and distance at their midpoints.
+    The validation trials are one reach in each direction (eight if `n_directions` is None), without catch
+    trials, with durations and distance at their midpoints.
     """
 
     loss: Loss = fields.default_loss(default_factory=delayed_reach_loss)
@@ -147,7 +143,6 @@ class DelayedReaches(parts.AbstractPlannedReach):
 def obstacle_reach_loss(margin: float = 0.005) -> Loss:
     """Return the loss of `reach_loss`, and a cost of entering the obstacle or its margin.
 
-    The weight of the entry is one with which small networks learn to keep the cursor out.
 
     **Arguments:**
 
@@ -164,20 +159,15 @@ class ObstacleAvoidance(parts.AbstractFixedReach):
     only; there the obstacle is a barrier with a tip). The centre of the obstacle is beside or on the straight
     line to the target, halfway. Only the cursor must stay out of it, and nothing stops it there.
 
-    | input | shape | |
-    | --- | --- | --- |
-    | "target" | (time, space) | m; the position of the target |
-    | "obstacle" | (time, space) | m; the centre of the obstacle, that of the workspace without one |
-    | "obstacle radius" | (time, 1) | m; 0 without an obstacle |
-    | "obstacle shown" | (time, 1) | 1 with an obstacle, 0 without |
+    - Inputs: "target" (space), at which the hand should be at rest, "obstacle" (space), its centre, or that
+        of the workspace without one, and "obstacle radius" (1), in m; "obstacle shown" (1).
+    - Conditions: "direction" of the target from the start (rad); "obstacle", whether there is one; "obstacle
+        left", how far its centre is to the left of the straight line, and "obstacle radius" (m).
 
-    Targets: the hand at rest at the target. Epoch "movement", the whole trial. Conditions: "direction" of the
-    target from the start (rad); "obstacle", whether there is one; "obstacle left", how far its centre is to
-    the left of the straight line (m), and "obstacle radius" (m), both zero without one. The shorter way is on
-    the side that has less of the obstacle. `shortest_path_length` is the bound of the path, and
-    `obstacle_clearance` how far the cursor stays from the edge. The validation trials have, in each direction
-    (eight if `n_directions` is None), no obstacle and one at each offset (five of a uniform distribution),
-    with distance and radius at their midpoints.
+    The shorter way is on the side that has less of the obstacle: `shortest_path_length` is the bound of the
+    path, and `obstacle_clearance` how far the cursor stays from the edge. The validation trials have, in each
+    direction (eight if `n_directions` is None), no obstacle and one at each offset (five of a uniform
+    distribution), with distance and radius at their midpoints.
     """
 
     loss: Loss = fields.default_loss(default_factory=obstacle_reach_loss)
@@ -268,15 +258,13 @@ def obstacle_clearance(
 def shortest_path_length(trials: Trial) -> Float[Array, " trial"]:
     """Return the length of the shortest path from start to target outside of the obstacle, in m.
 
-    This is the lower bound of the path of a hand that ends at the target and avoids the obstacle. Where the
-    straight line meets the obstacle, the path consists of the two tangents from start and target, and the arc
-    between them on the side that has less of the obstacle,
+    Where the straight line meets the obstacle, the path consists of the two tangents from start and target,
+    and the arc between them on the side that has less of the obstacle,
 
         L = (a² - R²)^½ + (b² - R²)^½ + R (θ - arccos(R / a) - arccos(R / b))
 
     with the radius R, the distances a and b of start and target from its centre, and the angle θ between them
-    as seen from there. The path is the edge of the convex hull of start, target and disc on that side,
-    against which the tests check it.
+    as seen from there. The path is the edge of the convex hull of start, target and disc on that side.
 
     **Arguments:**
 

@@ -16,7 +16,7 @@ from popsim.per_member import PerMember
 from popsim.randomness import key_stream, seed_key
 from popsim.tasks import _fields as fields
 from popsim.tasks import trial_parts as parts
-from popsim.tasks._fields import FINITE, FRACTION, POSITIVE, Drawn, Scalar
+from popsim.tasks._fields import FINITE, POSITIVE, Drawn, Scalar
 from popsim.tasks.motor.reaching import delayed_reach_loss
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch, TrialPlan
@@ -34,20 +34,16 @@ class SequentialReaches(parts.AbstractPlannedReach):
     """Reaches to several targets in a known order; double reaches by default.
 
     Start and targets are drawn uniformly from the workspace. All targets are shown throughout, and each has
-    its own go cue, similar to the delayed double reaches of Zimnik & Churchland 2021, Nat Neurosci
-    24:412-424 (compared with a summary only), with random targets.
+    its own go cue, as in Zimnik & Churchland 2021, Nat Neurosci 24:412-424 (compared with a summary only),
+    with random targets.
 
-    | input | shape | |
-    | --- | --- | --- |
-    | "target 1", "target 2", … | (time, space) | m; positions of the targets, in order |
-    | "go cue" | (time, targets) | for each target 1 from its go cue, 0 before |
+    - Inputs: "target 1", "target 2", … (space), the positions in m; "go cue" (targets), 1 from each go cue.
+    - Targets: the hand at rest at the start until "go cue 1", then at the target of the last go cue; in catch
+        trials at the start.
+    - Conditions: "direction 1", "direction 2", … of each target from the previous position (rad); "catch".
 
-    Targets: the hand at rest at the start until "go cue 1", then at the target of the last go cue. Epochs:
-    "delay" (begun by the event "targets on"), "reach 1" (begun by "go cue 1"), "reach 2", …; in catch trials
-    the hand stays at the start. Conditions: "direction 1", "direction 2", … of each target from the previous
-    position (rad); "catch", whether it is a catch trial. The validation trials start at the centre, with
-    the first target in eight directions, and each further one at the same distance from the centre, a
-    quarter turn to the left or to the right of the previous one.
+    The validation trials start at the centre, with the first target in eight directions, and each further one
+    at the same distance from the centre, a quarter turn to the left or to the right of the previous one.
     """
 
     loss: Loss = fields.default_loss(default_factory=sequential_reach_loss)
@@ -109,16 +105,12 @@ class TargetJump(parts.AbstractPlannedReach):
     A double-step task after Georgopoulos et al. 1981, J Neurophysiol 46:725 (compared with the abstract
     only). The hand should correct the ongoing reach.
 
-    | input | shape | |
-    | --- | --- | --- |
-    | "target" | (time, space) | m; the current position of the target |
+    - Input: "target" (space), its current position in m, at which the hand should be at rest.
+    - Conditions: "direction" of the first target from the start (rad); "jump", whether it jumps; "jump along"
+        and "jump left", away from the start and to the left of the reach (m), zero without a jump.
 
-    Targets: the hand at rest at the current target. Epochs: "movement" (begun by the event "target on" at
-    the first time step), "correction" (begun by "target jump"); without a jump the movement lasts to the
-    end. Conditions: "direction" of the first target from the start (rad); "jump", whether it jumps; "jump
-    along" and "jump left", the displacement away from the start and to the left of the reach (m), zero
-    without a jump. The validation trials have, in each direction (eight if `n_directions` is None), no
-    jump, the lowest and the highest displacement, with distance and jump time at their midpoints.
+    The validation trials have, in each direction (eight if `n_directions` is None), no jump, the lowest and
+    the highest displacement, with distance and jump time at their midpoints.
     """
 
     workspace: Workspace = fields.region(
@@ -137,7 +129,6 @@ class TargetJump(parts.AbstractPlannedReach):
     duration: float = fields.trial_duration(default=1.2)
 
     def __check_init__(self):
-        FRACTION("jump_probability", self.jump_probability)  # before the plan, which has its complement
         fields.check_drawn("displacement", self.displacement, FINITE, shape=(2,))
 
     @property
@@ -200,25 +191,16 @@ class TwoTargetReaches(parts.AbstractPlannedReach):
 
     The order of events is that of Cisek & Kalaska 2005, Neuron 45:801 (compared with the abstract only): the
     two targets appear in two colours, and are remembered; then a cue without a place, the colour of one of
-    them, says which is right. Times are those of no experiment. With `order="go first"` the go cue comes
-    before the colour, so that the hand may leave while both targets are possible; `GoBeforeYouKnow` is such a
-    task in which the movement itself reveals the target. Whoever does not know the colour reaches the right
-    target in half of the trials: targets, colours and the right one are drawn independently.
+    them, says which is right. With `order="go first"` the go cue comes before the colour, so that the hand
+    may leave while both targets are possible. Targets, colours and the right one are drawn independently.
 
-    | input | shape | |
-    | --- | --- | --- |
-    | "target 1", "target 2" | (time, space) | m; the place of each colour while shown, else the centre |
-    | "targets shown" | (time, 1) | 1 in the epoch "targets", else 0 |
-    | "color cue" | (time, 2) | one-hot: the colour of the right target, from "cue on"; 0 before |
-    | "go cue" | (time, 1) | 1 from "go cue", 0 before and in catch trials |
+    - Inputs: "target 1", "target 2" (space), the place of each colour while shown, else the centre, in m;
+        "targets shown" (1); "color cue" (2), the colour of the right target, from "cue on"; "go cue" (1).
+    - Targets: the hand at rest at the start until both the colour and the go cue have come, then at the right
+        target; in catch trials, which have no colour with `order="go first"`, at the start throughout.
+    - Conditions: "direction" of the right target and "other direction" of the wrong one (rad); "separation",
+        counter-clockwise from target 1 to target 2 (rad); "right target", 1 or 2; "distance" (m); "catch".
 
-    Targets: the hand at rest at the start until both the colour and the go cue have come, then at rest at the
-    right target; in catch trials at the start throughout. Epochs: "hold", "targets" (begun by the event
-    "targets on"), "memory" (by "targets off"), "cue" (by "cue on") and "movement" (by "go cue"); with
-    `order="go first"` instead of these two "undecided" (by "go cue") and "movement" (by "cue on"). Catch
-    trials then have no colour either. Conditions: "direction" of the right target and "other direction" of
-    the wrong one (rad); "separation" of the two, counter-clockwise from target 1 to target 2 (rad); "right
-    target", 1 or 2; "distance" of both from the start (m); "catch", whether it is a catch trial.
     `reached_target` says which one was chosen. The validation trials are each of the two targets, in each
     direction of target 1 (eight if `n_directions` is None) and with each separation (five of a uniform
     distribution), without catch trials, with durations and distance at their midpoints.
@@ -310,7 +292,7 @@ def reached_target(
     """Return which target the cursor is nearer to at the end of each trial, 1 or 2; 0 if it has not left.
 
     The fraction of trials in which it is `trials.conditions["right target"]` is 0.5 by chance, and 1 at best.
-    It has left if it is farther from the start than half of the distance of the targets.
+    It has left at half of the distance of the targets.
 
     **Arguments:**
 

@@ -152,13 +152,11 @@ class Tracking(parts.AbstractCheckedTask):
     The target and the hand start together at rest. After `start` seconds the target moves along its path, an
     `AbstractTargetPath`, with a rate that rises linearly to full speed in `ramp` seconds.
 
-    | input | shape | |
-    | --- | --- | --- |
-    | "target" | (time, space) | m; the position of the target at the start of the time step |
+    - Input: "target" (space), its position in m at the start of the time step.
+    - Targets: position and velocity of the target at the end of the time step.
+    - Conditions: "mean speed" of the target in the pursuit (m/s).
 
-    Targets: position and velocity of the target at the end of the time step. Epochs: "start" (begun by the
-    event "target on"), "pursuit" (begun by "target moves"). Conditions: "mean speed" of the target in the
-    pursuit (m/s). The validation trials are `n_validation_trials` paths drawn with a fixed seed.
+    The validation trials are `n_validation_trials` paths drawn with a fixed seed.
     """
 
     workspace: Workspace = fields.region(kw_only=False)
@@ -215,17 +213,14 @@ class PosturalHold(parts.AbstractPlannedReach):
     """Holding the hand still against perturbations.
 
     The position is drawn uniformly from the workspace. The task only sets the time of a pulse; the pulse is
-    an intervention, such as one of `load_pulses()`. For perturbations of posture see Crago, Houk & Hasan
-    1976, J Neurophysiol 39:925-935 (compared with the abstract only).
+    an intervention, such as one of `load_pulses()`.
 
-    | input | shape | |
-    | --- | --- | --- |
-    | "target" | (time, space) | m; the position to hold |
+    - Input: "target" (space), the position to hold, in m, where the hand starts.
+    - Conditions: "place direction" (rad, 0 at the centre itself) and "place distance" (m) of the position
+        from the centre of the workspace.
 
-    Targets: the hand at rest at its start. Epochs: "hold", "pulse" (begun by the event "pulse on"),
-    "recovery" (begun by "pulse off"). Conditions: "place direction" (rad, 0 at the centre itself) and "place
-    distance" (m) of the position from the centre of the workspace. The validation trials are nine positions
-    on a square half as wide as the workspace, with durations at their midpoints.
+    The validation trials are nine positions on a square half as wide as the workspace, with durations at
+    their midpoints.
     """
 
     loss: Loss = fields.default_loss(default_factory=tracking_loss)

@@ -35,10 +35,6 @@ def reward_loss(
 ) -> Loss:
     """Return a loss for learning from reward: policy gradient, regression of the critic, and entropy.
 
-    A policy without a critic takes the first and the last term only: drop the other by making the loss from
-    `popsim.losses`. By these weights three networks of 48 units learn a bandit with two arms in 1500 batches
-    of 64 trials.
-
     **Arguments:**
 
     - `discount`: how much a reward counts one time step earlier, from 0 to 1.
@@ -199,7 +195,7 @@ class BernoulliBandit(AbstractChoices):
     environment is a `BanditEnvironment`.
 
     - Inputs and targets: none. The environment shows "last action" (`n_arms`), one-hot, and "last reward".
-    - Epoch "choices". Conditions: "probabilities" of the arms; "best arm", from 0.
+    - Conditions: "probabilities" of the arms; "best arm", from 0.
 
     With two arms and uniform probabilities the regret of 100 choices is 2.78 for
     `popsim.tasks.ThompsonSampling`, 2.70 for `popsim.tasks.GreedyBandit` and 1/6 per choice, 16.7, for a
@@ -235,7 +231,7 @@ class DriftingBandit(AbstractChoices):
     `DriftingEnvironment`.
 
     - Inputs and targets: none. The environment shows "last action" (`n_arms`), one-hot, and "last reward".
-    - Epoch "choices". Conditions: "first best arm", from 0: the best at the first choice.
+    - Conditions: "first best arm", from 0: the best at the first choice.
 
     `popsim.tasks.KalmanBandit` is the observer that knows the walk.
     """
@@ -272,7 +268,7 @@ class ReversalLearning(AbstractChoices):
     is more probably good, is the best player.
 
     - Inputs and targets: none. The environment shows "last action" (2), one-hot, and "last reward".
-    - Epoch "choices". Conditions: "hazard rate"; "first good arm", 0 or 1.
+    - Conditions: "hazard rate"; "first good arm", 0 or 1.
     """
 
     reward_probability: Scalar = fields.fraction(

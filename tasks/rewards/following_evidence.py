@@ -16,18 +16,16 @@ from popsim.randomness import key_stream
 from popsim.tasks import _fields as fields
 from popsim.tasks._fields import FRACTION, Drawn, Number, Scalar
 from popsim.tasks.rewards import bandits
-from popsim.tasks.rewards.players import AbstractPlayer, Received, choice_of
+from popsim.tasks.rewards.players import AbstractPlayer, Received
 from popsim.tasks.trial_parts import is_known, sign_or_coin, values_of_choice
 
 __all__ = [
     "Staircase",
     "StaircaseDecision",
     "StaircaseObserver",
-    "reward_in_staircase",
     "ChangingEnvironment",
     "ChangingEnvironmentObserver",
     "ChangingTargets",
-    "reward_in_changing_environment",
 ]
 
 
@@ -91,17 +89,16 @@ class StaircaseDecision(bandits.AbstractChoices):
 
     The transformed up-down method of Levitt 1971, J Acoust Soc Am 49:467: after `n_correct` correct choices
     in a row the evidence is weaker, after an error stronger, so that it stays about the level at which a
-    choice is correct with probability 0.5^(1 / n_correct), .707 for two and .794 for three. With fine, evenly
-    spaced levels, and without the first choices, which start from the strongest, the mean coherence thus
-    estimates the threshold of a network. The environment is a `Staircase`.
+    choice is correct with probability 0.5^(1 / n_correct), .707 for two and .794 for three. With fine levels
+    the mean coherence after the first choices estimates the threshold of a network. The environment is a
+    `Staircase`.
 
     - Inputs and targets: none. The environment shows "evidence" (1), "last action" (2), one-hot, and "last
         reward". Actions: left, right.
-    - Epoch "choices". Conditions: "first coherence".
+    - Conditions: "first coherence".
 
-    `popsim.tasks.StaircaseObserver` reports the sign of the evidence. `popsim.tasks.reward_in_staircase`
-    computes its mean reward, .769 of a choice with these numbers, and that of a player that errs on purpose
-    where it pays, .782; chance is .5.
+    `popsim.tasks.StaircaseObserver` reports the sign of the evidence, and is paid .769 of a choice with these
+    numbers; a player that errs on purpose where it pays .782; chance is .5.
     """
 
     loss: Loss = fields.default_loss(default_factory=lambda: bandits.reward_loss(discount=0.0))
@@ -137,39 +134,7 @@ class StaircaseObserver(AbstractPlayer):
         return ()
 
     def choose(self, received: Received, state: Any, *, key: Key[Array, ""]) -> tuple[Int[Array, ""], Any]:
-        return choice_of(received["evidence"][0], key=key), state
-
-
-def reward_in_staircase(task: StaircaseDecision, *, can_err: bool = False) -> float:
-    """Return the mean reward of a choice in a `StaircaseDecision`, of a player that knows its numbers.
-
-    By dynamic programming over the choices from the last one back, over the level and the number of correct
-    choices in a row. At a level of coherence c the sign of the evidence is right with probability Φ(c / σ).
-
-    To err on purpose makes the choices that follow easier, which may pay.
-
-    **Arguments:**
-
-    - `task`: the task.
-    - `can_err`: whether the player may contradict the evidence, which it does where a correct choice, with
-        all that follows it, is worth less than an error. Otherwise it reports it, as `StaircaseObserver`.
-    """
-    from scipy.stats import norm
-
-    right = norm.cdf(np.asarray(task.coherences, float) / float(task.noise_std))[:, None]
-    levels = np.arange(right.size)
-    weaker, stronger = np.maximum(levels - 1, 0), np.minimum(levels + 1, right.size - 1)
-    value = np.zeros((right.size, min(task.n_correct, task.n_choices)))
-    for _ in range(task.n_choices):
-        after_correct = 1 + np.concatenate([value[:, 1:], value[weaker, :1]], axis=1)
-        after_error = value[stronger, :1]
-        p = np.where(can_err & (after_error > after_correct), 1 - right, right)
-        value = p * after_correct + (1 - p) * after_error
-    return float(value[-1, 0]) / task.n_choices
-
-
-N_BELIEFS, N_SURENESS = 1001, 100
-"""The numbers of probabilities of the context, and of the direction, in the dynamic programme."""
+        return sign_or_coin(received["evidence"][0], key=key), state
 
 
 class ChangingTargets(bandits.AbstractContinuedEnvironment):
@@ -233,18 +198,16 @@ class ChangingEnvironment(bandits.AbstractChoices):
     The task of Purcell & Kiani 2016, PNAS 113:E4531, with the coherences of NeuroGym's `ChangingEnvironment`
     (compared with the abstract and a figure). There a context lasts from 2 to 15 trials, by a truncated
     geometric distribution; here it may change after any choice, with a constant probability. Each context has
-    a target for each direction, and only the right target of the context in use is paid. Whether the
-    direction or the context was wrong must be inferred, from how clear the direction was. The environment is
-    a `ChangingTargets`.
+    a target for each direction, and only the right target of the context in use is paid. The environment is a
+    `ChangingTargets`.
 
     - Inputs and targets: none. The environment shows "evidence" (1) of the direction, "last action" (4),
         one-hot, and "last reward". Actions: left and right in the first context, left and right in the
         second.
-    - Epoch "choices". Conditions: "hazard rate"; "first context", 0 or 1.
+    - Conditions: "hazard rate"; "first context", 0 or 1.
 
     `popsim.tasks.ChangingEnvironmentObserver` knows all numbers and takes what is most probably paid. With
-    these numbers it is the best player, whose mean reward `popsim.tasks.reward_in_changing_environment`
-    computes: .692 of a choice; chance is .25.
+    these numbers it is the best player, and is paid .692 of a choice; chance is .25.
     """
 
     loss: Loss = fields.default_loss(default_factory=lambda: bandits.reward_loss(discount=0.5))
@@ -300,8 +263,8 @@ class ChangingEnvironmentObserver(AbstractPlayer):
         changed = (1 - hazard) * after + hazard * (1 - after)
         second = jnp.where(in_first + in_second > 0, changed, second)
         right = _right_of_evidence(received["evidence"], self.task)[0]
-        context = choice_of(second - 0.5, key=key_stream(key, "context"))
-        direction = choice_of(right - 0.5, key=key_stream(key, "direction"))
+        context = sign_or_coin(second - 0.5, key=key_stream(key, "context"))
+        direction = sign_or_coin(right - 0.5, key=key_stream(key, "direction"))
         return 2 * context + direction, (second, jnp.maximum(right, 1 - right))
 
 
@@ -317,52 +280,3 @@ def _hazard_of(task: ChangingEnvironment) -> Float[Array, ""]:
     if not is_traced(low) and float(low) != float(high):
         raise ValueError(f"`hazard_rate` of `task` must be one number, got from {low} to {high}.")
     return low
-
-
-def reward_in_changing_environment(task: ChangingEnvironment) -> float:
-    """Return the mean reward of a choice in a `ChangingEnvironment`, of the best player.
-
-    By dynamic programming over the choices from the last one back, over the probability P that a context is
-    in use, on a grid, and over how sure the direction is. A player may choose either context; the less
-    probable one pays less now, and may tell more.
-
-    **Arguments:**
-
-    - `task`: the task, whose coherence is a `Choice` and whose hazard rate is a number.
-    """
-    hazard = float(_hazard_of(task))
-    sureness, shares = _distribution_of_sureness(task)
-    grid = np.linspace(0.0, 1.0, N_BELIEFS)
-    value = np.zeros(N_BELIEFS)
-
-    def following(belief: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-        return np.interp((1 - hazard) * belief + hazard * (1 - belief), grid, value)
-
-    def worth(chosen: Float[np.ndarray, " belief"]) -> Float[np.ndarray, "belief sureness"]:
-        """Return the value of choosing a context of the given probabilities."""
-        paid = chosen[:, None] * sureness
-        unpaid = 1 - paid
-        later = (chosen[:, None] - paid) / np.where(unpaid > 0, unpaid, 1.0)
-        return paid * (1 + following(np.ones_like(paid))) + unpaid * following(later)
-
-    for _ in range(task.n_choices):
-        probable, improbable = worth(np.maximum(grid, 1 - grid)), worth(np.minimum(grid, 1 - grid))
-        value = np.maximum(probable, improbable) @ shares
-    return float(np.interp(0.5, grid, value)) / task.n_choices
-
-
-def _distribution_of_sureness(
-    task: ChangingEnvironment,
-) -> tuple[Float[np.ndarray, " sureness"], Float[np.ndarray, " sureness"]]:
-    """Return probabilities of the more probable direction, and how frequent each is."""
-    values, std = np.asarray(values_of_choice(task, "coherence"), float), float(task.noise_std)
-    noise = np.linspace(-6.0, 6.0, 2001)
-    evidence = (values[:, None] + std * noise).ravel()
-    right = np.asarray(_right_of_evidence(jnp.asarray(evidence, float), task), float)
-    sureness = np.clip(np.maximum(right, 1 - right), 0.5, 1.0)
-    density = np.tile(np.exp(-(noise**2) / 2), values.size)
-    # One number, their mean, stands for all that are almost equal.
-    place = (N_SURENESS * np.sqrt(2 * (1 - sureness))).astype(int)
-    shares = np.bincount(place, density)
-    means = np.bincount(place, density * sureness)[shares > 0] / shares[shares > 0]
-    return means, shares[shares > 0] / density.sum()

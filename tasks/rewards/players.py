@@ -20,6 +20,7 @@ from popsim.randomness import as_key, folded_key, key_stream
 from popsim.tasks import _fields as fields
 from popsim.tasks._fields import Scalar
 from popsim.tasks.rewards.bandits import DriftingBandit
+from popsim.tasks.trial_parts import sign_or_coin
 from popsim.trial import Trial, check_trials, n_trials
 
 __all__ = [
@@ -241,7 +242,7 @@ class ReversalObserver(fields.DocumentedModule, AbstractPlayer):
 
     Its state is L, the log odds that the second arm is good. A reward of the second arm, or its absence from
     the first, adds log(p / (1 - p)), and the opposite subtracts it. Then a reversal may happen, with
-    probability h: the probability P of L becomes (1 - h) P + h (1 - P). It is the best player.
+    probability h: the probability P of L becomes (1 - h) P + h (1 - P).
     """
 
     reward_probability: Scalar = fields.fraction(
@@ -261,7 +262,7 @@ class ReversalObserver(fields.DocumentedModule, AbstractPlayer):
         log_odds = belief_after(
             state, second - first, received["last reward"][0], self.reward_probability, self.hazard_rate
         )
-        return choice_of(log_odds, key=key), log_odds
+        return sign_or_coin(log_odds, key=key), log_odds
 
 
 def check_good_is_better(name: str, reward_probability: Array) -> None:
@@ -288,9 +289,3 @@ def belief_after(
     size, stays, changes = jnp.abs(after), jnp.log1p(-hazard_rate), jnp.log(hazard_rate)
     moved = jnp.logaddexp(stays, changes - size) - jnp.logaddexp(changes, stays - size)
     return jnp.where(sign == 0, log_odds, jnp.sign(after) * moved)
-
-
-def choice_of(log_odds: Float[Array, ""], *, key: Key[Array, ""]) -> Int[Array, ""]:
-    """Return 1 for positive log odds, 0 for negative, and a coin flip for zero."""
-    coin = jax.random.bernoulli(key)
-    return jnp.where(log_odds == 0, coin, log_odds > 0).astype(int)

@@ -132,14 +132,13 @@ class GoNoGo(AbstractCuedResponse):
     """Go or no-go: respond fast to one stimulus, and not at all to the other.
 
     A response ends the trial, so that its time is the reaction time. Rewards and penalties are those of
-    NeuroGym's `GoNogo` (checked there), where responses wait for a decision epoch. The environment is a
-    `ResponseEnvironment`.
+    NeuroGym's `GoNogo` (checked there), where responses wait for a decision epoch.
 
     - Input: "stimulus" (2), one-hot from "stimulus on" on, first go and then no-go.
     - Actions: wait, respond. Targets: none.
     - Rewards: 1 for a response to go, and for none to no-go; less the cost of the time from the stimulus to a
         response to go; `error_payoff` for a response to no-go, and for none to go.
-    - Epochs "foreperiod", "response"; event "stimulus on". Condition: "is go".
+    - Condition: "is go".
 
     The best player responds to go in the time step in which it begins, and never to no-go: all rewards are
     1.
@@ -148,8 +147,8 @@ class GoNoGo(AbstractCuedResponse):
     go_probability: Scalar = fields.fraction("the fraction of trials with the go stimulus", default=0.5)
     waiting_cost: Scalar = fields.non_negative("what a second without a response to go costs", default=0.5)
 
-    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
-        return (jax.random.bernoulli(key_stream(key, "go"), self.go_probability),)
+    def draws(self) -> dict[str, parts.Drawable]:
+        return {"go": self.go_probability}
 
     def nominal(self) -> tuple[Array, ...]:
         return (jnp.array([True, False]),)
@@ -169,16 +168,14 @@ class GoNoGo(AbstractCuedResponse):
         )
 
 
-class AntiResponse(parts.AbstractIndependentDraws, AbstractCuedResponse):
+class AntiResponse(AbstractCuedResponse):
     """Respond fast toward a stimulus, or away from it, as a rule says: pro and anti.
 
-    The rule is shown from the start of the trial, as in studies of pro- and antisaccades. A response ends
-    the trial, so that its time is the reaction time. The environment is a `ResponseEnvironment`.
+    A response ends the trial, so that its time is the reaction time.
 
     - Inputs: "rule" (2), one-hot throughout, pro and anti; "stimulus" (2), one-hot from "stimulus on" on,
         left and right.
     - Actions: wait, left, right. Targets: none.
-    - Epochs "foreperiod", "response"; event "stimulus on".
     - Conditions: "is anti", "side" of the stimulus and "choice", the correct one (0 left, 1 right).
 
     The best player responds correctly in the time step in which the stimulus begins: all rewards are 1.
@@ -225,19 +222,18 @@ class AbstractReactionTimeDecision(AbstractTimedResponse):
         return parts.plan_of(self, parts.epochs_of(self, fixation=None, stimulus=STIMULUS_ON))
 
 
-class ReactionTimeDecision(parts.AbstractIndependentDraws, AbstractReactionTimeDecision):
+class ReactionTimeDecision(AbstractReactionTimeDecision):
     """Random dots by reaction time: watch for as long as it pays, then choose a direction.
 
     The coherences are those of Roitman & Shadlen 2002, J Neurosci 22:9475, as in `PerceptualDecision`. A
     response at any time after the stimulus has begun ends the trial; time costs, so that one weighs speed
-    against accuracy. The environment is a `ResponseEnvironment`.
+    against accuracy.
 
     - Input: "evidence" (1), the coherence plus white noise, from "stimulus on" on; 0 before.
     - Actions: wait, left (for a negative coherence), right. Targets: none.
-    - Epochs "fixation", "stimulus"; event "stimulus on".
     - Conditions: "coherence", "choice" (0 or 1, the correct one).
 
-    `popsim.tasks.optimal_decisions` computes the best player and its mean reward.
+    The best player is a `DecisionBounds`; `examples/references/optimal_stopping.py` computes its bounds.
     """
 
     coherence: Drawn = fields.coherence(default=motion_coherences)
@@ -256,19 +252,16 @@ class ReactionTimeDecision(parts.AbstractIndependentDraws, AbstractReactionTimeD
         return self.timed(timeline, payoffs, {"evidence": noisy}, labels, opens=STIMULUS_ON)
 
 
-class PostDecisionWager(parts.AbstractIndependentDraws, AbstractTimedResponse):
+class PostDecisionWager(AbstractTimedResponse):
     """Decide, or take a sure but smaller reward, which is offered in half of the trials.
 
     The task of Kiani & Shadlen 2009, Science 324:759, with the times and rewards of NeuroGym's
-    `PostDecisionWager` (checked there), in shorter delays. One who knows how sure he is takes the sure reward
-    where the choice would be right less often than it pays. The environment is a `ResponseEnvironment`.
+    `PostDecisionWager` (checked there), in shorter delays.
 
     - Inputs: "evidence" (1), the coherence plus white noise, in the epoch "stimulus"; "fixation" (1), 1 until
         the go cue; "sure offer" (1), 1 from "offer" on, if there is one.
     - Actions: wait, left (for a negative coherence), right, sure; a sure response without an offer pays as an
         early one. Targets: none.
-    - Epochs "fixation", "stimulus", "delay", "offer", "decision"; events "stimulus on", "stimulus off",
-        "offer", "go cue".
     - Conditions: "coherence", "choice" (0 or 1, the correct one), "has offer".
 
     `popsim.tasks.WagerObserver` is the best player that waits for the go cue: it takes the sure reward where
@@ -291,9 +284,9 @@ class PostDecisionWager(parts.AbstractIndependentDraws, AbstractTimedResponse):
 
     @property
     def plan(self) -> TrialPlan:
-        shown = parts.stimulus_and_delay(self.stimulus, self.delay)
-        last = parts.epochs_of(self, offer="offer", decision=parts.GO_CUE)
-        return parts.plan_of(self, (Epoch("fixation", 0.1), *shown, *last))
+        events = {"stimulus": "stimulus on", "delay": "stimulus off", "offer": "offer"}
+        epochs = parts.epochs_of(self, **events, decision=parts.GO_CUE)
+        return parts.plan_of(self, (Epoch("fixation", 0.1), *epochs))
 
     def draws(self) -> dict[str, parts.Drawable]:
         return {"offer": self.offer_probability, "coherence": self.coherence}

@@ -13,6 +13,7 @@ from popsim.tasks import _fields as fields
 from popsim.tasks._fields import Scalar
 from popsim.tasks.rewards import players
 from popsim.tasks.rewards.bandits import AbstractChoices, AbstractContinuedEnvironment, last_choice
+from popsim.tasks.trial_parts import sign_or_coin
 
 __all__ = ["ModelBasedAgent", "ModelFreeAgent", "TwoStepEnvironment", "TwoStepObserver", "TwoStepTask"]
 
@@ -87,13 +88,11 @@ class TwoStepTask(AbstractChoices):
     The task of Daw, Gershman, Seymour, Dayan & Dolan 2011, Neuron 69:1204, in the form of Wang et al. 2018,
     Nat Neurosci 21:860, without actions at the second stage: transitions are common with probability .8, the
     better stage pays with .9 and the other with .1, and they are exchanged with .025 (compared with
-    NeuroGym's `DawTwoStep`). After a reward that followed a rare transition, an agent with a model of the
-    transitions takes the other action, and one without repeats it. The environment is a
-    `TwoStepEnvironment`.
+    NeuroGym's `DawTwoStep`). The environment is a `TwoStepEnvironment`.
 
     - Inputs and targets: none. The environment shows "stage" (3), one-hot, "last action" (2), one-hot, and
         "last reward".
-    - Epoch "choices". Conditions: "first good stage", 0 or 1.
+    - Conditions: "first good stage", 0 or 1.
 
     `popsim.tasks.TwoStepObserver` is the best player; `ModelBasedAgent` and `ModelFreeAgent` learn values.
     """
@@ -123,8 +122,7 @@ class TwoStepTask(AbstractChoices):
 class TwoStepObserver(players.AbstractPlayer):
     """Knows all numbers of the `TwoStepTask`, and takes the action to the stage that is probably better.
 
-    It updates the log odds of the stages as a `ReversalObserver` does. As either stage tells equally much
-    about which one is better, it is the best player.
+    It updates the log odds of the stages as a `ReversalObserver` does. It is the best player.
 
     **Arguments:**
 
@@ -149,7 +147,7 @@ class TwoStepObserver(players.AbstractPlayer):
         # Where a rare transition is the common one, the other action leads to the better stage.
         toward = jnp.where(task.common_probability >= 0.5, log_odds, -log_odds)
         _, first, second = received["stage"]
-        return players.choice_of(toward, key=key), (log_odds, second - first)
+        return sign_or_coin(toward, key=key), (log_odds, second - first)
 
 
 class AbstractValueAgent(fields.DocumentedModule, players.AbstractPlayer):

@@ -131,7 +131,7 @@ class RingRule(eqx.Module):
 
     Each stimulus s has a direction, and a strength k in each ring r. In each ring, a mean m and a coherence c
     are drawn; the first stimulus then has strength m + c and the second m - c, or the reverse with equal
-    probability. Every distribution is a `Constant`, a `Uniform` or a `Choice` of numbers.
+    probability. Distributions are a `Constant`, a `Uniform` or a `Choice`.
 
     **Arguments:**
 
@@ -218,6 +218,7 @@ OTHERS = ("direction", "distance", "mean", "coherence", "difference")
 class RingRows(eqx.Module):
     """Rules as arrays with one row for each; `quantiles` are n, slope and n values of each quantity."""
 
+    names: tuple[str, ...] = eqx.field(static=True)
     # With j = floor(n u), the value for a uniform number u is values[j] + (n u - j) slope.
     quantiles: Float[Array, "*rule quantity number"]
     is_shown: Bool[Array, "*rule stimulus epoch"]
@@ -229,8 +230,12 @@ class RingRows(eqx.Module):
     match_probability: Float[Array, "*rule"]
 
 
-def rows_of(rules: Mapping[str, RingRule]) -> RingRows:
-    """Return the rows of rules by name."""
+def rows_of(rules: Mapping[str, RingRule] | RingRows) -> RingRows:
+    """Return the rows of rules by name; rows as they are."""
+    if isinstance(rules, RingRows):
+        return rules
+    checks.check_instance("rules", rules, Mapping, 'rules by name, such as {"go": rule}')
+    checks.as_parts("rules", list(rules.values()), RingRule, "rules by name")
     quantities = {name: rule.quantities() for name, rule in rules.items()}
     tables = [[_quantile_row(name, each) for each in drawn] for name, drawn in quantities.items()]
     width = max(len(row) for rows in tables for row in rows)
@@ -241,6 +246,7 @@ def rows_of(rules: Mapping[str, RingRule]) -> RingRows:
         for rule in each
     ]
     return RingRows(
+        names=tuple(rules),
         quantiles=checks.as_float_array(padded),
         is_shown=jnp.asarray(shown),
         fixation_ends=jnp.asarray([rule.fixation_ends for rule in each]),
@@ -271,17 +277,16 @@ def _quantile_row(name: str, distribution: AbstractDistribution) -> list[float]:
     return [float(number) for number in row]
 
 
-def longest_steps(rules: Mapping[str, RingRule], dt: float) -> int:
+def longest_steps(rows: RingRows, dt: float) -> int:
     """Return the number of time steps of the longest trial of rules."""
-    # By numpy, as a task may be built while JAX traces what builds it.
-    leaves = [[jax.tree.leaves(each) for each in rule.quantities()[: len(EPOCHS)]] for rule in rules.values()]
-    longest = [[max(np.max(np.asarray(leaf)) for leaf in each) for each in of_rule] for of_rule in leaves]
-    return int(np.max(np.sum(whole_steps(np.asarray(longest, float), dt), axis=1)))
+    durations = np.asarray(rows.quantiles, float)[:, : len(EPOCHS)]
+    longest = durations[..., 1] + durations[..., 2:].max(axis=-1)
+    return int(np.max(np.sum(whole_steps(longest, dt), axis=1)))
 
 
-def shortest_response(rules: Mapping[str, RingRule]) -> float:
+def shortest_response(rows: RingRows) -> float:
     """Return the duration of the shortest response of rules, in seconds."""
-    return min(float(np.min(np.asarray(rule.durations["response"].bounds()[0]))) for rule in rules.values())
+    return float(np.asarray(rows.quantiles)[:, EPOCHS.index("response"), 2:].min())
 
 
 def whole_steps(seconds: Any, dt: float) -> Any:

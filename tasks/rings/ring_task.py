@@ -16,11 +16,11 @@ from popsim._shared.plain_values import plain_number
 from popsim.loss import Loss
 from popsim.losses import OutputError
 from popsim.randomness import key_stream, seed_key
-from popsim.schedules import AbstractBatchSchedule, as_batch_schedule
+from popsim.schedules import AbstractBatchSchedule
 from popsim.tasks import _fields as fields
 from popsim.tasks import trial_parts as parts
 from popsim.tasks.rings import ring_rules
-from popsim.tasks.wrappers import check_shares
+from popsim.tasks.wrappers import as_shares, check_shares
 from popsim.trial import OutputTarget, Trial
 from popsim.windows import Timeline
 
@@ -34,24 +34,20 @@ N_DIRECTIONS = 8  # of validation trials
 class RingTask(parts.AbstractCheckedTask):
     """Several rules on stimuli in two rings, of which each trial follows one that is told by an input.
 
-    A rule is a row of numbers, so that a trial draws the index of a rule and computes only what that rule
-    needs. `yang2019` and `driscoll2024` are such tasks.
+    `yang2019` and `driscoll2024` are such tasks.
 
-    - Inputs: "fixation" (1); "ring 1" and "ring 2" (units of `code`), the sum of the stimuli that are shown,
-        each its strength times its code; "rule" (one channel per rule), one-hot. All have white noise, and
-        are zero after the end of a trial, as trials differ in length.
+    - Inputs: "fixation" (1); "ring 1" and "ring 2" (units of `code`), the sum of the stimuli, each its
+        strength times its code; "rule" (one channel per rule), one-hot. All have white noise until the trial
+        ends.
     - Targets: the output for fixation, 0.8 until the response, then `code.silence`; the outputs of the
         response (units of `code`), `code.silence`, and in the response its code besides. In trials without a
         response, fixation is kept to the end.
     - Weights: 0 for `grace` at the start of a trial, 1 until the go cue, 0 for `grace` after it,
         `response_counts` until the end, and 0 afterwards; those of the output for fixation are four times as
         large.
-    - Epochs "fixation", "stimulus 1", "delay 1", "stimulus 2", "delay 2", "response", some of them empty, by
-        the rule; events "stimulus on", "go cue".
     - Conditions: "rule", the index in `names`; "direction 1", "direction 2" and "response", in rad, NaN for
-        none; "strength 1, ring 1" and the like, 0 where a stimulus is not shown; "coherence", half the mean
-        difference in strength of the first and the second stimulus in the relevant rings, NaN unless the rule
-        asks for the stronger one; "match", 1 or 0, -1 unless the rule asks for it.
+        none; "strength 1, ring 1" and the like, 0 where not shown; "coherence", half the mean difference in
+        strength of both stimuli in the relevant rings, or NaN; "match", 1 or 0, or -1.
 
     There are 32 validation trials for each rule: all combinations of 8 directions, of which stimulus is the
     stronger (or whether they match), and of which ring they are shown in (or which is the stronger in the
@@ -74,12 +70,11 @@ class RingTask(parts.AbstractCheckedTask):
     """
 
     loss: Loss
-    rows: ring_rules.RingRows
+    rules: ring_rules.RingRows
     shares: AbstractBatchSchedule
     noise: Float[Array, ""]
     response_counts: Float[Array, ""]
     code: ring_rules.AbstractDirectionCode
-    names: tuple[str, ...] = eqx.field(static=True)
     one_rule_per_batch: bool = eqx.field(static=True)
     tolerance: float = eqx.field(static=True)
     grace: float = eqx.field(static=True)
@@ -88,7 +83,7 @@ class RingTask(parts.AbstractCheckedTask):
 
     def __init__(
         self,
-        rules: Mapping[str, ring_rules.RingRule],
+        rules: Mapping[str, ring_rules.RingRule] | ring_rules.RingRows,
         *,
         shares: Any = None,
         one_rule_per_batch: bool = False,
@@ -101,15 +96,12 @@ class RingTask(parts.AbstractCheckedTask):
         dt: float = 0.02,
         loss: Loss | None = None,
     ):
-        checks.check_instance("rules", rules, Mapping, 'rules by name, such as {"go": rule}')
-        checks.as_parts("rules", list(rules.values()), ring_rules.RingRule, "rules by name")
-        self.names = tuple(rules)
         checks.check_time_step(dt)
         with jax.ensure_compile_time_eval():  # the task may be built within a program
-            self.rows = ring_rules.rows_of(rules)
-            n_steps = ring_rules.longest_steps(rules, dt)
-            response = ring_rules.shortest_response(rules)
-        self.shares = _as_shares(shares, self.names)
+            self.rules = ring_rules.rows_of(rules)
+            n_steps = ring_rules.longest_steps(self.rules, dt)
+            response = ring_rules.shortest_response(self.rules)
+        self.shares = as_shares(shares, self.names, others=1.0)
         self.one_rule_per_batch = one_rule_per_batch
         self.noise = as_float_array(noise)
         self.response_counts = as_float_array(response_counts)
@@ -136,6 +128,11 @@ class RingTask(parts.AbstractCheckedTask):
             checks.check_non_negative(name, getattr(self, name))
         checks.warn_of_unit("duration", self.duration, "duration")
         checks.n_steps_in("grace", self.grace, self.dt)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the rules, in the order of their indices."""
+        return self.rules.names
 
     @property
     def n_steps(self) -> int:
@@ -165,7 +162,7 @@ class RingTask(parts.AbstractCheckedTask):
         of_first, of_second = jnp.where(first, 0.75, 0.25), jnp.where(second, 0.75, 0.25)
         turn = (direction.astype(of_first.dtype) + 0.5) / N_DIRECTIONS
         # Where the second direction is drawn as the first, it is the same or the opposite one.
-        other = jnp.where(self.rows.is_independent[rule], jnp.mod(turn + 2 * of_first - 0.5, 1.0), 0.5)
+        other = jnp.where(self.rules.is_independent[rule], jnp.mod(turn + 2 * of_first - 0.5, 1.0), 0.5)
         middle = jnp.full((len(rule), 2), 0.5)
         uniforms = ring_rules.RingUniforms(
             durations=jnp.full((len(rule), len(ring_rules.EPOCHS)), 0.5),
@@ -186,18 +183,18 @@ class RingTask(parts.AbstractCheckedTask):
     ) -> Float[Array, "trial ring"]:
         """Return the uniform numbers of the signs of both rings: of the relevant one, and of the other."""
         signs = jnp.stack([of_first, of_second], axis=1)
-        is_second = self.rows.relevant[rule, 0] == 0
+        is_second = self.rules.relevant[rule, 0] == 0
         return jnp.where(is_second[:, None], signs[:, ::-1], signs)
 
     def _trial(
         self, rule: Int[Array, ""], uniforms: ring_rules.RingUniforms, *, key: Key[Array, ""]
     ) -> Trial:
-        row = jax.tree.map(lambda leaf: leaf[rule], self.rows)
+        row = jax.tree.map(lambda leaf: leaf[rule], self.rules)
         return self.make_trial(rule, ring_rules.trial_draw(row, uniforms, self.dt), key=key)
 
     def make_trial(self, rule: Int[Array, ""], draw: ring_rules.RingDraw, *, key: Key[Array, ""]) -> Trial:
         """Return the trial of a rule and of what was drawn for it; `key` is for the noise."""
-        row = jax.tree.map(lambda leaf: leaf[rule], self.rows)
+        row = jax.tree.map(lambda leaf: leaf[rule], self.rules)
         timeline = self._timeline(draw)
         direction, responds, is_match = ring_rules.response_of(row, draw)
         return Trial(
@@ -298,8 +295,7 @@ class RingTask(parts.AbstractCheckedTask):
 
         At the last time step of the trial the output for fixation must be at most 0.5 and the decoded
         direction within `tolerance` of the right one; or, without a response, the output for fixation above
-        0.5. The criterion of both papers (checked in `get_perf` of gyyang/multitask and of
-        lauradriscoll/flexible_multitask).
+        0.5. The criterion of both papers (checked in `get_perf` of their code).
 
         **Arguments:**
 
@@ -329,11 +325,3 @@ class RingTask(parts.AbstractCheckedTask):
             name: jnp.mean(correct, axis=-1, where=rule == index, dtype=float)
             for index, name in enumerate(self.names)
         }
-
-
-def _as_shares(shares: Any, names: tuple[str, ...]) -> AbstractBatchSchedule:
-    if isinstance(shares, Mapping):
-        if unknown := [name for name in shares if name not in names]:
-            raise ValueError(f"`shares` must be of the rules {list(names)}, got {unknown[0]!r}.")
-        shares = [shares.get(name, 1.0) for name in names]
-    return as_batch_schedule(jnp.ones(len(names)) if shares is None else shares)

@@ -23,7 +23,7 @@ WITHIN = "within its trial"
 class SeriesShape:
     """The number of time steps of each trial (`lengths`) and of the longest, of `inputs`, which decide."""
 
-    def __init__(self, inputs: Mapping[str, Any]):
+    def __init__(self, inputs: Mapping[str, Any], lengths: Any = None):
         listed = {name: series for name, series in inputs.items() if is_list_of_trials(series)}
         name, first = next(iter(listed.items() or inputs.items()))
         if not listed and np.ndim(first) != 3:
@@ -31,8 +31,9 @@ class SeriesShape:
                 f"`inputs[{name!r}]` must have the axes (trial, time, channel), got shape {np.shape(first)}: "
                 "for one channel, append [..., None]; for one trial, use [None]."
             )
-        self.lengths = np.array([len(trial) for trial in first], int)
-        self.n_trials, self.n_steps = self.lengths.size, int(self.lengths.max(initial=0))
+        found = np.array([len(trial) for trial in first], int)
+        self.lengths = found if lengths is None else np.asarray(lengths)
+        self.n_trials, self.n_steps = found.size, int(found.max(initial=0))
         if self.lengths.min(initial=self.n_steps) == 0:
             raise ValueError(f"`inputs[{name!r}]` must be trials of one time step or more.")
 

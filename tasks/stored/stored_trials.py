@@ -40,17 +40,14 @@ class StoredTrials(AbstractTask):
     trials are all of those in `validation`. Trials of unequal length are padded with zeros, which do not
     count.
 
-    - Inputs: those given.
-    - Targets: an `OutputTarget`; none without `targets`.
-    - Epochs: "trial", from the start to the end of the trial without padding, and those given.
-    - Conditions: "stored trial", the number of the trial in the arrays, and those given.
-    - Recordings: those given, for `losses.RateError` and `losses.SpikeCountLikelihood`.
+    The epoch "trial" is without the padding, and the condition "stored trial" the number of the trial in the
+    arrays.
 
     Durations of NumPy, `timedelta64`, become seconds. So do numbers with a unit of time, as the attribute
     `units` of xarray or the unit of Astropy and pint says.
 
-    The arrays are in memory once, for all members, and are arguments of compiled programs, not constants in
-    them. A run holds their fingerprint, not the arrays: it is resumed with the same data only.
+    The arrays are in memory once, for all members. A run holds their fingerprint, not the arrays: it is
+    resumed with the same data only.
 
     **Arguments:**
 
@@ -61,9 +58,9 @@ class StoredTrials(AbstractTask):
         weights; by default all.
     - `conditions`: labels by name, for each trial a number.
     - `dt`: the time step in seconds.
-    - `recordings`: activity of units by name, (trial, time, unit) or a list as for inputs; where some of it
-        is missing, a `RecordedActivity` with counts of shape (trial, time) or (trial, time, unit), or a list
-        with one for each trial.
+    - `recordings`: activity of units by name, for `losses.RateError` and `losses.SpikeCountLikelihood`,
+        (trial, time, unit) or a list as for inputs; where some of it is missing, a `RecordedActivity` with
+        counts of shape (trial, time) or (trial, time, unit), or a list with one for each trial.
     - `epochs`, `events`: times in seconds since the start of the trial by name, (trial, 2) for epochs and
         (trial,) for events, rounded to time steps; NaN in trials that have none.
     - `validation`: the trials that validate: their numbers, a bool for each, values of conditions, such as
@@ -74,6 +71,7 @@ class StoredTrials(AbstractTask):
         trials that the other argument does not select.
     - `is_choice`: whether the targets represent choices, see `OutputTarget`.
     - `loss`: the loss to train with; by default `OutputError`, if there are targets and no recordings.
+    - `timeline`: times of the trials as a `StoredTrials` holds them, in place of `dt`, `epochs` and `events`.
 
     **Warns:** if a trial both trains and validates.
     """
@@ -95,7 +93,7 @@ class StoredTrials(AbstractTask):
         mask: Any = None,
         conditions: Mapping[str, Any] | None = None,
         *,
-        dt: float,
+        dt: float | None = None,
         recordings: Mapping[str, Any] | None = None,
         epochs: Mapping[str, Any] | None = None,
         events: Mapping[str, Any] | None = None,
@@ -103,13 +101,20 @@ class StoredTrials(AbstractTask):
         train: Any = None,
         is_choice: bool = False,
         loss: Loss | None = None,
+        timeline: Timeline | None = None,
     ):
+        dt = dt if timeline is None else timeline.dt
         check_time_step(dt)
+        assert dt is not None
         check_instance("inputs", inputs, Mapping, 'arrays by name, such as {"stimulus": stimulus}')
         if not inputs:
             raise ValueError("`inputs` must be at least one array, got none.")
-        shape = SeriesShape(inputs)
+        if isinstance(targets, OutputTarget):
+            targets, mask, is_choice = targets.values, targets.counts, targets.is_choice
+        targets = None if isinstance(targets, tuple) and not targets else targets
+        shape = SeriesShape(inputs, None if timeline is None else timeline.epochs[TRIAL][:, 1])
         labels = as_conditions(conditions or {}, shape.n_trials)
+        labels = labels if timeline is None else {name: labels[name] for name in labels if name != STORED}
         training, validating = training_and_validation(train, validation, labels, shape.n_trials)
         self.targets = _target(targets, mask, shape, is_choice)
         self.recordings = as_recordings(recordings or {}, shape)
@@ -122,7 +127,7 @@ class StoredTrials(AbstractTask):
         times = _with_name("epochs", of_epochs, TRIAL, bounds), of_events
         arrays = jax.tree.map(jnp.asarray, (series, named, times, training, validating))
         self.inputs, self.conditions, times, self.train, self.validation = arrays
-        self.timeline = Timeline(dt, shape.n_steps, *times)
+        self.timeline = Timeline(dt, shape.n_steps, *times) if timeline is None else timeline
         if loss is None and (targets is None or recordings):
             raise ValueError(
                 "`loss` must be given where there are recordings or no targets, such as "
@@ -154,8 +159,7 @@ class StoredTrials(AbstractTask):
     ) -> "StoredTrials":
         """Make a task of an `xarray.Dataset`, or of a NetCDF or HDF5 file that xarray opens.
 
-        Only the variables and the trials that are asked for are read, so that a file may be larger than the
-        memory. What is read stays in memory: batches are drawn from it within the compiled loop.
+        Only the variables and the trials that are asked for are read, and stay in memory.
 
         The unit of a time is that of its type, `timedelta64` or `datetime64`, or of its attribute `units`,
         such as "ms", "minutes" or "ms since stimulus". Variables with a unit of time become seconds.

@@ -5,6 +5,7 @@ import itertools
 import jax
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import popsim
 from popsim import tasks
@@ -12,6 +13,8 @@ from popsim.distributions import TruncatedExponential, Uniform
 from popsim.session import separate_trials
 from popsim.tasks import BlockDecisions, HierarchicalReasoning
 from popsim.tasks.blocks.block_decisions import second_kind_before
+
+ideal = pytest.importorskip("references.ideal_choices", reason="examples/ is not beside the tests")
 
 
 def sessions_of(task, n, key):
@@ -80,12 +83,19 @@ def test_an_observer_that_infers_the_block_is_between_one_that_knows_it_and_one_
         if name != "none":
             assert calibrated(choices == side, confidence)
     error = 4 * (0.25 / side[:, 10:].size) ** 0.5
-    assert accuracy["known"] == pytest.approx(tasks.accuracy_with_prior(task, 0.8, 0.3), abs=error)
-    assert accuracy["none"] == pytest.approx(tasks.accuracy_with_prior(task, 0.5, 0.3), abs=error)
+    assert accuracy["known"] == pytest.approx(right_with_prior(task, 0.8), abs=error)
+    assert accuracy["none"] == pytest.approx(right_with_prior(task, 0.5), abs=error)
     assert accuracy["none"] + 0.03 < accuracy["inferred"] < accuracy["known"]
-    # Without contrast noise is taken for a stimulus: even who knows the block is right less often than it is.
-    assert 0.7 < tasks.accuracy_with_prior(task, 0.8, 0.3, contrast=0.0) < 0.8
-    assert tasks.accuracy_with_prior(task, 0.5, 0.3, contrast=0.0) == pytest.approx(0.5, abs=1e-6)
+
+
+def right_with_prior(task, prior, seconds=0.3):
+    """How often the best observer of the sums of both sides is right, who knows the prior."""
+    std = float(task.noise) * seconds**0.5
+    contrasts = np.asarray(task.contrast.values, float)
+    sums = np.arange(-6 * std, seconds + 6 * std, std / 40)
+    of_side, null = norm.pdf(sums[:, None], contrasts * seconds, std).mean(1), norm.pdf(sums, 0, std)
+    joint = np.maximum(prior * of_side[:, None] * null, (1 - prior) * null[:, None] * of_side)
+    return joint.sum() * (sums[1] - sums[0]) ** 2
 
 
 @pytest.mark.parametrize(
@@ -133,6 +143,9 @@ def test_the_correct_side_follows_interval_and_rule_and_the_ideal_observer_is_as
     inferred, confidence = tasks.rule_choices(task, sessions)
     known, _ = tasks.rule_choices(task, sessions, rule)
     assert calibrated(inferred == choice, confidence)
-    bound = tasks.accuracy_with_rule(task)
+    intervals = np.asarray(task.interval.values, float)
+    of_steps = ideal.shown_intervals(intervals, 0.1, 0.08) / len(intervals)
+    longer = np.where(np.isclose(intervals, 0.85), 0.5, intervals > 0.85)
+    bound = np.maximum(of_steps @ longer, of_steps @ (1 - longer)).sum()
     assert np.mean(known == choice) == pytest.approx(bound, abs=4 * (bound * (1 - bound) / side.size) ** 0.5)
     assert 0.7 < np.mean(inferred == choice) < bound - 0.03

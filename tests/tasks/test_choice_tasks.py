@@ -9,52 +9,43 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sample_trials import one_hot, share_error, validation_trials
+from sample_trials import many_trials, one_hot, share_error, validation_trials
 from scipy.stats import norm
 from short_form import every_nth
 
 import popsim
 from popsim import tasks
-from popsim._compiled import jit_fast_compile
+
+ideal = pytest.importorskip("references.ideal_choices", reason="examples/ is not beside the tests")
 
 N = 4000
 CATCH = tasks.GoResponse(catch_probability=0.1)
-
-
-def difference(task, inputs):
-    return tasks.pulse_difference(inputs)
-
-
 TASKS = {
-    "go": (tasks.DelayedGoNoGo(noise=0.5, go_probability=0.3, response=CATCH), tasks.go_log_odds),
-    "signal": (tasks.SignalDetection(response=CATCH), tasks.signal_log_odds),
-    "category": (tasks.DelayedMatchToCategory(noise=0.2), tasks.category_match_log_odds),
-    "association": (tasks.DelayedPairedAssociation(noise=0.6), tasks.association_log_odds),
-    "dual": (tasks.DualDelayedMatchToSample(noise=0.4), tasks.dual_match_log_odds),
-    "senses": (tasks.MultisensoryIntegration(noise=(0.3, 0.1)), tasks.multisensory_log_odds),
-    "pulses": (tasks.PulseDecision(), difference),
-    "clicks": (tasks.PoissonClicks(), difference),
-    "offers": (tasks.EconomicChoice(noise=0.3), tasks.economic_choice_log_odds),
+    "go": tasks.DelayedGoNoGo(noise=0.5, go_probability=0.3, response=CATCH),
+    "signal": tasks.SignalDetection(response=CATCH),
+    "category": tasks.DelayedMatchToCategory(noise=0.2),
+    "association": tasks.DelayedPairedAssociation(noise=0.6),
+    "dual": tasks.DualDelayedMatchToSample(noise=0.4),
+    "senses": tasks.MultisensoryIntegration(noise=(0.3, 0.1)),
+    "pulses": tasks.PulseDecision(),
+    "clicks": tasks.PoissonClicks(),
+    "offers": tasks.EconomicChoice(noise=0.3),
+    "comparison": tasks.DelayedComparison(response=CATCH),
+    "match": tasks.DelayedMatchToSample(response=CATCH),
+    "response": tasks.DelayedResponse(response=CATCH),
 }
-
-
-@jit_fast_compile
-def played(task, log_odds, keys):
-    def of_trial(key):
-        trial = task.trial(batch=0, key=key)
-        return trial, log_odds(task, trial.inputs)
-
-    return jax.vmap(of_trial)(keys)
-
-
-def observed(task, log_odds, seed=0):
-    """Trials, and the log odds that an observer gives them."""
-    return jax.tree.map(np.asarray, played(task, log_odds, jax.random.split(jax.random.key(seed), N)))
 
 
 @functools.cache
 def trials_of(name):
-    return observed(*TASKS[name])
+    return many_trials(TASKS[name], jax.random.key(0), N)
+
+
+def observed(task, trials, condition="choice"):
+    """How probable each choice, or value of a condition, is to the ideal observer of trials."""
+    found = tasks.choice_probabilities(task, jax.tree.map(jnp.asarray, trials), condition)
+    assert np.allclose(np.sum(found, axis=1), 1, atol=1e-4)
+    return np.asarray(found, float)
 
 
 def is_near(rights, expected):
@@ -63,9 +54,14 @@ def is_near(rights, expected):
     np.testing.assert_allclose(np.mean(rights), expected, atol=share_error(expected, n))
 
 
-def rights(odds, is_asked):
-    """How right an observer is in each trial, half where it guesses."""
-    return np.where(odds == 0, 0.5, (odds > 0) == is_asked)
+def rights(probabilities, right):
+    """Whether the most probable choice is right, in each trial."""
+    return probabilities.argmax(1) == right
+
+
+def rights_of_sign(difference, is_asked):
+    """How right an observer is in each trial who goes by a sign, half where it guesses."""
+    return np.where(difference == 0, 0.5, (difference > 0) == is_asked)
 
 
 def in_epoch(trials, name):
@@ -80,16 +76,21 @@ def mean_stimulus(trials, epoch, where):
 
 
 def two_signals(seconds, task):
-    return tasks.discrimination_accuracy((2 * seconds) ** 0.5 / task.noise)
+    return ideal.two_signals((2 * seconds) ** 0.5 / float(task.noise))
+
+
+def more_on_the_right(trials):
+    left, right = trials.inputs["stimulus"].sum(1).T
+    return right - left
 
 
 EPOCHS = {"category": ("sample", "test"), "association": ("first", "second"), "offers": ("offer",)}
-EPOCHS["dual"] = ("sample", "test 1", "test 2")
+EPOCHS |= {"dual": ("sample", "test 1", "test 2"), "comparison": ("f1", "f2"), "match": ("sample", "test")}
 
 
 @pytest.mark.parametrize("name", every_nth(TASKS, 3))
 def test_stimuli_are_there_in_their_epochs_and_targets_after_the_go_cue(name):
-    trials, _ = trials_of(name)
+    trials = trials_of(name)
     epochs = EPOCHS.get(name, ("stimulus",))
     expected = np.any([in_epoch(trials, epoch) for epoch in epochs], axis=0)
     is_shown = np.any(trials.inputs["stimulus"] != 0, axis=2)
@@ -98,37 +99,40 @@ def test_stimuli_are_there_in_their_epochs_and_targets_after_the_go_cue(name):
         return
     goes = np.arange(trials.timeline.n_steps) >= trials.timeline.events["go cue"][:, None]
     np.testing.assert_array_equal(trials.inputs["fixation"][..., 0], ~goes)
-    right = one_hot(trials.conditions["choice"], 2)[:, None]
+    right = one_hot(trials.conditions["choice"], trials.targets.values.shape[-1])[:, None]
     np.testing.assert_array_equal(trials.targets.values, np.where(goes[..., None], right, 0))
     np.testing.assert_array_equal(trials.conditions["catch"], ~goes.any(1))
-    is_near(trials.conditions["catch"], float(TASKS[name][0].response.catch_probability))
+    is_near(trials.conditions["catch"], float(TASKS[name].response.catch_probability))
+    asked = np.where(trials.conditions["catch"], -1, trials.conditions["choice"])
+    np.testing.assert_array_equal(popsim.correct_choice(jax.tree.map(jnp.asarray, trials.targets)), asked)
 
 
 def test_go_and_no_go_are_told_apart_as_two_signals_in_noise():
-    trials, odds = trials_of("go")
+    task, trials = TASKS["go"], trials_of("go")
     is_go = trials.conditions["go"]
     is_near(is_go, 0.3)
     np.testing.assert_array_equal(trials.conditions["choice"], np.where(is_go, 0, 1))
     np.testing.assert_allclose(mean_stimulus(trials, "stimulus", is_go), [0, 1], atol=0.1)
-    is_near(rights(odds, is_go), tasks.discrimination_accuracy(1 / 0.5, 0.3))
+    is_near(rights(observed(task, trials), ~is_go), ideal.two_signals(1 / 0.5, 0.3))
 
 
 def test_a_signal_at_an_unknown_time_is_detected_as_often_as_computed():
-    trials, odds = trials_of("signal")
+    task, trials = TASKS["signal"], trials_of("signal")
     is_there, onset = trials.conditions["signal"], trials.conditions["onset"]
     is_near(is_there, 0.5)
     np.testing.assert_array_equal(is_there, onset >= 0)
     sums = trials.inputs["stimulus"][:, 10:30, 0].reshape(N, 10, 2).mean(2)
     np.testing.assert_allclose(sums[is_there, onset[is_there]].mean(), 0.5, atol=0.02)
     np.testing.assert_allclose(sums[~is_there].mean(), 0, atol=0.01)
-    is_near(rights(odds, is_there), tasks.detection_accuracy(5.0, 10))
+    is_near(rights(observed(task, trials), ~is_there), ideal.signal_at_unknown_time(5.0, 10))
     known = tasks.SignalDetection(n_onsets=1, signal_probability=0.3, noise=0.1)
-    trials, odds = observed(known, tasks.signal_log_odds)
-    is_near(rights(odds, trials.conditions["signal"]), tasks.detection_accuracy(0.5 * 0.1**0.5 / 0.1, 1, 0.3))
+    trials = many_trials(known, jax.random.key(0), N)
+    expected = ideal.signal_at_unknown_time(0.5 * 0.1**0.5 / 0.1, 1, 0.3)
+    is_near(rights(observed(known, trials), ~trials.conditions["signal"]), expected)
 
 
 def test_categories_are_halves_of_the_circle_and_match_as_often_as_both_are_known():
-    trials, odds = trials_of("category")
+    task, trials = TASKS["category"], trials_of("category")
     sample, test, match = (trials.conditions[name] for name in ("sample", "test", "match"))
     np.testing.assert_array_equal(match, sample // 6 == test // 6)
     np.testing.assert_array_equal(trials.conditions["sample category"], sample // 6)
@@ -141,29 +145,27 @@ def test_categories_are_halves_of_the_circle_and_match_as_often_as_both_are_know
             angle = np.radians(15 + 30 * index)
             shown = mean_stimulus(trials, epoch, direction == index)
             np.testing.assert_allclose(shown, [np.cos(angle), np.sin(angle)], atol=0.08)
-    known = tasks.category_accuracy(TASKS["category"][0], 0.65)
-    sines = np.sin(np.radians([15, 45, 75]))
-    np.testing.assert_allclose(known, norm.cdf(sines * 0.65**0.5 / 0.2).mean(), rtol=1e-5)
-    is_near(rights(odds, match), tasks.same_accuracy(known, known))
+    known = norm.cdf(np.sin(np.radians([15, 45, 75])) * 0.65**0.5 / 0.2).mean()
+    is_near(rights(observed(task, trials), ~match), ideal.same_kind(known, known))
     assert len(validation_trials(tasks.DelayedMatchToCategory(n_directions=4)).conditions["match"]) == 16
 
 
 def test_pairs_are_known_as_often_as_both_of_them_are():
-    trials, odds = trials_of("association")
+    task, trials = TASKS["association"], trials_of("association")
     first, second = trials.conditions["first"], trials.conditions["second"]
     np.testing.assert_array_equal(trials.conditions["go"], second - first == 2)
     np.testing.assert_array_equal(trials.conditions["choice"], second - first != 2)
     is_near(trials.conditions["go"], 0.5)
     np.testing.assert_allclose(mean_stimulus(trials, "first", first == 1), [0, 1, 0, 0], atol=0.1)
     np.testing.assert_allclose(mean_stimulus(trials, "second", second == 2), [0, 0, 1, 0], atol=0.1)
-    known = two_signals(1.0, TASKS["association"][0])
-    is_near(rights(odds, trials.conditions["go"]), tasks.same_accuracy(known, known))
+    known = two_signals(1.0, task)
+    is_near(rights(observed(task, trials), ~trials.conditions["go"]), ideal.same_kind(known, known))
 
 
 def test_the_cued_sample_is_tested_and_both_tests_are_answered_as_well():
-    trials, odds = trials_of("dual")
+    task, trials = TASKS["dual"], trials_of("dual")
     cued = trials.conditions["cued first"]
-    known = two_signals(0.5, TASKS["dual"][0])
+    known = two_signals(0.5, task)
     for turn, item in enumerate((cued, 1 - cued)):
         test, match = f"test {turn + 1}", trials.conditions[f"match {turn + 1}"]
         cue = trials.inputs["cue"][in_epoch(trials, f"cue {turn + 1}")].reshape(N, 10, 2)
@@ -175,33 +177,36 @@ def test_the_cued_sample_is_tested_and_both_tests_are_answered_as_well():
         np.testing.assert_array_equal(popsim.correct_choice(targets), ~match)
         np.testing.assert_array_equal(targets.counts.sum(1), 8)  # 0.5 s without 0.1 s of grace
         is_near(match, 0.5)
-        is_near(rights(odds[:, turn], match), tasks.same_accuracy(known, known))
+        found = observed(task, trials, f"match {turn + 1}")
+        is_near(rights(found, match), ideal.same_kind(known, known))
     outside = ~np.any([in_epoch(trials, name) for name in ("test 1", "test 2")], axis=0)
     assert np.all(trials.targets.values[outside] == 0) and np.all(trials.targets.counts[outside] == 0.2)
 
 
 def test_two_senses_are_combined_by_their_reliability():
-    trials, odds = trials_of("senses")
+    task, trials = TASKS["senses"], trials_of("senses")
     rate, modality = trials.conditions["rate"], trials.conditions["modality"]
     np.testing.assert_array_equal(trials.conditions["choice"], rate > 12.5)
     is_present = np.array([[1, 0], [0, 1], [1, 1]])[modality]
     np.testing.assert_array_equal(np.any(trials.inputs["stimulus"] != 0, axis=1), is_present)
     shown = mean_stimulus(trials, "stimulus", (rate == 16) & (modality == 2))
     np.testing.assert_allclose(shown, [0.28, 0.28], atol=0.12)
-    task = TASKS["senses"][0]
-    best = np.asarray(tasks.multisensory_accuracy(task, jnp.asarray(rate), jnp.asarray(modality), 1.0))
     d_primes = is_present * abs(rate[:, None] / 12.5 - 1) / (0.3, 0.1)
-    np.testing.assert_allclose(best, norm.cdf(np.sqrt((d_primes**2).sum(1))), rtol=1e-5)
+    best = norm.cdf(np.sqrt((d_primes**2).sum(1)))
+    is_right = rights(observed(task, trials), rate > 12.5)
     for each in range(3):
         here = modality == each
         is_near(here, 1 / 3)
-        is_near(rights(odds, rate > 12.5)[here], best[here])
-    with pytest.raises(ValueError, match="`rate` of `task` must be a Choice"):
-        tasks.multisensory_log_odds(tasks.MultisensoryIntegration(rate=12.0), {})
+        is_near(is_right[here], best[here])
+    with pytest.raises(ValueError, match="the rate of `task` must be drawn from a Choice"):
+        tasks.choice_probabilities(
+            tasks.MultisensoryIntegration(rate=popsim.distributions.Uniform(9.0, 16.0)),
+            task.validation_trials(),
+        )
 
 
 def test_pulses_begin_bins_as_often_as_asked():
-    trials, _ = trials_of("pulses")
+    trials = trials_of("pulses")
     in_bins = trials.inputs["stimulus"][:, 10:40].reshape(N, 6, 5, 2)
     assert np.all(in_bins[:, :, 1:] == 0) and set(np.unique(in_bins)) == {0, 1}
     is_right = trials.conditions["right is higher"]
@@ -213,7 +218,7 @@ def test_pulses_begin_bins_as_often_as_asked():
 
 
 def test_clicks_are_poisson_processes_of_their_rates():
-    trials, _ = trials_of("clicks")
+    trials = trials_of("clicks")
     ratio = trials.conditions["log ratio"]
     shown = in_epoch(trials, "stimulus")
     for value, right_rate in ((0.5, 24.9), (2.5, 37.0)):  # as in PulseInputDDM
@@ -227,29 +232,28 @@ def test_clicks_are_poisson_processes_of_their_rates():
 def test_who_counts_the_pulses_is_as_good_as_computed(correct_side):
     is_default = correct_side == "more pulses"
     flashes, clicks = (
-        trials_of(name) if is_default else observed(kind(correct_side=correct_side), difference)
+        trials_of(name) if is_default else many_trials(kind(correct_side=correct_side), jax.random.key(0), N)
         for name, kind in (("pulses", tasks.PulseDecision), ("clicks", tasks.PoissonClicks))
     )
-    trials, odds = flashes
-    best = tasks.pulse_accuracy(6, correct_side=correct_side)
-    is_near(rights(odds, trials.conditions["choice"] == 1), best)
-    trials, odds = clicks
+    best = ideal.counted_pulses(6, (0.3, 0.7), is_more_correct=is_default)
+    is_near(rights_of_sign(more_on_the_right(flashes), flashes.conditions["choice"] == 1), best)
+    trials = clicks
     seconds = 0.02 * np.diff(trials.timeline.epochs["stimulus"])[:, 0]
-    best = tasks.click_accuracy(trials.conditions["log ratio"], seconds, correct_side=correct_side)
-    is_near(rights(odds, trials.conditions["choice"] == 1), best)
+    best = ideal.counted_clicks(trials.conditions["log ratio"], seconds, 40.0, is_more_correct=is_default)
+    is_near(rights_of_sign(more_on_the_right(trials), trials.conditions["choice"] == 1), best)
     if not is_default:
         np.testing.assert_array_equal(trials.conditions["choice"], trials.conditions["log ratio"] > 0)
 
 
 def test_the_offer_of_higher_value_is_right_and_the_observer_knows_how_often_it_is():
-    trials, odds = trials_of("offers")
+    task, trials = TASKS["offers"], trials_of("offers")
     a, b, a_first = (trials.conditions[name] for name in ("quantity A", "quantity B", "A first"))
     np.testing.assert_array_equal(trials.conditions["chooses A"], 2.2 * a > b)
     np.testing.assert_array_equal(trials.conditions["choice"] == 0, (2.2 * a > b) == a_first)
     shown = mean_stimulus(trials, "offer", (b == 3) & ~a_first)
     np.testing.assert_allclose(shown, [0, 1, 1, 0, 3 / 6, 1 / 6], atol=0.05)
-    is_near(rights(odds, trials.conditions["choice"] == 1), 1 / (1 + np.exp(-abs(odds))))
-    np.testing.assert_allclose(tasks.favourite_accuracy(tasks.EconomicChoice()), 5 / 9, rtol=1e-6)
+    found = observed(task, trials)
+    is_near(rights(found, trials.conditions["choice"]), found.max(1))
     is_near(trials.conditions["chooses A"], 5 / 9)
-    trials, odds = observed(tasks.EconomicChoice(), tasks.economic_choice_log_odds)
-    assert np.all(rights(odds, trials.conditions["choice"] == 1) == 1)
+    clear = many_trials(tasks.EconomicChoice(), jax.random.key(0), 200)
+    assert np.all(rights(observed(tasks.EconomicChoice(), clear), clear.conditions["choice"]))

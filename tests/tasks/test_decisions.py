@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from sample_trials import many_trials, one_hot, share_error, validation_trials
 from scipy.stats import norm
-from short_form import mostly_in_full
 
 import popsim
 from popsim import tasks
@@ -85,6 +84,16 @@ def test_the_evidence_says_what_is_right_as_often_as_the_formula_has_it(n_stream
         np.testing.assert_allclose(is_right[here].mean(), p, atol=share_error(p, here.sum()) + 0.005)
 
 
+def test_a_coherence_of_zero_speaks_for_both_directions(getkey):
+    coherences = jnp.array([-0.3, -0.1, 0.0, 0.1])
+    task = tasks.PerceptualDecision(n_streams=1, coherence=popsim.distributions.Choice(coherences), noise=0.1)
+    trials = many_trials(task, getkey(), 50)
+    found = tasks.choice_probabilities(task, jax.tree.map(jnp.asarray, trials))
+    evidence = 0.05 * jnp.asarray(trials.inputs["stimulus"]).sum((1, 2))
+    expected = tasks.probability_of_right(evidence, jnp.full(50, 0.5), coherences, jnp.asarray(0.1))
+    np.testing.assert_allclose(found[:, 1], expected, atol=1e-3)
+
+
 def test_streams_are_for_the_two_directions_and_only_during_the_stimulus(getkey):
     trials = many_trials(tasks.PerceptualDecision(noise=0.0, dt=0.02), getkey(), 20)
     coherence = trials.conditions["coherence"][:, None]
@@ -145,32 +154,6 @@ def test_what_is_shown_when_and_that_only_the_last_step_counts(getkey):
     told = np.eye(2)[trials.conditions["context"]]
     np.testing.assert_array_equal(trials.inputs["context"], np.repeat(told[:, None], 28, axis=1))
     np.testing.assert_array_equal(trials.targets.counts, np.tile([0.0] * 27 + [1.0], (20, 1)))
-
-
-TASKS = {
-    "comparison": (tasks.DelayedComparison, ("f1", "f2")),
-    "match": (tasks.DelayedMatchToSample, ("sample", "test")),
-    "response": (tasks.DelayedResponse, ("stimulus",)),
-}
-
-
-@pytest.fixture(params=mostly_in_full(TASKS, ["response"]))
-def kind(request):
-    return TASKS[request.param]
-
-
-def test_the_delay_is_drawn_and_the_go_cue_comes_when_fixation_ends(kind, getkey):
-    task = kind[0](delay=popsim.distributions.Uniform(0.2, 0.6), duration=1.4, dt=0.02)
-    trials = many_trials(task, getkey())
-    delay = 0.02 * np.diff(trials.timeline.epochs["delay"])[:, 0]
-    np.testing.assert_allclose([delay.min(), delay.max()], [0.2, 0.6], atol=0.021)
-    np.testing.assert_allclose(delay.mean(), 0.4, atol=5 * 0.4 / (12 * 2000) ** 0.5)
-    go = trials.timeline.events["go cue"]
-    np.testing.assert_array_equal(trials.inputs["fixation"].sum((1, 2)), go)
-    silent = np.arange(trials.timeline.n_steps) < go[:, None]
-    assert np.all(trials.targets.values[silent] == 0)
-    np.testing.assert_array_equal(trials.targets.values[~silent].sum(-1), 1)
-    np.testing.assert_array_equal(popsim.correct_choice(trials.targets), trials.conditions["choice"])
 
 
 def test_pairs_come_in_both_orders_and_the_faster_one_is_right(getkey):

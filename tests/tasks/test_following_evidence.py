@@ -1,8 +1,5 @@
 """The staircase and the changing environment: what they show and pay, and their best players."""
 
-import collections
-import itertools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +11,14 @@ import popsim
 from popsim import tasks
 from popsim.tasks import ChangingEnvironment, ChangingEnvironmentObserver
 
+paid = pytest.importorskip("references.paid_choices", reason="examples/ is not beside the tests")
+
 KEY = jax.random.key(0)
+
+
+def best_in_staircase(task, **options):
+    numbers = np.asarray(task.coherences, float), float(task.noise_std), task.n_correct, task.n_choices
+    return paid.reward_in_staircase(*numbers, **options)
 
 
 def played(task, player, n):
@@ -43,7 +47,8 @@ def test_a_target_is_paid_if_direction_and_context_are_right_and_contexts_change
 def test_the_observer_reaches_the_reward_of_the_best_player(hazard, noise):
     task, n = ChangingEnvironment(hazard_rate=hazard, noise_std=noise, n_choices=60), 1000
     reward = played(task, ChangingEnvironmentObserver(task), n).reward.mean(1).astype(float)
-    bound = tasks.reward_in_changing_environment(task)
+    coherences = np.asarray(task.coherence.values, float)
+    bound = paid.reward_in_changing_environment(coherences, noise, hazard, 60)
     assert reward.mean() == pytest.approx(bound, abs=4 * reward.std() / n**0.5)
 
 
@@ -97,27 +102,5 @@ def test_it_stays_where_a_choice_is_correct_as_often_as_published(n_correct, per
 def test_the_observer_is_paid_what_is_computed(options):
     task, n = tasks.StaircaseDecision(**options), 2000
     reward = played(task, tasks.StaircaseObserver(), n).reward.mean(1).astype(float)
-    assert reward.mean() == pytest.approx(tasks.reward_in_staircase(task), abs=4 * reward.std() / n**0.5)
+    assert reward.mean() == pytest.approx(best_in_staircase(task), abs=4 * reward.std() / n**0.5)
     assert played(task, tasks.RandomPlayer(2), n).reward.mean() < reward.mean() - 0.05
-
-
-def test_the_best_player_is_the_best_of_all_that_report_or_err_by_time_level_and_row():
-    task = tasks.StaircaseDecision(coherences=(0.01, 0.3), n_choices=4)
-    right = norm.cdf(np.array([0.01, 0.3]) / 0.1)
-    best, reporting = 0.0, 0.0
-    for contradicts in itertools.product([False, True], repeat=12):  # choices 2 to 4; at first one reports
-        at = np.array([[[False, False]] * 2, *np.reshape(contradicts, (3, 2, 2))])
-        share, reward = {(1, 0): 1.0}, 0.0
-        for policy in at:
-            after = collections.defaultdict(float)
-            for (level, in_a_row), weight in share.items():
-                p = 1 - right[level] if policy[level, in_a_row] else right[level]
-                reward += weight * p
-                after[(max(level - 1, 0), 0) if in_a_row else (level, 1)] += weight * p
-                after[1, 0] += weight * (1 - p)
-            share = after
-        best, reporting = max(best, reward / 4), reporting if any(contradicts) else reward / 4
-    assert tasks.reward_in_staircase(task) == pytest.approx(reporting)
-    assert tasks.reward_in_staircase(task, can_err=True) == pytest.approx(best)
-    longer = tasks.StaircaseDecision(n_choices=200)
-    assert tasks.reward_in_staircase(longer, can_err=True) > tasks.reward_in_staircase(longer) + 0.01

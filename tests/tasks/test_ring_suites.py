@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from ring_observer import RingObserver, decision_bound
 from sample_trials import many_trials, share_error, validation_trials
 
 from popsim import tasks
@@ -135,16 +136,16 @@ def test_inputs_have_the_published_noise_until_a_trial_ends(drawn):
 @pytest.mark.full
 def test_an_observer_of_the_inputs_does_all_that_the_rules_ask(drawn):
     task = TASK
-    outputs = tasks.RingObserver(task)(drawn)
+    outputs = RingObserver(task)(drawn)
     correct = np.asarray(task.is_correct(outputs, drawn))
-    bound = np.asarray(tasks.decision_bound(task, drawn))
+    bound = np.asarray(decision_bound(task, drawn))
     assert 0.998 < bound.min() < 0.9995 and correct.sum() >= bound.sum() - 5 * (len(bound) * 1e-3) ** 0.5
     performance = task.performance(outputs[None], drawn)
     assert performance.keys() == set(task.names)
     assert all(fraction.shape == (1,) and fraction[0] > 0.98 for fraction in performance.values())
     validation = validation_trials(task)
     counts = np.bincount(validation.conditions["rule"])
-    assert np.all(counts == 32) and np.all(task.is_correct(tasks.RingObserver(task)(validation), validation))
+    assert np.all(counts == 32) and np.all(task.is_correct(RingObserver(task)(validation), validation))
     coherence = validation.conditions["coherence"]
     assert np.sum(coherence > 0) == np.sum(coherence < 0) == 160
 
@@ -158,8 +159,8 @@ def test_at_low_coherence_an_observer_is_as_often_right_as_the_bound_says():
     apart = tasks.RingRule("stronger", durations, second_shown="stimulus 2", rings="1", **options)
     task = tasks.RingTask({"together": together, "apart": apart})
     trials = many_trials(task, jax.random.key(1), 1000)
-    bound = np.asarray(tasks.decision_bound(task, trials))
-    correct = np.asarray(task.is_correct(tasks.RingObserver(task)(trials), trials))
+    bound = np.asarray(decision_bound(task, trials))
+    correct = np.asarray(task.is_correct(RingObserver(task)(trials), trials))
     for rule in range(2):
         here = trials.conditions["rule"] == rule
         best = bound[here].mean()

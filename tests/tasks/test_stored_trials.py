@@ -1,5 +1,6 @@
 """Trials that were made elsewhere are those of the arrays, and arrays that do not fit are refused."""
 
+import dataclasses
 import re
 
 import jax
@@ -145,6 +146,21 @@ def test_trials_of_unequal_length_end_where_they_end():
         (trials.recordings["rates"].values, RATES[:4]),
     ):
         np.testing.assert_allclose(series, np.where(within[..., None], array, 0.0), rtol=1e-6)
+
+
+def test_stored_trials_can_be_changed_by_replace():
+    lengths = [3, 5, 2, 4]
+    inputs = {"stimulus": [STIMULUS[i, :n] for i, n in enumerate(lengths)]}
+    targets = [TARGETS[i, :n] for i, n in enumerate(lengths)]
+    events = {"cue": np.array([0.02, 0.04, np.nan, 0.0])}
+    options = {"dt": DT, "events": events, "conditions": {"side": [0, 1, 0, 1]}, "validation": [1]}
+    task = StoredTrials(inputs, targets, **options)
+    louder = dataclasses.replace(task, loss=2.0 * task.loss)
+    assert_same(louder, StoredTrials(inputs, targets, loss=2.0 * task.loss, **options))
+    other = dataclasses.replace(task, validation=np.array([3]), train=np.array([0, 2]))
+    assert_same(other, StoredTrials(inputs, targets, **{**options, "validation": [3], "train": [0, 2]}))
+    recorded = StoredTrials(inputs, dt=DT, recordings={"rates": RATES[:4]}, loss=OF_RATES, validation=[0])
+    assert_same(dataclasses.replace(recorded), recorded)
 
 
 def test_times_in_seconds_are_those_of_the_nearest_step():

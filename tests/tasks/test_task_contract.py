@@ -1,5 +1,8 @@
 """What every task of the library promises: keys decide, validation is fixed, targets say what is right."""
 
+import dataclasses
+
+import equinox as eqx
 import jax
 import numpy as np
 import pytest
@@ -16,8 +19,8 @@ BEST = {
     "two-step": tasks.TwoStepObserver,
     "changing-environment": tasks.ChangingEnvironmentObserver,
     "staircase": lambda task: tasks.StaircaseObserver(),
-    "reaction-time-decision": lambda task: tasks.optimal_decisions(task).player,
-    "reaction-time-clicks": lambda task: tasks.optimal_clicks(task).player,
+    "reaction-time-decision": lambda task: tasks.DecisionBounds(np.full(38, 0.1), dt=task.dt),
+    "reaction-time-clicks": lambda task: tasks.ClickBounds(np.full((38, 200), 3.0)),
     "post-decision-wager": tasks.WagerObserver,
 }
 
@@ -59,6 +62,16 @@ def test_validation_trials_are_like_those_of_training_always_the_same_and_finite
             if of.targets.is_choice and "catch" in of.conditions and of.conditions["choice"].ndim == 1:
                 right = np.where(of.conditions["catch"], -1, of.conditions["choice"])
                 np.testing.assert_array_equal(popsim.correct_choice(of.targets), right)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_can_be_changed_by_replace(name):
+    task = TASKS[name]()
+    names = [field.name for field in dataclasses.fields(task) if field.name == "loss"] or ["task"]
+    changed = 2.0 * task.loss if names == ["loss"] else task.task
+    replaced = dataclasses.replace(task, **{names[0]: changed})
+    assert eqx.tree_equal(getattr(replaced, names[0]), changed)
+    assert eqx.tree_equal(eqx.tree_at(lambda task: getattr(task, names[0]), task, changed), replaced)
 
 
 N_VALIDATION = {"context-integration": 128, "interval-discrimination": 24, "obstacle-avoidance": 32}

@@ -11,7 +11,7 @@ import pytest
 
 import popsim
 from popsim import tasks
-from popsim.distributions import Choice, Normal, Uniform
+from popsim.distributions import Choice, Uniform
 from popsim.tasks.library import TASKS, task_definition
 
 WORKSPACE = popsim.Workspace([-0.1, 0.3], [0.2, 0.5])
@@ -104,6 +104,7 @@ def test_a_field_that_is_declared_anew_is_checked_and_described_as_before(as_use
 
 RANGE = Uniform(0.1, 0.2)
 BLOCKS, JUMP, REACH = tasks.BlockDecisions, tasks.TargetJump, tasks.DelayedReaches
+PAIR = tasks.IntervalDiscrimination()
 SPECIAL = [
     (lambda: tasks.DriftingBandit(decay=1.0), "decay"),
     (lambda: BLOCKS(block_length=0.5), "block_length"),
@@ -184,18 +185,12 @@ SPECIAL = [
     (lambda: build(REACH, delay=Uniform(0.1, 2.0)), "epochs"),
     (lambda: build(JUMP, jump_time=1.2), "duration"),
     # What best players and observers cannot know.
-    (lambda: tasks.go_log_odds(tasks.DelayedGoNoGo(noise=0.0), {}), "task.noise"),
-    (lambda: tasks.accuracy_with_prior(BLOCKS(contrast=0.5), 0.8, 0.3), "contrast"),
-    (lambda: tasks.block_prior(BLOCKS(block_length=30.0), [[0, 1]]), "block_length"),
-    (lambda: tasks.bayes_least_squares(jnp.array([0.5]), Normal(0.7, 0.1), 0.1), "prior"),
-    (lambda: tasks.ReversalObserver(reward_probability=0.3, hazard_rate=0.1), "reward_probability"),
-    (lambda: tasks.optimal_decisions(tasks.ReactionTimeDecision(fixation=Uniform(0.1, 0.3))), "fixation"),
-    (lambda: tasks.optimal_decisions(tasks.ReactionTimeDecision(coherence=Choice([-0.1, 0.2]))), "coherence"),
     (
-        lambda: tasks.optimal_decisions(tasks.ReactionTimeDecision(early_payoff=0.95, duration=0.3)),
-        "early_payoff",
+        lambda: tasks.choice_probabilities(PAIR, PAIR.validation_trials()),
+        "task",
     ),
-    (lambda: tasks.optimal_clicks(tasks.ReactionTimeClicks(total_rate=99.0, duration=20.0)), "task"),
+    (lambda: tasks.block_prior(BLOCKS(block_length=30.0), [[0, 1]]), "block_length"),
+    (lambda: tasks.ReversalObserver(reward_probability=0.3, hazard_rate=0.1), "reward_probability"),
     (lambda: tasks.play(tasks.ThompsonSampling(2), tasks.GoNoGo().validation_trials(), key=KEY), "trials"),
     # Mixtures, suites and protocols.
     (lambda: tasks.MultiTask({}), "tasks"),

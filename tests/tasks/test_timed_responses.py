@@ -4,12 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from short_form import every_nth
 
 import popsim
 from popsim import tasks
 from popsim.distributions import Choice, Uniform
 from popsim.tasks.rewards.timed_responses import ResponseEnvironment
+
+clicks = pytest.importorskip("references.optimal_clicks", reason="examples/ is not beside the tests")
 
 KEY = jax.random.key(0)
 
@@ -111,10 +112,10 @@ def test_a_sure_response_without_an_offer_pays_as_an_early_one():
 def test_clicks_have_their_rates_from_the_start_of_the_stimulus_on():
     task = tasks.ReactionTimeClicks(fixation=Uniform(0.1, 0.4))
     trials = jax.tree.map(np.asarray, popsim.sample_trials(task, 2000, batch=0, key=KEY))
-    clicks, fixates = trials.inputs["stimulus"], trials.inputs["fixation"][..., 0] > 0
+    heard, fixates = trials.inputs["stimulus"], trials.inputs["fixation"][..., 0] > 0
     np.testing.assert_array_equal(fixates.sum(1), trials.timeline.events["stimulus on"])
-    assert not clicks[fixates].any()
-    rates = clicks.sum(1) / (0.05 * (~fixates).sum(1))[:, None]
+    assert not heard[fixates].any()
+    rates = heard.sum(1) / (0.05 * (~fixates).sum(1))[:, None]
     for log_ratio in np.unique(trials.conditions["log ratio"]):
         of_ratio = trials.conditions["log ratio"] == log_ratio
         left, right = rates[of_ratio].mean(0)
@@ -123,19 +124,11 @@ def test_clicks_have_their_rates_from_the_start_of_the_stimulus_on():
         np.testing.assert_array_equal(trials.conditions["choice"][of_ratio], log_ratio > 0)
 
 
-NUMBERS = {
-    "default": {},
-    "costly": {"log_ratio": Choice([-0.5, 0.5]), "waiting_cost": 0.5, "error_payoff": -1.0},
-    "few": {"log_ratio": Choice([-1.0, 0.0, 1.0]), "total_rate": 10.0, "duration": 1.0},
-}
-
-
-@pytest.mark.parametrize("name", every_nth(NUMBERS, 3))
-def test_the_best_bounds_of_clicks_are_paid_what_the_dynamic_programme_says(name):
-    task = tasks.ReactionTimeClicks(**NUMBERS[name])
-    best, trials = tasks.optimal_clicks(task), popsim.sample_trials(task, 4000, batch=0, key=KEY)
-    mean, error = reward_of(best.player, trials)
-    assert abs(mean - best.mean_reward) < 4 * error
-    bounds = np.asarray(best.player.bounds)
+def test_the_best_bounds_of_clicks_are_paid_what_the_dynamic_programme_says():
+    task = tasks.ReactionTimeClicks(log_ratio=Choice([-0.5, 0.5]), waiting_cost=0.5, error_payoff=-1.0)
+    best, bounds = clicks.solve(clicks.Problem((-0.5, 0.5), 40.0, 0.05, 38, 0.5, -1.0))
+    trials = popsim.sample_trials(task, 4000, batch=0, key=KEY)
+    mean, error = reward_of(tasks.ClickBounds(bounds), trials)
+    assert abs(mean - best) < 4 * error
     for other in (np.maximum(bounds - 2, 0), bounds + 2):  # a difference is as even as the number of clicks
         assert reward_of(tasks.ClickBounds(other), trials)[0] < mean

@@ -87,16 +87,14 @@ class ReadySetGo(AbstractProduction):
     - Inputs: "pulses" (1), 1 for `pulse` seconds after ready and after set; "gain" (1), constant.
     - Targets: one output, 0 until set, then a linear ramp that reaches 1 at go and continues for the
         fraction `overshoot` of the produced interval. Later time steps do not count.
-    - Epochs "fixation", "interval", "production"; events "ready", "set", "go" (when the ramp reaches 1).
     - Conditions: "interval", "measured" and "production" (s, NaN in a catch trial), "gain", "catch".
 
     A catch trial has no set. The validation trials are all combinations of intervals and gains.
 
     With a `weber_fraction` w the interval shown is not the interval t itself but a measurement of it,
     t (1 + w x) with normal x, as the observer of Jazayeri & Shadlen 2010, Nat Neurosci 13:1020, makes one.
-    The target is that of t, so that it pays to regress to the mean: `bayes_least_squares` is the estimate of
-    t with the least squared error. Beyond 3.5 standard deviations x is not drawn. Validation trials show the
-    intervals themselves.
+    The target is that of t, so that it pays to regress to the mean. Beyond 3.5 standard deviations x is not
+    drawn. Validation trials show the intervals themselves.
     """
 
     interval: Drawn = fields.drawn(
@@ -176,7 +174,7 @@ class ReadySetGo(AbstractProduction):
         return self.production_trial(timeline, "set", production, inputs, labels | {"gain": gain})
 
 
-class CueSetGo(parts.AbstractIndependentDraws, AbstractProduction):
+class CueSetGo(AbstractProduction):
     """A cue names an interval: after the pulse set, the output ramps to 1 over that interval.
 
     The task of Wang, Narain, Hosseini & Jazayeri 2018, Nat Neurosci 21:102, as NeuroGym's `MotorTiming`,
@@ -187,11 +185,9 @@ class CueSetGo(parts.AbstractIndependentDraws, AbstractProduction):
         seconds after set.
     - Targets: one output, 0 until set, then a linear ramp that reaches 1 at go and continues for the
         fraction `overshoot` of the interval. Later time steps do not count.
-    - Epochs "fixation", "cue", "production"; events "cue on", "set", "go" (when the ramp reaches 1).
     - Conditions: "interval" (s), "catch".
 
-    The inputs determine the interval, so that an ideal network makes no error. A catch trial has no set.
-    There is one validation trial for each interval.
+    A catch trial has no set. There is one validation trial for each interval.
     """
 
     interval: Drawn = fields.drawn(
@@ -225,20 +221,16 @@ class OneTwoThreeGo(AbstractProduction):
 
     The task of Egger, Remington, Chang & Jazayeri 2019, Nat Neurosci 22:1871, with the intervals and times of
     NeuroGym's `OneTwoThreeGo` (not compared with the paper), and with the linear ramp of `ReadySetGo`. Each
-    shown interval has noise of its own, which grows with the interval: two of them tell more than one, and
-    the prior more than both. It is normal, truncated at three standard deviations, and shown intervals are
-    rounded to time steps.
+    shown interval has noise of its own, which grows with the interval. It is normal, truncated at three
+    standard deviations, and shown intervals are rounded to time steps.
 
     - Inputs: "pulses" (1), 1 for `pulse` seconds after one, two and three.
     - Targets: one output, 0 until three, then a linear ramp that reaches 1 at go, after the interval without
         noise, and continues for the fraction `overshoot` of it. Later time steps do not count.
-    - Epochs "foreperiod", "first interval", "second interval", "production"; events "one", "two", "three",
-        "go" (when the ramp reaches 1).
     - Conditions: "interval", "first shown" and "second shown" (s), "catch".
 
-    The best estimate of the interval is its mean given both shown ones, `popsim.tasks.estimate_interval`; its
-    root mean squared error is `popsim.tasks.interval_error`. A catch trial has no third pulse. There is one
-    validation trial for each interval, without noise.
+    The best estimate of the interval is its mean given both shown ones. A catch trial has no third pulse.
+    There is one validation trial for each interval, without noise.
     """
 
     interval: Drawn = fields.drawn(
