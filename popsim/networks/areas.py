@@ -203,16 +203,15 @@ class Areas:
         n_inputs = sum(input_sizes.values())
         if self.inputs is None:
             return np.ones((self.n_units, n_inputs), bool)
+        names_of_inputs = np.repeat(list(input_sizes), list(input_sizes.values()))
         receives = np.zeros((self.n_units, n_inputs), bool)
-        ends = dict(zip(input_sizes, np.cumsum(list(input_sizes.values())), strict=True))
         for area, names in self.inputs.items():
-            for name in names:
-                if name not in input_sizes:
-                    raise ValueError(
-                        f"`inputs[{area!r}]` must name inputs of the network, {', '.join(input_sizes)}, got "
-                        f"{name!r}.{suggestion(name, input_sizes)}"
-                    )
-                receives[self.units_of(area), ends[name] - input_sizes[name] : ends[name]] = True
+            for name in set(names) - set(input_sizes):
+                raise ValueError(
+                    f"`inputs[{area!r}]` must name inputs of the network, {', '.join(input_sizes)}, got "
+                    f"{name!r}.{suggestion(name, input_sizes)}"
+                )
+            receives[self.units_of(area)] = np.isin(names_of_inputs, names)
         if unreached := [
             name for name in input_sizes if all(name not in names for names in self.inputs.values())
         ]:
@@ -221,10 +220,7 @@ class Areas:
 
     def is_read_out(self) -> Bool[np.ndarray, " unit"]:
         """Return which units are read out."""
-        is_read = np.zeros(self.n_units, bool)
-        for area in self.outputs:
-            is_read[self.units_of(area)] = True
-        return is_read
+        return np.isin(np.repeat(list(self.sizes), list(self.sizes.values())), self.outputs)
 
     def _by_pair(self, argument: str, values: Mapping[Pair, Any] | None) -> dict[Pair, Any]:
         values = dict(values or {})

@@ -199,19 +199,11 @@ class EncodedNetwork(AbstractNetworkWrapper):
             check_positive_int("n_inputs", n_inputs)
         self.network, self.encoder, self.readout = network, encoder, readout
         self.n_inputs = network.n_inputs if n_inputs is None else int(n_inputs)
-        if encoder is not None:
-            encoded = _shape_of("encoder", encoder, self.n_inputs)
-            if encoded != (network.n_inputs,):
-                raise ValueError(
-                    f"`encoder` must return the {network.n_inputs} inputs of the network, "
-                    f"got an array of shape {encoded}."
-                )
         self.n_outputs = network.n_outputs
+        if encoder is not None and (n := _n_returned("encoder", encoder, self.n_inputs)) != network.n_inputs:
+            raise ValueError(f"`encoder` must return the {network.n_inputs} inputs of the network, got {n}.")
         if readout is not None:
-            shape = _shape_of("readout", readout, network.n_outputs)
-            if len(shape) != 1:
-                raise ValueError(f"`readout` must return a vector, got an array of shape {shape}.")
-            self.n_outputs = shape[0]
+            self.n_outputs = _n_returned("readout", readout, network.n_outputs)
 
     def step(
         self, inputs: Float[Array, " inputs"], hidden: PyTree[Array], *, key: Key[Array, ""]
@@ -230,17 +222,12 @@ class EncodedNetwork(AbstractNetworkWrapper):
         return output if self.readout is None else self.readout(output)
 
 
-def _shape_of(name: str, function: Callable[[Array], Array], size: int) -> tuple[int, ...]:
-    """Return the shape of what a function returns for a vector of this size."""
-    try:
-        returned: Any = eqx.filter_eval_shape(function, jax.ShapeDtypeStruct((size,), float))
-    except Exception as error:
-        raise ValueError(
-            f"`{name}` must take a vector of {size} numbers, got a {type(error).__name__}: {error}"
-        ) from error
-    if not hasattr(returned, "shape"):
-        raise ValueError(f"`{name}` must return an array, got {kind_of(returned)}.")
-    return returned.shape
+def _n_returned(name: str, function: Callable[[Array], Array], size: int) -> int:
+    """Return the size of the vector that a function returns for one of this size."""
+    returned: Any = eqx.filter_eval_shape(function, jax.ShapeDtypeStruct((size,), float))
+    if len(shape := getattr(returned, "shape", ())) != 1:
+        raise ValueError(f"`{name}` must return a vector, got {kind_of(returned)}.")
+    return shape[0]
 
 
 class StackedNetwork(AbstractNetwork):
