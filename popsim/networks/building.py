@@ -10,16 +10,9 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PyTree, ScalarLike
 
 from popsim._compiled import jit_fast_compile
+from popsim._shared import checks
 from popsim._shared.argument_shapes import OneOrEach, check_one_or_each
-from popsim._shared.checks import (
-    WholeNumber,
-    as_float_array,
-    check_finite,
-    check_non_negative,
-    check_positive_int,
-    is_traced,
-    short_repr,
-)
+from popsim._shared.checks import WholeNumber
 from popsim._shared.plain_values import plain_number
 from popsim.networks.base import AbstractNetwork, Projection
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
@@ -58,8 +51,8 @@ class AbstractReadoutNetwork(AbstractNetwork):
             check_function("output_fn", output_fn, "jax.nn.sigmoid")
         self.output_fn = output_fn
         check_one_or_each("output_bias", output_bias, self.n_outputs, "outputs")
-        check_finite("output_bias", output_bias)
-        output_bias = as_float_array(output_bias) if np.ndim(output_bias) else output_bias
+        checks.check_finite("output_bias", output_bias)
+        output_bias = checks.as_float_array(output_bias) if np.ndim(output_bias) else output_bias
         self.readout = _draw_readout(n_units, self.n_outputs, output_bias, key=key)
         return n_units
 
@@ -116,14 +109,14 @@ class AbstractRateNetwork(AbstractReadoutNetwork):
 def as_sizes(n_inputs: WholeNumber, n_units: WholeNumber, n_outputs: WholeNumber) -> tuple[int, int, int]:
     """Return the sizes of a network, also from NumPy, as Python integers."""
     for name, size in (("n_inputs", n_inputs), ("n_units", n_units), ("n_outputs", n_outputs)):
-        check_positive_int(name, size)
+        checks.check_positive_int(name, size)
     return int(n_inputs), int(n_units), int(n_outputs)
 
 
 def check_function(name: str, function: Any, example: str) -> None:
     """Raise `ValueError` unless the argument called `name` is a function of an array."""
     if not callable(function):
-        raise ValueError(f"`{name}` must be a function such as {example}, got {short_repr(function)}.")
+        raise ValueError(f"`{name}` must be a function such as {example}, got {checks.short_repr(function)}.")
 
 
 @jit_fast_compile
@@ -145,5 +138,5 @@ def gaussian_weights(
 def noise_of(name: str, std: OneOrEach, size: int, plural: str) -> AbstractNoise:
     """Check the standard deviation of noise on units or inputs, and return the noise; none for 0."""
     check_one_or_each(name, std, size, plural)
-    check_non_negative(name, std)
-    return GaussianNoise(std) if is_traced(std) or np.any(std) else NoNoise()
+    checks.check_non_negative(name, std)
+    return GaussianNoise(std) if checks.is_traced(std) or np.any(std) else NoNoise()

@@ -10,15 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from popsim._shared.checks import (
-    WholeNumber,
-    as_parts,
-    check_castable,
-    check_finite,
-    check_positive_int,
-    kind_of,
-    short_repr,
-)
+from popsim._shared import checks
+from popsim._shared.checks import WholeNumber
 from popsim._shared.plain_values import plain_number
 from popsim.networks.base import AbstractNetwork, NetworkStep, Projection, check_network
 from popsim.networks.building import AbstractReadoutNetwork
@@ -123,8 +116,8 @@ class TrainableStart(AbstractNetworkWrapper):
                 f"{_shapes(start)}, got {_shapes(initial_hidden)}."
             )
         for leaf, like in zip(jax.tree.leaves(initial_hidden), jax.tree.leaves(start), strict=True):
-            check_finite("initial_hidden", leaf)
-            check_castable("`initial_hidden`", jnp.result_type(leaf), like.dtype)
+            checks.check_finite("initial_hidden", leaf)
+            checks.check_castable("`initial_hidden`", jnp.result_type(leaf), like.dtype)
         self.network = network
         self.initial_hidden = jax.tree.map(
             lambda value, like: jnp.asarray(value, like.dtype), initial_hidden, start
@@ -196,7 +189,7 @@ class EncodedNetwork(AbstractNetworkWrapper):
         if (encoder is None) != (n_inputs is None):
             raise ValueError("`n_inputs` must be given with `encoder`, and not without it.")
         if n_inputs is not None:
-            check_positive_int("n_inputs", n_inputs)
+            checks.check_positive_int("n_inputs", n_inputs)
         self.network, self.encoder, self.readout = network, encoder, readout
         self.n_inputs = network.n_inputs if n_inputs is None else int(n_inputs)
         self.n_outputs = network.n_outputs
@@ -226,7 +219,7 @@ def _n_returned(name: str, function: Callable[[Array], Array], size: int) -> int
     """Return the size of the vector that a function returns for one of this size."""
     returned: Any = eqx.filter_eval_shape(function, jax.ShapeDtypeStruct((size,), float))
     if len(shape := getattr(returned, "shape", ())) != 1:
-        raise ValueError(f"`{name}` must return a vector, got {kind_of(returned)}.")
+        raise ValueError(f"`{name}` must return a vector, got {checks.kind_of(returned)}.")
     return shape[0]
 
 
@@ -253,7 +246,7 @@ class StackedNetwork(AbstractNetwork):
     n_units: tuple[int, ...] = eqx.field(static=True)
 
     def __init__(self, layers: Sequence[AbstractNetwork]):
-        layers = as_parts("layers", layers, AbstractNetwork, "networks such as GRUNetwork")
+        layers = checks.as_parts("layers", layers, AbstractNetwork, "networks such as GRUNetwork")
         if not layers:
             raise ValueError("`layers` must hold at least one network, got none.")
         for i, (before, after) in enumerate(zip(layers, layers[1:], strict=False)):
@@ -333,8 +326,8 @@ def check_gives_logits(network: AbstractNetwork, reader: str) -> None:
     if np.all((results >= 0) & (results <= 1)):
         raise ValueError(
             f"`output_fn` of the network must be None for {reader}, which reads its outputs as logits and "
-            f"makes probabilities of them, got {getattr(function, '__name__', short_repr(function))}, which "
-            "returns numbers from 0 to 1."
+            f"makes probabilities of them, got {getattr(function, '__name__', checks.short_repr(function))}, "
+            "which returns numbers from 0 to 1."
         )
 
 

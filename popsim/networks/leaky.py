@@ -9,15 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
+from popsim._shared import checks
 from popsim._shared.argument_shapes import OneOrEach, check_one_number, check_one_or_each
-from popsim._shared.checks import (
-    WholeNumber,
-    check_instance,
-    check_same_dt,
-    check_time_constant,
-    check_time_step,
-    kind_of,
-)
+from popsim._shared.checks import WholeNumber
 from popsim._shared.plain_values import plain_number
 from popsim.model import Unrecorded
 from popsim.networks import building
@@ -105,8 +99,8 @@ class AbstractLeakyNetwork(building.AbstractRateNetwork):
         self.input_noise = building.noise_of("input_noise_std", input_noise_std, self.n_inputs, "inputs")
         check_one_or_each("tau", tau, n_units, "units")
         check_one_number("dt", dt)
-        check_time_step(dt)
-        check_time_constant("tau", tau, dt)
+        checks.check_time_step(dt)
+        checks.check_time_constant("tau", tau, dt)
         building.check_function("nonlinearity", nonlinearity, "jnp.tanh")
         self.nonlinearity, self.dt, self.train_tau = nonlinearity, dt, train_tau
         self.bias = jnp.zeros(n_units)
@@ -114,7 +108,7 @@ class AbstractLeakyNetwork(building.AbstractRateNetwork):
         self.plasticity = plasticity
         if plasticity is not None:
             expected = "None or one such as ShortTermPlasticity"
-            check_instance("plasticity", plasticity, AbstractPlasticity, expected)
+            checks.check_instance("plasticity", plasticity, AbstractPlasticity, expected)
             plasticity.init(n_units)
             plasticity.check_dt(dt)
 
@@ -191,9 +185,9 @@ class AbstractLeakyNetwork(building.AbstractRateNetwork):
         return self.nonlinearity(activation_of(hidden))
 
     def check_dt(self, dt: float) -> None:
-        check_same_dt(dt, self.dt, "network", f"To move the network there: network.with_dt({dt}).")
+        checks.check_same_dt(dt, self.dt, "network", f"To move the network there: network.with_dt({dt}).")
         if not is_parameter(self).tau:  # which training may move below it
-            check_time_constant("tau", self.tau, dt)
+            checks.check_time_constant("tau", self.tau, dt)
         if self.plasticity is not None:
             self.plasticity.check_dt(dt)
 
@@ -207,20 +201,21 @@ class AbstractLeakyNetwork(building.AbstractRateNetwork):
         are its fluctuations by the noise of inputs, whose standard deviation does not depend on dt, and
         the fixed points of the coupled network; how it moves between them differs in the order of dt.
         """
-        check_time_step(dt)
-        check_time_constant("tau", self.tau, self.dt)
+        checks.check_time_step(dt)
+        checks.check_time_constant("tau", self.tau, self.dt)
         if self.plasticity is not None:
             if not self.plasticity.has_dt:
                 raise ValueError(
                     f"`plasticity` must have a time step in its equation to be moved to dt = {dt} s, got "
-                    f"{kind_of(self.plasticity)}: what it learned holds for the dt at which it was trained."
+                    f"{checks.kind_of(self.plasticity)}: what it learned holds for the dt at which it was "
+                    "trained."
                 )
             self.plasticity.check_dt(dt)
         if self.bias.ndim > 1:
             return eqx.filter_vmap(lambda network: network.with_dt(dt))(self)
         if type(self.noise) not in (GaussianNoise, NoNoise):
             raise ValueError(
-                f"`noise` must be Gaussian to be moved to another dt, got {kind_of(self.noise)}."
+                f"`noise` must be Gaussian to be moved to another dt, got {checks.kind_of(self.noise)}."
             )
         leak = self.dt / self.tau
         moved = 1 - (1 - leak) ** (dt / self.dt)

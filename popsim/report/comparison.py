@@ -15,17 +15,9 @@ from popsim.analysis.behaviour import hand_speed
 from popsim.analysis.figures import draw_loss_bands, draw_mean_speed, draw_member_values, figure_style
 from popsim.analysis.figures.style import COLORS
 from popsim.analysis.statistics import paired_comparison
+from popsim.experiments import Column, ResultTable, Row, RunFigure
 from popsim.experiments.experiment import AbstractExperiment
-from popsim.experiments.results import (
-    LIMITS,
-    Column,
-    Entry,
-    ResultTable,
-    Row,
-    RunFigure,
-    entry_text,
-    is_numeric,
-)
+from popsim.experiments.results import LIMITS, Entry, entry_text, is_numeric
 from popsim.experiments.run import Run, open_run
 from popsim.experiments.run_info import duration_text
 from popsim.hand import HandState

@@ -70,6 +70,14 @@ class ReportFolder:
         shown = table(results, title) if results.rows else element("p", "None.")
         self.sections[title] = [shown, *map(note, notes)]
 
+    def add_elements(self, title: str, subject: str, make: Callable[[], Sequence[Html]]) -> bool:
+        """Add a section of what a function makes, if anything; return whether it did, and made no failure."""
+        made = try_to_draw(subject, make, passes=DAMAGE)
+        is_failed = isinstance(made, FailedDrawing)
+        if made:
+            self.sections[title] = [failed_note(made)] if is_failed else made
+        return bool(made) and not is_failed
+
     def add_figures(self, title: str, draws: Draws, introduction: str = "") -> None:
         """Draw figures, write them as PNG and PDF, close them, and add a section that shows them.
 

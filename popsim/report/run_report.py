@@ -11,27 +11,11 @@ import numpy as np
 from jaxtyping import Float
 
 from popsim._shared.checks import check_instance
-from popsim._shared.drawing import FailedDrawing, try_to_draw
-from popsim.analysis.figures import (
-    draw_change_spectrum,
-    draw_explained_variance,
-    draw_member_map,
-    draw_similarity_matrix,
-    draw_state_space,
-    draw_weight_history,
-    figure_style,
-)
+from popsim._shared.drawing import FailedDrawing
+from popsim.analysis import figures, trainables
 from popsim.analysis.figures.style import COLORS
 from popsim.analysis.neural_activity import participation_ratio, principal_components
 from popsim.analysis.similarity import member_map, pairwise, procrustes_angle
-from popsim.analysis.trainables import (
-    arrays_by_name,
-    change_singular_values,
-    distance_from_start,
-    gaussian_singular_values,
-    participation_ratio_of_singular_values,
-    recorded_arrays,
-)
 from popsim.experiments.results import RunFigure
 from popsim.experiments.run import Run, kept_batches
 from popsim.experiments.run_info import duration_text
@@ -39,15 +23,7 @@ from popsim.networks.activity import defines_activity, unit_activity
 from popsim.noise import without_noise
 from popsim.report._explorer import TITLE, explorer_elements
 from popsim.report._html import CHARTS, Html, code_box, element, named_values, note, side_by_side, table
-from popsim.report.report_folder import (
-    DAMAGE,
-    REPORT,
-    ReportFolder,
-    WrittenReport,
-    experiment_text,
-    failed_note,
-    small_axes,
-)
+from popsim.report.report_folder import REPORT, ReportFolder, WrittenReport, experiment_text, small_axes
 from popsim.version import __version__
 
 __all__ = ["Section", "SECTIONS", "report_run"]
@@ -84,7 +60,7 @@ def hidden_activity(run: Run, ensemble: Any) -> Float[np.ndarray, "member trial 
 MOST_COMPONENTS = 10
 
 
-@figure_style()
+@figures.figure_style()
 def draw_neural_activity(run: Run) -> dict[str, RunFigure] | FailedDrawing | None:
     """Draw the dimensionality of activity and its course in two dimensions; None for one unit."""
     hidden = hidden_activity(run, run.ensemble)
@@ -95,7 +71,7 @@ def draw_neural_activity(run: Run) -> dict[str, RunFigure] | FailedDrawing | Non
         return None
     components = principal_components(hidden, n_components=min(MOST_COMPONENTS, n_units))
     variance, ax = small_axes()
-    draw_explained_variance(ax, components.explained)
+    figures.draw_explained_variance(ax, components.explained)
     caption = (
         f"Variance of the activity of {n_units} units, over the steps of {n_trials} validation trials, that "
         f"the first principal components explain, noise off: {n_members} members. The participation ratio is "
@@ -107,7 +83,7 @@ def draw_neural_activity(run: Run) -> dict[str, RunFigure] | FailedDrawing | Non
     direction = run.task.validation_trials().conditions.get("direction")
     direction = None if direction is None else np.asarray(direction)
     first_two = components.projections[0, :, :, :2]
-    draw_state_space(ax, first_two, direction=direction, explained=components.explained[0, :2])
+    figures.draw_state_space(ax, first_two, direction=direction, explained=components.explained[0, :2])
     colored = "" if direction is None else ", coloured by the direction of the target"
     caption = (
         f"Activity of one network, member 0, in {n_trials} validation trials{colored}, noise off: its first "
@@ -126,7 +102,7 @@ MOST = 20  # members; the number of pairs grows with the square
 FEWEST = 3  # networks needed for a map
 
 
-@figure_style()
+@figures.figure_style()
 def draw_similarity(run: Run) -> dict[str, RunFigure] | FailedDrawing | None:
     """Draw distances between members whose activity varies, trained and untrained; None for one member."""
     if run.experiment.n_members < 2:
@@ -148,10 +124,10 @@ def draw_similarity(run: Run) -> dict[str, RunFigure] | FailedDrawing | None:
         "pair of members is not."
     )
     matrix, ax = small_axes()
-    draw_similarity_matrix(ax, distances, groups=groups, label="Procrustes angle (rad)")
+    figures.draw_similarity_matrix(ax, distances, groups=groups, label="Procrustes angle (rad)")
     chart = member_map(distances)
     plane, ax = small_axes()
-    draw_member_map(ax, chart.positions, groups=groups, fraction=chart.fraction)
+    figures.draw_member_map(ax, chart.positions, groups=groups, fraction=chart.fraction)
     return {
         "member_distances": RunFigure(matrix, "Distances between members", caption),
         "member_map": RunFigure(
@@ -164,7 +140,7 @@ MOST_MATRICES = 4
 MATRIX_AXES = 4  # batch, member, row, column
 
 
-@figure_style()
+@figures.figure_style()
 def draw_weights(run: Run) -> dict[str, RunFigure] | None:
     """Draw the change of the largest matrices, and the dimensionality of that of the largest, if any."""
     if len(kept_batches(run.history.dataset)) < 2:
@@ -172,10 +148,12 @@ def draw_weights(run: Run) -> dict[str, RunFigure] | None:
     dataset = run.history.dataset
     sizes = {
         name: array[0, 0].size
-        for name, array in recorded_arrays(dataset).items()
+        for name, array in trainables.recorded_arrays(dataset).items()
         if array.ndim == MATRIX_AXES and min(array.shape[2:]) > 1
     }
-    initial = {name: np.asarray(array) for name, array in arrays_by_name(run.models(batch=-1)).items()}
+    initial = {
+        name: np.asarray(array) for name, array in trainables.arrays_by_name(run.models(batch=-1)).items()
+    }
     began_somewhere = [name for name in sizes if np.any(initial[name])]
     names = sorted(began_somewhere, key=lambda name: -sizes[name])[:MOST_MATRICES]
     if not names:
@@ -186,10 +164,10 @@ def draw_weights(run: Run) -> dict[str, RunFigure] | None:
 def _distances(run: Run, names: list[str], initial: dict[str, np.ndarray]) -> RunFigure:
     figure, ax = small_axes()
     groups = {name: [name] for name in names}
-    distances = distance_from_start(run.history.dataset, groups=groups, initial=initial)
+    distances = trainables.distance_from_start(run.history.dataset, groups=groups, initial=initial)
     batch = run.history.trainables_batch.values
     for (name, distance), color in zip(distances.items(), COLORS, strict=False):
-        draw_weight_history(ax, batch, distance.relative, label=name, color=color)
+        figures.draw_weight_history(ax, batch, distance.relative, label=name, color=color)
     ax.set_ylabel("distance from start / initial norm")
     ax.legend()
     caption = (
@@ -202,21 +180,21 @@ def _distances(run: Run, names: list[str], initial: dict[str, np.ndarray]) -> Ru
 
 def _change(run: Run, name: str, initial: np.ndarray) -> dict[str, RunFigure]:
     """Draw the change for the members whose weights changed, if there are any."""
-    weights = recorded_arrays(run.history.dataset)[name][-1:]
-    values = change_singular_values(weights, initial=initial)[-1]
+    weights = trainables.recorded_arrays(run.history.dataset)[name][-1:]
+    values = trainables.change_singular_values(weights, initial=initial)[-1]
     values = values[values[:, 0] > 0]
     if not len(values):
         return {}
-    null = gaussian_singular_values(*initial.shape[-2:], key=run.experiment.key("report"))
+    participation = trainables.participation_ratio_of_singular_values
+    null = trainables.gaussian_singular_values(*initial.shape[-2:], key=run.experiment.key("report"))
     figure, ax = small_axes()
-    draw_change_spectrum(ax, values, null)
+    figures.draw_change_spectrum(ax, values, null)
     caption = (
         f"Singular modes of what training did to {name}: a line for each of {len(values)} members whose "
         "weights changed. Their participation ratio, the number of modes that hold most of the squared "
-        f"change, is {_mean_and_range(participation_ratio_of_singular_values(values))}, of "
-        f"{values.shape[-1]} modes; that of matrices of the same shape with independent Gaussian entries "
-        f"(grey) is {participation_ratio_of_singular_values(null).mean():.1f}. The unit of replication "
-        "is the member."
+        f"change, is {_mean_and_range(participation(values))}, of {values.shape[-1]} modes; that of matrices "
+        "of the same shape with independent Gaussian entries (grey) is "
+        f"{participation(null).mean():.1f}. The unit of replication is the member."
     )
     return {"weight_change": RunFigure(figure, "Dimensions of the change of weights", caption)}
 
@@ -273,14 +251,10 @@ def report_run(run: Run, out: str | Path | None = None) -> WrittenReport:
     for section in SECTIONS:
         draws = {f"the section {section.title!r}": lambda section=section: section.draw(run)}
         report.add_figures(section.title, draws, section.introduction)
-    charts = try_to_draw("the charts that follow a choice", lambda: explorer_elements(run), passes=DAMAGE)
-    is_failed = isinstance(charts, FailedDrawing)
-    if charts:
-        report.sections[TITLE] = [failed_note(charts)] if is_failed else charts
+    has_charts = report.add_elements(TITLE, "the charts that follow a choice", lambda: explorer_elements(run))
     report.sections["Open this run in Python"] = [code_box(_CODE.format(path=repr(str(home))))]
     title = f"{run.experiment.name}: {home.resolve().name}"
-    scripts = CHARTS if charts and not is_failed else ()
-    return report.write(title, _introduction(run), str(results), scripts=scripts)
+    return report.write(title, _introduction(run), str(results), scripts=CHARTS if has_charts else ())
 
 
 def _introduction(run: Run) -> list[Html]:
