@@ -81,6 +81,7 @@ class LeakyRNN(AbstractLeakyNetwork):
         **options: Unpack[LeakyOptions],
     ):
         super().__init__(n_inputs, n_units, n_outputs, **options, key=key)
+        n_units = len(self.bias)
         check_one_or_each("gain", gain)
         check_non_negative("gain", gain)
         if signs is None and density != 1:
@@ -156,6 +157,7 @@ class LowRankRNN(AbstractLeakyNetwork):
         **options: Unpack[LeakyOptions],
     ):
         super().__init__(n_inputs, n_units, n_outputs, **options, key=key)
+        n_units = len(self.bias)
         check_positive_int("rank", rank)
         if rank > n_units:
             raise ValueError(f"`rank` must be at most the number of units, {n_units}, got {rank}.")

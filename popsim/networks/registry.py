@@ -79,14 +79,7 @@ def options_of_network(name: str) -> Mapping[str, Any]:
 
 
 def build_network(
-    name: str,
-    n_inputs: int,
-    n_units: int,
-    n_outputs: int,
-    *,
-    dt: float,
-    key: Key[Array, ""],
-    **options: Any,
+    name: str, n_inputs: int, n_units: int, n_outputs: int, *, dt: float, key: Key[Array, ""], **options: Any
 ) -> AbstractNetwork:
     """Build a network by its registered name.
 

@@ -54,13 +54,13 @@ class WrittenReport:
 
 
 class ReportFolder:
-    """A page in a folder that is made section by section, and its figures; `out` is `home` by default.
+    """A page in a folder that is made section by section, and its figures.
 
     `home` is the folder of the run or sweep, into which the report may be written, too.
     """
 
-    def __init__(self, page: str, out: str | Path | None, *, home: Path | None = None):
-        folder = home if out is None and home is not None else as_path("out", out)
+    def __init__(self, page: str, out: str | Path, *, home: Path | None = None):
+        folder = as_path("out", out)
         _check_folder(folder, page, home)
         self.page, self.sections = folder / page, dict[str, Sequence[Html]]()
         self.figures: list[Path] = []

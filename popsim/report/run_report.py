@@ -242,7 +242,7 @@ def report_run(run: Run, out: str | Path | None = None) -> WrittenReport:
     """
     check_instance("run", run, Run, "a run, such as popsim.open_run(path)")
     home = run.folder.path
-    report = ReportFolder(REPORT, out, home=home)
+    report = ReportFolder(REPORT, home if out is None else out, home=home)
     results = run.results()
     settings, came_out = [element("h3", "Settings"), *_settings(run)], table(results, "Results")
     report.sections["What was trained, and the results"] = [

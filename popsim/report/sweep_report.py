@@ -283,7 +283,7 @@ def report_sweep(
     """
     check_instance("opened", opened, OpenedSweep, "a sweep, such as open_sweep(path)")
     home, sweep = opened.folder.path, opened.sweep
-    report = ReportFolder(REPORT, out, home=home)
+    report = ReportFolder(REPORT, home if out is None else out, home=home)
     if not any("validation_loss" in note.members for note in opened.notes):
         raise ValueError(
             f"the sweep {home} must have results to be shown, it has none yet. "
