@@ -1,6 +1,7 @@
 """Agents in the place of networks, and trials as episodes: steps, observations and rewards."""
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -24,7 +25,7 @@ from popsim.network_input import inputs_by_name, network_input
 from popsim.networks import AbstractNetwork
 from popsim.networks.building import as_sizes
 from popsim.plants import AbstractPlant, MusculoskeletalPlant
-from popsim.policies import Categorical
+from popsim.policies import Action, Categorical
 from popsim.randomness import as_key, key_stream, seed_key
 from popsim.schedules import LAST_BATCH
 from popsim.senses import SensoryChannel, n_network_inputs, network_input_names
@@ -46,13 +47,30 @@ __all__ = [
 AgentModel = SensorimotorLoop | NetworkModel
 ModelType = TypeVar("ModelType", bound=SensorimotorLoop | NetworkModel)
 TOLERANCE = 1e-4
-SURE = 1e3  # a logit beside zeros whose softmax is 1, with log-probability and entropy 0
+
+
+class GivenChoice(Categorical):
+    """The choice, one of `n`, that the output is the number of: it is sure."""
+
+    @property
+    def n_outputs(self) -> int:
+        return 1
+
+    def act(self, output: Float[Array, " output"], *, key: Key[Array, ""]) -> Action:
+        return Action(self.best(output), jnp.zeros_like(output[0]), jnp.zeros_like(output[0]))
+
+    def log_probability(self, output: Float[Array, " output"], action: Any) -> Float[Array, ""]:
+        return jnp.where(self.best(output) == action, 0.0, -jnp.inf)
+
+    def best(self, output: Float[Array, " output"]) -> Int[Array, ""]:
+        return output[0].astype(int)
 
 
 class Agent(AbstractNetwork):
     """A placeholder network with one silent unit, whose output is `action` for any input.
 
-    Loss terms on hidden units are therefore zero, and interventions on units have no effect.
+    The action is a command of the plant, outputs, or the number of a choice. Loss terms on hidden units are
+    therefore zero, and interventions on units have no effect.
 
     **Arguments:**
 
@@ -81,24 +99,15 @@ class Agent(AbstractNetwork):
 
 def with_agent(model: ModelType) -> ModelType:
     """Return a model with its network replaced by an `Agent`, which decides for the policy as well."""
-    n_outputs, policy = model.network.n_outputs, None
-    if model.policy is not None:
-        actions = model.policy.actions  # without the critic
-        n_outputs, policy = actions.n, _policy_of_agent(actions)
+    n_outputs, policy = model.network.n_outputs, model.policy
+    if policy is not None:
+        n_outputs, policy = _taken(policy.actions)  # without the critic
     return dataclasses.replace(model, network=Agent(model.network.n_inputs, n_outputs), policy=policy)
 
 
-def _policy_of_agent(actions: Any) -> Categorical | None:
-    """Return the policy that takes the choice of an agent; None where actions are outputs."""
-    return Categorical(actions.n, is_greedy=True) if isinstance(actions, Discrete) else None
-
-
-def with_action(model: ModelType, action: Float[Array, " output"]) -> ModelType:
-    """Return a model whose `Agent` takes an action: commands of the plant, outputs, or one choice."""
-    if model.policy is not None:
-        chosen = action[0].astype(int)
-        action = SURE * jax.nn.one_hot(chosen, model.network.n_outputs, dtype=action.dtype)
-    return eqx.tree_at(lambda agent_model: agent_model.network.action, model, action)
+def _taken(actions: Discrete | Box) -> tuple[int, GivenChoice | None]:
+    """Return the number of outputs of an agent with these actions, and its policy if they are choices."""
+    return (1, GivenChoice(actions.n)) if isinstance(actions, Discrete) else (actions.n, None)
 
 
 def agent_loop(
@@ -126,8 +135,9 @@ def agent_network_model(task: AbstractTask) -> NetworkModel:
     trials = task.validation_trials()
     actions = None if trials.environment is None else trials.environment.actions
     targets = trials.targets.values if isinstance(trials.targets, OutputTarget) else trials.targets
+    policy = None
     if isinstance(actions, Discrete | Box):
-        n_outputs = actions.n
+        n_outputs, policy = _taken(actions)
     elif actions is None and eqx.is_array(targets) and targets.ndim == 3:
         n_outputs = targets.shape[-1]
     else:
@@ -137,7 +147,7 @@ def agent_network_model(task: AbstractTask) -> NetworkModel:
             f"got {kind_of(targets if actions is None else trials.environment)}."
         )
     agent = Agent(n_network_inputs(trials), n_outputs)
-    return NetworkModel(agent, policy=_policy_of_agent(actions), dt=trials.timeline.dt)
+    return NetworkModel(agent, policy=policy, dt=trials.timeline.dt)
 
 
 def default_limits(model: AgentModel) -> tuple[float, float]:
@@ -251,24 +261,34 @@ def advance_episode(
     - `episode`: the episode, which is not over.
     - `action`: commands of the plant, outputs, or the number of a choice.
     """
-    episode, reward = step_episode(model, rewards, episode, action)
-    if rewards is not None:
-        # The loss of the whole trial is computed at the last step only.
+    copies = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], (episode, action))
+    return jax.tree.map(lambda leaf: leaf[0], advance_episodes(model, rewards, *copies))
+
+
+def advance_episodes(
+    model: AgentModel, rewards: StepRewards | None, episodes: Episode, actions: Float[Array, "copy output"]
+) -> tuple[Episode, Float[Array, "copy observation"], Float[Array, " copy"]]:
+    """Return what `advance_episode` does of copies that are stacked."""
+    step = functools.partial(_step_episode, model, rewards)
+    episodes, reward = jax.vmap(step)(episodes, actions)
+    if rewards is not None and episodes.states is not None:
+        # The losses of whole trials are computed only where one is over, by a branch for all copies.
         costs, reward = jax.lax.cond(
-            episode.is_over,
-            lambda: pay_rest(model, rewards, episode, reward),
-            lambda: (episode.costs, reward),
+            jnp.any(episodes.is_over),
+            lambda: jax.vmap(functools.partial(_pay_rest, model, rewards))(episodes, reward),
+            lambda: (episodes.costs, reward),
         )
-        episode = dataclasses.replace(episode, costs=costs)
-    return episode, observation(model, episode), reward
+        episodes = dataclasses.replace(episodes, costs=costs)
+    return episodes, jax.vmap(functools.partial(observation, model))(episodes), reward
 
 
-def step_episode(
+def _step_episode(
     model: AgentModel, rewards: StepRewards | None, episode: Episode, action: Float[Array, " output"]
 ) -> tuple[Episode, Float[Array, ""]]:
     """Return the episode after a time step, and its reward without the terms that are paid at the end."""
     trial, step, costs, states = episode.trial, episode.step, episode.costs, episode.states
-    state = run_step(with_action(model, action), episode)
+    acting = eqx.tree_at(lambda agent_model: agent_model.network.action, model, action)
+    state = run_step(acting, episode)
     recorded = model.record(state)
     if states is not None:
         states = jax.tree.map(lambda all_, now: all_.at[step].set(now), states, recorded)
@@ -285,7 +305,7 @@ def step_episode(
     return Episode(trial, episode.key, step, state, states, costs, is_over), reward
 
 
-def pay_rest(
+def _pay_rest(
     model: AgentModel, rewards: StepRewards, episode: Episode, reward: Float[Array, ""]
 ) -> tuple[dict[str, Float[Array, ""]], Float[Array, ""]]:
     """Return costs and reward of a step with the terms that are paid at the end, if the episode is over."""
@@ -349,7 +369,7 @@ def _costs_of_trials(
 
     def of_trial(trial: Trial, of_steps: Float[Array, "time output"]):
         def advance(episode: Episode, action: Float[Array, " output"]):
-            return step_episode(model, None, episode, action)
+            return _step_episode(model, None, episode, action)
 
         def of_step(state: PyTree[Array], step: Int[Array, ""]) -> dict[str, Float[Array, ""]]:
             return rewards.costs(state, TrialAtStep(trial, step), model)

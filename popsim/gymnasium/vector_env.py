@@ -1,6 +1,5 @@
 """Many copies of a task as one vector environment of Gymnasium."""
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,18 +14,8 @@ from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from popsim._compiled import jit
 from popsim._shared.checks import check_positive_int, is_int
-from popsim.gymnasium.env import (
-    AgentTask,
-    Begun,
-    agent_outputs,
-    agent_task,
-    begin,
-    episode_info,
-    observation_space,
-    registered_arguments,
-    validation_index,
-)
-from popsim.gymnasium.episode import AgentModel, Episode, observation, pay_rest, step_episode
+from popsim.gymnasium import env
+from popsim.gymnasium.episode import AgentModel, Episode, advance_episodes
 from popsim.loss import Loss
 from popsim.schedules import LAST_BATCH
 from popsim.task import AbstractTask
@@ -37,6 +26,8 @@ Numbers = Float[np.ndarray, "copy ..."]
 Flags = Bool[np.ndarray, " copy"]
 
 
+# Not a `FunctionalJaxVectorEnv` of Gymnasium: in 1.4 its state is one array, and in a step in which a copy is
+# reset the others stay where they are.
 class TaskVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
     """Copies of a `TaskEnv` that are stepped together, by one compiled program.
 
@@ -74,8 +65,8 @@ class TaskVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
     ):
         check_positive_int("num_envs", num_envs)
         self.num_envs = int(num_envs)
-        self._setting, self.single_action_space = agent_task(task, model, loss, limits, batch)
-        self.single_observation_space, self.layout = observation_space(self._setting)
+        self._setting, self.single_action_space = env.agent_task(task, model, loss, limits, batch)
+        self.single_observation_space, self.layout = env.observation_space(self._setting)
         self.stepwise_terms = self._setting.stepwise_terms
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
@@ -103,7 +94,7 @@ class TaskVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
             copy. None to continue the current random sequence.
         - `options`: `{"trial": i}` for validation trial i, one for all copies or one for each.
         """
-        index = validation_index(self._setting, options, self.num_envs)
+        index = env.validation_index(self._setting, options, self.num_envs)
         is_new = self._seed_generators(seed)
         # A copy that continues its sequence has drawn its seed already, when its last trial began.
         seeds = self._draw_seeds(is_new)
@@ -147,7 +138,7 @@ class TaskVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
         `gymnasium.error.ResetNeeded` before the first `reset`.
         """
         space: Any = self.single_action_space
-        outputs = agent_outputs(space, actions, self.num_envs)
+        outputs = env.agent_outputs(space, actions, self.num_envs)
         if self._episodes is None:
             raise gymnasium.error.ResetNeeded("Call `envs.reset()` before `envs.step(actions)`.")
         begun, ended = _advance_episodes(
@@ -191,50 +182,37 @@ class _Ended(NamedTuple):
 
 @jit
 def _begin_episodes(
-    setting: AgentTask, seeds: UInt32[Array, " copy"], index: Int[Array, " copy"] | None
-) -> Begun:
+    setting: env.AgentTask, seeds: UInt32[Array, " copy"], index: Int[Array, " copy"] | None
+) -> env.Begun:
     pays_at_end = setting.rewards is not None and len(setting.stepwise_terms) < len(
         setting.rewards.loss.terms
     )
-    return jax.vmap(lambda *of_copy: begin(setting, *of_copy, keeps_states=pays_at_end))(seeds, index)
+    return jax.vmap(lambda *of_copy: env.begin(setting, *of_copy, keeps_states=pays_at_end))(seeds, index)
 
 
 @jit
 def _advance_episodes(
-    setting: AgentTask,
+    setting: env.AgentTask,
     episodes: Episode,
     actions: Float[Array, "copy outputs"],
     seeds: UInt32[Array, " copy"],
-) -> tuple[Begun, _Ended]:
+) -> tuple[env.Begun, _Ended]:
     """Run one time step of each copy, and start a new random trial in each that is over by it."""
-    model, rewards = setting.model, setting.rewards
-
-    def advance(episode: Episode, action: Float[Array, " outputs"]) -> tuple[Episode, Float[Array, ""]]:
-        return step_episode(model, rewards, episode, action)
-
-    after, reward = jax.vmap(advance)(episodes, actions)
+    after, observed, reward = advance_episodes(setting.model, setting.rewards, episodes, actions)
     # A branch for all copies: in most steps none is over, and no trial is drawn.
     any_over = jnp.any(after.is_over)
-    if rewards is not None and after.states is not None:
-        costs, reward = jax.lax.cond(
-            any_over,
-            lambda: jax.vmap(lambda *of_copy: pay_rest(model, rewards, *of_copy))(after, reward),
-            lambda: (after.costs, reward),
-        )
-        after = dataclasses.replace(after, costs=costs)
-    observed = jax.vmap(lambda episode: observation(model, episode))(after)
-    info = jax.vmap(episode_info)(after)
+    info = jax.vmap(env.episode_info)(after)
     unchanged = after, observed, info
 
-    def begin_anew() -> Begun:
+    def begin_anew() -> env.Begun:
         fresh = _begin_episodes(setting, seeds, None)
         return jax.tree.map(lambda new, old: jax.vmap(jnp.where)(after.is_over, new, old), fresh, unchanged)
 
-    final_info = info if rewards is None else info | {"loss": after.costs}
+    final_info = info if setting.rewards is None else info | {"loss": after.costs}
     begun = jax.lax.cond(any_over, begin_anew, lambda: unchanged)
     return begun, _Ended(observed, final_info, reward, after.is_over)
 
 
 def make_vector_env(*, task: str, num_envs: int = 1, **settings: Any) -> TaskVectorEnv:
     """Build copies of the environment of a registered task, `num_envs`; other arguments as for `make_env`."""
-    return TaskVectorEnv(**registered_arguments(task, settings), num_envs=num_envs)
+    return TaskVectorEnv(**env.registered_arguments(task, settings), num_envs=num_envs)

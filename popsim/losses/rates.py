@@ -12,17 +12,8 @@ import numpy as np
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, PyTree
 
+from popsim._shared import checks
 from popsim._shared.argument_shapes import check_fields
-from popsim._shared.checks import (
-    as_float_array,
-    check_finite,
-    check_non_negative,
-    check_positive,
-    is_int,
-    is_traced,
-    kind_of,
-    short_repr,
-)
 from popsim._shared.plain_values import plain_number
 from popsim.interaction import active_steps
 from popsim.loss import AbstractLossTerm
@@ -39,13 +30,13 @@ def _as_units(units: Any) -> Any:
     if units is None or isinstance(units, str) or callable(units):
         return units
     numbers = tuple(units.tolist() if hasattr(units, "tolist") else units) if _is_listed(units) else ()
-    if not numbers or not all(is_int(number) and number >= 0 for number in numbers):
+    if not numbers or not all(checks.is_int(number) and number >= 0 for number in numbers):
         raise ValueError(
             "`units` must be numbers of units from 0 on, the name of a group of units, or a function such as "
-            f"`lambda hidden: hidden[:10]`, got {short_repr(units)}."
+            f"`lambda hidden: hidden[:10]`, got {checks.short_repr(units)}."
         )
     if len(set(numbers)) < len(numbers):
-        raise ValueError(f"`units` must name each unit once, got {short_repr(units)}.")
+        raise ValueError(f"`units` must name each unit once, got {checks.short_repr(units)}.")
     return tuple(int(number) for number in numbers)
 
 
@@ -76,14 +67,14 @@ class AbstractRateTerm(AbstractLossTerm):
     rates: str = eqx.field(static=True, default="rates", kw_only=True)
     rate_fn: Callable[[Array], Array] | None = eqx.field(static=True, default=None, kw_only=True)
     unit_weights: Float[Array, " unit"] | None = eqx.field(
-        converter=as_float_array, default=None, kw_only=True
+        converter=checks.as_float_array, default=None, kw_only=True
     )
     profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
 
     def __check_init__(self):
         check_fields(self)
         if self.unit_weights is not None:
-            check_non_negative("unit_weights", self.unit_weights)
+            checks.check_non_negative("unit_weights", self.unit_weights)
 
     @abc.abstractmethod
     def cost(
@@ -93,12 +84,12 @@ class AbstractRateTerm(AbstractLossTerm):
 
     def check(self, trials: Trial, model: AbstractModel | None) -> None:
         recorded = trials.recordings.get(self.rates)
-        if recorded is not None and not is_traced(recorded):
+        if recorded is not None and not checks.is_traced(recorded):
             name = f"recordings[{self.rates!r}]"
-            check_non_negative(f"{name}.counts", recorded.counts)
+            checks.check_non_negative(f"{name}.counts", recorded.counts)
             values = np.asarray(recorded.values)
             counted = values[np.broadcast_to(recorded.counts > 0, values.shape)]
-            check_finite(f"{name}.values", counted)
+            checks.check_finite(f"{name}.values", counted)
             self.check_recording(name, counted)
 
     def check_recording(self, name: str, counted: Float[np.ndarray, " number"]) -> None:  # noqa: B027
@@ -174,7 +165,7 @@ class AbstractRateTerm(AbstractLossTerm):
         if jnp.shape(rates) != activity.shape:
             raise ValueError(
                 f"`rate_fn` of {self.name!r} must return what is of the shape of the activity, "
-                f"{activity.shape}, got {kind_of(rates)}."
+                f"{activity.shape}, got {checks.kind_of(rates)}."
             )
         return rates
 
@@ -238,14 +229,14 @@ class SpikeCountLikelihood(AbstractRateTerm):
 
     def __check_init__(self):
         check_fields(self)
-        check_positive("baseline", self.baseline)
+        checks.check_positive("baseline", self.baseline)
 
     def check_recording(self, name, counted):
         wrong = counted[(counted < 0) | (np.abs(counted - np.round(counted)) > 1e-3)]  # or of float32
         if wrong.size:
             raise ValueError(
                 f"`{name}` must be spike counts for the term {self.name!r}, whole numbers from 0 on, "
-                f"got {short_repr(wrong[0])}."
+                f"got {checks.short_repr(wrong[0])}."
             )
 
     def cost(self, activity, recorded, dt):

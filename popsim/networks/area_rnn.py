@@ -1,7 +1,7 @@
 """Leaky networks of several areas."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Unpack
 
 import equinox as eqx
 import jax
@@ -9,14 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, ScalarLike
 
-from popsim._shared.argument_shapes import OneOrEach, check_one_or_each
+from popsim._shared.argument_shapes import check_one_or_each
 from popsim._shared.checks import WholeNumber, check_instance, check_non_negative, check_positive_int
 from popsim._shared.plain_values import is_on_grid, nearest_times, step_at
 from popsim.model import DelayBuffer
 from popsim.networks import building
 from popsim.networks.areas import Areas, Sparse
 from popsim.networks.base import Projection
-from popsim.networks.leaky import AbstractLeakyNetwork
+from popsim.networks.leaky import AbstractLeakyNetwork, LeakyOptions
 from popsim.networks.plasticity import AbstractPlasticity
 from popsim.networks.registry import register_leaky
 from popsim.noise import AbstractNoise
@@ -53,11 +53,10 @@ class AreaRNN(AbstractLeakyNetwork):
     - `key`: for the connections and the initial weights.
     """
 
+    recurrent_field: ClassVar[str | None] = "strengths"
     parameter_axes: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "strengths": ("unit", "presynaptic_unit"),
-        "input_weights": ("unit", "input"),
-        "bias": ("unit",),
-        **building.READOUT_AXES,
+        **building.RATE_AXES,
     }
     strengths: Float[Array, "*members units units"]  # [post, pre]
     input_weights: Float[Array, "*members units inputs"]
@@ -81,30 +80,18 @@ class AreaRNN(AbstractLeakyNetwork):
         inputs: Mapping[str, int],
         n_outputs: WholeNumber,
         *,
-        tau: OneOrEach = 0.05,
-        dt: float = 0.01,
-        nonlinearity: Callable[[Array], Array] = jnp.tanh,
-        noise_std: OneOrEach = 0.0,
-        input_noise_std: OneOrEach = 0.0,
         gain: ScalarLike = 0.9,
-        train_tau: bool = False,
-        plasticity: AbstractPlasticity | None = None,
-        output_fn: Callable[[Array], Array] | None = None,
-        output_bias: OneOrEach = 0.0,
         key: Key[Array, ""],
+        **options: Unpack[LeakyOptions],
     ):
         check_instance("areas", areas, Areas, "an Areas")
         for name, size in inputs.items():
             check_positive_int(f"inputs[{name!r}]", size)
-        check_positive_int("n_outputs", n_outputs)
         self.delays = tuple((*pair, float(delay)) for pair, delay in areas.delays.items() if delay > 0)
-        if self.delays and plasticity is not None:
+        if self.delays and options.get("plasticity") is not None:
             raise ValueError("`plasticity` must be None for areas with delays.")
-        sizes = (sum(inputs.values()), areas.n_units, int(n_outputs))
-        noise, readout = (noise_std, input_noise_std), (output_fn, output_bias)
-        self._set_parts(sizes, tau, dt, nonlinearity, noise, plasticity, readout, key)
-        self.train_tau = train_tau
-        check_delays(self.delays, dt)
+        super().__init__(sum(inputs.values()), areas.n_units, n_outputs, **options, key=key)
+        check_delays(self.delays, self.dt)
         check_one_or_each("gain", gain)
         check_non_negative("gain", gain)
         self.present = areas.draw_present(key=key_stream(key, "connections"))
@@ -182,9 +169,8 @@ class AreaRNN(AbstractLeakyNetwork):
         """Return the input weights and the readout, and the recurrent weights without signs and delays."""
         projections = super().projections()
         if self.signs is not None or self.delays:
-            return projections
-        recurrent = building.projection_to_units(lambda network: network.strengths)
-        return {"recurrent": recurrent, **projections}
+            del projections["recurrent"]
+        return projections
 
     def with_dt(self, dt: float) -> "AreaRNN":
         """Return the network for another time step (s), of which its delays must be multiples."""

@@ -10,18 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key, ScalarLike
 
+from popsim._shared import checks
 from popsim._shared.argument_shapes import check_one_or_each
-from popsim._shared.checks import (
-    as_parts,
-    check_fraction,
-    check_non_negative,
-    check_positive_int,
-    is_traced,
-    kind_of,
-    short_repr,
-    warn_caller,
-    warn_of_unit,
-)
 from popsim._shared.text_checks import suggestion
 from popsim.networks.initial_weights import FEWEST_BALANCED, balance, scale_to_radius, smallest_of_row
 from popsim.randomness import key_stream
@@ -51,7 +41,7 @@ class Sparse:
 
     def __post_init__(self) -> None:
         check_one_or_each("density", self.density)
-        check_fraction("density", self.density)
+        checks.check_fraction("density", self.density)
 
 
 class Areas:
@@ -96,13 +86,13 @@ class Areas:
         outputs: str | Sequence[str] | None = None,
     ):
         for area, size in sizes.items():
-            check_positive_int(f"sizes[{area!r}]", size)
+            checks.check_positive_int(f"sizes[{area!r}]", size)
         self.sizes = {area: int(size) for area, size in sizes.items()}
         self.connections = self._by_pair("connections", connections)
         self.delays = self._by_pair("delays", delays)
         for pair, delay in self.delays.items():
-            check_non_negative(f"delays[{pair}]", delay)
-            warn_of_unit(f"delays[{pair}]", delay, "delay")
+            checks.check_non_negative(f"delays[{pair}]", delay)
+            checks.warn_of_unit(f"delays[{pair}]", delay, "delay")
             if pair[0] != pair[1] and pair not in self.connections:
                 raise ValueError(f"`delays` must be of areas that `connections` connects, got {pair}.")
         for pair, connection in self.connections.items():
@@ -117,7 +107,7 @@ class Areas:
         if inputs is not None:
             self._check_names("inputs", inputs)
             self.inputs = {
-                area: as_parts(f"inputs[{area!r}]", names, str, "names of inputs")
+                area: checks.as_parts(f"inputs[{area!r}]", names, str, "names of inputs")
                 for area, names in inputs.items()
             }
         if outputs is None:
@@ -154,8 +144,10 @@ class Areas:
         for (source, target), connection in connections.items():
             of_pair = key_stream(key, f"{source} to {target}")
             mask = self._draw_mask((source, target), connection, of_pair)
-            if not is_traced(mask) and not np.all(np.any(mask, axis=1)):
-                warn_caller(f"`connections` leaves units of {target!r} without any input from {source!r}.")
+            if not checks.is_traced(mask) and not np.all(np.any(mask, axis=1)):
+                checks.warn_caller(
+                    f"`connections` leaves units of {target!r} without any input from {source!r}."
+                )
             present = present.at[self.units_of(target), self.units_of(source)].set(mask)
         return present
 
@@ -203,34 +195,32 @@ class Areas:
         n_inputs = sum(input_sizes.values())
         if self.inputs is None:
             return np.ones((self.n_units, n_inputs), bool)
+        names_of_inputs = np.repeat(list(input_sizes), list(input_sizes.values()))
         receives = np.zeros((self.n_units, n_inputs), bool)
-        ends = dict(zip(input_sizes, np.cumsum(list(input_sizes.values())), strict=True))
         for area, names in self.inputs.items():
-            for name in names:
-                if name not in input_sizes:
-                    raise ValueError(
-                        f"`inputs[{area!r}]` must name inputs of the network, {', '.join(input_sizes)}, got "
-                        f"{name!r}.{suggestion(name, input_sizes)}"
-                    )
-                receives[self.units_of(area), ends[name] - input_sizes[name] : ends[name]] = True
+            for name in set(names) - set(input_sizes):
+                raise ValueError(
+                    f"`inputs[{area!r}]` must name inputs of the network, {', '.join(input_sizes)}, got "
+                    f"{name!r}.{suggestion(name, input_sizes)}"
+                )
+            receives[self.units_of(area)] = np.isin(names_of_inputs, names)
         if unreached := [
             name for name in input_sizes if all(name not in names for names in self.inputs.values())
         ]:
-            warn_caller(f"`inputs` leaves the inputs {', '.join(unreached)} without an area that gets them.")
+            checks.warn_caller(
+                f"`inputs` leaves the inputs {', '.join(unreached)} without an area that gets them."
+            )
         return receives
 
     def is_read_out(self) -> Bool[np.ndarray, " unit"]:
         """Return which units are read out."""
-        is_read = np.zeros(self.n_units, bool)
-        for area in self.outputs:
-            is_read[self.units_of(area)] = True
-        return is_read
+        return np.isin(np.repeat(list(self.sizes), list(self.sizes.values())), self.outputs)
 
     def _by_pair(self, argument: str, values: Mapping[Pair, Any] | None) -> dict[Pair, Any]:
         values = dict(values or {})
         for pair in values:
             if not isinstance(pair, tuple) or len(pair) != 2:
-                raise ValueError(f"`{argument}` must be given by (from, to), got {short_repr(pair)}.")
+                raise ValueError(f"`{argument}` must be given by (from, to), got {checks.short_repr(pair)}.")
             self._check_names(argument, pair)
         return values
 
@@ -238,7 +228,7 @@ class Areas:
         for name in names:
             if name not in self.sizes:
                 raise ValueError(
-                    f"`{argument}` must name areas, {', '.join(self.sizes)}, got {short_repr(name)}."
+                    f"`{argument}` must name areas, {', '.join(self.sizes)}, got {checks.short_repr(name)}."
                     f"{suggestion(str(name), self.sizes)}"
                 )
 
@@ -249,7 +239,7 @@ class Areas:
         if not eqx.is_array_like(connection) or np.shape(connection) != shape or connection.dtype != bool:
             raise ValueError(
                 f"`connections[{pair}]` must be a Sparse, or a mask of booleans [to, from] of shape {shape}, "
-                f"got {kind_of(connection)}."
+                f"got {checks.kind_of(connection)}."
             )
 
     def _n_excitatory(self, excitatory: float | Mapping[str, float]) -> dict[str, int]:
@@ -258,12 +248,12 @@ class Areas:
         if missing := set(self.sizes) - set(fractions):
             raise ValueError(f"`excitatory` must be given for all areas, got none for {sorted(missing)}.")
         for area, fraction in fractions.items():
-            check_fraction(f"excitatory[{area!r}]", fraction)
+            checks.check_fraction(f"excitatory[{area!r}]", fraction)
         counts = {area: round(fractions[area] * size) for area, size in self.sizes.items()}
         if self.n_units < FEWEST_BALANCED or not 0 < sum(counts.values()) < self.n_units:
             raise ValueError(
                 f"`excitatory` must leave units of both kinds among at least {FEWEST_BALANCED}, got "
-                f"{short_repr(excitatory)} of {self.n_units} units."
+                f"{checks.short_repr(excitatory)} of {self.n_units} units."
             )
         return counts
 

@@ -13,12 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from popsim._compiled import jit
-from popsim._shared.checks import (
-    check_finite,
-    check_instance,
-    check_like,
-    kind_of,
-)
+from popsim._shared import checks
 from popsim._shared.other_draws import tracing
 from popsim.ensemble import n_members
 from popsim.network_input import sizes_text
@@ -216,7 +211,8 @@ class AbstractNetwork(eqx.Module):
         """
         raise ValueError(
             f"`network` must have a time step in its equation to be moved to dt = {dt} s, got "
-            f"{kind_of(self)}: what it learned holds for the dt at which it was trained. Train it again."
+            f"{checks.kind_of(self)}: what it learned holds for the dt at which it was trained. "
+            "Train it again."
         )
 
     def check_dt(self, dt: float) -> None:  # noqa: B027
@@ -225,7 +221,7 @@ class AbstractNetwork(eqx.Module):
 
 def check_network(network: Any) -> None:
     """Raise `ValueError` unless `network` is a network."""
-    check_instance("network", network, AbstractNetwork, "a network such as GRUNetwork")
+    checks.check_instance("network", network, AbstractNetwork, "a network such as GRUNetwork")
 
 
 def advice_for_dt(dt: float) -> str:
@@ -242,7 +238,7 @@ def check_takes_inputs(network: AbstractNetwork, inputs: PyTree[Array], sizes: M
     The methods are traced once each, and not compiled.
     """
     for path, leaf in jax.tree.leaves_with_path(inputs):
-        check_finite(f"inputs{jax.tree_util.keystr(path)}", leaf)
+        checks.check_finite(f"inputs{jax.tree_util.keystr(path)}", leaf)
     n_inputs = sum(sizes.values())
     if n_inputs != network.n_inputs:
         raise ValueError(
@@ -277,20 +273,20 @@ def _call_methods(network: AbstractNetwork, inputs: Float[Array, " inputs"], key
         hidden = network.init(key=key)
     with tracing(step, "(inputs, hidden, *, key)", network):
         after = network.step(inputs, hidden, key=key)
-    check_like(step, "the hidden state", hidden, after)
+    checks.check_like(step, "the hidden state", hidden, after)
     with tracing(read_out, "(hidden)", network):
         output = network.read_out(hidden)
     if jnp.shape(output) != (network.n_outputs,):
         raise ValueError(
             f"{read_out} must return an array of shape ({network.n_outputs},), its `n_outputs`, "
-            f"got {kind_of(output)}."
+            f"got {checks.kind_of(output)}."
         )
     if type(network).activity is not AbstractNetwork.activity:
         rates = network.activity(hidden)
         if jnp.ndim(rates) != 1:
             raise ValueError(
                 f"`activity` of {type(network).__name__} must return one array of shape (unit,), "
-                f"got {kind_of(rates)}."
+                f"got {checks.kind_of(rates)}."
             )
         changed = network.with_activity(hidden, rates)
-        check_like(f"`with_activity` of {type(network).__name__}", "the hidden state", hidden, changed)
+        checks.check_like(f"`with_activity` of {type(network).__name__}", "the hidden state", hidden, changed)

@@ -1,25 +1,20 @@
 """What networks are built of: a linear readout of their units, noise, initial weights and projections."""
 
+import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree, ScalarLike
 
+from popsim._compiled import jit_fast_compile
+from popsim._shared import checks
 from popsim._shared.argument_shapes import OneOrEach, check_one_or_each
-from popsim._shared.checks import (
-    WholeNumber,
-    as_float_array,
-    check_finite,
-    check_non_negative,
-    check_positive_int,
-    is_traced,
-    short_repr,
-)
+from popsim._shared.checks import WholeNumber
 from popsim._shared.plain_values import plain_number
-from popsim.networks.base import AbstractNetwork, NetworkStep, Projection
+from popsim.networks.base import AbstractNetwork, Projection
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
 from popsim.randomness import key_stream
 
@@ -28,21 +23,38 @@ __all__ = ["AbstractReadoutNetwork"]
 READOUT_AXES = {"readout.weight": ("output", "unit"), "readout.bias": ("output",)}
 """`AbstractNetwork.parameter_axes` of a linear readout of the units."""
 
-RATE_AXES = {
-    "recurrent_weights": ("unit", "presynaptic_unit"),
-    "input_weights": ("unit", "input"),
-    "bias": ("unit",),
-    **READOUT_AXES,
-}
+RATE_AXES = {"input_weights": ("unit", "input"), "bias": ("unit",), **READOUT_AXES}
+RECURRENT_AXES = {"recurrent_weights": ("unit", "presynaptic_unit"), **RATE_AXES}
 
 
 class AbstractReadoutNetwork(AbstractNetwork):
-    """Base class of networks that put out `output_fn` of a linear readout of the rates of their units."""
+    """Base class of networks of noisy units that put out `output_fn` of a linear readout of their rates."""
 
     readout: eqx.AbstractVar[eqx.nn.Linear]
+    noise: eqx.AbstractVar[AbstractNoise]
     output_fn: Callable[[Array], Array] | None = eqx.field(static=True, kw_only=True, default=None)
     n_inputs: int = eqx.field(static=True, converter=plain_number, kw_only=True)
     n_outputs: int = eqx.field(static=True, converter=plain_number, kw_only=True)
+
+    def _set_units(
+        self,
+        sizes: tuple[WholeNumber, WholeNumber, WholeNumber],
+        noise_std: OneOrEach,
+        output_fn: Callable[[Array], Array] | None,
+        output_bias: OneOrEach,
+        key: Key[Array, ""],
+    ) -> int:
+        """Check and set what all such networks have, and return the number of units, the second size."""
+        self.n_inputs, n_units, self.n_outputs = as_sizes(*sizes)
+        self.noise = noise_of("noise_std", noise_std, n_units, "units")
+        if output_fn is not None:
+            check_function("output_fn", output_fn, "jax.nn.sigmoid")
+        self.output_fn = output_fn
+        check_one_or_each("output_bias", output_bias, self.n_outputs, "outputs")
+        checks.check_finite("output_bias", output_bias)
+        output_bias = checks.as_float_array(output_bias) if np.ndim(output_bias) else output_bias
+        self.readout = _draw_readout(n_units, self.n_outputs, output_bias, key=key)
+        return n_units
 
     def rates(self, hidden: PyTree[Array]) -> Float[Array, "*axes unit"]:
         """Return what each unit sends; by default its activity."""
@@ -65,49 +77,50 @@ class AbstractReadoutNetwork(AbstractNetwork):
         return {"readout": readout}
 
 
-def projection_to_units(
-    where: Callable[[Any], Array],
-    pre: Callable[[Any, NetworkStep], Array] = lambda network, step: network.rates(step.before),
-) -> Projection:
-    """Return the projection to the rates of all units, by default from those one step earlier."""
-    return Projection(
-        where=where,
-        pre=pre,
-        post=lambda network, step: network.rates(step.after),
-        where_bias=lambda network: network.bias,
-    )
+class AbstractRateNetwork(AbstractReadoutNetwork):
+    """Base class of networks whose units add up recurrent input, weighted inputs, and a bias.
 
+    `recurrent_field` names the field that holds the recurrent weights, for learning rules; None if none does.
+    """
 
-def input_projection() -> Projection:
-    """Return the projection from the inputs to the rates of all units."""
-    return projection_to_units(lambda network: network.input_weights, lambda _, step: step.received)
+    recurrent_field: ClassVar[str | None] = None
+    input_weights: eqx.AbstractVar[Float[Array, "*members units inputs"]]
+    bias: eqx.AbstractVar[Float[Array, "*members units"]]
+
+    def projections(self) -> dict[str, Projection]:
+        """Return the recurrent and input weights and the readout. The activity of a unit is its rate."""
+        received = Projection(
+            where=lambda network: network.input_weights,
+            pre=lambda network, step: step.received,
+            post=lambda network, step: network.rates(step.after),
+            where_bias=lambda network: network.bias,
+        )
+        projections = {"input": received, **super().projections()}
+        if (name := self.recurrent_field) is None:
+            return projections
+        recurrent = dataclasses.replace(
+            received,
+            where=lambda network: getattr(network, name),
+            pre=lambda network, step: network.rates(step.before),
+        )
+        return {"recurrent": recurrent, **projections}
 
 
 def as_sizes(n_inputs: WholeNumber, n_units: WholeNumber, n_outputs: WholeNumber) -> tuple[int, int, int]:
     """Return the sizes of a network, also from NumPy, as Python integers."""
     for name, size in (("n_inputs", n_inputs), ("n_units", n_units), ("n_outputs", n_outputs)):
-        check_positive_int(name, size)
+        checks.check_positive_int(name, size)
     return int(n_inputs), int(n_units), int(n_outputs)
 
 
 def check_function(name: str, function: Any, example: str) -> None:
     """Raise `ValueError` unless the argument called `name` is a function of an array."""
     if not callable(function):
-        raise ValueError(f"`{name}` must be a function such as {example}, got {short_repr(function)}.")
+        raise ValueError(f"`{name}` must be a function such as {example}, got {checks.short_repr(function)}.")
 
 
-def prepare_readout(
-    output_fn: Any, output_bias: OneOrEach, n_outputs: int
-) -> tuple[Callable[[Array], Array] | None, OneOrEach]:
-    """Return the function and the initial bias of a readout, the latter as one number or an array."""
-    if output_fn is not None:
-        check_function("output_fn", output_fn, "jax.nn.sigmoid")
-    check_one_or_each("output_bias", output_bias, n_outputs, "outputs")
-    check_finite("output_bias", output_bias)
-    return output_fn, as_float_array(output_bias) if np.ndim(output_bias) else output_bias
-
-
-def linear_readout(
+@jit_fast_compile
+def _draw_readout(
     n_units: int, n_outputs: int, output_bias: OneOrEach, *, key: Key[Array, ""]
 ) -> eqx.nn.Linear:
     """Draw the readout of a network of this key, to whose bias `output_bias` is added."""
@@ -125,5 +138,5 @@ def gaussian_weights(
 def noise_of(name: str, std: OneOrEach, size: int, plural: str) -> AbstractNoise:
     """Check the standard deviation of noise on units or inputs, and return the noise; none for 0."""
     check_one_or_each(name, std, size, plural)
-    check_non_negative(name, std)
-    return GaussianNoise(std) if is_traced(std) or np.any(std) else NoNoise()
+    checks.check_non_negative(name, std)
+    return GaussianNoise(std) if checks.is_traced(std) or np.any(std) else NoNoise()

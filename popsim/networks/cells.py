@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from popsim._compiled import jit_fast_compile
 from popsim._shared.argument_shapes import OneOrEach
-from popsim._shared.checks import WholeNumber, check_positive_int, kind_of
+from popsim._shared.checks import WholeNumber, kind_of
 from popsim.networks import building
 from popsim.networks.base import Projection
 from popsim.networks.registry import register_network
@@ -83,12 +83,9 @@ class CellNetwork(AbstractCellNetwork):
         output_bias: OneOrEach = 0.0,
         key: Key[Array, ""],
     ):
-        check_positive_int("n_outputs", n_outputs)
         self.cell, self.has_pair = cell, _has_pair(cell)
-        self.n_inputs, self.n_outputs = cell.input_size, int(n_outputs)
-        self.noise = building.noise_of("noise_std", noise_std, cell.hidden_size, "units")
-        self.output_fn, output_bias = building.prepare_readout(output_fn, output_bias, self.n_outputs)
-        self.readout = building.linear_readout(cell.hidden_size, self.n_outputs, output_bias, key=key)
+        sizes = (cell.input_size, cell.hidden_size, n_outputs)
+        self._set_units(sizes, noise_std, output_fn, output_bias, key)
 
 
 def _has_pair(cell: Any) -> bool:
@@ -117,17 +114,14 @@ def _has_pair(cell: Any) -> bool:
 
 
 @jit_fast_compile
-def _draw_layers(
-    kind: Any, n_inputs: int, n_units: int, n_outputs: int, output_bias: OneOrEach, key: Key[Array, ""]
-) -> tuple[Any, eqx.nn.Linear]:
-    """Draw a cell of a class of Equinox, and the readout of its units."""
-    cell = kind(n_inputs, n_units, key=key_stream(key, "cell"))
-    return cell, building.linear_readout(n_units, n_outputs, output_bias, key=key)
+def _draw_cell(kind: Any, n_inputs: int, n_units: int, key: Key[Array, ""]) -> Any:
+    return kind(n_inputs, n_units, key=key_stream(key, "cell"))
 
 
 class _GatedNetwork(AbstractCellNetwork):
     """A network of a cell of Equinox, whose weights stack those of the gates; the candidate comes third."""
 
+    kind: ClassVar[type]
     parameter_axes: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "cell.weight_ih": ("gate_unit", "input"),
         "cell.weight_hh": ("gate_unit", "presynaptic_unit"),
@@ -135,21 +129,21 @@ class _GatedNetwork(AbstractCellNetwork):
         **building.READOUT_AXES,
     }
 
-    def _set_parts(
+    def __init__(
         self,
-        kind: Any,
-        sizes: tuple[WholeNumber, WholeNumber, WholeNumber],
-        noise_std: OneOrEach,
-        output_fn: Callable[[Array], Array] | None,
-        output_bias: OneOrEach,
+        n_inputs: WholeNumber,
+        n_units: WholeNumber,
+        n_outputs: WholeNumber,
+        *,
+        noise_std: OneOrEach = 0.0,
+        output_fn: Callable[[Array], Array] | None = None,
+        output_bias: OneOrEach = 0.0,
         key: Key[Array, ""],
-    ) -> None:
-        """Set the fields from the arguments of a subclass; sizes are inputs, units and outputs."""
-        self.n_inputs, n_units, self.n_outputs = sizes = building.as_sizes(*sizes)
-        self.noise = building.noise_of("noise_std", noise_std, n_units, "units")
-        self.output_fn, output_bias = building.prepare_readout(output_fn, output_bias, self.n_outputs)
-        self.cell, self.readout = _draw_layers(kind, *sizes, output_bias, key)
-        self.has_pair = kind is eqx.nn.LSTMCell
+    ):
+        sizes = (n_inputs, n_units, n_outputs)
+        n_units = self._set_units(sizes, noise_std, output_fn, output_bias, key)
+        self.cell = _draw_cell(self.kind, self.n_inputs, n_units, key)
+        self.has_pair = self.kind is eqx.nn.LSTMCell
 
     @abc.abstractmethod
     def candidate(self, inputs: Float[Array, " inputs"], hidden: PyTree[Array]) -> Float[Array, " unit"]:
@@ -192,25 +186,12 @@ class GRUNetwork(_GatedNetwork):
     - `key`: for the initial weights, drawn uniformly within 1 / sqrt(n_units).
     """
 
+    kind: ClassVar[type] = eqx.nn.GRUCell
     # The gate units are those of reset, update and candidate.
     parameter_axes: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **_GatedNetwork.parameter_axes,
         "cell.bias_n": ("unit",),
     }
-
-    def __init__(
-        self,
-        n_inputs: WholeNumber,
-        n_units: WholeNumber,
-        n_outputs: WholeNumber,
-        *,
-        noise_std: OneOrEach = 0.0,
-        output_fn: Callable[[Array], Array] | None = None,
-        output_bias: OneOrEach = 0.0,
-        key: Key[Array, ""],
-    ):
-        sizes = (n_inputs, n_units, n_outputs)
-        self._set_parts(eqx.nn.GRUCell, sizes, noise_std, output_fn, output_bias, key)
 
     def candidate(
         self, inputs: Float[Array, " inputs"], hidden: Float[Array, " hidden"]
@@ -248,19 +229,7 @@ class LSTMNetwork(_GatedNetwork):
     **Arguments:** as of a `GRUNetwork`; the noise is on h.
     """
 
-    def __init__(
-        self,
-        n_inputs: WholeNumber,
-        n_units: WholeNumber,
-        n_outputs: WholeNumber,
-        *,
-        noise_std: OneOrEach = 0.0,
-        output_fn: Callable[[Array], Array] | None = None,
-        output_bias: OneOrEach = 0.0,
-        key: Key[Array, ""],
-    ):
-        sizes = (n_inputs, n_units, n_outputs)
-        self._set_parts(eqx.nn.LSTMCell, sizes, noise_std, output_fn, output_bias, key)
+    kind: ClassVar[type] = eqx.nn.LSTMCell
 
     def candidate(self, inputs: Float[Array, " inputs"], hidden: PyTree[Array]) -> Float[Array, " unit"]:
         """Return the candidate g = tanh(W_ig u + W_hg h + b_g), which the input gate adds to the memory."""

@@ -10,15 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from popsim._shared.checks import (
-    WholeNumber,
-    as_parts,
-    check_castable,
-    check_finite,
-    check_positive_int,
-    kind_of,
-    short_repr,
-)
+from popsim._shared import checks
+from popsim._shared.checks import WholeNumber
 from popsim._shared.plain_values import plain_number
 from popsim.networks.base import AbstractNetwork, NetworkStep, Projection, check_network
 from popsim.networks.building import AbstractReadoutNetwork
@@ -123,8 +116,8 @@ class TrainableStart(AbstractNetworkWrapper):
                 f"{_shapes(start)}, got {_shapes(initial_hidden)}."
             )
         for leaf, like in zip(jax.tree.leaves(initial_hidden), jax.tree.leaves(start), strict=True):
-            check_finite("initial_hidden", leaf)
-            check_castable("`initial_hidden`", jnp.result_type(leaf), like.dtype)
+            checks.check_finite("initial_hidden", leaf)
+            checks.check_castable("`initial_hidden`", jnp.result_type(leaf), like.dtype)
         self.network = network
         self.initial_hidden = jax.tree.map(
             lambda value, like: jnp.asarray(value, like.dtype), initial_hidden, start
@@ -196,22 +189,14 @@ class EncodedNetwork(AbstractNetworkWrapper):
         if (encoder is None) != (n_inputs is None):
             raise ValueError("`n_inputs` must be given with `encoder`, and not without it.")
         if n_inputs is not None:
-            check_positive_int("n_inputs", n_inputs)
+            checks.check_positive_int("n_inputs", n_inputs)
         self.network, self.encoder, self.readout = network, encoder, readout
         self.n_inputs = network.n_inputs if n_inputs is None else int(n_inputs)
-        if encoder is not None:
-            encoded = _shape_of("encoder", encoder, self.n_inputs)
-            if encoded != (network.n_inputs,):
-                raise ValueError(
-                    f"`encoder` must return the {network.n_inputs} inputs of the network, "
-                    f"got an array of shape {encoded}."
-                )
         self.n_outputs = network.n_outputs
+        if encoder is not None and (n := _n_returned("encoder", encoder, self.n_inputs)) != network.n_inputs:
+            raise ValueError(f"`encoder` must return the {network.n_inputs} inputs of the network, got {n}.")
         if readout is not None:
-            shape = _shape_of("readout", readout, network.n_outputs)
-            if len(shape) != 1:
-                raise ValueError(f"`readout` must return a vector, got an array of shape {shape}.")
-            self.n_outputs = shape[0]
+            self.n_outputs = _n_returned("readout", readout, network.n_outputs)
 
     def step(
         self, inputs: Float[Array, " inputs"], hidden: PyTree[Array], *, key: Key[Array, ""]
@@ -230,17 +215,12 @@ class EncodedNetwork(AbstractNetworkWrapper):
         return output if self.readout is None else self.readout(output)
 
 
-def _shape_of(name: str, function: Callable[[Array], Array], size: int) -> tuple[int, ...]:
-    """Return the shape of what a function returns for a vector of this size."""
-    try:
-        returned: Any = eqx.filter_eval_shape(function, jax.ShapeDtypeStruct((size,), float))
-    except Exception as error:
-        raise ValueError(
-            f"`{name}` must take a vector of {size} numbers, got a {type(error).__name__}: {error}"
-        ) from error
-    if not hasattr(returned, "shape"):
-        raise ValueError(f"`{name}` must return an array, got {kind_of(returned)}.")
-    return returned.shape
+def _n_returned(name: str, function: Callable[[Array], Array], size: int) -> int:
+    """Return the size of the vector that a function returns for one of this size."""
+    returned: Any = eqx.filter_eval_shape(function, jax.ShapeDtypeStruct((size,), float))
+    if len(shape := getattr(returned, "shape", ())) != 1:
+        raise ValueError(f"`{name}` must return a vector, got {checks.kind_of(returned)}.")
+    return shape[0]
 
 
 class StackedNetwork(AbstractNetwork):
@@ -266,7 +246,7 @@ class StackedNetwork(AbstractNetwork):
     n_units: tuple[int, ...] = eqx.field(static=True)
 
     def __init__(self, layers: Sequence[AbstractNetwork]):
-        layers = as_parts("layers", layers, AbstractNetwork, "networks such as GRUNetwork")
+        layers = checks.as_parts("layers", layers, AbstractNetwork, "networks such as GRUNetwork")
         if not layers:
             raise ValueError("`layers` must hold at least one network, got none.")
         for i, (before, after) in enumerate(zip(layers, layers[1:], strict=False)):
@@ -346,8 +326,8 @@ def check_gives_logits(network: AbstractNetwork, reader: str) -> None:
     if np.all((results >= 0) & (results <= 1)):
         raise ValueError(
             f"`output_fn` of the network must be None for {reader}, which reads its outputs as logits and "
-            f"makes probabilities of them, got {getattr(function, '__name__', short_repr(function))}, which "
-            "returns numbers from 0 to 1."
+            f"makes probabilities of them, got {getattr(function, '__name__', checks.short_repr(function))}, "
+            "which returns numbers from 0 to 1."
         )
 
 

@@ -117,11 +117,7 @@ def spectral_weights(radius: ScalarLike = 0.9) -> Initializer:
 
 
 def dale_weights(
-    signs: OneOrEach,
-    spectral_radius: ScalarLike = 0.9,
-    *,
-    density: float = 1.0,
-    key: Key[Array, ""],
+    signs: OneOrEach, spectral_radius: ScalarLike = 0.9, *, density: float = 1.0, key: Key[Array, ""]
 ) -> Float[Array, "units units"]:
     """Draw balanced random weights W[post, pre] that obey Dale's law.
 

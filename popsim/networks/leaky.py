@@ -2,19 +2,19 @@
 
 import abc
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypedDict, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
+from popsim._shared import checks
 from popsim._shared.argument_shapes import OneOrEach, check_one_number, check_one_or_each
-from popsim._shared.checks import check_instance, check_same_dt, check_time_constant, check_time_step, kind_of
+from popsim._shared.checks import WholeNumber
 from popsim._shared.plain_values import plain_number
 from popsim.model import Unrecorded
 from popsim.networks import building
-from popsim.networks.base import Projection
 from popsim.networks.plasticity import AbstractPlasticity
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
 from popsim.parameters import LearnedByArgument, is_parameter, replace_fields
@@ -48,52 +48,67 @@ def activation_of(hidden: PyTree[Array]) -> Float[Array, "*axes unit"]:
     return hidden.activation if isinstance(hidden, LeakyState) else hidden
 
 
-class AbstractLeakyNetwork(building.AbstractReadoutNetwork):
+class LeakyOptions(TypedDict, total=False):
+    """The keyword arguments that all leaky networks take, see `LeakyRNN`."""
+
+    tau: OneOrEach
+    dt: float
+    nonlinearity: Callable[[Array], Array]
+    noise_std: OneOrEach
+    input_noise_std: OneOrEach
+    train_tau: bool
+    plasticity: AbstractPlasticity | None
+    output_fn: Callable[[Array], Array] | None
+    output_bias: OneOrEach
+
+
+class AbstractLeakyNetwork(building.AbstractRateNetwork):
     """Base class of leaky rate networks: tau dx/dt = -x + (what units send) + W_in u + b + noise.
 
     A subclass supplies `recurrent_input`. See `LeakyRNN` for the Euler step and its noise. The hidden state
     is x, or a `LeakyState` where the network has `plasticity`.
     """
 
-    input_weights: eqx.AbstractVar[Float[Array, "*members units inputs"]]
-    bias: eqx.AbstractVar[Float[Array, "*members units"]]
     tau: eqx.AbstractVar[Float[Array, "*axes"]]  # s
-    noise: eqx.AbstractVar[AbstractNoise]
     input_noise: eqx.AbstractVar[AbstractNoise]
     plasticity: eqx.AbstractVar[AbstractPlasticity | None]
     nonlinearity: Callable[[Array], Array] = eqx.field(static=True, kw_only=True)
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True)
     train_tau: bool = eqx.field(static=True, default=False, kw_only=True)
 
-    def _set_parts(
+    def __init__(
         self,
-        sizes: tuple[int, int, int],
-        tau: OneOrEach,
-        dt: float,
-        nonlinearity: Callable[[Array], Array],
-        noise_std: tuple[OneOrEach, OneOrEach],
-        plasticity: AbstractPlasticity | None,
-        readout: tuple[Callable[[Array], Array] | None, OneOrEach],
+        n_inputs: WholeNumber,
+        n_units: WholeNumber,
+        n_outputs: WholeNumber,
+        *,
+        tau: OneOrEach = 0.05,
+        dt: float = 0.01,
+        nonlinearity: Callable[[Array], Array] = jnp.tanh,
+        noise_std: OneOrEach = 0.0,
+        input_noise_std: OneOrEach = 0.0,
+        train_tau: bool = False,
+        plasticity: AbstractPlasticity | None = None,
+        output_fn: Callable[[Array], Array] | None = None,
+        output_bias: OneOrEach = 0.0,
         key: Key[Array, ""],
-    ) -> None:
-        """Check arguments and set fields that leaky networks share; noise is that of units and of inputs."""
-        self.n_inputs, n_units, self.n_outputs = sizes
+    ):
+        """Set what leaky networks share; arguments are those of a `LeakyRNN`."""
+        sizes = (n_inputs, n_units, n_outputs)
+        n_units = self._set_units(sizes, noise_std, output_fn, output_bias, key)
+        self.input_noise = building.noise_of("input_noise_std", input_noise_std, self.n_inputs, "inputs")
         check_one_or_each("tau", tau, n_units, "units")
         check_one_number("dt", dt)
-        check_time_step(dt)
-        check_time_constant("tau", tau, dt)
+        checks.check_time_step(dt)
+        checks.check_time_constant("tau", tau, dt)
         building.check_function("nonlinearity", nonlinearity, "jnp.tanh")
-        self.nonlinearity, self.dt = nonlinearity, dt
-        self.noise = building.noise_of("noise_std", noise_std[0], n_units, "units")
-        self.input_noise = building.noise_of("input_noise_std", noise_std[1], self.n_inputs, "inputs")
-        self.output_fn, output_bias = building.prepare_readout(*readout, self.n_outputs)
-        self.readout = building.linear_readout(n_units, self.n_outputs, output_bias, key=key)
+        self.nonlinearity, self.dt, self.train_tau = nonlinearity, dt, train_tau
         self.bias = jnp.zeros(n_units)
         self.tau = jnp.asarray(tau, self.bias.dtype)
         self.plasticity = plasticity
         if plasticity is not None:
             expected = "None or one such as ShortTermPlasticity"
-            check_instance("plasticity", plasticity, AbstractPlasticity, expected)
+            checks.check_instance("plasticity", plasticity, AbstractPlasticity, expected)
             plasticity.init(n_units)
             plasticity.check_dt(dt)
 
@@ -159,7 +174,7 @@ class AbstractLeakyNetwork(building.AbstractReadoutNetwork):
 
     def activity(self, hidden: PyTree[Array]) -> Float[Array, " unit"]:
         """Return the activations x."""
-        return hidden.activation if isinstance(hidden, LeakyState) else super().activity(hidden)
+        return super().activity(activation_of(hidden))
 
     def with_activity(self, hidden: PyTree[Array], rates: Float[Array, " unit"]) -> PyTree[Array]:
         is_leaky = isinstance(hidden, LeakyState)
@@ -169,14 +184,10 @@ class AbstractLeakyNetwork(building.AbstractReadoutNetwork):
         """Return the rates f(x)."""
         return self.nonlinearity(activation_of(hidden))
 
-    def projections(self) -> dict[str, Projection]:
-        """Return the input weights and the readout. The activity of a unit is its rate f(x)."""
-        return {"input": building.input_projection(), **super().projections()}
-
     def check_dt(self, dt: float) -> None:
-        check_same_dt(dt, self.dt, "network", f"To move the network there: network.with_dt({dt}).")
+        checks.check_same_dt(dt, self.dt, "network", f"To move the network there: network.with_dt({dt}).")
         if not is_parameter(self).tau:  # which training may move below it
-            check_time_constant("tau", self.tau, dt)
+            checks.check_time_constant("tau", self.tau, dt)
         if self.plasticity is not None:
             self.plasticity.check_dt(dt)
 
@@ -190,20 +201,21 @@ class AbstractLeakyNetwork(building.AbstractReadoutNetwork):
         are its fluctuations by the noise of inputs, whose standard deviation does not depend on dt, and
         the fixed points of the coupled network; how it moves between them differs in the order of dt.
         """
-        check_time_step(dt)
-        check_time_constant("tau", self.tau, self.dt)
+        checks.check_time_step(dt)
+        checks.check_time_constant("tau", self.tau, self.dt)
         if self.plasticity is not None:
             if not self.plasticity.has_dt:
                 raise ValueError(
                     f"`plasticity` must have a time step in its equation to be moved to dt = {dt} s, got "
-                    f"{kind_of(self.plasticity)}: what it learned holds for the dt at which it was trained."
+                    f"{checks.kind_of(self.plasticity)}: what it learned holds for the dt at which it was "
+                    "trained."
                 )
             self.plasticity.check_dt(dt)
         if self.bias.ndim > 1:
             return eqx.filter_vmap(lambda network: network.with_dt(dt))(self)
         if type(self.noise) not in (GaussianNoise, NoNoise):
             raise ValueError(
-                f"`noise` must be Gaussian to be moved to another dt, got {kind_of(self.noise)}."
+                f"`noise` must be Gaussian to be moved to another dt, got {checks.kind_of(self.noise)}."
             )
         leak = self.dt / self.tau
         moved = 1 - (1 - leak) ** (dt / self.dt)

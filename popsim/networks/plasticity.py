@@ -10,16 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree, ScalarLike
 
+from popsim._shared import checks
 from popsim._shared.argument_shapes import check_one_or_each
-from popsim._shared.checks import (
-    WholeNumber,
-    as_float_array,
-    check_fraction,
-    check_non_negative,
-    check_positive,
-    check_positive_int,
-    check_time_constant,
-)
+from popsim._shared.checks import WholeNumber, as_float_array
 from popsim.parameters import Constants
 from popsim.randomness import key_stream
 
@@ -136,10 +129,10 @@ class ShortTermPlasticity(AbstractPlasticity):
         for name in ("release", "tau_facilitation", "tau_depression"):
             values = getattr(self, name)
             check_one_or_each(name, values, len(values) if np.ndim(values) == 1 else None, "units")
-        check_fraction("release", self.release)
+        checks.check_fraction("release", self.release)
         check_one_or_each("rate_scale", self.rate_scale)
         for name in ("tau_facilitation", "tau_depression", "rate_scale"):
-            check_positive(name, getattr(self, name))
+            checks.check_positive(name, getattr(self, name))
 
     @classmethod
     def facilitating(cls, **options: Any) -> "ShortTermPlasticity":
@@ -189,8 +182,8 @@ class ShortTermPlasticity(AbstractPlasticity):
         return send(state["released"] * state["available"] * rates)
 
     def check_dt(self, dt: float) -> None:
-        check_time_constant("tau_facilitation", self.tau_facilitation, dt)
-        check_time_constant("tau_depression", self.tau_depression, dt)
+        checks.check_time_constant("tau_facilitation", self.tau_facilitation, dt)
+        checks.check_time_constant("tau_depression", self.tau_depression, dt)
 
 
 def _longest_step(decay: Float[Array, " unit"], dt: float) -> Float[Array, " unit"]:
@@ -225,9 +218,9 @@ class FastWeights(AbstractPlasticity):
 
     def __check_init__(self):
         check_one_or_each("tau", self.tau)
-        check_positive("tau", self.tau)
+        checks.check_positive("tau", self.tau)
         check_one_or_each("rate", self.rate)
-        check_non_negative("rate", self.rate)
+        checks.check_non_negative("rate", self.rate)
 
     def init(self, n_units: int) -> Float[Array, "unit unit"]:
         return jnp.zeros((n_units, n_units))
@@ -243,7 +236,9 @@ class FastWeights(AbstractPlasticity):
         return send(rates) + state @ rates
 
     def check_dt(self, dt: float) -> None:
-        check_time_constant("tau", self.tau, dt)  # what it forgets within a step, the sum would count in full
+        checks.check_time_constant(
+            "tau", self.tau, dt
+        )  # what it forgets within a step, the sum would count in full
 
 
 class HebbianTrace(eqx.Module):
@@ -294,11 +289,11 @@ class DifferentiablePlasticity(AbstractPlasticity):
         trains_through: bool = True,
         key: Key[Array, ""],
     ):
-        check_positive_int("n_units", n_units)
+        checks.check_positive_int("n_units", n_units)
         check_one_or_each("initial_std", initial_std)
-        check_non_negative("initial_std", initial_std)
+        checks.check_non_negative("initial_std", initial_std)
         check_one_or_each("rate", rate)
-        check_fraction("rate", rate)
+        checks.check_fraction("rate", rate)
         n_units = int(n_units)
         drawn = jax.random.normal(key_stream(key, "strength"), (n_units, n_units))
         self.strength = jnp.asarray(initial_std * drawn)

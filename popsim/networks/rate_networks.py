@@ -1,7 +1,7 @@
 """Networks of rate units: leaky ones, those whose recurrent weights have a low rank, and plain ones."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import equinox as eqx
 import jax
@@ -12,9 +12,8 @@ from jaxtyping import Array, Float, Key, ScalarLike
 from popsim._shared.argument_shapes import OneOrEach, check_one_or_each
 from popsim._shared.checks import WholeNumber, check_non_negative, check_positive_int, is_traced
 from popsim.networks import building
-from popsim.networks.base import Projection
 from popsim.networks.initial_weights import dale_weights
-from popsim.networks.leaky import AbstractLeakyNetwork
+from popsim.networks.leaky import AbstractLeakyNetwork, LeakyOptions
 from popsim.networks.plasticity import AbstractPlasticity, ShortTermPlasticity
 from popsim.networks.registry import register_leaky, register_network
 from popsim.noise import AbstractNoise
@@ -36,15 +35,17 @@ class LeakyRNN(AbstractLeakyNetwork):
     **Arguments:**
 
     - `n_inputs`, `n_units`, `n_outputs`: the sizes.
-    - `tau`: the time constant in seconds, one for all units or one per unit; may differ between members.
-    - `train_tau`: whether `tau` is trained rather than a constant (see `popsim.is_parameter`). Training does
-        not keep it above `dt`.
-    - `dt`: the time step in seconds, that of the trials.
-    - `nonlinearity`: f, from activation to rate.
-    - `noise_std`: see above, one for all units or one per unit; 0 draws no random numbers.
-    - `input_noise_std`: of noise on the inputs, one for all inputs or one per input; 0 draws no random
-        numbers. Units receive it through W_in, and share it where they share inputs. It is scaled so that an
-        uncoupled unit with weights w fluctuates by exactly sqrt(sum_k w_k^2 input_noise_std_k^2) at any dt.
+    - `tau`: the time constant in seconds, by default 0.05, one for all units or one per unit; may differ
+        between members.
+    - `train_tau`: whether `tau` is trained rather than a constant (see `popsim.is_parameter`), by default
+        not. Training does not keep it above `dt`.
+    - `dt`: the time step in seconds, that of the trials, by default 0.01.
+    - `nonlinearity`: f, from activation to rate, by default `jnp.tanh`.
+    - `noise_std`: see above, one for all units or one per unit; 0, the default, draws no random numbers.
+    - `input_noise_std`: of noise on the inputs, one for all inputs or one per input; 0, the default, draws no
+        random numbers. Units receive it through W_in, and share it where they share inputs. It is scaled so
+        that an uncoupled unit with weights w fluctuates by exactly sqrt(sum_k w_k^2 input_noise_std_k^2) at
+        any dt.
     - `gain`: the standard deviation of W_rec times sqrt(n_units); above 1 the network is chaotic before
         training (Sompolinsky, Crisanti & Sommers 1988). With `signs`, the spectral radius of W_rec.
     - `signs`: +1 for each excitatory and -1 for each inhibitory unit, for balanced W_rec that obeys Dale's
@@ -56,7 +57,8 @@ class LeakyRNN(AbstractLeakyNetwork):
     - `key`: for the initial weights.
     """
 
-    parameter_axes: ClassVar[Mapping[str, tuple[str, ...]]] = building.RATE_AXES
+    recurrent_field: ClassVar[str | None] = "recurrent_weights"
+    parameter_axes: ClassVar[Mapping[str, tuple[str, ...]]] = building.RECURRENT_AXES
     recurrent_weights: Float[Array, "*members units units"]  # [post, pre]
     input_weights: Float[Array, "*members units inputs"]
     bias: Float[Array, "*members units"]
@@ -72,24 +74,14 @@ class LeakyRNN(AbstractLeakyNetwork):
         n_units: WholeNumber,
         n_outputs: WholeNumber,
         *,
-        tau: OneOrEach = 0.05,
-        dt: float = 0.01,
-        nonlinearity: Callable[[Array], Array] = jnp.tanh,
-        noise_std: OneOrEach = 0.0,
-        input_noise_std: OneOrEach = 0.0,
         gain: ScalarLike = 0.9,
         signs: OneOrEach | None = None,
         density: float = 1.0,
-        train_tau: bool = False,
-        plasticity: AbstractPlasticity | None = None,
-        output_fn: Callable[[Array], Array] | None = None,
-        output_bias: OneOrEach = 0.0,
         key: Key[Array, ""],
+        **options: Unpack[LeakyOptions],
     ):
-        sizes = n_inputs, n_units, _ = building.as_sizes(n_inputs, n_units, n_outputs)
-        noise, readout = (noise_std, input_noise_std), (output_fn, output_bias)
-        self._set_parts(sizes, tau, dt, nonlinearity, noise, plasticity, readout, key)
-        self.train_tau = train_tau
+        super().__init__(n_inputs, n_units, n_outputs, **options, key=key)
+        n_units = len(self.bias)
         check_one_or_each("gain", gain)
         check_non_negative("gain", gain)
         if signs is None and density != 1:
@@ -102,15 +94,10 @@ class LeakyRNN(AbstractLeakyNetwork):
         else:
             own_key = key_stream(key, "recurrent")
             self.recurrent_weights = dale_weights(signs, gain, density=density, key=own_key)
-        self.input_weights = building.gaussian_weights("input", (n_units, n_inputs), key=key)
+        self.input_weights = building.gaussian_weights("input", (n_units, self.n_inputs), key=key)
 
     def recurrent_input(self, rates: Float[Array, " unit"]) -> Float[Array, " unit"]:
         return self.recurrent_weights @ rates
-
-    def projections(self) -> dict[str, Projection]:
-        """Return the recurrent and input weights and the readout. The activity of a unit is its rate f(x)."""
-        recurrent = building.projection_to_units(lambda network: network.recurrent_weights)
-        return {"recurrent": recurrent, **super().projections()}
 
 
 register_leaky("tanh", LeakyRNN, "Leaky units with tanh rates and a linear readout.")
@@ -145,9 +132,7 @@ class LowRankRNN(AbstractLeakyNetwork):
     parameter_axes: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "left": ("unit", "mode"),
         "right": ("unit", "mode"),
-        "input_weights": ("unit", "input"),
-        "bias": ("unit",),
-        **building.READOUT_AXES,
+        **building.RATE_AXES,
     }
     left: Float[Array, "*members units rank"]  # m
     right: Float[Array, "*members units rank"]  # n
@@ -168,33 +153,23 @@ class LowRankRNN(AbstractLeakyNetwork):
         *,
         rank: WholeNumber = 2,
         random_gain: ScalarLike = 0.0,
-        tau: OneOrEach = 0.05,
-        dt: float = 0.01,
-        nonlinearity: Callable[[Array], Array] = jnp.tanh,
-        noise_std: OneOrEach = 0.0,
-        input_noise_std: OneOrEach = 0.0,
-        train_tau: bool = False,
-        plasticity: AbstractPlasticity | None = None,
-        output_fn: Callable[[Array], Array] | None = None,
-        output_bias: OneOrEach = 0.0,
         key: Key[Array, ""],
+        **options: Unpack[LeakyOptions],
     ):
-        sizes = n_inputs, n_units, _ = building.as_sizes(n_inputs, n_units, n_outputs)
+        super().__init__(n_inputs, n_units, n_outputs, **options, key=key)
+        n_units = len(self.bias)
         check_positive_int("rank", rank)
         if rank > n_units:
             raise ValueError(f"`rank` must be at most the number of units, {n_units}, got {rank}.")
         check_one_or_each("random_gain", random_gain)
         check_non_negative("random_gain", random_gain)
-        noise, readout = (noise_std, input_noise_std), (output_fn, output_bias)
-        self._set_parts(sizes, tau, dt, nonlinearity, noise, plasticity, readout, key)
-        self.train_tau = train_tau
         normal, modes = jax.random.normal, (n_units, int(rank))
         self.left, self.right = (normal(key_stream(key, name), modes) for name in ("left", "right"))
         self.random_weights = None
         if is_traced(random_gain) or random_gain != 0:
             square = (n_units, n_units)
             self.random_weights = building.gaussian_weights("random", square, random_gain, key=key)
-        self.input_weights = building.gaussian_weights("input", (n_units, n_inputs), key=key)
+        self.input_weights = building.gaussian_weights("input", (n_units, self.n_inputs), key=key)
 
     @property
     def constants(self) -> tuple[str, ...]:
@@ -215,7 +190,7 @@ register_leaky("low-rank", LowRankRNN, "Leaky units with tanh rates and recurren
 
 
 @register_network("vanilla")
-class VanillaRNN(building.AbstractReadoutNetwork):
+class VanillaRNN(building.AbstractRateNetwork):
     """A layer of units h' = f(W_rec h + W_in u + b) with a linear readout (Elman 1990, Cogn Sci 14:179-211).
 
     A `LeakyRNN` with dt = tau has the same dynamics, in other variables: its `hidden` is the argument of f. A
@@ -232,7 +207,8 @@ class VanillaRNN(building.AbstractReadoutNetwork):
     - `key`: for the initial weights.
     """
 
-    parameter_axes: ClassVar[Mapping[str, tuple[str, ...]]] = building.RATE_AXES
+    recurrent_field: ClassVar[str | None] = "recurrent_weights"
+    parameter_axes: ClassVar[Mapping[str, tuple[str, ...]]] = building.RECURRENT_AXES
     recurrent_weights: Float[Array, "*members units units"]  # [post, pre]
     input_weights: Float[Array, "*members units inputs"]
     bias: Float[Array, "*members units"]
@@ -253,16 +229,14 @@ class VanillaRNN(building.AbstractReadoutNetwork):
         output_bias: OneOrEach = 0.0,
         key: Key[Array, ""],
     ):
-        self.n_inputs, n_units, self.n_outputs = building.as_sizes(n_inputs, n_units, n_outputs)
+        sizes = (n_inputs, n_units, n_outputs)
+        n_units = self._set_units(sizes, noise_std, output_fn, output_bias, key)
         check_one_or_each("gain", gain)
         check_non_negative("gain", gain)
         building.check_function("nonlinearity", nonlinearity, "jnp.tanh")
-        self.noise = building.noise_of("noise_std", noise_std, n_units, "units")
-        self.output_fn, output_bias = building.prepare_readout(output_fn, output_bias, self.n_outputs)
         self.recurrent_weights = building.gaussian_weights("recurrent", (n_units, n_units), gain, key=key)
         self.input_weights = building.gaussian_weights("input", (n_units, self.n_inputs), key=key)
         self.bias = jnp.zeros(n_units)
-        self.readout = building.linear_readout(n_units, self.n_outputs, output_bias, key=key)
         self.nonlinearity = nonlinearity
 
     def init(self, *, key: Key[Array, ""]) -> Float[Array, " unit"]:
@@ -273,7 +247,3 @@ class VanillaRNN(building.AbstractReadoutNetwork):
     ) -> Float[Array, " unit"]:
         drive = self.recurrent_weights @ hidden + self.input_weights @ inputs + self.bias
         return self.noise(self.nonlinearity(drive), key=key)
-
-    def projections(self) -> dict[str, Projection]:
-        recurrent = building.projection_to_units(lambda network: network.recurrent_weights)
-        return {"recurrent": recurrent, "input": building.input_projection(), **super().projections()}

@@ -50,26 +50,11 @@ def register_network(name: str) -> Callable[[BuildType], BuildType]:
         raise ValueError(f"`name` of a network must be a word such as 'two-areas', got {short_repr(name)}.")
 
     def register(build: BuildType) -> BuildType:
-        _check_build(name, build)
         if NETWORKS.setdefault(name, build) is not build:
             raise ValueError(f"`name` of a network must be one that no other has, got {name!r} again.")
         return build
 
     return register
-
-
-def _check_build(name: str, build: Any) -> None:
-    if not (inspect.isfunction(build) or inspect.isclass(build)):
-        raise ValueError(f"the network {name!r} must be a function or a class, got {short_repr(build)}.")
-    parameters = inspect.signature(build).parameters
-    options = {"dt": None} if "dt" in parameters else {}
-    try:
-        inspect.signature(build).bind(1, 1, 1, key=None, **options)
-    except TypeError as error:
-        raise ValueError(
-            f"the network {name!r} must be called as build(n_inputs, n_units, n_outputs, *, key), with `dt` "
-            f"if it has one, and defaults for all others: {error}."
-        ) from None
 
 
 def check_network_name(name: Any) -> None:
@@ -94,14 +79,7 @@ def options_of_network(name: str) -> Mapping[str, Any]:
 
 
 def build_network(
-    name: str,
-    n_inputs: int,
-    n_units: int,
-    n_outputs: int,
-    *,
-    dt: float,
-    key: Key[Array, ""],
-    **options: Any,
+    name: str, n_inputs: int, n_units: int, n_outputs: int, *, dt: float, key: Key[Array, ""], **options: Any
 ) -> AbstractNetwork:
     """Build a network by its registered name.
 

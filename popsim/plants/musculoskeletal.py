@@ -32,15 +32,7 @@ from popsim.muscles import (
     li_todorov_path,
 )
 from popsim.muscles.paths import AbstractMusclePath, PointMassPlacement, StraightPath, moment_arms
-from popsim.plants.base import (
-    AbstractPlant,
-    AbstractSkeleton,
-    Commands,
-    Coordinates,
-    EndFn,
-    Position,
-    RateFn,
-)
+from popsim.plants.base import AbstractPlant, AbstractSkeleton, Commands, Coordinates, EndFn, Position, RateFn
 from popsim.plants.joints import AbstractJointLimit, SoftJointLimit
 from popsim.plants.point_mass import PointMass
 from popsim.plants.two_link_arm import TwoLinkArm

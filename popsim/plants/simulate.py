@@ -10,12 +10,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
-from popsim._shared.checks import (
-    as_float_array,
-    check_finite,
-    check_time_step,
-    concrete_value,
-)
+from popsim._shared.checks import as_float_array, check_finite, check_time_step, concrete_value
 from popsim.hand import HandState, Load
 from popsim.plants._integrate import integrate
 from popsim.plants.base import (

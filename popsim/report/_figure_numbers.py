@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection, PolyCollection, QuadMesh
@@ -59,16 +60,21 @@ def _drawn_series(ax: Axes) -> Iterator[Series]:
             bars = [(bar.get_x() + bar.get_width() / 2, bar.get_y() + bar.get_height()) for bar in container]
             yield "bar", _name(container, 0), np.array(bars, float).reshape(-1, 2)
     for number, image in enumerate(ax.images):
-        values = np.ma.filled(np.ma.asarray(image.get_array(), float), np.nan)
+        values = _filled(image.get_array())
         if values.ndim == 2:
-            left, right, bottom, top = image.get_extent()
-            first_to_last = (bottom, top) if image.origin == "lower" else (top, bottom)
-            yield "map", _name(image, number), _map_points(values, (left, right), first_to_last)
+            left, right, *rows = image.get_extent()
+            first, last = rows if image.origin == "lower" else reversed(rows)
+            n_rows, n_columns = values.shape
+            # Of each pixel, its centre.
+            x = np.linspace(left, right, 2 * n_columns + 1)[1::2]
+            y = np.linspace(first, last, 2 * n_rows + 1)[1::2]
+            grid = np.meshgrid(x, y)
+            yield "map", _name(image, number), np.column_stack([*map(np.ravel, grid), values.ravel()])
 
 
 def _collection_series(marks: Any, name: str) -> Iterator[Series]:
     if isinstance(marks, PathCollection):
-        yield "points", name, np.ma.filled(np.ma.asarray(marks.get_offsets(), float), np.nan)
+        yield "points", name, _filled(marks.get_offsets())
     elif isinstance(marks, LineCollection):
         segments = [np.asarray(segment, float) for segment in marks.get_segments()]
         if segments:
@@ -76,28 +82,18 @@ def _collection_series(marks: Any, name: str) -> Iterator[Series]:
     elif isinstance(marks, QuadMesh):
         corners = np.asarray(marks.get_coordinates(), float)
         centers = (corners[:-1, :-1] + corners[1:, 1:]) / 2
-        values = np.ma.filled(np.ma.asarray(marks.get_array(), float), np.nan).reshape(-1)
-        yield "map", name, np.column_stack([centers.reshape(-1, 2), values])
+        yield "map", name, np.column_stack([centers.reshape(-1, 2), _filled(marks.get_array()).ravel()])
     elif isinstance(marks, PolyCollection):
         for path in marks.get_paths():
             x, y = np.asarray(path.vertices, float).T
-            at, inverse = np.unique(x, return_inverse=True)
-            ends = np.full((2, at.size), np.inf)
-            np.minimum.at(ends[0], inverse, y)
-            np.minimum.at(ends[1], inverse, -y)
-            yield "lower end of a band", name, np.column_stack([at, ends[0]])
-            yield "upper end of a band", name, np.column_stack([at, -ends[1]])
+            ends = pd.Series(y).groupby(x).agg(["min", "max"])
+            yield "lower end of a band", name, np.column_stack([ends.index, ends["min"]])
+            yield "upper end of a band", name, np.column_stack([ends.index, ends["max"]])
 
 
-def _map_points(
-    values: Float[np.ndarray, "row column"], x_ends: tuple[float, float], y_ends: tuple[float, float]
-) -> Float[np.ndarray, "point 3"]:
-    """Return the centre of each pixel of an image with its value, from the first row on."""
-    n_rows, n_columns = values.shape
-    x = x_ends[0] + (np.arange(n_columns) + 0.5) * (x_ends[1] - x_ends[0]) / n_columns
-    y = y_ends[0] + (np.arange(n_rows) + 0.5) * (y_ends[1] - y_ends[0]) / n_rows
-    grid = np.meshgrid(x, y)
-    return np.column_stack([grid[0].ravel(), grid[1].ravel(), values.ravel()])
+def _filled(values: Any) -> np.ndarray:
+    """Return numbers with NaN for those that are masked."""
+    return np.ma.filled(np.ma.asarray(values, float), np.nan)
 
 
 def _name(artist: Any, number: int) -> str:

@@ -8,8 +8,7 @@ from pathlib import Path
 from string import Template
 
 from popsim._shared.html import Html, element, escape
-from popsim.experiments.results import ResultTable, Row, entry_text, is_numeric
-from popsim.store.files import write_file
+from popsim.experiments.results import ResultTable, entry_text, is_numeric
 from popsim.version import __version__
 
 
@@ -39,14 +38,21 @@ def named_values(name: str, values: Mapping[str, str]) -> Html:
 
 
 def table(results: ResultTable, name: str) -> Html:
-    """Return a table of results; `name` is its label for screen readers."""
+    """Return a table of results, with a line above each ensemble; `name` is its label for screen readers."""
+    has_members, before, rows = results.has_members, "", list[Html]()
+    is_number = [is_numeric(values) for values in zip(*(row.values for row in results.rows), strict=True)]
+    for row in results.rows:
+        texts = [entry_text(value, column) for value, column in zip(row.values, results.columns, strict=True)]
+        looks = [{"class": "number"} if numeric else {} for numeric in is_number]
+        if has_members:
+            texts.insert(0, "" if row.member is None else str(row.member))
+            looks.insert(0, {"class": "number"})
+        cells = [element("td", text, attributes=look) for text, look in zip(texts, looks, strict=True)]
+        label = element("th", row.label, attributes={"scope": "row"})
+        is_first = has_members and row.label != before
+        rows.append(element("tr", label, *cells, attributes={"class": "first"} if is_first else {}))
+        before = row.label
     caption = [element("caption", results.caption)] if results.caption else []
-    numeric = [is_numeric(values) for values in zip(*(row.values for row in results.rows), strict=True)]
-    labels = ["", *(row.label for row in results.rows)]
-    rows = [
-        _row(results, row, numeric, is_first=results.has_members and row.label != before)
-        for row, before in zip(results.rows, labels, strict=False)
-    ]
     content = [*caption, element("thead", *_head(results)), element("tbody", *rows)]
     return scroll_box(name, element("table", *content, attributes={"class": "results"}))
 
@@ -55,9 +61,9 @@ def _head(results: ResultTable) -> list[Html]:
     """Return the headings above several columns, if there are any, and those of each column."""
     label_titles = ["", "member"] if results.has_members else [""]
     titles = [*label_titles, *(column.title for column in results.columns)]
-    lines = [element("tr", *(_heading(title) for title in titles))]
+    lines = [element("tr", *map(_heading, titles))]
     if spans := results.spans():
-        above = [Html(f'<td colspan="{len(label_titles)}"></td>')]
+        above = [element("td", attributes={"colspan": str(len(label_titles))})]
         above += [_heading(heading, "colgroup", colspan=str(n_columns)) for heading, n_columns in spans]
         lines.insert(0, element("tr", *above))
     return lines
@@ -67,19 +73,6 @@ def _heading(title: str, scope: str = "col", **attributes: str) -> Html:
     if not title:
         return element("td", attributes=attributes)
     return element("th", title, attributes={"scope": scope, **attributes})
-
-
-def _row(results: ResultTable, row: Row, numeric: Sequence[bool], *, is_first: bool) -> Html:
-    """Return a row, with a line above it if it is the first of an ensemble."""
-    entries = [(entry_text(value, column)) for value, column in zip(row.values, results.columns, strict=True)]
-    if results.has_members:
-        entries, numeric = ["" if row.member is None else str(row.member), *entries], [True, *numeric]
-    cells = [
-        element("td", entry, attributes={"class": "number"} if is_number else {})
-        for entry, is_number in zip(entries, numeric, strict=True)
-    ]
-    label = element("th", row.label, attributes={"scope": "row"})
-    return element("tr", label, *cells, attributes={"class": "first"} if is_first else {})
 
 
 def side_by_side(*groups: Sequence[Html]) -> Html:
@@ -93,34 +86,29 @@ CHARTS = ("charts/vega.min.js", "explorer.js")
 GENERATOR = '<meta name="generator" content="popsim '
 
 
-def write_page(
-    path: Path,
-    title: str,
-    introduction: Sequence[Html],
-    sections: Mapping[str, Sequence[Html]],
-    *,
-    scripts: Sequence[str] = (),
-) -> int:
-    """Write a page atomically, with sections by their headings, and return its size in bytes.
+def page_html(
+    title: str, introduction: Sequence[Html], sections: Mapping[str, Sequence[Html]], scripts: Sequence[str]
+) -> str:
+    """Return a page with sections by their headings.
 
     The browser runs only scripts whose digests the policy of the page has.
     """
     codes = [_read_asset(name) for name in ("page.js", *scripts)]
-    body = [element("h1", title), *introduction, *_contents(list(sections))]
+    links, body = [], list[Html]()
     for number, (heading, content) in enumerate(sections.items(), 1):
+        links.append(element("li", element("a", heading, attributes={"href": f"#section-{number}"})))
         anchor = {"id": f"section-{number}"}
         body.append(element("section", element("h2", heading), *content, attributes=anchor))
-    page = Template(_read_asset("page.html")).substitute(
+    contents = element("nav", element("ol", *links), attributes={"aria-label": "Contents"})
+    start = [element("h1", title), *introduction, *([contents] if len(links) > 1 else [])]
+    return Template(_read_asset("page.html")).substitute(
         policy=POLICY.format(hashes=" ".join(map(_script_hash, codes))),
         generator=GENERATOR,
         version=escape(__version__),
         title=escape(title),
-        body="\n".join(body),
+        body="\n".join([*start, *body]),
         scripts="\n".join(f"<script>{code}</script>" for code in codes),
     )
-    content = page.encode()
-    write_file(path, [content])
-    return len(content)
 
 
 def _read_asset(name: str) -> str:
@@ -130,16 +118,6 @@ def _read_asset(name: str) -> str:
 def _script_hash(code: str) -> str:
     """Return the digest of a script as a source in a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(code.encode()).digest()).decode('ascii')}'"
-
-
-def _contents(headings: Sequence[str]) -> list[Html]:
-    """Return the list of contents, if there is more than one section."""
-    links = [
-        element("li", element("a", heading, attributes={"href": f"#section-{number}"}))
-        for number, heading in enumerate(headings, 1)
-    ]
-    contents = element("nav", element("ol", *links), attributes={"aria-label": "Contents"})
-    return [contents] if len(links) > 1 else []
 
 
 def is_page(path: Path) -> bool:

@@ -3,35 +3,28 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from jaxtyping import Float, Int
 
-from popsim._shared.text_checks import as_path, printable, spread_text
+from popsim._shared.text_checks import printable, spread_text
 from popsim.analysis.behaviour import hand_speed
 from popsim.analysis.figures import draw_loss_bands, draw_mean_speed, draw_member_values, figure_style
 from popsim.analysis.figures.style import COLORS
 from popsim.analysis.statistics import paired_comparison
+from popsim.experiments import Column, ResultTable, Row, RunFigure
 from popsim.experiments.experiment import AbstractExperiment
-from popsim.experiments.results import (
-    LIMITS,
-    Column,
-    Entry,
-    ResultTable,
-    Row,
-    RunFigure,
-    entry_text,
-    is_numeric,
-)
+from popsim.experiments.results import LIMITS, Entry, entry_text, is_numeric
 from popsim.experiments.run import Run, open_run
 from popsim.experiments.run_info import duration_text
 from popsim.hand import HandState
 from popsim.models.sensorimotor_loop import SensorimotorLoop
 from popsim.noise import without_noise
 from popsim.randomness import key_of_seed
-from popsim.report._html import element, named_values, note, table
+from popsim.report._html import named_values, note
 from popsim.report.report_folder import COMPARISON, Draws, ReportFolder, WrittenReport, small_axes
 from popsim.task_description import innermost_task
 
@@ -45,11 +38,11 @@ REPLICATION = "The unit of replication is the member."
 
 @dataclasses.dataclass(frozen=True)
 class ComparedRun:
-    """A run in a comparison, with its name and colour; without results if it is not finished."""
+    """A run in a comparison, with its name and colour; its results are empty if it is not finished."""
 
     name: str
     run: Run
-    results: ResultTable | None
+    results: ResultTable
     color: str
 
     @property
@@ -66,27 +59,25 @@ class ComparedRun:
             return "finished"
         return f"not finished, {self.run.n_saved} of {self.run.n_batches} batches: it has no results yet"
 
-    def column(self, column: Column) -> tuple[Float[np.ndarray, " member"], list[Entry]]:
-        """Return the values of the members in a column, and all entries; none if there is no such column."""
-        if self.results is None or column not in self.results.columns:
-            return np.zeros(0), []
+    def entries(self, column: Column) -> list[tuple[str, Entry]]:
+        """Return the label and the entry of each row in a column; none if there is no such column."""
+        if column not in self.results.columns:
+            return []
         place = list(self.results.columns).index(column)
-        return self.results.of_members(column), [row.values[place] for row in self.results.rows]
-
-    def limit(self, column: Column) -> str:
-        """Return the limit on a metric as text."""
-        labels = [row.label for row in self.results.rows] if self.results else []
-        entries = zip(self.column(column)[1], labels, strict=False)
-        return next((entry_text(entry, column) for entry, label in entries if label == LIMITS), MISSING)
+        return [(row.label, row.values[place]) for row in self.results.rows]
 
 
 class Metric(NamedTuple):
-    """A column of the results, with the values of the members of each run; none where a run lacks it."""
+    """A column of the results, with the values of the members of each run, and its limit there, as text.
+
+    A run that lacks the column has no values.
+    """
 
     name: str
     column: Column
     is_numeric: bool
     values: list[Float[np.ndarray, " _"]]
+    limits: list[str]
 
 
 def open_compared_runs(paths: Sequence[Path], names: Sequence[str] | None = None) -> list[ComparedRun]:
@@ -106,7 +97,7 @@ def open_compared_runs(paths: Sequence[Path], names: Sequence[str] | None = None
         if not run.is_finished and not run.n_saved:
             raise ValueError(f"`runs` must have saved something, {run.folder.path} has no checkpoint yet.")
     runs = [
-        ComparedRun(name, run, run.results() if run.is_finished else None, color)
+        ComparedRun(name, run, run.results() if run.is_finished else ResultTable([], []), color)
         for name, run, color in zip(names, opened, COLORS, strict=False)
     ]
     tasks = {each.name: type(innermost_task(each.run.task)).__name__ for each in runs}
@@ -133,37 +124,46 @@ def settings_table(runs: Sequence[ComparedRun]) -> ResultTable:
 
 def results_table(runs: Sequence[ComparedRun]) -> ResultTable:
     """Return losses and metrics with one column per run: the mean over members and the range."""
-    logged = [each.run.losses for each in runs]
     texts = {
         "members": [str(each.run.experiment.n_members) for each in runs],
         "batches": [str(each.run.n_saved) for each in runs],
-        "training took": [duration_text(losses.seconds) if losses else MISSING for losses in logged],
-        **{
-            f"last {kind} loss": [
-                spread_text(getattr(losses, kind), ".3g") if losses else MISSING for losses in logged
-            ]
-            for kind in ("training", "validation")
-        },
+        "training took": [
+            duration_text(each.run.losses.seconds) if each.run.losses else MISSING for each in runs
+        ],
     }
+    for name, losses in _last_losses(runs).items():
+        texts[name] = [spread_text(values, ".3g") if values.size else MISSING for values in losses]
     metrics = _metrics(runs)
     texts |= {metric.name: [_spread(values, metric) for values in metric.values] for metric in metrics}
     for metric in metrics:
-        limits = [each.limit(metric.column) for each in runs]
-        if metric.is_numeric and len(set(limits)) > 1:
-            texts[f"limit: {metric.name}"] = limits
+        if metric.is_numeric and len(set(metric.limits)) > 1:
+            texts[f"limit: {metric.name}"] = metric.limits
     caption = "Mean over members (lowest to highest member)"
     return ResultTable(_columns(runs), [Row(name, row) for name, row in texts.items()], caption)
+
+
+def _last_losses(runs: Sequence[ComparedRun]) -> dict[str, list[np.ndarray]]:
+    """Return the last losses of the members of each run; none where a run has not logged any."""
+    return {
+        f"last {kind} loss": [np.asarray(getattr(each.run.losses, kind, ()), float) for each in runs]
+        for kind in ("training", "validation")
+    }
 
 
 def _metrics(runs: Sequence[ComparedRun]) -> list[Metric]:
     """Return the metrics: numbers, then yes and no; columns of text are left out."""
     metrics = []
-    for column in dict.fromkeys(column for each in runs if each.results for column in each.results.columns):
-        values, entries = zip(*(each.column(column) for each in runs), strict=True)
-        numeric = all(map(is_numeric, entries))
+    for column in dict.fromkeys(column for each in runs for column in each.results.columns):
+        entries = [each.entries(column) for each in runs]
+        numeric = all(is_numeric([entry for _, entry in of_run]) for of_run in entries)
+        values = [
+            each.results.of_members(column) if of_run else np.zeros(0)
+            for each, of_run in zip(runs, entries, strict=True)
+        ]
+        limits = [entry_text(dict(of_run).get(LIMITS), column) for of_run in entries]
         if any(array.size and (numeric or np.isfinite(array).any()) for array in values):
             name = f"{column.title}, {column.heading}" if column.heading else column.title
-            metrics.append(Metric(name, column, numeric, list(values)))
+            metrics.append(Metric(name, column, numeric, values, limits))
     return sorted(metrics, key=lambda metric: not metric.is_numeric)
 
 
@@ -179,12 +179,9 @@ def _spread(values: Float[np.ndarray, " _"], metric: Metric) -> str:
 
 def paired_results(runs: Sequence[ComparedRun]) -> ResultTable | None:
     """Return the changes of losses and metrics from the first run to the others, over members that pair."""
-    values = {
-        f"last {kind} loss": [np.asarray(getattr(each.run.losses, kind, np.zeros(0))) for each in runs]
-        for kind in ("training", "validation")
-    }
-    values |= {metric.name: metric.values for metric in _metrics(runs) if metric.is_numeric}
-    return paired_table([each.name for each in runs], [each.run.experiment for each in runs], values)
+    numeric = {metric.name: metric.values for metric in _metrics(runs) if metric.is_numeric}
+    experiments = [each.run.experiment for each in runs]
+    return paired_table([each.name for each in runs], experiments, _last_losses(runs) | numeric)
 
 
 FEWEST_PAIRS = 2
@@ -203,25 +200,16 @@ def shared_members(
     If both have members of different settings, the settings that both have must be the same, too. Members
     that fit several others are in no pair.
     """
-    common = dict(first.grid).keys() & dict(second.grid).keys()
-    members = [_identities(experiment, sorted(common)) for experiment in (first, second)]
-    pairs = [
-        (members[0].index(identity), members[1].index(identity))
-        for identity in dict.fromkeys(members[0])
-        if members[0].count(identity) == members[1].count(identity) == 1
-    ]
-    places = np.array(pairs, int).reshape(-1, 2)
-    return places[:, 0], places[:, 1]
-
-
-def _identities(experiment: AbstractExperiment, names: Sequence[str]) -> list[tuple[Any, ...]]:
-    """Return the seed of the experiment and of each member, with its values of some settings."""
-    members = experiment.members
-    settings = [list(map(str, members.settings[name].tolist())) for name in names]
-    return [
-        (experiment.seed, int(seed), *values)
-        for seed, *values in zip(members.ids.tolist(), *settings, strict=True)
-    ]
+    common = sorted(dict(first.grid).keys() & dict(second.grid).keys())
+    tables = []
+    for experiment in (first, second):
+        members = experiment.members
+        settings = {f"setting {name}": map(str, members.settings[name].tolist()) for name in common}
+        identities = pd.DataFrame({"seed": members.ids, **settings}).assign(root=experiment.seed)
+        named = list(identities)
+        tables.append(identities.reset_index(names="place").drop_duplicates(named, keep=False))
+    pairs = tables[0].merge(tables[1], on=named)
+    return pairs["place_x"].to_numpy(), pairs["place_y"].to_numpy()
 
 
 def paired_table(
@@ -358,21 +346,20 @@ def compare_runs(
     **Raises:** `ValueError` if the runs cannot be compared, or `out` holds something else; `SaveError` if
     something cannot be written.
     """
-    report = ReportFolder(as_path("out", out), COMPARISON)
+    report = ReportFolder(COMPARISON, out)
     runs = open_compared_runs(paths, names)
     settings, results, paired = settings_table(runs), results_table(runs), paired_results(runs)
     folders = {each.name: f"{each.run.folder.path}: {each.state}" for each in runs}
     unfinished = [each for each in runs if not each.run.is_finished]
     notes = [note(f"{each.name} is {each.state}; all else is of its last checkpoint.") for each in unfinished]
-    different = table(settings, "Settings that differ") if settings.rows else element("p", "None.")
     report.sections["Runs"] = [named_values("Runs", folders), *notes]
-    report.sections["Settings that differ"] = [different]
-    report.sections["Results"] = [table(results, "Results")]
+    report.add_table("Settings that differ", settings)
+    report.add_table("Results", results)
     if paired is not None:
-        report.sections["Paired by seed"] = [table(paired, "Paired by seed")]
+        report.add_table("Paired by seed", paired)
     with figure_style():
         report.add_figures("Figures", draw_comparison(runs))
-    lines = [str(settings)] if settings.rows else ["all settings are the same"]
+    lines = [str(settings) if settings.rows else "all settings are the same"]
     lines += ["", str(results), *([] if paired is None else ["", str(paired)])]
     lines += [f"{each.name}: {each.state}" for each in unfinished]
     return report.write(f"Comparison of {len(runs)} runs", [], "\n".join(lines))

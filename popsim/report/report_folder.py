@@ -2,6 +2,7 @@
 
 import base64
 import dataclasses
+import inspect
 import io
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,14 +14,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from popsim._shared.drawing import FailedDrawing, close_figures, try_to_draw
-from popsim._shared.text_checks import check_path, count_text, one_line, size_text
+from popsim._shared.text_checks import as_path, count_text, one_line, size_text
 from popsim.analysis.figures import figure_style, save_figure
 from popsim.analysis.figures.style import layout_once
-from popsim.experiments.results import RunFigure
+from popsim.experiments.experiment import AbstractExperiment
+from popsim.experiments.results import ResultTable, RunFigure
 from popsim.report._figure_numbers import figure_csv
-from popsim.report._html import Html, element, is_page, note, scroll_box, write_page
+from popsim.report._html import Html, element, is_page, note, page_html, scroll_box, table
 from popsim.store import CorruptDataError, MismatchError, RunFolder, SaveError
-from popsim.store.files import check_replaceable, finished_name, is_of_system, saving
+from popsim.store.files import check_replaceable, finished_name, is_of_system, saving, write_file
 
 __all__ = ["WrittenReport"]
 
@@ -52,15 +54,29 @@ class WrittenReport:
 
 
 class ReportFolder:
-    """A report that is being made in a folder: its sections, and the figures that are written.
+    """A page in a folder that is made section by section, and its figures.
 
     `home` is the folder of the run or sweep, into which the report may be written, too.
     """
 
-    def __init__(self, path: Path, page: str, *, home: Path | None = None):
-        _check_folder(path, page, home)
-        self.page, self.sections = path / page, dict[str, Sequence[Html]]()
+    def __init__(self, page: str, out: str | Path, *, home: Path | None = None):
+        folder = as_path("out", out)
+        _check_folder(folder, page, home)
+        self.page, self.sections = folder / page, dict[str, Sequence[Html]]()
         self.figures: list[Path] = []
+
+    def add_table(self, title: str, results: ResultTable, notes: Sequence[str] = ()) -> None:
+        """Add a section of a table, or "None." if it has no rows, with notes below it."""
+        shown = table(results, title) if results.rows else element("p", "None.")
+        self.sections[title] = [shown, *map(note, notes)]
+
+    def add_elements(self, title: str, subject: str, make: Callable[[], Sequence[Html]]) -> bool:
+        """Add a section of what a function makes, if anything; return whether it did, and made no failure."""
+        made = try_to_draw(subject, make, passes=DAMAGE)
+        is_failed = isinstance(made, FailedDrawing)
+        if made:
+            self.sections[title] = [failed_note(made)] if is_failed else made
+        return bool(made) and not is_failed
 
     def add_figures(self, title: str, draws: Draws, introduction: str = "") -> None:
         """Draw figures, write them as PNG and PDF, close them, and add a section that shows them.
@@ -68,7 +84,7 @@ class ReportFolder:
         What cannot be drawn is named by a warning, and by a note in its place. There is none without either.
         """
         shown: list[Html] = []
-        self._make()
+        self._make_folder()
         for subject, draw in draws.items():
             drawn = try_to_draw(subject, lambda draw=draw: _as_figures(draw()), passes=DAMAGE)
             if isinstance(drawn, FailedDrawing):
@@ -97,14 +113,15 @@ class ReportFolder:
         return saved
 
     def write(
-        self, title: str, introduction: Sequence[Html], table: str, *, scripts: Sequence[str] = ()
+        self, title: str, introduction: Sequence[Html], text: str, *, scripts: Sequence[str] = ()
     ) -> WrittenReport:
-        """Write the page; arguments as of `write_page`, and the results as text."""
-        self._make()
-        n_bytes = write_page(self.page, title, introduction, self.sections, scripts=scripts)
-        return WrittenReport(self.page, n_bytes, self.figures, table)
+        """Write the page, whole or not at all; `text` is of the results."""
+        self._make_folder()
+        content = page_html(title, introduction, self.sections, scripts).encode()
+        write_file(self.page, [content])
+        return WrittenReport(self.page, len(content), self.figures, text)
 
-    def _make(self) -> None:
+    def _make_folder(self) -> None:
         with saving(self.page.parent):
             self.page.parent.mkdir(parents=True, exist_ok=True)
 
@@ -131,7 +148,6 @@ class ReportFolder:
 
 def _check_folder(path: Path, page: str, home: Path | None) -> None:
     """Check that writing a report into a folder overwrites nothing else."""
-    check_path("out", path)
     check_replaceable(path / page, is_page, kind="a report", overwrite=True, name="out")
     if home is not None and path.exists() and path.samefile(home):
         return
@@ -173,7 +189,7 @@ def alt_text(figure: Figure, title: str) -> str:
 def _encode(figure: Figure, kind: str) -> bytes:
     """Save a figure as bytes that do not vary between calls."""
     buffer = io.BytesIO()
-    with figure_style(), matplotlib.rc_context({"svg.hashsalt": "popsim"}):
+    with matplotlib.rc_context({"svg.hashsalt": "popsim"}):
         metadata = {"Date": None} if kind == "svg" else {}
         figure.savefig(buffer, format=kind, dpi=2 * PIXELS_PER_INCH, metadata=metadata)
     return buffer.getvalue()
@@ -187,6 +203,12 @@ def _files(drawn: Figure, name: str, kind: str) -> list[Html]:
     source = f"data:text/csv;base64,{base64.b64encode(text.encode()).decode('ascii')}"
     numbers = element("a", f"CSV{thinned}", attributes={"download": f"{name}.csv", "href": source})
     return [Html("Download "), element("a", kind.upper(), attributes=look), Html(" "), numbers]
+
+
+def experiment_text(experiment: AbstractExperiment) -> Html:
+    """Return the first paragraph on an experiment."""
+    about = inspect.getdoc(type(experiment)) or ""
+    return element("p", one_line(about.partition("\n\n")[0]))
 
 
 def small_axes() -> tuple[Figure, Axes]:

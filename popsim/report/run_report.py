@@ -1,7 +1,6 @@
 """The report of a run, section by section."""
 
 import dataclasses
-import inspect
 import platform
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
@@ -12,28 +11,11 @@ import numpy as np
 from jaxtyping import Float
 
 from popsim._shared.checks import check_instance
-from popsim._shared.drawing import FailedDrawing, try_to_draw
-from popsim._shared.text_checks import as_path, one_line
-from popsim.analysis.figures import (
-    draw_change_spectrum,
-    draw_explained_variance,
-    draw_member_map,
-    draw_similarity_matrix,
-    draw_state_space,
-    draw_weight_history,
-    figure_style,
-)
+from popsim._shared.drawing import FailedDrawing
+from popsim.analysis import figures, trainables
 from popsim.analysis.figures.style import COLORS
-from popsim.analysis.neural_activity import PrincipalComponents, participation_ratio, principal_components
+from popsim.analysis.neural_activity import participation_ratio, principal_components
 from popsim.analysis.similarity import member_map, pairwise, procrustes_angle
-from popsim.analysis.trainables import (
-    arrays_by_name,
-    change_singular_values,
-    distance_from_start,
-    gaussian_singular_values,
-    participation_ratio_of_singular_values,
-    recorded_arrays,
-)
 from popsim.experiments.results import RunFigure
 from popsim.experiments.run import Run, kept_batches
 from popsim.experiments.run_info import duration_text
@@ -41,7 +23,7 @@ from popsim.networks.activity import defines_activity, unit_activity
 from popsim.noise import without_noise
 from popsim.report._explorer import TITLE, explorer_elements
 from popsim.report._html import CHARTS, Html, code_box, element, named_values, note, side_by_side, table
-from popsim.report.report_folder import DAMAGE, REPORT, ReportFolder, WrittenReport, failed_note, small_axes
+from popsim.report.report_folder import REPORT, ReportFolder, WrittenReport, experiment_text, small_axes
 from popsim.version import __version__
 
 __all__ = ["Section", "SECTIONS", "report_run"]
@@ -78,55 +60,49 @@ def hidden_activity(run: Run, ensemble: Any) -> Float[np.ndarray, "member trial 
 MOST_COMPONENTS = 10
 
 
-@figure_style()
+@figures.figure_style()
 def draw_neural_activity(run: Run) -> dict[str, RunFigure] | FailedDrawing | None:
     """Draw the dimensionality of activity and its course in two dimensions; None for one unit."""
     hidden = hidden_activity(run, run.ensemble)
     if isinstance(hidden, FailedDrawing):
         return hidden
-    if not np.all(np.isfinite(hidden)) or hidden.shape[-1] < 2:
+    n_members, n_trials, _, n_units = hidden.shape
+    if not np.all(np.isfinite(hidden)) or n_units < 2:
         return None
-    n_components = min(MOST_COMPONENTS, hidden.shape[-1])
-    components = principal_components(hidden, n_components=n_components)
-    return {"explained_variance": _dimensions(hidden, components), "state_space": _course(run, components)}
-
-
-def _dimensions(hidden: np.ndarray, components: PrincipalComponents) -> RunFigure:
-    figure, ax = small_axes()
-    draw_explained_variance(ax, components.explained)
-    ratios = participation_ratio(hidden)
+    components = principal_components(hidden, n_components=min(MOST_COMPONENTS, n_units))
+    variance, ax = small_axes()
+    figures.draw_explained_variance(ax, components.explained)
     caption = (
-        f"Variance of the activity of {hidden.shape[-1]} units, over the steps of {hidden.shape[1]} "
-        f"validation trials, that the first principal components explain, noise off: {hidden.shape[0]} "
-        f"members. The participation ratio is {ratios.mean():.1f} on average ({ratios.min():.1f} to "
-        f"{ratios.max():.1f}). The unit of replication is the member."
+        f"Variance of the activity of {n_units} units, over the steps of {n_trials} validation trials, that "
+        f"the first principal components explain, noise off: {n_members} members. The participation ratio is "
+        f"{_mean_and_range(participation_ratio(hidden))}. The unit of replication is the member."
     )
-    return RunFigure(figure, "Dimensions of activity", caption)
+    dimensions = RunFigure(variance, "Dimensions of activity", caption)
 
-
-def _course(run: Run, components: PrincipalComponents) -> RunFigure:
-    figure, ax = small_axes()
+    plane, ax = small_axes()
     direction = run.task.validation_trials().conditions.get("direction")
-    draw_state_space(
-        ax,
-        components.projections[0, :, :, :2],
-        direction=None if direction is None else np.asarray(direction),
-        explained=components.explained[0, :2],
-    )
+    direction = None if direction is None else np.asarray(direction)
+    first_two = components.projections[0, :, :, :2]
+    figures.draw_state_space(ax, first_two, direction=direction, explained=components.explained[0, :2])
     colored = "" if direction is None else ", coloured by the direction of the target"
     caption = (
-        f"Activity of one network, member 0, in {components.projections.shape[1]} validation trials{colored}"
-        ", noise off: its first two principal components, with their shares of the variance. Rings: the "
-        "first time step; dots: the last. The other members are not shown."
+        f"Activity of one network, member 0, in {n_trials} validation trials{colored}, noise off: its first "
+        "two principal components, with their shares of the variance. Rings: the first time step; dots: the "
+        "last. The other members are not shown."
     )
-    return RunFigure(figure, "Course of activity", caption)
+    course = RunFigure(plane, "Course of activity", caption)
+    return {"explained_variance": dimensions, "state_space": course}
+
+
+def _mean_and_range(ratios: Float[np.ndarray, " member"]) -> str:
+    return f"{ratios.mean():.1f} on average ({ratios.min():.1f} to {ratios.max():.1f})"
 
 
 MOST = 20  # members; the number of pairs grows with the square
 FEWEST = 3  # networks needed for a map
 
 
-@figure_style()
+@figures.figure_style()
 def draw_similarity(run: Run) -> dict[str, RunFigure] | FailedDrawing | None:
     """Draw distances between members whose activity varies, trained and untrained; None for one member."""
     if run.experiment.n_members < 2:
@@ -148,10 +124,10 @@ def draw_similarity(run: Run) -> dict[str, RunFigure] | FailedDrawing | None:
         "pair of members is not."
     )
     matrix, ax = small_axes()
-    draw_similarity_matrix(ax, distances, groups=groups, label="Procrustes angle (rad)")
+    figures.draw_similarity_matrix(ax, distances, groups=groups, label="Procrustes angle (rad)")
     chart = member_map(distances)
     plane, ax = small_axes()
-    draw_member_map(ax, chart.positions, groups=groups, fraction=chart.fraction)
+    figures.draw_member_map(ax, chart.positions, groups=groups, fraction=chart.fraction)
     return {
         "member_distances": RunFigure(matrix, "Distances between members", caption),
         "member_map": RunFigure(
@@ -164,7 +140,7 @@ MOST_MATRICES = 4
 MATRIX_AXES = 4  # batch, member, row, column
 
 
-@figure_style()
+@figures.figure_style()
 def draw_weights(run: Run) -> dict[str, RunFigure] | None:
     """Draw the change of the largest matrices, and the dimensionality of that of the largest, if any."""
     if len(kept_batches(run.history.dataset)) < 2:
@@ -172,10 +148,12 @@ def draw_weights(run: Run) -> dict[str, RunFigure] | None:
     dataset = run.history.dataset
     sizes = {
         name: array[0, 0].size
-        for name, array in recorded_arrays(dataset).items()
+        for name, array in trainables.recorded_arrays(dataset).items()
         if array.ndim == MATRIX_AXES and min(array.shape[2:]) > 1
     }
-    initial = {name: np.asarray(array) for name, array in arrays_by_name(run.models(batch=-1)).items()}
+    initial = {
+        name: np.asarray(array) for name, array in trainables.arrays_by_name(run.models(batch=-1)).items()
+    }
     began_somewhere = [name for name in sizes if np.any(initial[name])]
     names = sorted(began_somewhere, key=lambda name: -sizes[name])[:MOST_MATRICES]
     if not names:
@@ -186,10 +164,10 @@ def draw_weights(run: Run) -> dict[str, RunFigure] | None:
 def _distances(run: Run, names: list[str], initial: dict[str, np.ndarray]) -> RunFigure:
     figure, ax = small_axes()
     groups = {name: [name] for name in names}
-    distances = distance_from_start(run.history.dataset, groups=groups, initial=initial)
+    distances = trainables.distance_from_start(run.history.dataset, groups=groups, initial=initial)
     batch = run.history.trainables_batch.values
     for (name, distance), color in zip(distances.items(), COLORS, strict=False):
-        draw_weight_history(ax, batch, distance.relative, label=name, color=color)
+        figures.draw_weight_history(ax, batch, distance.relative, label=name, color=color)
     ax.set_ylabel("distance from start / initial norm")
     ax.legend()
     caption = (
@@ -202,22 +180,21 @@ def _distances(run: Run, names: list[str], initial: dict[str, np.ndarray]) -> Ru
 
 def _change(run: Run, name: str, initial: np.ndarray) -> dict[str, RunFigure]:
     """Draw the change for the members whose weights changed, if there are any."""
-    weights = recorded_arrays(run.history.dataset)[name][-1:]
-    values = change_singular_values(weights, initial=initial)[-1]
+    weights = trainables.recorded_arrays(run.history.dataset)[name][-1:]
+    values = trainables.change_singular_values(weights, initial=initial)[-1]
     values = values[values[:, 0] > 0]
     if not len(values):
         return {}
-    null = gaussian_singular_values(*initial.shape[-2:], key=run.experiment.key("report"))
+    participation = trainables.participation_ratio_of_singular_values
+    null = trainables.gaussian_singular_values(*initial.shape[-2:], key=run.experiment.key("report"))
     figure, ax = small_axes()
-    draw_change_spectrum(ax, values, null)
-    ratios = participation_ratio_of_singular_values(values)
+    figures.draw_change_spectrum(ax, values, null)
     caption = (
         f"Singular modes of what training did to {name}: a line for each of {len(values)} members whose "
         "weights changed. Their participation ratio, the number of modes that hold most of the squared "
-        f"change, is {ratios.mean():.1f} on average ({ratios.min():.1f} to {ratios.max():.1f}), of "
-        f"{values.shape[-1]} modes; that of matrices of the same shape with independent Gaussian entries "
-        f"(grey) is {participation_ratio_of_singular_values(null).mean():.1f}. The unit of replication "
-        "is the member."
+        f"change, is {_mean_and_range(participation(values))}, of {values.shape[-1]} modes; that of matrices "
+        "of the same shape with independent Gaussian entries (grey) is "
+        f"{participation(null).mean():.1f}. The unit of replication is the member."
     )
     return {"weight_change": RunFigure(figure, "Dimensions of the change of weights", caption)}
 
@@ -265,7 +242,7 @@ def report_run(run: Run, out: str | Path | None = None) -> WrittenReport:
     """
     check_instance("run", run, Run, "a run, such as popsim.open_run(path)")
     home = run.folder.path
-    report = ReportFolder(home if out is None else as_path("out", out), REPORT, home=home)
+    report = ReportFolder(REPORT, home if out is None else out, home=home)
     results = run.results()
     settings, came_out = [element("h3", "Settings"), *_settings(run)], table(results, "Results")
     report.sections["What was trained, and the results"] = [
@@ -274,26 +251,22 @@ def report_run(run: Run, out: str | Path | None = None) -> WrittenReport:
     for section in SECTIONS:
         draws = {f"the section {section.title!r}": lambda section=section: section.draw(run)}
         report.add_figures(section.title, draws, section.introduction)
-    explorer = try_to_draw("the charts that follow a choice", lambda: explorer_elements(run), passes=DAMAGE)
-    is_failed = isinstance(explorer, FailedDrawing)
-    if explorer:
-        report.sections[TITLE] = [failed_note(explorer)] if is_failed else explorer
+    has_charts = report.add_elements(TITLE, "the charts that follow a choice", lambda: explorer_elements(run))
     report.sections["Open this run in Python"] = [code_box(_CODE.format(path=repr(str(home))))]
     title = f"{run.experiment.name}: {home.resolve().name}"
-    scripts = CHARTS if explorer and not is_failed else ()
-    return report.write(title, _introduction(run), str(results), scripts=scripts)
+    return report.write(title, _introduction(run), str(results), scripts=CHARTS if has_charts else ())
 
 
 def _introduction(run: Run) -> list[Html]:
     """Describe the model and the training of the run, with its duration."""
-    experiment, about = run.experiment, inspect.getdoc(type(run.experiment)) or ""
+    experiment = run.experiment
     numbers = "" if run.n_trained is None else f" of {run.n_trained:,} trained numbers"
     took = f"; the training took {duration_text(run.losses.seconds)}" if run.losses else ""
     training = (
         f"{experiment.n_members} members{numbers}, each trained for {experiment.n_batches} batches of "
         f"{experiment.batch_size} trials, all random numbers from seed {experiment.seed}{took}."
     )
-    elements = [element("p", one_line(about.partition("\n\n")[0])), element("p", training)]
+    elements = [experiment_text(experiment), element("p", training)]
     for members, reason in (
         (run.frozen, "frozen because their numbers were no longer finite"),
         (run.stopped, "stopped by their performance"),

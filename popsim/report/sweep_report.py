@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,15 +12,22 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from popsim._shared.checks import check_instance
-from popsim._shared.text_checks import as_path, count_text, one_line, suggestion
+from popsim._shared.text_checks import count_text, suggestion
 from popsim.analysis.figures import draw_loss_bands, draw_setting_map, draw_setting_scores, figure_style
 from popsim.analysis.figures.style import COLORS
-from popsim.analysis.statistics import Interval, geometric_mean_interval, mean_interval
+from popsim.analysis.statistics import geometric_mean_interval, mean_interval
 from popsim.experiments import Column, ResultTable, Row, RunFigure
 from popsim.experiments.registry import setting_text
-from popsim.report._html import Html, code_box, element, named_values, note, table
+from popsim.report._html import Html, code_box, element, named_values
 from popsim.report._selection_figures import NOTE, draw_selection
-from popsim.report.report_folder import REPORT, Draws, ReportFolder, WrittenReport, small_axes
+from popsim.report.report_folder import (
+    REPORT,
+    Draws,
+    ReportFolder,
+    WrittenReport,
+    experiment_text,
+    small_axes,
+)
 from popsim.sweeps import OpenedSweep
 from popsim.sweeps.overview import overview_of
 
@@ -35,22 +41,50 @@ REPLICATION = "The unit of replication is the seed."
 
 
 @dataclasses.dataclass(frozen=True)
-class ScoredSweep:
-    """A sweep with a score for each member: the name of the column of `OpenedSweep.summary`, and its values.
+class Axis:
+    """An axis with more than one value, and which members have each of them.
 
-    They are NaN if not known, or if the cell is not finished, unless none is. `titles` are those of metrics
-    by their columns.
+    - `label`: its name, with the unit if all its numbers have the same.
+    - `texts`: the values.
+    """
+
+    name: str
+    label: str
+    texts: list[str]
+    texts_with_units: list[str]
+    members: list[Bool[np.ndarray, " member"]]
+
+
+def _axes(opened: OpenedSweep) -> list[Axis]:
+    all_units, axes = opened.sweep.experiment.units(), []
+    several = {name: values for name, values in opened.sweep.axes.items() if len(values) > 1}
+    for name, values in several.items():
+        units, label = all_units.get(name, ()), name.replace("_", " ")
+        if len(set(units)) == 1:
+            label = f"{label} ({units[0]})"
+        texts, texts_with_units = ([setting_text(value, unit) for value in values] for unit in ((), units))
+        labels = opened.labels[name].tolist()
+        members = [np.array([member == value for member in labels], bool) for value in values]
+        axes.append(Axis(name, label, texts, texts_with_units, members))
+    return axes
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoredSweep:
+    """A sweep with the score of each member: NaN if not known, or its cell is not finished, unless none is.
+
+    `score` is a column of `OpenedSweep.summary`, and `label` the score as text.
     """
 
     opened: OpenedSweep
     score: str
+    label: str
     values: Float[np.ndarray, " member"]
-    titles: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
-    @property
-    def label(self) -> str:
-        """The score as text."""
-        return self.titles.get(self.score, self.score.replace("_", " "))
+    @functools.cached_property
+    def axes(self) -> list[Axis]:
+        """The axes with more than one value."""
+        return _axes(self.opened)
 
     @property
     def is_positive(self) -> bool:
@@ -69,67 +103,24 @@ class ScoredSweep:
         """Return the mean of scores over an axis."""
         return _geometric_mean(scores, axis) if self.is_positive else np.asarray(scores.mean(axis=axis))
 
-    def interval(self, scores: Float[np.ndarray, " replicate"]) -> Interval:
-        """Return the mean of the scores of replicates, with its 95 % interval."""
-        return (geometric_mean_interval if self.is_positive else mean_interval)(scores)
-
-    @property
-    def axes(self) -> list[str]:
-        """The axes with more than one value."""
-        return [name for name, values in self.opened.sweep.axes.items() if len(values) > 1]
-
-    def texts(self, axis: str) -> list[str]:
-        """Return the values of an axis as text."""
-        return [setting_text(value) for value in self.opened.sweep.axes[axis]]
-
-    def axis_label(self, axis: str) -> str:
-        """Return the name of an axis, with its unit if all its numbers have the same."""
-        units = set(self.opened.sweep.experiment.units().get(axis, ()))
-        name = axis.replace("_", " ")
-        return f"{name} ({units.pop()})" if len(units) == 1 else name
-
-    @functools.cached_property
-    def learning(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """At most `MOST_POINTS` batches, and the total loss of all members there; None without any."""
-        history = self.opened.history
-        if "loss" not in history:
-            return None
-        batches = history.batch.values
-        n_points = min(MOST_POINTS, batches.size)
-        places = np.unique(np.geomspace(1, batches.size, n_points).round().astype(int)) - 1
-        return batches[places], self.opened.total_loss.isel(batch=places).values
-
-    def has_value(self, axis: str, value: Any) -> Bool[np.ndarray, " member"]:
-        """Return which members have a value on an axis."""
-        return np.array([label == value for label in self.opened.labels[axis].tolist()], bool)
+    def known(self, *members: Bool[np.ndarray, " member"]) -> Float[np.ndarray, " known"]:
+        """Return the known scores of the members that are in all of these."""
+        return self.values[np.logical_and.reduce([np.isfinite(self.values), *members])]
 
     def of_seeds(
         self,
-        axis: str,
-        value: Any,
+        members: Bool[np.ndarray, " member"],
         scores: Float[np.ndarray, "*axes member"],
         mean: Callable[..., np.ndarray],
     ) -> Float[np.ndarray, "*axes seed"]:
-        """Return for each seed the mean over its members with a value on an axis, without those not known.
+        """Return for each seed the mean over some members, without those not known.
 
-        Members of one seed began alike and saw the same trials, so they are no replicates. Members are on the
-        last axis of `scores`.
+        Members of one seed began alike and saw the same trials, so they are no replicates.
         """
-        here, seeds = self.has_value(axis, value), self.opened.labels["seed"]
-        is_known = here & np.isfinite(scores).all(axis=tuple(range(scores.ndim - 1)))
+        seeds = self.opened.labels["seed"]
+        is_known = members & np.isfinite(scores).all(axis=tuple(range(scores.ndim - 1)))
         groups = [scores[..., is_known & (seeds == seed)] for seed in np.unique(seeds[is_known])]
         return np.stack([mean(group, axis=-1) for group in groups], -1) if groups else scores[..., :0]
-
-    def combinations(self) -> list[tuple[dict[str, Any], Float[np.ndarray, " member"]]]:
-        """Return each combination of values of the axes, with the known scores of its members."""
-        scored_settings = []
-        for values in itertools.product(*(self.opened.sweep.axes[name] for name in self.axes)):
-            setting = dict(zip(self.axes, values, strict=True))
-            here = np.ones(self.values.size, bool)
-            for name, value in setting.items():
-                here &= self.has_value(name, value)
-            scored_settings.append((setting, self.values[here & np.isfinite(self.values)]))
-        return scored_settings
 
 
 def score_sweep(opened: OpenedSweep, score: str) -> ScoredSweep:
@@ -141,31 +132,28 @@ def score_sweep(opened: OpenedSweep, score: str) -> ScoredSweep:
         raise ValueError(
             f"`score` must be one of {', '.join(names)}, got {score!r}.{suggestion(score, names)}"
         )
-    values = summary[score].to_numpy(float)
-    is_finished = (summary["state"] == "finished").to_numpy()
-    known = np.where(is_finished, values, np.nan) if is_finished.any() else values
-    return ScoredSweep(opened, score, known, titles)
+    is_finished = summary["state"] == "finished"
+    known = summary[score].where(is_finished) if is_finished.any() else summary[score]
+    return ScoredSweep(opened, score, titles.get(score, score.replace("_", " ")), known.to_numpy(float))
 
 
 def settings_table(results: ScoredSweep) -> ResultTable:
     """Return the best settings: the mean of the score over members, with a 95 % interval."""
     rows = []
-    for setting, scores in results.combinations():
-        units = results.opened.sweep.experiment.units()
-        texts = [setting_text(value, units.get(name, ())) for name, value in setting.items()]
+    for setting in itertools.product(
+        *(zip(axis.texts_with_units, axis.members, strict=True) for axis in results.axes)
+    ):
+        scores = results.known(*(members for _, members in setting))
         mean = float(results.mean(scores)) if scores.size else np.inf
-        rows.append((mean, [*texts, *_score_texts(results, scores)]))
+        rows.append((mean, [*(text for text, _ in setting), *_score_texts(results, scores)]))
     rows.sort(key=lambda row: row[0])
-    columns = [Column(name.replace("_", " ")) for name in results.axes]
-    columns += [
-        Column("members"),
-        Column(f"{results.label}, {results.mean_name} and 95 % interval"),
-        Column("lowest to highest"),
-    ]
+    titles = [axis.name.replace("_", " ") for axis in results.axes]
+    titles += ["members", f"{results.label}, {results.mean_name} and 95 % interval", "lowest to highest"]
     means = [mean for mean, _ in rows]  # equal ones share a place
     shown = [Row(str(1 + means.index(mean)), values) for mean, values in rows[:MOST_SETTINGS]]
     more = f"; the best {MOST_SETTINGS} of {len(rows)} settings" if len(rows) > MOST_SETTINGS else ""
-    return ResultTable(columns, shown, f"settings by {results.label}, lowest first{more}")
+    caption = f"settings by {results.label}, lowest first{more}"
+    return ResultTable([*map(Column, titles)], shown, caption)
 
 
 def _score_texts(results: ScoredSweep, scores: Float[np.ndarray, " member"]) -> list[str]:
@@ -174,7 +162,7 @@ def _score_texts(results: ScoredSweep, scores: Float[np.ndarray, " member"]) -> 
         return ["0", "-", "-"]
     text = f"{scores[0]:.4g}"
     if scores.size > 1:
-        mean, low, high = results.interval(scores)
+        mean, low, high = (geometric_mean_interval if results.is_positive else mean_interval)(scores)
         text = f"{mean:.4g} ({low:.4g} to {high:.4g})"
     return [str(scores.size), text, f"{scores.min():.4g} to {scores.max():.4g}"]
 
@@ -182,99 +170,84 @@ def _score_texts(results: ScoredSweep, scores: Float[np.ndarray, " member"]) -> 
 def draw_sweep(results: ScoredSweep) -> Draws:
     """Return what draws learning curves and the score over each axis, and over each two axes."""
     draws: dict[str, Callable[[], dict[str, RunFigure]]] = {}
-    for name in results.axes:
-        draws[f"{name}_learning"] = functools.partial(_curves, results, name)
-        draws[f"{name}_scores"] = functools.partial(_scores, results, name)
-    for pair in itertools.combinations(results.axes, 2):
-        draws["_".join(pair)] = functools.partial(_map, results, *pair)
-    if results.opened.sweep.experiment.select_every is not None and np.isfinite(results.values).any():
-        best = int(np.argmin(np.where(np.isfinite(results.values), results.values, np.inf)))
-        draws["selection"] = functools.partial(draw_selection, results.opened, best)
+    for axis in results.axes:
+        draws[f"{axis.name}_learning"] = functools.partial(_curves, results, axis)
+        draws[f"{axis.name}_scores"] = functools.partial(_scores, results, axis)
+    for rows, columns in itertools.combinations(results.axes, 2):
+        draws[f"{rows.name}_{columns.name}"] = functools.partial(_map, results, rows, columns)
+    if results.opened.sweep.experiment.select_every is not None and results.known().size:
+        draws["selection"] = functools.partial(
+            draw_selection, results.opened, int(np.nanargmin(results.values))
+        )
     return {f"the figure {name!r}": draw for name, draw in draws.items()}
 
 
-def _curves(results: ScoredSweep, axis: str) -> dict[str, RunFigure]:
-    if results.learning is None:
+def _curves(results: ScoredSweep, axis: Axis) -> dict[str, RunFigure]:
+    if "loss" not in results.opened.history:
         return {}
-    batch, losses = results.learning
-    figure, ax = small_axes()
-    values = results.opened.sweep.axes[axis]
-    shown = np.unique(np.linspace(0, len(values) - 1, min(MOST_CURVES, len(values))).round().astype(int))
+    loss, figure, ax = results.opened.total_loss, *small_axes()
+    n_points, n_values = min(MOST_POINTS, loss.batch.size), len(axis.texts)
+    places = np.unique(np.geomspace(1, loss.batch.size, n_points).round().astype(int)) - 1
+    batch, losses = loss.batch.values[places], loss.isel(batch=places).values
+    shown = np.unique(np.linspace(0, n_values - 1, min(MOST_CURVES, n_values)).round().astype(int))
     counts = []
     for color, place in zip(COLORS, shown, strict=False):
-        reached = np.isfinite(losses[:, results.has_value(axis, values[place])]).any(axis=1)
-        seed_losses = results.of_seeds(axis, values[place], losses[reached], _geometric_mean)
-        if not seed_losses.size:
-            continue
-        draw_loss_bands(ax, batch[reached], seed_losses, label=results.texts(axis)[place], color=color)
-        counts.append(seed_losses.shape[1])
+        members = axis.members[place]
+        reached = np.isfinite(losses[:, members]).any(axis=1)
+        seed_losses = results.of_seeds(members, losses[reached], _geometric_mean)
+        if seed_losses.size:
+            draw_loss_bands(ax, batch[reached], seed_losses, label=axis.texts[place], color=color)
+            counts.append(str(seed_losses.shape[1]))
     if not counts:
         plt.close(figure)
         return {}
     ax.set(ylabel="training loss", xlim=(1, 1.05 * ax.dataLim.x1))
-    ax.legend(title=results.axis_label(axis))
-    extent = f", {len(shown)} of {len(values)} values" if len(shown) < len(values) else ""
+    ax.legend(title=axis.label)
+    extent = f", {len(shown)} of {n_values} values" if len(shown) < n_values else ""
     caption = (
-        f"Total training loss by {results.axis_label(axis)}{extent}: lines are the geometric mean over seeds "
-        f"({', '.join(map(str, counts))}), each with its mean over all other settings; bands go from the "
+        f"Total training loss by {axis.label}{extent}: lines are the geometric mean over seeds "
+        f"({', '.join(counts)}), each with its mean over all other settings; bands go from the "
         f"lowest to the highest seed. {REPLICATION}"
     )
-    return {f"{axis}_learning": RunFigure(figure, f"Learning by {axis.replace('_', ' ')}", caption)}
+    return {f"{axis.name}_learning": RunFigure(figure, f"Learning by {axis.name.replace('_', ' ')}", caption)}
 
 
-def _scores(results: ScoredSweep, axis: str) -> dict[str, RunFigure]:
-    values = results.opened.sweep.axes[axis]
-    figure, ax = plt.subplots(figsize=(max(3.4, 0.6 + 0.5 * len(values)), 2.8), layout="constrained")
-    scores = [results.of_seeds(axis, value, results.values, results.mean) for value in values]
-    draw_setting_scores(
-        ax, scores, names=results.texts(axis), axis=results.axis_label(axis), label=results.label
-    )
-    _tilt(ax, results.texts(axis))
-    n = [seed_scores.size for seed_scores in scores]
+def _scores(results: ScoredSweep, axis: Axis) -> dict[str, RunFigure]:
+    figure, ax = plt.subplots(figsize=(max(3.4, 0.6 + 0.5 * len(axis.texts)), 2.8), layout="constrained")
+    scores = [results.of_seeds(members, results.values, results.mean) for members in axis.members]
+    draw_setting_scores(ax, scores, names=axis.texts, axis=axis.label, label=results.label)
+    _tilt(ax, axis.texts)
+    n, label = ", ".join(str(seed_scores.size) for seed_scores in scores), results.label.capitalize()
     caption = (
-        f"{results.label.capitalize()} at the end, by {results.axis_label(axis)}: a point for each seed "
-        f"({', '.join(map(str, n))}), its {results.mean_name} over all other settings; their "
-        f"{results.mean_name} and its 95 % interval (t{', of logarithms' if results.is_positive else ''}). "
-        f"{REPLICATION}"
+        f"{label} at the end, by {axis.label}: a point for each seed ({n}), its {results.mean_name} over all "
+        f"other settings; their {results.mean_name} and its 95 % interval "
+        f"(t{', of logarithms' if results.is_positive else ''}). {REPLICATION}"
     )
-    title = f"{results.label.capitalize()} by {axis.replace('_', ' ')}"
-    return {f"{axis}_scores": RunFigure(figure, title, caption)}
+    return {f"{axis.name}_scores": RunFigure(figure, f"{label} by {axis.name.replace('_', ' ')}", caption)}
 
 
-def _map(results: ScoredSweep, rows: str, columns: str) -> dict[str, RunFigure]:
-    of_rows, of_columns = results.opened.sweep.axes[rows], results.opened.sweep.axes[columns]
-    means, counts = np.full((2, len(of_rows), len(of_columns)), np.nan)
-    for (row, row_value), (column, column_value) in itertools.product(
-        enumerate(of_rows), enumerate(of_columns)
-    ):
-        here = results.values[results.has_value(rows, row_value) & results.has_value(columns, column_value)]
-        counts[row, column] = np.isfinite(here).sum()
-        if counts[row, column]:
-            means[row, column] = results.mean(here[np.isfinite(here)])
-    size = (max(3.4, 1.6 + 0.55 * len(of_columns)), max(2.6, 0.9 + 0.35 * len(of_rows)))
+def _map(results: ScoredSweep, rows: Axis, columns: Axis) -> dict[str, RunFigure]:
+    shape = (len(rows.texts), len(columns.texts))
+    means, counts = np.full(shape, np.nan), np.zeros(shape, int)
+    for place in np.ndindex(shape):
+        known = results.known(rows.members[place[0]], columns.members[place[1]])
+        counts[place], means[place] = known.size, results.mean(known) if known.size else np.nan
+    size = (max(3.4, 1.6 + 0.55 * shape[1]), max(2.6, 0.9 + 0.35 * shape[0]))
     figure, ax = plt.subplots(figsize=size, layout="constrained")
-    draw_setting_map(
-        ax,
-        means,
-        rows=results.texts(rows),
-        columns=results.texts(columns),
-        axes=(results.axis_label(rows), results.axis_label(columns)),
-        label=results.label,
-    )
-    _tilt(ax, results.texts(columns))
-    other_axes = [name for name in results.axes if name not in (rows, columns)]
-    over = " and over ".join(["seeds", *other_axes])
-    n_members = f"{int(counts.min())} to {int(counts.max())} members"
+    names: Any = {"rows": rows.texts, "columns": columns.texts, "axes": (rows.label, columns.label)}
+    draw_setting_map(ax, means, **names, label=results.label)
+    _tilt(ax, columns.texts)
+    own = (rows.name, columns.name)
+    over = " and over ".join(["seeds", *(axis.name for axis in results.axes if axis.name not in own)])
     caption = (
-        f"{results.label.capitalize()}: the {results.mean_name} over {n_members}, over {over}. "
-        f"White: not trained. {REPLICATION}"
+        f"{results.label.capitalize()}: the {results.mean_name} over {counts.min()} to {counts.max()} "
+        f"members, over {over}. White: not trained. {REPLICATION}"
     )
     title = f"{results.label.capitalize()} over two settings"
-    return {f"{rows}_{columns}": RunFigure(figure, title, caption)}
+    return {f"{rows.name}_{columns.name}": RunFigure(figure, title, caption)}
 
 
 def _geometric_mean(values: np.ndarray, axis: int) -> np.ndarray:
-    """Return the geometric mean over an axis."""
     return np.asarray(np.exp(np.log(values).mean(axis=axis)))
 
 
@@ -310,15 +283,15 @@ def report_sweep(
     """
     check_instance("opened", opened, OpenedSweep, "a sweep, such as open_sweep(path)")
     home, sweep = opened.folder.path, opened.sweep
-    report = ReportFolder(home if out is None else as_path("out", out), REPORT, home=home)
+    report = ReportFolder(REPORT, home if out is None else out, home=home)
     if not any("validation_loss" in note.members for note in opened.notes):
         raise ValueError(
             f"the sweep {home} must have results to be shown, it has none yet. "
             f"To train it: {opened.folder.command('resume')}"
         )
     results = score_sweep(opened, score)
-    best, notes = settings_table(results), _notes(results)
-    report.sections["Best settings"] = [table(best, "Best settings"), *map(note, notes)]
+    best = settings_table(results)
+    report.add_table("Best settings", best, _notes(results))
     with figure_style():
         report.add_figures("What the settings do", draw_sweep(results))
     report.sections |= _list_unfinished(opened)
@@ -333,7 +306,7 @@ def _notes(results: ScoredSweep) -> list[str]:
     """Return what the reader should know of the comparison."""
     opened, experiment = results.opened, results.opened.sweep.experiment
     notes = [_progress_note(opened)] if opened.unfinished_cells else []
-    changes_loss = any(experiment.member_settings.get(name) == "task" for name in results.axes)
+    changes_loss = any(experiment.member_settings.get(axis.name) == "task" for axis in results.axes)
     if results.score.endswith("loss") and changes_loss:
         notes.append(
             "An axis changes the loss itself, so losses do not compare between its values: see --score."
@@ -358,7 +331,6 @@ def _progress_note(opened: OpenedSweep) -> str:
 
 def _introduction(opened: OpenedSweep) -> list[Html]:
     sweep = opened.sweep
-    about = (inspect.getdoc(type(sweep.experiment)) or "").partition("\n\n")[0]
     units = sweep.experiment.units()
     axes: Mapping[str, str] = {
         name: " | ".join(setting_text(value, units.get(name, ())) for value in values)
@@ -366,7 +338,7 @@ def _introduction(opened: OpenedSweep) -> list[Html]:
     }
     seeds = f"{sweep.seeds.start} to {sweep.seeds.stop - 1}"
     values = {**axes, "seeds": seeds, "networks": str(sweep.n_members), "cells": opened.counts_text}
-    return [element("p", one_line(about)), named_values("Axes", values)]
+    return [experiment_text(sweep.experiment), named_values("Axes", values)]
 
 
 def _list_unfinished(opened: OpenedSweep) -> dict[str, list[Html]]:

@@ -58,7 +58,7 @@ def test_an_agent_takes_the_place_of_the_policy():
     network = popsim.networks.GRUNetwork(5, 4, 4, key=jax.random.key(0))
     choosing = with_agent(popsim.NetworkModel(network, policy=Categorical(3, critic=True), dt=0.1))
     alone = agent_network_model(AnsweringTask(Lottery))
-    assert choosing.policy == alone.policy and choosing.network.n_outputs == choosing.policy.n_outputs == 3
+    assert choosing.policy == alone.policy and choosing.network.n_outputs == choosing.policy.n_outputs == 1
     vectors = with_agent(popsim.NetworkModel(network, policy=Gaussian(3, critic=True), dt=0.1))
     assert (vectors.policy, vectors.network.n_outputs) == (None, 3)
 

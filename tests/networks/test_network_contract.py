@@ -83,32 +83,40 @@ def assert_alike(found, expected):
 
 
 @eqx.filter_jit
-@eqx.filter_vmap(in_axes=(eqx.if_array(0), None))
-@eqx.filter_vmap(in_axes=(None, 0))
-def simulated(model, trial):
-    return popsim.simulate(model, trial, key=KEY)
+def simulated(ensemble, trials):
+    """The slopes of all that is learned and the states of members in trials; and what steps of one make.
 
+    These are the states, the outputs and the activity after each step of the last member in the last trial,
+    and a state with another activity, and with that which it had.
+    """
+    learned, rest = eqx.partition(ensemble, popsim.is_parameter(ensemble))
 
-@eqx.filter_jit
-def stepped(network, inputs):
-    """The states, the outputs and the activity after each step, and a state with another activity."""
+    def of_members(learned):
+        def of_member(model):
+            return jax.vmap(lambda trial: popsim.simulate(model, trial, key=KEY))(trials)
+
+        states = eqx.filter_vmap(of_member)(eqx.combine(learned, rest))
+        return jnp.sum(states.network.output**2), states
+
+    slopes, states = eqx.filter_grad(of_members, has_aux=True)(learned)
+    network = jax.tree.map(lambda leaf: leaf[1] if eqx.is_array(leaf) else leaf, ensemble.network)
     hidden, found = network.init(key=KEY), []
-    for row in inputs:
+    for row in trials.inputs["inputs"][1]:
         hidden = network.step(row, hidden, key=KEY)
         found.append((NetworkState(hidden, network.read_out(hidden)), network.activity(hidden)))
     rates = network.activity(hidden)
     changed = network.with_activity(hidden, jnp.arange(float(rates.size)))
-    return found, network.activity(changed), network.with_activity(changed, rates)
+    steps = found, network.activity(changed), network.with_activity(changed, rates)
+    return slopes, states, steps
 
 
 @ALL
-def test_a_simulation_keeps_what_steps_make(name):
+def test_a_simulation_keeps_what_steps_make_and_all_that_is_learned_gets_a_gradient(name):
     """Also of trials and members run at once; and the activity is one array that can be put back."""
-    ensemble = popsim.make_ensemble(lambda key: popsim.NetworkModel(BUILD[name](key), dt=DT), 2, key=KEY)
-    ensemble = popsim.without_noise(ensemble)
+    noisy = popsim.make_ensemble(lambda key: popsim.NetworkModel(BUILD[name](key), dt=DT), 2, key=KEY)
+    ensemble = popsim.without_noise(noisy)
     trials = jax.vmap(trial_of)(jax.random.split(KEY, 2))
-    states = simulated(ensemble, trials)
-    steps, other, back = stepped(popsim.member(ensemble, 1).network, trials.inputs["inputs"][1])
+    slopes, states, (steps, other, back) = simulated(ensemble, trials)
     activity = unit_activity(ensemble, states)
     for t, (expected, rates) in enumerate(steps):
         found = jax.tree.map(lambda leaf, t=t: leaf[1, 1, t], states.network)
@@ -118,24 +126,11 @@ def test_a_simulation_keeps_what_steps_make(name):
         assert_alike(activity[1, 1, t], rates)
     np.testing.assert_array_equal(other, np.arange(rates.size))
     assert_alike(back, expected.hidden)
-
-
-@ALL
-def test_all_that_is_learned_gets_a_gradient(name):
-    model = popsim.NetworkModel(BUILD[name](KEY), dt=DT)
-    trial = trial_of(KEY)
-    learned, rest = eqx.partition(model, popsim.is_parameter(model))
-
-    @eqx.filter_jit
-    @eqx.filter_grad
-    def slopes(learned):
-        held = eqx.combine(learned, rest)
-        return jnp.sum(popsim.simulate(held, trial, key=KEY).network.output ** 2)
-
-    for path, slope in jax.tree.leaves_with_path(slopes(learned)):
-        assert np.all(np.isfinite(slope)) and np.any(slope), jax.tree_util.keystr(path)
-    for path, names in model.network.parameter_axes.items():
-        assert operator.attrgetter(path)(model.network).ndim == len(names)
+    for path, slope in jax.tree.leaves_with_path(slopes):
+        assert np.all(np.isfinite(slope)), jax.tree_util.keystr(path)
+        assert all(np.any(of_member) for of_member in slope), jax.tree_util.keystr(path)
+    for path, names in ensemble.network.parameter_axes.items():
+        assert operator.attrgetter(path)(ensemble.network).ndim == 1 + len(names)
 
 
 @pytest.mark.parametrize("name", mostly_in_full(BUILD, ["gru", "tanh", "noisy inputs", "stacked"]))

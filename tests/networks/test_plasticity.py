@@ -9,13 +9,7 @@ from relay import DT
 from short_form import every_nth
 
 import popsim
-from popsim.networks import (
-    DifferentiablePlasticity,
-    FastWeights,
-    LeakyRNN,
-    LeakyState,
-    ShortTermPlasticity,
-)
+from popsim.networks import DifferentiablePlasticity, FastWeights, LeakyRNN, LeakyState, ShortTermPlasticity
 
 KEY = jax.random.key(3)
 N = 6

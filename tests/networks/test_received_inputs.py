@@ -12,7 +12,7 @@ from popsim.networks import LSTMNetwork, unit_activity
 
 
 @pytest.mark.slow
-def test_a_network_in_a_loop_follows_what_it_received():
+def test_a_network_of_two_states_in_a_loop_follows_what_it_received_and_is_analysed():
     plant = popsim.plants.PointMass()
     task = popsim.tasks.CenterOutReaches(plant.workspace, duration=0.2, dt=0.02)
     channels = {"vision": popsim.SensoryChannel(popsim.vision, delay=0.04)}
@@ -20,7 +20,7 @@ def test_a_network_in_a_loop_follows_what_it_received():
     n_inputs = popsim.n_network_inputs(trials, plant, channels)
 
     def build(key):
-        network = popsim.networks.GRUNetwork(n_inputs, 5, plant.n_commands, key=key)
+        network = LSTMNetwork(n_inputs, 5, plant.n_commands, key=key)
         return popsim.SensorimotorLoop(network, plant, channels, dt=0.02)
 
     ensemble = popsim.make_ensemble(build, 2, key=jax.random.key(0))
@@ -31,13 +31,20 @@ def test_a_network_in_a_loop_follows_what_it_received():
         "vision": (2, 8, 10, 4),
     }
     np.testing.assert_array_equal(received["vision"], states.feedback["vision"])
-    hidden = np.asarray(states.network.hidden, np.float64)
+    hidden = np.concatenate(states.network.hidden, axis=-1).astype(np.float64)
     for member in range(2):
         model = popsim.member(ensemble, member)
         follow = jax.vmap(lambda inputs, own, model=model: dynamics.network_dynamics(model, own, inputs))
         last = {name: values[member, :, -1].astype("f4") for name, values in received.items()}
         following = follow(last, hidden[member, :, -2].astype("f4"))
         np.testing.assert_allclose(following, hidden[member, :, -1], atol=1e-6)
+    found = neural_activity.principal_components(unit_activity(ensemble, states), n_components=2)
+    assert found.projections.shape == (2, 8, 10, 2)
+    visited = hidden.astype("f4").reshape(2, -1, 10)
+    inputs = {name: values[:, 0, 0] for name, values in received.items()}
+    points = dynamics.find_fixed_points(ensemble, visited[:, :20], inputs=inputs).fixed
+    jacobians = dynamics.state_jacobians(ensemble, visited[:, :3], inputs=inputs)
+    assert points.state.shape[-1] == 10 and jacobians.shape == (2, 3, 10, 10)
 
 
 def loop_and_task():
@@ -81,34 +88,3 @@ def test_constant_inputs_are_taken_by_name(as_users_run):
     ):
         with pytest.raises(ValueError, match=message):
             rollout(bad, model)
-
-
-N_UNITS, N_STEPS, KEY = 4, 8, jax.random.key(5)
-
-
-@pytest.mark.slow
-def test_the_activity_of_a_network_of_several_states_is_analysed():
-    plant, dt = popsim.plants.PointMass(), 0.01
-    channels = {"vision": popsim.SensoryChannel(popsim.vision, delay=0.02)}
-
-    def loop(key):
-        network = LSTMNetwork(6, N_UNITS, 2, key=key)
-        return popsim.SensorimotorLoop(network, plant, channels, dt=dt)
-
-    after = popsim.make_ensemble(loop, 2, key=KEY)
-    task = popsim.tasks.CenterOutReaches(plant.workspace, duration=N_STEPS * dt)
-    states = popsim.evaluate_ensemble(after, task, key=KEY).states
-    found = neural_activity.principal_components(unit_activity(after, states), n_components=2)
-    assert found.projections.shape == (2, 8, N_STEPS, 2)
-    visited = np.concatenate(states.network.hidden, axis=-1).reshape(2, -1, 2 * N_UNITS)
-    received = dynamics.received_inputs(after, states, task.validation_trials())
-    inputs = {name: values[:, 0, 0] for name, values in received.items()}
-    points = dynamics.find_fixed_points(after, visited[:, :20], inputs=inputs).fixed
-    jacobians = dynamics.state_jacobians(after, visited[:, :3], inputs=inputs)
-    assert points.state.shape[-1] == 2 * N_UNITS and jacobians.shape == (2, 3, 2 * N_UNITS, 2 * N_UNITS)
-    one = popsim.member(after, 0)
-    of_one = {name: jnp.asarray(values[0], jnp.float32) for name, values in inputs.items()}
-    following = dynamics.network_dynamics(one, jnp.asarray(visited[0, 5]), of_one)
-    composed = jnp.concatenate(list(of_one.values()))
-    pair = one.network.step(composed, tuple(jnp.split(visited[0, 5], 2)), key=KEY)
-    np.testing.assert_allclose(following, jnp.concatenate(pair), rtol=1e-6)

@@ -101,12 +101,12 @@ def test_projections_see_what_the_encoder_returns(float64, kind):
         ),
         (
             lambda: EncodedNetwork(GRUNetwork(3, 5, 4, key=KEY), lambda x: x[:2], n_inputs=6),
-            r"`encoder` must return the 3 inputs of the network, got an array of shape \(2,\)",
+            "`encoder` must return the 3 inputs of the network, got 2",
         ),
         (lambda: EncodedNetwork(GRUNetwork(3, 5, 4, key=KEY), jnp.sin), "`n_inputs` must be given with"),
         (
             lambda: EncodedNetwork(GRUNetwork(3, 5, 4, key=KEY), readout=lambda output: (output, output)),
-            "`readout` must return an array, got a tuple",
+            "`readout` must return a vector, got a tuple",
         ),
     ],
 )

@@ -4,14 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from trained_batch import (
-    MODEL_NAMES,
-    MODELS,
-    LinearUnits,
-    bare_model,
-    random_trials,
-    train_batch,
-)
+from trained_batch import MODEL_NAMES, MODELS, LinearUnits, bare_model, random_trials, train_batch
 
 import popsim
 from popsim.model import initial_state

@@ -91,13 +91,10 @@ def test_activity_is_shown_with_its_dimensions(run):
     assert draw_neural_activity(run) is None
 
 
-def test_members_are_beside_those_before_training(run):
+def test_members_are_beside_those_before_training_without_silent_ones_and_those_not_finite(run):
     drawn = draw_similarity(run)
     assert set(drawn) == {"member_distances", "member_map"}
     assert "3 trained members, and 3 before training" in drawn["member_map"].caption
-
-
-def test_members_that_are_silent_or_not_finite_are_left_out(run):
     run.hidden["untrained"][1] = 0.0
     run.hidden["trained"][0, 0, 0] = np.inf
     assert "2 trained members, and 2 before training" in draw_similarity(run)["member_map"].caption

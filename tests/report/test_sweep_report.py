@@ -29,7 +29,8 @@ def scored():
         axes={"rate": RATES, "noise": NOISE},
         experiment=SimpleNamespace(units=dict, select_every=None, member_settings={}),
     )
-    yield ScoredSweep(SimpleNamespace(sweep=sweep, labels=labels, history={}), "validation_loss", values)
+    opened = SimpleNamespace(sweep=sweep, labels=labels, history={})
+    yield ScoredSweep(opened, "validation_loss", "validation loss", values)
     plt.close("all")
 
 
@@ -50,7 +51,7 @@ def test_intervals_of_losses_are_those_of_logarithms(scored):
 
 
 def test_scores_of_any_sign_have_their_mean(scored):
-    shifted = ScoredSweep(scored.opened, "result_a", scored.values - 0.05, {"result_a": "a (mm)"})
+    shifted = ScoredSweep(scored.opened, "result_a", "a (mm)", scored.values - 0.05)
     table = settings_table(shifted)
     assert table.columns[3].title == "a (mm), mean and 95 % interval"
     assert table.rows[0].values[3].startswith(f"{(GOOD * SPREAD - 0.05).mean():.4g}")
