@@ -212,9 +212,8 @@ class EvolutionStrategies(AbstractGradient):
 
     In each batch the loss is evaluated at weights w + σ s_k, where each s_k is standard normal, and all see
     the same trials and noise. The gradient is -σ Σ_k u_k s_k, where the utility u_k depends on the rank of
-    the loss alone, and each σ is multiplied by exp(½ η_σ Σ_k u_k (s_k² - 1)). It needs no derivative of body
-    or environment. Wierstra et al. 2014, J Mach Learn Res 15:949-980, algorithm 6 and table 1, checked
-    against the implementations in evosax and PyPop7.
+    the loss alone, and each σ is multiplied by exp(½ η_σ Σ_k u_k (s_k² - 1)). Wierstra et al. 2014, J Mach
+    Learn Res 15:949-980, algorithm 6 and table 1, checked against evosax and PyPop7.
 
     The optimizer of the paper is `popsim.training.sgd(1.0)`: σ is then the only step size.
 
