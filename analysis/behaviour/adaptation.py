@@ -20,8 +20,7 @@ def channel_force(
 
     **Arguments:**
 
-    - `external_force`: the force of the walls alone on the hand, in N: `states.external_force` of channel
-        trials without a field.
+    - `external_force`: the force of the walls alone, in N: of channel trials without a field.
     - `starts`, `targets`: the ends of the channel, in m.
     """
     return -leftward_component(
@@ -102,8 +101,7 @@ def after_effect(
 ) -> Float[np.ndarray, "*axes"]:
     """Return the mean change in deviation of trials with the field off, from before to after adaptation.
 
-    Its sign is opposite to that of the first deviations in the field (Shadmehr & Mussa-Ivaldi 1994, J
-    Neurosci 14:3208-3224).
+    Its sign is opposite to deviations in the field (Shadmehr & Mussa-Ivaldi 1994, J Neurosci 14:3208-3224).
 
     **Arguments:**
 

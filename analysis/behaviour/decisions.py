@@ -122,8 +122,7 @@ def decision_time(
 ) -> Float[np.ndarray, "*axes trial"]:
     """Return the time from the start of a step until |output| first reaches a threshold, in s; NaN if never.
 
-    Row t is at time (t + 1) dt, and step `start` begins at start dt: the result is `produced_interval` of
-    |output| plus dt.
+    Row t is at time (t + 1) dt: the result is `produced_interval` of |output| plus dt.
 
     **Arguments:**
 
@@ -212,8 +211,7 @@ def threshold_responses(
     """Return the responses of a network that responds once an output reaches a threshold after an event.
 
     The response is in the first time step, from that of the event on, in which an output is at or above the
-    threshold; the largest one is the choice. Times are whole time steps, `dt` in that of the event; NaN in
-    trials without it.
+    threshold; the largest one is the choice. Times are whole time steps; NaN in trials without the event.
 
     **Arguments:**
 

@@ -229,8 +229,7 @@ def reaction_time(
     """Return the onset of the movement after an event, such as "go cue", in s from that event.
 
     The movement is the fastest one after the event, which occurs at the beginning of its step; the onset is
-    that of `movement_onset`, negative if the hand was already moving. NaN in trials without the event, or if
-    nothing moves after it.
+    that of `movement_onset`, negative if the hand was already moving. NaN without the event or a movement.
 
     **Arguments:**
 

@@ -118,8 +118,7 @@ def initial_velocity_angle(
 ) -> Float[np.ndarray, "*axes trial"]:
     """Return the angle from the target direction to the velocity at a given time, in rad from -pi to pi.
 
-    Positive to the left, counter-clockwise; interpolated linearly between steps. NaN where a time is NaN, or
-    the hand is at rest.
+    Positive to the left; interpolated linearly between steps. NaN where a time is NaN, or the hand at rest.
 
     **Arguments:**
 

@@ -164,8 +164,7 @@ def fit_psychometric(coherences: Evidence, chose_right: Bool[AnyArray, "*axes tr
 
     **Arguments:**
 
-    - `coherences`: signed, of each trial and stream of evidence, in any unit; `coherence[:, None]` for one
-        stream.
+    - `coherences`: signed, of each trial and stream of evidence, in any unit; `[:, None]` for one stream.
     - `chose_right`: whether the choice for positive coherences was made, with leading axes such as (member).
     """
     return _curve(*_fits(coherences, chose_right, with_lapse=False))

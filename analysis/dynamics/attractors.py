@@ -201,8 +201,7 @@ def phase_plane(
     """Return the velocity (h(t + dt) - h(t)) / dt of states in a plane, with constant inputs and no noise.
 
     The state at coordinates (x, y) is the origin + x a + y b, where a is the unit vector along the first
-    direction, and b that of the part of the second across a. `popsim.analysis.figures.draw_phase_portrait`
-    draws it.
+    direction, and b that of the part of the second across a. See `figures.draw_phase_portrait`.
 
     **Arguments:**
 

@@ -43,8 +43,7 @@ def received_inputs(
 ) -> dict[str, Float[np.ndarray, "member trial time _"]]:
     """Return the inputs of each member's network at each time step by name: of the trial, and the senses.
 
-    Numbers are those that the network received, scaled: those of one time step may be the `inputs` of
-    `find_fixed_points`.
+    Numbers are scaled, as received: those of one time step may be the `inputs` of `find_fixed_points`.
 
     **Arguments:**
 

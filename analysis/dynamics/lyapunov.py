@@ -24,8 +24,7 @@ class LyapunovSpectrum(NamedTuple):
 
     - `exponent`: in 1/s. Two states that are near move apart by e in the time 1 / exponent. A network is
         chaotic if the largest is above 0. -inf, or near it, for deviations that vanish within a time step.
-    - `standard_error`: of the exponent, from its values in ten equal parts of the trajectory; NaN where the
-        exponent is -inf.
+    - `standard_error`: of the exponent, over ten equal parts of the trajectory; NaN where that is -inf.
     """
 
     exponent: Float[np.ndarray, "member point exponent"]

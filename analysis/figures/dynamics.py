@@ -120,8 +120,7 @@ def draw_jacobian_eigenvalues(
     **Arguments:**
 
     - `eigenvalues`: of the Jacobian of one time step at each point, such as `FixedPoints.eigenvalues`.
-    - `n_unstable`: number of unstable directions of each point; 4 and more look the same. Colours are those
-        of `draw_fixed_points`.
+    - `n_unstable`: number of unstable directions of each point, in the colours of `draw_fixed_points`.
     """
     ax.add_patch(Circle((0, 0), 1, fill=False, color="0.5", lw=0.7, zorder=0))
     ax.axhline(0, color="0.85", lw=0.5, zorder=0)

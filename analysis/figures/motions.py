@@ -30,8 +30,7 @@ class BodyMotion:
     - `muscles`: the points of each muscle, in m; empty if they are not known.
     - `activation`: of each muscle, from 0 to 1; None for a body without muscles.
     - `target`: where the hand should be, in m; None for tasks without such a place.
-    - `shown_targets`: where the inputs of the network that are called "target…" show one, in m, if it is not
-        always `target`.
+    - `shown_targets`: where inputs called "target…" show one, in m, if it is not always `target`.
     - `cursor`: in m; None if it is always at the hand.
     - `force`: the external force on the hand at the start of the step, in N; None if it is always zero.
     - `epochs`: the name of the epoch, empty for none.

@@ -78,8 +78,7 @@ def draw_weight_history(
 ) -> Axes:
     """Draw a distance or a norm over training batches: the median over members, and a band over all members.
 
-    The axis of batches is logarithmic and omits a row before training (batch -1). Members with NaN at a row
-    are omitted there.
+    The axis of batches is logarithmic and omits a row before training (batch -1), and members where NaN.
 
     **Arguments:**
 
@@ -174,8 +173,7 @@ def draw_area_activity(
 
     **Arguments:**
 
-    - `hidden`: activity of the units of one member in one trial, or its mean over trials; row t is at time
-        (t + 1) dt.
+    - `hidden`: activity of the units of one member in a trial, or a mean; row t is at time (t + 1) dt.
     - `areas`: units of each area, from the top: groups of `network.unit_groups()` that do not overlap.
     - `dt`: time step in s.
     - `label`: label of the colour bar.

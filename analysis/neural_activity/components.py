@@ -197,8 +197,7 @@ def _most_captured(covariance: Covariances, n_components: int) -> Float[np.ndarr
 class DemixedComponents(NamedTuple):
     """The demixed components of one part of the activity, such as the part that depends on direction.
 
-    - `encoder`: unit vector of each component's contribution to the units; its sign makes the sum of the
-        cubed projections positive.
+    - `encoder`: unit vector of each component's contribution; the sum of cubed projections is positive.
     - `decoder`: weights that read each component from the units.
     - `projections`: mean activity, minus the mean of each unit, read by each decoder.
     - `explained`: share of the total variance that each component explains.
@@ -222,8 +221,7 @@ def demixed_components(
     For each part X_p of the activity X (see `marginalize`), the encoder F and decoder D, of rank
     `n_components`, minimise |X_p - F D X|^2 + (regularization |X|)^2 |F D|^2: a reduced-rank regression of
     the part on the whole. Kobak, Brendel, Constantinidis, Feierstein, Kepecs, Mainen, Qi, Romo, Uchida &
-    Machens 2016, eLife 5:e10989 (tested against their package dPCA 1.0.5, whose `regularizer` is
-    `regularization` / |X|).
+    Machens 2016, eLife 5:e10989 (tested against their dPCA 1.0.5, with `regularization` / |X|).
 
     **Arguments:**
 

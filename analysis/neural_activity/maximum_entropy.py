@@ -180,8 +180,7 @@ def rotation_test(
 
     The random activity keeps only the means and covariances over times, units and trials (see
     `maximum_entropy_activity`). `p_ratio` is of the statistic of Michaels, Dann & Scherberger 2016, PLoS
-    Comput Biol 12:e1005175. A p value is about one network; for a statement about networks, members are the
-    unit of replication.
+    Comput Biol 12:e1005175. A p value is about one network: members are the unit of replication.
 
     **Arguments:**
 

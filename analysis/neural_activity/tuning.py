@@ -140,8 +140,7 @@ class CosineTuning(NamedTuple):
 
     - `baseline`, `depth`: in the unit of the activity; `depth` is not negative.
     - `preferred`: direction of the highest activity, in rad from -pi to pi.
-    - `explained`: share of the variance over trials explained by the cosine, from 0 to 1; NaN without
-        variance.
+    - `explained`: share of the variance over trials explained by the cosine; NaN without variance.
     """
 
     baseline: Float[np.ndarray, "*axes unit"]
@@ -197,8 +196,7 @@ def preferred_direction_change(
     **Arguments:**
 
     - `before`, `after`: preferred directions in rad, from `cosine_tuning`.
-    - `tuned`: units included in `stability`, such as those whose cosine explains half of the variance. The
-        default is all units.
+    - `tuned`: units included in `stability`, such as those with `explained` above 0.5; None for all.
     """
     first, second = _arrays.finite_float64("before", before), _arrays.finite_float64("after", after)
     counts = np.ones(first.shape, bool) if tuned is None else np.asarray(tuned)

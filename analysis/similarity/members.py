@@ -145,8 +145,7 @@ def _standardise(values: Float[np.ndarray, " pair"]) -> Float[np.ndarray, " pair
 class MemberClusters(NamedTuple):
     """Clusters of members, for every number of clusters.
 
-    - `linkage` [step, 4]: successive merges of clusters in the format of scipy, with leaves ordered so that
-        neighbours are similar.
+    - `linkage` [step, 4]: successive merges of clusters in the format of scipy, with similar leaves adjacent.
     - `n_clusters` [number]: from 2 to one fewer than the number of members.
     - `labels` [number, member]: cluster of each member, from 0, for each number of clusters.
     - `silhouettes` [number]: mean silhouette over members, from -1 to 1 (Rousseeuw 1987, J Comput Appl Math

@@ -89,8 +89,7 @@ def principal_patterns(
     - `activity`: activity of a member, with axes (sample..., unit).
     - `share_of_variance`: above 0 and at most 1.
 
-    **Returns:** centred, orthonormal time courses in order of decreasing variance, the sum of whose cubes is
-    positive.
+    **Returns:** centred, orthonormal time courses by decreasing variance, the sum of whose cubes is positive.
     """
     _check_share(share_of_variance)
     centred = _arrays.centred_samples("activity", activity)

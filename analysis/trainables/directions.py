@@ -162,12 +162,10 @@ def update_gradient_alignment(
 
     **Arguments:**
 
-    - `history`: arrays (batch, member, ...) by name, such as `run.history.dataset`; two rows are read at a
-        time.
+    - `history`: arrays (batch, member, ...) by name, such as `run.history.dataset`, read by two rows.
     - `ensemble`: provides the arrays that are not in the history, such as `run.ensemble`.
     - `task`: provides the loss.
-    - `trials`: for the loss, stacked, the same for all members and rows; None for the task's validation
-        trials.
+    - `trials`: for the loss, stacked, the same for all; None for the task's validation trials.
     - `groups`: as for `distance_travelled`.
     - `key`: for the noise, as in `popsim.evaluate_ensemble`, the same at all rows.
 
@@ -216,8 +214,7 @@ def member_alignment(changes: Float[AnyArray, "member ..."]) -> Float[np.ndarray
     """Return the cosine between the changes of each pair of members, entry by entry.
 
     Use it for members with the same initial weights, such as copies of one network in several tasks. Units of
-    others do not correspond, and have a cosine of about ± 1 / sqrt(number of entries): compare
-    `input_output_change`.
+    others do not correspond: compare `input_output_change`.
 
     **Arguments:**
 
@@ -240,8 +237,7 @@ def input_output_change(
 ) -> Float[np.ndarray, "member outputs inputs"]:
     """Return the change of recurrent weights between inputs and outputs, W_out dW W_in.
 
-    It does not depend on the order of units, so `member_alignment` of it compares members whose units do not
-    correspond.
+    It does not depend on the order of units, so members with other units have comparable ones.
 
     **Arguments:**
 

@@ -34,10 +34,8 @@ def change_singular_values(
 
     **Arguments:**
 
-    - `weights`: of one array of a history, such as `run.history["trainables.network.cell.weight_hh"]`; a lazy
-        array is read in blocks.
-    - `initial`: W(0); None for the first row of a history that says that it begins before training (batch
-        -1).
+    - `weights`: of one array of a history, such as `run.history["trainables.network.cell.weight_hh"]`.
+    - `initial`: W(0); None for the first row of a saved history that begins before training (batch -1).
     """
     weights = _weight_history(weights)
     start = initial_values(weights, "weights", None if initial is None else {"weights": initial})
@@ -153,8 +151,7 @@ def mode_strengths(
     **Arguments:**
 
     - `weights`: W, of one array of a history, in memory or lazy (then read in blocks).
-    - `left`, `right`: u and v in columns, per member or the same for all; `final_modes` gives those at the
-        end of training.
+    - `left`, `right`: u and v in columns, per member or the same for all, such as those of `final_modes`.
     """
     weights = _weight_history(weights)
     n_members, n_rows, n_columns = weights.shape[1:]
