@@ -157,8 +157,7 @@ class UnitNorm(AbstractConstraint):
 
 
 class SpectralNorm(AbstractConstraint):
-    """The constraint sigma(W) <= max_norm, sigma the largest singular value; else W becomes W max_norm /
-    sigma.
+    """The constraint sigma(W) <= max_norm, sigma the largest singular value; else W max_norm / sigma.
 
     The layer then stretches no input by more than `max_norm`. After Miyato et al. 2018, arXiv 1802.05957, who
     always divide by an estimate of sigma; here sigma comes from a singular value decomposition, which takes
@@ -191,8 +190,7 @@ class Range(AbstractConstraint):
     **Arguments:**
 
     - `where`: selects the arrays, see `AbstractConstraint`.
-    - `low`, `high`: the limits, numbers or arrays that broadcast to the weights; may be infinite or
-        `PerMember`.
+    - `low`, `high`: the limits, numbers (infinite too), arrays that broadcast to the weights or `PerMember`.
     """
 
     low: Float[Array, "*low"] | PerMember = eqx.field(converter=as_float_array)
@@ -296,8 +294,7 @@ def dale_signs(n_units: int, excitatory_fraction: float = 0.8) -> Float[np.ndarr
 
 
 class DalesLaw(AbstractConstraint):
-    """The constraint s_j W_ij >= 0 on W[post, pre]: unit j excites all targets (s_j = 1) or inhibits all
-    (-1).
+    """The constraint s_j W_ij >= 0 on W[post, pre]: unit j excites (s_j = 1) or inhibits (-1) all targets.
 
     A weight of the wrong sign becomes 0. Excitatory and inhibitory units as in Song, Yang & Wang 2016, PLoS
     Comput Biol 12:e1004792, who rectify the weights in the forward pass. It holds exactly; NaN stays NaN. It
@@ -307,8 +304,7 @@ class DalesLaw(AbstractConstraint):
     **Arguments:**
 
     - `where`: selects the matrices, see `AbstractConstraint`.
-    - `signs`: +1 or -1 for each column, which may be a `PerMember`; `dale_signs` builds them from a fraction
-        of excitatory units.
+    - `signs`: +1 or -1 for each column, which may be a `PerMember`, such as those of `dale_signs`.
     """
 
     signs: Float[Array, " pre"] | PerMember = eqx.field(converter=as_float_array)

@@ -212,8 +212,7 @@ class Training:
         pauses is kept; its step count, shared by all parts, continues: to keep Adam's first steps for a part
         that joins late small, reset the state there by `reset_opt_state_at`.
     - `ensembled`: whether `model` is an ensemble.
-    - `ensemble_random_trials`: whether each member of an ensemble sees its own trials; otherwise all see the
-        same.
+    - `ensemble_random_trials`: whether each member of an ensemble sees its own trials, not all the same.
     - `log_step`: the number of batches between log points, which run the validation trials, print the
         losses, call the log functions and save a checkpoint. The last batch is always one.
     - `save_model_trainables`: whether to keep the trainable arrays after every batch, or a 1D array of the

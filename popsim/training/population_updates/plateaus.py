@@ -123,8 +123,7 @@ class ReduceOnPlateau(AbstractPopulationUpdate):
 
     - `hyperparameter`: its name, such as "learning_rate", see `Curriculum`.
     - `factor`: the factor, above 0 and below 1.
-    - `patience`: the number of calls in a row without a gain after which the value is reduced; the count
-        begins again then.
+    - `patience`: after this many calls in a row without a gain, counted anew, the value is reduced.
     - `min_gain`, `metric`, `mode`, `every`: see `EarlyStopping`.
     - `minimum`: the smallest value.
     """
