@@ -1,4 +1,7 @@
-"""Analysis: pure functions from saved histories and states to arrays, and `figures` to draw them."""
+"""Analysis: pure functions from saved histories and states to arrays, and `figures` to draw them.
+
+What other packages compute raises `ImportError` where one is missing, and says how to install it.
+"""
 
 if __name__ != "popsim.analysis":
     raise ImportError(f"import this package as `popsim.analysis`, not as `{__name__}`.")

@@ -1,8 +1,7 @@
 """Checks and conversions of the arrays that analyses take and return, and the signs of directions.
 
-Analyses of saved data take NumPy or JAX arrays, compute in float64 on the host and return NumPy arrays, so
-their results match SciPy and scikit-learn. Analyses that run or differentiate thousands of models use one
-compiled program, in float64 internally.
+Analyses of saved data compute in float64 on the host; those that run or differentiate thousands of models use
+one compiled program, in float64, too.
 """
 
 import importlib
@@ -51,7 +50,7 @@ def as_numbers(name: str, values: AnyArray, dtype: type, axes: str = "...") -> I
 
 
 def _check_type(name: str, dtype: Any, to: type) -> None:
-    """Refuse texts, durations and dates, of which NumPy takes counts, and complex for real numbers."""
+    # Of durations and dates NumPy would take counts, of complex numbers the real part.
     if dtype is None or dtype.kind in ("mMSU" if issubclass(to, np.complexfloating) else "mMSUc"):
         raise ValueError(f"`{name}` must be an array of numbers, got {dtype}.")
 
@@ -183,8 +182,7 @@ def standard_errors(slopes: Float[np.ndarray, "row value"]) -> Float[np.ndarray,
     return np.linalg.norm(directions.T / singular, axis=1) / lengths
 
 
-ALIKE = 1e-6
-"""Labels closer than this, relative to the largest, are the same: the rounding of single precision."""
+ALIKE = 1e-6  # of the largest label: labels that are closer are the same, as rounding in single precision
 
 
 def as_groups(groups: Sequence[Any] | Shaped[AnyArray, " member"], n_members: int) -> np.ndarray:
@@ -209,9 +207,7 @@ def unique_labels(
     return labels_in_order[begins], (np.cumsum(begins) - 1)[label_index]
 
 
-ROUNDING = 1e-6
-"""Share of the norm of the activity below which a singular value may be rounding error.
-Single precision, in which networks run, rounds by at most 6e-8 of each number and hence of the norm."""
+ROUNDING = 1e-6  # of the norm of the activity: singular values below may be rounding, of 6e-8 of each number
 
 
 def centred_samples(name: str, activity: AnyArray) -> Float[np.ndarray, "sample unit"]:
@@ -219,8 +215,7 @@ def centred_samples(name: str, activity: AnyArray) -> Float[np.ndarray, "sample 
     values = finite_float64(name, activity, "... sample unit")
     samples = values.reshape(-1, values.shape[-1])
     centred = samples - samples.mean(axis=0)
-    rounding = 1e-12 * float(np.abs(samples).max())
-    if np.abs(centred).max() <= rounding:
+    if np.abs(centred).max() <= 1e-12 * float(np.abs(samples).max()):
         raise ValueError(f"`{name}` must vary over samples, got the same {samples[0]} in all.")
     return centred
 

@@ -96,15 +96,13 @@ def last_value_in_window(
 
 
 def time_from_event(trials: Trial, event: str) -> Float[Array, "trial time"]:
-    """Return the time at which each step begins, in s relative to an event: 0 at the step of the event.
+    """Return the time at which each step begins, in s relative to an event; NaN in trials without it.
 
-    The state recorded at a step is the one at its end: add `trials.timeline.dt` to get the times of states,
-    as `reaction_time` and `decision_time` do. NaN in trials in which the event does not occur.
+    The state recorded at a step is the one at its end: add `trials.timeline.dt` to get the times of states.
 
     **Arguments:**
 
-    - `trials`: stacked trials.
-    - `event`: the name of the event.
+    - `trials`, `event`: stacked trials, and the name of the event.
     """
     happens = trials.timeline.happens(event)
     steps = jnp.arange(trials.timeline.n_steps) - trials.timeline.events[event][:, None]
@@ -128,11 +126,9 @@ def align_to_event(
 
     **Arguments:**
 
-    - `values`: such as `hand_speed(states.hand)`, with axes (member, trial, time).
-    - `trials`: stacked trials.
+    - `values`, `trials`, `time_axis`: as for `mask_outside_window`.
     - `event`: the name of the event.
     - `before`, `after`: in s, multiples of the time step.
-    - `time_axis`: the axis of time, which follows that of the trials; -2 if a feature axis comes last.
     """
     n_steps, dt = trials.timeline.n_steps, trials.timeline.dt
     for name, seconds in (("before", before), ("after", after)):

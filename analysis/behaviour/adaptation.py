@@ -20,8 +20,7 @@ def channel_force(
 
     **Arguments:**
 
-    - `external_force`: the force of the walls alone on the hand, in N: `states.external_force` of channel
-        trials without a field.
+    - `external_force`: the force of the walls alone, in N: of channel trials without a field.
     - `starts`, `targets`: the ends of the channel, in m.
     """
     return -leftward_component(
@@ -34,9 +33,8 @@ def ideal_channel_force(
 ) -> Float[np.ndarray, "*axes trial time"]:
     """Return the force that would have compensated a field exactly, in N; positive to the left.
 
-    It is minus the lateral force of the field on the hand as it moved in the channel; in a `CurlField`, b
-    times the speed along the channel. As in `states.external_force`, row t is the force at the start of step
-    t, when the hand is in state t - 1, or in its initial state for t = 0.
+    It is minus the lateral force of the field on the hand as it moved in the channel. As in
+    `states.external_force`, row t is the force at the start of step t, when the hand is in state t - 1.
 
     **Arguments:**
 
@@ -64,7 +62,6 @@ def ideal_channel_force(
 
 
 def _at_start_of_steps(course: Paths, first: Points, name: str) -> Float[np.ndarray, "*axes trial time 2"]:
-    """Shift values recorded at the end of each step to the start of each step."""
     values, before = finite_float64(f"hand.{name}", course), finite_float64(f"init.{name}", first)
     begins = np.broadcast_to(before[:, None], (*values.shape[:-2], 1, 2))
     return np.concatenate([begins, values[..., :-1, :]], axis=-2)
@@ -75,11 +72,10 @@ def adaptation_index(
 ) -> Float[np.ndarray, "*axes trial"]:
     """Return the slope of the regression over time of the channel force on the ideal force.
 
-    The index is 0 without adaptation and 1 with full adaptation. The least-squares regression has an
-    intercept, so a constant push against a wall does not count: slope = cov(ideal, measured) / var(ideal). It
-    is the adaptation coefficient of Smith, Ghazizadeh & Shadmehr 2006, PLoS Biol 4:e179 (not compared with
-    the paper; tests recover known slopes). NaN where the ideal force does not vary. Steps where either force
-    is NaN, as from `mask_outside_window`, are ignored.
+    The slope cov(ideal, measured) / var(ideal) is 0 without adaptation and 1 with full adaptation; a constant
+    push does not count. It is the adaptation coefficient of Smith, Ghazizadeh & Shadmehr 2006, PLoS Biol
+    4:e179. NaN where the ideal force does not vary. Steps where either force is NaN, as from
+    `mask_outside_window`, are ignored.
 
     **Arguments:**
 
@@ -105,8 +101,7 @@ def after_effect(
 ) -> Float[np.ndarray, "*axes"]:
     """Return the mean change in deviation of trials with the field off, from before to after adaptation.
 
-    This is the mean over trials of `deviation` minus `baseline`, in their unit. Its sign is opposite to that
-    of the first deviations in the field (Shadmehr & Mussa-Ivaldi 1994, J Neurosci 14:3208-3224).
+    Its sign is opposite to deviations in the field (Shadmehr & Mussa-Ivaldi 1994, J Neurosci 14:3208-3224).
 
     **Arguments:**
 

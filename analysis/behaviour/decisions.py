@@ -67,7 +67,6 @@ def choice_fractions(
 def _sums_of_levels(
     values: Shaped[np.ndarray, "*axes trial"], level_index: Int[np.ndarray, " trial"], n_levels: int
 ) -> Float[np.ndarray, "*axes level"]:
-    """Return the sums over the trials of each level; there may be as many levels as trials."""
     sums = np.zeros((n_levels, *values.shape[:-1]))
     np.add.at(sums, level_index, np.moveaxis(values, -1, 0))
     return np.moveaxis(sums, 0, -1)
@@ -78,9 +77,8 @@ def produced_interval(
 ) -> Float[Array, "*trial"]:
     """Return the time from a step, such as that of "set", until the output reaches a threshold, in s.
 
-    Time is counted from the state in row `start`, at the end of that step, as `ReadySetGo` counts the target
-    interval. The crossing is interpolated linearly between steps. Zero if row `start` is already at or above
-    the threshold, infinite if the threshold is never reached.
+    Time is counted from row `start`, at the end of that step, and interpolated linearly. Zero if that row is
+    already at or above the threshold, infinite if none is.
 
     **Arguments:**
 
@@ -124,9 +122,7 @@ def decision_time(
 ) -> Float[np.ndarray, "*axes trial"]:
     """Return the time from the start of a step until |output| first reaches a threshold, in s; NaN if never.
 
-    Time is counted as in `reaction_time`: row t is at time (t + 1) dt, and an event at step `start` occurs at
-    time start dt. The result is therefore `produced_interval` of |output| plus dt, and dt if the threshold is
-    already reached in row `start`.
+    Row t is at time (t + 1) dt: the result is `produced_interval` of |output| plus dt.
 
     **Arguments:**
 
@@ -147,9 +143,7 @@ def decision_time(
 def chronometric_curve(
     coherence: Float[AnyArray, " trial"], times: Float[AnyArray, "*axes trial"]
 ) -> ChronometricCurve:
-    """Return the mean decision or reaction time at each coherence, for each member.
-
-    The unit of replication is the trial: the errors are within a member.
+    """Return the mean decision or reaction time at each coherence; errors are over trials of a member.
 
     **Arguments:**
 
@@ -188,9 +182,8 @@ def environment_responses(
 ) -> Responses:
     """Return the responses that ended the trials of an environment, with times relative to an event.
 
-    The response is the action of the last active time step, unless that is to wait. Time is counted as in
-    `decision_time`: a response in the time step of the event takes one time step. It is zero or negative for
-    a response before the event, and NaN in trials in which the event does not occur.
+    The response is the action of the last active time step, unless that is to wait. One in the time step of
+    the event takes one time step. Times before the event are zero or negative; NaN in trials without it.
 
     **Arguments:**
 
@@ -218,15 +211,12 @@ def threshold_responses(
     """Return the responses of a network that responds once an output reaches a threshold after an event.
 
     The response is in the first time step, from that of the event on, in which an output is at or above the
-    threshold; if several are, the largest of them is the choice. Time is counted as in `decision_time`, but
-    in whole time steps: it is `dt` if the threshold is reached in the time step of the event. NaN in trials
-    in which the event does not occur.
+    threshold; the largest one is the choice. Times are whole time steps; NaN in trials without the event.
 
     **Arguments:**
 
     - `outputs`: such as `states.network.output`, one output for each choice.
-    - `trials`: those trials, stacked.
-    - `event`: the name of the event, such as "stimulus on".
+    - `trials`, `event`: as for `environment_responses`.
     - `threshold`: in the unit of the outputs.
 
     **Returns:** the responses; `choice` is the index of the output.
@@ -248,7 +238,6 @@ def _responses(
     trials: Trial,
     event: str,
 ) -> Responses:
-    """Return the responses at the end of time steps, in the trials in which there is one and the event."""
     counts = responds & np.asarray(trials.timeline.happens(event))
     after = step + 1 - np.asarray(trials.timeline.events[event])
     return Responses(np.where(counts, trials.timeline.dt * after, np.nan), np.where(counts, choice, np.nan))
@@ -271,8 +260,6 @@ def chronometric_curves_by_outcome(
     is_correct: Bool[AnyArray, "*axes trial"],
 ) -> ChronometricCurvesByOutcome:
     """Return the mean reaction time of correct and of wrong responses in each condition, for each member.
-
-    The unit of replication is the trial: the errors are within a member.
 
     **Arguments:**
 
@@ -314,8 +301,7 @@ def reaction_time_quantiles(
     """Return quantiles of the reaction times of correct and of wrong responses in each condition.
 
     Drawn against `share_correct`, and those of errors against 1 minus it, they are the quantile probability
-    functions of Ratcliff & McKoon 2008, Neural Comput 20:873, who use the same probabilities. That of 0.5 is
-    the median. Between two trials, quantiles are interpolated linearly.
+    functions of Ratcliff & McKoon 2008, Neural Comput 20:873, who use the same probabilities.
 
     **Arguments:**
 
@@ -358,9 +344,8 @@ def conditional_accuracy(
 ) -> ConditionalAccuracy:
     """Return the conditional accuracy function: the accuracy of responses by their reaction time.
 
-    The bins of each member lie between quantiles of its reaction times, so that they hold equally many
-    responses (Heitz 2014, Front Neurosci 8:150). Responses of equal time are in one bin, also if bins then
-    differ in number or are empty, as with few distinct times.
+    The bins of each member lie between quantiles of its reaction times (Heitz 2014, Front Neurosci 8:150).
+    Responses of equal time are in one bin: with few distinct times, bins differ in number or are empty.
 
     **Arguments:**
 
@@ -381,7 +366,6 @@ def conditional_accuracy(
 def _times_and_outcomes(
     times: AnyArray, is_correct: AnyArray, trial_axis: str = "trial"
 ) -> tuple[Float[np.ndarray, "*axes trial"], Bool[np.ndarray, "*axes trial"]]:
-    """Return the times and outcomes as arrays of one shape, which ends with the axis of the trials."""
     seconds, correct = as_float64("times", times, f"... {trial_axis}"), np.asarray(is_correct)
     if correct.dtype != bool or correct.shape != seconds.shape:
         raise ValueError(
@@ -394,7 +378,6 @@ def _times_and_outcomes(
 def _quantiles(
     times: Float[np.ndarray, "*axes trial"], probabilities: Float[np.ndarray, " quantile"]
 ) -> Float[np.ndarray, "*axes quantile"]:
-    """Return quantiles of the times that are finite; NaN if none is."""
     finite = np.where(np.isfinite(times), times, np.nan)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of members without a response

@@ -77,8 +77,7 @@ class PeakSpeed(NamedTuple):
 def peak_speed(speed: TimeCourses, *, dt: float) -> PeakSpeed:
     """Return the peak of each speed profile, interpolated between time steps.
 
-    The peak is that of the parabola through the fastest step and its two neighbours. If the fastest step is
-    the first or the last one, there is no interpolation.
+    The peak is that of the parabola through the fastest step and its two neighbours, if it has two.
 
     **Arguments:**
 
@@ -158,9 +157,8 @@ def movement_onset(
 ) -> Float[np.ndarray, "*axes trial"]:
     """Return the onset of each movement, in s since the beginning of the trial.
 
-    The onset is the last time before the peak at which the speed is not above the threshold, so slow drift
-    long before a movement is ignored. The speed is interpolated linearly between steps, and zero at the
-    beginning of the trial, one step before the first row. NaN where no step is above the threshold.
+    The onset is the last time before the peak at which the speed is not above the threshold, interpolated
+    linearly between steps; the speed is zero at the beginning of the trial. NaN where no step is above it.
 
     **Arguments:**
 
@@ -230,16 +228,13 @@ def reaction_time(
 ) -> Float[np.ndarray, "*axes trial"]:
     """Return the onset of the movement after an event, such as "go cue", in s from that event.
 
-    The movement is the fastest one after the event, and its onset is found as in `movement_onset`. If the
-    hand was already moving, the onset is before the event and the time is negative. An event occurs at the
-    beginning of its step. NaN in trials in which the event does not occur, or nothing moves after it.
+    The movement is the fastest one after the event, which occurs at the beginning of its step; the onset is
+    that of `movement_onset`, negative if the hand was already moving. NaN without the event or a movement.
 
     **Arguments:**
 
-    - `speed`: of the hand, in m/s, see `hand_speed`; row t is at time (t + 1) dt.
-    - `trials`: those trials, stacked.
-    - `event`: the name of the event.
-    - `threshold`: as for `movement_onset`.
+    - `speed`, `threshold`: as for `movement_onset`.
+    - `trials`, `event`: those trials, stacked, and the name of the event.
     """
     values = finite_float64("speed", speed, f"... {trial_time_axes(trials)}")
     comes = np.asarray(trials.timeline.happens(event))
@@ -257,14 +252,12 @@ def preparatory_activity(
     """Return the mean activity of each unit in the last `duration` seconds before an event, such as "go cue".
 
     The step of the event is excluded, because the network receives the cue there. NaN in trials in which the
-    event does not occur, or occurs earlier than `duration`. Apply `cosine_tuning` to the result to get the
-    preferred directions during preparation.
+    event does not occur, or occurs earlier than `duration`.
 
     **Arguments:**
 
     - `hidden`: such as `states.network.hidden`.
-    - `trials`: those trials, stacked.
-    - `event`: the name of the event.
+    - `trials`, `event`: those trials, stacked, and the name of the event.
     - `duration`: in s, a positive multiple of the time step.
     """
     values = finite_float64("hidden", hidden, f"... {trial_time_axes(trials)} unit")

@@ -51,10 +51,8 @@ def curvature(position: Float[AnyArray, "*axes time 2"]) -> Float[np.ndarray, "*
 
         c = 2 (a x b) / (|a| |b| |a + b|)
 
-    with a and b the vectors from the previous point and to the next point. It needs no derivatives, and is
-    exact on a circle. NaN at the first and the last step, and where two of the three points coincide. The
-    curvature is large and meaningless where the hand is slow or at rest: leave out the time before onset and
-    after offset, and take the median over time, or use `maximum_perpendicular_deviation` instead.
+    with a and b the vectors from the previous point and to the next point. NaN at the ends, and where two of
+    the three points coincide; meaningless where the hand is slow or at rest.
 
     **Arguments:**
 
@@ -91,8 +89,7 @@ def perpendicular_deviation(
 ) -> Float[np.ndarray, "*axes trial time"]:
     """Return the signed distance of the hand from the line from start to target at each time step, in m.
 
-    Positive to the left of the movement direction. The line is infinite. A `CurlField` with b > 0 pushes to
-    the right, so the first reaches in it deviate to the negative side.
+    Positive to the left of the movement direction; a `CurlField` with b > 0 pushes to the right.
 
     **Arguments:**
 
@@ -121,15 +118,13 @@ def initial_velocity_angle(
 ) -> Float[np.ndarray, "*axes trial"]:
     """Return the angle from the target direction to the velocity at a given time, in rad from -pi to pi.
 
-    Positive to the left, counter-clockwise. Pass `times = peak_speed(speed, dt=dt).time` for the angle at
-    peak speed. The velocity is interpolated linearly between steps. NaN where a time is NaN, or the hand is
-    at rest. See `initial_direction_error` for the angle to the position of the hand.
+    Positive to the left; interpolated linearly between steps. NaN where a time is NaN, or the hand at rest.
 
     **Arguments:**
 
     - `velocity`: of the hand in the plane, in m/s; row t is at time (t + 1) dt.
     - `starts`, `targets`: of the trials, in m.
-    - `times`: one per trial, in s since its beginning; `np.full(n_trials, 0.1)` for one time.
+    - `times`: one per trial, in s since its beginning, such as `peak_speed(speed, dt=dt).time`.
     - `dt`: the time step in s.
     """
     values = _at_times(finite_float64("velocity", velocity), times, dt)
@@ -141,8 +136,7 @@ def initial_direction_error(
 ) -> Float[np.ndarray, "*axes trial"]:
     """Return the angle between target and hand as seen from the start, in rad; positive to the left.
 
-    This reflects the movement up to the given time, whereas `initial_velocity_angle` reflects the velocity at
-    that time. NaN where a time is NaN, or the hand is still at the start.
+    NaN where a time is NaN, or the hand is still at the start.
 
     **Arguments:** as for `initial_velocity_angle`, but
 
@@ -155,7 +149,6 @@ def initial_direction_error(
 def _at_times(
     values: Float[np.ndarray, "*axes trial time 2"], times: Float[AnyArray, "*#axes #trial"], dt: float
 ) -> Float[np.ndarray, "*axes trial 2"]:
-    """Interpolate the values at the times (s); NaN where a time is NaN."""
     check_time_step(dt)
     last = values.shape[-2]
     steps = np.broadcast_to(as_float64("times", times) / dt - 1, values.shape[:-2])
@@ -180,7 +173,6 @@ def _at_times(
 def _angle(
     vectors: Float[np.ndarray, "*axes trial 2"], along: Float[np.ndarray, "trial 2"]
 ) -> Float[np.ndarray, "*axes trial"]:
-    """Return the angle from `along` to the vectors; NaN for zero vectors."""
     leftward = along[:, 0] * vectors[..., 1] - along[:, 1] * vectors[..., 0]
     forward = np.sum(along * vectors, axis=-1)
     return np.where(np.hypot(leftward, forward) > 0, np.arctan2(leftward, forward), np.nan)
@@ -212,12 +204,10 @@ def end_point_ellipse(
     replication is the trial. The semi-axes are sqrt(k l_i), with l_i the eigenvalues of the covariance and,
     for n trials,
 
-        k = 2 (n² - 1) / (n (n - 2)) F
+        k = 2 (n² - 1) / (n (n - 2)) F = (n² - 1) / n ((1 - coverage)^(-2 / (n - 2)) - 1)
 
     with F the quantile `coverage` of the F distribution with 2 and n - 2 degrees of freedom (Hotelling's T²;
-    as in R. Turner, R-help, 29 January 2013), so k = (n² - 1) / n ((1 - coverage)^(-2 / (n - 2)) - 1). For
-    large n the ellipse contains this share of the trials, and k is -2 ln(1 - coverage). Its area is pi k
-    sqrt(l_1 l_2).
+    as in R. Turner, R-help, 29 January 2013).
 
     **Arguments:**
 

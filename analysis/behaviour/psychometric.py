@@ -83,7 +83,6 @@ def _lapse_of(values: Values, design: Design) -> float:
 
 
 def _cost(values: Values, design: Design, n_trials: Counts, n_right: Counts) -> tuple[float, Values]:
-    """Return minus the mean log likelihood of a trial, and its gradient."""
     n_columns, n_left, total = design.shape[1], n_trials - n_right, n_trials.sum()
     logs = _logarithms(design @ values[:n_columns], _lapse_of(values, design))
     pull = n_right * _exponential(logs.slope - logs.right) - n_left * _exponential(logs.slope - logs.left)
@@ -160,15 +159,12 @@ class LapsingPsychometricFit(NamedTuple):
 def fit_psychometric(coherences: Evidence, chose_right: Bool[AnyArray, "*axes trial"]) -> PsychometricFit:
     """Fit the psychometric curve of each member by maximum likelihood: a probit regression.
 
-    The unit of replication is the trial: errors reflect the uncertainty of a member's curve, not the spread
-    over members. If all choices are the same, the curve is flat with infinite bias. If the evidence predicts
-    every choice, no finite curve is the most likely: bias and slopes are NaN. Errors are infinite in both
-    cases.
+    The unit of replication is the trial. If all choices are the same, the curve is flat with infinite bias;
+    if the evidence predicts every choice, bias and slopes are NaN. Errors are infinite in both cases.
 
     **Arguments:**
 
-    - `coherences`: signed, of each trial and stream of evidence, in any unit; `coherence[:, None]` for one
-        stream.
+    - `coherences`: signed, of each trial and stream of evidence, in any unit; `[:, None]` for one stream.
     - `chose_right`: whether the choice for positive coherences was made, with leading axes such as (member).
     """
     return _curve(*_fits(coherences, chose_right, with_lapse=False))
@@ -180,8 +176,7 @@ def fit_psychometric_with_lapses(
     """Fit the psychometric curve of each member with a lapse rate from 0 to 1/2, by maximum likelihood.
 
     Ignoring lapses makes the fitted curve too flat (Wichmann & Hill 2001, Percept Psychophys 63:1293-1313).
-    Only trials with strong evidence distinguish lapses from a flat curve. A member that guesses in more than
-    half of its trials, such as an untrained one, gets a lapse of 1/2.
+    Only trials with strong evidence distinguish lapses from a flat curve.
 
     **Arguments:** as for `fit_psychometric`.
     """
@@ -202,7 +197,6 @@ def _probits(curve: PsychometricFit, coherences: Evidence) -> Float[np.ndarray, 
 def _fits(
     coherences: AnyArray, chose_right: AnyArray, *, with_lapse: bool
 ) -> tuple[Float[np.ndarray, "*axes value"], Float[np.ndarray, "*axes value"]]:
-    """Return the values and errors of the fit to the choices of each member."""
     signed, choices = finite_float64("coherences", coherences, "trial stream"), np.asarray(chose_right)
     check_axes("chose_right", choices, f"... trial={len(signed)}")
     # the fit must not depend on the unit of the coherences
@@ -224,7 +218,6 @@ def _fits(
 def _fit_one(
     rows: np.ndarray, row_of_trial: np.ndarray, chose_right: np.ndarray, *, with_lapse: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return bias, slopes and the lapse if it is fitted, and their errors."""
     n_trials = np.bincount(row_of_trial).astype(np.float64)
     n_right = np.bincount(row_of_trial, weights=chose_right)
     n_columns = rows.shape[1]

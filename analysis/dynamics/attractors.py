@@ -10,27 +10,11 @@ from jaxtyping import Array, Complex, Float, Int
 
 from popsim._compiled import jit
 from popsim._shared.checks import check_time_step
-from popsim.analysis._arrays import (
-    AnyArray,
-    as_float64,
-    check_within,
-    finite_float64,
-    for_each_member,
-    sign_factors,
-)
+from popsim.analysis import _arrays
+from popsim.analysis._arrays import AnyArray
+from popsim.analysis.dynamics import linearization
 from popsim.analysis.dynamics.fixed_points import FixedPoints
-from popsim.analysis.dynamics.linearization import (
-    Constants,
-    Dynamics,
-    Inputs,
-    States,
-    check_dt_of,
-    map_members,
-    modes,
-    network_dynamics,
-    one_step,
-    to_double_precision,
-)
+from popsim.analysis.dynamics.linearization import Constants, Dynamics, Inputs, States, network_dynamics
 from popsim.analysis.neural_activity.components import principal_components
 from popsim.ensemble import n_members
 
@@ -56,7 +40,7 @@ def rollout(
     - `n_steps`: number of time steps.
     """
     with jax.enable_x64(True):
-        arguments = to_double_precision(dynamics, ensemble, "states", states, inputs)
+        arguments = linearization.to_double_precision(dynamics, ensemble, "states", states, inputs)
         return np.asarray(_follow(dynamics, *arguments, n_steps))
 
 
@@ -66,12 +50,14 @@ def _follow(
 ) -> Float[Array, "member point time state"]:
     def of_member(model, points, received):
         def forward(state, _):
-            following = jax.vmap(lambda point: one_step(dynamics, model, point, received))(state)
+            following = jax.vmap(lambda point: linearization.one_step(dynamics, model, point, received))(
+                state
+            )
             return following, following
 
         return jnp.swapaxes(jax.lax.scan(forward, points, length=n_steps)[1], 0, 1)
 
-    return map_members(of_member, ensemble, states, inputs)
+    return linearization.map_members(of_member, ensemble, states, inputs)
 
 
 def assign_basins(points: FixedPoints, states: States, within: float) -> Int[np.ndarray, "member point"]:
@@ -83,7 +69,7 @@ def assign_basins(points: FixedPoints, states: States, within: float) -> Int[np.
     - `states`: final states, such as the last of `rollout`.
     - `within`: maximum distance of a state from its point, in the unit of the states.
     """
-    last = as_float64("states", states, f"member={points.n_members} point state")
+    last = _arrays.as_float64("states", states, f"member={points.n_members} point state")
     reached = np.full(last.shape[:2], -1)
     for member, ends in enumerate(last):
         rows = np.flatnonzero(points.member == member)
@@ -99,12 +85,10 @@ class SlowDirections(NamedTuple):
 
     - `n_slow`: number of slow modes, by their time constants; 1 on a line attractor.
     - `eigenvalue`: eigenvalue of the slowest mode, the one closest to 1.
-    - `direction`: unit vector of that mode; signs are chosen so that all point along one axis, along
-        which the sum of the cubed distances of the points from their mean is positive.
+    - `direction`: unit vector of that mode; all point along one axis.
     - `selection`: vector whose product with a small change of the state is the movement along `direction`.
     - `alignment`: |cosine| between the direction and the curve through the points; 1 on a line attractor.
-    - `next_largest`: largest absolute eigenvalue of the other modes, the factor by which deviations from the
-        curve shrink in a time step; 0 without other modes.
+    - `next_largest`: largest absolute eigenvalue of the other modes; 0 without any.
     """
 
     n_slow: Int[np.ndarray, " point"]
@@ -127,25 +111,24 @@ def slow_directions(
     """Return the slowest mode at each point of one member and its alignment with the curve of points.
 
     The curve at a point is the first principal component of its nearest neighbours. After Mante et al. 2013,
-    Nature 503:78, not compared with the paper; tested on a ring attractor and a sheared line.
+    Nature 503:78, not compared with the paper.
 
     **Arguments:**
 
     - `states`, `jacobian`: fixed or slow points of one member, and their Jacobians.
     - `dt`: time step of the Jacobians in s.
-    - `least_time_constant`: in s; a mode that takes this time or longer to decay to 1/e is slow. For a line
-        attractor, choose it far above the time constant of the units.
-    - `least_growth_time`: in s; a mode that takes this time or longer to grow by e is slow. The default is
-        `least_time_constant`. Absolute eigenvalues from 0.97 to 1.01 correspond to -dt / log(0.97) and
-        dt / log(1.01).
+    - `least_time_constant`: in s; a mode that takes this time or longer to decay to 1/e is slow.
+    - `least_growth_time`: the same for growth by e; None for `least_time_constant`.
     - `n_neighbours`: number of neighbours from which the curve is estimated.
     """
-    points = finite_float64("states", states, "point state")
-    matrices = finite_float64("jacobian", jacobian, f"point={len(points)} state state={points.shape[1]}")
-    check_within("n_neighbours", n_neighbours, 2, len(points) - 1)
+    points = _arrays.finite_float64("states", states, "point state")
+    matrices = _arrays.finite_float64(
+        "jacobian", jacobian, f"point={len(points)} state state={points.shape[1]}"
+    )
+    _arrays.check_within("n_neighbours", n_neighbours, 2, len(points) - 1)
     check_time_step(dt)
     growth_time = least_time_constant if least_growth_time is None else least_growth_time
-    eigenmodes, row = modes(matrices), np.arange(len(points))
+    eigenmodes, row = linearization.modes(matrices), np.arange(len(points))
     size = np.abs(eigenmodes.eigenvalue)
     at = np.argmin(np.abs(eigenmodes.eigenvalue - 1), axis=-1)
     direction, selection = eigenmodes.direction[row, :, at], eigenmodes.selection[row, at]
@@ -155,7 +138,7 @@ def slow_directions(
     real_direction, real_selection = (direction * phase).real / length, (selection / phase).real * length
     tangent = _tangents(points, n_neighbours)
     common = np.linalg.svd(real_direction, full_matrices=False)[2][0]
-    common = common * sign_factors((points - points.mean(axis=0)) @ common, axis=0)
+    common = common * _arrays.sign_factors((points - points.mean(axis=0)) @ common, axis=0)
     sign = np.where(real_direction @ common < 0, -1.0, 1.0)[:, None]
     other_sizes = np.where(np.arange(size.shape[-1]) == at[:, None], 0.0, size)
     return SlowDirections(
@@ -171,7 +154,6 @@ def slow_directions(
 
 
 def _tangents(points: Float[np.ndarray, "point state"], n: int) -> Float[np.ndarray, "point state"]:
-    """Return the direction of largest variance of each point and its n nearest neighbours."""
     distance = np.linalg.norm(points[:, None] - points, axis=-1)
     nearest = points[np.argsort(distance, axis=1)[:, : n + 1]]
     return principal_components(nearest[:, None], n_components=1).components[:, 0]
@@ -200,7 +182,7 @@ class PhasePlane(NamedTuple):
     def project(self, states: Float[AnyArray, "member *axes state"]) -> Float[np.ndarray, "member *axes 2"]:
         """Return the coordinates in the plane of states of each member, such as trajectories."""
         n_members, n_state = self.origin.shape
-        values = finite_float64("states", states, f"member={n_members} ... state={n_state}")
+        values = _arrays.finite_float64("states", states, f"member={n_members} ... state={n_state}")
         members = zip(values, self.origin, self.axes, strict=True)
         return np.stack([(of_member - origin) @ axes.T for of_member, origin, axes in members])
 
@@ -219,26 +201,23 @@ def phase_plane(
     """Return the velocity (h(t + dt) - h(t)) / dt of states in a plane, with constant inputs and no noise.
 
     The state at coordinates (x, y) is the origin + x a + y b, where a is the unit vector along the first
-    direction, and b that of the part of the second across a. A plane shows the dynamics well if states near
-    it stay near: compare `speed` with the length of `velocity`. `popsim.analysis.figures.draw_phase_portrait`
-    draws it.
+    direction, and b that of the part of the second across a. See `figures.draw_phase_portrait`.
 
     **Arguments:**
 
     - `ensemble`, `inputs`, `dynamics`: as for `find_fixed_points`.
     - `directions`: two directions in the space of states, for all members or for each, such as
-        `principal_components(hidden).components[:, :2]`, or a readout and an input direction.
+        `principal_components(hidden).components[:, :2]`.
     - `x`, `y`: coordinates of the grid, in units of the state.
     - `dt`: time step in s, that of the model.
-    - `origin`: state at (0, 0), for all members or for each, such as `principal_components(hidden).mean`. The
-        default is zero.
+    - `origin`: state at (0, 0), for all members or for each; None for zero.
     """
-    check_dt_of(ensemble, dynamics, dt)
-    columns, rows = finite_float64("x", x, "coordinate"), finite_float64("y", y, "coordinate")
+    linearization.check_dt_of(ensemble, dynamics, dt)
+    columns, rows = _arrays.finite_float64("x", x, "coordinate"), _arrays.finite_float64("y", y, "coordinate")
     count = n_members(ensemble)
-    axes = _orthonormal(for_each_member("directions", directions, count, "direction=2 state"))
+    axes = _orthonormal(_arrays.for_each_member("directions", directions, count, "direction=2 state"))
     start = np.zeros(axes.shape[-1]) if origin is None else origin
-    center = for_each_member("origin", start, count, f"state={axes.shape[-1]}")
+    center = _arrays.for_each_member("origin", start, count, f"state={axes.shape[-1]}")
     grid = np.stack(np.meshgrid(columns, rows), axis=-1).reshape(-1, 2)
     states = center[:, None] + np.einsum("pa,mas->mps", grid, axes)
     following = rollout(ensemble, states, 1, inputs=inputs, dynamics=dynamics)[:, :, 0]

@@ -9,22 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Complex, Float, Int, Key
 
-from popsim.analysis._arrays import (
-    AnyArray,
-    check_within,
-    finite_float64,
-    holds_arrays,
-    numpy_generator,
-    sorted_eigenvalues,
-)
-from popsim.analysis.dynamics.linearization import (
-    Constants,
-    Dynamics,
-    Inputs,
-    network_dynamics,
-    state_jacobians,
-    to_double_precision,
-)
+from popsim.analysis import _arrays
+from popsim.analysis._arrays import AnyArray
+from popsim.analysis.dynamics import linearization
+from popsim.analysis.dynamics.linearization import Constants, Dynamics, Inputs, network_dynamics
 from popsim.analysis.dynamics.search import REFINING_DAMPING, FixedPointSearch, run_searches
 from popsim.randomness import as_key
 
@@ -47,8 +35,7 @@ def mixtures_of_states(
 ) -> Float[np.ndarray, "member start state"]:
     """Draw weighted means of visited states as starts of a search.
 
-    They also lie in regions that trajectories leave, near unstable points. Weights have a Dirichlet
-    distribution; the draws of a member do not depend on the number of members.
+    They also lie near unstable points, which trajectories leave. Weights have a Dirichlet distribution.
 
     **Arguments:**
 
@@ -93,16 +80,15 @@ def spread(states: Float[np.ndarray, "*axes point state"]) -> Float[np.ndarray, 
 def _generators_and_states(
     states: AnyArray, key: Key[Array, ""]
 ) -> list[tuple[np.random.Generator, Float[np.ndarray, "visited state"]]]:
-    """Return a random generator and the visited states of each member."""
-    if holds_arrays(states, list):
+    if _arrays.holds_arrays(states, list):
         raise ValueError(
             f"`states` must be one array, got {len(states)}, which would be taken for members: join the "
             "arrays of a hidden state by np.concatenate(states, axis=-1), stack members by np.stack(states)."
         )
-    visited = finite_float64("states", states, "member ... visited state")
+    visited = _arrays.finite_float64("states", states, "member ... visited state")
     flat = visited.reshape(visited.shape[0], -1, visited.shape[-1])
     return [
-        (numpy_generator(jax.random.fold_in(as_key(key), i)), member_states)
+        (_arrays.numpy_generator(jax.random.fold_in(as_key(key), i)), member_states)
         for i, member_states in enumerate(flat)
     ]
 
@@ -180,7 +166,7 @@ class FixedPoints:
         """Sign of det(1 - A), with the Jacobian A: -1 if an odd number of eigenvalues are real and > 1.
 
         For a map of a ball into itself, such as a network of bounded units, the indices of all fixed points
-        sum to 1 (Lefschetz-Hopf theorem; tested on bistable units), a check of whether all were found.
+        sum to 1 (Lefschetz-Hopf theorem).
         """
         identity = np.eye(self.jacobian.shape[-1])
         return np.linalg.slogdet(identity - self.jacobian).sign.astype(int)
@@ -196,7 +182,7 @@ class FixedPoints:
 
     def select_member(self, member: int) -> "FixedPoints":
         """Return the points of one member."""
-        check_within("member", member, 0, self.n_members - 1)
+        _arrays.check_within("member", member, 0, self.n_members - 1)
         return self.where(self.member == member)
 
     def counts(self) -> Int[np.ndarray, "member unstable"]:
@@ -210,8 +196,7 @@ class FixedPointSearchResult(NamedTuple):
     """The result of a search for fixed points.
 
     - `fixed`: points with a speed within `tolerance`.
-    - `slow`: other points with a speed within `slow_tolerance`. If a search ended there for lack of
-        iterations, the speed may be lower nearby.
+    - `slow`: other points with a speed within `slow_tolerance`.
     - `n_lost`: per member, number of searches that ended at neither.
     """
 
@@ -231,10 +216,9 @@ def find_fixed_points(
     """Find the fixed points step(h) = h of each member, with constant inputs and without noise.
 
     After Sussillo & Barak 2013, Neural Comput 25:626. The speed q = |step(h) - h|^2 / 2 is minimised from
-    each start by a Levenberg-Marquardt method, in double precision, in one compiled program. At a
-    bifurcation, the speed is within the tolerance in a wide neighbourhood of the fixed point, so searches
-    continue there until rounding ends them, before their ends are merged. The result depends on the starts:
-    see `mixtures_of_states`, and `FixedPoints.index` for a check of whether all were found.
+    each start by a Levenberg-Marquardt method, in double precision, in one compiled program. Near a
+    bifurcation searches continue until rounding ends them, before their ends are merged. The result depends
+    on the starts: see `mixtures_of_states`, and `FixedPoints.index` for a check of whether all were found.
 
     **Arguments:**
 
@@ -242,15 +226,16 @@ def find_fixed_points(
     - `starts`: starts of the search, the same number per member.
     - `inputs`: by name, each one vector for all members or one per member: those of the trial and, of a model
         with a body, all senses, as `popsim.senses.network_input_names` lists them, such as
-        `{"target": [0.1, 0.0]}`. By default a network receives zeros. Your own `dynamics` get what you give:
-        a dict, or one vector.
+        `{"target": [0.1, 0.0]}`. By default a network receives zeros. Your own `dynamics` get them as given.
     - `dynamics`: one time step of one model. For your own system, a function `(model, state) -> state`, or
         `(model, state, inputs) -> state` if `inputs` are given; differentiable by JAX.
     - `search`: settings, see `FixedPointSearch`.
     """
     search = FixedPointSearch() if search is None else search
     with jax.enable_x64(True):
-        double, first_states, constant = to_double_precision(dynamics, ensemble, "starts", starts, inputs)
+        double, first_states, constant = linearization.to_double_precision(
+            dynamics, ensemble, "starts", starts, inputs
+        )
         ends = run_searches(dynamics, double, constant, first_states, search)
         end_states, speed = (np.asarray(values) for values in ends[:2])
     is_fixed = speed <= search.tolerance
@@ -276,7 +261,6 @@ _NEARLY_ONE = 1e-4
 
 
 def _some_at_bifurcation(points: list[DistinctPoints], jacobians: list[np.ndarray]) -> bool:
-    """Return whether a member has several fixed points, one of them with an eigenvalue of nearly 1."""
     return any(
         len(of_member.state) > 1 and bool(np.any(np.abs(np.linalg.eigvals(jacobian) - 1) < _NEARLY_ONE))
         for of_member, jacobian in zip(points, jacobians, strict=True)
@@ -315,16 +299,15 @@ def _pad(points: list[DistinctPoints]) -> Float[np.ndarray, "member point state"
 def _jacobians_at(
     ensemble: eqx.Module, points: list[DistinctPoints], inputs: Inputs | None, dynamics: Dynamics
 ) -> list[np.ndarray]:
-    """Return the Jacobians at the points of each member."""
     if not any(len(of_member.state) for of_member in points):
         return [np.zeros((0, size, size)) for size in (of_member.state.shape[1] for of_member in points)]
-    jacobians = state_jacobians(ensemble, _pad(points), inputs=inputs, dynamics=dynamics)
+    jacobians = linearization.state_jacobians(ensemble, _pad(points), inputs=inputs, dynamics=dynamics)
     return [matrices[: len(of_member.state)] for matrices, of_member in zip(jacobians, points, strict=True)]
 
 
 def _table(points: list[DistinctPoints], jacobians: list[np.ndarray], margin: float) -> FixedPoints:
     jacobian = np.concatenate(jacobians)
-    eigenvalues = sorted_eigenvalues(jacobian)
+    eigenvalues = _arrays.sorted_eigenvalues(jacobian)
     n_unstable = np.count_nonzero(np.abs(eigenvalues) > 1 + margin, axis=-1)
     n_marginal = np.count_nonzero(np.abs(np.abs(eigenvalues) - 1) <= margin, axis=-1)
     member = np.repeat(np.arange(len(points)), [len(distinct.state) for distinct in points])

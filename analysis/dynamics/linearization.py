@@ -43,9 +43,7 @@ def received_inputs(
 ) -> dict[str, Float[np.ndarray, "member trial time _"]]:
     """Return the inputs of each member's network at each time step by name: of the trial, and the senses.
 
-    Numbers are those that the network received, scaled. With those of one time step as `inputs`,
-    `find_fixed_points` takes the network with constant inputs, without the body. Zeros correspond to every
-    scaled input at its center.
+    Numbers are scaled, as received: those of one time step may be the `inputs` of `find_fixed_points`.
 
     **Arguments:**
 
@@ -120,8 +118,7 @@ def network_dynamics(
 
     - `model`: a network of popsim, or a model with one as `model.network`, such as a `NetworkModel` or a
         `SensorimotorLoop`, of which the body is left out.
-    - `hidden`: activity of the units before the step. If the hidden state of the network is a PyTree, the
-        numbers of all its arrays in one vector, as `jax.flatten_util.ravel_pytree` puts them.
+    - `hidden`: activity of the units before the step; of a PyTree, `jax.flatten_util.ravel_pytree` of it.
     - `inputs`: what the network receives, by the name of the trial's input or of the sense, as listed by
         `popsim.senses.network_input_names`; for a network by itself, under one name of your choice. The
         default is zeros.
@@ -263,11 +260,9 @@ class Modes(NamedTuple):
     """The modes of dh(t + 1) = A dh(t), in order of decreasing absolute eigenvalue.
 
     - `eigenvalue`: factor of each mode per time step.
-    - `direction`: right eigenvectors v of length one, in columns: the pattern over units of each mode. The
-        sum of v |v|^2 over units is real and positive.
+    - `direction`: right eigenvectors v of length one, in columns. The sum of v |v|^2 is real and positive.
     - `selection`: left eigenvectors, in rows, with selection @ direction = 1: the amount of each mode in a
-        state. On a line attractor this is the selection vector of Mante et al. 2013, Nature 503:78 (as
-        named in doi 10.7554/eLife.103636).
+        state; on a line attractor, the selection vector of Mante et al. 2013, Nature 503:78.
     """
 
     eigenvalue: Complex[np.ndarray, "*axes mode"]

@@ -11,17 +11,8 @@ from jaxtyping import Array, Float
 from popsim._compiled import jit
 from popsim._shared.checks import WholeNumber, check_non_negative_int
 from popsim.analysis._arrays import AnyArray, as_float64, check_within, finite_float64
-from popsim.analysis.dynamics.linearization import (
-    Constants,
-    Dynamics,
-    Inputs,
-    States,
-    check_dt_of,
-    map_members,
-    network_dynamics,
-    one_step,
-    to_double_precision,
-)
+from popsim.analysis.dynamics import linearization
+from popsim.analysis.dynamics.linearization import Constants, Dynamics, Inputs, States, network_dynamics
 
 __all__ = ["LyapunovSpectrum", "lyapunov_spectrum", "kaplan_yorke_dimension"]
 
@@ -32,10 +23,8 @@ class LyapunovSpectrum(NamedTuple):
     """The Lyapunov exponents of a trajectory, the largest first.
 
     - `exponent`: in 1/s. Two states that are near move apart by e in the time 1 / exponent. A network is
-        chaotic if the largest is above 0. -inf, or a number near it by rounding, for deviations that vanish
-        within a time step, as of units that stay silent in a `LeakyRNN` with dt = tau.
-    - `standard_error`: of the exponent, from its values in ten equal parts of the trajectory. It is too small
-        where these parts depend on one another, and NaN where the exponent is -inf.
+        chaotic if the largest is above 0. -inf, or near it, for deviations that vanish within a time step.
+    - `standard_error`: of the exponent, over ten equal parts of the trajectory; NaN where that is -inf.
     """
 
     exponent: Float[np.ndarray, "member point exponent"]
@@ -57,8 +46,7 @@ def lyapunov_spectrum(
 
     Small deviations are moved along with each state by the Jacobian of a time step, and made orthogonal by a
     QR decomposition after each step. The mean logarithm of the diagonal of R, divided by dt, is the exponent
-    (Benettin, Galgani, Giorgilli & Strelcyn 1980, Meccanica 15:9-20). Tests compare it with the eigenvalues
-    of linear maps and with the known exponents of the logistic map and of the Lorenz system.
+    (Benettin, Galgani, Giorgilli & Strelcyn 1980, Meccanica 15:9-20).
 
     **Arguments:**
 
@@ -71,13 +59,13 @@ def lyapunov_spectrum(
     - `n_transient`: the number of time steps before these, for the state and the deviations to settle.
     """
     check_within("n_steps", n_steps, N_BLOCKS, 2**31 - 1)
-    check_dt_of(ensemble, dynamics, dt)
+    linearization.check_dt_of(ensemble, dynamics, dt)
     check_non_negative_int("n_transient", n_transient)
     size = finite_float64("states", states, "member point state").shape[-1]
     count = size if n_exponents is None else n_exponents
     check_within("n_exponents", count, 1, size)
     with jax.enable_x64(True):
-        arguments = to_double_precision(dynamics, ensemble, "states", states, inputs)
+        arguments = linearization.to_double_precision(dynamics, ensemble, "states", states, inputs)
         unblocked = int(n_steps) % N_BLOCKS
         growth = _growth(dynamics, *arguments, int(n_steps), int(n_transient) + unblocked, int(count))
     in_blocks = np.asarray(growth) / dt
@@ -99,14 +87,14 @@ def _growth(
     n_transient: int,
     count: int,
 ) -> Float[Array, "member point block exponent"]:
-    """Return the growth of each deviation per time step, as a logarithm, in blocks of time steps."""
-
     def of_point(model, start, received):
         def step(carry, _):
             state, deviations = carry
 
             def push(deviation):
-                return jax.jvp(lambda h: one_step(dynamics, model, h, received), (state,), (deviation,))
+                return jax.jvp(
+                    lambda h: linearization.one_step(dynamics, model, h, received), (state,), (deviation,)
+                )
 
             following, pushed = jax.vmap(push, in_axes=1, out_axes=(None, 1))(deviations)
             orthogonal, sizes = jnp.linalg.qr(pushed)
@@ -123,7 +111,7 @@ def _growth(
     def of_member(model, points, received):
         return jax.vmap(lambda start: of_point(model, start, received))(points)
 
-    return map_members(of_member, ensemble, states, inputs)
+    return linearization.map_members(of_member, ensemble, states, inputs)
 
 
 def kaplan_yorke_dimension(exponent: Float[AnyArray, "*axes exponent"]) -> Float[np.ndarray, "*axes"]:

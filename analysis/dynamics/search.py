@@ -28,8 +28,7 @@ class FixedPointSearch:
     The speed at a state h is q = |step(h) - h|^2 / 2 (Sussillo & Barak 2013, Neural Comput 25:626).
 
     - `tolerance`: maximum speed of a fixed point, in squared units of the state.
-    - `slow_tolerance`: maximum speed of a slow point, the end of a search that found no fixed point but a
-        local minimum of the speed, or that used all its iterations.
+    - `slow_tolerance`: maximum speed of a slow point, the end of a search that found no fixed point.
     - `radius`, `slow_radius`: ends closer than this are one fixed or slow point, as a share of the
         root-mean-square distance of the member's starts from their mean.
     - `margin`: a direction is unstable if its absolute eigenvalue is above 1 + `margin`, stable if it is
@@ -93,7 +92,6 @@ def run_searches(
 
 
 def _search(displacement, starts, search, first_damping):
-    """Run all searches of one member."""
     n_starts, n_places = starts.shape[0], min(search.n_at_once, starts.shape[0])
     queue = jnp.concatenate([starts, starts[:1]])  # an idle place needs a state too
     searches = _Searches(

@@ -17,14 +17,7 @@ from popsim.analysis.behaviour import (
     maximum_perpendicular_deviation,
     perpendicular_deviation,
 )
-from popsim.analysis.figures.style import (
-    color_of,
-    direction_colors,
-    draw_band,
-    draw_member_points,
-    extend_limits,
-    name_of,
-)
+from popsim.analysis.figures import style
 
 __all__ = [
     "draw_direction_key",
@@ -61,7 +54,7 @@ def draw_hand_paths(
     from matplotlib.patches import Circle
 
     toward = targets - starts
-    colors = direction_colors(np.arctan2(toward[:, 1], toward[:, 0]))
+    colors = style.direction_colors(np.arctan2(toward[:, 1], toward[:, 0]))
     for trial, color in enumerate(colors):
         ax.add_patch(
             Circle(tuple(100 * targets[trial]), 100 * target_radius, facecolor="0.88", edgecolor="0.6")
@@ -84,7 +77,7 @@ def draw_direction_key(ax: Axes, *, label: str = "direction") -> Axes:
     - `label`: what has a direction.
     """
     angles = np.arange(8) * np.pi / 4
-    for angle, color in zip(angles, direction_colors(angles), strict=True):
+    for angle, color in zip(angles, style.direction_colors(angles), strict=True):
         toward = np.array([np.cos(angle), np.sin(angle)])
         ax.plot(*np.outer(toward, (0.3, 1.0)), color=color, linewidth=2.0, solid_capstyle="round")
     ax.set_title(label, fontsize=7, pad=2)
@@ -111,9 +104,9 @@ def draw_mean_speed(
     of_members = speed.mean(axis=1)
     time = dt * np.arange(1, speed.shape[-1] + 1)
     course = of_members.mean(axis=0), of_members.min(axis=0), of_members.max(axis=0)
-    draw_band(ax, time, course, color=color, label=label, alpha=0.2)
+    style.draw_band(ax, time, course, color=color, label=label, alpha=0.2)
     ax.set(xlabel="time (s)", ylabel="hand speed (m/s)")
-    extend_limits(ax, x=[0.0], y=[0.0])
+    style.extend_limits(ax, x=[0.0], y=[0.0])
     return ax
 
 
@@ -124,17 +117,16 @@ def draw_speed_profiles(
 
     **Arguments:**
 
-    - `speed`: speed of the hand, in m/s; row t is at time (t + 1) dt.
-    - `dt`: time step in s.
+    - `speed`, `dt`: as for `draw_mean_speed`.
     - `label_members`: whether to add a legend with the members.
     """
     time = dt * np.arange(1, speed.shape[-1] + 1)
     for index, of_member in enumerate(speed):
         mean, spread = of_member.mean(axis=0), of_member.std(axis=0)
         label = f"member {index}" if label_members else ""
-        draw_band(ax, time, (mean, mean - spread, mean + spread), color=None, label=label, alpha=0.12)
+        style.draw_band(ax, time, (mean, mean - spread, mean + spread), color=None, label=label, alpha=0.12)
     ax.set(xlabel="time (s)", ylabel="hand speed (m/s)")
-    extend_limits(ax, x=(0, time[-1]), y=[0])
+    style.extend_limits(ax, x=(0, time[-1]), y=[0])
     if label_members:
         ax.legend()
     return ax
@@ -185,12 +177,11 @@ def draw_path_deviation(
     ax.plot(0, 0, "o", color="black", markersize=3)
     ax.plot(0, 100 * distance, "o", color="0.6", markersize=6, zorder=1)
     ax.set(xlabel="to the right of the line (cm)", ylabel="to the target (cm)", aspect="equal")
-    extend_limits(ax, x=_room(ax, 30 * distance))
+    style.extend_limits(ax, x=_room(ax, 30 * distance))
     return ax
 
 
 def _room(ax: Axes, least: float) -> tuple[float, float]:
-    """Return limits symmetric around zero that show all data and are at least `least` on each side."""
     farthest = max(least, *(1.2 * abs(x) for x in ax.dataLim.intervalx))
     return -farthest, farthest
 
@@ -208,13 +199,12 @@ def draw_end_point_ellipses(
 
     - `errors`: end points minus their target, in m.
     - `directions`: directions of the targets in rad, for the colours.
-    - `coverage`: probability that the next end point is in its ellipse, see
-        `popsim.analysis.behaviour.end_point_ellipse`.
+    - `coverage`: as for `popsim.analysis.behaviour.end_point_ellipse`.
     """
     ellipse = end_point_ellipse(errors, coverage=coverage)
     around = np.linspace(0, 2 * np.pi, 100)
     circle = np.stack([np.cos(around), np.sin(around)])
-    for index, color in enumerate(direction_colors(directions)):
+    for index, color in enumerate(style.direction_colors(directions)):
         ax.plot(*(1000 * errors[index].T), ".", color=color, markersize=2, alpha=0.5)
         turn = ellipse.angle[index]
         rotation = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
@@ -239,9 +229,9 @@ def draw_muscle_activations(
     time = dt * np.arange(1, len(activation) + 1)
     n_muscles = activation.shape[1]
     for index, of_muscle in enumerate(activation.T):
-        ax.plot(time, of_muscle, color=f"C{index}", label=name_of(names, index, "muscle"))
+        ax.plot(time, of_muscle, color=f"C{index}", label=style.name_of(names, index, "muscle"))
     ax.set(xlabel="time (s)", ylabel="activation")
-    extend_limits(ax, x=(0, time[-1]), y=[0])
+    style.extend_limits(ax, x=(0, time[-1]), y=[0])
     ax.legend(ncols=2 if n_muscles > 4 else 1, handlelength=1.2)
     return ax
 
@@ -268,11 +258,11 @@ def draw_channels(
     """
     times = dt * np.arange(channels.shape[0]) + (dt if first_at is None else first_at)
     for index, values in enumerate(channels.T):
-        color = color_of(index)
+        color = style.color_of(index)
         ax.plot(times, values, color=color, linewidth=0.9)
         if targets is not None:
             ax.plot(times, targets[:, index], color=color, linewidth=1.4, linestyle=(0, (2, 1)), alpha=0.6)
-    extend_limits(ax, x=(0, dt * channels.shape[0]))
+    style.extend_limits(ax, x=(0, dt * channels.shape[0]))
     return ax
 
 
@@ -298,13 +288,13 @@ def draw_psychometric_curves(
     at_levels = fit.share_right(shares.coherence[:, None])
     errors = np.sqrt(at_levels * (1 - at_levels) / shares.n_trials)
     for index, curve in enumerate(np.atleast_2d(fit.share_right(fine[:, None]))):
-        ax.plot(fine, curve, color=color_of(index), linewidth=0.9, label=name_of(names, index))
+        ax.plot(fine, curve, color=style.color_of(index), linewidth=0.9, label=style.name_of(names, index))
     hollow = {"fmt": "o", "mfc": "none", "mew": 0.8, "lw": 0.8, "label": None}
-    draw_member_points(ax, shares.coherence, shares.fraction, errors, names=names, **hollow)
+    style.draw_member_points(ax, shares.coherence, shares.fraction, errors, names=names, **hollow)
     ax.axhline(0.5, color="0.8", linewidth=0.6, zorder=0)
     ax.axvline(0.0, color="0.8", linewidth=0.6, zorder=0)
     ax.set(xlabel="coherence", ylabel="share of choices to the right", yticks=[0, 0.5, 1])
-    extend_limits(ax, x=(-farthest, farthest), y=(-0.03, 1.03))
+    style.extend_limits(ax, x=(-farthest, farthest), y=(-0.03, 1.03))
     ax.legend(loc="lower right", handlelength=1.2)
     return ax
 
@@ -317,9 +307,9 @@ def draw_chronometric_curves(
     **Arguments:**
 
     - `curve`: curve of each member, see `popsim.analysis.behaviour.chronometric_curve`.
-    - `names`: names of the members, for the legend. By default they are numbered.
+    - `names`: as for `draw_psychometric_curves`.
     """
-    draw_member_points(ax, curve.coherence, 1000 * curve.mean, 1000 * curve.standard_error, names=names)
+    style.draw_member_points(ax, curve.coherence, 1000 * curve.mean, 1000 * curve.standard_error, names=names)
     return _with_times(ax, "coherence", "time to decide (ms)")
 
 
@@ -337,14 +327,14 @@ def draw_chronometric_curves_by_outcome(
     """
     for curve, look in ((curves.correct, {}), (curves.error, {"fmt": "o--", "mfc": "white", "label": None})):
         means, errors = 1000 * curve.mean, 1000 * curve.standard_error
-        draw_member_points(ax, curve.coherence, means, errors, names=names, **look)
+        style.draw_member_points(ax, curve.coherence, means, errors, names=names, **look)
     ax.plot([], [], "o--", ms=3, mfc="white", lw=0.9, color="0.4", label="errors")
     return _with_times(ax, "condition", "reaction time (ms)")
 
 
 def _with_times(ax: Axes, x: str, times: str) -> Axes:
     ax.set(xlabel=x, ylabel=times)
-    extend_limits(ax, y=[0])
+    style.extend_limits(ax, y=[0])
     ax.legend(loc="lower center", ncols=2, handlelength=1.2)
     return ax
 
@@ -360,8 +350,8 @@ def draw_conditional_accuracy(
     - `names`: names of the members, for the legend. By default they are numbered.
     """
     times = 1000 * accuracy.time
-    draw_member_points(ax, times, accuracy.accuracy, accuracy.standard_error, names=names)
+    style.draw_member_points(ax, times, accuracy.accuracy, accuracy.standard_error, names=names)
     ax.set(xlabel="reaction time (ms)", ylabel="share of correct responses")
-    extend_limits(ax, x=[0], y=(0, 1.03))
+    style.extend_limits(ax, x=[0], y=(0, 1.03))
     ax.legend(loc="lower right", handlelength=1.2)
     return ax

@@ -75,7 +75,6 @@ class BodyScale:
 
 
 def _largest(values: Sequence[Float[np.ndarray, "..."]], least: float) -> float:
-    """Return the largest of all numbers that are not NaN, and at least `least`."""
     numbers = np.concatenate([np.ravel(each) for each in values]) if values else np.empty(0)
     return float(np.max(numbers, initial=least, where=np.isfinite(numbers)))
 
@@ -83,8 +82,7 @@ def _largest(values: Sequence[Float[np.ndarray, "..."]], least: float) -> float:
 def draw_body(ax: Axes, motion: BodyMotion, step: int = -1, *, trail: float = 2.0) -> Axes:
     """Draw a body at one time: segments, muscles by activation, the path of the hand, target and force.
 
-    The cursor is drawn if it is not always at the hand. Targets that the network is shown are circles, the
-    place where the hand should be is a disc.
+    Targets that the network is shown are circles, the place where the hand should be is a disc.
 
     **Arguments:**
 
@@ -223,14 +221,12 @@ def animate_body(
 ) -> FuncAnimation:
     """Animate `draw_body`: bodies side by side, such as of several members or stages of training.
 
-    All have the same view, colours of muscles and length of force. The figure is laid out once, so that the
-    axes hold still.
+    All have the same view, colours of muscles and length of force.
 
     **Arguments:**
 
     - `axes`: axes to draw into, all of one figure; for muscles one colour bar is added beside them.
-    - `motions`: for each axes the trials that are played one after another, see `body_motion`. Trials that
-        are played together have the same number of steps.
+    - `motions`: for each axes the trials played one after another, with equal numbers of steps in all axes.
     - `titles`: a title for each axes; empty for none.
     - `playback`: the speed; by default real time, at 25 frames per second.
 
@@ -260,7 +256,6 @@ def animate_body(
         for index, motion in enumerate(motions[0])
         for step in playback.steps(motion.n_steps, motion.dt)
     ]
-
     moving = [*clocks, *(artist for drawing in drawings for artist in drawing.artists)]
 
     def show(frame: tuple[int, int]) -> list[Any]:
@@ -294,13 +289,11 @@ def _check_motions(n_panels: int, motions: Sequence[Sequence[BodyMotion]]) -> No
 
 
 def _parts(motion: BodyMotion) -> tuple[Any, ...]:
-    """Return what there is to draw."""
     n_muscles = None if motion.activation is None else motion.activation.shape[1]
     return motion.skeleton.shape[1], n_muscles, len(motion.muscles), motion.target is None
 
 
 def _add_keys(panels: list[Axes], motion: BodyMotion, scale: BodyScale) -> None:
-    """Add a legend below all panels, and a colour bar beside them if there are muscles."""
     figure: Any = panels[0].get_figure()
     if motion.activation is not None:
         figure.colorbar(scale.muscle_colors, ax=panels, label="activation", shrink=0.8)

@@ -35,21 +35,10 @@ def iterate_kinds(
 
 
 def _draw_kind_legend(ax: Axes) -> None:
-    """Draw the legend above the axes, in a single row unless kinds are many, else from left to right."""
-    handles, labels = ax.get_legend_handles_labels()
-    n_columns = len(handles) if len(handles) < len(KIND_COLORS) else 3
-    by_column = [place for column in range(n_columns) for place in range(column, len(handles), n_columns)]
-    ax.legend(
-        [handles[place] for place in by_column],
-        [labels[place] for place in by_column],
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        ncols=n_columns,
-        handlelength=1,
-        handletextpad=0.2,
-        columnspacing=0.8,
-        borderaxespad=0,
-    )
+    n_kinds = len(ax.get_legend_handles_labels()[0])
+    columns = {"ncols": n_kinds if n_kinds < len(KIND_COLORS) else 3, "columnspacing": 0.8}
+    place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0}
+    ax.legend(handlelength=1, handletextpad=0.2, **columns, **place)
 
 
 def draw_fixed_points(
@@ -101,11 +90,9 @@ def draw_phase_portrait(
 
     **Arguments:**
 
-    - `x`, `y`: coordinates of the grid, evenly spaced, such as those of a `PhasePlane`.
-    - `velocity`: of one member in the plane, in units of the state per second, `PhasePlane.velocity[member]`.
+    - `x`, `y`, `velocity`: those of one member in a `PhasePlane`, evenly spaced.
     - `points`: fixed points of the member in the plane, such as `plane.project(states)[member]`.
-    - `n_unstable`: number of unstable directions of each, which gives their look in `draw_fixed_points`. The
-        default is a ring for each.
+    - `n_unstable`: their unstable directions, as for `draw_fixed_points`; None for a ring at each.
     - `paths`: paths of visited states in the plane.
     """
     for path in () if paths is None else paths:
@@ -133,8 +120,7 @@ def draw_jacobian_eigenvalues(
     **Arguments:**
 
     - `eigenvalues`: of the Jacobian of one time step at each point, such as `FixedPoints.eigenvalues`.
-    - `n_unstable`: number of unstable directions of each point; 4 and more look the same. Colours are those
-        of `draw_fixed_points`.
+    - `n_unstable`: number of unstable directions of each point, in the colours of `draw_fixed_points`.
     """
     ax.add_patch(Circle((0, 0), 1, fill=False, color="0.5", lw=0.7, zorder=0))
     ax.axhline(0, color="0.85", lw=0.5, zorder=0)

@@ -42,8 +42,7 @@ def draw_ensemble_band(
 
     **Arguments:**
 
-    - `x`: horizontal coordinates, in the unit to be shown.
-    - `values`: values of each member, in the unit to be shown.
+    - `x`, `values`: coordinates, and the values of each member there, in the units to be shown.
     - `method`: method of the band, see `popsim.analysis.statistics.mean_interval`. None for a 95 % interval:
         "log t" if all values are above zero, so that the band is, too, and else "t".
     - `color`: colour of line and band. The default is the next colour of the axes.
@@ -101,11 +100,8 @@ def draw_learning_curves(
 
     **Arguments:**
 
-    - `batch`: numbers of the training batches, from 0.
+    - `batch`, `label`, `color`, `x_scale`: as for `draw_learning_bands`.
     - `loss`: total loss.
-    - `label`: label of this curve.
-    - `color`: colour of this curve. The default is the next colour of the axes.
-    - `x_scale`: scale of the axis of batches.
     """
     finite = np.isfinite(loss).all(axis=0)
     mean = _mean_of_members(loss[:, finite])
@@ -126,15 +122,12 @@ def draw_loss_bands(
 ) -> Axes:
     """Draw loss over training batches: the geometric mean over members, and a band from lowest to highest.
 
-    If anything drawn is not above zero, such as minus a reward, the axis is linear and the mean arithmetic.
-    Both omit members with a loss that is not finite at some batch. Call once per ensemble.
+    As in `draw_learning_curves`, but without lines of members. Call once per ensemble.
 
     **Arguments:**
 
-    - `batch`: numbers of the training batches, from 0. Of a single one, the band is a line upwards.
+    - `batch`, `label`, `color`, `x_scale`: as for `draw_learning_bands`.
     - `loss`: total loss.
-    - `label`, `color`: label and colour of this ensemble.
-    - `x_scale`: scale of the axis of batches.
     """
     finite = loss[:, np.isfinite(loss).all(axis=0)].astype(np.float64)
     mean = _mean_of_members(finite)
@@ -153,7 +146,6 @@ def _mean_of_members(loss: MemberCourses) -> Float[np.ndarray, " batch"]:
 
 
 def _set_loss_axes(ax: Axes, x_scale: BatchScale) -> None:
-    """Label axes of losses, and show the batches from the first, with room for what is drawn at the ends."""
     y_scale = "log" if ax.dataLim.y0 > 0 else "linear"  # of all that was drawn into these axes
     ax.set(xlabel="training batch", ylabel="loss", yscale=y_scale, xscale=x_scale)
     ax.margins(x=0.02)
@@ -196,18 +188,13 @@ def draw_adaptation_time_course(
 ) -> Axes:
     """Draw the mean over members, with the band of its confidence interval, of a measure of any sign.
 
-    The band uses Student's distribution over members, "t" of `popsim.analysis.statistics.mean_interval`, or
-    "log t" if all values are above zero.
-    Several courses can share axes. As in learning curves, and unlike `draw_ensemble_band`, values are
-    (batch, member), and batches are counted from 1.
+    The band is as in `draw_ensemble_band`, but values are (batch, member), and batches are counted from 1.
 
     **Arguments:**
 
     - `ax`: axes to draw into; the vertical axis is not labelled.
-    - `batch`: numbers of the training batches, from 0.
+    - `batch`, `label`, `color`: as for `draw_learning_bands`.
     - `values`: such as the adaptation index, or deviations in cm, in the unit of the axis.
-    - `label`: label of this course.
-    - `color`: colour of this course. The default is the next colour of the axes.
     - `confidence`: confidence of the band, above 0 and below 1.
     """
     interval = mean_interval(values.T, method=interval_method(values), confidence=confidence)

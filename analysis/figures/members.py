@@ -70,10 +70,8 @@ def draw_paired_members(
 ) -> Axes:
     """Draw a thin line for each member, and the mean of each condition with its 95 % interval.
 
-    If all values are above zero, the interval is "log t" of `popsim.analysis.statistics.mean_interval`, which
-    stays above zero, and else "t".
-    Differences between conditions show in the slopes of the lines, not in the intervals, which are of single
-    conditions: see `popsim.analysis.statistics.paired_comparison`.
+    The interval is as in `draw_ensemble_band`. Differences between conditions show in the slopes of the
+    lines, not in the intervals, which are of single conditions.
 
     **Arguments:**
 
@@ -108,9 +106,8 @@ def draw_member_map(
 
     **Arguments:**
 
-    - `positions`: positions of the members, see `popsim.analysis.similarity.member_map`.
+    - `positions`, `fraction`: see `popsim.analysis.similarity.MemberMap`.
     - `groups`: label of each member, for the legend. Without it, points show the numbers of the members.
-    - `fraction`: share of the spread on the map, for the title.
     """
     if groups is None:
         ax.plot(*positions.T, "o", color=COLORS[0], ms=4)
@@ -184,8 +181,7 @@ def draw_dendrogram(
     **Arguments:**
 
     - `linkage`: see `popsim.analysis.similarity.cluster_members`.
-    - `groups`: label of each member, shown at the leaves in the colour of the group. Without it, leaves show
-        the numbers of the members.
+    - `groups`: label of each member at its leaf, in the colour of the group; None for the numbers of members.
     - `label`: label of the distance.
     """
     from scipy.cluster.hierarchy import dendrogram

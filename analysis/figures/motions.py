@@ -30,8 +30,7 @@ class BodyMotion:
     - `muscles`: the points of each muscle, in m; empty if they are not known.
     - `activation`: of each muscle, from 0 to 1; None for a body without muscles.
     - `target`: where the hand should be, in m; None for tasks without such a place.
-    - `shown_targets`: where the inputs of the network that are called "target…" show one, in m, if it is not
-        always `target`.
+    - `shown_targets`: where inputs called "target…" show one, in m, if it is not always `target`.
     - `cursor`: in m; None if it is always at the hand.
     - `force`: the external force on the hand at the start of the step, in N; None if it is always zero.
     - `epochs`: the name of the epoch, empty for none.
@@ -86,11 +85,9 @@ def plant_motion(plant: AbstractPlant, states: PyTree[Array], *, dt: float) -> B
     """Return what a body does by itself, such as in `simulate_plant`, for `draw_body` and `animate_body`.
 
     Muscles whose path has points, see `AbstractMusclePath.world_points`, are where these are. Those of which
-    only moment arms are known, as of `arm26`, get a schematic line beside their segments: it passes each
-    joint on the side to which the muscle pulls, at the distance of its moment arm, and begins and ends at an
-    invented place. The muscles of other bodies are drawn as a row of bars.
-
-    A body in space is projected on the plane of x and y.
+    only moment arms are known, as of `arm26`, get a schematic line: it passes each joint at the distance of
+    its moment arm, and begins and ends at an invented place. Those of other bodies are a row of bars. A body
+    in space is projected on the plane of x and y.
 
     **Arguments:**
 
@@ -138,7 +135,6 @@ def _points_over_time(plant: AbstractPlant, states: Any) -> _Points:
 
 
 def _in_plane(positions: Any) -> Float[np.ndarray, "... 2"]:
-    """Return the x and y of positions in one, two or three dimensions."""
     values = np.asarray(positions, float)[..., :2]
     return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, 2 - values.shape[-1])])
 

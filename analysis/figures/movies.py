@@ -135,7 +135,6 @@ def _check_frames(path: Path, frames: Sequence[Any]) -> None:
 
 @contextlib.contextmanager
 def _video(partial: Path, path: Path, rate: float) -> Iterator[Take]:
-    """Send the frames to ffmpeg."""
     processes: list[subprocess.Popen[bytes]] = []
 
     def take(frame: Image.Image) -> None:
@@ -164,7 +163,7 @@ def _video(partial: Path, path: Path, rate: float) -> Iterator[Take]:
 
 
 def _with_256_colors(frame: Image.Image) -> Image.Image:
-    """Return a frame that takes a third of the memory."""
+    # Which takes a third of the memory.
     return frame.quantize(256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
 
 

@@ -10,15 +10,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from popsim.analysis._arrays import check_axes
-from popsim.analysis.figures.style import (
-    COLORS,
-    color_of,
-    direction_colors,
-    draw_members_and_spread,
-    draw_signed_map,
-    extend_limits,
-    name_of,
-)
+from popsim.analysis.figures import style
+from popsim.analysis.figures.style import COLORS
 
 __all__ = [
     "draw_hidden_activity",
@@ -45,7 +38,7 @@ def draw_hidden_activity(ax: Axes, hidden: Float[np.ndarray, "time unit"], *, dt
     order = np.argsort(np.argmax(np.abs(hidden), axis=0), kind="stable")
     n_steps, n_units = hidden.shape
     extent = (0, n_steps * dt, n_units + 0.5, 0.5)
-    draw_signed_map(ax, hidden[:, order].T, label="activity", extent=extent)
+    style.draw_signed_map(ax, hidden[:, order].T, label="activity", extent=extent)
     ax.set(xlabel="time (s)", ylabel="unit (by time of peak)")
     return ax
 
@@ -63,10 +56,8 @@ def draw_state_space(
 
     **Arguments:**
 
-    - `ax`: axes to draw into; 3D for three components, from
-        `plt.subplots(subplot_kw={"projection": "3d"})`.
-    - `projections`: projections of one member, such as
-        `principal_components(hidden).projections[0, :, :, :2]`.
+    - `ax`: axes to draw into; for three components with `subplot_kw={"projection": "3d"}`.
+    - `projections`: of one member, such as `principal_components(hidden).projections[0, :, :, :2]`.
     - `direction`: direction of each trial in rad, for its colour; None for grey.
     - `explained`: share of the variance of each component, for the axis labels.
     """
@@ -92,19 +83,17 @@ def draw_state_space(
 
 
 def _draw_path(ax: Axes, trial: Float[np.ndarray, "time component"], color: Any) -> None:
-    """Draw a line that begins in a ring."""
     ax.plot(*trial.T, color=color, linewidth=1.0)
     ax.plot(*trial[:1].T, "o", color=color, markersize=3.5, markerfacecolor="white", zorder=3)
 
 
 def _add_key(ax: Axes, *, with_directions: bool) -> None:
-    """Add the key of `draw_state_space` above the axes, in two rows."""
     ring = Line2D([], [], color="0.3", marker="o", markersize=3.5, markerfacecolor="white", linewidth=0.0)
     dot = Line2D([], [], color="0.3", marker="o", markersize=3.5, linewidth=0.0)
     handles = {"first step": ring, "last step": dot}
     if with_directions:
         quarters = np.arange(4) * np.pi / 2
-        for angle, color in zip(quarters, direction_colors(quarters), strict=True):
+        for angle, color in zip(quarters, style.direction_colors(quarters), strict=True):
             handles[f"direction {np.degrees(angle):.0f}°"] = Line2D([], [], color=color)
     ax.legend(
         handles.values(),
@@ -126,7 +115,7 @@ def trial_colors(
     if direction is None:
         return np.tile([0.3, 0.3, 0.3, 1.0], (n_trials, 1))
     check_axes("direction", direction, f"trial={n_trials}")
-    return direction_colors(direction)
+    return style.direction_colors(direction)
 
 
 def draw_rotation_plane(
@@ -141,8 +130,7 @@ def draw_rotation_plane(
     **Arguments:**
 
     - `projections`: of one member and plane, such as `rotations(...).projections[0, :, :, 0]`.
-    - `direction`: direction of each trial in rad, for its colour; None for grey.
-    - `frequency`: frequency of the rotation in Hz, for the title.
+    - `direction`, `frequency`: direction of each trial in rad, for its colour; of the rotation in Hz.
     """
     for trial, color in zip(projections, trial_colors(direction, len(projections)), strict=True):
         _draw_path(ax, trial, color)
@@ -174,14 +162,13 @@ def draw_demixed_component(
         one axis; column t is at time (t + 1) dt.
     - `dt`: time step in s.
     - `direction`: direction of each condition in rad, for its colour; None for grey.
-    - `part`, `explained`: part of the activity, such as "direction", and share of the variance explained by
-        the component, for the title.
+    - `part`, `explained`: part of the activity and explained share of the variance, for the title.
     """
     time = dt * np.arange(1, projection.shape[1] + 1)
     for values, color in zip(projection, trial_colors(direction, len(projection)), strict=True):
         ax.plot(time, values, color=color, linewidth=1.0)
     ax.set(xlabel="time (s)", ylabel="demixed component")
-    extend_limits(ax, x=(0, time[-1]))
+    style.extend_limits(ax, x=(0, time[-1]))
     fraction = None if explained is None else f"{100 * explained:.1f} % of variance"
     ax.set_title(", ".join(text for text in (part, fraction) if text is not None))
     return ax
@@ -200,10 +187,10 @@ def draw_explained_variance(ax: Axes, explained: Float[np.ndarray, "member compo
     number = np.arange(1, explained.shape[1] + 1)
     together = 100 * np.cumsum(explained, axis=1)
     ax.bar(number, 100 * explained.mean(axis=0), color="0.8", label="each")
-    draw_members_and_spread(ax, number, together)
+    style.draw_members_and_spread(ax, number, together)
     ax.plot(number, together.mean(axis=0), "o-", color=COLORS[0], markersize=3, label="together")
     ax.set(xlabel="component", ylabel="explained variance (%)")
-    extend_limits(ax, y=(0, 105))
+    style.extend_limits(ax, y=(0, 105))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.legend(loc="center right", title=f"mean of {len(explained)} members", title_fontsize=7)
     return ax
@@ -219,8 +206,8 @@ def draw_tangling(
 ) -> Axes:
     """Draw the tangling of a network against the tangling of its output.
 
-    Each point is one time of a trial, each colour a member. Points below the line are less tangled in the
-    network. After Russo et al. 2018, Neuron 97:953; not compared with the paper.
+    Each point is one time of a trial, each colour a member. After Russo et al. 2018, Neuron 97:953; not
+    compared with the paper.
 
     **Arguments:**
 
@@ -231,10 +218,10 @@ def draw_tangling(
     largest = 1.05 * max(float(reference.max()), float(tangling.max()))
     ax.plot([0, largest], [0, largest], color="0.4", linestyle="--", linewidth=0.8)
     for index, (across, up) in enumerate(zip(reference, tangling, strict=True)):
-        look = {"color": color_of(index), "markersize": 1.5, "alpha": 0.5, "rasterized": True}
+        look = {"color": style.color_of(index), "markersize": 1.5, "alpha": 0.5, "rasterized": True}
         ax.plot(across.ravel(), up.ravel(), ".", **look)
     ax.set(aspect="equal")
-    extend_limits(ax, x=(0, largest), y=(0, largest))
+    style.extend_limits(ax, x=(0, largest), y=(0, largest))
     ax.set(xlabel=f"tangling of the {reference_name} (1/s²)", ylabel=f"tangling of the {name} (1/s²)")
     ax.ticklabel_format(style="sci", scilimits=(-2, 4))
     return ax
@@ -262,7 +249,7 @@ def draw_tuning_curves(
     """
     fine = np.linspace(-np.pi, np.pi, 181)
     for index in range(mean.shape[1]):
-        color, label = color_of(index), name_of(names, index, "unit")
+        color, label = style.color_of(index), style.name_of(names, index, "unit")
         points = (np.degrees(direction), mean[:, index], deviation[:, index])
         ax.errorbar(*points, fmt="o" if cosine is not None else "o-", color=color, markersize=3, label=label)
         if cosine is not None:
@@ -272,7 +259,7 @@ def draw_tuning_curves(
     ax.set(xlabel="direction (°)", ylabel="activity", xticks=[-180, -90, 0, 90, 180])
     half_width = np.nan_to_num(deviation)
     low, high = np.min(mean - half_width), np.max(mean + half_width)
-    extend_limits(ax, x=(-190, 190), y=[high + 0.3 * (high - low)])  # room for the legend
+    style.extend_limits(ax, x=(-190, 190), y=[high + 0.3 * (high - low)])  # room for the legend
     ax.legend(loc="upper center", ncols=3, columnspacing=1.0, handlelength=1.0)
     return ax
 
@@ -289,8 +276,7 @@ def draw_preferred_directions(
     **Arguments:**
 
     - `ax`: axes to draw into; right and up are the directions 0 and pi / 2.
-    - `preferred`, `depth`: in rad, and in the unit of the activity; see
-        `popsim.analysis.neural_activity.cosine_tuning`.
+    - `preferred`, `depth`: see `popsim.analysis.neural_activity.CosineTuning`.
     - `names`: names of the muscles. By default they are numbered.
     """
     farthest = 1.1 * float(np.max(depth))
@@ -299,9 +285,9 @@ def draw_preferred_directions(
         look: Any = {"color": f"C{index}", "lw": 0.8, "marker": "o", "ms": 2.5, "markevery": [1]}
         zeros = np.zeros(len(preferred))
         lines = ax.plot(np.stack([zeros, x[:, index]]), np.stack([zeros, y[:, index]]), **look)
-        lines[0].set_label(name_of(names, index, "muscle"))
+        lines[0].set_label(style.name_of(names, index, "muscle"))
     ax.set_aspect("equal")
-    extend_limits(
+    style.extend_limits(
         ax, x=(-1.4 * farthest, 1.4 * farthest), y=(-1.8 * farthest, farthest)
     )  # room for the legend
     ax.locator_params(nbins=5)
@@ -332,11 +318,11 @@ def draw_decoding(
         low, high = np.quantile(shuffled.reshape(-1, len(time)), [0.025, 0.975], axis=0)
         ax.fill_between(time, low, high, color="0.8", linewidth=0, label="shuffled, 95 %")
     ax.axhline(chance, color="0.4", linestyle="--", linewidth=0.8, label="chance")
-    draw_members_and_spread(ax, time, accuracy)
+    style.draw_members_and_spread(ax, time, accuracy)
     label = f"mean of {len(accuracy)} members"
     ax.plot(time, accuracy.mean(axis=0), color=COLORS[0], linewidth=1.5, label=label)
     ax.set(xlabel="time (s)", ylabel="decoding accuracy")
-    extend_limits(ax, x=(0, time[-1]), y=(0, 1.05))
+    style.extend_limits(ax, x=(0, time[-1]), y=(0, 1.05))
     ax.legend(loc="lower right", bbox_to_anchor=(1.0, 0.25))
     return ax
 
@@ -366,6 +352,6 @@ def draw_cross_temporal_decoding(
     )
     ax.plot([first, last], [first, last], color="white", linewidth=0.6, linestyle=":")
     ax.set(xlabel="tested at (s)", ylabel="fitted at (s)")
-    extend_limits(ax, x=(first, last), y=(first, last))
+    style.extend_limits(ax, x=(first, last), y=(first, last))
     ax.figure.colorbar(image, ax=ax, label=f"accuracy (chance {chance:.2g})", shrink=0.85)
     return ax

@@ -22,13 +22,12 @@ def draw_setting_scores(
 ) -> Axes:
     """Draw a score against the values of a setting: a point for each member, their mean and 95 % interval.
 
-    If all scores are above zero, such as losses, these are the geometric mean and its interval
-    (`popsim.analysis.statistics.geometric_mean_interval`), else the mean and that of `mean_interval`.
+    If all scores are above zero, such as losses, these are those of
+    `popsim.analysis.statistics.geometric_mean_interval`, else of `mean_interval`.
 
     **Arguments:**
 
-    - `scores`: for each value of the setting, the scores of its members, or of what else is a replicate;
-        those that are not finite are left out.
+    - `scores`: of the members with each value of the setting; those that are not finite are left out.
     - `names`: the values of the setting, as text.
     - `axis`, `label`: the name of the setting and of the score, with their units.
     """
@@ -100,9 +99,7 @@ def draw_genealogy(
 
     **Arguments:**
 
-    - `batch`: the batches after which members were selected, as `history.updates["selection"]["batch"]`.
-    - `parent`: the place of the member whose weights each member took, as
-        `history.updates["selection"]["parent"]`.
+    - `batch`, `parent`: those of `history.updates["selection"]`.
     - `best`: a member whose line of descent is drawn in colour.
     """
     n_selections, n_members = parent.shape

@@ -85,7 +85,6 @@ def _event_label(name: str, at: float, width: float) -> _Label:
 
 
 def _stack(labels: list[_Label]) -> list[list[_Label]]:
-    """Distribute labels over lines so that none overlap."""
     lines: list[list[_Label]] = []
     for label in labels:
         for line in lines:
@@ -150,10 +149,9 @@ def task_trial_rows(trials: Trial) -> list[str]:
 def draw_task_trials(axes: Shaped[np.ndarray, "row trial"], trials: Trial) -> Shaped[np.ndarray, "row trial"]:
     """Draw trials side by side: inputs and targets over time, with epochs shaded and events as lines.
 
-    The first of several features has the thickest line, so that none is hidden; more than six are drawn as an
-    image, the first at the bottom. Target outputs are pale at steps that do not count; the height of the grey
-    strip below them is the weight of each step. Interventions are bars while they are active. What an
-    environment shows is drawn for random actions, or for a hand at rest at its start.
+    More than six features are drawn as an image, the first at the bottom. Target outputs are pale at steps
+    that do not count; the height of the grey strip below them is the weight of each step. What an environment
+    shows is drawn for random actions, or for a hand at rest at its start.
 
     **Arguments:**
 
@@ -255,7 +253,6 @@ def _lines(
 
 
 def _repeat_last(values: Float[np.ndarray, " time"]) -> Float[np.ndarray, " edge"]:
-    """Repeat the last value, so that each value can be drawn until the end of its step."""
     return np.append(values, values[-1])
 
 
@@ -304,7 +301,6 @@ def _title(trials: Trial, trial: int) -> str:
 
 
 def _unit(name: str) -> str:
-    """Return the unit of a condition of the task library, with a leading space; empty for others."""
     unit = UNITS.get(re.sub(r" \d+$", "", name))
     return "" if unit is None else f" {unit}"
 

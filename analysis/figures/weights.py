@@ -78,8 +78,7 @@ def draw_weight_history(
 ) -> Axes:
     """Draw a distance or a norm over training batches: the median over members, and a band over all members.
 
-    The axis of batches is logarithmic and omits a row before training (batch -1). Members with NaN at a row
-    are omitted there.
+    The axis of batches is logarithmic and omits a row before training (batch -1), and members where NaN.
 
     **Arguments:**
 
@@ -170,15 +169,12 @@ def draw_area_activity(
 ) -> Axes:
     """Draw the activity of the units of each area as a heat map, with lines and labels between areas.
 
-    The units of an area are sorted by the time of their largest magnitude. A colour bar is added beside the
-    axes.
+    The units of an area are sorted by the time of their largest magnitude. A colour bar is added.
 
     **Arguments:**
 
-    - `hidden`: activity of the units of one member in one trial, or its mean over trials; row t is at time
-        (t + 1) dt.
-    - `areas`: numbers of the units of each area, from the top: those of `network.unit_groups()` that do not
-        overlap.
+    - `hidden`: activity of the units of one member in a trial, or a mean; row t is at time (t + 1) dt.
+    - `areas`: units of each area, from the top: groups of `network.unit_groups()` that do not overlap.
     - `dt`: time step in s.
     - `label`: label of the colour bar.
     """
@@ -206,15 +202,12 @@ def draw_area_weights(
 ) -> Axes:
     """Draw recurrent weights as a heat map in blocks, with lines and labels between areas.
 
-    A block has the weights from the area below it to the area beside it. The colour map is white at zero. A
-    colour bar is added beside the axes.
+    A block has the weights from the area below it to the area beside it.
 
     **Arguments:**
 
-    - `weights`: [post, pre] of one member, such as `network.recurrent_weights`.
+    - `weights`, `limit`, `label`: of one member, as for `draw_weight_matrix`.
     - `areas`: as for `draw_area_activity`, or its excitatory and inhibitory units.
-    - `limit`: magnitude of the darkest colours; None for the largest magnitude.
-    - `label`: label of the colour bar.
     """
     values = finite_float64("weights", weights, "unit unit")
     units = _checked_areas(areas)
@@ -242,7 +235,6 @@ def _checked_areas(areas: Groups) -> dict[str, Int[np.ndarray, " _"]]:
 
 
 def _borders(units: Groups) -> Float[np.ndarray, " border"]:
-    """Return the edges of areas, where unit i is drawn from i - 1/2 to i + 1/2."""
     return np.cumsum([0, *(numbers.size for numbers in units.values())]) - 0.5
 
 

@@ -8,15 +8,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Key
 
 from popsim._shared.checks import check_finite, warn_caller
-from popsim.analysis._arrays import (
-    AnyArray,
-    Batches,
-    MemberCourses,
-    as_float64,
-    check_within,
-    finite_float64,
-    standard_errors,
-)
+from popsim.analysis import _arrays
+from popsim.analysis._arrays import AnyArray, Batches, MemberCourses
 from popsim.analysis.statistics.intervals import PairedComparison, geometric_mean_interval, paired_comparison
 
 __all__ = [
@@ -35,7 +28,7 @@ __all__ = [
 
 def ascending_batches(batch: AnyArray, n_rows: int, *, fewest: int = 1) -> Float[np.ndarray, " batch"]:
     """Return the batch numbers in float64."""
-    batches = finite_float64("batch", batch)
+    batches = _arrays.finite_float64("batch", batch)
     if batches.shape != (n_rows,) or n_rows < fewest or np.any(np.diff(batches) <= 0):
         raise ValueError(
             f"`batch` must be {fewest} ascending numbers or more, one for each of {n_rows} rows, "
@@ -51,7 +44,7 @@ def finite_members(loss: MemberCourses) -> Float[np.ndarray, "batch finite_membe
 
     - `loss`: the total loss of each member, above zero, such as `run.history.total_loss.values`.
     """
-    values = as_float64("loss", loss)
+    values = _arrays.as_float64("loss", loss)
     dims = getattr(loss, "dims", ("batch", "member"))
     if values.ndim != 2 or dims[-1] != "member":
         raise ValueError(f"`loss` must have axes (batch, member), got shape {values.shape}, axes {dims}.")
@@ -80,9 +73,8 @@ class LearningCurve(NamedTuple):
 def learning_curve(loss: MemberCourses, *, confidence: float = 0.95) -> LearningCurve:
     """Return the mean learning curve of a population with its confidence interval, batch by batch.
 
-    The unit of replication is the member: with m and s the mean and the standard deviation of ln loss over n
-    members, the interval is exp(m -+ t s / sqrt(n)), with t the quantile of Student's distribution with n - 1
-    degrees of freedom. It holds for each batch separately, not for the whole curve.
+    The unit of replication is the member, see `popsim.analysis.statistics.geometric_mean_interval`. The
+    interval holds for each batch separately, not for the whole curve.
 
     **Arguments:**
 
@@ -98,8 +90,8 @@ def moving_average(values: MemberCourses, n_rows: int) -> Float[np.ndarray, "bat
 
     The first rows average over the rows available. Rows are batches only if every batch was saved.
     """
-    courses = as_float64("values", values, "batch member")
-    check_within("n_rows", n_rows, 1, len(courses))
+    courses = _arrays.as_float64("values", values, "batch member")
+    _arrays.check_within("n_rows", n_rows, 1, len(courses))
     ends = range(1, len(courses) + 1)
     return np.stack([courses[max(end - n_rows, 0) : end].mean(axis=0) for end in ends])
 
@@ -109,8 +101,7 @@ def time_to_criterion(
 ) -> Float[np.ndarray, " member"]:
     """Return the first batch from which the smoothed loss of each member stays at or below a criterion.
 
-    A loss that dips below the criterion and rises again does not count until it stays below. NaN where the
-    loss is above the criterion, or not finite, in the last row.
+    NaN where the loss is above the criterion, or not finite, in the last row.
 
     **Arguments:**
 
@@ -120,7 +111,7 @@ def time_to_criterion(
     - `smoothed_over`: the number of rows to average over, each with those before it.
     """
     check_finite("criterion", criterion)
-    course = moving_average(as_float64("loss", loss), smoothed_over)
+    course = moving_average(_arrays.as_float64("loss", loss), smoothed_over)
     batches = ascending_batches(batch, len(course))
     is_good = course <= criterion
     stays_good = np.flip(np.logical_and.accumulate(np.flip(is_good, axis=0), axis=0), axis=0)
@@ -136,8 +127,7 @@ class ExponentialFit(NamedTuple):
     - `asymptote`, `amplitude`: in the unit of the fitted values; the amplitude is that at the first batch.
     - `tau`: in batches; the learning rate is 1 / tau. NaN for constant values.
     - `residual`: the root mean square residual, in the unit of the fitted values.
-    - `tau_error`: the standard error of tau over batches, assuming independent residuals; infinite where the
-        values do not determine tau.
+    - `tau_error`: the standard error of tau over batches; infinite where the values do not determine tau.
     - `first_batch`: the number of the first fitted batch, for all members.
     """
 
@@ -158,16 +148,15 @@ class ExponentialFit(NamedTuple):
 def fit_exponential(values: MemberCourses, batch: Batches) -> ExponentialFit:
     """Fit an exponential to the values of each member by least squares.
 
-    Asymptote and amplitude are linear for a given tau. `scipy.optimize.least_squares` refines the best tau of
-    a grid, from a quarter of the shortest step between batches to ten times the whole range; a tau at a bound
-    means that the values are not exponential. The fit is not of logarithms: early batches count the most.
+    `scipy.optimize.least_squares` refines the best tau of a grid, from a quarter of the shortest step between
+    batches to ten times the whole range; a tau at a bound means that the values are not exponential.
 
     **Arguments:**
 
     - `values`: the loss of each member, a deviation or an adaptation index, in any unit.
     - `batch`: the training batch of each row, ascending.
     """
-    courses = as_float64("values", values)
+    courses = _arrays.as_float64("values", values)
     batches = ascending_batches(batch, len(courses), fewest=4)
     fits = np.array([_fit_one(batches, course) for course in courses.T]).reshape(-1, 5).T
     return ExponentialFit(*fits, first_batch=float(batches[0]))
@@ -202,7 +191,7 @@ def _fit_one(batch: np.ndarray, course: np.ndarray) -> tuple[float, float, float
     squares = float(np.sum((scale * residuals(optimum.x)) ** 2))
     # The error is sqrt((J'J)^-1 s^2), with the residual variance s^2 of as many rows less three.
     slopes = np.column_stack([design, amplitude * design[:, 1] * since / tau**2])
-    error = float(standard_errors(slopes)[2] * np.sqrt(squares / (len(batch) - 3)))
+    error = float(_arrays.standard_errors(slopes)[2] * np.sqrt(squares / (len(batch) - 3)))
     return float(asymptote), float(amplitude), tau, float(np.sqrt(squares / len(batch))), error
 
 
@@ -212,8 +201,7 @@ class Savings(NamedTuple):
     - `first`, `second`: the measure in each exposure, per member.
     - `saved`: how much faster the second exposure is, per member; negative where it is slower.
     - `n_members`: the number of members with a finite value in both exposures; only these are compared.
-    - `comparison`: the mean of `saved` over members, its interval and its test, see
-        `popsim.analysis.statistics.paired_comparison`.
+    - `comparison`: see `popsim.analysis.statistics.paired_comparison`.
     """
 
     first: Float[np.ndarray, " member"]
@@ -246,7 +234,7 @@ def savings_in_rate(
     - `confidence`, `key`: as for `paired_comparison`.
     """
     rates = [
-        1 / fit_exponential(as_float64(name, course), batch).tau
+        1 / fit_exponential(_arrays.as_float64(name, course), batch).tau
         for name, course in (("first", first), ("second", second))
     ]
     return _compare(rates[0], rates[1], rates[1] - rates[0], confidence=confidence, key=key)
@@ -264,11 +252,9 @@ def savings_in_time(
 ) -> Savings:
     """Compare the times to a criterion in two exposures; `saved` is the decrease, in batches.
 
-    The unit of replication is the member; only members that meet the criterion both times are compared.
-
-    A time is that from which a member stays at the criterion. Courses that meet it and cross it back may be
-    saved time until they stay, and lose time until they first meet it, or the reverse; `savings_in_rate` then
-    mostly agrees with the latter. A warning says so.
+    The unit of replication is the member; only members that meet the criterion both times are compared. A
+    time is that from which a member stays at the criterion; there is a warning if the times until members
+    first meet it differ in the other direction.
 
     **Arguments:**
 
@@ -278,7 +264,7 @@ def savings_in_time(
     - `confidence`, `key`: as for `paired_comparison`.
     """
     courses = {
-        name: moving_average(as_float64(name, course), smoothed_over)
+        name: moving_average(_arrays.as_float64(name, course), smoothed_over)
         for name, course in (("first", first), ("second", second))
     }
     times = [time_to_criterion(course, batch, criterion) for course in courses.values()]
@@ -294,7 +280,6 @@ def _warn_of_crossing_back(
     batch: Batches,
     saved: Float[np.ndarray, " member"],
 ) -> None:
-    """Warn if batches saved until a criterion is first met have another sign than those until it stays."""
     times = [batch[np.argmax(course, axis=0)] for course in is_good.values()]
     is_compared = np.isfinite(saved)
     at_first, for_good = (values[is_compared].mean() for values in (times[0] - times[1], saved))

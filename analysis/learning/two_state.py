@@ -48,8 +48,7 @@ def simulate_two_states(
         x_f(n + 1) = A_f x_f(n) + B_f e(n);       x_s(n + 1) = A_s x_s(n) + B_s e(n)
 
     The model is that of Smith, Ghazizadeh & Shadmehr 2006, PLoS Biol 4:e179, as in `twoRateModel` of the R
-    package SMCL. Their estimates, as quoted in figure 1 of PMC2585408, are A_f = 0.59, B_f = 0.21, A_s =
-    0.992, B_s = 0.02.
+    package SMCL, with estimates of A_f = 0.59, B_f = 0.21, A_s = 0.992, B_s = 0.02 (figure 1 of PMC2585408).
 
     **Arguments:**
 
@@ -94,9 +93,8 @@ def fit_two_states(
 ) -> TwoStateFit:
     """Fit the two-state model to each member, by `scipy.optimize.least_squares` from four starts.
 
-    The retentions are from 0 to 1, the fast one below the slow one, and the learning shares from 0 to 1, the
-    slow one below the fast one. Trials without a measurement, such as those outside a channel, may be NaN. A
-    protocol without reversal hardly distinguishes two states from one.
+    All are from 0 to 1, the fast retention below the slow one, and the slow learning below the fast one.
+    Trials without a measurement may be NaN. Without reversal, two states are hardly told from one.
 
     **Arguments:**
 
@@ -116,7 +114,6 @@ def fit_two_states(
 
 
 def _fit_one(measured: np.ndarray, world: np.ndarray, clamped: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the parameters in order, and the root mean square residual."""
     from scipy.optimize import least_squares
 
     is_measured = np.isfinite(measured)
@@ -158,7 +155,6 @@ def _ordered_parameters(free: np.ndarray) -> TwoStateParameters:
 
 
 def _free(start: np.ndarray) -> np.ndarray:
-    """Invert `_ordered_parameters`."""
     fast_retention, fast_learning, slow_retention, slow_learning = start
     return np.array(
         [slow_retention, fast_retention / slow_retention, fast_learning, slow_learning / fast_learning]

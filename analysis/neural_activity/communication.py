@@ -96,14 +96,12 @@ def communication_subspace(
 
     After Semedo, Zandvakili, Machens, Yu & Kohn 2019, Neuron 102:249-259; folds, standard error and choice
     are as in `example.m` and `ModelSelect` of their package communication-subspace. To see what trials share
-    beyond the condition, subtract the mean of each condition first. To know whether the subspace is smaller
-    than it must be, compare with a target of other units of the source area.
+    beyond the condition, subtract the mean of each condition first.
 
     **Arguments:**
 
     - `source`, `target`: activity of the units of two areas in the same trials, such as
-        `hidden[0][..., network.unit_groups()["M1"]]`. Trials are held out whole, with all their times; with
-        axes (sample, unit) each sample is a trial.
+        `hidden[0][..., network.unit_groups()["M1"]]`. Trials are held out whole, with all their times.
     - `max_rank`: the largest rank that is tried. The default is the smaller number of units.
     - `ridge`: as for `reduced_rank_regression`.
     - `n_folds`: number of folds, from 2 to half the number of trials.
@@ -144,7 +142,6 @@ def _paired(
 def _full_rank(
     x: Float[np.ndarray, "sample unit"], y: Float[np.ndarray, "sample other"], ridge: float
 ) -> tuple[Float[np.ndarray, "unit other"], Float[np.ndarray, "other component"]]:
-    """Return the weights of full rank, and the principal components of what they predict."""
     centred, responses = x - x.mean(axis=0), y - y.mean(axis=0)
     if ridge > 0:
         # Rows of the regression instead of a sum of squares, whose condition number is the square.

@@ -8,18 +8,8 @@ import numpy as np
 from jaxtyping import Float, Int, Key
 
 from popsim._shared.checks import check_non_negative
-from popsim.analysis._arrays import (
-    Activity,
-    AnyArray,
-    Labels,
-    as_activity,
-    centred_samples_of_members,
-    check_between_0_and_1,
-    check_within,
-    least_singular_value,
-    numpy_generator,
-    sign_factors,
-)
+from popsim.analysis import _arrays
+from popsim.analysis._arrays import Activity, AnyArray, Labels
 from popsim.analysis.neural_activity.preprocessing import average_by_factors, marginalize
 
 __all__ = [
@@ -56,7 +46,7 @@ class PrincipalComponents(NamedTuple):
 
     def project(self, activity: Activity) -> Float[np.ndarray, "member trial time component"]:
         """Project other activity of the same units, such as another epoch, on these components."""
-        values = as_activity("activity", activity) - self.mean[:, None, None]
+        values = _arrays.as_activity("activity", activity) - self.mean[:, None, None]
         return np.einsum("mrtu,mcu->mrtc", values, self.components)
 
 
@@ -68,18 +58,18 @@ def principal_components(activity: Activity, *, n_components: int | None = None)
     - `activity`: activity of the units.
     - `n_components`: number of components kept. The default is the number of units, or of samples if fewer.
     """
-    values = as_activity("activity", activity)
-    samples = centred_samples_of_members(values)
+    values = _arrays.as_activity("activity", activity)
+    samples = _arrays.centred_samples_of_members(values)
     most = min(samples.shape[1:])
     n_kept = most if n_components is None else n_components
-    check_within("n_components", n_kept, 1, most)
+    _arrays.check_within("n_components", n_kept, 1, most)
     _, singular, components = np.linalg.svd(samples, full_matrices=False)
     variance = singular**2 / samples.shape[1]
     total = variance.sum(axis=1, keepdims=True)
     explained = variance / np.where(total > 0, total, np.nan)
     components = components[:, :n_kept]
     projections = samples @ components.mT
-    factors = sign_factors(projections, axis=1)
+    factors = _arrays.sign_factors(projections, axis=1)
     components, projections = components * factors.mT, projections * factors
     return PrincipalComponents(
         values.mean(axis=(1, 2)),
@@ -93,9 +83,8 @@ def principal_components(activity: Activity, *, n_components: int | None = None)
 def participation_ratio(activity: Activity) -> Float[np.ndarray, " member"]:
     """Return the dimension of the activity, (sum of v)^2 / (sum of v^2) over the principal variances v.
 
-    It ranges from 1 (all variance along one line) to the number of units (equal variances), and is NaN
-    without variance. Few samples bias it downward. After Gao, Trautmann, Yu, Santhanam, Ryu, Shenoy & Ganguli
-    2017, bioRxiv 214262; the equation is as in the documentation of the package EffDim.
+    It ranges from 1 to the number of units, and is NaN without variance. Few samples bias it downward. After
+    Gao, Trautmann, Yu, Santhanam, Ryu, Shenoy & Ganguli 2017, bioRxiv 214262.
 
     **Arguments:**
 
@@ -113,7 +102,7 @@ def n_components_for(activity: Activity, fraction: float) -> Int[np.ndarray, " m
     - `activity`: activity of the units; trials and times are the samples.
     - `fraction`: share of the variance, above 0 and below 1.
     """
-    check_between_0_and_1("fraction", fraction)
+    _arrays.check_between_0_and_1("fraction", fraction)
     explained = principal_components(activity).explained
     if n_still := int(np.count_nonzero(np.isnan(explained[:, 0]))):
         raise ValueError(f"`activity` must vary in every member, got {n_still} in which it does not.")
@@ -128,8 +117,7 @@ def alignment_index(
     A = Tr(D^T C D) / (s_1 + ... + s_d), with D the first d principal components of the first epoch, and C and
     s the covariance of the second and its largest eigenvalues. 0 for orthogonal subspaces, 1 for the same
     subspace. Elsayed, Lara, Kaufman, Churchland & Cunningham 2016, Nat Commun 7:13239, who subtract the mean
-    over conditions from each epoch and soft-normalize the units; the equation is as in Bachschmid-Romano et
-    al., "Interplay between external inputs and recurrent dynamics during movement preparation ...", eLife.
+    over conditions from each epoch and soft-normalize the units.
 
     **Arguments:**
 
@@ -154,8 +142,7 @@ def random_alignment(
     """Return the `alignment_index` of random subspaces drawn from the space of both epochs.
 
     Each random direction is normal with the covariance of both epochs together, as in Elsayed et al. 2016
-    (checked against the authors' code, github.com/gamaleldin/rand_subspaces). An index below nearly all of
-    these means that the epochs avoid each other's dimensions.
+    (checked against the authors' code, github.com/gamaleldin/rand_subspaces).
 
     **Arguments:**
 
@@ -166,7 +153,7 @@ def random_alignment(
     from_first, from_second = _covariances(first, second, n_components)
     power, directions = np.linalg.eigh(from_first + from_second)
     root = directions * np.sqrt(np.maximum(power, 0.0))[:, None]
-    generator = numpy_generator(key)
+    generator = _arrays.numpy_generator(key)
     draws = []
     for _ in range(n_draws):
         random = root @ generator.standard_normal((*power.shape, n_components))
@@ -175,16 +162,19 @@ def random_alignment(
 
 
 def _covariances(first: AnyArray, second: AnyArray, n_components: int) -> tuple[Covariances, Covariances]:
-    epochs = [as_activity("first", first), as_activity("second", second)]
+    epochs = [_arrays.as_activity("first", first), _arrays.as_activity("second", second)]
     sizes = [(epoch.shape[0], epoch.shape[-1]) for epoch in epochs]
     if sizes[0] != sizes[1]:
         raise ValueError(f"`second` must have the members and units of `first`, {sizes[0]}, got {sizes[1]}.")
-    check_within("n_components", n_components, 1, sizes[0][1])
-    samples = [centred_samples_of_members(epoch) for epoch in epochs]
+    _arrays.check_within("n_components", n_components, 1, sizes[0][1])
+    samples = [_arrays.centred_samples_of_members(epoch) for epoch in epochs]
     of_first, of_second = (sample.mT @ sample / sample.shape[1] for sample in samples)
     if not np.all(np.trace(of_second, axis1=1, axis2=2) > 0):
         raise ValueError("`second` must vary in every member.")
-    least = np.array([least_singular_value(activity) for activity in epochs[0]]) ** 2 / samples[0].shape[1]
+    least = (
+        np.array([_arrays.least_singular_value(activity) for activity in epochs[0]]) ** 2
+        / samples[0].shape[1]
+    )
     n_varied = np.count_nonzero(np.linalg.eigvalsh(of_first) > least[:, None], axis=1)
     if np.any(n_varied < n_components):
         raise ValueError(
@@ -207,13 +197,11 @@ def _most_captured(covariance: Covariances, n_components: int) -> Float[np.ndarr
 class DemixedComponents(NamedTuple):
     """The demixed components of one part of the activity, such as the part that depends on direction.
 
-    - `encoder`: unit vector of each component's contribution to the units; its sign makes the sum of the
-        cubed projections positive.
+    - `encoder`: unit vector of each component's contribution; the sum of cubed projections is positive.
     - `decoder`: weights that read each component from the units.
     - `projections`: mean activity, minus the mean of each unit, read by each decoder.
     - `explained`: share of the total variance that each component explains.
-    - `explained_by_part`: that share split over all parts of the activity; the values sum to `explained`. A
-        well demixed component has nearly all of it in its own part.
+    - `explained_by_part`: that share split over all parts of the activity.
     - `fraction`: share of the part in the total variance.
     """
 
@@ -233,15 +221,14 @@ def demixed_components(
     For each part X_p of the activity X (see `marginalize`), the encoder F and decoder D, of rank
     `n_components`, minimise |X_p - F D X|^2 + (regularization |X|)^2 |F D|^2: a reduced-rank regression of
     the part on the whole. Kobak, Brendel, Constantinidis, Feierstein, Kepecs, Mainen, Qi, Romo, Uchida &
-    Machens 2016, eLife 5:e10989 (tested against their package dPCA 1.0.5, whose `regularizer` is
-    `regularization` / |X|).
+    Machens 2016, eLife 5:e10989 (tested against their dPCA 1.0.5, with `regularization` / |X|).
 
     **Arguments:**
 
     - `activity`: activity of the units; trials with the same levels of all factors are averaged.
     - `factors`: level of each trial per factor.
     - `n_components`: number of components per part, at most the number of units.
-    - `regularization`: zero or more, without unit. Kobak et al. choose it by cross-validation over trials.
+    - `regularization`: zero or more, without unit.
 
     **Returns:** the components of each part: "time", which all conditions share, each factor, and
         interactions such as "direction x distance".
@@ -249,7 +236,7 @@ def demixed_components(
     check_non_negative("regularization", regularization)
     mean = average_by_factors(activity, factors)
     n_units = mean.shape[-1]
-    check_within("n_components", n_components, 1, n_units)
+    _arrays.check_within("n_components", n_components, 1, n_units)
     parts = {
         name: part.reshape(len(mean), -1, n_units) for name, part in marginalize(mean, tuple(factors)).items()
     }
@@ -267,7 +254,7 @@ def demixed_components(
         encoder = directions[:, :n_components]
         decoder = encoder @ regression.mT
         read = total @ decoder.mT
-        signs = sign_factors(read, axis=1)
+        signs = _arrays.sign_factors(read, axis=1)
         encoder, decoder = (weights * signs.mT for weights in (encoder, decoder))
         projections = (read * signs).reshape(*mean.shape[:-1], n_components)
         by_part = {
@@ -286,6 +273,6 @@ def _explained_fraction(
     decoder: Components,
     power: Float[np.ndarray, " member"],
 ) -> Float[np.ndarray, "member component"]:
-    """Return (|X_p|^2 - |X_p - f d X_p|^2) / |X|^2 for each component, with f of length 1."""
+    # (|X_p|^2 - |X_p - f d X_p|^2) / |X|^2, with f of length 1
     read, along = part @ decoder.mT, part @ encoder.mT
     return np.sum(2 * read * along - read**2, axis=1) / power[:, None]

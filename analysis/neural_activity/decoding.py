@@ -7,18 +7,8 @@ import numpy as np
 from jaxtyping import Float, Int, Key
 
 from popsim._shared.checks import n_steps_in
-from popsim.analysis._arrays import (
-    Activity,
-    AnyArray,
-    Labels,
-    as_activity,
-    check_axes,
-    check_within,
-    finite_float64,
-    import_optional,
-    numpy_generator,
-    unique_labels,
-)
+from popsim.analysis import _arrays
+from popsim.analysis._arrays import Activity, AnyArray, Labels
 
 __all__ = [
     "decode_condition",
@@ -36,12 +26,10 @@ def decode_condition(
     """Return the cross-validated accuracy of decoding the condition from the activity at each time.
 
     Linear discriminant analysis with one covariance for all conditions, that of the scaled units within
-    conditions, shrunk after Ledoit & Wolf 2004 by scikit-learn. (Its own LinearDiscriminantAnalysis shrinks
-    the covariance of each condition, from fewer trials, and takes about seven times as long.) A classifier is
-    fitted for each member and time, and each trial is held out once. Trials must differ: simulate noise and
-    several trials per condition. The trials of one network are about that network; for a statement about
-    networks, members are the unit of replication. Chance is `chance_level(condition)`;
-    `decode_shuffled_condition` gives its spread.
+    conditions, shrunk after Ledoit & Wolf 2004 by scikit-learn. A classifier is fitted for each member and
+    time, and each trial is held out once. Trials must differ: simulate noise. For a statement about networks,
+    members are the unit of replication. Chance is `chance_level(condition)`; `decode_shuffled_condition`
+    gives its spread.
 
     **Arguments:**
 
@@ -50,11 +38,9 @@ def decode_condition(
         rounding are one label.
     - `n_folds`: number of folds, each with all conditions.
     - `key`: random key of the split.
-
-    **Raises:** `ImportError` without scikit-learn.
     """
     values, labels = _activity_and_labels(activity, condition, n_folds)
-    folds = _folds(labels, n_folds, numpy_generator(key))
+    folds = _folds(labels, n_folds, _arrays.numpy_generator(key))
     return np.stack([_accuracy_at_each_time(of_member, labels, folds) for of_member in values])
 
 
@@ -63,14 +49,13 @@ def decode_condition_across_times(
 ) -> Float[np.ndarray, "member fitted_time tested_time"]:
     """Decode as `decode_condition`, with the classifier of each time tested at every time.
 
-    High values only near the diagonal mean that the code for the condition changes, a square of high values
-    that it is stable. King & Dehaene 2014, Trends Cogn Sci 18:203-210; method as in Fyshe 2019, Phil Trans R
-    Soc B 375:20180531.
+    High values only near the diagonal mean that the code changes, a square of them that it is stable. King &
+    Dehaene 2014, Trends Cogn Sci 18:203-210; as in Fyshe 2019, Phil Trans R Soc B 375:20180531.
 
     **Arguments:** as for `decode_condition`.
     """
     values, labels = _activity_and_labels(activity, condition, n_folds)
-    folds = _folds(labels, n_folds, numpy_generator(key))
+    folds = _folds(labels, n_folds, _arrays.numpy_generator(key))
     n_steps, n_units = values.shape[2:]
     correct = np.zeros((len(values), n_steps, n_steps))
     for of_member, hits in zip(values, correct, strict=True):
@@ -94,7 +79,7 @@ def decode_shuffled_condition(
     - `key`: random key of the shuffles and splits.
     """
     values, labels = _activity_and_labels(activity, condition, n_folds)
-    generator = numpy_generator(key)
+    generator = _arrays.numpy_generator(key)
     accuracy = []
     for _ in range(n_shuffles):
         shuffled = generator.permutation(labels)
@@ -110,7 +95,7 @@ def chance_level(condition: Labels) -> float:
 
     - `condition`: label of each trial.
     """
-    count = np.bincount(unique_labels(condition)[1])
+    count = np.bincount(_arrays.unique_labels(condition)[1])
     return float(count.max() / count.sum())
 
 
@@ -120,9 +105,9 @@ Folds = list[tuple[np.ndarray, np.ndarray]]
 def _activity_and_labels(
     activity: AnyArray, condition: AnyArray, n_folds: int
 ) -> tuple[Float[np.ndarray, "member trial time unit"], Int[np.ndarray, " trial"]]:
-    values, labels = as_activity("activity", activity), np.asarray(condition)
-    check_axes("condition", labels, f"trial={values.shape[1]}")
-    different, label_index = unique_labels(labels)
+    values, labels = _arrays.as_activity("activity", activity), np.asarray(condition)
+    _arrays.check_axes("condition", labels, f"trial={values.shape[1]}")
+    different, label_index = _arrays.unique_labels(labels)
     count = np.bincount(label_index)
     if different.size < 2 or n_folds < 2 or count.min() < n_folds:
         raise ValueError(
@@ -133,7 +118,7 @@ def _activity_and_labels(
 
 
 def _folds(labels: Int[np.ndarray, " trial"], n_folds: int, generator: np.random.Generator) -> Folds:
-    selection = import_optional("sklearn.model_selection")
+    selection = _arrays.import_optional("sklearn.model_selection")
     seed = int(generator.integers(2**31))
     splitter = selection.StratifiedKFold(n_folds, shuffle=True, random_state=seed)
     return list(splitter.split(labels, labels))
@@ -142,7 +127,6 @@ def _folds(labels: Int[np.ndarray, " trial"], n_folds: int, generator: np.random
 def _discriminant(
     activity: Float[np.ndarray, "trial unit"], labels: Int[np.ndarray, " trial"]
 ) -> tuple[Float[np.ndarray, "unit label"], Float[np.ndarray, " label"]]:
-    """Return weights and offset that give the log posterior of each label, up to a constant."""
     fraction = np.bincount(labels) / labels.size
     means = np.stack([activity[labels == label].mean(axis=0) for label in range(fraction.size)])
     within = activity - means[labels]
@@ -152,7 +136,7 @@ def _discriminant(
     if not within.any():  # trials of a condition are identical: no covariance to estimate
         covariance = np.eye(scale.size)
     else:
-        covariance, _ = import_optional("sklearn.covariance").ledoit_wolf(
+        covariance, _ = _arrays.import_optional("sklearn.covariance").ledoit_wolf(
             within / scale, assume_centered=True
         )
     weights = np.linalg.lstsq(covariance, (means / scale).T, rcond=None)[0] / scale[:, None]
@@ -207,10 +191,8 @@ def decode_kinematics(
     """Decode the position or velocity of the hand from the activity, by cross-validated ridge regression.
 
     Each member has one readout for all times, with units scaled to unit standard deviation (by scikit-learn).
-    The times of a trial are not independent, so whole trials are held out, both for the predictions and,
-    within the fitted trials, for the choice of each feature's penalty (nested cross-validation). For a
-    statement about networks, members are the unit of replication. Permute `kinematics` over trials for a
-    control.
+    Whole trials are held out, both for the predictions and, within the fitted trials, for the choice of each
+    feature's penalty (nested cross-validation). Permute `kinematics` over trials for a control.
 
     **Arguments:**
 
@@ -220,14 +202,12 @@ def decode_kinematics(
     - `dt`: time step in s.
     - `n_folds`: number of folds, from 2 to the number of trials, which leave two trials or more to fit.
     - `key`: random key of the split.
-
-    **Raises:** `ImportError` without scikit-learn.
     """
-    values = as_activity("activity", activity)
+    values = _arrays.as_activity("activity", activity)
     n_members, n_trials, n_steps = values.shape[:3]
     axes = f"member={n_members} trial={n_trials} time={n_steps} feature"
-    movement = finite_float64("kinematics", kinematics, axes)
-    check_within("n_folds", n_folds, 2, n_trials)
+    movement = _arrays.finite_float64("kinematics", kinematics, axes)
+    _arrays.check_within("n_folds", n_folds, 2, n_trials)
     if n_trials - -(-n_trials // n_folds) < 2:
         raise ValueError(
             f"`n_folds` must leave two trials or more to fit and to choose the penalty by, "
@@ -235,7 +215,7 @@ def decode_kinematics(
         )
     if (shift := n_steps_in("lead", lead, dt)) >= n_steps:
         raise ValueError(f"`lead` must be shorter than a trial, {n_steps * dt:.4g} s, got {lead} s.")
-    order = numpy_generator(key).permutation(n_trials)
+    order = _arrays.numpy_generator(key).permutation(n_trials)
     predicted = np.full(movement.shape, np.nan)
     for of_member, target, into in zip(values, movement, predicted, strict=True):
         for held_out in np.array_split(order, n_folds):
@@ -254,7 +234,6 @@ def _best_penalties(
     kinematics: Float[np.ndarray, "trial time feature"],
     folds: list[np.ndarray],
 ) -> Float[np.ndarray, " feature"]:
-    """Return the penalty of each feature whose predictions of held-out trials are best."""
     n_features = kinematics.shape[-1]
     errors = np.zeros((_PENALTIES.size, n_features))
     for place, held_out in enumerate(folds):
@@ -272,9 +251,8 @@ def _predictions(
     held_out: np.ndarray,
     penalties: Float[np.ndarray, "choice feature"],
 ) -> Float[np.ndarray, "choice held_out time feature"]:
-    """Return the kinematics of held-out trials that readouts with each choice of penalties predict."""
-    samples = import_optional("sklearn.preprocessing").StandardScaler()
-    ridge = import_optional("sklearn.linear_model").Ridge(alpha=penalties.ravel(), solver="cholesky")
+    samples = _arrays.import_optional("sklearn.preprocessing").StandardScaler()
+    ridge = _arrays.import_optional("sklearn.linear_model").Ridge(alpha=penalties.ravel(), solver="cholesky")
     targets = np.tile(kinematics[fitted].reshape(-1, kinematics.shape[-1]), len(penalties))
     ridge.fit(samples.fit_transform(activity[fitted].reshape(-1, activity.shape[-1])), targets)
     predicted = ridge.predict(samples.transform(activity[held_out].reshape(-1, activity.shape[-1])))

@@ -137,7 +137,6 @@ def _marginals(variance: Variances) -> Float[np.ndarray, " _"]:
 def _newton_step(
     gradient: Float[np.ndarray, " total"], squares: Variances, sizes: list[int]
 ) -> Float[np.ndarray, " total"]:
-    """Return the inverse of the second derivatives times the gradient."""
     first, second, third = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
     diagonal = _marginals(squares)
     curvature = np.diag(diagonal)
@@ -180,11 +179,8 @@ def rotation_test(
     """Compare `rotations` of the activity with those of random activity of the same covariances.
 
     The random activity keeps only the means and covariances over times, units and trials (see
-    `maximum_entropy_activity`). Another control is the covariance-matched permutation test of Michaels, Dann
-    & Scherberger 2016, PLoS Comput Biol 12:e1005175: conditions are reassigned for each unit so that the
-    covariance of the units is kept. Its statistic is the ratio of the two r2, as for `p_ratio`. Each member
-    is tested on its own: a p value is about one network. For a statement about networks, members are the unit
-    of replication.
+    `maximum_entropy_activity`). `p_ratio` is of the statistic of Michaels, Dann & Scherberger 2016, PLoS
+    Comput Biol 12:e1005175. A p value is about one network: members are the unit of replication.
 
     **Arguments:**
 

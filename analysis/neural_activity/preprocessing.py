@@ -15,9 +15,8 @@ __all__ = ["soft_normalize", "subtract_condition_mean", "average_by_factors", "m
 def soft_normalize(activity: Activity, *, constant: float) -> Float[np.ndarray, "member trial time unit"]:
     """Divide the activity of each unit by its range over trials and times plus a constant.
 
-    After Churchland et al. 2012, Nature 487:51. Their constant is 5 spikes/s (as in the Python package jPCA),
-    so that units with weak responses stay small. For the units of a network, with a range of about 1, a
-    constant of about 0.1 does the same; 0 gives every unit the range 1.
+    After Churchland et al. 2012, Nature 487:51, whose constant of 5 spikes/s keeps units with weak responses
+    small; for a range of about 1, about 0.1 does the same. 0 gives every unit the range 1.
 
     **Arguments:**
 

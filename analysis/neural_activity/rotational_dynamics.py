@@ -42,12 +42,11 @@ def rotations(activity: Activity, *, dt: float, n_components: int = 6) -> Rotati
 
     jPCA on the first principal components of the activity, after Churchland, Cunningham, Kaufman, Foster,
     Nuyujukian, Ryu & Shenoy 2012, Nature 487:51. The least-squares M solves S M + M S = A - A^T with
-    S = X^T X and A = X^T dX (tested against a regression on a basis of skew-symmetric matrices). Unlike
-    there, the state is taken at the middle of each step, where a rotation of any frequency is skew-symmetric.
+    S = X^T X and A = X^T dX. Unlike there, the state is taken at the middle of each step, where a rotation of
+    any frequency is skew-symmetric.
 
-    Churchland et al. first subtract the mean over conditions and scale the units (as in the Python package
-    jPCA): give `subtract_condition_mean(soft_normalize(activity, constant=...))`. Compare the r2 values
-    with those of activity that is equally smooth and correlated: see `rotation_test`.
+    They first subtract the mean over conditions and scale the units: give
+    `subtract_condition_mean(soft_normalize(activity, constant=...))`. For a control see `rotation_test`.
 
     **Arguments:**
 
@@ -102,7 +101,6 @@ def _planes(
     skew: Float[np.ndarray, "member component component"],
     first_states: Float[np.ndarray, "member trial component"],
 ) -> tuple[Float[np.ndarray, "member plane 2 component"], Float[np.ndarray, "member plane"]]:
-    """Return the planes of a rotation and its speed in each, in rad per step."""
     # Times i, a skew-symmetric matrix is Hermitian: its eigenvalues are real, in pairs of either sign, of
     # which one is kept per plane.
     frequency, vectors = np.linalg.eigh(1j * skew)
@@ -137,9 +135,8 @@ def tangling(
 
     Q(t) = max over t' of |x'(t) - x'(t')|^2 / (|x(t) - x(t')|^2 + e), with t' in all trials: Russo et al.
     2018, Neuron 97:953 (settings after the authors' function tangleAnalysis). x are the first principal
-    components, and e is `softening` times their summed variance. A state passed in two directions is tangled;
-    activity that follows from its own state is not. Give units of similar range (`soft_normalize`), and
-    compare with the output, such as muscles. One turn of a circle at w rad/s has Q = 4 w^2 / (4 + softening).
+    components, and e is `softening` times their summed variance. Give units of similar range
+    (`soft_normalize`), and compare with the output. A circle at w rad/s has Q = 4 w^2 / (4 + softening).
 
     **Arguments:**
 

@@ -6,15 +6,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from popsim._shared.checks import check_time_step
-from popsim.analysis._arrays import (
-    ALIKE,
-    Activity,
-    AnyArray,
-    as_activity,
-    check_axes,
-    finite_float64,
-    unique_labels,
-)
+from popsim.analysis import _arrays
+from popsim.analysis._arrays import ALIKE, Activity, AnyArray
 
 __all__ = [
     "RayleighTest",
@@ -47,13 +40,13 @@ def rayleigh_test(angles: Float[AnyArray, "*axes sample"]) -> RayleighTest:
 
     p = exp(sqrt(1 + 4 n + 4 (n^2 - R^2)) - (1 + 2 n)) with R = n times the length, from Zar, Biostatistical
     Analysis, as in `circ_rtest` of the toolbox of Berens 2009, J Stat Softw 31(10). The samples, such as the
-    preferred directions of units, must be independent; the units of one network are not a sample of networks.
+    preferred directions of units, must be independent.
 
     **Arguments:**
 
     - `angles`: in rad, samples along the last axis.
     """
-    values = finite_float64("angles", angles)
+    values = _arrays.finite_float64("angles", angles)
     vector = np.mean(np.exp(1j * values), axis=-1)
     length = np.minimum(np.abs(vector), 1.0)
     n = values.shape[-1]
@@ -91,11 +84,11 @@ def tuning_curves(
         `mean_in_time_bins(...).swapaxes(1, 2)`, which results in curves [member, bin, ...].
     - `direction`: per trial, in rad; directions that differ only by rounding are one, also across pi and -pi.
     """
-    values, angle = finite_float64("activity", activity), finite_float64("direction", direction)
-    check_axes("direction", angle, f"trial={values.shape[-2]}")
+    values = _arrays.finite_float64("activity", activity)
+    angle = _arrays.finite_float64("direction", direction, f"trial={values.shape[-2]}")
     turned = np.angle(np.exp(1j * angle))
     turned = np.where(turned < ALIKE * np.pi - np.pi, turned + 2 * np.pi, turned)
-    _, direction_index = unique_labels(turned)
+    _, direction_index = _arrays.unique_labels(turned)
     count = np.bincount(direction_index)
     groups = [values[..., direction_index == index, :] for index in range(count.size)]
     mean = np.stack([group.mean(axis=-2) for group in groups], axis=-2)
@@ -130,7 +123,7 @@ def mean_in_time_bins(
     - `edges`: window edges in s, ascending; a window excludes its first edge and includes its last.
     - `dt`: time step in s.
     """
-    values, limits = as_activity("activity", activity), finite_float64("edges", edges)
+    values, limits = _arrays.as_activity("activity", activity), _arrays.finite_float64("edges", edges)
     check_time_step(dt)
     times = dt * np.arange(1, values.shape[2] + 1)
     inside = (times > limits[:-1, None] + 1e-9) & (times <= limits[1:, None] + 1e-9)
@@ -147,8 +140,7 @@ class CosineTuning(NamedTuple):
 
     - `baseline`, `depth`: in the unit of the activity; `depth` is not negative.
     - `preferred`: direction of the highest activity, in rad from -pi to pi.
-    - `explained`: share of the variance over trials explained by the cosine, from 0 to 1; NaN without
-        variance.
+    - `explained`: share of the variance over trials explained by the cosine; NaN without variance.
     """
 
     baseline: Float[np.ndarray, "*axes unit"]
@@ -169,8 +161,8 @@ def cosine_tuning(
     - `activity`: activity of each unit per trial, such as the mean over the movement.
     - `direction`: per trial, in rad; at least three distinct directions.
     """
-    values, angle = finite_float64("activity", activity), finite_float64("direction", direction)
-    check_axes("direction", angle, f"trial={values.shape[-2]}")
+    values = _arrays.finite_float64("activity", activity)
+    angle = _arrays.finite_float64("direction", direction, f"trial={values.shape[-2]}")
     design = np.stack([np.ones_like(angle), np.cos(angle), np.sin(angle)], axis=1)
     if np.linalg.matrix_rank(design, tol=1e-6) < 3:
         raise ValueError(f"`direction` must be three different directions or more, got {angle} rad.")
@@ -204,10 +196,9 @@ def preferred_direction_change(
     **Arguments:**
 
     - `before`, `after`: preferred directions in rad, from `cosine_tuning`.
-    - `tuned`: units included in `stability`, such as those whose cosine explains half of the variance. The
-        default is all units.
+    - `tuned`: units included in `stability`, such as those with `explained` above 0.5; None for all.
     """
-    first, second = finite_float64("before", before), finite_float64("after", after)
+    first, second = _arrays.finite_float64("before", before), _arrays.finite_float64("after", after)
     counts = np.ones(first.shape, bool) if tuned is None else np.asarray(tuned)
     if not first.shape == second.shape == counts.shape:
         raise ValueError(

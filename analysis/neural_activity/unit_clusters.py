@@ -8,14 +8,8 @@ import numpy as np
 from jaxtyping import Float, Int, Key
 
 from popsim._shared.checks import check_non_negative
-from popsim.analysis._arrays import (
-    Activity,
-    AnyArray,
-    as_activity,
-    finite_float64,
-    import_optional,
-    numpy_generator,
-)
+from popsim.analysis import _arrays
+from popsim.analysis._arrays import Activity, AnyArray
 
 __all__ = ["task_variance", "UnitClusters", "cluster_units"]
 
@@ -26,8 +20,7 @@ def task_variance(activity: Mapping[str, Activity]) -> Float[np.ndarray, "member
     """Return the variance of each unit's activity over the trials of each task, averaged over time.
 
     Yang, Joglekar, Song, Newsome & Wang 2019, Nat Neurosci 22:297-306; as in `analysis/variance.py` of their
-    repository multitask. They simulate without noise, so that trials differ by their conditions alone, and
-    leave out the first fixation.
+    repository multitask. They simulate without noise, and leave out the first fixation.
 
     **Arguments:**
 
@@ -38,7 +31,7 @@ def task_variance(activity: Mapping[str, Activity]) -> Float[np.ndarray, "member
     """
     variances = []
     for task, of_task in activity.items():
-        values = as_activity(f"activity[{task!r}]", of_task)
+        values = _arrays.as_activity(f"activity[{task!r}]", of_task)
         if values.shape[1] < 2:
             raise ValueError(f"`activity[{task!r}]` must have two trials or more, got {values.shape[1]}.")
         variances.append(values.var(axis=1).mean(axis=1))
@@ -55,8 +48,7 @@ class UnitClusters(NamedTuple):
         the tasks in which they vary most.
     - `silhouettes`: mean silhouette over units, from -1 to 1 (Rousseeuw 1987, J Comput Appl Math 20:53-65, by
         scikit-learn), for each number of clusters.
-    - `best`: index of the number of clusters with the highest silhouette. There is always one, even without
-        clusters: check the silhouettes.
+    - `best`: index of the highest silhouette. There is always one, even without clusters.
     """
 
     unit: Int[np.ndarray, " active"]
@@ -82,14 +74,11 @@ def cluster_units(
     **Arguments:**
 
     - `variance`: of one member, such as `task_variance(...)[0]`.
-    - `least_variance`: units whose variance, summed over tasks, is at most this are left out, in squared
-        units of the activity. The default is that of the authors, for rates of about 1.
+    - `least_variance`: units whose variance, summed over tasks, is at most this are left out.
     - `max_clusters`: the largest number of clusters that is tried; fewer if there are fewer different units.
     - `key`: random key of the starts of k-means.
-
-    **Raises:** `ImportError` without scikit-learn.
     """
-    values = finite_float64("variance", variance, "unit task")
+    values = _arrays.finite_float64("variance", variance, "unit task")
     check_non_negative("variance", values)
     units = np.flatnonzero(values.sum(axis=1) > least_variance)
     active = values[units]
@@ -102,9 +91,9 @@ def cluster_units(
         )
     # A silhouette needs fewer clusters than units, and k-means no more clusters than there are points.
     numbers = np.arange(2, min(max_clusters, n_different, len(units) - 1) + 1)
-    means = import_optional("sklearn.cluster").KMeans
-    silhouette_score = import_optional("sklearn.metrics").silhouette_score
-    seed = int(numpy_generator(key).integers(2**31))
+    means = _arrays.import_optional("sklearn.cluster").KMeans
+    silhouette_score = _arrays.import_optional("sklearn.metrics").silhouette_score
+    seed = int(_arrays.numpy_generator(key).integers(2**31))
     labels = np.stack(
         [
             _in_order_of_tasks(
@@ -120,7 +109,6 @@ def cluster_units(
 def _in_order_of_tasks(
     labels: Int[np.ndarray, " active"], normalized: Float[np.ndarray, "active task"]
 ) -> Int[np.ndarray, " active"]:
-    """Renumber clusters by the task in which each varies most, and then by their first unit."""
     clusters, first_unit = np.unique(labels, return_index=True)
     of_clusters = np.stack([normalized[labels == cluster].sum(axis=0) for cluster in clusters])
     order = np.lexsort((first_unit, np.argmax(of_clusters, axis=1)))

@@ -11,13 +11,8 @@ import jax
 import numpy as np
 from jaxtyping import Complex, Float, Key
 
-from popsim.analysis._arrays import (
-    AnyArray,
-    centred_samples,
-    import_optional,
-    least_singular_value,
-    numpy_generator,
-)
+from popsim.analysis import _arrays
+from popsim.analysis._arrays import AnyArray
 
 __all__ = ["dynamical_angle", "eigenvalue_distance"]
 
@@ -43,17 +38,15 @@ def dynamical_angle(
     - `rank`: number of principal components of these states that are kept.
     - `n_iterations`: number of steps of the gradient descent.
     - `key`: random key of its start.
-
-    **Raises:** `ImportError` if the package is missing.
     """
     first_map = _linear_map("first", first, n_delays, rank)
     second_map = _linear_map("second", second, n_delays, rank)
-    torch = import_optional("torch", extra="dsa")
-    compare = import_optional("DSA.simdist", extra="dsa").SimilarityTransformDist(
+    torch = _arrays.import_optional("torch", extra="dsa")
+    compare = _arrays.import_optional("DSA.simdist", extra="dsa").SimilarityTransformDist(
         iters=n_iterations, score_method="angular", lr=0.005
     )
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(numpy_generator(key).integers(2**31)))
+        torch.manual_seed(int(_arrays.numpy_generator(key).integers(2**31)))
         return float(compare.fit_score(first_map, second_map))
 
 
@@ -70,26 +63,26 @@ def eigenvalue_distance(first: AnyArray, second: AnyArray, *, n_delays: int, ran
     """
     first_map = _linear_map("first", first, n_delays, rank)
     second_map = _linear_map("second", second, n_delays, rank)
-    compare = import_optional("DSA.simdist", extra="dsa").SimilarityTransformDist(score_method="wasserstein")
+    compare = _arrays.import_optional("DSA.simdist", extra="dsa").SimilarityTransformDist(
+        score_method="wasserstein"
+    )
     return float(compare.fit_score(_eigenvalues(first_map), _eigenvalues(second_map)))
 
 
 def _linear_map(name: str, activity: AnyArray, n_delays: int, rank: int) -> Any:
-    """Return the torch matrix [rank, rank] that maps a state to the next."""
-    centred = centred_samples(name, activity).reshape(activity.shape)
+    centred = _arrays.centred_samples(name, activity).reshape(activity.shape)
     n_steps, n_units = centred.shape[-2:]
     if n_steps < n_delays + 1:
         raise ValueError(f"`{name}` must have more than {n_delays} time steps, `n_delays`, got {n_steps}.")
     trials = centred.reshape(-1, n_steps, n_units)
-    if (n_varied := _n_varied_states(trials, n_delays, least_singular_value(activity))) < rank:
+    if (n_varied := _n_varied_states(trials, n_delays, _arrays.least_singular_value(activity))) < rank:
         raise ValueError(f"`{name}` must vary in {rank} dimensions, `rank`, or more, got {n_varied}.")
-    model = import_optional("DSA.dmd", extra="dsa").DMD(trials, n_delays=n_delays, rank=rank)
+    model = _arrays.import_optional("DSA.dmd", extra="dsa").DMD(trials, n_delays=n_delays, rank=rank)
     model.fit()
     return model.A_v
 
 
 def _n_varied_states(trials: Float[np.ndarray, "trial time unit"], n_delays: int, least: float) -> int:
-    """Return the number of dimensions of the delay-embedded states; each delay adds its rounding."""
     n_windows = trials.shape[1] - n_delays + 1
     delayed = np.concatenate([trials[:, start : start + n_windows] for start in range(n_delays)], axis=-1)
     return int(np.linalg.matrix_rank(delayed.reshape(-1, delayed.shape[-1]), tol=least * np.sqrt(n_delays)))

@@ -12,18 +12,8 @@ import numpy as np
 from jaxtyping import Float, Int, Key, Shaped
 
 from popsim._shared.checks import check_positive_int
-from popsim.analysis._arrays import (
-    AnyArray,
-    Distances,
-    as_groups,
-    check_axes,
-    check_choice,
-    finite_float64,
-    import_optional,
-    numpy_generator,
-    sign_factors,
-    symmetric_matrix,
-)
+from popsim.analysis import _arrays
+from popsim.analysis._arrays import AnyArray, Distances
 from popsim.analysis.statistics.intervals import PermutationTest, permutation_test_result
 
 __all__ = [
@@ -55,15 +45,14 @@ def pairwise(
 
     - `members`: activity of each member in the same trials, with axes (sample..., unit): an array with the
         members first, or a list, such as `[*gated, *tanh]`, with possibly different numbers of units.
-    - `measure`: function of two float64 NumPy arrays, such as `svcca_distance`, or
-        `lambda x, y: 1 - linear_cka(x, y)`.
+    - `measure`: of two arrays, such as `svcca_distance`, or `lambda x, y: 1 - linear_cka(x, y)`.
     - `executor`: computes blocks of the matrix in parallel, such as `client.get_executor()` of a Dask
         cluster, or a `ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))` with a measure
         that is importable; None for one after the other in this process.
     """
     if isinstance(executor, ProcessPoolExecutor):
         _check_processes(executor)
-    values = [finite_float64("members", member) for member in members]
+    values = [_arrays.finite_float64("members", member) for member in members]
     matrix = np.empty((len(values), len(values)))
     ends = np.linspace(0, len(values), min(N_BLOCKS, len(values)) + 1).astype(int).tolist()
     parts = [slice(first, end) for first, end in zip(ends[:-1], ends[1:], strict=True)]
@@ -79,7 +68,6 @@ def pairwise(
 
 
 def _check_processes(executor: ProcessPoolExecutor) -> None:
-    """Raise `ValueError` if the processes are forks of this one."""
     # The context is no public attribute; without one, the executor takes that of the machine.
     context = getattr(executor, "_mp_context", None) or multiprocessing.get_context()
     if context.get_start_method() == "fork":
@@ -96,7 +84,6 @@ def _block(
     are_same: bool,
     measure: Callable[[np.ndarray, np.ndarray], float],
 ) -> Float[np.ndarray, "row column"]:
-    """Return a measure of all pairs of two groups of members, or of a group with itself."""
     block = np.empty((len(rows), len(columns)))
     for first, member in enumerate(rows):
         for second in range(first if are_same else 0, len(columns)):
@@ -108,7 +95,7 @@ def _block(
 
 def check_distances(name: str, distances: Distances) -> Float[np.ndarray, "member member"]:
     """Return distances in float64, after removing asymmetries and diagonals below 1e-6 of the largest."""
-    values = symmetric_matrix(name, distances)
+    values = _arrays.symmetric_matrix(name, distances)
     rounding = 1e-6 * float(np.abs(values).max())
     if values.min() < -rounding or np.abs(np.diagonal(values)).max() > rounding:
         raise ValueError(
@@ -125,23 +112,21 @@ def matrix_permutation_test(
     """Test whether the correlation of two kinds of distance over pairs of members is above chance.
 
     Mantel 1967, Cancer Res 27:209-220, with Pearson's correlation as in `mantelTest` of the R package
-    biotools. Pairs that share a member are not independent, so the members of one matrix are permuted. The
-    unit of replication is the member.
+    biotools. The unit of replication is the member: the members of one matrix are permuted.
 
     **Arguments:**
 
     - `first`, `second`: distances of all pairs of the same members, such as of activity and of hand paths.
-    - `n_permutations`: number of random permutations. If there are no more permutations than this, all are
-        used and the result is exact.
+    - `n_permutations`: number of random permutations; all, if there are no more.
     - `key`: random key.
     """
     x, y = check_distances("first", first), check_distances("second", second)
-    check_axes("second", y, f"member={len(x)} member")
+    _arrays.check_axes("second", y, f"member={len(x)} member")
     above = np.triu_indices(len(x), 1)
     for name, values in (("first", x), ("second", y)):
         if np.ptp(values[above]) == 0:  # also those of two members
             raise ValueError(f"`{name}` must have distances that differ, got {values[above][0]} for all.")
-    generator = numpy_generator(key)
+    generator = _arrays.numpy_generator(key)
     exact = math.factorial(len(x)) <= n_permutations
     if exact:
         orders = np.array(list(permutations(range(len(x)))))
@@ -160,14 +145,12 @@ def _standardise(values: Float[np.ndarray, " pair"]) -> Float[np.ndarray, " pair
 class MemberClusters(NamedTuple):
     """Clusters of members, for every number of clusters.
 
-    - `linkage` [step, 4]: successive merges of clusters in the format of scipy, with leaves ordered so that
-        neighbours are similar.
+    - `linkage` [step, 4]: successive merges of clusters in the format of scipy, with similar leaves adjacent.
     - `n_clusters` [number]: from 2 to one fewer than the number of members.
     - `labels` [number, member]: cluster of each member, from 0, for each number of clusters.
     - `silhouettes` [number]: mean silhouette over members, from -1 to 1 (Rousseeuw 1987, J Comput Appl Math
         20:53-65, by scikit-learn): how much closer a member is to its own cluster than to the next.
-    - `best`: index of the number of clusters with the highest silhouette. There is always one, even without
-        clusters: check the silhouettes.
+    - `best`: index of the highest silhouette. There is always one, even without clusters.
     """
 
     linkage: Float[np.ndarray, "step 4"]
@@ -186,13 +169,11 @@ def cluster_members(
 
     - `distances`: distances of all pairs of members, see `pairwise`.
     - `method`: distance of two clusters: the mean, largest or smallest over pairs of members.
-
-    **Raises:** `ImportError` if scikit-learn is missing.
     """
     from scipy.cluster import hierarchy
     from scipy.spatial.distance import squareform
 
-    check_choice("method", method, ("average", "complete", "single"))
+    _arrays.check_choice("method", method, ("average", "complete", "single"))
     values = check_distances("distances", distances)
     if len(values) < 3:
         raise ValueError(f"`distances` must be of three members or more, got {len(values)}.")
@@ -200,7 +181,7 @@ def cluster_members(
     joined = hierarchy.optimal_leaf_ordering(hierarchy.linkage(condensed, method=method), condensed)
     numbers = np.arange(2, len(values))
     labels = hierarchy.cut_tree(joined, n_clusters=numbers).T.astype(int)
-    silhouette_score = import_optional("sklearn.metrics").silhouette_score
+    silhouette_score = _arrays.import_optional("sklearn.metrics").silhouette_score
     scores = [silhouette_score(values, clusters, metric="precomputed") for clusters in labels]
     return MemberClusters(joined, numbers, labels, np.array(scores, float), int(np.argmax(scores)))
 
@@ -222,8 +203,7 @@ def member_map(distances: Distances, *, n_dimensions: int = 2) -> MemberMap:
     """Map members by classical (metric, Torgerson's) multidimensional scaling; deterministic.
 
     Eigenvectors of -J D^2 J / 2, with J = I - 1/n, times the square roots of their eigenvalues (Torgerson
-    1952, Psychometrika 17:401-419; as in `torgerson` of the R package smacof). Euclidean distances are
-    reproduced exactly given enough dimensions. The sum of the cubed positions is positive in each dimension.
+    1952, Psychometrika 17:401-419). The sum of the cubed positions is positive in each dimension.
 
     **Arguments:**
 
@@ -242,7 +222,7 @@ def member_map(distances: Distances, *, n_dimensions: int = 2) -> MemberMap:
     eigenvalues, vectors = eigenvalues[::-1], vectors[:, ::-1]
     positions = vectors[:, :n_dimensions] * np.sqrt(np.maximum(eigenvalues[:n_dimensions], 0.0))
     fraction = np.maximum(eigenvalues[:n_dimensions], 0.0).sum() / eigenvalues[eigenvalues > 0].sum()
-    return MemberMap(positions * sign_factors(positions, axis=0), float(fraction), eigenvalues)
+    return MemberMap(positions * _arrays.sign_factors(positions, axis=0), float(fraction), eigenvalues)
 
 
 _MOST_PAIRS = 2_000_000  # bounds the memory of `_separations`
@@ -270,22 +250,20 @@ def group_permutation_test(
     """Test whether `group_separation` is larger than with permuted labels.
 
     The unit of replication is the member. The null hypothesis is that the members of all groups come from
-    one population; groups that differ only in spread can also violate it (as for the test of Anderson 2001,
-    Austral Ecology 26:32-46, according to Wikipedia). Two groups of five have 126 different splits, so the
-    smallest p is 1 / 126.
+    one population; groups that differ only in spread can also violate it. The smallest p of two groups of
+    five, with 126 different splits, is 1 / 126.
 
     **Arguments:**
 
     - `distances`, `groups`: as for `group_separation`.
-    - `n_permutations`: number of random labellings. If there are no more labellings than this, all are used
-        and the result is exact.
+    - `n_permutations`: number of random labellings; all, if there are no more.
     - `key`: random key.
     """
     values, codes = _distances_and_groups(distances, groups)
     statistic = float(_separations(values, codes[None])[0])
     counts = np.bincount(codes)
     n_labellings = math.factorial(len(codes)) // math.prod(math.factorial(int(n)) for n in counts)
-    generator = numpy_generator(key)
+    generator = _arrays.numpy_generator(key)
     exact = n_labellings <= n_permutations
     if exact:
         labellings = np.array(list(_all_labellings(len(codes), counts.tolist())))
@@ -298,7 +276,7 @@ def _distances_and_groups(
     distances: Distances, groups: Sequence[Any] | Shaped[AnyArray, " member"]
 ) -> tuple[Float[np.ndarray, "member member"], Int[np.ndarray, " member"]]:
     values = check_distances("distances", distances)
-    names, codes = np.unique(as_groups(groups, len(values)), return_inverse=True)
+    names, codes = np.unique(_arrays.as_groups(groups, len(values)), return_inverse=True)
     if len(names) < 2 or np.bincount(codes).max() < 2:
         raise ValueError(
             f"`groups` must be two groups or more, one of them with two members, got {np.asarray(groups)}."
@@ -309,7 +287,6 @@ def _distances_and_groups(
 def _separations(
     distances: Float[np.ndarray, "member member"], labellings: Int[np.ndarray, "labelling member"]
 ) -> Float[np.ndarray, " labelling"]:
-    """Return `group_separation` for many labellings."""
     first, second = np.triu_indices(len(distances), 1)
     of_pairs = distances[first, second]
     n_at_once = max(1, _MOST_PAIRS // len(of_pairs))

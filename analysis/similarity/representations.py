@@ -5,20 +5,8 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
-from popsim.analysis._arrays import (
-    AnyArray,
-    Labels,
-    centred_samples,
-    check_axes,
-    check_choice,
-    finite_float64,
-    import_optional,
-    least_singular_value,
-    paired_samples,
-    sign_factors,
-    symmetric_matrix,
-    unique_labels,
-)
+from popsim.analysis import _arrays
+from popsim.analysis._arrays import AnyArray, Labels
 
 __all__ = [
     "canonical_correlations",
@@ -40,10 +28,9 @@ def canonical_correlations(
 ) -> Float[np.ndarray, " pattern"]:
     """Return the canonical correlations of two members, in decreasing order, from 0 to 1.
 
-    Each is the correlation of two patterns, one per member. A pattern is a weighted sum of the units of a
-    member, uncorrelated with its other patterns (Hotelling 1936, Biometrika 28:321-377; tested on planted
-    correlations). Their number is the lower dimension of the two. They are invariant to invertible linear
-    maps of either activity, unless dimensions of low variance are dropped before or after the map.
+    Each is the correlation of two patterns, weighted sums of the units of one member each, uncorrelated with
+    its other patterns (Hotelling 1936, Biometrika 28:321-377). They are invariant to invertible linear maps
+    of either activity, unless dimensions of low variance are dropped.
 
     **Arguments:**
 
@@ -53,8 +40,8 @@ def canonical_correlations(
     """
     _check_share(share_of_variance)
     x, y = (
-        _principal_patterns(samples, share_of_variance, least_singular_value(activity))
-        for samples, activity in zip(paired_samples(first, second), (first, second), strict=True)
+        _principal_patterns(samples, share_of_variance, _arrays.least_singular_value(activity))
+        for samples, activity in zip(_arrays.paired_samples(first, second), (first, second), strict=True)
     )
     if x.shape[1] + y.shape[1] >= len(x):
         raise ValueError(
@@ -67,9 +54,7 @@ def canonical_correlations(
 def cca_distance(first: AnyArray, second: AnyArray) -> float:
     """Return one minus the mean canonical correlation of all dimensions of two members, from 0 to 1.
 
-    It is invariant to invertible linear maps of either activity that leave all dimensions above rounding (see
-    `canonical_correlations`). All dimensions have the same weight, regardless of their variance: see
-    `svcca_distance`.
+    All dimensions above rounding have the same weight, regardless of their variance: see `svcca_distance`.
 
     **Arguments:** as for `canonical_correlations`.
     """
@@ -79,12 +64,11 @@ def cca_distance(first: AnyArray, second: AnyArray) -> float:
 def svcca_distance(first: AnyArray, second: AnyArray, *, share_of_variance: float = 0.99) -> float:
     """Return one minus the mean canonical correlation of the principal components of two members.
 
-    Singular vector canonical correlation analysis (Raghu, Gilmer, Yosinski & Sohl-Dickstein 2017, NeurIPS;
-    99 % of the variance as in the package hyperanalysis), as a distance from 0 to 1 as in Maheswaranathan,
-    Williams, Golub, Ganguli & Sussillo 2019, NeurIPS 32:15629-15641. It is invariant to rotation, reflection,
-    translation and isotropic scaling of either activity. For all pairs of many members,
-    `pairwise(kept, cca_distance)` with `kept = [principal_patterns(member) for member in members]` gives the
-    same numbers faster.
+    Singular vector canonical correlation analysis (Raghu, Gilmer, Yosinski & Sohl-Dickstein 2017, NeurIPS),
+    as a distance from 0 to 1 as in Maheswaranathan, Williams, Golub, Ganguli & Sussillo 2019, NeurIPS
+    32:15629-15641. It is invariant to rotation, reflection, translation and isotropic scaling of either
+    activity. For many members, `pairwise([principal_patterns(member) for member in members], cca_distance)`
+    gives the same numbers faster.
 
     **Arguments:**
 
@@ -105,12 +89,11 @@ def principal_patterns(
     - `activity`: activity of a member, with axes (sample..., unit).
     - `share_of_variance`: above 0 and at most 1.
 
-    **Returns:** centred, orthonormal time courses in order of decreasing variance, the sum of whose cubes is
-    positive.
+    **Returns:** centred, orthonormal time courses by decreasing variance, the sum of whose cubes is positive.
     """
     _check_share(share_of_variance)
-    centred = centred_samples("activity", activity)
-    return _principal_patterns(centred, share_of_variance, least_singular_value(activity))
+    centred = _arrays.centred_samples("activity", activity)
+    return _principal_patterns(centred, share_of_variance, _arrays.least_singular_value(activity))
 
 
 def _check_share(share_of_variance: float) -> None:
@@ -121,7 +104,6 @@ def _check_share(share_of_variance: float) -> None:
 def _principal_patterns(
     centred: Float[np.ndarray, "sample unit"], share_of_variance: float, least: float
 ) -> Float[np.ndarray, "sample pattern"]:
-    """Return the time courses of principal components, of length one."""
     orthonormal, triangular = np.linalg.qr(centred)
     rotation, singular, _ = np.linalg.svd(triangular)
     n_varied = max(1, int(np.count_nonzero(singular > least)))
@@ -130,7 +112,7 @@ def _principal_patterns(
     if share_of_variance == 1:
         n_kept = n_varied
     patterns = orthonormal @ rotation[:, : min(n_kept, n_varied)]
-    return patterns * sign_factors(patterns, axis=0)
+    return patterns * _arrays.sign_factors(patterns, axis=0)
 
 
 def procrustes_angle(first: AnyArray, second: AnyArray) -> float:
@@ -138,15 +120,14 @@ def procrustes_angle(first: AnyArray, second: AnyArray) -> float:
 
     arccos(|X'Y|_* / (|X| |Y|)) of centred X and Y, with the nuclear norm above and Frobenius norms below:
     the smallest angle over all rotations and reflections (Williams, Kunz, Kornblith & Linderman 2021,
-    NeurIPS, arXiv 2110.14739; tested against `scipy.spatial.procrustes`, which returns its squared sine). It
-    is invariant to rotation, reflection, translation and isotropic scaling of either activity. The member
-    with fewer units is padded with silent ones.
+    NeurIPS, arXiv 2110.14739), also invariant to translation and isotropic scaling of either activity. The
+    member with fewer units is padded with silent ones.
 
     **Arguments:**
 
     - `first`, `second`: activity of two members in the same samples, with axes (sample..., unit).
     """
-    x, y = paired_samples(first, second)
+    x, y = _arrays.paired_samples(first, second)
     chord = _left_after_rotation(x / np.linalg.norm(x), y / np.linalg.norm(y))
     return float(2 * np.arcsin(min(chord / 2, 1.0)))
 
@@ -159,12 +140,11 @@ def procrustes_distance(first: AnyArray, second: AnyArray) -> float:
 
     **Arguments:** as for `procrustes_angle`.
     """
-    x, y = paired_samples(first, second)
+    x, y = _arrays.paired_samples(first, second)
     return float(_left_after_rotation(x, y) / np.sqrt(len(x)))
 
 
 def _left_after_rotation(x: Float[np.ndarray, "sample unit"], y: Float[np.ndarray, "sample other"]) -> float:
-    """Return the minimum over Q of |X - Y Q|."""
     # Computed from the best Q, as the difference of norms would lose half of the digits.
     n_units = max(x.shape[1], y.shape[1])
     x, y = (np.pad(samples, ((0, 0), (0, n_units - samples.shape[1]))) for samples in (x, y))
@@ -182,7 +162,7 @@ def linear_cka(first: AnyArray, second: AnyArray) -> float:
 
     **Arguments:** as for `procrustes_angle`.
     """
-    x, y = paired_samples(first, second)
+    x, y = _arrays.paired_samples(first, second)
     return float(np.sum((y.T @ x) ** 2) / (np.linalg.norm(x.T @ x) * np.linalg.norm(y.T @ y)))
 
 
@@ -193,13 +173,12 @@ def debiased_linear_cka(first: AnyArray, second: AnyArray) -> float:
     J Mach Learn Res 13:1393-1434, used for this by Nguyen, Raghu & Kornblith 2021, ICLR. For centred X and Y
     with squared row lengths a and b, and n samples, it is, up to a factor that cancels,
     |Y'X|^2 - n / (n - 2) a.b + sum(a) sum(b) / ((n - 1) (n - 2)), as in the demo of Kornblith et al. 2019.
-    The expectation is 0 for unrelated members with any number of units, so values can be negative. NaN where
-    few samples make the estimate of a member's own dependence negative. The invariances are those of
-    `linear_cka`.
+    The expectation is 0 for unrelated members, so values can be negative. NaN where the estimate of a
+    member's own dependence is negative. The invariances are those of `linear_cka`.
 
     **Arguments:** as for `procrustes_angle`.
     """
-    x, y = paired_samples(first, second)
+    x, y = _arrays.paired_samples(first, second)
     if len(x) < 4:
         raise ValueError(f"`first` and `second` must have four samples or more, got {len(x)}.")
     product = _unbiased_dependence(x, x) * _unbiased_dependence(y, y)
@@ -210,8 +189,7 @@ def rbf_cka(first: AnyArray, second: AnyArray, *, bandwidth: float = 0.5) -> flo
     """Return the biased centred kernel alignment with Gaussian kernels, which detects nonlinear relations.
 
     k(x, z) = exp(-|x - z|^2 / (2 (bandwidth m)^2)), with m the median distance of two samples of the member
-    (Kornblith, Norouzi, Lee & Hinton 2019, ICML; as in `gram_rbf` of the authors' demo, whose median also
-    counts the distance of each sample to itself). From 0 to 1, with the invariances of `linear_cka`. Time and
+    (Kornblith, Norouzi, Lee & Hinton 2019, ICML). From 0 to 1, with the invariances of `linear_cka`. Time and
     memory are quadratic in the number of samples: give a few thousand.
 
     **Arguments:**
@@ -219,7 +197,7 @@ def rbf_cka(first: AnyArray, second: AnyArray, *, bandwidth: float = 0.5) -> flo
     - `first`, `second`: activity of two members in the same samples, with axes (sample..., unit).
     - `bandwidth`: in median distances.
     """
-    pair = zip(("first", "second"), paired_samples(first, second), strict=True)
+    pair = zip(("first", "second"), _arrays.paired_samples(first, second), strict=True)
     k, m = (_centred_gaussian_kernel(name, samples, bandwidth) for name, samples in pair)
     return float(np.sum(k * m) / (np.linalg.norm(k) * np.linalg.norm(m)))
 
@@ -249,9 +227,8 @@ def representational_dissimilarities(
 ) -> Float[np.ndarray, "*axes condition condition"]:
     """Return the dissimilarity of responses for all pairs of conditions, by `rsatoolbox.rdm.calc_rdm`.
 
-    Kriegeskorte, Mur & Bandettini 2008, Front Syst Neurosci 2:4 (tested on planted differences). The trials
-    of a condition are averaged first. Remaining noise increases all dissimilarities, so average many trials
-    or simulate members without noise.
+    Kriegeskorte, Mur & Bandettini 2008, Front Syst Neurosci 2:4. The trials of a condition are averaged
+    first; remaining noise increases all dissimilarities.
 
     **Arguments:**
 
@@ -262,13 +239,11 @@ def representational_dissimilarities(
         activity, or "correlation", one minus the correlation over units.
 
     **Returns:** a symmetric matrix with zeros on the diagonal; conditions are in sorted order.
-
-    **Raises:** `ImportError` if rsatoolbox is missing.
     """
-    check_choice("method", method, ("euclidean", "correlation"))
-    values, labels = finite_float64("activity", activity, "... trial unit"), np.asarray(condition)
-    check_axes("condition", labels, f"trial={values.shape[-2]}")
-    conditions, places = unique_labels(labels)
+    _arrays.check_choice("method", method, ("euclidean", "correlation"))
+    values, labels = _arrays.finite_float64("activity", activity, "... trial unit"), np.asarray(condition)
+    _arrays.check_axes("condition", labels, f"trial={values.shape[-2]}")
+    conditions, places = _arrays.unique_labels(labels)
     means = np.stack(
         [values[..., places == place, :].mean(axis=-2) for place in range(len(conditions))], axis=-2
     )
@@ -296,14 +271,12 @@ def compare_dissimilarities(
     - `first`, `second`: dissimilarities of the same conditions; only the upper triangle is used.
     - `method`: the correlation ("corr"), the cosine, or a rank correlation ("rho-a" and "tau-a" are expected
         values under random tie-breaking).
-
-    **Raises:** `ImportError` if rsatoolbox is missing.
     """
-    check_choice("method", method, ("corr", "cosine", "spearman", "rho-a", "tau-a"))
-    rdm = import_optional("rsatoolbox.rdm")
+    _arrays.check_choice("method", method, ("corr", "cosine", "spearman", "rho-a", "tau-a"))
+    rdm = _arrays.import_optional("rsatoolbox.rdm")
     matrices = []
     for name, matrix in (("first", first), ("second", second)):
-        values = symmetric_matrix(name, matrix)
+        values = _arrays.symmetric_matrix(name, matrix)
         above = values[np.triu_indices(len(values), 1)]
         if above.size < 3 or (np.all(above == 0) if method == "cosine" else np.ptp(above) == 0):
             raise ValueError(
@@ -314,5 +287,5 @@ def compare_dissimilarities(
 
 
 def _matrix(means: Float[np.ndarray, "condition unit"], method: str) -> np.ndarray:
-    dataset = import_optional("rsatoolbox.data").Dataset(means)
-    return import_optional("rsatoolbox.rdm").calc_rdm(dataset, method=method).get_matrices()[0]
+    dataset = _arrays.import_optional("rsatoolbox.data").Dataset(means)
+    return _arrays.import_optional("rsatoolbox.rdm").calc_rdm(dataset, method=method).get_matrices()[0]

@@ -9,15 +9,8 @@ import numpy as np
 from jaxtyping import Float, Key
 
 from popsim._shared.checks import check_positive_int
-from popsim.analysis._arrays import (
-    AnyArray,
-    as_float64,
-    check_axes,
-    check_between_0_and_1,
-    check_choice,
-    finite_float64,
-    numpy_generator,
-)
+from popsim.analysis import _arrays
+from popsim.analysis._arrays import AnyArray
 
 __all__ = [
     "Interval",
@@ -49,7 +42,7 @@ class Interval(NamedTuple):
 
 def as_member_values(name: str, values: AnyArray) -> Float[np.ndarray, "member ..."]:
     """Return the values in float64."""
-    converted = np.atleast_1d(finite_float64(name, values))
+    converted = np.atleast_1d(_arrays.finite_float64(name, values))
     if len(converted) < 2:
         raise ValueError(f"`{name}` must have two members or more, got shape {converted.shape}.")
     return converted
@@ -57,7 +50,7 @@ def as_member_values(name: str, values: AnyArray) -> Float[np.ndarray, "member .
 
 def check_n_resamples(n_resamples: int, confidence: float) -> None:
     """Raise `ValueError` unless one resample or more is expected beyond each end of an interval."""
-    check_between_0_and_1("confidence", confidence)
+    _arrays.check_between_0_and_1("confidence", confidence)
     check_positive_int("n_resamples", n_resamples)
     fewest = int(np.ceil(2 / (1 - confidence) - 1e-6))
     if n_resamples < fewest:
@@ -74,7 +67,7 @@ def interval_method(values: AnyArray) -> IntervalMethod:
 
     - `values`: numbers; those that are not finite do not count.
     """
-    numbers = as_float64("values", values)
+    numbers = _arrays.as_float64("values", values)
     return "log t" if np.all(numbers[np.isfinite(numbers)] > 0) else "t"
 
 
@@ -86,14 +79,13 @@ def mean_interval(values: AnyArray, *, method: IntervalMethod = "t", confidence:
     - `values`: array with axes (member, ...), one value per member: average over trials first. A history is
         (batch, member): pass `loss.T`, or batches are taken for members.
     - `method`: "t", the confidence interval of the population mean under a normal distribution
-        (`scipy.stats.t`); "log t", for values above zero, the same interval of the logarithm of the mean,
-        m exp(-+ t s / (m sqrt(n))) with the mean m and standard deviation s (delta method), which stays above
-        zero; "standard error", plus and minus one; or a measure of the spread over members: "standard
-        deviation" (divisor n - 1), plus and minus one, and "range", the minimum and maximum.
+        (`scipy.stats.t`); "log t", for values above zero, the same of the logarithm of the mean,
+        m exp(-+ t s / (m sqrt(n))) with the mean m and standard deviation s (delta method); plus and minus
+        one "standard error" or "standard deviation" (divisor n - 1); "range", the minimum and maximum.
     - `confidence`: of the methods "t" and "log t".
     """
-    check_choice("method", method, get_args(IntervalMethod))
-    check_between_0_and_1("confidence", confidence)
+    _arrays.check_choice("method", method, get_args(IntervalMethod))
+    _arrays.check_between_0_and_1("confidence", confidence)
     members = as_member_values("values", values)
     mean = np.asarray(members.mean(axis=0))
     if method == "range":
@@ -118,7 +110,6 @@ def geometric_mean_interval(values: AnyArray, *, confidence: float = 0.95) -> In
 
     With m and s the mean and the standard deviation of ln x over n members, these are exp(m) and
     exp(m -+ t s / sqrt(n)), with t the quantile of Student's distribution with n - 1 degrees of freedom.
-    Unlike the mean, it is not decided by the few largest values, such as those of members that did not learn.
 
     **Arguments:**
 
@@ -149,13 +140,12 @@ def bootstrap_members(
 
     The unit of replication is the member: members are resampled with all their data. "BCa" corrects for bias
     and skewness (Efron 1987, J Am Stat Assoc 82:171-185; as implemented by SciPy). With few members all
-    bootstrap intervals are too narrow: with normally distributed values, a 95 % interval of the mean contains
-    the true mean in 84 % of cases for 5 members, and in 93 % for 20; that of `mean_interval` in 95 %.
+    bootstrap intervals are too narrow: of normally distributed values, a 95 % interval of the mean contains
+    the true mean in 84 % of cases for 5 members, and in 93 % for 20.
 
     **Arguments:**
 
-    - `values`: array with axes (member, ...), one value per member: average over trials first. A history is
-        (batch, member): pass `loss.T`.
+    - `values`: as for `mean_interval`.
     - `statistic`: `statistic(values, axis=axis)` reduces that axis, such as `numpy.mean` or `numpy.median`.
     - `method`: "BCa" or "percentile".
     - `confidence`: between 0 and 1.
@@ -165,7 +155,7 @@ def bootstrap_members(
     **Returns:** the statistic and its interval, with the axes of `values` except the first. The interval has
     zero width where the statistic does not vary over resamples.
     """
-    check_choice("method", method, ("BCa", "percentile"))
+    _arrays.check_choice("method", method, ("BCa", "percentile"))
     check_n_resamples(n_resamples, confidence)
     members = as_member_values("values", values)
     from scipy.stats import DegenerateDataWarning, bootstrap
@@ -182,7 +172,7 @@ def bootstrap_members(
             confidence_level=confidence,
             n_resamples=n_resamples,
             batch=max(1, _MOST_NUMBERS // members.size),
-            random_state=numpy_generator(key),  # pyright: ignore[reportCallIssue]  # also `rng` since SciPy 1.15
+            random_state=_arrays.numpy_generator(key),  # pyright: ignore[reportCallIssue]  # also `rng` since SciPy 1.15
         )
     same = np.asarray(result.standard_error) <= 1e-12 * np.abs(members).max()
     ends = (result.confidence_interval.low, result.confidence_interval.high)
@@ -202,25 +192,21 @@ def bootstrap_members_and_trials(
 
     Each resample draws members with replacement, and then trials of each drawn member, independently for a
     member that is drawn twice (Saravanan, Berman & Sober 2020, Neurons Behav Data Anal Theory 3(5)). The unit
-    of replication is the member: more trials do not make up for few members. Trial noise is counted twice, so
-    the interval is somewhat too wide where that noise dominates the spread.
+    of replication is the member. Trial noise is counted twice: where it dominates, the interval is too wide.
 
     **Arguments:**
 
     - `values`: array with axes (member, trial); trials need not correspond between members.
-    - `statistic`: `statistic(values, axis=(-2, -1))` reduces these two axes, such as `numpy.mean`, or a
-        statistic of the means of members.
-    - `confidence`: between 0 and 1.
-    - `n_resamples`: the number of resamples, at least 2 / (1 - confidence).
-    - `key`: for the draws.
+    - `statistic`: `statistic(values, axis=(-2, -1))` reduces these two axes, such as `numpy.mean`.
+    - `confidence`, `n_resamples`, `key`: as for `bootstrap_members`.
 
     **Returns:** the statistic and its interval: three numbers.
     """
     check_n_resamples(n_resamples, confidence)
     members = as_member_values("values", values)
-    check_axes("values", members, "member trial")
+    _arrays.check_axes("values", members, "member trial")
     n_members, n_trials = members.shape
-    generator = numpy_generator(key)
+    generator = _arrays.numpy_generator(key)
     n_at_once = max(1, _MOST_NUMBERS // members.size)
     statistics = []
     for begin in range(0, n_resamples, n_at_once):
@@ -273,8 +259,7 @@ class PairedComparison(NamedTuple):
     - `difference`: the mean over members of second minus first, in the unit of the values.
     - `low`, `high`: its interval by the t distribution, see `mean_interval`.
     - `effect_size`: the mean difference divided by the standard deviation of the differences over members
-        (Cohen's d_z; Lakens 2013, Front Psychol 4:863, as in `cohens.d` of the R package misty); NaN if all
-        differences are equal.
+        (Cohen's d_z; Lakens 2013, Front Psychol 4:863); NaN if all differences are equal.
     - `test`: of whether the size of the difference exceeds chance, by flipping the signs of the differences.
     """
 
@@ -302,24 +287,22 @@ def paired_comparison(
     """Compare two conditions measured in the same members, with an interval and a sign-flip test.
 
     The unit of replication is the member. The test is two-sided: under the null hypothesis, each member's
-    difference is as likely to have the opposite sign. With n members there are 2^n sign patterns, so the
-    smallest p is 2 / 2^n: five members cannot give less than .0625.
+    difference is as likely to have the opposite sign. With n members the smallest p is 2 / 2^n.
 
     **Arguments:**
 
     - `first`, `second`: one value per member in each condition: average over trials first.
     - `confidence`: of the interval, between 0 and 1.
-    - `n_permutations`: the number of random sign patterns. If there are no more than this, all are
-        enumerated, and nothing is random.
+    - `n_permutations`: the number of random sign patterns; all, if there are no more.
     - `key`: for the draws.
     """
     before, after = as_member_values("first", first), as_member_values("second", second)
-    check_axes("first", before, "member")
-    check_axes("second", after, f"member={len(before)}")
+    _arrays.check_axes("first", before, "member")
+    _arrays.check_axes("second", after, f"member={len(before)}")
     differences = after - before
     n_members = len(differences)
     interval = mean_interval(differences, confidence=confidence)
-    generator = numpy_generator(key)
+    generator = _arrays.numpy_generator(key)
     exact = n_members < 60 and 2**n_members <= n_permutations
     if exact:
         bits = (np.arange(2**n_members)[:, None] >> np.arange(n_members)) & 1

@@ -49,26 +49,19 @@ def fit_mixed_model(
 ) -> MixedModel:
     """Fit a linear mixed model with random effects of members, by restricted maximum likelihood.
 
-    The unit of replication is the group, the member; trials of one member are not independent. A predictor
-    that varies within members needs a random slope, `random_effects="condition"`, to generalise to other
-    members. Without it, its standard error is that of trials, and too small (Barr, Levy, Scheepers & Tily
-    2013, J Mem Lang 68:255-278).
-
-    p and intervals use the t distribution with Satterthwaite's degrees of freedom, as lmerTest for lme4
-    (Kuznetsova, Brockhoff & Christensen 2017, J Stat Softw 82(13)). In balanced designs these are exact: for
-    a predictor that differs between members, the t test of the means of members. Where the variance between
-    members is estimated as 0, p is too large rather than too small. Formulas are read by statsmodels.
+    The unit of replication is the group, the member. A predictor that varies within members needs a random
+    slope, `random_effects="condition"`: without it, its standard error is that of trials, and too small
+    (Barr, Levy, Scheepers & Tily 2013, J Mem Lang 68:255-278). p and intervals use the t distribution with
+    Satterthwaite's degrees of freedom, as lmerTest for lme4 (Kuznetsova, Brockhoff & Christensen 2017, J Stat
+    Softw 82(13)), which are exact in balanced designs. Formulas are read by statsmodels.
 
     **Arguments:**
 
     - `formula`: such as "error ~ condition", in columns of the table.
     - `table`: a `pandas.DataFrame`, see `long_table`, or a mapping from names of columns to sequences.
     - `group`: the column of the groups.
-    - `random_effects`: the formula of the random effects: "1" for the intercept, "condition" for the
-        intercept and a slope.
+    - `random_effects`: their formula: "1" for the intercept, "condition" for the intercept and a slope.
     - `confidence`: of the intervals, between 0 and 1.
-
-    **Raises:** `ImportError` if statsmodels is missing.
     """
     check_between_0_and_1("confidence", confidence)
     models = import_optional("statsmodels.formula.api")
@@ -146,7 +139,6 @@ def _check_replicates(
     predictors: Float[np.ndarray, "row predictor"],
     groups: list[np.ndarray],
 ) -> None:
-    """Raise `ValueError` if the response does not vary over repeated trials of a member."""
     squares, n_repeated = 0.0, 0
     for rows in groups:
         _, cells = np.unique(predictors[rows], axis=0, return_inverse=True)
@@ -225,8 +217,6 @@ def long_table(
         `{"condition": ("trial", condition)}`.
 
     **Returns:** a table whose columns are the axes, then the labels, then the values.
-
-    **Raises:** `ImportError` if pandas is missing.
     """
     arrays = {name: np.asarray(array) for name, array in values.items()}
     shapes = {name: array.shape for name, array in arrays.items()}

@@ -11,12 +11,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from popsim._compiled import jit
 from popsim.analysis._arrays import AnyArray, finite_float64
-from popsim.analysis.trainables.trainable_arrays import (
-    arrays_by_group,
-    arrays_by_name,
-    recorded_arrays,
-    with_arrays,
-)
+from popsim.analysis.trainables import trainable_arrays
 from popsim.ensemble import n_members
 from popsim.evaluation import prepare_trials
 from popsim.model import AbstractModel, simulate
@@ -102,16 +97,14 @@ def loss_along_line(
 ) -> LossLine:
     """Return the loss of (1 - x) W_start + x W_end, for all members and points in one compiled call.
 
-    A line without a barrier between two solutions suggests that they lie in one basin (Goodfellow, Vinyals &
-    Saxe 2015, arXiv 1412.6544). Trials and noise are the same at all points; the precision is that of the
-    models.
+    See Goodfellow, Vinyals & Saxe 2015, arXiv 1412.6544. Trials and noise are the same at all points; the
+    precision is that of the models.
 
     **Arguments:**
 
     - `start`, `end`: ensembles of the same structure, such as `run.models(batch=99)` and `run.ensemble`.
     - `task`: provides the loss.
-    - `where`: selects the weights W, like `where_train` in training: single arrays, or parts of the model for
-        their parameters (`popsim.is_parameter`). None for all parameters. All else must be equal in both.
+    - `where`: selects the weights W, like `where_train` in training. All else must be equal in both.
     - `trials`: stacked; None for the task's validation trials.
     - `positions`: x; may be below 0 and above 1.
     - `key`: for the noise, as in `popsim.evaluate_ensemble`.
@@ -144,7 +137,7 @@ def loss_along_line(
 
 def _check_same(start: PyTree, end: PyTree) -> None:
     """Raise `ValueError` naming the arrays outside W in which two ensembles differ."""
-    first, last = arrays_by_name(start), arrays_by_name(end)
+    first, last = trainable_arrays.arrays_by_name(start), trainable_arrays.arrays_by_name(end)
     if differing := [name for name in first if not np.array_equal(first[name], last[name], equal_nan=True)]:
         raise ValueError(
             f"`where` must pick all that differs between `start` and `end`, also {', '.join(differing)}: "
@@ -169,24 +162,23 @@ def update_gradient_alignment(
 
     **Arguments:**
 
-    - `history`: arrays (batch, member, ...) by name, such as `run.history.dataset`; two rows are read at a
-        time.
+    - `history`: arrays (batch, member, ...) by name, such as `run.history.dataset`, read by two rows.
     - `ensemble`: provides the arrays that are not in the history, such as `run.ensemble`.
     - `task`: provides the loss.
-    - `trials`: for the loss, stacked, the same for all members and rows; None for the task's validation
-        trials.
+    - `trials`: for the loss, stacked, the same for all; None for the task's validation trials.
     - `groups`: as for `distance_travelled`.
     - `key`: for the noise, as in `popsim.evaluate_ensemble`, the same at all rows.
 
     **Returns:** by group the cosine at each row but the last; NaN where nothing changed.
     """
-    arrays, members = recorded_arrays(history), arrays_by_group(history, groups)
+    arrays = trainable_arrays.recorded_arrays(history)
+    members = trainable_arrays.arrays_by_group(history, groups)
     n_rows, n_members = next(iter(arrays.values())).shape[:2]
     dtypes = {name: jnp.asarray(0, array.dtype).dtype for name, array in arrays.items()}
 
     def gradients(loss, both):
         weights, model = both
-        return jax.grad(lambda values: loss(with_arrays(model, values)))(weights)
+        return jax.grad(lambda values: loss(trainable_arrays.with_arrays(model, values)))(weights)
 
     downhill = map_over_members(gradients, ensemble, task, trials, key)
     cosines = {group: np.full((n_rows - 1, n_members), np.nan) for group in members}
@@ -209,7 +201,6 @@ def _row(arrays: Mapping[str, Any], row: int) -> dict[str, np.ndarray]:
 
 
 def _flat(arrays: Mapping[str, Any], n_members: int) -> np.ndarray:
-    """Concatenate all arrays to [member, entry]."""
     parts = [np.asarray(values, np.float64).reshape(n_members, -1) for values in arrays.values()]
     return np.concatenate(parts, axis=1)
 
@@ -222,10 +213,8 @@ def _cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def member_alignment(changes: Float[AnyArray, "member ..."]) -> Float[np.ndarray, "member member"]:
     """Return the cosine between the changes of each pair of members, entry by entry.
 
-    Units of members with different initial weights do not correspond: members with the same solution in
-    another order of units have unrelated entries, whose cosine is about ± 1 / sqrt(number of entries). Use it
-    for members with the same initial weights, such as copies of one network in several tasks; otherwise
-    compare `input_output_change`.
+    Use it for members with the same initial weights, such as copies of one network in several tasks. Units of
+    others do not correspond: compare `input_output_change`.
 
     **Arguments:**
 
@@ -248,8 +237,7 @@ def input_output_change(
 ) -> Float[np.ndarray, "member outputs inputs"]:
     """Return the change of recurrent weights between inputs and outputs, W_out dW W_in.
 
-    It does not depend on the order of units, so `member_alignment` of it compares members whose units do not
-    correspond. In a linear network, it is what one pass through the recurrent weights adds to the output.
+    It does not depend on the order of units, so members with other units have comparable ones.
 
     **Arguments:**
 

@@ -6,17 +6,8 @@ import jax
 import numpy as np
 from jaxtyping import Complex, Float, Key
 
-from popsim.analysis._arrays import (
-    AnyArray,
-    as_sized,
-    check_axes,
-    check_within,
-    finite_float64,
-    for_each_member,
-    numpy_generator,
-    sign_factors,
-    sorted_eigenvalues,
-)
+from popsim.analysis import _arrays
+from popsim.analysis._arrays import AnyArray
 from popsim.analysis.trainables.trainable_arrays import Block, initial_values, map_blocks
 
 __all__ = [
@@ -43,10 +34,8 @@ def change_singular_values(
 
     **Arguments:**
 
-    - `weights`: of one array of a history, such as `run.history["trainables.network.cell.weight_hh"]`; a lazy
-        array is read in blocks.
-    - `initial`: W(0); None for the first row of a history that says that it begins before training (batch
-        -1).
+    - `weights`: of one array of a history, such as `run.history["trainables.network.cell.weight_hh"]`.
+    - `initial`: W(0); None for the first row of a saved history that begins before training (batch -1).
     """
     weights = _weight_history(weights)
     start = initial_values(weights, "weights", None if initial is None else {"weights": initial})
@@ -61,11 +50,11 @@ def effective_rank(singular_values: Float[AnyArray, "*axes mode"]) -> Float[np.n
     """Return the effective rank exp(-sum_i p_i log p_i) with p_i = s_i / sum_j s_j.
 
     Roy & Vetterli 2007, EUSIPCO, 606-610, definition 1. It equals the rank if all nonzero singular values are
-    equal, and is lower otherwise. Others use p_i = s_i² / sum_j s_j², which gives less.
+    equal, and is lower otherwise.
 
     **Returns:** from 1 to the number of singular values; NaN where all are zero.
     """
-    values = finite_float64("singular_values", singular_values)
+    values = _arrays.finite_float64("singular_values", singular_values)
     total = values.sum(axis=-1, keepdims=True)
     shares = values / np.where(total > 0, total, np.nan)
     return np.asarray(np.exp(-np.sum(shares * np.log(np.where(shares == 0, 1.0, shares)), axis=-1)))
@@ -76,13 +65,11 @@ def participation_ratio_of_singular_values(
 ) -> Float[np.ndarray, "*axes"]:
     """Return the participation ratio (sum_i s_i²)² / sum_i s_i⁴ of singular values s.
 
-    It is that of the eigenvalues s² of W'W. Singular values are squared, unlike variances of principal
-    components, which already are squares; `neural_activity.participation_ratio` takes the activity itself.
-    `gaussian_participation_ratio` gives the value by chance.
+    It is that of the eigenvalues s² of W'W. `gaussian_participation_ratio` gives the value by chance.
 
     **Returns:** from 1 to the number of singular values; NaN where all are zero.
     """
-    values = finite_float64("singular_values", singular_values)
+    values = _arrays.finite_float64("singular_values", singular_values)
     largest = values.max(axis=-1, keepdims=True)
     squares = (values / np.where(largest > 0, largest, np.nan)) ** 2
     return np.asarray(squares.sum(axis=-1) ** 2 / np.sum(squares**2, axis=-1))
@@ -98,8 +85,8 @@ def low_rank_approximation(
     - `change`: matrices.
     - `rank`: the number of modes to keep, from 0 to all.
     """
-    matrices = finite_float64("change", change, "... row column")
-    check_within("rank", rank, 0, min(matrices.shape[-2:]))
+    matrices = _arrays.finite_float64("change", change, "... row column")
+    _arrays.check_within("rank", rank, 0, min(matrices.shape[-2:]))
     u, values, vt = np.linalg.svd(matrices, full_matrices=False)
     return (u[..., :rank] * values[..., None, :rank]) @ vt[..., :rank, :]
 
@@ -126,7 +113,7 @@ def recurrent_eigenvalues(
         )
 
     def of_block(block: Block) -> np.ndarray:
-        return sorted_eigenvalues(block.values[..., n_rows - n_units :, :])
+        return _arrays.sorted_eigenvalues(block.values[..., n_rows - n_units :, :])
 
     return map_blocks(of_block, weights, dtype=np.complex128)
 
@@ -164,13 +151,12 @@ def mode_strengths(
     **Arguments:**
 
     - `weights`: W, of one array of a history, in memory or lazy (then read in blocks).
-    - `left`, `right`: u and v in columns, per member or the same for all; `final_modes` gives those at the
-        end of training.
+    - `left`, `right`: u and v in columns, per member or the same for all, such as those of `final_modes`.
     """
     weights = _weight_history(weights)
     n_members, n_rows, n_columns = weights.shape[1:]
-    u = for_each_member("left", left, n_members, f"row={n_rows} mode")
-    v = for_each_member("right", right, n_members, f"column={n_columns} mode={u.shape[2]}")
+    u = _arrays.for_each_member("left", left, n_members, f"row={n_rows} mode")
+    v = _arrays.for_each_member("right", right, n_members, f"column={n_columns} mode={u.shape[2]}")
 
     def of_block(block: Block) -> np.ndarray:
         return np.sum(u[block.members] * (block.values @ v[block.members]), axis=-2)
@@ -187,17 +173,16 @@ def final_modes(weights: Float[Any, "batch member row column"], n_modes: int) ->
     - `n_modes`: the number of modes.
     """
     weights = _weight_history(weights)
-    check_within("n_modes", n_modes, 1, min(weights.shape[-2:]))
+    _arrays.check_within("n_modes", n_modes, 1, min(weights.shape[-2:]))
     u, strengths, v = np.linalg.svd(np.asarray(weights[-1], np.float64), full_matrices=False)
     u, v = u[..., :n_modes], np.swapaxes(v[..., :n_modes, :], -1, -2)
-    factors = sign_factors(np.concatenate([u, v], axis=-2), axis=-2)
+    factors = _arrays.sign_factors(np.concatenate([u, v], axis=-2), axis=-2)
     return SingularModes(u * factors, strengths[..., :n_modes], v * factors)
 
 
 def _weight_history(weights: Any) -> Any:
-    """Return the weights of a history, lazy or in memory, after a check of their axes."""
-    weights = as_sized("weights", weights)
-    check_axes("weights", weights, "batch member row column")
+    weights = _arrays.as_sized("weights", weights)
+    _arrays.check_axes("weights", weights, "batch member row column")
     return weights
 
 
@@ -205,8 +190,7 @@ def gaussian_participation_ratio(n_rows: int, n_columns: int) -> float:
     """Return (M N + 2) / (M + N + 1), the participation ratio of singular values of a Gaussian M x N matrix.
 
     It is the ratio of the exact means E (tr W'W)² = M N (M N + 2) and E tr (W'W)² = M N (M + N + 1) (the
-    moments of a Wishart matrix, derived), for large matrices M N / (M + N). The mean of the ratio differs
-    from it by a share of order 1 / (M N); `gaussian_singular_values` gives draws.
+    moments of a Wishart matrix). The mean of the ratio differs from it by a share of order 1 / (M N).
     """
     return (n_rows * n_columns + 2) / (n_rows + n_columns + 1)
 
@@ -225,6 +209,6 @@ def gaussian_singular_values(
 
     **Returns:** the largest first.
     """
-    matrices = numpy_generator(key).standard_normal((n_draws, n_rows, n_columns))
+    matrices = _arrays.numpy_generator(key).standard_normal((n_draws, n_rows, n_columns))
     values = np.linalg.svd(matrices, compute_uv=False)
     return norm * values / np.linalg.norm(values, axis=-1, keepdims=True)

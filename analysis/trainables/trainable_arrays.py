@@ -141,7 +141,6 @@ def initial_values(array: Any, name: str, initial: PyTree | None) -> np.ndarray:
 
 
 def _check_begins_before_training(array: Any) -> None:
-    """Raise `ValueError` unless the first row is known to be that before training, of batch -1."""
     batches = getattr(array, "coords", {}).get("trainables_batch")
     if batches is None or int(batches[0]) >= 0:
         known = "of a batch that it does not tell" if batches is None else f"after batch {int(batches[0])}"
@@ -172,17 +171,14 @@ def distance_travelled(
 ) -> dict[str, Distance]:
     """Return the length of the path of each member's parameters: sum_t |W(t+1) - W(t)|.
 
-    The path is taken as straight between recorded batches, so a history with fewer rows gives a shorter path.
-    The length is at least `distance_from_start`, and equal to it on a straight path.
+    The path is taken as straight between recorded batches: a history with fewer rows gives a shorter one.
 
     **Arguments:**
 
     - `history`: arrays (batch, member, ...) by name, such as `run.history.dataset`.
-    - `groups`: the names of the arrays of each group, `{"recurrent": ["network.cell.weight_hh"]}`; None for
-        one group per array.
+    - `groups`: the names of the arrays of each group, as {"a": ["network.cell.weight_hh"]}; None for each.
     - `initial`: the ensemble before training, `run.models(batch=-1)`, or its arrays (member, ...) by name;
-        None for the first row of a history that says that it begins before training (batch -1), such as one
-        saved with `save_history(..., untrained=...)`. A history in memory does not say so.
+        None for the first row of a saved history that begins before training (batch -1).
 
     **Returns:** by group the distance up to each recorded batch.
     """
@@ -220,7 +216,6 @@ def distance_from_start(
 
 
 def _squares(values: np.ndarray, n_leading: int = 2) -> np.ndarray:
-    """Sum the squares over all axes after the leading ones."""
     return np.sum(values**2, axis=tuple(range(n_leading, values.ndim)))
 
 

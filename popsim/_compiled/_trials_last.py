@@ -104,7 +104,6 @@ def run(operations: Operations, inputs: Sequence[Value], n_trials: int) -> list[
 def _run_equation(
     equation: Any, inputs: Sequence[Value], n_trials: int, needed: Sequence[bool]
 ) -> list[Value]:
-    """Run an equation by its rule, if there is one, or by `jax.vmap`."""
     outputs, name = None, equation.primitive.name
     if name == "scan":
         outputs = _scan(equation, inputs, n_trials, needed)
@@ -330,7 +329,6 @@ def _scan(
 
 
 def _is_stored(primitive: Any, *avals: Any, **params: Any) -> bool:
-    """Return whether the gradient stores what an operation made, or repeats the operation."""
     return primitive.name not in CHEAP
 
 

@@ -80,7 +80,6 @@ def _shape(leaf: Any) -> jax.ShapeDtypeStruct:
 
 
 def _read_text(text: str) -> ProgramText:
-    """Return the digest and the numbers of a program."""
     names: dict[str, str] = {}
     for name in re.findall(r"func\.func \w+ (@[\w.$]+|@\"[^\"]*\")", text):
         names.setdefault(name, f"@{len(names)}")  # of JAX's or a user's functions, which may be renamed

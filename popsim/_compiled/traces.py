@@ -30,7 +30,6 @@ def is_tracing() -> bool:
 
 @functools.cache
 def _untraced_state() -> Any:
-    """Return the state in which nothing is traced, that of a new thread."""
     # The state belongs to a thread, and this call may be within a trace: a new thread is in none.
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(jax.extend.core.get_opaque_trace_state).result()
@@ -82,7 +81,6 @@ def ignores_key(function: Callable[..., PyTree[Array]], key: Array, *arguments: 
 
 
 def _draws(jaxpr: Any) -> bool:
-    """Return whether a program draws random numbers."""
     return any(
         operation.primitive.name in DRAWS
         or any(map(_draws, jax.extend.core.jaxprs_in_params(operation.params)))

@@ -67,7 +67,6 @@ def elementwise(function: Callable[..., PyTree[Array]]) -> Callable[..., PyTree[
 
 
 def _has_engine() -> bool:
-    """Return whether the engine is to be used, and knows this JAX; else warn once that it does not."""
     if is_plain_jax():
         return False
     problem = _problem_with_jax()

@@ -13,14 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Shaped
 
-from popsim.store.files import (
-    CorruptDataError,
-    MismatchError,
-    check_format,
-    digest,
-    missing_file,
-    write_file,
-)
+from popsim.store.files import CorruptDataError, MismatchError, check_format, digest, missing_file, write_file
 
 __all__ = ["ArrayFile", "write_array_file"]
 

@@ -117,10 +117,8 @@ def damage_of_arrays(
         except (LookupError, TypeError, CorruptDataError):
             is_same = False
         if not is_same:
-            yield (
-                f"{name}/zarr.json",
-                CorruptDataError(f"{description} must describe the array; it does not."),
-            )
+            error = CorruptDataError(f"{description} must describe the array; it does not.")
+            yield f"{name}/zarr.json", error
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,24 +14,9 @@ import jax
 import numpy as np
 
 from popsim._shared.checks import warn_caller
-from popsim.store.array_file import (
-    AnyArray,
-    ArrayFile,
-    Form,
-    as_keys,
-    as_numpy,
-    check_forms,
-    describe,
-    write_array_file,
-)
-from popsim.store.files import (
-    CorruptDataError,
-    MismatchError,
-    SaveError,
-    digest,
-    finished_name,
-    make_folder,
-)
+from popsim.store import array_file
+from popsim.store.array_file import AnyArray, ArrayFile, Form, as_numpy, describe, write_array_file
+from popsim.store.files import CorruptDataError, MismatchError, SaveError, digest, finished_name, make_folder
 from popsim.store.identity import RUN_ID, check_run_id
 from popsim.store.json_files import plain_json
 from popsim.version import __version__
@@ -67,9 +52,7 @@ class Checkpoints:
     """The checkpoints of a training: files such as `000000640.safetensors` in one folder.
 
     A checkpoint is written under a random name and renamed once it is completely on disk, so the process may
-    be killed at any time. The next save removes what a killed process left. Only one process at a time may
-    save (see `lock_folder`); others may read meanwhile.
-
+    be killed at any time. Only one process at a time may save (see `lock_folder`); others may read meanwhile.
     Orbax is not used: its manager gave other numbers, and no error, for 3 to 9 of 40 flipped bits.
     """
 
@@ -212,9 +195,11 @@ class Checkpoints:
             content, arrays = file.content, file.arrays()
         forms = {name: describe(struct) for name, struct in expected(content["details"]).items()}
         source = f"{self.file(step)}, written by {content.get('versions')},"
-        check_forms(file.forms, forms, source=source, subset=subset)
-        kinds = {name: form["key"] for name, form in forms.items()}
-        values = {name: as_keys(arrays[name], kind) if kind else arrays[name] for name, kind in kinds.items()}
+        array_file.check_forms(file.forms, forms, source=source, subset=subset)
+        values = {
+            name: array_file.as_keys(arrays[name], form["key"]) if form["key"] else arrays[name]
+            for name, form in forms.items()
+        }
         return Checkpoint(step, values, content["details"], _digest(content))
 
     @contextlib.contextmanager
@@ -247,7 +232,6 @@ class Checkpoints:
     def _write(
         self, step: int, copies: Mapping[str, np.ndarray], forms: Mapping[str, Form], content: dict[str, Any]
     ) -> None:
-        """Write a checkpoint and delete old ones; runs in the background."""
         complete = []
         try:
             complete = self.steps()
@@ -267,7 +251,6 @@ class Checkpoints:
             raise SaveError(f"step {step} is saved, an old one is still in {self.path}: {error}") from error
 
     def _clear_leftovers(self) -> None:
-        """Remove what a killed process left."""
         for path in [*self.path.iterdir()] if self.path.is_dir() else []:
             if _OWN_FILE.fullmatch(finished_name(path.name) or "") and path.is_file():
                 path.unlink()

@@ -23,7 +23,6 @@ MARK = "popsim"
 def _legal_names(
     names: Mapping[Any, Any], legal_name: Callable[[str], str], taken: list[str]
 ) -> dict[Any, str]:
-    """Return the names that a kind of file can have; refuse two that become the same."""
     legal: dict[Any, str] = {}
     for name in names:
         if (shown := legal_name(str(name))) in [*legal.values(), *taken]:
@@ -51,7 +50,7 @@ def write_netcdf(dataset: Any, path: str | Path, *, overwrite: bool = False) -> 
     **Raises:** `ImportError` if h5netcdf or h5py are not installed; `ValueError` if `path` exists, unless
     this function wrote it and `overwrite` is True; `SaveError` if it cannot be written.
     """
-    path, (h5netcdf, _) = Path(path), _import_h5netcdf()
+    path, h5netcdf = Path(path), _import_h5netcdf()
     check_netcdf_path(path, overwrite=overwrite)
     names = _legal_names({**dataset.sizes, **dataset.variables}, _netcdf_name, [])
     dtypes = {name: _stored_dtype(name, variable) for name, variable in dataset.variables.items()}
@@ -76,19 +75,18 @@ def check_netcdf_path(path: Path, *, overwrite: bool, name: str = "path") -> Non
     check_replaceable(path, _is_netcdf_of_popsim, kind="a NetCDF file", overwrite=overwrite, name=name)
 
 
-def _import_h5netcdf() -> tuple[Any, Any]:
-    """Import h5netcdf, and h5py, which it needs for writing."""
+def _import_h5netcdf() -> Any:
     try:
         import h5netcdf
-        import h5py
+        import h5py  # noqa: F401  # which h5netcdf needs for writing
     except ImportError as error:
         raise ImportError(f"NetCDF files need `pip install popsim[netcdf]`: {error}") from None
-    return h5netcdf, h5py
+    return h5netcdf
 
 
 def _is_netcdf_of_popsim(path: Path) -> bool:
     try:
-        with _import_h5netcdf()[0].File(path, "r") as file:
+        with _import_h5netcdf().File(path, "r") as file:
             return MARK in file.attrs
     except OSError:
         return False
@@ -133,6 +131,8 @@ def _netcdf_name(name: str) -> str:
 
 
 def _stored_dtype(name: Any, variable: Any) -> np.dtype:
+    import h5py
+
     dtype = variable.dtype
     if dtype.kind == "b":
         return np.dtype("int8")
@@ -143,20 +143,17 @@ def _stored_dtype(name: Any, variable: Any) -> np.dtype:
     if dtype.kind in "UT" or (
         dtype.kind == "O" and all(isinstance(text, str) for text in variable.values.flat)
     ):
-        return _import_h5netcdf()[1].string_dtype()
+        return h5py.string_dtype()
     raise ValueError(f"variable {name!r} of `dataset` must be numbers, booleans or text, got {dtype}.")
 
 
 def _as_attributes(values: Mapping[Any, Any]) -> dict[str, str | int | float]:
-    """Return attributes as NetCDF has them: text, numbers, and all else as JSON."""
     plain = {
         str(name): value.tolist() if isinstance(value, np.ndarray | np.generic) else value
         for name, value in values.items()
     }
-    return {
-        name: value if type(value) in (str, int, float) else json.dumps(value)
-        for name, value in plain.items()
-    }
+    has_type = (str, int, float)  # of all others NetCDF gets JSON
+    return {name: value if type(value) in has_type else json.dumps(value) for name, value in plain.items()}
 
 
 def _new_variable(file: Any, names: Mapping[Any, str], name: Any, variable: Any, dtype: np.dtype) -> Any:
@@ -189,11 +186,7 @@ def write_mat(dataset: Any, path: str | Path, *, overwrite: bool = False) -> Non
     of those that have some, and the struct `attributes` the attributes. In names, what MATLAB does not take
     becomes "_". `popsim` is the version that wrote the file.
 
-    **Arguments:**
-
-    - `dataset`: variables of numbers, booleans or text.
-    - `path`: the file; its folder must exist. It is written atomically.
-    - `overwrite`: whether to replace an existing file.
+    **Arguments:** as for `write_netcdf`.
 
     **Raises:** `ValueError` if `path` exists, unless this function wrote it and `overwrite` is True, or if a
     variable takes 2 GiB or more; `SaveError` if `path` cannot be written.
@@ -216,11 +209,7 @@ def write_mat(dataset: Any, path: str | Path, *, overwrite: bool = False) -> Non
         dimensions[legal] = np.array(variable.dims, object)
         if "units" in variable.attrs:
             units[legal] = variable.attrs["units"]
-    content |= {
-        "dimensions": dimensions,
-        "attributes": _as_struct(dataset.attrs),
-        MARK: __version__,
-    }
+    content |= {"dimensions": dimensions, "attributes": _as_struct(dataset.attrs), MARK: __version__}
     if units:
         content["units"] = units
     with atomic_file(path) as partial, partial.open("xb") as file:

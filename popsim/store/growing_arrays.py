@@ -10,17 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from popsim.store import files
 from popsim.store.array_group import CommitRecord, remove_array, remove_stale
-from popsim.store.files import (
-    SaveError,
-    finished_name,
-    is_plain_name,
-    make_folder,
-    remove_left_over,
-    saving,
-    sync_folder,
-    unfinished_name,
-)
+from popsim.store.files import SaveError
 from popsim.store.identity import new_run_id
 from popsim.store.json_files import plain_json
 from popsim.store.stored_array import BUFFERED_BYTES, DTYPES, ArrayLayout, StoredArray, cut
@@ -35,7 +27,7 @@ def as_values(arrays: Arrays, *, row_axes: int = 0) -> Values:
     """Return arrays as they can be stored; raises `ValueError` naming one that cannot be."""
     values = {name: (tuple(axes), np.asarray(array)) for name, (axes, array) in arrays.items()}
     for name, (axes, array) in values.items():
-        if not is_plain_name(name):
+        if not files.is_plain_name(name):
             raise ValueError(f"the name of an array must be that of a plain folder, got {name!r}.")
         if array.dtype.name not in DTYPES:
             raise ValueError(
@@ -63,7 +55,6 @@ class RowBuffer:
     """The rows of an array from the start of its last shard, written or not."""
 
     def __init__(self, array: StoredArray):
-        """Begin after the rows of `array`; a partly filled shard is read when needed."""
         self.array = array
         self.length = array.layout.shape[0]
         self._rows: np.ndarray | None = None
@@ -114,10 +105,10 @@ class RowBuffer:
 def new_array(group: Path, name: str, layout: ArrayLayout, run_id: str) -> StoredArray:
     """Create the folder of an array; nothing refers to it until the next commit."""
     folder = group / name
-    with saving(folder):
+    with files.saving(folder):
         remove_array(folder)
         folder.mkdir()
-        sync_folder(group)
+        files.sync_folder(group)
     return StoredArray(folder.resolve(), layout, run_id)
 
 
@@ -138,11 +129,10 @@ class GrowingArrays:
 
     Rows are buffered in memory until they fill a file, which is written in the background. `commit` writes
     the rest and then records the number of valid rows; readers see no others. Killing the process at any time
-    leaves the last commit intact.
+    leaves the last commit intact. Made by `create` and `open`.
     """
 
     def __init__(self, path: Path, record: CommitRecord):
-        """Use `create` or `open`."""
         self._path = path
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="popsim-writer")
         self._waiting: deque[tuple[int, Future]] = deque()  # bytes, and whether they are written
@@ -150,7 +140,6 @@ class GrowingArrays:
         self._begin_after(record)
 
     def _begin_after(self, record: CommitRecord) -> None:
-        """Begin to append after the committed rows."""
         self._record = record
         arrays = record.arrays(self._path)
         self._buffers = {name: RowBuffer(array) for name, array in arrays.items() if array.layout.grows}
@@ -176,18 +165,18 @@ class GrowingArrays:
             raise ValueError(f"`path` must not exist, got {path}.")
         values, run_id = as_values(fixed or {}), run_id or new_run_id()
         attributes = plain_json("attributes", attributes or {})
-        partial = unfinished_name(path)
-        with saving(path):
-            make_folder(path.parent, parents=True)
+        partial = files.unfinished_name(path)
+        with files.saving(path):
+            files.make_folder(path.parent, parents=True)
             for sibling in [*path.parent.iterdir()]:
-                if finished_name(sibling.name) == path.name:
-                    remove_left_over(sibling)
+                if files.finished_name(sibling.name) == path.name:
+                    files.remove_left_over(sibling)
             partial.mkdir()  # fails if it exists, also as a link
             try:
                 layouts = write_fixed(partial, values, run_id)
                 CommitRecord(layouts, attributes, run_id).write(partial)
                 partial.rename(path)
-                sync_folder(path.parent)
+                files.sync_folder(path.parent)
             except BaseException:
                 shutil.rmtree(partial, ignore_errors=True)
                 raise
@@ -279,7 +268,7 @@ class GrowingArrays:
         }
         record = dataclasses.replace(self._record, layouts=layouts)
         self._interrupted = True
-        with saving(self._path):
+        with files.saving(self._path):
             # The record first: files that it does not mention do no harm, rows without their files would be
             # damage.
             record.write(self._path)
@@ -299,7 +288,6 @@ class GrowingArrays:
             raise SaveError(f"a call that writes {self._path} was interrupted: open it again and truncate.")
 
     def _define(self, axis: str, values: Values) -> None:
-        """Create the arrays of an axis, without rows."""
         rows = {name: (axes, array.shape[1:], array.dtype.itemsize) for name, (axes, array) in values.items()}
         for name, cuts in cut(rows).items():
             axes, array = values[name]

@@ -50,9 +50,8 @@ _HOW_TO_LOCK = (
 def lock_folder(path: Path, *, without_lock: bool = False) -> Iterator[None]:
     """Hold the lock of a folder: `with lock_folder(path): ...`. Reentrant within a thread.
 
-    The operating system releases it when the process ends for any reason; a file whose existence is the lock
-    would outlive a killed one. `run.lock.json` names the holder. `without_lock` continues on a disk that has
-    no locks.
+    The operating system releases it when the process ends for any reason. `run.lock.json` names the holder.
+    `without_lock` continues on a disk that has no locks.
 
     **Raises:** `FolderLockedError` naming the folder if another process or thread holds the lock;
     `ValueError` if it is missing, cannot be written, or is on a disk without locks.
@@ -126,7 +125,6 @@ def lock_holder(path: Path) -> str | None:
 
 
 def _holder(folder: Path) -> str:
-    """Return the holder of the lock, as far as known."""
     try:
         holder = read_json(folder / HOLDER)
         return f"process {int(holder['process'])} on {str(holder['host'])[:255]!r}"

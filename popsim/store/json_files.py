@@ -11,15 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from popsim._shared.plain_values import check_finite_value, plain_value
-from popsim.store.files import (
-    CorruptDataError,
-    check_format,
-    digest,
-    missing_file,
-    saving,
-    sync_folder,
-    write_file,
-)
+from popsim.store import files
+from popsim.store.files import CorruptDataError, check_format, digest, missing_file, saving, write_file
 
 __all__ = [
     "append_json_line",
@@ -123,7 +116,7 @@ def append_json_line(path: Path, value: Any) -> None:
         file.flush()
         os.fsync(file.fileno())
         if is_new:
-            sync_folder(path.parent)
+            files.sync_folder(path.parent)
 
 
 def log_lines(path: Path) -> Iterator[bytes]:

@@ -49,9 +49,8 @@ def save_model(
 ) -> None:
     """Write the arrays of a model, or of an ensemble, to a safetensors file.
 
-    Arrays have the names of `leaf_names`, such as `network.cell.weight_hh`, also for other software such as
-    PyTorch. Random keys are stored as their key data. Leaves that are not arrays and static fields are
-    described, so that `load_model` can compare them, but not written.
+    Arrays have the names of `leaf_names`, also for other software such as PyTorch. Random keys are stored as
+    their key data. All that is not an array is described, for `load_model` to compare, but not written.
 
     **Arguments:**
 
@@ -103,7 +102,6 @@ def _with_trained_inputs(model: PyTree, stored: Mapping[str, Any]) -> PyTree:
 
 
 def _static_parts(model: PyTree) -> dict[str, Any]:
-    """Describe all of a model but its arrays."""
     without_arrays = jax.tree.map(lambda leaf: None if _is_array(leaf) else leaf, model)
     return {
         "settings": named_values("model", without_arrays, closures=True),
@@ -119,9 +117,8 @@ def load_model(path: str | Path, template: PyTree) -> PyTree:
 
     - `path`: the file.
     - `template`: an untrained model of the same structure, or `equinox.filter_eval_shape` of what builds it.
-        All leaves that are not arrays, including Python numbers, and static fields are taken from it; they
-        must be those of the model that was saved. There is a warning with the names of the user's functions
-        of which the code differs; comments and docstrings do not count.
+        All that is not an array is taken from it, and must be as in the model that was saved. A warning names
+        the user's functions of which the code differs.
 
     **Returns:** the template with the arrays of the file, and the names of the inputs that the model that was
     saved was trained with.
@@ -142,7 +139,6 @@ def load_model(path: str | Path, template: PyTree) -> PyTree:
 
 
 def _check_static_parts(then: Mapping[str, Any], template: PyTree, path: Path) -> None:
-    """Check that the static parts of a template are those that a file describes; errors as `load_model`."""
     now = _static_parts(template)
     both, is_same_version = (then["settings"], now["settings"]), then["popsim"] == __version__
     only_one_has = sorted(both[0].keys() ^ both[1].keys())
@@ -202,7 +198,6 @@ def _is_model_file(path: Path) -> bool:
 
 
 def _restore_leaf(array: np.ndarray, expected: Any, name: str) -> Any:
-    """Convert a stored array to the kind of leaf in the template."""
     if isinstance(expected, np.ndarray):
         return array
     if jax.dtypes.canonicalize_dtype(array.dtype) != array.dtype:

@@ -9,16 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from popsim._shared.text_checks import as_path, as_word
+from popsim.store import files
 from popsim.store.array_group import remove_arrays
 from popsim.store.checkpoints import Checkpoints
-from popsim.store.files import (
-    finished_name,
-    is_of_system,
-    make_folder,
-    missing_file,
-    remove_left_over,
-    unfinished_name,
-)
 from popsim.store.identity import HOLDER, LOCK, RUN_ID, check_run_id, new_run_id
 from popsim.store.json_files import SealedFormat, read_json
 
@@ -56,21 +49,21 @@ class PlainFolder:
         own = [*self.path.iterdir()] if self.path.is_dir() else []
         figures = self.path / "figures"
         drawn = [*figures.iterdir()] if figures.is_dir() else []
-        return [path for path in own if finished_name(path.name) in names] + [
-            path for path in drawn if finished_name(path.name)
+        return [path for path in own if files.finished_name(path.name) in names] + [
+            path for path in drawn if files.finished_name(path.name)
         ]
 
     def remove_left_overs(self) -> None:
         """Remove the unfinished files of a killed process."""
         for path in self.left_overs():
-            remove_left_over(path)
+            files.remove_left_over(path)
 
     def foreign_file(self) -> str | None:
         """Return the first file of a folder without a description that is not left over from starting one."""
         names = sorted(os.listdir(self.path)) if self.path.is_dir() else []
-        traces = [name for name in names if finished_name(name) in (HOLDER, self.description.name)]
+        traces = [name for name in names if files.finished_name(name) in (HOLDER, self.description.name)]
         ignored = (LOCK, HOLDER, *traces)
-        return next((name for name in names if name not in ignored and not is_of_system(name)), None)
+        return next((name for name in names if name not in ignored and not files.is_of_system(name)), None)
 
     def command(self, verb: str, suffix: str = "") -> str:
         """Return a command on the folder or on a path in it, such as "popsim resume runs/one"."""
@@ -82,8 +75,9 @@ class PlainFolder:
         """Create the folder if missing; raise `ValueError` if it cannot be written."""
         folder = cls(Path(path))
         try:
-            make_folder(folder.path, parents=True)
-            probe = unfinished_name(folder.description)  # a name that is passed over if a kill leaves it
+            files.make_folder(folder.path, parents=True)
+            # A name that is passed over if a kill leaves it.
+            probe = files.unfinished_name(folder.description)
             probe.touch(exist_ok=False)
             probe.unlink()
         except OSError as error:
@@ -124,8 +118,7 @@ class RunFolder(PlainFolder):
     - `checkpoints/`: the last states of the training, each in a file named by its number of batches;
     - `run.yaml`: the settings for `popsim train --config`, of which nothing is read otherwise;
     - `summary.json`: the metrics, in SI units; written when the run is finished;
-    - `figures/`: PNG and PDF;
-    - `tensorboard/`: events for TensorBoard, if they were asked for;
+    - `figures/`, `tensorboard/`: PNG and PDF; events for TensorBoard, if they were asked for;
     - `run.lock`: held by the process that writes the folder.
 
     A training without an experiment has no `run.json`, `run.yaml`, `summary.json`, `figures/` and
@@ -171,7 +164,7 @@ class RunFolder(PlainFolder):
         return folder
 
     def _delete_run(self) -> None:
-        """Delete the files of popsim but `run.json`, without which the folder would be that of nobody."""
+        # But `run.json`, without which the folder would be that of nobody.
         self.remove_left_overs()
         Checkpoints(self.checkpoints).remove()
         remove_arrays(self.history)
@@ -238,7 +231,7 @@ class RunFolder(PlainFolder):
         if not folder.description.is_file():
             # Without `run.json`, only this entry tells a run that lost it from the training of a script.
             if folder.training.is_file() and description_or_empty(folder.training).get("of_experiment"):
-                raise missing_file(folder.description)
+                raise files.missing_file(folder.description)
             script = (
                 "; a script's training is opened by popsim.open_run with `task` and `build`, and continued "
                 "by its script with restore_checkpoint=True"
@@ -260,10 +253,7 @@ class RunFolder(PlainFolder):
 
 @dataclasses.dataclass(frozen=True)
 class DescribedRun:
-    """A run, or a training without an experiment, with its description, which is read and checked once.
-
-    Who writes it reads it anew after taking the lock of the folder: another process may have been there.
-    """
+    """A run, or a training without an experiment, with its description, which is read and checked once."""
 
     folder: RunFolder
     path: Path  # `run.json`, or without an experiment `training.json`

@@ -1,8 +1,7 @@
 """The parts of a run, and the check that they are there, whole, and belong together.
 
-Each run, and each training in a folder of its own, has a random identity. Its checkpoints, history files, log
-lines and summary carry it, and `training.json` lists what must exist. A part that is missing or was copied
-from another run is therefore detected, even if it is intact in itself.
+Checkpoints, history files, log lines and summary carry the identity of the run, and `training.json` lists
+what must exist: a part that is missing or was copied from another run is detected.
 """
 
 import dataclasses
@@ -192,8 +191,8 @@ def write_summary(described: DescribedRun, summary: Mapping[str, Any]) -> None:
 def check_parts(described: DescribedRun) -> RunParts:
     """Check for missing parts and parts of another run before a run continues.
 
-    A missing checkpoint only gives a warning, as another one takes its place; so does a damaged one of a
-    finished run. Only a small part of the history is read. Returns what must exist.
+    A missing checkpoint, or a damaged one of a finished run, only gives a warning. Only a small part of the
+    history is read. Returns what must exist.
 
     **Raises:** `MismatchError` naming a part of another run; `CorruptDataError` naming one that is missing or
     visibly damaged.

@@ -4,10 +4,9 @@ tensorstore compresses, shards, indexes and checks the checksums of chunks and t
 each file ends in a seal that names the run and the place, so that no file can stand in for another, and is
 written atomically.
 
-Reading one entry over all rows favours long chunks, reading one row of everything favours short ones. A chunk
-holds one member and about 512 KB: about ten rows of the weights of a small network, thousands of a loss. The
-rows of a shard stay in memory until it is full; for arrays that grow together, a given memory gives the
-fewest files if the rows per shard are proportional to one over the square root of the bytes per row.
+A chunk holds one member and about 512 KB: about ten rows of the weights of a small network, thousands of a
+loss. The rows of a shard stay in memory until it is full; for arrays that grow together, a given memory gives
+the fewest files if the rows per shard are proportional to one over the square root of the bytes per row.
 """
 
 import dataclasses
@@ -141,7 +140,6 @@ def cut(rows: Mapping[str, tuple[Sequence[str], Shape, int]]) -> dict[str, tuple
 
 
 def _piece_of_row(axes: Sequence[str], shape: Shape, itemsize: int) -> Shape:
-    """Return the shape of the part of a row in one chunk: one member, or less if that is huge."""
     piece = [1 if name == "member" else max(1, length) for name, length in zip(axes, shape, strict=True)]
     while math.prod(piece) * itemsize > LARGEST_CHUNK_BYTES:
         longest = piece.index(max(piece))

@@ -38,18 +38,16 @@ class AbstractConstraint(eqx.Module):
     `train_step_post` (a function of the parameters). To enforce it before the first step too, call it on the
     model, or map it over the members of an ensemble: `equinox.filter_vmap(constraint)(ensemble)`.
 
-    A subclass supplies `where` and `project`. Its numbers are array leaves or `popsim.PerMember`; `project`
-    reads them with `of_one_member`.
+    A subclass supplies `project`. Its numbers are array leaves or `popsim.PerMember`; `project` reads them
+    with `of_one_member`.
 
     !!! example
 
         ```python
         >>> import equinox as eqx, jax, jax.numpy as jnp
-        >>> from collections.abc import Callable
         >>> from popsim.training.constraints import AbstractConstraint
         >>> class ZeroMean(AbstractConstraint):
         ...     "The weights onto each unit add up to zero."
-        ...     where: Callable = eqx.field(static=True)
         ...     def project(self, weights):
         ...         return weights - jnp.mean(weights, axis=-1, keepdims=True)
         >>> layer = eqx.nn.Linear(3, 2, key=jax.random.key(0))
@@ -60,7 +58,7 @@ class AbstractConstraint(eqx.Module):
         ```
     """
 
-    where: eqx.AbstractVar[Callable[[Any], Any]]
+    where: Callable[[Any], Any] = eqx.field(static=True)
 
     def __check_init__(self):
         check_kinds(self)
@@ -125,11 +123,9 @@ class MaxNorm(AbstractConstraint):
 
     - `where`: selects the arrays, see `AbstractConstraint`.
     - `max_norm`: the limit, which may be a `PerMember`.
-    - `axis`: the axis or axes of the norm. For weights [post, pre], -1 is the weights onto each unit, 0 from
-        it.
+    - `axis`: the axis or axes of the norm: of weights [post, pre], -1 for those onto a unit, 0 from it.
     """
 
-    where: Callable[[Any], Any] = eqx.field(static=True)
     max_norm: Float[Array, ""] | PerMember = eqx.field(converter=as_float_array)
     axis: int | tuple[int, ...] = eqx.field(static=True, default=-1)
 
@@ -151,11 +147,9 @@ class UnitNorm(AbstractConstraint):
     **Arguments:**
 
     - `where`: selects the arrays, see `AbstractConstraint`.
-    - `axis`: the axis or axes of the norm. For weights [post, pre], -1 is the weights onto each unit, 0 from
-        it.
+    - `axis`: as for `MaxNorm`.
     """
 
-    where: Callable[[Any], Any] = eqx.field(static=True)
     axis: int | tuple[int, ...] = eqx.field(static=True, default=-1)
 
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -163,16 +157,12 @@ class UnitNorm(AbstractConstraint):
 
 
 class SpectralNorm(AbstractConstraint):
-    """The constraint sigma(W) <= max_norm, sigma the largest singular value; else W becomes W max_norm /
-    sigma.
+    """The constraint sigma(W) <= max_norm, sigma the largest singular value; else W max_norm / sigma.
 
     The layer then stretches no input by more than `max_norm`. After Miyato et al. 2018, arXiv 1802.05957, who
-    always divide by an estimate of sigma (as `torch.nn.utils.spectral_norm` does). Here sigma comes from a
-    singular value decomposition, and W within the limit is unchanged, bit for bit. The limit holds up to
-    rounding. A W that stacks the gates of a cell in its rows counts as one matrix.
-
-    The decomposition takes of the order of m n min(m, n) operations for W of shape (m, n), after every train
-    step and for every member: 0.1 ms at 50 x 50 and 2 ms at 256 x 256, measured on one CPU core.
+    always divide by an estimate of sigma; here sigma comes from a singular value decomposition, which takes
+    0.1 ms at 50 x 50 and 2 ms at 256 x 256 on one CPU core, and W within the limit is unchanged, bit for bit.
+    The limit holds up to rounding. A W that stacks the gates of a cell in its rows counts as one matrix.
 
     **Arguments:**
 
@@ -180,7 +170,6 @@ class SpectralNorm(AbstractConstraint):
     - `max_norm`: the limit, which may be a `PerMember`.
     """
 
-    where: Callable[[Any], Any] = eqx.field(static=True)
     max_norm: Float[Array, ""] | PerMember = eqx.field(converter=as_float_array)
 
     def __check_init__(self):
@@ -201,11 +190,9 @@ class Range(AbstractConstraint):
     **Arguments:**
 
     - `where`: selects the arrays, see `AbstractConstraint`.
-    - `low`, `high`: the limits, numbers or arrays that broadcast to the weights; may be infinite or
-        `PerMember`.
+    - `low`, `high`: the limits, numbers (infinite too), arrays that broadcast to the weights or `PerMember`.
     """
 
-    where: Callable[[Any], Any] = eqx.field(static=True)
     low: Float[Array, "*low"] | PerMember = eqx.field(converter=as_float_array)
     high: Float[Array, "*high"] | PerMember = eqx.field(converter=as_float_array)
 
@@ -235,8 +222,6 @@ class NonNegativity(AbstractConstraint):
     - `where`: selects the arrays, see `AbstractConstraint`.
     """
 
-    where: Callable[[Any], Any] = eqx.field(static=True)
-
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
         return jnp.where(weights < 0, 0, weights)
 
@@ -251,8 +236,6 @@ class ZeroDiagonal(AbstractConstraint):
 
     - `where`: selects the matrices, see `AbstractConstraint`.
     """
-
-    where: Callable[[Any], Any] = eqx.field(static=True)
 
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
         self.check_matrix(weights)
@@ -279,7 +262,6 @@ class SparsityMask(AbstractConstraint):
     - `mask`: booleans of the shape of the weights, True where there is a connection; may be a `PerMember`.
     """
 
-    where: Callable[[Any], Any] = eqx.field(static=True)
     mask: Bool[Array, "..."] | PerMember = eqx.field(converter=_as_mask)
 
     def __check_init__(self):
@@ -312,25 +294,19 @@ def dale_signs(n_units: int, excitatory_fraction: float = 0.8) -> Float[np.ndarr
 
 
 class DalesLaw(AbstractConstraint):
-    """The constraint s_j W_ij >= 0 on W[post, pre]: unit j excites all targets (s_j = 1) or inhibits all
-    (-1).
+    """The constraint s_j W_ij >= 0 on W[post, pre]: unit j excites (s_j = 1) or inhibits (-1) all targets.
 
     A weight of the wrong sign becomes 0. Excitatory and inhibitory units as in Song, Yang & Wang 2016, PLoS
-    Comput Biol 12:e1004792, who rectify the weights in the forward pass (as in their code, pycog); here they
-    are projected after each step. It holds exactly; NaN stays NaN. It acts on columns, so it holds in all
-    gates of a GRU, whose recurrent weights stack them in the rows.
-
-    Weights drawn with both signs lose about half of each unit's weights, and their balance: activity may
-    explode. `LeakyRNN(..., signs=signs)` starts with weights that obey the law.
+    Comput Biol 12:e1004792, who rectify the weights in the forward pass. It holds exactly; NaN stays NaN. It
+    acts on columns, so it holds in all gates of a GRU. Weights drawn with both signs lose their balance:
+    `LeakyRNN(..., signs=signs)` starts with weights that obey the law.
 
     **Arguments:**
 
     - `where`: selects the matrices, see `AbstractConstraint`.
-    - `signs`: +1 or -1 for each column, which may be a `PerMember`; `dale_signs` builds them from a fraction
-        of excitatory units.
+    - `signs`: +1 or -1 for each column, which may be a `PerMember`, such as those of `dale_signs`.
     """
 
-    where: Callable[[Any], Any] = eqx.field(static=True)
     signs: Float[Array, " pre"] | PerMember = eqx.field(converter=as_float_array)
 
     def __check_init__(self):

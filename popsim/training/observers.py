@@ -229,12 +229,10 @@ class TensorBoardWriter(Observer):
     """A writer of TensorBoard events during training: losses, learning rate, figures.
 
     `TaskTrainer` adds one where `enable_tensorboard` is set. One made by hand is called at log points, as
-    one of the `log_fns`, and closed by its owner. The scalars are "training/total",
-    "training/<term>", the same for "validation", and "learning_rate" if it is known: means over members that
-    are not frozen, and those of training and learning rate over members that are not stopped either. An
-    ensemble also has the total of each member, "training/total/member_3". The step is the batch number.
-    Events are on disk after ten seconds, or when the writer is closed. TensorBoard shows underscores in place
-    of spaces in names.
+    one of the `log_fns`, and closed by its owner. The scalars are "training/total", "training/<term>", the
+    same for "validation", and "learning_rate" if it is known: means over members that are not frozen, nor
+    stopped while they train. An ensemble also has the total of each member, "training/total/member_3". The
+    step is the batch number. Events are on disk after ten seconds, or when the writer is closed.
 
     **Arguments:**
 
@@ -311,7 +309,6 @@ def _of_loss(
 
 
 def _mean(name: str, values: Any, left_out: Bool[np.ndarray, "*member"]) -> Iterator[tuple[str, float]]:
-    """Yield the mean over members that are not left out, if there are any."""
     live = np.asarray(values)[~left_out]
     if live.size:
         yield name, float(live.mean())

@@ -11,16 +11,7 @@ import optax
 from jax.typing import DTypeLike
 from jaxtyping import Array, PRNGKeyArray, PyTree, Shaped
 
-from popsim._shared.checks import (
-    as_parts,
-    check_callables,
-    check_instance,
-    check_non_negative_int,
-    check_positive,
-    check_positive_int,
-    is_traced,
-    short_repr,
-)
+from popsim._shared import checks
 from popsim._shared.member_values import check_values_of_members
 from popsim._shared.plain_values import plain_value
 from popsim._shared.text_checks import check_path
@@ -70,18 +61,16 @@ class TrainerOptions:
     **Arguments:**
 
     - `optimizer`: an optax optimizer. Optimizers that take the loss as a function (`optax.lbfgs`,
-        `optax.contrib.sam`, `optax.contrib.sophia`) get the loss of the batch's trials. One that cannot train
-        the model, such as `optax.lookahead` or `optax.contrib.dpsgd`, raises when training begins. The
-        builders of `popsim.training` store the learning rate where the history finds it. Use
-        `optax.set_to_zero()` to train by model updates alone.
+        `optax.contrib.sam`, `optax.contrib.sophia`) get the loss of the batch's trials. The builders of
+        `popsim.training` store the learning rate where the history finds it. Use `optax.set_to_zero()` to
+        train by model updates alone.
     - `checkpointing`, `chkpt_dir`: whether to save the training, and the folder for its checkpoints, history
         and log (see `popsim.store.RunFolder`), from which it can be resumed. With None nothing is written.
-        With a folder the history is collected there, not in memory. While the compiled loop runs, the devices
-        hold one more copy of the train state (model and optimizer state), which is saved if that call fails.
+        With a folder the history is collected there, not in memory.
     - `checkpoint_seconds`, `n_checkpoints`: the interval in seconds between checkpoints, and how many are
         kept. Checkpoints are also written at log points (at most one a second) and after the last batch.
-        An exception or Ctrl-C is re-raised after the last finished call of the loop (including its logging
-        point, if any) has been saved, with a note that says what is saved and how to resume.
+        An exception or Ctrl-C is re-raised after what is finished has been saved, with a note on how to
+        resume.
     - `without_lock`: whether to use a `chkpt_dir` on a disk that cannot lock files, where nothing notices a
         second process that writes there; by default such a disk is refused.
     - `enable_tensorboard`, `tensorboard_logdir`: whether to write losses, learning rate and figures as
@@ -94,22 +83,19 @@ class TrainerOptions:
     - `gradient`: how the gradient of a batch is computed, see `AbstractGradient`.
     - `n_minibatches`: the number of parts into which a batch is split; one part at a time is in memory.
         Random draws and gradients are the same.
-    - `member_batch_size`: how many members of an ensemble are trained at a time. None for all, but on a CPU
-        as many as fit into about 1 MB, and when a training is resumed on one, as many as before. The
-        validation trials are run for as many at a time where a number is given, else for all at once.
+    - `member_batch_size`: how many members of an ensemble are trained, and validated, at a time. None for
+        all, but on a CPU training takes as many as fit into about 1 MB, and a resumed one as many as before.
     - `devices`: the devices over which the members of an ensemble are divided in training, such as
         `jax.local_devices()`; None for the default device.
     - `nonfinite`: what to do when the loss, the parameters or the optimizer state of a member are not finite.
         "freeze": warn and keep the member as it was before that batch; the others continue, and training ends
-        when none is left. The frozen values are finite, but may have diverged already. "raise": raise
-        `NonfiniteError`.
+        when none is left. "raise": raise `NonfiniteError`.
     - `population_updates`: what acts on the whole population between batches, in this order: `EarlyStopping`,
         `Curriculum`, `ReduceOnPlateau`, `PopulationBasedTraining`, or your own `AbstractPopulationUpdate`.
         Where one acts at log points, `log_step` must be the same where the training is resumed. Members that
         are stopped or frozen cost no more training once they fill a block of `member_batch_size`.
     - `observers`: see `Observer`; told after those that the trainer makes itself.
-    - `remat`: whether gradients recompute each time step instead of storing it: less memory for one
-        more forward step; on a CPU this is sometimes faster.
+    - `remat`: whether gradients recompute each time step instead of storing it: less memory, one more step.
     - `loss_update_func`: `(loss, loss_values, gradients) -> loss`, the loss of a member's next batch from the
         current loss, its mean weighted terms and the gradients.
     - `post_step_fns`: functions from model to model, applied last in each batch, such as constraints.
@@ -167,31 +153,27 @@ class TrainerOptions:
             raise ValueError("`validation_figures` are drawn for TensorBoard: say `enable_tensorboard=True`.")
         for name in ("n_minibatches", "n_checkpoints", "member_batch_size"):
             if (number := getattr(self, name)) is not None:
-                check_positive_int(name, number)
-        check_positive("checkpoint_seconds", self.checkpoint_seconds)
-        if self.devices is not None:
-            check_instance(
-                "devices", self.devices, Sequence, "different JAX devices, such as jax.local_devices()"
-            )
+                checks.check_positive_int(name, number)
+        checks.check_positive("checkpoint_seconds", self.checkpoint_seconds)
         if not hasattr(self.optimizer, "init") or not hasattr(self.optimizer, "update"):
             raise ValueError(
                 f"`optimizer` must be an optax optimizer such as adam(1e-3), "
-                f"got {short_repr(self.optimizer)}."
+                f"got {checks.short_repr(self.optimizer)}."
             )
-        check_instance(
+        checks.check_instance(
             "gradient", self.gradient, AbstractGradient, "an AbstractGradient such as BackpropThroughTime()"
         )
         updates = as_population_updates(
             self.population_updates, has_metrics=self.validation_metrics is not None
         )
         object.__setattr__(self, "population_updates", updates)
-        observers = as_parts("observers", self.observers, Observer, "subclasses of Observer")
+        observers = checks.as_parts("observers", self.observers, Observer, "subclasses of Observer")
         object.__setattr__(self, "observers", observers)
         for name in ("post_step_fns", "log_fns"):
-            check_callables(name, getattr(self, name))
+            checks.check_callables(name, getattr(self, name))
         for name in ("loss_update_func", "validation_metrics", "validation_figures", "stop"):
             if (function := getattr(self, name)) is not None:
-                check_callables(name, [function])
+                checks.check_callables(name, [function])
         if self.nonfinite not in ("freeze", "raise"):
             raise ValueError(f'`nonfinite` must be "freeze" or "raise", got {self.nonfinite!r}.')
         kept_how = (self.checkpoint_seconds, self.n_checkpoints)
@@ -227,12 +209,10 @@ class Training:
     - `n_batches`, `batch_size`: the number of training batches, and of trials in each.
     - `where_train`: selects the trainable part of the model, see `select_trainables`. Or a mapping from batch
         number to such a function: the trainable part from that batch on. The optimizer state of a part that
-        pauses is kept; its step count, shared by all parts, continues. Adam's first steps for a part that
-        joins late are therefore three times as large or more. To avoid that, reset the optimizer state with
-        `reset_opt_state_at` at the batch where the part joins.
+        pauses is kept; its step count, shared by all parts, continues: to keep Adam's first steps for a part
+        that joins late small, reset the state there by `reset_opt_state_at`.
     - `ensembled`: whether `model` is an ensemble.
-    - `ensemble_random_trials`: whether each member of an ensemble sees its own trials; otherwise all see the
-        same.
+    - `ensemble_random_trials`: whether each member of an ensemble sees its own trials, not all the same.
     - `log_step`: the number of batches between log points, which run the validation trials, print the
         losses, call the log functions and save a checkpoint. The last batch is always one.
     - `save_model_trainables`: whether to keep the trainable arrays after every batch, or a 1D array of the
@@ -240,8 +220,7 @@ class Training:
         `n_batches`.
     - `save_trial_specs`: a 1D array of the batches whose trials to keep.
     - `toggle_model_update_funcs`: whether model updates are applied, or a PyTree of the structure of
-        `model_update_funcs` with a 1D array of the batches in which each is applied. Ignored if there are no
-        functions.
+        `model_update_funcs` with a 1D array of the batches in which each is applied.
     - `restore_checkpoint`: whether to resume the training in `chkpt_dir` from its last checkpoint, if there
         is one. The result is that of an uninterrupted training, bit for bit. All other arguments must be
         those of that training, except for what begins later (more batches, say) and the batches that are
@@ -249,9 +228,8 @@ class Training:
     - `disable_tqdm`: whether to hide the progress bar and the losses.
     - `batch_callbacks`: by batch number, functions without arguments to call after that batch and its logging
         point, if any. The batch counts as done: if one of them raises, a resumed training continues after it.
-    - `opt_state`: the initial optimizer state, such as `history.opt_state` of an earlier call. It includes
-        the injected hyperparameters: a constant learning rate is that of the earlier call. The carry of model
-        updates and weights changed by `loss_update_func` start anew.
+    - `opt_state`: the initial optimizer state, such as `history.opt_state` of an earlier call, with its
+        learning rate. The carry of model updates and weights changed by `loss_update_func` start anew.
     - `start_batch`: the number of the first batch; the last is still `n_batches` - 1.
     - `reset_opt_state_at`: batch numbers before which the optimizer state is reset, including its step count
         and its schedules.
@@ -295,23 +273,21 @@ class Training:
         object.__setattr__(self, "key", as_key(self.key))
         check_task(self.task)
         check_model("model", self.model)
-        if is_traced(self.model, self.task, self.key):
+        if checks.is_traced(self.model, self.task, self.key):
             raise ValueError(
                 "a trainer must be called outside of jit, vmap and grad, got traced arrays: it compiles its "
                 "own loop, and trains an ensemble with `ensembled=True`."
             )
         if self.members is not None:
-            check_instance("members", self.members, Members, "the Members of a popsim.member_grid")
+            checks.check_instance("members", self.members, Members, "the Members of a popsim.member_grid")
         if self.batch_callbacks is not None:
-            expected = "functions by batch, such as {99: [function]}"
-            check_instance("batch_callbacks", self.batch_callbacks, Mapping, expected)
             for batch, functions in self.batch_callbacks.items():
-                check_callables(f"batch_callbacks[{batch!r}]", functions)
+                checks.check_callables(f"batch_callbacks[{batch!r}]", functions)
         for name in ("ensembled", "ensemble_random_trials", "restore_checkpoint", "disable_tqdm"):
-            check_instance(name, getattr(self, name), (bool, np.bool_), "True or False")
+            checks.check_instance(name, getattr(self, name), (bool, np.bool_), "True or False")
         for name in ("n_batches", "batch_size", "log_step"):
-            check_positive_int(name, getattr(self, name))
-        check_non_negative_int("start_batch", self.start_batch)
+            checks.check_positive_int(name, getattr(self, name))
+        checks.check_non_negative_int("start_batch", self.start_batch)
         if self.start_batch >= self.n_batches:
             raise ValueError(f"`start_batch` must be below {self.n_batches}, got {self.start_batch}.")
         if not (
@@ -319,7 +295,7 @@ class Training:
         ):
             raise ValueError(
                 "`where_train` must be a function such as lambda model: model.network, or a mapping of such "
-                f"by batch number, got {short_repr(self.where_train)}."
+                f"by batch number, got {checks.short_repr(self.where_train)}."
             )
         dtype = self.trainables_dtype
         if dtype is not None and getattr(dtype, "__name__", str(dtype)) not in KEPT_TYPES:

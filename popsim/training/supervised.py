@@ -42,8 +42,7 @@ def supervised_batches(
       receives them;
     - `targets`: (time, batch, outputs), the values of an `OutputTarget`; for a reach position (m), then
       velocity (m/s) of the hand; else all targets in the order of their names;
-    - `mask`: (time, batch), how much each step counts: the counts of an `OutputTarget`, else ones;
-        (time, batch, output) if these are for each output.
+    - `mask`: (time, batch) or (time, batch, output), the counts of an `OutputTarget`, else ones.
 
     All are writable numpy arrays of the default floating-point type. The trials are those that `TaskTrainer`
     draws for one model with this `key` and `batch_size`. With PyTorch:
@@ -81,8 +80,6 @@ def _batches(
 
 @jit
 def _as_arrays(trials: Trial) -> tuple[Float[Array, "..."], Float[Array, "..."], Float[Array, "..."]]:
-    """Return inputs, targets and mask of stacked trials, time first."""
-
     if trials.environment is not None or trials.session is not None:
         raise ValueError(
             "`task` must have trials whose inputs are known in advance, got trials with "
@@ -110,20 +107,18 @@ MetricsFn = Callable[[Array, Array, Criterion], dict[str, Array]]
 
 
 class _CriterionLoss(eqx.Module):
-    """The loss function of a train step: the criterion on the outputs of the model for a batch."""
-
     criterion: Criterion
 
     def __call__(self, model: Any, state: PyTree, rng: Array, *, batch: Batch) -> tuple[Array, PyTree, Array]:
-        output = jax.vmap(model)(batch["image"])
+        output = _outputs(model, batch)
         return self.criterion(output, batch["label"]), state, output
 
 
-def _check_examples(batch: Batch) -> None:
-    """Raise `ValueError` unless inputs and labels are equally many; a single label would broadcast."""
+def _outputs(model: Any, batch: Batch) -> Array:
     sizes = {name: batch[name].shape[0] for name in ("image", "label")}
-    if sizes["image"] != sizes["label"]:
+    if sizes["image"] != sizes["label"]:  # a single label would broadcast
         raise ValueError(f"`batch` must have a label for each image, got {sizes}.")
+    return jax.vmap(model)(batch["image"])
 
 
 def train_step(
@@ -145,7 +140,6 @@ def train_step(
 
     **Returns:** the next state, and the metrics of the model before the step, with `"learning_rate"`.
     """
-    _check_examples(batch)
     next_state, output = TrainStep(_CriterionLoss(criterion))(state, batch=batch)
     metrics = metrics_fn(output, batch["label"], criterion)
     return next_state, metrics | {"learning_rate": learning_rate_fn(state.step)}
@@ -180,6 +174,4 @@ def eval_step(
     state: TrainState, batch: Batch, criterion: Criterion, metrics_fn: MetricsFn
 ) -> dict[str, Array]:
     """Return the metrics of the model on a batch, without an update; arguments as for `train_step`."""
-    _check_examples(batch)
-    output = jax.vmap(state.model)(batch["image"])
-    return metrics_fn(output, batch["label"], criterion)
+    return metrics_fn(_outputs(state.model, batch), batch["label"], criterion)

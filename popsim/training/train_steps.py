@@ -1,7 +1,6 @@
 """Train steps of any loss function: accumulated gradients, donated memory, arrays divided over devices."""
 
 import dataclasses
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -14,7 +13,7 @@ from popsim._compiled import jit
 from popsim._shared.checks import is_traced
 from popsim.randomness import as_key
 from popsim.training.steps.gradients import split_batch, sum_over_parts
-from popsim.training.steps.train_state import OWN, SHARED, TrainState, optimizer_step
+from popsim.training.steps.train_state import OWN, SHARED, TrainState, optimizer_step, state_parts
 
 __all__ = [
     "accumulate_gradients_loop",
@@ -22,6 +21,8 @@ __all__ = [
     "accumulate_gradients",
     "build_train_step_fn",
 ]
+
+LEARNED = ("params", "opt_state", "loss_fn_state")  # the parts of a state that a step may donate
 
 Tree = TypeVar("Tree", bound=PyTree)
 LossFn = Callable[[PyTree, PyTree, Key[Array, ""]], tuple[Float[Array, ""], tuple[PyTree, PyTree]]]
@@ -193,18 +194,7 @@ def _map_sharded(function: Callable[[Any, Sharding], Any], name: str, shardings:
 
 
 def _place(leaf: Any, sharding: Sharding) -> jax.Array:
-    if is_traced(leaf):
-        return _constrain(leaf, sharding)
-    if isinstance(leaf, jax.Array) and _lies(leaf, sharding):
-        return leaf
-    return jax.device_put(leaf, sharding)
-
-
-def _lies(leaf: jax.Array, sharding: Sharding) -> bool:
-    """Return whether the array has the sharding. JAX compiles again for another mesh of the same devices."""
-    leaf_sharding = leaf.sharding
-    same_mesh = getattr(leaf_sharding, "mesh", None) == getattr(sharding, "mesh", None)
-    return leaf_sharding == sharding or (same_mesh and leaf_sharding.is_equivalent_to(sharding, leaf.ndim))
+    return _constrain(leaf, sharding) if is_traced(leaf) else jax.device_put(leaf, sharding)
 
 
 def _constrain(leaf: Any, sharding: Sharding) -> jax.Array:
@@ -239,8 +229,8 @@ def build_train_step_fn(
     - `aux_output_shardings`: the shardings of `outputs`, likewise.
 
     Donation and shardings are ignored unless `jit`. To split weights, make the mesh with
-    `axis_types=(jax.sharding.AxisType.Auto, ...)`, with which the compiler finds how to split each operation.
-    With explicit axes, the default of `jax.make_mesh`, JAX requires the loss function to specify it.
+    `axis_types=(jax.sharding.AxisType.Auto, ...)`: with explicit axes, the default of `jax.make_mesh`, the
+    loss function must say how each operation is split.
 
     **Returns:** a function `(train_state, **kwargs) -> (TrainState, outputs)`. The key of a step is
     `fold_in(train_state.root_rng, train_state.step)`.
@@ -256,7 +246,7 @@ def build_train_step_fn(
     def train_step(train_state: TrainState, **inputs: PyTree) -> tuple[TrainState, Any]:
         result = compiled(shardings.place_state(train_state), **shardings.place_inputs(inputs))
         if donate_params_and_state:
-            _delete((train_state.params, train_state.opt_state, train_state.loss_fn_state))
+            _delete(state_parts(train_state, LEARNED))
         return result
 
     return train_step
@@ -264,31 +254,21 @@ def build_train_step_fn(
 
 def _compile(step: Callable[..., tuple[TrainState, Any]], donates: bool) -> Callable[..., Any]:
     """Return the compiled step, which reuses the memory of all that it changes if `donates`."""
+    run = _run_in_place if donates else _run
 
     def train_step(train_state: TrainState, **inputs: PyTree) -> tuple[TrainState, Any]:
-        if not donates:
-            return _step(step, train_state, inputs)
-        retained_state = dataclasses.replace(train_state, params=None, opt_state=None, loss_fn_state=None)
-        donated = (train_state.params, train_state.opt_state, train_state.loss_fn_state)
-        return _step_in_place((step, retained_state, inputs), *donated)
+        retained_state = dataclasses.replace(train_state, **dict.fromkeys(LEARNED))
+        return run((step, retained_state, inputs), state_parts(train_state, LEARNED))
 
     return train_step
 
 
-@jit
-def _step(step: Callable[..., Any], train_state: TrainState, inputs: dict[str, PyTree]) -> Any:
-    return step(train_state, **inputs)
-
-
-@functools.partial(jit, donate="all-except-first")
-def _step_in_place(
-    retained: tuple[Any, ...], params: PyTree, opt_state: PyTree, loss_fn_state: PyTree
-) -> Any:
+def _run_step(retained: tuple[Any, ...], learned: dict[str, PyTree]) -> Any:
     step, retained_state, inputs = retained
-    state = dataclasses.replace(
-        retained_state, params=params, opt_state=opt_state, loss_fn_state=loss_fn_state
-    )
-    return step(state, **inputs)
+    return step(dataclasses.replace(retained_state, **learned), **inputs)
+
+
+_run, _run_in_place = jit(_run_step), jit(_run_step, donate="all-except-first")
 
 
 def _delete(donated: PyTree) -> None:

@@ -107,17 +107,12 @@ def test_what_updates_change_is_recorded_whether_trained_or_not():
 
 
 def test_toggles_choose_the_batches_of_each_update():
-    toggles = (np.array([1, 2]), np.array([2]))
-    _, history = train(
-        4,
-        trainer=trainer(add_mean_activity, double_bias),
-        toggle_model_update_funcs=toggles,
-        save_model_trainables=True,
-    )
+    options = {"trainer": trainer(add_mean_activity, double_bias), "save_model_trainables": True}
+    _, history = train(4, toggle_model_update_funcs=(np.array([1, 2]), np.array([2])), **options)
     bias = history.model_trainables.network.bias
     assert np.all(bias[0] == 0) and np.all(bias[1] != 0)
     np.testing.assert_array_equal(bias[3], bias[2])
-    model, _ = train(4, trainer=trainer(add_mean_activity, double_bias), toggle_model_update_funcs=False)
+    model, _ = train(4, toggle_model_update_funcs=False, **options)
     assert_same(model, popsim.make_ensemble(build, 2, key=jax.random.key(0)))
 
 

@@ -46,7 +46,7 @@ def test_a_time_constant_is_trained_in_the_phase_that_picks_it():
     model, tau = build(jax.random.key(0)), "network.tau"
     phases = training_phases(model, {0: lambda m: m.network, 3: lambda m: m.network.tau})
     params, _ = select_trainables(model, phases.where_train)
-    first, then = (leaf_names(eqx.filter(params, phase.trained)) for phase in phases.phases)
+    first, then = (leaf_names(eqx.filter(params, trained)) for trained in phases.trained.values())
     assert set(then) == {tau} and set(first) == set(leaf_names(params)) - {tau}
     assert set(first) == set(leaf_names(eqx.filter(model, popsim.is_parameter(model))))
 

@@ -127,7 +127,6 @@ def compare_computations(
 
 
 def _compare_texts(then: Mapping[str, Any], now: Computation, found: Differences) -> None:
-    """Add what is found about the texts of programs."""
     for name, text in now.texts.items():
         before = ProgramText(*then["texts"].get(name, ("", [], False)))
         if text.calls_python or not (text.digest and before.digest):
@@ -190,7 +189,6 @@ def _different_sums(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str
 
 
 def _different_arrays(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return a text for each array of which the numbers differ."""
     texts = []
     for name, array in now.items():
         pair = (as_numpy(then[name]), as_numpy(array))
@@ -286,8 +284,8 @@ class TrainingComputation:
             lambda: task_computation(plan.training.task, plan.state.model, n_members=plan.count)
         )
         self._of_phases = {
-            phase.first_batch: MadeWhileCompiling(functools.partial(_step_text, plan, phase.trained))
-            for phase in plan.batches.phases.phases
+            first_batch: MadeWhileCompiling(functools.partial(_step_text, plan, trained))
+            for first_batch, trained in plan.batches.phases.trained.items()
         }
 
     @property
@@ -297,7 +295,6 @@ class TrainingComputation:
 
     @functools.cached_property
     def _unchanged(self) -> Computation:
-        """What is the same at all batches."""
         plan, trainer, updates = self.plan, self.plan.trainer, self.plan.trainer.population_updates
         changing, arrays = _changing_names(plan), named_arrays("model", plan.state.model)
         parts = {
@@ -323,15 +320,14 @@ class TrainingComputation:
         """Return what is computed in all batches before `batch`."""
         plan = self.plan
         enabled = None if plan.batches.enabled is None else np.asarray(plan.batches.enabled[:batch])
-        phases = [phase for phase in plan.batches.phases.phases if phase.first_batch < max(batch, 1)]
+        begun = [first for first in self._of_phases if first < max(batch, 1)]
         trained = {
-            f"where_train.from batch {phase.first_batch}": _trained_text(plan.state.params, phase.trained)
-            for phase in phases
+            f"where_train.from batch {first}": _trained_text(
+                plan.state.params, plan.batches.phases.trained[first]
+            )
+            for first in begun
         }
-        texts = {
-            f"a training step from batch {phase.first_batch} on": self._of_phases[phase.first_batch].result()
-            for phase in phases
-        }
+        texts = {f"a training step from batch {first} on": self._of_phases[first].result() for first in begun}
         toggles = "all" if enabled is None or enabled.all() else array_digest(enabled)
         resets = [reset for reset in plan.batches.resets if reset < batch]
         now = Computation(
@@ -342,7 +338,6 @@ class TrainingComputation:
 
 
 def _training_settings(plan: TrainingPlan) -> dict[str, str]:
-    """Return the settings of a trainer and a training that are numbers, texts or their names."""
     trainer, training = plan.trainer, plan.training
     kept_as, population, members = training.trainables_dtype, training.population, training.members
     acts_at_log_points = any(update.every is None for update in trainer.population_updates)
@@ -380,7 +375,6 @@ def _named(parts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _changing_names(plan: TrainingPlan) -> set[str]:
-    """Return the names of the arrays of the model that training may change."""
     changes: list[bool] = []
 
     def run_post_steps(model: Any) -> Any:

@@ -51,15 +51,13 @@ class TaskTrainerHistory(eqx.Module):
         member, ...). Arrays changed by model updates are included.
     - `trial_specs`: the trials of each requested batch, with axes (member, trial, ...); trials that members
         share have no member axis.
-    - `frozen_from`: the batch in which a member's numbers were no longer finite: it stays as it was before
-        that batch. -1 for a member that never froze.
-    - `stopped_from`: the first batch that a member did not train because a population update stopped it; -1
-        for one that was not stopped.
+    - `frozen_from`: the batch in which a member's numbers were no longer finite, before which it stays; -1
+        for a member that never froze.
+    - `stopped_from`: the first batch that a member did not train as a population update stopped it, or -1.
     - `updates`: what population updates did: "selection" has that of `PopulationBasedTraining`, "control"
         that of all that act at log points, and other updates have their class. Each has the batches after
-        which they acted, "batch", and arrays with axes (update, member, ...) by the names that `open_history`
-        has, such as "parent", "control.EarlyStopping.best", or "hyperparameter.learning_rate": that from the
-        next batch on.
+        which they acted, "batch", and arrays with axes (update, member, ...) by name, such as "parent",
+        "control.EarlyStopping.best", or "hyperparameter.learning_rate": that from the next batch on.
     - `opt_state`: the optimizer state after the last batch, from which to continue.
     - `members`: the members; `history.members.group(history.loss.total, axis=1)` has axes (batch, *settings,
         seed). None if the trainer was not given them.

@@ -198,13 +198,12 @@ class HistoryRecorder(Observer):
 def save_history(path: str | Path, history: TaskTrainerHistory, *, untrained: Any = None) -> None:
     """Write the history of an ensemble, or of one model, into a new folder.
 
-    Losses, and their weights if they changed, have axes (batch, member, term). Validation losses have axes
-    (validation_batch, member, term); metrics, named "metric." and their name, have (validation_batch, member,
+    Losses, and their weights if they changed, have axes (batch, member, term); validation losses
+    (validation_batch, member, term), and metrics, named "metric." and their name, (validation_batch, member,
     ...). A trainable array is named "trainables." and its path in the model, with axes (trainables_batch,
-    member, ...); an array of recorded trials "trials." and its path, with axes (trials_batch, ...). The
-    history of one model has no member axis. What population updates did has the names in `history.updates`,
-    with axes such as (selection_batch, member). Settings and seeds of members become coordinates of the
-    member axis, "setting.NAME" and "seed". The optimizer state is not written; checkpoints hold it.
+    member, ...); an array of recorded trials "trials." and its path, with axes (trials_batch, ...). One model
+    has no member axis. What population updates did has the names in `history.updates`. Settings and seeds of
+    members are coordinates, "setting.NAME" and "seed". The optimizer state is not written.
 
     **Arguments:**
 
@@ -284,7 +283,6 @@ def open_history(path: str | Path, *, run_id: str | None = None) -> Any:
 
 
 def _with_labels(dataset: Any) -> Any:
-    """Return the dataset with the labels in the attributes of the history."""
     attributes = dataset.attrs
     if "terms" in attributes:
         dataset = dataset.assign_coords(term=attributes["terms"])

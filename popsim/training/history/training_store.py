@@ -149,7 +149,6 @@ class TrainingStore(Observer):
         self._use(create_arrays(history, plan.count, members, run_id=run_id, n_trained=n_trained))
 
     def _use(self, arrays: GrowingArrays) -> None:
-        """Write the history into these arrays."""
         plan, self._arrays = self.plan, arrays
         of_updates = map(update_axis, plan.population_updates.axes)
         by_member = {BATCH, VALIDATION, TRAINABLES, *of_updates} if plan.count is not None else set()
@@ -256,7 +255,6 @@ class TrainingStore(Observer):
             self._write_parts(parts)
 
     def _write_parts(self, parts: RunParts) -> None:
-        """Write which parts must exist from now on."""
         steps = self._checkpoints.steps()[-self._checkpoints.n_kept :]
         parts = dataclasses.replace(parts, checkpoints=tuple(steps))
         if parts != self._parts:
@@ -264,7 +262,6 @@ class TrainingStore(Observer):
             self._parts = parts
 
     def _resume_hint(self) -> str:
-        """Return a message on what is saved of the training and how to resume."""
         where, is_run = self.folder.path, self.folder.description.exists()
         if self._saved_step < 0:
             how = f"to begin anew: {self.folder.resume_command}" if is_run else "it may begin anew there."

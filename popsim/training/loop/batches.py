@@ -64,7 +64,6 @@ def batch_numbers(name: str, value: object, n_batches: int) -> Int[np.ndarray, "
 
 
 def _drop_before(batches: range, batch: int) -> range:
-    """Return those of regular batches that are not before a batch."""
     return batches[max(0, -(-(batch - batches.start) // batches.step)) :]
 
 
@@ -130,64 +129,43 @@ def max_kept_per_call(batches: Int[np.ndarray, " recorded"], n_batches: int) -> 
 
 
 @dataclasses.dataclass(frozen=True)
-class Phase:
-    """A range of training batches in which the same part of the model is trained."""
-
-    first_batch: int
-    trained: PyTree[bool] | None
-
-
-@dataclasses.dataclass(frozen=True)
 class TrainablePhases:
-    """The phases of a training."""
+    """What selects all that is trained, and which of it each phase trains, by first batch; None for all."""
 
     where_train: Callable[[Any], Any]
-    phases: tuple[Phase, ...]
+    trained: Mapping[int, PyTree[bool] | None]
 
 
 def training_phases(model: PyTree, where_train: WhereTrain) -> TrainablePhases:
     """Return the phases given by `where_train`."""
     if not isinstance(where_train, Mapping):
         select_trainables(model, where_train)
-        return TrainablePhases(where_train, (Phase(0, None),))
+        return TrainablePhases(where_train, {0: None})
     if 0 not in where_train or not all(is_int(batch) and batch >= 0 for batch in where_train):
         raise ValueError(
             "`where_train` must map numbers of batches, 0 and those from which on something else is trained, "
             f"to functions, got {[*where_train]}."
         )
-    first_batches = sorted(where_train)
-    selected = [select_trainables(model, where_train[batch])[0] for batch in first_batches]
+    selected = {batch: select_trainables(model, where_train[batch])[0] for batch in sorted(where_train)}
     # The union of all phases: the optimizer has slots for it from the start, so its state keeps its
     # structure.
-    union = eqx.combine(*selected)
-    masks = [
-        jax.tree.map(
-            lambda leaf, phase: None if leaf is None else phase is not None, union, phase, is_leaf=_is_none
+    union = eqx.combine(*selected.values())
+
+    def union_of(model: Any) -> Any:
+        leaves, trained = (jax.tree.leaves(tree, is_leaf=_is_none) for tree in (model, union))
+        return [leaf for leaf, part in zip(leaves, trained, strict=True) if part is not None]
+
+    def mask_of(phase: PyTree) -> PyTree[bool] | None:
+        mask = jax.tree.map(
+            lambda leaf, part: None if leaf is None else part is not None, union, phase, is_leaf=_is_none
         )
-        for phase in selected
-    ]
-    return TrainablePhases(
-        _picks_leaves(union),
-        tuple(
-            Phase(batch, None if all(jax.tree.leaves(mask)) else mask)
-            for batch, mask in zip(first_batches, masks, strict=True)
-        ),
-    )
+        return None if all(jax.tree.leaves(mask)) else mask
+
+    return TrainablePhases(union_of, {batch: mask_of(phase) for batch, phase in selected.items()})
 
 
 def _is_none(node: Any) -> bool:
     return node is None
-
-
-def _picks_leaves(selected: PyTree) -> Callable[[Any], Any]:
-    """Return a `where_train` that selects the leaves present in `selected`."""
-    indices = [i for i, leaf in enumerate(jax.tree.leaves(selected, is_leaf=_is_none)) if leaf is not None]
-
-    def where(model: Any) -> Any:
-        leaves = jax.tree.leaves(model, is_leaf=_is_none)
-        return [leaves[i] for i in indices]
-
-    return where
 
 
 def enabled_updates(
@@ -213,42 +191,27 @@ def enabled_updates(
     return enabled
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class BatchNumbers:
     """The batches of a training at which something is done."""
 
-    n_batches: int
-    recorded_batches: Int[np.ndarray, " recorded"]
-    specs: Int[np.ndarray, " spec"]
-    callbacks: Mapping[int, Sequence[Callable[[], None]]]
-    resets: list[int]
-    enabled: Bool[np.ndarray, "batch update"] | None
-    phases: TrainablePhases
-    logged: range
+    def __init__(self, trainer: TrainerOptions, training: Training):
+        n_batches, kept, specs = training.n_batches, training.save_model_trainables, training.save_trial_specs
+        if isinstance(kept, (bool, np.bool_)):
+            kept = np.arange(n_batches if kept else 0)
+        recorded = batch_numbers("save_model_trainables", kept, n_batches)
+        spec_batches = batch_numbers("save_trial_specs", () if specs is None else specs, n_batches)
+        self.phases = training_phases(training.model, training.where_train)
+        self.callbacks = dict(training.batch_callbacks or {})
+        batch_numbers("where_train", list(self.phases.trained), n_batches)
+        batch_numbers("batch_callbacks", list(self.callbacks), n_batches)
+        self.recorded_batches = recorded[recorded >= training.start_batch]
+        self.specs = spec_batches[spec_batches >= training.start_batch]
+        self.resets = batch_numbers("reset_opt_state_at", training.reset_opt_state_at, n_batches).tolist()
+        toggle = training.toggle_model_update_funcs
+        self.enabled = enabled_updates(toggle, trainer.model_update_funcs, n_batches)
+        self.logged = range(training.log_step - 1, n_batches, training.log_step)
+        self._last = n_batches - 1
 
     def is_logged(self, batch: int) -> bool:
         """Whether there is a log point after a batch."""
-        return batch in self.logged or batch == self.n_batches - 1
-
-
-def number_batches(trainer: TrainerOptions, training: Training) -> BatchNumbers:
-    """Return the batches of a training at which something is done."""
-    n_batches, kept, specs = training.n_batches, training.save_model_trainables, training.save_trial_specs
-    if isinstance(kept, (bool, np.bool_)):
-        kept = np.arange(n_batches if kept else 0)
-    recorded = batch_numbers("save_model_trainables", kept, n_batches)
-    spec_batches = batch_numbers("save_trial_specs", () if specs is None else specs, n_batches)
-    phases, callbacks = training_phases(training.model, training.where_train), training.batch_callbacks or {}
-    first_batches = [phase.first_batch for phase in phases.phases]
-    batch_numbers("where_train", first_batches, n_batches)
-    batch_numbers("batch_callbacks", list(callbacks), n_batches)
-    return BatchNumbers(
-        n_batches=n_batches,
-        recorded_batches=recorded[recorded >= training.start_batch],
-        specs=spec_batches[spec_batches >= training.start_batch],
-        callbacks=dict(callbacks),
-        resets=batch_numbers("reset_opt_state_at", training.reset_opt_state_at, n_batches).tolist(),
-        enabled=enabled_updates(training.toggle_model_update_funcs, trainer.model_update_funcs, n_batches),
-        phases=phases,
-        logged=range(training.log_step - 1, n_batches, training.log_step),
-    )
+        return batch in self.logged or batch == self._last

@@ -64,7 +64,6 @@ class HostLoop:
                 call(observer)
 
     def _announce_compilation(self, program: str, identity: int | str) -> None:
-        """Tell the observers that a program is compiled now, if it has not run yet."""
         if identity not in self._compiled:
             self._compiled.add(identity)
             self._notify(self.observers, lambda observer: observer.on_compilation(program))
@@ -134,7 +133,6 @@ class HostLoop:
         return self.plan.training.population is None and bool(np.all(has_ended))
 
     def _is_stopped(self, state: TrainState) -> Bool[np.ndarray, "*member"]:
-        """Which members were stopped by a population update."""
         stops = np.asarray(self.plan.layout.gather(state.loss_fn_state.stops))
         return np.asarray(stops != NOT_FROZEN)
 
@@ -158,7 +156,6 @@ class HostLoop:
     def _apply(
         self, state: TrainState, batch: int, results: Results, *, replaces: bool
     ) -> tuple[TrainState, Records]:
-        """Apply the population updates that are due after a batch; see `PopulationUpdates.apply`."""
         plan = self.plan
         after, records = plan.population_updates.apply(
             plan.layout.gather_state(state),
@@ -197,7 +194,6 @@ class HostLoop:
         return after
 
     def _call(self, state: TrainState, calls: CallDivision) -> tuple[TrainState, FinishedBatches]:
-        """Call the compiled loop for the next batches."""
         plan, start_time = self.plan, time.perf_counter()
         first, count = calls.next_batch, calls.next_count()
         if first in plan.batches.resets:
@@ -267,7 +263,6 @@ class HostLoop:
         warn_caller(f"{failure}: from then on it is kept as it was before{end}.")
 
     def _log_entry(self, batches: FinishedBatches, results: Results, start_time: float) -> LogEntry:
-        """Return the log point after these batches, with the results of the validation trials."""
         model, validation, trials, metrics = results()
         last = jax.tree.map(lambda rows: np.array(rows[-1]), batches.records)
         return LogEntry(

@@ -1,7 +1,7 @@
 """The plan of a training: all that follows from its options and those of the trainer."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import equinox as eqx
@@ -22,9 +22,9 @@ from popsim.per_member import member_values, select_member, with_member_values
 from popsim.randomness import seed_key
 from popsim.schedules import AbstractBatchSchedule
 from popsim.session import separate_trials
-from popsim.task import AbstractTask, differs_between_members
+from popsim.task import differs_between_members
 from popsim.training.loop.batch_loop import BatchLoop, MemberLayout, members_at_a_time
-from popsim.training.loop.batches import BatchNumbers, max_kept_per_call, number_batches
+from popsim.training.loop.batches import BatchNumbers, max_kept_per_call
 from popsim.training.options import TrainerOptions, Training, check_options
 from popsim.training.population_updates.apply import PopulationUpdates, plan_population_updates
 from popsim.training.population_updates.base import hyperparameters_of
@@ -42,25 +42,72 @@ CAPACITY = 64
 MAX_TRAINABLES_BYTES = 256 * 2**20
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class TrainingPlan:
-    """The plan of a training, made by `plan_training`."""
+    """The plan of a training: its checked options, and its first state and trials; nothing is written yet.
 
-    trainer: TrainerOptions
-    training: Training
-    count: int | None  # of members; None for a single model
-    member_ids: Int[Array, "*member"]  # on which their draws depend
-    layout: MemberLayout
-    batches: BatchNumbers
-    step: MemberStep
-    new_state: TrainState  # the first one, with a new optimizer state
-    state: TrainState  # the first one if no checkpoint is restored
-    first_trials: Trial
-    trials_by_member: bool
-    validation_trials: Trial
-    population_updates: PopulationUpdates
-    recorded: PyTree[bool]
-    member_batch_size: int | None  # on each device; None for all
+    - `count`: the number of members; None for a single model.
+    - `member_ids`: the numbers on which the draws of members depend.
+    - `layout`, `batches`, `step`: how members lie on devices, when something is done, and the train step.
+    - `state`, `new_state`: the first state if no checkpoint is restored; the same with a new optimizer state.
+    - `first_trials`, `validation_trials`: trials, those of the first batch by member if `trials_by_member`.
+    - `population_updates`: what acts between batches.
+    - `recorded`: which leaves of the model training changes.
+    - `member_batch_size`: the members trained at a time on each device; None for all.
+    """
+
+    def __init__(self, trainer: TrainerOptions, training: Training):
+        self.trainer, self.training = trainer, training
+        self.count = n_members(training.model) if training.ensembled else None
+        check_options(trainer, training, self.count)
+        self.batches = BatchNumbers(trainer, training)
+        ids = np.arange(self.count or 1) if training.members is None else training.members.ids
+        self.member_ids = as_array(ids if training.ensembled else ids[0], int)
+        self.layout = MemberLayout.over(trainer.devices if training.ensembled else None, self.count or 1)
+        self._plan_states()
+        self._plan_trials()
+        self._plan_changes()
+
+    def _plan_states(self) -> None:
+        trainer, training = self.trainer, self.training
+        step = _member_step(trainer, training)
+        state = _new_state(trainer, training, step, self.batches.phases.where_train)
+        finite = starts_finite((state.opt_state, state.loss_fn_state.gradient))
+        # An optimizer may start from infinity; such a leaf says nothing about a member, and is never checked.
+        self.step = dataclasses.replace(step, starts_finite=finite)
+        self.population_updates = plan_population_updates(
+            trainer, training, self.step, state, log_batches=self.batches.logged, count=self.count
+        )
+        self.new_state, self.state = state, _first_state(training, state, self.population_updates)
+
+    def _plan_trials(self) -> None:
+        training = self.training
+        self.first_trials = self.trials_of(training.start_batch)
+        # Tasks that differ give different trials even where all members draw the same numbers.
+        self.trials_by_member = training.ensembled and trials_differ(
+            training.task, shared_trials=self.step.shared_trials
+        )
+        check_trials("trial", self._trials_of_first_member())
+        self.validation_trials = validation_trials(training.task, self.count or 1)
+        trials = merge_member_axis(self.first_trials) if self.trials_by_member else self.first_trials
+        sizes = _check_fit(training, trials, self.validation_trials)
+        self.new_state, self.state = (
+            state.with_trained_inputs(sizes) for state in (self.new_state, self.state)
+        )
+
+    def _plan_changes(self) -> None:
+        trainer, training, step = self.trainer, self.training, self.step
+        traced = (trainer.optimizer, step.gradient, step.updates, step.post_step_fns, step.loss_update_func)
+        with drawing_from_key("the optimizer, the gradient and each update", *traced):
+            self.recorded, state_bytes = check_changes(
+                *self.first_member(), self._trials_of_first_member(), self.batches.phases.trained.values()
+            )
+        self.member_batch_size = trainer.member_batch_size
+        if trainer.member_batch_size is None and training.ensembled and self.layout.platform == "cpu":
+            weight_bytes = bytes_of((training.model, self.state.params)) // self.layout.n_members
+            self.member_batch_size = members_at_a_time(self.layout.n_on_device, weight_bytes, state_bytes)
+
+    def _trials_of_first_member(self) -> Trial:
+        return _of_first(self.first_trials) if self.trials_by_member else self.first_trials
 
     @property
     def n_trained(self) -> int:
@@ -69,7 +116,11 @@ class TrainingPlan:
 
     def first_member(self) -> tuple[MemberStep, TrainState]:
         """Return the step and the state of one member, the state of an ensemble as shapes."""
-        return _first_member(self.step, self.state, self.training.ensembled)
+        if not self.training.ensembled:
+            return self.step, self.state
+        # Shapes suffice to see what changes: slicing the first member would copy all of its state.
+        shapes = eqx.filter_eval_shape(_of_first, state_parts(self.state, OWN))
+        return select_member(self.step, 0), dataclasses.replace(self.state, **shapes)
 
     def trials_of(self, batch: int, hyperparameters: PyTree = None) -> Trial:
         """Return the trials of a batch; `hyperparameters` are those at present, None for those given."""
@@ -109,83 +160,19 @@ class TrainingPlan:
         return {
             # Each phase has a program of its own: what is not trained then is left out of the gradient, not
             # masked.
-            phase.first_batch: dataclasses.replace(
-                loop, member_step=layout.repeat(dataclasses.replace(self.step, trained=phase.trained))
+            first_batch: dataclasses.replace(
+                loop, member_step=layout.repeat(dataclasses.replace(self.step, trained=trained))
             )
-            for phase in self.batches.phases.phases
+            for first_batch, trained in self.batches.phases.trained.items()
         }
 
 
 def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
-    """Plan a training: check its options, number the batches, and make the first state and trials.
-
-    Nothing is written, and the training loop is not compiled yet.
-    """
-    count = n_members(training.model) if training.ensembled else None
-    check_options(trainer, training, count)
-    batches = number_batches(trainer, training)
-    ids = np.arange(count or 1) if training.members is None else training.members.ids
-    member_ids = as_array(ids if training.ensembled else ids[0], int)
-    layout = MemberLayout.over(trainer.devices if training.ensembled else None, count or 1)
-
-    step = _member_step(trainer, training)
-    new_state = _new_state(trainer, training, step, batches.phases.where_train, count)
-    finite = starts_finite((new_state.opt_state, new_state.loss_fn_state.gradient))
-    # An optimizer may start from infinity; such a leaf says nothing about a member, and is never checked.
-    step = dataclasses.replace(step, starts_finite=finite)
-    updates = plan_population_updates(
-        trainer, training, step, new_state, log_batches=batches.logged, count=count
-    )
-    state = _first_state(training, new_state, updates)
-    first_trials = trials_of_batch(
-        training.task,
-        training.batch_size,
-        as_array(training.start_batch, int),
-        member_ids=member_ids,
-        shared_trials=step.shared_trials,
-        key=training.key,
-    )
-    # Tasks that differ give different trials even where all members draw the same numbers.
-    by_member = training.ensembled and trials_differ(training.task, shared_trials=step.shared_trials)
-    own_trials = _of_first(first_trials) if by_member else first_trials
-    check_trials("trial", own_trials)
-    validation = validation_trials(training.task, count or 1)
-    sizes = check_fit(
-        select_member(training.task, 0),
-        member(training.model, 0) if training.ensembled else training.model,
-        merge_member_axis(first_trials) if by_member else first_trials,
-        _of_first(validation) if differs_between_members(training.task) else validation,
-    )
-    new_state, state = (each.with_trained_inputs(sizes) for each in (new_state, state))
-    first, phases = _first_member(step, state, training.ensembled), batches.phases.phases
-    traced = (trainer.optimizer, step.gradient, step.updates, step.post_step_fns, step.loss_update_func)
-    with drawing_from_key("the optimizer, the gradient and each update", *traced):
-        recorded, state_bytes = check_changes(*first, own_trials, [phase.trained for phase in phases])
-    member_batch_size = trainer.member_batch_size
-    if member_batch_size is None and training.ensembled and layout.platform == "cpu":
-        weight_bytes = bytes_of((training.model, state.params)) // layout.n_members
-        member_batch_size = members_at_a_time(layout.n_on_device, weight_bytes, state_bytes)
-    return TrainingPlan(
-        trainer=trainer,
-        training=training,
-        count=count,
-        member_ids=member_ids,
-        layout=layout,
-        batches=batches,
-        step=step,
-        new_state=new_state,
-        state=state,
-        first_trials=first_trials,
-        trials_by_member=by_member,
-        validation_trials=validation,
-        population_updates=updates,
-        recorded=recorded,
-        member_batch_size=member_batch_size,
-    )
+    """Return the plan of a training."""
+    return TrainingPlan(trainer, training)
 
 
 def _member_step(trainer: TrainerOptions, training: Training) -> MemberStep:
-    """Return the step of one member, in which all of the optimizer state must stay finite."""
     return MemberStep(
         task=training.task,
         batch_size=training.batch_size,
@@ -199,14 +186,7 @@ def _member_step(trainer: TrainerOptions, training: Training) -> MemberStep:
     )
 
 
-def _new_state(
-    trainer: TrainerOptions,
-    training: Training,
-    step: MemberStep,
-    where_train: Callable[[Any], Any],
-    count: int | None,
-) -> TrainState:
-    """Return the initial state of a training with a new optimizer state."""
+def _new_state(trainer: TrainerOptions, training: Training, step: MemberStep, where_train: Any) -> TrainState:
     initial = TrainState.initial_ensemble if training.ensembled else TrainState.initial_state
     state = initial(training.model, trainer.optimizer, training.key, where_train=where_train)
     has_rate = not isinstance(state.opt_state, optax.EmptyState)  # `optax.set_to_zero` has no rate
@@ -219,7 +199,8 @@ def _new_state(
     def carry_of(model, params, values):
         return with_member_values(step, values).initial_carry(model, params)
 
-    values = member_values(step, count or 1, "trainer")
+    count = n_members(training.model) if training.ensembled else 1
+    values = member_values(step, count, "trainer")
     carries_of = eqx.filter_vmap(carry_of) if training.ensembled else carry_of
     carry = carries_of(training.model, state.params, values)
     if any(update.may_stop for update in trainer.population_updates):
@@ -241,17 +222,6 @@ def _first_state(training: Training, state: TrainState, updates: PopulationUpdat
     return updates.with_first_states(state) if updates.updates else state
 
 
-def _first_member(step: MemberStep, state: TrainState, ensembled: bool) -> tuple[MemberStep, TrainState]:
-    """Return the step and the state of one member, with shapes in place of the arrays of the state."""
-    if not ensembled:
-        return step, state
-
-    # Shapes suffice to see what changes: slicing the first member would copy all of its state.
-    return select_member(step, 0), dataclasses.replace(
-        state, **eqx.filter_eval_shape(_of_first, state_parts(state, OWN))
-    )
-
-
 def _of_first(tree: PyTree) -> PyTree:
     return jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, tree)
 
@@ -266,8 +236,11 @@ def _loop_sizes(recorded: PyTree[Array], batches: Int[np.ndarray, " recorded"]) 
     return capacity, n_kept
 
 
-def check_fit(task: AbstractTask, model: AbstractModel, trials: Trial, validation: Trial) -> dict[str, int]:
-    """Raise unless the task and the model of one member fit together."""
+def _check_fit(training: Training, trials: Trial, validation: Trial) -> dict[str, int]:
+    """Check that the first task and model fit together, and return the sizes of the inputs by name."""
+    task = select_member(training.task, 0)
+    model = member(training.model, 0) if training.ensembled else training.model
+    validation = _of_first(validation) if differs_between_members(training.task) else validation
     check_trials_of(model, validation, task.loss)
     sizes = model.input_sizes(separate_trials(validation))
     check_trials_of(with_trained_inputs(model, sizes), trials, task.loss)
@@ -288,7 +261,7 @@ def _check_something_counts(loss: Loss, *trials: Trial) -> None:
 
 
 def check_changes(
-    step: MemberStep, state: TrainState, trials: Trial | None, trained: Sequence[PyTree[bool] | None]
+    step: MemberStep, state: TrainState, trials: Trial | None, trained: Iterable[PyTree[bool] | None]
 ) -> tuple[PyTree[bool], int]:
     """Return which leaves of the model training changes, and the bytes of the states of a minibatch.
 
@@ -305,24 +278,23 @@ def check_changes(
     for trained_params in trained:
         step_now = dataclasses.replace(step, trained=trained_params)
         _check_gradient(step_now, state, run, trained_batch)
-        _check_optimizer(step_now, state, state.params, trained_batch, run)
+        _check_optimizer(step_now, state, run, trained_batch)
     is_kept = state.is_param
     for update in step.updates:
-        changed = changed_leaves(update, model, trained_batch)
-        carried = eqx.filter_eval_shape(first_carry, update, model)
-        name = f"state of {type(update).__name__} in model_update_funcs"
 
         def next_carry(state: PyTree, model: AbstractModel, batch: TrainedBatch, update=update) -> PyTree:
             return update(model, batch, state, key=seed_key(0))[1]
 
-        _check_same(name, next_carry, carried, model, trained_batch)
+        changed = changed_leaves(update, model, trained_batch)
         is_kept = jax.tree.map(lambda was_kept, changes: was_kept or changes, is_kept, changed)
+        carried = eqx.filter_eval_shape(first_carry, update, model)
+        name = f"state of {type(update).__name__} in model_update_funcs"
+        _check_same(name, next_carry, carried, model, trained_batch)
     for index, post_step in enumerate(step.post_step_fns):
         _check_same(f"post_step_fns[{index}]", post_step, model)
     if step.loss_update_func is not None:
         weights = step.task.loss.weights.items()
-        scheduled = [name for name, weight in weights if isinstance(weight, AbstractBatchSchedule)]
-        if scheduled:
+        if scheduled := [name for name, weight in weights if isinstance(weight, AbstractBatchSchedule)]:
             raise ValueError(
                 "`loss_update_func` updates weights that are numbers, but those of "
                 f"{scheduled} in `task.loss` follow a schedule over training batches."
@@ -333,7 +305,6 @@ def check_changes(
 
 
 def _check_gradient(step: MemberStep, state: TrainState, run: BatchRun, batch: TrainedBatch) -> None:
-    """Raise `ValueError` unless the gradient returns what its contract says."""
     if type(step.gradient) is BackpropThroughTime:  # whose derivatives the loop alone need trace
         return
     name = type(step.gradient).__name__
@@ -355,17 +326,13 @@ def _check_gradient(step: MemberStep, state: TrainState, run: BatchRun, batch: T
     check_like(f"the carry of `gradient` {name}", next_carry, carry, "the carry that it is given")
 
 
-def _check_optimizer(
-    step: MemberStep, state: TrainState, gradients: PyTree, batch: TrainedBatch, run: BatchRun
-) -> None:
-    """Raise `ValueError` unless the optimizer can make a step and preserves the structure of its state."""
-
-    def next_opt_state(opt_state, state, gradients, batch, run):
+def _check_optimizer(step: MemberStep, state: TrainState, run: BatchRun, batch: TrainedBatch) -> None:
+    def next_opt_state(opt_state, state, batch, run):
         stepped = dataclasses.replace(state, opt_state=opt_state)
-        return step.apply_gradients(stepped, gradients, batch.mean_loss, run).opt_state
+        return step.apply_gradients(stepped, state.params, batch.mean_loss, run).opt_state
 
     try:
-        _check_same("optimizer", next_opt_state, state.opt_state, state, gradients, batch, run)
+        _check_same("optimizer", next_opt_state, state.opt_state, state, batch, run)
     except (TypeError, ValueError, AttributeError, LookupError) as error:
         reason = str(error).partition("\n")[0]
         phase = "" if step.trained is None else " where `where_train` trains other parts in other batches"

@@ -76,8 +76,7 @@ class Population:
 
         **Arguments:**
 
-        - `parents`: the place in the whole population of the parent of each member; its own place to keep
-            what it has.
+        - `parents`: the place in the whole population of the parent of each member, its own if it keeps all.
         """
         return self._of_whole("take").take(parents)
 

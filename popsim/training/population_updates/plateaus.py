@@ -79,10 +79,8 @@ class EarlyStopping(AbstractPopulationUpdate):
     """Stop a member whose metric has not improved for a while; Prechelt (1998, Neural Networks 11:761-767)
     compares such criteria.
 
-    The parameters and the optimizer state of a stopped member stay as they are: those of its best logging
-    point are not restored, but are in the history where `save_model_trainables` keeps them. When all members
-    are stopped or frozen, training ends. `history.stopped_from` has the first batch that a member did not
-    train.
+    A stopped member stays as it is: its best weights are not restored, but are in the history where
+    `save_model_trainables` keeps them. When all members are stopped or frozen, training ends.
 
     **Arguments:**
 
@@ -125,8 +123,7 @@ class ReduceOnPlateau(AbstractPopulationUpdate):
 
     - `hyperparameter`: its name, such as "learning_rate", see `Curriculum`.
     - `factor`: the factor, above 0 and below 1.
-    - `patience`: the number of calls in a row without a gain after which the value is reduced; the count
-        begins again then.
+    - `patience`: after this many calls in a row without a gain, counted anew, the value is reduced.
     - `min_gain`, `metric`, `mode`, `every`: see `EarlyStopping`.
     - `minimum`: the smallest value.
     """
@@ -183,9 +180,9 @@ class Curriculum(AbstractPopulationUpdate):
     curriculum = Curriculum("task.noise_std", [0.1, 0.2, 0.4], "fraction_correct", 0.85)
     ```
 
-    A member advances by at most one stage at a time. Its validation trials have its present value too: a
-    metric that falls after an advance does not take it back, and other updates, such as `EarlyStopping`,
-    begin anew with the stage. A member that a selection replaces keeps its stage.
+    A member advances by at most one stage at a time, and never back. Its validation trials have its present
+    value too; other updates, such as `EarlyStopping`, begin anew with the stage. A member that a selection
+    replaces keeps its stage.
 
     **Arguments:**
 
@@ -194,8 +191,7 @@ class Curriculum(AbstractPopulationUpdate):
         the latter alone: train an ensemble of one for the others.
     - `stages`: the value of each stage, an array with axes (stage, ...); the first one replaces that given.
     - `metric`: one of `validation_metrics`; None for the total validation loss.
-    - `threshold`: the value of the metric that must be reached. A fraction of few validation trials is known
-        roughly; give the task as many as the threshold needs.
+    - `threshold`: the value of the metric that must be reached.
     - `mode`: whether it is reached from below ("max", as by a fraction correct) or from above ("min").
     """
 
@@ -244,7 +240,6 @@ class Curriculum(AbstractPopulationUpdate):
         return *self._at(stage, population), {}
 
     def _at(self, stage: Int[np.ndarray, " member"], population: Population) -> tuple[Population, State]:
-        """Return the population at some stages, and these."""
         values = {self.hyperparameter: self.stages[stage]}
         return dataclasses.replace(population, hyperparameters=values), {"stage": stage}
 

@@ -129,8 +129,8 @@ class AntiHebb(AbstractLocalRule):
 class Oja(AbstractLocalRule):
     """Oja's rule dW_ij = rate (<post_i pre_j> - <post_i²> W_ij), where < > is the mean over trials and time.
 
-    Hebb's rule with a decay given by the receiving unit: the weights of a linear unit converge to the unit
-    vector along the first principal component of its input. Oja 1982, J Math Biol 15:267-273.
+    The weights of a linear unit converge to the unit vector along the first principal component of its input.
+    Oja 1982, J Math Biol 15:267-273.
     """
 
     def change(self, pre: Pre, post: Post, weights: Weights) -> Weights:
@@ -163,10 +163,9 @@ class DifferentialHebb(AbstractLocalRule):
 class BCM(AbstractSynapticRule):
     """The BCM rule dW_ij = rate <post_i (post_i - theta_i) pre_j>, < > the mean over trials and time.
 
-    A unit more active than its threshold strengthens its active inputs, a less active one weakens them. The
-    threshold theta is the running average over batches of <post²>, including this batch; the first batch sets
-    it. Bienenstock, Cooper & Munro 1982, J Neurosci 2:32-48, with the threshold of Intrator & Cooper 1992, in
-    the common form post (post - theta) with theta = <post²>.
+    The threshold theta is the running average over batches of <post²>, including this batch; the first batch
+    sets it. Bienenstock, Cooper & Munro 1982, J Neurosci 2:32-48, with the threshold of Intrator & Cooper
+    1992, in the common form post (post - theta) with theta = <post²>.
 
     **Arguments:**
 

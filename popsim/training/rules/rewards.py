@@ -69,11 +69,9 @@ class NodePerturbation(AbstractPerturbation):
     """The rule dW = -(rate / std²) <[E(xi) - E(0)] sum_t xi_t pre_t^T>, where < > is the mean over trials.
 
     At every time step xi_t ~ N(0, std² I) is added to the input of the units through their bias. E(xi) is the
-    total loss of the trial with xi, E(0) without it: the same trial, run with the same key, so that all other
-    noise is the same. pre is taken from the trial without xi. For small std the expectation is -rate times
-    the gradient of the mean loss. Werfel, Xie & Seung 2005, Neural Comput 17:2699-2718.
-
-    The simulation of a training batch is repeated once.
+    total loss of the trial with xi, E(0) without it, with the same key and noise. pre is taken from the trial
+    without xi. For small std the expectation is -rate times the gradient of the mean loss. Werfel, Xie &
+    Seung 2005, Neural Comput 17:2699-2718. The simulation of a training batch is repeated once.
 
     **Arguments:**
 
@@ -140,12 +138,9 @@ class PerturbedNodes(AbstractModel):
 class WeightPerturbation(AbstractPerturbation):
     """The rule dW = -(rate / std²) <[E(W + psi) - E(W)] psi>, where < > is the mean over trials.
 
-    Each trial draws one psi ~ N(0, std²) per weight. E is the total loss of the trial, run with the same key,
-    so that all other noise is the same. For small std the expectation is -rate times the gradient of the mean
-    loss; its variance is larger than that of `NodePerturbation` if there are more weights than units in a
-    trial. Werfel, Xie & Seung 2005, Neural Comput 17:2699-2718.
-
-    The simulation of a training batch is repeated once, each trial with its own weights.
+    Each trial draws one psi ~ N(0, std²) per weight. E is the total loss of the trial, with the same key and
+    noise. For small std the expectation is -rate times the gradient of the mean loss. Werfel, Xie & Seung
+    2005, Neural Comput 17:2699-2718. The simulation of a training batch is repeated once.
 
     **Arguments:**
 
@@ -247,16 +242,14 @@ class RewardModulatedHebb(AbstractSynapticRule):
 
     The trace e accumulates the inputs that were active when units deviated from their recent average. If the
     reward R = -(total loss of the trial) exceeds the baseline, the weights change so that these inputs repeat
-    the deviation. The deviations must come from noise of the units, such as `noise_std` of a `LeakyRNN`;
-    without it nothing is explored. average_0 is the mean of post_1 over the trials of the batch: with post_1
-    of the trial itself, all that follows its noise would count as a deviation of the opposite sign.
-
-    The update follows the sign of the gradient, not its size: noise also enters the average, and is measured
-    after the nonlinearity. `NodePerturbation` is exact.
+    the deviation. The deviations must come from noise of the units, such as `noise_std` of a `LeakyRNN`.
+    average_0 is the mean of post_1 over the trials of the batch: with post_1 of the trial itself, all that
+    follows its noise would count as a deviation of the opposite sign. The update follows the sign of the
+    gradient, not its size; `NodePerturbation` is exact.
 
     Legenstein, Chase, Schwartz & Maass 2010, J Neurosci 30:8400-8410; Hoerzer, Legenstein & Maass 2014, Cereb
     Cortex 24:677-690; reward at the end of a trial and a trace until then as in Miconi 2017, eLife 6:e20899,
-    without the third power (the forms of these rules are checked against others' code of them).
+    without the third power.
 
     **Arguments:**
 

@@ -176,8 +176,7 @@ def recurrent_synapses(*, zero_diagonal: bool = False) -> Synapses:
 
     For a `LeakyRNN` the activity is the rate f(x). For a `GRUNetwork` the weights are those of the candidate
     activation, which is post; pre is the hidden units before the step. A custom network needs `projections`,
-    and a model with `network` and `network_inputs`, like `NetworkModel` or `SensorimotorLoop`. For others
-    the functions of the synapses raise `ValueError`.
+    and a model with `network` and `network_inputs`, like `NetworkModel` or `SensorimotorLoop`.
 
     **Arguments:**
 

@@ -36,8 +36,7 @@ class BatchRun(eqx.Module):
     - `number`: the number of the training batch.
     - `n_minibatches`: the number of parts into which `map_minibatches` divides the batch.
     - `remat`: whether derivatives recompute each time step.
-    - `keeps_states`: whether `run(params).states` are kept, because a model update needs them; else they are
-        None.
+    - `keeps_states`: whether `run(params).states` are kept, for a model update; else they are None.
     """
 
     model: AbstractModel
@@ -158,8 +157,7 @@ class AbstractGradient(eqx.Module):
 
         **Arguments:**
 
-        - `params`: all parameters that are trained in some batch, in the structure of the model, with None
-            elsewhere.
+        - `params`: the model with None in place of all that is trained in no batch.
         """
         return None
 
@@ -172,8 +170,7 @@ class AbstractGradient(eqx.Module):
         **Arguments:**
 
         - `run`: runs the trials of the batch. `run.map_minibatches` holds one minibatch in memory at a time.
-        - `params`: the parameters that are trained in this batch, in the structure of the model, with None
-            elsewhere.
+        - `params`: the model with None in place of all that is not trained in this batch.
         - `carry`: what the last batch, or `init`, returned. It is saved in checkpoints, kept where a member
             freezes, and inherited in a selection. A member freezes if it is not finite.
         - `key`: a key for random draws, different for each batch and member.
@@ -212,9 +209,8 @@ class EvolutionStrategies(AbstractGradient):
 
     In each batch the loss is evaluated at weights w + σ s_k, where each s_k is standard normal, and all see
     the same trials and noise. The gradient is -σ Σ_k u_k s_k, where the utility u_k depends on the rank of
-    the loss alone, and each σ is multiplied by exp(½ η_σ Σ_k u_k (s_k² - 1)). It needs no derivative of body
-    or environment. Wierstra et al. 2014, J Mach Learn Res 15:949-980, algorithm 6 and table 1, checked
-    against the implementations in evosax and PyPop7.
+    the loss alone, and each σ is multiplied by exp(½ η_σ Σ_k u_k (s_k² - 1)). Wierstra et al. 2014, J Mach
+    Learn Res 15:949-980, algorithm 6 and table 1, checked against evosax and PyPop7.
 
     The optimizer of the paper is `popsim.training.sgd(1.0)`: σ is then the only step size.
 

@@ -24,8 +24,7 @@ class TrainedBatch(eqx.Module):
     - `model`: the model that ran the trials, before any change in this batch.
     - `trials`: the trials; leaves have a leading axis (trial,).
     - `keys`: the key with which each trial was simulated.
-    - `initial_states`: the states before the first time step, with axis (trial,); None if the trainer has no
-        model updates.
+    - `initial_states`: the states before the first time step, with axis (trial,); None without model updates.
     - `states`: the recorded states, with axes (trial, time); None likewise.
     - `losses`: the weighted terms of each trial.
     - `loss`: the loss, to score other runs of the same trials.

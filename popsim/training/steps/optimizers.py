@@ -219,8 +219,7 @@ def adam(
     **Arguments:**
 
     - `learning_rate`: a number or an optax schedule; per member, `PerMember` or `PerMember` times a schedule.
-    - `clip_norm`: the largest global norm of a member's gradient, which may be a `PerMember`; None for no
-        clipping.
+    - `clip_norm`: the largest global norm of a member's gradient, which may be a `PerMember`; None for any.
     """
     return _with_clipping(optax.adam, learning_rate, clip_norm)
 

@@ -1,7 +1,6 @@
 """The state of a training, and the step of the optimizer."""
 
 import dataclasses
-import functools
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -89,7 +88,7 @@ class TrainState(eqx.Module):
     @property
     def is_param(self) -> PyTree[bool]:
         """For each leaf of the model, whether it is trained."""
-        return jax.tree.map(lambda leaf: leaf is not None, self.params, is_leaf=lambda leaf: leaf is None)
+        return jax.tree.map(lambda leaf: leaf is not None, self.params, is_leaf=_is_none)
 
     @property
     def model(self) -> Any:
@@ -127,9 +126,9 @@ class TrainState(eqx.Module):
         - `loss_fn_state`: the initial state of the loss function.
         - `where_train`: selects the trainable part, see `select_trainables`; None for all parameters.
         """
-        return cls._initial(
-            model, root_rng, where_train, optimizer_def, init_optimizer, loss_fn_state=loss_fn_state
-        )
+        params, constants = _split_trainables(model, where_train)
+        key, opt_state = as_key(root_rng, "root_rng"), init_optimizer(optimizer_def, params)
+        return cls(jnp.asarray(0), key, params, constants, opt_state, loss_fn_state, optimizer_def)
 
     @classmethod
     def initial_ensemble(
@@ -144,29 +143,26 @@ class TrainState(eqx.Module):
 
         All members share `step` and `root_rng`.
         """
-        init = functools.partial(init_optimizer_of_members, n_members=n_members(ensemble))
-        return cls._initial(ensemble, root_rng, where_train, optimizer_def, init)
+        params, constants = _split_trainables(ensemble, where_train)
+        opt_state = init_optimizer_of_members(optimizer_def, params, n_members(ensemble))
+        key = as_key(root_rng, "root_rng")
+        return cls(jnp.asarray(0), key, params, constants, opt_state, None, optimizer_def)
 
-    @classmethod
-    def _initial(
-        cls,
-        model: PyTree,
-        root_rng: Any,
-        where_train: Any,
-        optimizer: Any,
-        init: Any,
-        loss_fn_state: Any = None,
-    ) -> "TrainState":
-        params, constants = select_trainables(model, where_train)
-        root_rng, opt_state = as_key(root_rng, "root_rng"), init(optimizer, params)
-        state = cls(jnp.asarray(0), root_rng, params, constants, opt_state, loss_fn_state, optimizer)
-        if unselected := list(unselected_by_argument(state.is_param)):
-            names = "; ".join(unselected)
-            warn_caller(
-                f"`where_train` leaves out what is to be learned: {names}. It keeps its value. Select it, as "
-                "in `lambda model: (model.network, model.policy)`, or leave out the argument."
-            )
-        return state
+
+def _is_none(leaf: Any) -> bool:
+    return leaf is None
+
+
+def _split_trainables(model: PyTree, where_train: Callable[[Any], Any] | None) -> tuple[PyTree, PyTree]:
+    """Return `select_trainables`, with a warning if what is to be learned is left out."""
+    params, constants = select_trainables(model, where_train)
+    is_param = jax.tree.map(lambda leaf: leaf is not None, params, is_leaf=_is_none)
+    if unselected := "; ".join(unselected_by_argument(is_param)):
+        warn_caller(
+            f"`where_train` leaves out what is to be learned: {unselected}. It keeps its value. Select it, "
+            "as in `lambda model: (model.network, model.policy)`, or leave out the argument."
+        )
+    return params, constants
 
 
 LossOfParams = Callable[[PyTree], Float[Array, ""]]
