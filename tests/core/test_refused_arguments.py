@@ -228,7 +228,6 @@ MODELS = [
     ("tau", lambda: leaky(tau=MS, dt=0.01)),
     ("density", lambda: leaky(signs=[1, 1, 1, -1, -1], density=[0.1] * 5)),
     ("dt", lambda: popsim.NetworkModel(gated(), dt=[0.1, 0.1])),
-    ("dt", lambda: evaluated(tasks.RandomReaches(WORKSPACE, duration=0.2, dt=0.02), loop())),
     ("interventions", lambda: popsim.NetworkModel(gated(), interventions.SilenceUnits(), dt=0.01)),
     ("interventions", lambda: popsim.NetworkModel(gated(), ("curl field",), dt=0.01)),
     ("name", lambda: interventions.CurlField(3)),
@@ -302,14 +301,7 @@ TASKS = [
     ("member_ids", lambda: popsim.evaluate_ensemble(ENSEMBLE, TASK, member_ids=jnp.arange(3), key=KEY)),
     ("task.scale", lambda: popsim.evaluate_ensemble(ENSEMBLE, RunningSum(scale=PerMember([1.0])), key=KEY)),
     ("workspace", lambda: tasks.RandomReaches([[0, 0], [1, 1]])),
-    *((name, lambda name=name, value=value: tasks.CenterOutReaches(WORKSPACE, **{name: value}))
-      for name, value in (("dt", 0.0), ("duration", -1.0), ("duration", 0.995), ("distance", INF),
-                          ("n_directions", 0))),
-    *(("catch_probability", lambda value=value: tasks.DelayedReaches(WORKSPACE, catch_probability=value))
-      for value in ([0.1, 0.2], 1.5)),
-    ("frequency", lambda: tasks.SineGeneration(frequency=[0.1, 0.2])),
     ("frequency", lambda: tasks.SineGeneration(frequency=PerMember([1.0, -1.0]))),
-    ("gain", lambda: tasks.ReadySetGo(gain=PerMember([1.0, -0.3]))),
     ("pairs", lambda: tasks.DelayedComparison(pairs=PerMember([[[1.0, 2.0]], [[3.0, 3.0]]]))),
     ("tasks", lambda: tasks.Mixture([TASK, "flip-flop"])),
     ("tasks", lambda: tasks.MultiTask([TASK])),
