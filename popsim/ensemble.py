@@ -182,7 +182,6 @@ def grid_of_seeds(seeds: range, settings: Mapping[str, Any]) -> Members:
 
 
 def _as_values(name: str, values: Any) -> np.ndarray:
-    """Return the values of a setting, one for each index of the first axis."""
     array = np.asarray(values)
     if array.ndim == 0 or array.shape[0] == 0:
         raise ValueError(

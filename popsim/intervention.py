@@ -281,7 +281,6 @@ def kinds_of_load(interventions: tuple[AbstractIntervention, ...], scheduled: Sc
 def _scheduled_loads(
     interventions: tuple[AbstractIntervention, ...], scheduled: Schedules
 ) -> list[tuple[Load, Bool[Array, "..."]]]:
-    """Return the load of each scheduled intervention, and whether it is active."""
     schedules = [(each, scheduled[each.name]) for each in interventions if each.name in scheduled]
     return [(each.load(schedule.parameters), schedule.active) for each, schedule in schedules]
 
@@ -289,7 +288,6 @@ def _scheduled_loads(
 def _sum_of_active(
     functions: Sequence[tuple[Callable[..., Array], Bool[Array, ""]]], first: Array, *state: Any
 ) -> Array:
-    """Add the forces that active functions return for a state to a first force."""
     total = first
     for function, active in functions:
         # A selection rather than a product with `active`: a force that is infinite while inactive would give

@@ -176,14 +176,11 @@ def _as_terms(terms: Any) -> tuple[AbstractLossTerm, ...]:
 
 
 def _as_weights(weights: Any) -> dict[str, Array | PerMember | AbstractBatchSchedule]:
-    for name, weight in weights.items():
-        if not isinstance(weight, AbstractBatchSchedule):
-            check_one_number(f"weights[{name!r}]", weight)
-            check_finite(f"weights[{name!r}]", weight)
-    return {
-        name: weight if isinstance(weight, AbstractBatchSchedule) else as_float_array(weight)
-        for name, weight in weights.items()
-    }
+    numbers = {name: own for name, own in weights.items() if not isinstance(own, AbstractBatchSchedule)}
+    for name, weight in numbers.items():
+        check_one_number(f"weights[{name!r}]", weight)
+        check_finite(f"weights[{name!r}]", weight)
+    return {**weights, **{name: as_float_array(weight) for name, weight in numbers.items()}}
 
 
 class Loss(eqx.Module):

@@ -43,12 +43,16 @@ class Spread:
 
 @dataclasses.dataclass(frozen=True)
 class SignalDescription:
-    """An input, a target or a recording: its shape at a step, and its lowest and highest drawn number."""
+    """An input, a target, a recording or a condition: its shape, and its lowest and highest drawn number.
+
+    `values` are those of a condition, without NaN; None if there are more than twelve.
+    """
 
     name: str
     shape: tuple[int, ...]
     low: float
     high: float
+    values: tuple[float | bool, ...] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,17 +63,6 @@ class TimeDescription:
     fraction: float
     start: Spread | None
     length: Spread | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class ConditionDescription:
-    """A condition: its values, None if more than twelve, its lowest and highest number; NaN is excluded."""
-
-    name: str
-    shape: tuple[int, ...]
-    values: tuple[float | bool, ...] | None
-    low: float
-    high: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +110,7 @@ class TaskDescription:
     targets: tuple[SignalDescription, ...]
     epochs: tuple[TimeDescription, ...]
     events: tuple[TimeDescription, ...]
-    conditions: tuple[ConditionDescription, ...]
+    conditions: tuple[SignalDescription, ...]
     interventions: tuple[InterventionDescription, ...]
     environment: EnvironmentDescription | None = None
     recordings: tuple[SignalDescription, ...] = ()
@@ -189,7 +182,6 @@ def named_task(task: Any) -> tuple[str, str]:
 
 
 def _intervention_names(task: Any) -> set[str]:
-    """Return the names of a task's interventions, by shape evaluation of a trial."""
     return set(jax.eval_shape(lambda: task.trial(batch=LAST_BATCH, key=seed_key(0))).interventions)
 
 
@@ -276,11 +268,11 @@ def _in_order(times: list[TimeDescription]) -> tuple[TimeDescription, ...]:
     return tuple(sorted(times, key=lambda time: np.inf if time.start is None else time.start.mean))
 
 
-def _condition(name: str, labels: Shaped[np.ndarray, "trial ..."]) -> ConditionDescription:
+def _condition(name: str, labels: Shaped[np.ndarray, "trial ..."]) -> SignalDescription:
     distinct = np.unique(labels[~np.isnan(labels)])
     values = tuple(distinct.tolist()) if distinct.size <= MOST_VALUES else None
     low, high = _ends(distinct) if distinct.size else (np.nan, np.nan)
-    return ConditionDescription(name, labels.shape[1:], values, low, high)
+    return SignalDescription(name, labels.shape[1:], low, high, values)
 
 
 def _intervention(name: str, schedule: InterventionSchedule, dt: float) -> InterventionDescription:
@@ -294,7 +286,6 @@ def _intervention(name: str, schedule: InterventionSchedule, dt: float) -> Inter
 
 
 def _environment(environment: AbstractEnvironment | None) -> EnvironmentDescription | None:
-    """Describe the environment of stacked trials, of which only shapes are computed."""
     if environment is None:
         return None
     one = jax.tree.map(lambda leaf: leaf[0], environment)
@@ -327,7 +318,7 @@ def _or_dash(spread: Spread | None) -> str:
     return "-" if spread is None else str(spread)
 
 
-def _values(condition: ConditionDescription) -> str:
+def _values(condition: SignalDescription) -> str:
     if condition.values is None:
         return _range(condition.low, condition.high)
     return ", ".join(map(_number, condition.values))

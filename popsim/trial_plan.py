@@ -82,7 +82,6 @@ def longest_time(epochs: Sequence[Epoch]) -> float | None:
 
 
 def _middle(epoch: Epoch) -> Float[Array, ""] | None:
-    """Return the middle of the durations of an epoch, in seconds."""
     if epoch.duration is None:
         return None
     low, high = epoch.duration.bounds()

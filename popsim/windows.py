@@ -86,7 +86,6 @@ class Timeline(eqx.Module):
 
 
 def _as_steps(steps: Mapping[str, Any]) -> dict[str, Any]:
-    """Return named time steps, with lists and whole numbers of Python as arrays."""
     return {key: value if hasattr(value, "shape") else jnp.asarray(value) for key, value in steps.items()}
 
 

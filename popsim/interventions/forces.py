@@ -234,9 +234,6 @@ class ForceChannel(AbstractIntervention):
 
         def force(hand: HandState) -> Float[Array, " space"]:
             check_parameter(f"{self.name}: start", parameters.start, hand.position.shape)
-            check_parameter(f"{self.name}: direction", along, hand.position.shape)
-            check_parameter(f"{self.name}: stiffness", parameters.stiffness, ())
-            check_parameter(f"{self.name}: damping", parameters.damping, ())
             deviation = across(hand.position - parameters.start)
             return -(parameters.stiffness * deviation + parameters.damping * across(hand.velocity))
 

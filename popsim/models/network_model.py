@@ -142,7 +142,6 @@ class NetworkModel(AbstractModel):
     def _respond(
         self, step_input: StepInput, state: NetworkModelState, key: Key[Array, ""]
     ) -> NetworkModelState:
-        """Return the state after the network has acted on the environment, if there is one."""
         if step_input.environment is None or state.interaction is None:
             return state
         action, acting = act(self._policy, state.network.output, state.interaction, key=key)

@@ -173,7 +173,6 @@ class SensorimotorLoop(AbstractModel):
         return self._with_senses_at_rest(continued)
 
     def _with_senses_at_rest(self, state: LoopState) -> LoopState:
-        """Return the state with all delays filled with what is sensed now."""
         sensed = {name: channel.sense(state, self.plant) for name, channel in self.channels.items()}
         delays = {name: self._delay_line(name, value) for name, value in sensed.items()}
         return dataclasses.replace(state, feedback=sensed, delays=delays)
@@ -252,7 +251,6 @@ class SensorimotorLoop(AbstractModel):
         return dataclasses.replace(state, plant=body, hand=hand, cursor=hand)
 
     def _respond(self, environment: AbstractEnvironment, state: LoopState, key: Key[Array, ""]) -> LoopState:
-        """Return the state after the environment has answered to the movement, or to the command."""
         assert state.interaction is not None
         action = _action_of(environment.actions, state)
         interaction = respond(environment, state.interaction, action, key=key)

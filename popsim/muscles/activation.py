@@ -12,7 +12,14 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from popsim._shared.argument_shapes import check_of_one_body
-from popsim._shared.checks import as_float_array, check_fraction, check_non_negative, check_positive, violates
+from popsim._shared.checks import (
+    as_float_array,
+    check_fraction,
+    check_non_negative,
+    check_positive,
+    short_repr,
+    violates,
+)
 from popsim.parameters import Constants
 
 __all__ = ["AbstractActivation", "FirstOrderActivation", "LinearActivation"]
@@ -52,9 +59,8 @@ def check_above(name: str, value: Array, bound: Array | float) -> None:
 def join(first: ModuleType, second: eqx.Module) -> ModuleType:
     """Concatenate muscles of one class, with each parameter per muscle; a module of scalars is one."""
     if jax.tree.structure(first) != jax.tree.structure(second):
-        raise ValueError(
-            f"`other` must be of the same class and options, a {type(first).__name__}, got {second!r}."
-        )
+        expected = f"of the same class and options, a {type(first).__name__}"
+        raise ValueError(f"`other` must be {expected}, got {short_repr(second)}.")
     n_first, n_second = _n_muscles(first), _n_muscles(second)
 
     def of_all(a: Array, b: Array) -> Array:

@@ -1,5 +1,4 @@
 import os
-import warnings
 
 import jax
 import jax.numpy as jnp
@@ -81,16 +80,3 @@ def test_a_step_of_many_seconds_is_warned_of(build):
     warn_caller_once.cache_clear()
     with pytest.warns(UserWarning, match="`dt` should be in seconds, got 20 s: for 20 ms give 0.02"):
         build(20.0)
-
-
-def test_unbounded_commands_of_muscles_are_warned_of_once():
-    """Not for each model of an ensemble, also if warnings are caught in between, as while compiling."""
-    body = popsim.plants.muscled_point_mass()
-    network = popsim.networks.GRUNetwork(8, 4, body.n_commands, key=KEY)
-    warn_caller_once.cache_clear()
-    with pytest.warns(UserWarning, match="outputs from 0 to 1 for a body with muscles") as warned:
-        for _ in range(2):
-            popsim.SensorimotorLoop(network, body, {}, dt=0.01)
-            with warnings.catch_warnings():
-                pass
-    assert len(warned) == 1 and warned[0].filename == __file__

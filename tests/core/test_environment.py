@@ -12,6 +12,7 @@ import pytest
 from relay import reach, relay_loop
 from small_environments import N_STEPS, Counter, CounterTask, Echo, Follow, build, trial_with
 from small_training import train
+from wrong_arguments import assert_named_in_one_line, wrong_arguments
 
 import popsim
 import popsim.session
@@ -220,49 +221,49 @@ def outcome(**changes):
     return Outcome(**{**parts, **changes})
 
 
-@pytest.mark.parametrize(
-    "environment, message",
-    [
-        (Wrong(None), "`step` of Wrong must return a state and an Outcome, got a NoneType"),
-        (Wrong(outcome(observation={"x": jnp.zeros(2)})), "like the observation of `init`"),
-        (Wrong(outcome(), jnp.zeros(1)), "`init` of Wrong must return a state, and a dict of vectors"),
-        (Counter(jnp.ones(2)), "`done`, got shape"),
-        (CountsTheEnd(jnp.asarray(9.0)), "must return True or False as `done`, .* got int32"),
+TWO = Categorical(2)
+
+
+def checked(environment, n_outputs=2, policy=TWO, n_inputs=1, **parts):
+    """Check one trial with an environment by a network without a body."""
+    network = popsim.networks.GRUNetwork(n_inputs, 3, n_outputs, key=KEY)
+    model = popsim.NetworkModel(network, policy=policy, dt=0.01)
+    model.check(stacked(trial_with(environment, **parts)))
+
+
+def sized(channels):
+    popsim.n_network_inputs(stacked(FOLLOWING), popsim.plants.PointMass(), channels)
+
+
+COUNTER, ECHO = Counter(jnp.asarray(4.0)), Echo(jnp.asarray(1.0))
+INPUTS = {"inputs": jnp.ones((N_STEPS, 1))}
+VISION = popsim.SensoryChannel(popsim.vision)
+LATE_GOAL = popsim.SensoryChannel(popsim.senses.Shown("goal"), delay=0.02)
+
+
+@pytest.mark.usefixtures("as_users_run")
+@wrong_arguments(
+    environments=[
+        ("step` of Wrong", lambda: checked(Wrong(None))),
+        ("step` of Wrong", lambda: checked(Wrong(outcome(observation={"x": jnp.zeros(2)})))),
+        ("init` of Wrong", lambda: checked(Wrong(outcome(), jnp.zeros(1)))),
+        ("done`, got shape", lambda: checked(Counter(jnp.ones(2)))),
+        ("done`, as in", lambda: checked(CountsTheEnd(jnp.asarray(9.0)))),
+        ("environment", lambda: checked(COUNTER, n_inputs=2, inputs={"count": jnp.ones((N_STEPS, 1))})),
     ],
-)
-def test_an_environment_that_breaks_its_contract_is_refused(environment, message, as_users_run):
-    with pytest.raises(ValueError, match=message):
-        build(KEY).check(stacked(trial_with(environment)))
-
-
-def test_what_does_not_fit_is_refused_before_it_runs(as_users_run):
-    counter, echo = (trial_with(e) for e in (Counter(jnp.asarray(4.0)), Echo(jnp.asarray(1.0))))
-    network = popsim.networks.GRUNetwork(1, 3, 2, key=KEY)
-
-    def refused(message, trial, **options):
-        with pytest.raises(ValueError, match=message):
-            popsim.NetworkModel(network, dt=0.01, **options).check(stacked(trial))
-
-    refused(r"`policy` must be given .* such as Categorical\(2\), got None", counter)
-    refused("`policy` must take the actions of the environment", echo, policy=Categorical(2))
-    refused("`model` must have a body", dataclasses.replace(FOLLOWING, init=(), targets=()))
-    refused("must take the 2 inputs", echo)
-    refused(
-        "`policy` must be None",
-        popsim.Trial((), jnp.ones((6, 1)), (), counter.timeline),
-        policy=Categorical(2),
-    )
-    twice = dataclasses.replace(counter, inputs={"count": jnp.ones((N_STEPS, 1))})
-    refused(r"must not show what has the name of an input: \['count'\]", twice, policy=Categorical(2))
-    with pytest.raises(ValueError, match="`network` must have the 3 outputs that `policy` reads, got 2"):
-        popsim.NetworkModel(network, policy=Categorical(3), dt=0.01)
-    loop = relay_loop({"vision": popsim.SensoryChannel(popsim.vision)})
-    with pytest.raises(ValueError, match="`policy` must take the commands of the plant"):
-        dataclasses.replace(loop, policy=Gaussian(3))
-    for name, sense in (("late", popsim.senses.Shown("goal")), ("goal", popsim.vision)):
-        channels = {name: popsim.SensoryChannel(sense, delay=0.02)}
-        with pytest.raises(ValueError, match="goal"):
-            popsim.n_network_inputs(stacked(FOLLOWING), loop.plant, channels)
-    discrete = dataclasses.replace(FOLLOWING, environment=Counter(jnp.asarray(4.0)))
-    with pytest.raises(ValueError, match=r"must take HandMovement\(\) or the commands, Box\(2\)"):
-        loop.check(stacked(discrete))
+    models=[
+        ("policy", lambda: checked(COUNTER, policy=None)),
+        ("policy", lambda: checked(ECHO)),
+        ("policy", lambda: checked(None, **INPUTS)),
+        ("model", lambda: checked(Follow(TARGET), inputs=REACH.inputs)),
+        ("network", lambda: checked(ECHO, policy=None)),
+        ("network", lambda: checked(COUNTER, policy=Categorical(3))),
+        ("policy", lambda: relay_loop({"vision": VISION}, policy=Gaussian(3))),
+        ("channels", lambda: sized({"late": LATE_GOAL})),
+        ("channels['goal']", lambda: sized({"goal": VISION})),
+        ("environment", lambda: relay_loop({"vision": VISION}).check(
+            stacked(dataclasses.replace(FOLLOWING, environment=COUNTER)))),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused_before_it_runs(argument, call):
+    assert_named_in_one_line(argument, call)

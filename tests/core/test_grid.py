@@ -92,17 +92,3 @@ def test_settings_make_a_difference_and_seeds_see_the_same_trials():
     inputs = MEMBERS.group(np.asarray(history.trial_specs[0].inputs), axis=0) / scale
     np.testing.assert_array_equal(inputs[0], inputs[2])
     assert not np.array_equal(inputs[0, 0], inputs[0, 1])
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"members": popsim.member_grid(5)}, "members"),
-        ({"task": task(popsim.PerMember([1.0, 2.0, 3.0]))}, "task.*2 members"),
-        ({"trainer": TaskTrainer(adam(popsim.PerMember([1e-3] * 5)))}, "learning_rate.*2 members"),
-        ({"n_members": 0, "task": task(popsim.PerMember([1.0]))}, "task.*one member"),
-    ],
-)
-def test_values_for_other_members_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        train(1, **options)

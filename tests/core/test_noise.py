@@ -66,7 +66,7 @@ def test_without_noise_replaces_every_noise_and_nothing_else(getkey):
     )
 
 
-N_TRIALS = 2000
+N_TRIALS, MOTOR_STD = 2000, 0.4
 HELD = (FeedbackNoise("vision"), UnitNoise(), CommandNoise(), ForceNoise())
 CHANNELS = {"vision": SensoryChannel(popsim.vision)}
 STD = {  # the units of a relay are the target and the vision that it receives
@@ -86,12 +86,13 @@ DRAWN = {
 @jax.jit
 def many_steps(active, key):
     schedules = {name: InterventionSchedule(std, active[name]) for name, std in STD.items()}
-    loop, trial = relay_loop(CHANNELS, interventions=HELD), reach(1, interventions=schedules)
+    loop = relay_loop(CHANNELS, motor_noise=MotorNoise(0.0, MOTOR_STD), interventions=HELD)
+    trial = reach(1, interventions=schedules)
     return jax.vmap(lambda key: popsim.simulate(loop, trial, key=key))(jax.random.split(key, N_TRIALS))
 
 
 def one_step(acting, key):
-    """The first step of many trials of a relay without other noise."""
+    """The first step of many trials of a relay that has motor noise as well."""
     states = many_steps({name: jnp.array([name in acting]) for name in STD}, key)
     return jax.tree.map(lambda leaf: np.array(leaf[:, 0]), states)
 
@@ -104,6 +105,7 @@ def test_noise_has_the_deviation_that_the_trial_says_and_is_independent(getkey):
     expected = {name: np.broadcast_to(std, noise[name].shape[1:]) for name, std in STD.items()}
     of_vision = np.concatenate([np.zeros(2), STD["feedback noise"]])
     expected["unit noise"] = np.hypot(of_vision, 0.3)
+    noise["motor noise"], expected["motor noise"] = calm.command - calm.network.output, np.full(2, MOTOR_STD)
     for name, drawn in noise.items():
         assert np.allclose(drawn.std(0), expected[name], rtol=5 / (2 * N_TRIALS) ** 0.5), name
         assert np.allclose(drawn.mean(0) / expected[name], 0, atol=5 / N_TRIALS**0.5), name
@@ -128,8 +130,8 @@ def test_what_a_noise_draws_does_not_depend_on_the_others(getkey):
 def test_a_random_force_is_held_over_the_step(getkey):
     """A mass of 1 kg gains the impulse of the command and of the force."""
     states = one_step(["force noise"], getkey())
-    command = np.array([1.0, -0.5])
-    np.testing.assert_allclose(states.hand.velocity, DT * (command + states.external_force), atol=1e-6)
+    pushed = states.command + states.external_force
+    np.testing.assert_allclose(states.hand.velocity, DT * pushed, atol=1e-6)
 
 
 def test_noise_on_the_input_of_a_network_alone_is_what_it_receives(getkey):
@@ -149,12 +151,16 @@ def test_noise_on_the_input_of_a_network_alone_is_what_it_receives(getkey):
 
 
 def test_noise_of_a_sense_that_is_not_there_is_refused(as_users_run, getkey):
-    always = {"active": jnp.ones(12, bool)}
-    loop = relay_loop(CHANNELS, interventions=(FeedbackNoise("hearing"), InputNoise()))
-    for name, message in (("feedback noise", r"\['vision'\].*'hearing'"), ("input noise", "FeedbackNoise")):
-        trial = reach(interventions={name: InterventionSchedule(jnp.array(1.0), **always)})
-        with pytest.raises(ValueError, match=message):
-            popsim.simulate(loop, trial, key=getkey())
-    trial = reach(interventions={"feedback noise": InterventionSchedule(jnp.array(1.0), **always)})
-    with pytest.raises(ValueError, match="`channel`.*'vision'"):
-        popsim.simulate(noisy_network_model((FeedbackNoise("vision"),)), trial, key=getkey())
+    hearing, inputs, vision = FeedbackNoise("hearing"), InputNoise(), FeedbackNoise("vision")
+    loop, network_model = (
+        relay_loop(CHANNELS, interventions=(hearing, inputs)),
+        noisy_network_model((vision,)),
+    )
+    for model, noise, named in (
+        (loop, hearing, "`channel` of"),
+        (loop, inputs, "FeedbackNoise"),
+        (network_model, vision, "`channel` of"),
+    ):
+        schedule = InterventionSchedule(jnp.array(1.0), jnp.ones(12, bool))
+        with pytest.raises(ValueError, match=named):
+            popsim.simulate(model, reach(interventions={noise.name: schedule}), key=getkey())

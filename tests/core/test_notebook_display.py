@@ -48,16 +48,6 @@ def test_trials_show_their_timeline_and_how_many_there_are_of_each_condition():
     assert "2 × 40 trials" in displayed(by_member) and f"1: {2 * n_right}" in displayed(by_member)
 
 
-def test_trials_without_a_timeline_show_as_many_as_there_are():
-    trials = RunningSum().validation_trials()
-    assert "4 trials" in displayed(trials) and "<svg" not in trials._repr_html_()
-    square = jax.vmap(lambda key: RunningSum().trial(batch=0, key=key))(
-        jax.random.split(jax.random.key(0), 6)
-    )
-    assert "6 trials" in displayed(square)  # of six time steps
-    assert "Trial | : 6 steps" in displayed(jax.tree.map(lambda leaf: leaf[0], square))
-
-
 def test_what_jax_traces_shows_as_text():
     """No display fails, whatever is in the object."""
     shown = []

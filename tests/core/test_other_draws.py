@@ -28,11 +28,9 @@ KEY = jax.random.key(0)
 
 CALLED = {
     "numpy": lambda: np.random.choice([-1.0, 1.0]),
-    "default_rng": lambda: np.random.default_rng(0).normal(),
     "default_rng by name": lambda: default_rng(0).normal(),
     "python": lambda: random.random(),
     "Random": lambda: random.Random(0).random(),
-    "SystemRandom": lambda: random.SystemRandom().random(),
     "secrets": lambda: secrets.randbelow(3),
     "function of closure": (lambda draw: lambda: draw())(np.random.standard_normal),
     "class of closure": (lambda kind: lambda: kind(3).normal())(np.random.RandomState),

@@ -1,5 +1,4 @@
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -10,8 +9,6 @@ from popsim import PerMember, select_member
 from popsim.per_member import (
     ScaledLearningRate,
     has_per_member,
-    member_values,
-    with_member_values,
 )
 
 
@@ -59,17 +56,3 @@ def test_any_array_leaf_of_a_task_may_differ_between_members():
         np.testing.assert_allclose(own.workspace.high, HIGH[i])
         np.testing.assert_allclose(own.validation_trials().init.position[0], (HIGH[i] - 0.1) / 2, atol=1e-7)
         np.testing.assert_allclose(own.loss.weights["effort"], i + 1.0)
-
-
-def test_what_differs_is_split_off_and_put_back_under_vmap():
-    task, key = reaches_in_three_workspaces(), jax.random.key(0)
-
-    def own_trial(values):
-        return with_member_values(task, values).trial(batch=0, key=key)
-
-    values = member_values(task, 3, "task")
-    assert len(jax.tree.leaves(values)) == 2
-    together = jax.jit(jax.vmap(own_trial))(values)
-    for i in range(3):
-        alone = select_member(task, i).trial(batch=0, key=key)
-        np.testing.assert_allclose(together.targets.position[i], alone.targets.position, atol=1e-7)

@@ -1,7 +1,6 @@
 """Sessions: what continues between trials, what starts anew, and what the loss and the gradient see."""
 
 import dataclasses
-import functools
 
 import equinox as eqx
 import jax
@@ -12,9 +11,9 @@ from relay import relay_loop
 from small_environments import Counter, build, trial_with
 from small_training import RunningSum, train
 from small_training import build as build_network
+from wrong_arguments import assert_named_in_one_line, wrong_arguments
 
 import popsim
-from popsim._compiled import map_trials
 from popsim.environment import Box
 from popsim.session import join_trials, separate_trials, split_time
 from popsim.tasks import Session
@@ -114,17 +113,10 @@ def test_the_task_trains_an_ensemble_in_sessions_and_in_blocks():
     loss = RunningSum().loss
     blocks = [(RunningSum(loss), 2), (RunningSum(loss, scale=jnp.asarray(0.0)), 1)]
     task = Session.in_blocks(blocks, n_validation=2)
-    session = task.trial(batch=0, key=KEY)
-    sizes = np.abs(split_time(session.inputs, 6)).sum(axis=(1, 2))
+    sizes = np.abs(split_time(task.trial(batch=0, key=KEY).inputs, 6)).sum(axis=(1, 2))
     assert np.all(sizes[:2] > 0) and sizes[2] == 0
     _, history = train(20, task=task)
     assert history.loss.total.shape == (20, 2) and np.all(history.loss.total[-1] < history.loss.total[0])
-    model = popsim.member(popsim.make_ensemble(build_network, 2, key=KEY), 0)
-    trials, keys = task.validation_trials(), jax.random.split(KEY, 2)
-    run = functools.partial(map_trials, lambda trial, key: popsim.simulate(model, trial, key=key))
-    at_once = jax.jit(run)(trials, keys)
-    alone = popsim.simulate(model, of_trial(trials, 1), key=keys[1])
-    np.testing.assert_allclose(at_once.network.output[1], alone.network.output, rtol=1e-5, atol=1e-6)
 
 
 class Memoryless(popsim.AbstractModel):
@@ -137,17 +129,24 @@ class Memoryless(popsim.AbstractModel):
         return step_input.inputs
 
 
-def test_what_makes_no_session_is_refused(as_users_run):
-    session = join_trials(drawn())
-    with pytest.raises(ValueError, match="must be single trials, got sessions"):
-        join_trials(jax.tree.map(lambda leaf: leaf[None], session))
-    schedule = popsim.trial.InterventionSchedule(jnp.zeros(()), jnp.zeros(session.timeline.n_steps, bool))
-    with pytest.raises(ValueError, match="wrap the task of the Session"):
-        dataclasses.replace(session, interventions={"silence": schedule})
-    with pytest.raises(ValueError, match="`axis` must be that of time"):
-        split_time(jnp.zeros((2, 4, 15, 3)), 5)  # (member, session, time, feature)
-    with pytest.raises(ValueError, match="`model` must define how a trial of a session follows another"):
-        popsim.simulate(Memoryless(), join_trials(drawn()), key=KEY)
+def silenced(session):
+    active = jnp.zeros(session.timeline.n_steps, bool)
+    return dataclasses.replace(
+        session, interventions={"silence": popsim.trial.InterventionSchedule(jnp.zeros(()), active)}
+    )
+
+
+@pytest.mark.usefixtures("as_users_run")
+@wrong_arguments(
+    sessions=[
+        ("trials", lambda: join_trials(jax.tree.map(lambda leaf: leaf[None], join_trials(drawn())))),
+        ("interventions", lambda: silenced(join_trials(drawn()))),
+        ("axis", lambda: split_time(jnp.zeros((2, 4, 15, 3)), 5)),  # (member, session, time, feature)
+        ("model", lambda: popsim.simulate(Memoryless(), join_trials(drawn()), key=KEY)),
+    ]
+)
+def test_what_makes_no_session_is_refused(argument, call):
+    assert_named_in_one_line(argument, call)
 
 
 def test_a_body_starts_anew_in_each_trial():

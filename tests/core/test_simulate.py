@@ -93,11 +93,6 @@ def test_remat_changes_neither_states_nor_gradients(reacher):
     assert jnp.any(kept_gradient.network.cell.weight_hh != 0)
 
 
-def test_the_number_of_trials_needs_no_inputs():
-    alone = dataclasses.replace(reach(), inputs={})
-    assert n_trials(stacked(alone, alone)) == 2
-
-
 def test_repeats_of_a_trial_stand_in_a_row():
     trials = stacked(reach(start=(0.0, 0.0)), reach(start=(0.1, 0.0)))
     repeated = popsim.repeat_trials(trials, 3)

@@ -1,15 +1,13 @@
 """Reaches of a point, and the workspace in which they are."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from motor_trials import CENTER, WORKSPACE, assert_uniform, many_trials
 
 import popsim
 from popsim.tasks import CenterOutReaches, RandomReaches
 
-WORKSPACE = popsim.Workspace([-0.1, 0.3], [0.2, 0.5])
-CENTER = np.array([0.05, 0.4])
 TASKS = {
     "random": RandomReaches(WORKSPACE),
     "center-out": CenterOutReaches(WORKSPACE),
@@ -17,25 +15,16 @@ TASKS = {
 }
 
 
-def many_trials(task, key, n=2000):
-    return jax.jit(jax.vmap(lambda key: task.trial(batch=0, key=key)))(jax.random.split(key, n))
-
-
 def start_and_target(trials):
     return np.asarray(trials.init.position), np.asarray(trials.targets.position[:, 0])
 
 
-@pytest.fixture(params=TASKS.values(), ids=TASKS)
-def task(request):
-    return request.param
-
-
+@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 def test_a_reach_shows_its_target_throughout_and_asks_for_rest_there(task, getkey):
     trials = many_trials(task, getkey(), 5)
     np.testing.assert_array_equal(trials.inputs["target"], trials.targets.position)
     np.testing.assert_array_equal(np.ptp(trials.targets.position, axis=1), 0.0)
-    for still in (trials.init.velocity, trials.targets.velocity):
-        np.testing.assert_array_equal(still, 0.0)
+    assert not np.any(trials.init.velocity) and not np.any(trials.targets.velocity)
     start, target = start_and_target(trials)
     direction = np.arctan2(*(target - start).T[::-1])
     np.testing.assert_allclose(trials.conditions["direction"], direction, atol=1e-5)
@@ -44,29 +33,21 @@ def test_a_reach_shows_its_target_throughout_and_asks_for_rest_there(task, getke
 
 
 def test_random_reaches_start_and_end_uniformly_in_the_workspace(getkey):
-    start, target = start_and_target(many_trials(TASKS["random"], getkey()))
-    width = np.array([0.3, 0.2])
-    for positions in (start, target):
-        unit = (positions - np.array([-0.1, 0.3])) / width
-        assert unit.min() >= 0 and unit.max() <= 1
-        np.testing.assert_allclose(unit.mean(0), 0.5, atol=5 / (12 * 2000) ** 0.5)
-        np.testing.assert_allclose(unit.var(0), 1 / 12, atol=5 / (180 * 2000) ** 0.5)
-    correlation = np.corrcoef(np.concatenate([start, target], axis=1).T)
-    np.testing.assert_allclose(correlation, np.eye(4), atol=5 / 2000**0.5)
+    places = np.concatenate(start_and_target(many_trials(TASKS["random"], getkey())), axis=1)
+    assert_uniform(places, np.tile([-0.1, 0.3], 2), np.tile([0.2, 0.5], 2))
+    np.testing.assert_allclose(np.corrcoef(places.T), np.eye(4), atol=5 / 2000**0.5)
 
 
-def test_center_out_targets_are_in_all_directions_alike_at_the_distance(getkey):
-    start, target = start_and_target(many_trials(TASKS["center-out"], getkey()))
+@pytest.mark.parametrize(("name", "n_bins"), [("center-out", 8), ("whole circle", 10)])
+def test_center_out_targets_are_in_all_directions_alike_at_the_distance(name, n_bins, getkey):
+    start, target = start_and_target(many_trials(TASKS[name], getkey()))
     np.testing.assert_allclose(start, np.tile(CENTER, (2000, 1)), rtol=1e-6)
     np.testing.assert_allclose(np.linalg.norm(target - start, axis=1), 0.1, rtol=1e-5)
-    eighths = np.arctan2(*(target - start).T[::-1]) / (np.pi / 4)
-    np.testing.assert_allclose(eighths, np.round(eighths), atol=1e-4)
-    counts = np.bincount(np.round(eighths).astype(int) % 8, minlength=8)
-    np.testing.assert_allclose(counts, 250, atol=5 * (2000 / 8 * 7 / 8) ** 0.5)
-    start, target = start_and_target(many_trials(TASKS["whole circle"], getkey()))
-    np.testing.assert_allclose(np.linalg.norm(target - start, axis=1), 0.1, rtol=1e-5)
-    turns = np.arctan2(*(target - start).T[::-1]) / (2 * np.pi) % 1
-    np.testing.assert_allclose(np.histogram(turns, 10, (0, 1))[0], 200, atol=5 * (200 * 0.9) ** 0.5)
+    parts = np.arctan2(*(target - start).T[::-1]) / (2 * np.pi / n_bins)
+    if name == "center-out":
+        np.testing.assert_allclose(parts, np.round(parts), atol=1e-4)
+    counts = np.bincount(np.round(parts).astype(int) % n_bins, minlength=n_bins)
+    np.testing.assert_allclose(counts, 2000 / n_bins, atol=5 * (2000 / n_bins) ** 0.5)
 
 
 @pytest.mark.parametrize(

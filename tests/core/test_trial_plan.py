@@ -30,23 +30,15 @@ def draws(own, key, n=N):
     return drawn(own, jax.random.split(key, n))
 
 
-def test_epochs_follow_each_other_and_fill_the_trial(getkey):
+def test_durations_are_drawn_and_rounded_to_steps_and_events_come_with_their_epochs(getkey):
     timelines = draws(plan(), getkey())
-    hold, delay, movement = (np.asarray(timelines.epochs[epoch.name]) for epoch in REACH)
-    assert np.all(hold[:, 0] == 0) and np.all(movement[:, 1] == 100)
-    np.testing.assert_array_equal(hold[:, 1], delay[:, 0])
-    np.testing.assert_array_equal(delay[:, 1], movement[:, 0])
-    np.testing.assert_array_equal(np.ptp(delay, axis=1), 10)
-    for epoch in REACH:
-        np.testing.assert_array_equal(timelines.events[epoch.event], timelines.epochs[epoch.name][:, 0])
-    assert timelines.n_steps == 100 and timelines.dt == 0.01
-
-
-def test_durations_are_drawn_and_rounded_to_steps(getkey):
-    lengths = np.diff(draws(plan(), getkey()).epochs["hold"], axis=1)[:, 0]
+    lengths = np.diff(timelines.epochs["hold"], axis=1)[:, 0]
     assert lengths.min() == 20 and lengths.max() == 50 and len(np.unique(lengths)) == 31
     counts = np.bincount(lengths)[21:50] / N  # the first and the last step are half as likely
     np.testing.assert_allclose(counts, 1 / 30, atol=4.5 * (1 / 30 / N) ** 0.5)
+    np.testing.assert_array_equal(np.diff(timelines.epochs["delay"], axis=1), 10)
+    for epoch in REACH:
+        np.testing.assert_array_equal(timelines.events[epoch.event], timelines.epochs[epoch.name][:, 0])
 
 
 def test_an_epoch_added_behind_changes_none_before_it(getkey):

@@ -58,21 +58,6 @@ def test_a_build_that_ignores_its_key_is_warned_of():
         popsim.build_members(lambda *, key, tau: leaky(key=jax.random.key(0), tau=tau), members, key=KEY)
 
 
-TASKS = [
-    (popsim.tasks.SineGeneration, {"frequency": PerMember([1.0, -1.0])}, "`frequency`.*got -1.0"),
-    (popsim.tasks.ReadySetGo, {"gain": PerMember([1.0, -0.3])}, "`gain`.*got -0.3"),
-    (popsim.tasks.DelayedComparison, {"pairs": PerMember([[[1.0, 2.0]], [[3.0, 3.0]]])}, "`pairs`.*3"),
-]
-
-
-@pytest.mark.parametrize(
-    ("kind", "settings", "message"), TASKS, ids=lambda value: getattr(value, "__name__", "")
-)
-def test_a_value_that_a_task_refuses_is_refused_of_a_member(kind, settings, message):
-    with pytest.raises(ValueError, match=message):
-        kind(**settings)
-
-
 def test_what_is_put_into_a_task_is_checked_when_it_is_used():
     task = popsim.tasks.SineGeneration(duration=0.1)
     task = eqx.tree_at(lambda task: task.frequency.low, task, PerMember([0.5, 1.0, 30.0]))
@@ -92,19 +77,13 @@ def test_a_curriculum_to_a_value_that_the_task_refuses_is_refused():
         popsim.tasks.ParameterCurriculum(task, lambda task: task.catch_probability, schedule)
 
 
-INTERVENTIONS = [
-    (popsim.interventions.LoadMass(), -0.5),
-    (popsim.interventions.SilenceUnits(), (0.0, -0.5)),
-]
-
-
-@pytest.mark.parametrize(("intervention", "bad"), INTERVENTIONS, ids=lambda value: str(value)[:12])
+@pytest.mark.parametrize(
+    ("intervention", "bad"),
+    [(popsim.interventions.LoadMass(), -0.5), (popsim.interventions.SilenceUnits(), (0.0, -0.5))],
+)
 def test_a_parameter_that_no_trial_may_have_is_refused(intervention, bad):
     model = dataclasses.replace(loop(key=KEY), interventions=(intervention,))
-    workspace = model.plant.workspace
-    task = popsim.tasks.WithInterventions(
-        popsim.tasks.RandomReaches(workspace, duration=0.2),
-        (popsim.interventions.InterventionPlan(intervention.name, bad),),
-    )
-    with pytest.raises(ValueError, match=rf"interventions\['{intervention.name}'\].*got -0.5"):
-        popsim.evaluate(model, task, key=KEY)
+    task = popsim.tasks.RandomReaches(model.plant.workspace, duration=0.2)
+    plan = popsim.interventions.InterventionPlan(intervention.name, bad)
+    with pytest.raises(ValueError, match=rf"interventions\['{intervention.name}'\]"):
+        popsim.evaluate(model, popsim.tasks.WithInterventions(task, (plan,)), key=KEY)

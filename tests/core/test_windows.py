@@ -73,35 +73,33 @@ def trials():
     return popsim.tasks.DelayedReaches(popsim.plants.PointMass().workspace, duration=1.5).validation_trials()
 
 
-OFF_GRID = {
-    "an event's delay": lambda: TIMELINE.since("go cue", 0.014),
-    "a window's delay": lambda: FromEvent("go cue", 0.014)(TIMELINE),
-    "a sensory delay": lambda: channel(delay=0.014),
-    "a member's sensory delay": lambda: channel(delay=0.02, own_delay=0.014),
-    "the delay of an intervention": lambda: planned(0.014),
-    "grace": lambda: popsim.tasks.DelayedResponse(response=popsim.tasks.GoResponse(grace=0.014), dt=DT),
-    "a trial": lambda: TrialPlan([Epoch("all")], duration=0.014, dt=DT),
-    "alignment": lambda: trial_times.align_to_event(
-        jnp.zeros((8, 150)), trials(), "go cue", before=0.014, after=0.1
-    ),
-}
+OFF_GRID = [
+    lambda: TIMELINE.since("go cue", 0.014),
+    lambda: FromEvent("go cue", 0.014)(TIMELINE),
+    lambda: channel(delay=0.014),
+    lambda: channel(delay=0.02, own_delay=0.014),
+    lambda: planned(0.014),
+    lambda: popsim.tasks.DelayedResponse(response=popsim.tasks.GoResponse(grace=0.014), dt=DT),
+    lambda: TrialPlan([Epoch("all")], duration=0.014, dt=DT),
+    lambda: trial_times.align_to_event(jnp.zeros((8, 150)), trials(), "go cue", before=0.014, after=0.1),
+]
 
 
-@pytest.mark.parametrize("made", OFF_GRID.values(), ids=OFF_GRID)
+@pytest.mark.parametrize("made", OFF_GRID)
 def test_a_fixed_time_between_two_steps_is_refused_with_the_nearest(made):
     with pytest.raises(ValueError, match="multiple of the time step.* 0.01 s and 0.02 s, got 0.014 s"):
         made()
 
 
-TOO_SHORT = {
-    "after an event": lambda: FromEvent("go cue", 0.0, 0.004)(TIMELINE),
-    "between times": lambda: Between(0.1, 0.1045)(TIMELINE),
-    "an epoch": lambda: TrialPlan([Epoch("flash", 0.004), Epoch("rest")], duration=1.0, dt=DT),
-    "a pulse": lambda: popsim.tasks.ReadySetGo(pulse=0.004).validation_trials(),
-}
+TOO_SHORT = [
+    lambda: FromEvent("go cue", 0.0, 0.004)(TIMELINE),
+    lambda: Between(0.1, 0.1045)(TIMELINE),
+    lambda: TrialPlan([Epoch("flash", 0.004), Epoch("rest")], duration=1.0, dt=DT),
+    lambda: popsim.tasks.ReadySetGo(pulse=0.004).validation_trials(),
+]
 
 
-@pytest.mark.parametrize("made", TOO_SHORT.values(), ids=TOO_SHORT)
+@pytest.mark.parametrize("made", TOO_SHORT)
 def test_a_window_shorter_than_a_step_is_refused(made):
-    with pytest.raises(ValueError, match="must be at least a time step, dt = 0.0[12] s, got 0.00[46]5? s"):
+    with pytest.raises(ValueError, match="must be at least a time step"):
         made()

@@ -117,20 +117,21 @@ def test_a_figure_fails_where_a_control_passes_or_nothing_was_checked():
     assert gates.exit_code([]) == 1
 
 
-def test_gates_of_means_tolerances_and_errors():
-    nan = float("nan")
-    for row, numbers, passes in (
+@pytest.mark.parametrize(
+    ("row", "numbers", "passes"),
+    [
         (gates.standard_error_row, (2.06, 2.0, 0.02), True),
         (gates.standard_error_row, (1.92, 2.0, 0.02), False),
         (gates.standard_error_row, (-2.06, -2.0, 0.02), True),
-        (gates.standard_error_row, (2.0, 2.0, nan), False),
+        (gates.standard_error_row, (2.0, 2.0, float("nan")), False),
         (gates.tolerance_row, (2.01, 2.0, 0.01), True),
         (gates.tolerance_row, (1.9, 2.0, 0.01), False),
         (gates.upper_bound_row, (0.9, 1.0), True),
         (gates.upper_bound_row, (1.1, 1.0), False),
-        (gates.upper_bound_row, (nan, 1.0), False),
-    ):
-        *values, last = numbers
-        error = {"error": last} if row is gates.standard_error_row else {}
-        made = row("a", "0", *(values if error else numbers), **error)
-        assert (made.passed and bool(np.isfinite(made.ratio))) is passes, (row, numbers)
+        (gates.upper_bound_row, (float("nan"), 1.0), False),
+    ],
+)
+def test_gates_of_means_tolerances_and_errors(row, numbers, passes):
+    is_error = row is gates.standard_error_row
+    made = row("a", "0", *numbers[:2], error=numbers[2]) if is_error else row("a", "0", *numbers)
+    assert (made.passed and bool(np.isfinite(made.ratio))) is passes

@@ -41,9 +41,6 @@ def test_a_channel_goes_from_start_to_target_of_each_trial():
     np.testing.assert_allclose(stacked.direction, [[1, 0], [0.6, 0.8]], rtol=1e-6)
     np.testing.assert_array_equal(stacked.stiffness, [1000.0, 1000.0])
     np.testing.assert_array_equal(stacked.damping, [50.0, 50.0])
-    one_by_one = jax.vmap(ForceChannelParameters.between)(starts, targets)
-    np.testing.assert_array_equal(one_by_one.direction, stacked.direction)
-    np.testing.assert_array_equal(one_by_one.stiffness, [2000.0, 2000.0])
 
 
 def test_a_plan_lays_the_channel_of_each_trial(getkey):

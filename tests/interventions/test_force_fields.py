@@ -1,6 +1,5 @@
 """Forces of the world on the hand, and torques on the joints."""
 
-import diffrax
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -114,34 +113,11 @@ def test_parameters_of_another_shape_are_refused_by_name(field, as_users_run):
         load.hand_force(HAND)
 
 
-class Puck(plants.AbstractPlant):
-    """A hand that moves as it is commanded and pushed, whatever torques act on its coordinates."""
-
-    solver: diffrax.AbstractSolver = diffrax.Euler()
-    n_substeps: int = eqx.field(static=True, default=1)
-    n_commands: int = eqx.field(static=True, default=2)
-    workspace: popsim.Workspace = popsim.Workspace.around(jnp.zeros(2), 0.2)
+class Puck(plants.PointMass):
+    """A mass that moves as it is commanded and pushed, whatever torques act on its coordinates."""
 
     def vector_field(self, t, state, command, load):
-        return command + load.hand_force(self.hand(state))
-
-    def end_step(self, state, command, *, dt):
-        return state
-
-    def rest_state(self, position):
-        return position
-
-    def coordinates(self, state):
-        return state, jnp.zeros(2)
-
-    def hand(self, state):
-        return HandState(state, jnp.zeros(2))
-
-    def is_reachable(self, position):
-        return jnp.array(True)
-
-    def proprioception(self, state):
-        return state
+        return self.dynamics(state, command, load.hand_force(self.hand(state)))
 
 
 def test_a_body_on_which_torques_would_not_act_is_refused():

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from loss_references import sum_of_costs, value_of
+from loss_values import sum_of_costs, value_of
 from relay import relay_loop
 
 import popsim

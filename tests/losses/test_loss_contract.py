@@ -1,4 +1,4 @@
-"""What every loss term of the library promises: steps that sum up, weights, and blindness after the end."""
+"""What every loss term of the library promises: steps that sum up, and blindness after the end."""
 
 import dataclasses
 import functools
@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from loss_references import sum_of_costs
+from loss_values import sum_of_costs
 from relay import DT, reach
 from small_environments import Counter, Follow, trial_with
 
@@ -112,10 +112,8 @@ def facts(terms, states, trial, model):
     """What is known of each term, by one program for all of them."""
 
     def of(term):
-        weights = 2.0 * term, popsim.select_member(popsim.PerMember([1.0, 3.0]) * term, 1)
         return {
             "value": term(states, trial, model),
-            "weighted": [loss(states, trial, model).total for loss in weights],
             "steps": sum_of_costs(term, states, trial, model),
             "ended": [term(ended(states, after), trial, model) for after in (0.0, 3.0)],
             "ended steps": sum_of_costs(term, ended(states, 0.0), trial, model),
@@ -128,11 +126,10 @@ CASES = [(with_body, OF_BODY), (without_body, OF_NETWORK), (of_two_choices, OF_C
 
 
 @pytest.mark.parametrize("run, terms", CASES, ids=lambda case: getattr(case, "__name__", ""))
-def test_terms_are_sums_of_their_steps_linear_in_weights_and_blind_after_the_end(run, terms):
+def test_terms_are_sums_of_their_steps_and_blind_after_the_end(run, terms):
     for term, of in zip(terms, facts(terms, *run()), strict=True):
         value, (one, other) = of["value"], of["ended"]
         assert np.isfinite(value) and np.isfinite(one) and one == other, term
-        np.testing.assert_allclose(of["weighted"], [2 * value, 3 * value], rtol=1e-6, err_msg=term.name)
         for whole, steps in ((value, of["steps"]), (one, of["ended steps"])):
             if steps is not None:
                 np.testing.assert_allclose(steps, whole, rtol=1e-5, atol=1e-9, err_msg=term.name)

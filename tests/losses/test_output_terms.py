@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from central_differences import assert_gradients_agree
-from loss_references import values_and_steps
+from loss_values import values_and_steps
 from relay import DT, reach, relay_loop
 
 import popsim
@@ -136,14 +136,14 @@ def test_a_network_that_knows_nothing_is_at_chance(run):
 @pytest.mark.parametrize("kind", TERMS)
 def test_targets_that_do_not_fit_the_output_are_refused(as_users_run, run, kind):
     states, trial, model = run
-    with pytest.raises(ValueError, match="`targets` of a trial must be an OutputTarget, got a tuple"):
-        kind()(states, dataclasses.replace(trial, targets=()), model)
-    fewer = eqx.tree_at(lambda trial: trial.targets.values, trial, trial.targets.values[:, :2])
-    with pytest.raises(ValueError, match=r"`targets.values`.*\(6, 3\), got \(6, 2\)"):
-        kind()(states, fewer, model)
-    wide = eqx.tree_at(lambda t: t.targets.counts, trial, trial.targets.counts[:, None])
-    with pytest.raises(ValueError, match=r"`targets.counts`.*\(6,\).*\(6, 1\)"):
-        kind()(states, wide, model)
+    target = trial.targets
+    for argument, other in (
+        ("targets", ()),
+        ("targets.values", dataclasses.replace(target, values=target.values[:, :2])),
+        ("targets.counts", dataclasses.replace(target, counts=target.counts[:, None])),
+    ):
+        with pytest.raises(ValueError, match=f"`{argument}`"):
+            kind()(states, dataclasses.replace(trial, targets=other), model)
 
 
 def test_weights_are_penalised_as_one_vector(run):

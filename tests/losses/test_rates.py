@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from central_differences import assert_gradients_agree
-from loss_references import value_of, values_and_steps
+from loss_values import value_of, values_and_steps
 from scipy.stats import poisson
 
 import popsim

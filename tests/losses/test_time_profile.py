@@ -15,7 +15,7 @@ from popsim.losses import (
     PowerProfile,
     SquaredDistance,
 )
-from popsim.windows import Between, FromEvent
+from popsim.windows import Between, FromEvent, WholeTrial
 
 TIMELINE = popsim.Timeline(0.01, 10, events={"go cue": jnp.array(4), "catch": jnp.array(popsim.NEVER)})
 
@@ -28,15 +28,8 @@ class EverySecond(popsim.windows.AbstractWindow):
         return (steps % 2 == 1) & (steps >= 3) & (steps < 9)
 
 
-@pytest.mark.parametrize("exponent", [0.0, 6.0])
-@pytest.mark.parametrize("n_steps", [1, 7])
-def test_the_power_profile_of_a_whole_trial_rises_to_one(exponent, n_steps):
-    profile = PowerProfile(exponent)(popsim.Timeline(0.01, n_steps))
-    np.testing.assert_allclose(profile, (np.arange(1, n_steps + 1) / n_steps) ** exponent, rtol=1e-5)
-    np.testing.assert_array_equal(profile, jnp.linspace(1 / n_steps, 1.0, n_steps) ** exponent)
-
-
 WINDOWS = {
+    "whole trial": (WholeTrial(), {i: (i + 1) / 10 for i in range(10)}),
     "between": (Between(0.02, 0.06), {2: 1 / 4, 3: 2 / 4, 4: 3 / 4, 5: 1.0}),
     "to the end": (FromEvent("go cue"), {4 + i: (i + 1) / 6 for i in range(6)}),
     "one step": (Between(0.03, 0.04), {3: 1.0}),

@@ -119,19 +119,6 @@ def test_excitation_is_held_in_bounds(float64, kind):
     np.testing.assert_allclose(slope[2:4], within[2:4] / 2, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "options, name",
-    [
-        ({"rise_time": 0.0}, "rise_time"),
-        ({"lowest": -0.1}, "lowest"),
-        ({"rise_time": [0.01, 0.02], "lowest": [0.0, 0.0, 0.0]}, "lowest"),
-    ],
-)
-def test_bad_numbers_are_refused_by_name(kind, options, name):
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        kind(**{key: np.asarray(value) for key, value in options.items()})
-
-
 def test_muscles_of_li_and_todorov_are_filtered_as_in_their_model(float64):
     """To 63 % of an excitation of .3 in 61 ms, and back in 66 ms; by small steps of Euler's method."""
     own, steps = li_todorov_arm().muscle.activation, np.full(4000, 1e-5)

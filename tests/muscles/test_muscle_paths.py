@@ -52,14 +52,6 @@ def postures(key, n=30):
     return jax.random.uniform(key, (n, 2), minval=0.05, maxval=1.9)
 
 
-def test_velocity_is_the_rate_of_the_length(path, getkey):
-    h, q, w = 1e-6, postures(getkey()), jax.random.normal(getkey(), (30, 2))
-    length = jax.jit(jax.vmap(path.length))
-    expected = (length(q + h * w) - length(q - h * w)) / (2 * h)
-    velocity = jax.jit(jax.vmap(lambda q, w: path_velocity(path, q, w)))(q, w)
-    np.testing.assert_allclose(velocity, expected, atol=1e-8)
-
-
 def test_moment_arm_is_the_slope_of_the_length(path, getkey):
     h, q = 1e-6, postures(getkey())
     length = jax.jit(jax.vmap(path.length))
@@ -175,26 +167,3 @@ def test_one_call_adds_a_muscle(float64, build, one):
     path, added = build(), one()
     expected = jnp.concatenate([path.length(q), added.length(q)])
     np.testing.assert_array_equal(path.with_muscle(added).length(q), expected)
-
-
-def test_a_muscle_of_another_path_is_refused():
-    with pytest.raises(ValueError, match="`other`"):
-        arm26_path().with_muscle(li_todorov_path())
-    with pytest.raises(ValueError, match="`other`"):
-        chain_path().with_muscle(spring_path())
-
-
-@pytest.mark.parametrize(
-    "build, name",
-    [
-        (lambda: PolynomialPath(0.2, [[0.1]], [[0.1]]), "offset"),
-        (lambda: PolynomialPath([0.2], [[0.1], [0.2]], [[0.1]]), "linear"),
-        (lambda: ConstantMomentArmPath([0.2], [0.1]), "moment_arm"),
-        (lambda: StraightPath(PointMassPlacement(), [[(0, (0.0, 0.0)), (1, (0.0, jnp.inf))]]), "muscles"),
-        (lambda: ChainPlacement([0.3, 0.0]), "length"),
-        (lambda: ChainPlacement([0.3]).place(jnp.zeros(1), 2, jnp.zeros(2)), "segment"),
-    ],
-)
-def test_bad_numbers_are_refused_by_name(as_users_run, build, name):
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        build()

@@ -25,22 +25,6 @@ def test_a_muscle_joins_muscles_whose_parameters_are_shared(float64):
     np.testing.assert_array_equal(more.muscle.max_isometric_force, [100.0] * 6 + [50.0] * 6)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        muscles.paths.PolynomialPath(np.array([0.2]), np.array([[0.02]]), np.zeros((1, 1))),
-        muscles.paths.ConstantMomentArmPath(np.array([0.2]), np.array([[0.02, 0.0, 0.01]])),
-        muscles.paths.StraightPath(
-            muscles.paths.ChainPlacement(np.ones(3)), [[(0, np.zeros(2)), (1, np.ones(2))]]
-        ),
-    ],
-    ids=["polynomial", "constant moment arms", "straight"],
-)
-def test_a_path_over_another_body_is_refused(path):
-    with pytest.raises(ValueError, match="`path` must run over a body of 2 coordinates"):
-        MusculoskeletalPlant(plants.TwoLinkArm.arm26_skeleton(), path, muscles.ReluMuscle(100.0))
-
-
 @pytest.mark.parametrize("law", every_nth([muscles.ReluMuscle, muscles.RigidTendonHillMuscle], 2))
 def test_no_muscles_push_a_joint_far_beyond_its_limits(law):
     """All 64 combinations of muscles that are off or fully excited, for 2 s: by less than 20 degrees."""
@@ -57,19 +41,3 @@ def test_no_muscles_push_a_joint_far_beyond_its_limits(law):
     beyond = jnp.maximum(low - found, found - high)
     assert jnp.rad2deg(jnp.max(beyond[:, 150:])) < 20
     assert jnp.rad2deg(jnp.max(beyond)) < 45
-
-
-def test_muscles_and_paths_that_do_not_fit_are_refused(as_users_run):
-    path = muscles.arm26_path()
-    with pytest.raises(ValueError, match="`muscle` must have one number, or 6"):
-        MusculoskeletalPlant(
-            plants.TwoLinkArm.arm26_skeleton(),
-            path,
-            muscles.li_todorov_muscles().with_muscle(muscles.li_todorov_muscles()),
-        )
-    with pytest.raises(ValueError, match="`other`"):
-        plants.arm26().with_muscle(path, muscles.arm26_muscles(muscles.ThelenMuscle), names="abcdef")
-    with pytest.raises(ValueError, match="`muscle_names` must be 6"):
-        MusculoskeletalPlant(
-            plants.TwoLinkArm.arm26_skeleton(), path, muscles.arm26_muscles(), muscle_names=["biceps"]
-        )

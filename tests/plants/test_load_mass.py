@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -93,31 +92,11 @@ def test_the_power_of_forces_becomes_energy_of_body_and_load(float64, build):
     np.testing.assert_allclose(*powers(), rtol=1e-9)
 
 
-class Slider(plants.AbstractSkeleton):
-    """A hand in honey: its velocity is the force on it."""
-
-    solver: diffrax.AbstractSolver = diffrax.Euler()
-    n_substeps: int = eqx.field(static=True, default=1)
-    n_commands: int = eqx.field(static=True, default=2)
-    workspace: popsim.Workspace = popsim.Workspace.around(jnp.zeros(2), 0.2)
+class Slider(plants.PointMass):
+    """A hand in honey, which no force accelerates: its velocity is the force on it."""
 
     def dynamics(self, state, force, external_force):
-        return force + external_force
-
-    def coordinates(self, state):
-        return state, jnp.zeros(2)
-
-    def enforce_limits(self, state):
-        return state
-
-    def rest_state(self, position):
-        return position
-
-    def hand(self, state):
-        return popsim.HandState(state, jnp.zeros(2))
-
-    def is_reachable(self, position):
-        return jnp.array(True)
+        return plants.PointMassState(force + external_force, jnp.zeros(2))
 
 
 def test_a_body_that_would_not_feel_the_mass_is_refused():

@@ -125,17 +125,3 @@ def test_a_hard_stop_holds_the_joint_at_its_limit(float64, build):
         arm, -torque[:5], initial_state=jax.tree.map(lambda x: x[-1], course.state), dt=0.01
     )
     assert jnp.all(back.velocities[-1] < 0)
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({"mass": (1.0, -1.0), "length": (0.3, 0.3)}, "mass"),
-        ({"mass": (1.0, 1.0), "length": (0.3,)}, "length"),
-        ({**THREE, "friction": np.zeros(2)}, "friction"),
-        ({**THREE, "joint_limits": [(1.0, 0.0)] * 3}, "joint_limits"),
-    ],
-)
-def test_bad_settings_are_refused_by_name(options, named, as_users_run):
-    with pytest.raises(ValueError, match=f"`{named}`"):
-        NLinkArm(**options)

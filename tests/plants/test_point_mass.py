@@ -1,6 +1,5 @@
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from reference import exact_trajectory
 
 import popsim
@@ -43,13 +42,3 @@ def test_a_mass_in_a_cube_moves_in_three_dimensions(float64):
 def test_only_positions_that_are_no_numbers_are_out_of_reach():
     assert PointMass().is_reachable(jnp.array([1e3, -1e3]))
     assert not PointMass().is_reachable(jnp.array([0.0, jnp.nan]))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"mass": 0.0}, {"mass": float("nan")}, {"damping": -1.0}, {"n_substeps": 0}],
-    ids=str,
-)
-def test_bad_numbers_are_refused_by_name(options):
-    with pytest.raises(ValueError, match=f"`{next(iter(options))}`"):
-        PointMass(**options)

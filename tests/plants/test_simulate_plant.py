@@ -66,17 +66,6 @@ def states(plant, key, n):
     return JointState(jnp.array([0.8, 1.5]) + first / 4, 3 * second)
 
 
-def test_plants_run_under_jit_and_vmap(plant, getkey):
-    starts, force = states(plant, getkey(), 3), jnp.array([0.2, 0.1])
-    commands = jax.random.normal(getkey(), (3, 5, plant.n_commands))
-    together = eqx.filter_jit(jax.vmap(lambda s, c: hand_of(plant, s, c, force)))(starts, commands)
-    for i in range(3):
-        start = jax.tree.map(lambda leaf, i=i: leaf[i], starts)
-        alone = hand_of(plant, start, commands[i], force)
-        np.testing.assert_allclose(together.position[i], alone.position, atol=1e-14)
-        np.testing.assert_allclose(together.velocity[i], alone.velocity, atol=1e-13)
-
-
 def end(inputs):
     """Some mixture of end point and end velocity."""
     hand = hand_of(*inputs)
@@ -98,20 +87,6 @@ def test_gradients_inside_the_joint_stops_agree_with_central_differences(arm, ge
     inputs = (arm, start, jax.random.normal(getkey(), (10, 2)), jnp.array([0.5, -0.3]))
     without_effect = assert_gradients_agree(end, inputs, getkey())
     assert all(".workspace" in path for path in without_effect)
-
-
-@pytest.mark.parametrize(
-    "commands, options, name",
-    [
-        (jnp.zeros((5, 3)), {}, "commands"),
-        (jnp.zeros((5, 2)), {"external_force": jnp.zeros(3)}, "external_force"),
-        (jnp.zeros((5, 2)), {"dt": 0.0}, "dt"),
-        (jnp.zeros((5, 2)), {"dt": -0.01}, "dt"),
-    ],
-)
-def test_bad_arguments_are_refused_by_name(commands, options, name):
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        simulate_plant(PointMass(), commands, **{"dt": DT} | options)
 
 
 @pytest.mark.parametrize(

@@ -42,47 +42,6 @@ def test_energy_changes_by_the_power_of_torque_hand_force_and_friction(arm, getk
     np.testing.assert_allclose(power, given, atol=1e-10)
 
 
-@eqx.filter_jit
-@eqx.filter_vmap(in_axes=(None, 0))
-def inertia_of_rods(arm, angle):
-    """The Hessian, by joint velocity, of the kinetic energy of both segments."""
-
-    def centers(angle):
-        along = jnp.cumsum(angle)
-        direction = jnp.stack([jnp.cos(along), jnp.sin(along)], axis=1)
-        first = arm.center_of_mass[0] * direction[0]
-        return jnp.stack([first, arm.length[0] * direction[0] + arm.center_of_mass[1] * direction[1]])
-
-    def energy(velocity):
-        _, moving = jax.jvp(centers, (angle,), (velocity,))
-        turning = jnp.cumsum(velocity)
-        return (arm.mass @ jnp.sum(moving**2, axis=1) + arm.inertia @ turning**2) / 2
-
-    return jax.hessian(energy)(jnp.zeros(2))
-
-
-def test_inertia_matrix_is_that_of_two_moving_rods(arm, getkey):
-    angles = postures(arm, getkey())
-    inertia = jax.vmap(arm.inertia_matrix)(angles)
-    np.testing.assert_allclose(inertia, inertia_of_rods(arm, angles), rtol=1e-12)
-    np.testing.assert_array_equal(inertia, inertia.mT)
-    assert jnp.all(jnp.linalg.eigvalsh(inertia) > 0)
-
-
-@eqx.filter_jit
-@eqx.filter_vmap(in_axes=(None, 0, 0))
-def coriolis_of_lagrange(arm, angle, velocity):
-    _, inertia_rate = jax.jvp(arm.inertia_matrix, (angle,), (velocity,))
-    slope = jax.grad(lambda angle: kinetic_energy(arm, JointState(angle, velocity)))(angle)
-    return inertia_rate @ velocity - slope
-
-
-def test_coriolis_torques_are_those_of_lagrange(arm, getkey):
-    angles, velocities = postures(arm, getkey()), 4 * jax.random.normal(getkey(), (50, 2))
-    coriolis = jax.vmap(lambda q, w: arm.coriolis(JointState(q, w)))(angles, velocities)
-    np.testing.assert_allclose(coriolis, coriolis_of_lagrange(arm, angles, velocities), atol=1e-12)
-
-
 def test_li_todorov_inertia_is_the_published_one(float64):
     elbow = 1.1
     matrix = TwoLinkArm.li_todorov().inertia_matrix(jnp.array([0.3, elbow]))
@@ -181,25 +140,3 @@ def test_joint_stop_is_twice_continuously_differentiable(arm, side, beyond):
         np.testing.assert_allclose(below, above, atol=1e-4 if order == 2 else 1e-5)
         assert jnp.isfinite(stop(arm, seam, 2.0))
         stop = jax.grad(stop, argnums=1)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"mass": (1.0, 0.0)},
-        {"inertia": (0.01, float("nan"))},
-        {"center_of_mass": (0.1, 0.1, 0.1)},
-        {"joint_limits": (0.0, 1.0)},
-    ],
-    ids=lambda options: next(iter(options)),
-)
-def test_bad_numbers_are_refused_by_name(options):
-    good = {
-        "mass": (1.0, 1.0),
-        "length": (0.3, 0.3),
-        "center_of_mass": (0.1, 0.1),
-        "inertia": (0.01, 0.01),
-        "joint_limits": ((0.0, 2.0), (0.0, 2.0)),
-    }
-    with pytest.raises(ValueError, match=f"`{next(iter(options))}`"):
-        TwoLinkArm(**good | options)

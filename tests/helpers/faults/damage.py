@@ -1,7 +1,8 @@
 """Damage done to the files of a run, and what whoever reads it then gets."""
 
+import contextlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -64,21 +65,26 @@ def files_below(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
+@contextlib.contextmanager
+def fault_in(path: Path, fault: Fault) -> Iterator[None]:
+    """Put a fault into a file, and mend it at the end."""
+    good = path.read_bytes()
+    bad = fault(good)
+    path.unlink() if bad is None else path.write_bytes(bad)
+    try:
+        yield
+    finally:
+        path.write_bytes(good)
+
+
 def damaged(path: Path, fault: Fault, read: Callable[[], str]) -> str:
     """Put a fault into a file, read, and mend.
 
     **Returns:** what `read` says, "refused" if it raises an error that names the file, or "WRONG" and how.
     """
-    good = path.read_bytes()
-    bad = fault(good)
-    if bad is None:
-        path.unlink()
-    else:
-        path.write_bytes(bad)
-    try:
-        return read()
-    except ValueError as error:
-        named = path.name in str(error) or (path.name == "summary.json" and " resume " in str(error))
-        return "refused" if named else f"WRONG: the error does not name {path}: {error}"
-    finally:
-        path.write_bytes(good)
+    with fault_in(path, fault):
+        try:
+            return read()
+        except ValueError as error:
+            named = path.name in str(error) or (path.name == "summary.json" and " resume " in str(error))
+            return "refused" if named else f"WRONG: the error does not name {path}: {error}"

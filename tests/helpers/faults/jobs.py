@@ -68,7 +68,7 @@ def resume_all(
     _import_all()
     work = {"train": _trained, "run": _run, "sweep": _sweep}[kind]
     for path in paths:
-        OnSave.functions = [lambda step, path=path: subprocess.run([*vanish, path])] if vanish else []
+        Hooks.on_save = [lambda step, path=path: subprocess.run([*vanish, path])] if vanish else []
         os.seteuid(user)
         try:
             found = work(path)
@@ -96,7 +96,7 @@ def command(
 
     register_experiment(SmallSum)
     if send is not None:
-        send_signal(report, path, *send)
+        send_signal(report, path, *send, Hooks.on_begin)
     main(arguments)
 
 
@@ -125,14 +125,14 @@ def _trained_on_full_disk(path: str, limit: int, from_batch: int) -> dict[str, A
         if step >= from_batch:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, unlimited[1]))
 
-    OnSave.functions = [set_limit]
+    Hooks.on_save = [set_limit]
     set_limit(0)
     try:
         train(Path(path))
     except Exception as error:
         found |= {"error": type(error).__name__, "message": str(error)}
     finally:
-        OnSave.functions = []
+        Hooks.on_save = []
         resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
     checkpoints = Checkpoints(Path(path, "checkpoints"))
     for step in checkpoints.steps():
@@ -140,10 +140,11 @@ def _trained_on_full_disk(path: str, limit: int, from_batch: int) -> dict[str, A
     return found | {"kept": checkpoints.steps(), "digests": _trained(path)}
 
 
-class OnSave:
-    """What is called after each save, with its step."""
+class Hooks:
+    """What is called after each save, with its step, and when a training has begun."""
 
-    functions: list[Callable[[int], None]] = []
+    on_save: list[Callable[[int], None]] = []
+    on_begin: list[Callable[[], None]] = []
 
 
 def _trained(path: str) -> dict[str, Any]:
@@ -236,12 +237,14 @@ def _report_progress(report: Report) -> None:
     def reporting_write(self: Checkpoints, step: int, *arguments: Any) -> None:
         write(self, step, *arguments)
         report(saved=step)
-        for function in OnSave.functions:
+        for function in Hooks.on_save:
             function(step)
 
     def reporting_begin(self: TrainingStore, state: Any, *, restore: bool) -> Any:
         state = begin(self, state, restore=restore)
         report(resumed=int(state.step), begun=Operations.count)
+        for function in Hooks.on_begin:
+            function()
         return state
 
     Checkpoints._write = reporting_write  # pyright: ignore[reportAttributeAccessIssue]

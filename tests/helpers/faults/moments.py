@@ -32,7 +32,9 @@ def arguments_for(path: Path) -> list[str]:
     return ["train", "small-sum", "--out", str(path), *settings, *recording]
 
 
-def send_signal(report: Callable[..., None], path: str, name: str, moment: str) -> None:
+def send_signal(
+    report: Callable[..., None], path: str, name: str, moment: str, on_begin: list[Callable[[], None]]
+) -> None:
     """Have this process send itself a signal at the second such moment, or the first if there is one only.
 
     **Arguments:**
@@ -41,6 +43,7 @@ def send_signal(report: Callable[..., None], path: str, name: str, moment: str) 
     - `path`: the folder of the run.
     - `name`: such as "SIGTERM".
     - `moment`: one of `MOMENTS`.
+    - `on_begin`: the list of what is called when a training has begun, before its program is compiled.
     """
     event_of_moment, ending = MOMENTS[moment]
     number = getattr(signal, name)
@@ -63,20 +66,6 @@ def send_signal(report: Callable[..., None], path: str, name: str, moment: str) 
 
     if event_of_moment == "begun":
         jax.config.update("jax_enable_compilation_cache", False)
-        _call_when_begun(lambda: threading.Timer(0.2, send).start())
+        on_begin.append(lambda: threading.Timer(0.2, send).start())
     else:
         sys.addaudithook(watch)
-
-
-def _call_when_begun(function: Callable[[], None]) -> None:
-    """Call a function once the store of a training is ready, before its program is compiled."""
-    from popsim.training.history.training_store import TrainingStore
-
-    begin = TrainingStore.begin
-
-    def calling(self: TrainingStore, state: Any, *, restore: bool) -> Any:
-        state = begin(self, state, restore=restore)
-        function()
-        return state
-
-    TrainingStore.begin = calling  # pyright: ignore[reportAttributeAccessIssue]

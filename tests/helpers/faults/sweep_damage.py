@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import xarray
-from faults.damage import Fault
+from faults.damage import Fault, fault_in
 from faults.digests import checkpoint_arrays, digest_of
 
 from popsim.store import Checkpoints
@@ -75,13 +75,8 @@ class SweepReader:
         **Returns:** what `read` says, or "refused" if it raises an error that names the file; and whether
         `verify_sweep` says anything.
         """
-        good = file.read_bytes()
-        bad = fault(good)
-        file.unlink() if bad is None else file.write_bytes(bad)
-        try:
+        with fault_in(file, fault):
             return self._verdict(file), self._is_verified(file)
-        finally:
-            file.write_bytes(good)
 
     def _verdict(self, file: Path) -> str:
         try:

@@ -1,0 +1,117 @@
+"""Random networks and those of low rank against averages, limits and simulated networks."""
+
+import numpy as np
+import pytest
+from short_form import every_nth_row
+
+chaos = pytest.importorskip("references.chaos", reason="examples/ is not beside the tests")
+low_rank = pytest.importorskip("references.low_rank_dynamics", reason="examples/ is not beside the tests")
+spectrum = pytest.importorskip("references.balanced_spectrum", reason="examples/ is not beside the tests")
+
+
+# Chaos
+
+
+def average(function, variance, covariance):
+    """The mean of function(x) function(y) over normal x and y, by the trapezoid rule along both axes."""
+    z = np.linspace(-8, 8, 161)
+    weights = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) * (z[1] - z[0])
+    shared, alone = np.sqrt(covariance) * z[:, None], np.sqrt(variance - covariance) * z
+    return weights @ (function(shared + alone) @ weights) ** 2
+
+
+@pytest.mark.parametrize(("variance", "correlation"), [(0.7, 0.3), (1.9, 0.8), (5.4, 1.0)])
+def test_power_series_are_the_averages_of_normal_pairs(variance, correlation):
+    powers, orders = chaos.hermite_powers(variance), np.arange(chaos.N_TERMS)
+    direct = average(np.tanh, variance, correlation * variance)
+    assert powers @ correlation**orders == pytest.approx(direct, rel=1e-8)
+    if correlation < 1:  # where the trapezoid rule is exact for the narrow slope as well
+        slope = (orders[1:] * powers[1:]) @ correlation ** orders[:-1] / variance
+        direct = average(lambda x: 1 / np.cosh(x) ** 2, variance, correlation * variance)
+        assert slope == pytest.approx(direct, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("gain", "variance", "exponent"), every_nth_row([(2, 1.9248, 0.1125), (3, 5.4463, 0.2355)], 2)
+)
+def test_the_known_values(gain, variance, exponent):
+    assert chaos.continuous_variance(gain) == pytest.approx(variance, abs=1e-4)
+    assert chaos.continuous_exponent(gain, spacing=0.1) == pytest.approx(exponent, abs=1e-4)
+
+
+def test_the_slope_of_the_autocorrelation_is_a_state_of_level_zero():
+    course = chaos.autocorrelation(2.0, 0.1, step=0.0)
+    assert course[0] == pytest.approx(chaos.continuous_variance(2.0), rel=1e-4)
+    largest = chaos.levels(2.0, course, 0.1, kinetic=1.0)
+    assert largest[1] == pytest.approx(1, abs=1e-4)
+    assert largest[0] > 1.2 and largest[2] < 1
+
+
+# Low rank dynamics
+
+
+def vectors(n_units, overlap, seed=0):
+    """m and n with n'm = overlap N and |m|^2 = N, exactly."""
+    m, other = np.random.default_rng(seed).standard_normal((2, n_units))
+    m *= n_units**0.5 / np.linalg.norm(m)
+    return m, overlap * m + other - (other @ m) / n_units * m
+
+
+def settle(weights, start, n_steps=300, leak=0.3):
+    x = start
+    for _ in range(n_steps):
+        x = x + leak * (weights(np.tanh(x)) - x)
+    return x
+
+
+def test_the_variance_near_an_overlap_of_one_and_of_a_large_one():
+    assert low_rank.variance_at_rest(1.0) == 0
+    assert low_rank.variance_at_rest(1.001) == pytest.approx(1 - 1 / 1.001, rel=0.01)  # <tanh'> = 1 - D
+    assert low_rank.variance_at_rest(15.0) == pytest.approx(2 * 15.0**2 / np.pi, rel=0.01)  # tanh = sign
+
+
+@pytest.mark.parametrize("overlap", [0.8, 1.2, 3.0])
+def test_kappa_without_a_random_part_is_exact(overlap):
+    m, n = vectors(300, overlap)
+    x = settle(lambda rates: m * (n @ rates) / 300, m, n_steps=600)
+    assert low_rank.exact_kappa(m, n) == pytest.approx(m @ x / 300, abs=1e-9)
+
+
+def test_the_reduction_has_the_outputs_of_the_whole_network():
+    rng, n_units, leak = np.random.default_rng(0), 40, 0.4
+    left, right = 3 * rng.standard_normal((2, n_units, 2))
+    network = low_rank.LowRankNetwork(
+        left=left,
+        right=right,
+        input_weights=rng.standard_normal((n_units, 3)),
+        bias=rng.standard_normal(n_units),
+        readout=rng.standard_normal((2, n_units)),
+        output_bias=rng.standard_normal(2),
+        leak=leak,
+    )
+    inputs = rng.standard_normal((5, 30, 3))
+    x, outputs = np.zeros((5, n_units)), []
+    for t in range(30):
+        received = np.tanh(x) @ (left @ right.T / n_units).T
+        x = x + leak * (received + inputs[:, t] @ network.input_weights.T + network.bias - x)
+        outputs.append(np.tanh(x) @ network.readout.T + network.output_bias)
+    _, reduced = network.latent_course(inputs)
+    np.testing.assert_allclose(reduced, np.stack(outputs, axis=1), atol=1e-11)
+
+
+# Balanced spectrum
+
+UNBALANCED = spectrum.Weights(200, 0.75, (1.0, -1.0), (1.0, 2.0))
+
+
+def test_known_values():
+    assert UNBALANCED.radius == pytest.approx(1.75**0.5)
+    assert UNBALANCED.outlier == pytest.approx(200**0.5 / 2)
+    assert UNBALANCED.outlier_deviation == pytest.approx(1.75**0.5 * 2 / 200**0.5)
+
+
+def test_drawn_weights_have_the_means_and_deviations_of_their_kinds():
+    weights = spectrum.draw_weights(UNBALANCED, np.random.default_rng(0), rows_sum_to_zero=False) * 200**0.5
+    for kind, columns in enumerate((weights[:, :150], weights[:, 150:])):
+        assert columns.mean() == pytest.approx(UNBALANCED.means[kind], abs=0.05)
+        assert columns.std() == pytest.approx(UNBALANCED.deviations[kind], rel=0.03)

@@ -1,0 +1,176 @@
+"""Learning rules against integrated equations, enumeration and simulations."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import integrate
+
+oja = pytest.importorskip("references.oja", reason="examples/ is not beside the tests")
+hopfield = pytest.importorskip("references.hopfield", reason="examples/ is not beside the tests")
+deep = pytest.importorskip("references.deep_linear_learning", reason="examples/ is not beside the tests")
+curves = pytest.importorskip("references.perturbation_learning", reason="examples/ is not beside the tests")
+
+
+# Oja
+
+
+@pytest.fixture
+def setting():
+    """A correlation matrix with one strong direction, and three starts."""
+    rng = np.random.default_rng(0)
+    Q = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    K = (Q * [3.0, 1.5, 1.0, 0.5]) @ Q.T
+    return K, 0.4 * rng.standard_normal((3, 4))
+
+
+def _integrated(slope, w, times):
+    solved = integrate.solve_ivp(
+        lambda _, flat: slope(flat.reshape(w.shape)).ravel(),
+        times[[0, -1]],
+        w.ravel(),
+        t_eval=times,
+        rtol=1e-10,
+        atol=1e-12,
+    )
+    return solved.y.T.reshape(-1, *w.shape)
+
+
+def test_the_courses_solve_their_equations(setting):
+    K, w0 = setting
+    times = np.linspace(0, 4, 9)
+    hebb = _integrated(lambda w: w @ K, w0, times)
+    np.testing.assert_allclose(oja.hebb_course(K, w0, times), hebb, rtol=1e-8)
+    decaying = _integrated(lambda w: w @ K - np.sum(w @ K * w, axis=-1, keepdims=True) * w, w0, times)
+    np.testing.assert_allclose(oja.oja_course(K, w0, times), decaying, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("decay", [True, False])
+def test_simulations_approach_the_courses(setting, decay):
+    """The mean over many runs is as far away as the finite rate makes it, to first order."""
+    K, w0 = setting
+    n_runs, duration = 400, 1.0
+    course = oja.oja_course if decay else oja.hebb_course
+    expected = course(K, w0[0], np.array([0.0, duration]))[-1]
+    errors = []
+    for rate in (0.02, 0.01):
+        starts = np.tile(w0[0], (n_runs, 1))
+        path = oja.simulated_courses(K, starts, rate, round(duration / rate), 64, decay, seed=1)
+        errors.append(np.linalg.norm(path[-1].mean(axis=0) - expected) / np.linalg.norm(expected))
+    assert errors[0] < 0.1 and errors[1] < 0.6 * errors[0]
+
+
+# Hopfield
+
+
+def test_the_table_of_loads():
+    loads = {0.105: 0.001, 0.138: 0.0036, 0.185: 0.01, 0.37: 0.0501, 0.61: 0.1002}
+    for load, wrong in loads.items():
+        assert hopfield.wrong_at_load(load) == pytest.approx(wrong, abs=5e-5)
+
+
+@pytest.mark.parametrize("n_patterns", [2, 3])
+def test_the_exact_share_is_that_of_all_networks_there_are(n_patterns):
+    n_units = 4
+    wrong = []
+    for signs in itertools.product([-1, 1], repeat=n_units * n_patterns):
+        x = np.array(signs).reshape(n_patterns, n_units)
+        weights = hopfield.hebbian_weights(x)
+        assert not np.any(np.diag(weights))
+        wrong.append(np.mean(x * np.round(n_units * x @ weights) < 0))
+    assert np.mean(wrong) == pytest.approx(hopfield.exact_wrong(n_units, n_patterns), abs=1e-12)
+
+
+def test_a_large_network_is_the_limit():
+    assert hopfield.exact_wrong(2000, 600) == pytest.approx(hopfield.gaussian_wrong(2000, 600), rel=0.01)
+    assert hopfield.gaussian_wrong(2000, 600) == pytest.approx(hopfield.wrong_at_load(0.3), rel=0.01)
+
+
+# Deep linear learning
+
+STRENGTHS = np.array([4.0, 3.0, 2.0, 1.0])
+N = 8
+
+
+def _orthogonal(rng):
+    return np.linalg.qr(rng.standard_normal((N, N)))[0]
+
+
+@pytest.fixture
+def task():
+    """U, V and the map."""
+    rng = np.random.default_rng(0)
+    U, V = _orthogonal(rng)[:, :4], _orthogonal(rng)[:, :4]
+    return U, V, U * STRENGTHS @ V.T
+
+
+def _strengths(U, V, W1, W2):
+    return np.einsum("ia,...ij,...jk,ka->...a", U, W2, W1, V)
+
+
+def test_the_known_half_times():
+    times = [deep.half_time(s, 0.03**2) for s in STRENGTHS]
+    np.testing.assert_allclose(times, [1.0499, 1.3519, 1.9265, 3.5061], rtol=0, atol=5e-5)
+    for s, time in zip(STRENGTHS, times, strict=True):
+        assert deep.mode_strength(np.array(time), s, 0.03**2) == pytest.approx(s / 2)
+
+
+def test_aligned_modes_follow_their_sigmoids(task):
+    U, V, target = task
+    hidden = _orthogonal(np.random.default_rng(1))[:, :4]
+    times = np.linspace(0, 5, 26)
+    W1, W2 = deep.gradient_flow(0.03 * hidden @ V.T, 0.03 * U @ hidden.T, target, times)
+    expected = np.stack([deep.mode_strength(times, s, 0.03**2) for s in STRENGTHS], axis=-1)
+    np.testing.assert_allclose(_strengths(U, V, W1, W2), expected, rtol=0, atol=1e-6)
+
+
+def test_the_flow_conserves_the_imbalance_of_the_layers(task):
+    W1, W2 = 0.3 * np.random.default_rng(2).standard_normal((2, 5, N, N))
+    path = deep.imbalance(*deep.gradient_flow(W1, W2, task[2], np.array([0.0, 1.0, 3.0])))
+    assert np.abs(path[0]).max() > 0.1
+    np.testing.assert_allclose(path[1:] - path[0], 0, rtol=0, atol=1e-8)
+
+
+def test_the_half_times_from_random_weights(task):
+    U, V, target = task
+    n_networks, std = 200, 1e-3
+    W1, W2 = std * np.random.default_rng(3).standard_normal((2, n_networks, N, N))
+    times = np.linspace(0, 10, 251)
+    u = _strengths(U, V, *deep.gradient_flow(W1, W2, target, times, max_step=0.04))
+    half = np.array(
+        [
+            [np.interp(s / 2, course, times) for s, course in zip(STRENGTHS, own.T, strict=True)]
+            for own in u.transpose(1, 0, 2)
+        ]
+    )
+    assert np.all(np.diff(half) > 0)
+    scaled = STRENGTHS * half
+    errors = scaled.std(axis=0, ddof=1) / n_networks**0.5
+    expected = [deep.random_scaled_half_time(s, i, N, std) for i, s in enumerate(STRENGTHS)]
+    assert np.all(errors < 0.005 * scaled.mean(axis=0))
+    assert np.all(np.abs(scaled.mean(axis=0) - expected) < 3 * errors)
+
+
+# Perturbation learning
+
+RULES = ("gradient descent", "node perturbation", "weight perturbation")
+SMALL = curves.Setting(n_inputs=5, n_outputs=3)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("relative_rate", [0.5, 1.0])
+@pytest.mark.parametrize("sigma", [0.01, 0.6])
+def test_simulated_learning_has_the_expected_error(rule, relative_rate, sigma):
+    """The larger perturbations make up half of the error, so that c is tested too."""
+    setting = curves.Setting(5, 3, sigma)
+    optimum = curves.optimal_rate(rule, setting)
+    n_steps = round(1.5 / optimum)
+    simulated = curves.simulated_errors(rule, relative_rate * optimum, setting, n_steps, 4000, seed=1)
+    expected = curves.expected_error(rule, relative_rate * optimum, setting, n_steps)
+    for t in np.linspace(0, n_steps, 6).round().astype(int)[1:]:
+        standard_error = simulated[:, t].std(ddof=1) / len(simulated) ** 0.5
+        assert standard_error < 0.05 * expected[t]
+        assert abs(simulated[:, t].mean() - expected[t]) < 3.5 * standard_error
+    if sigma > 0.1 and rule != "gradient descent":
+        without = curves.expected_error(rule, relative_rate * optimum, SMALL, n_steps)
+        assert expected[-1] > 1.5 * without[-1]
