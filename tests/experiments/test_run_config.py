@@ -79,7 +79,10 @@ def test_settings_have_comments_and_units():
         ("experiment: sum\nsetings: {}", "Perhaps you meant settings"),
         ("experiment: summ", "Perhaps you meant sum"),
         ("experiment: sum\nsettings: {n_batchs: 3}", "Perhaps you meant n-batches"),
-        ("experiment: sum\nsettings: {n_batches: many}", "`n_batches` must be a whole number, got 'many'"),
+        (
+            "experiment: sum\nsettings: {n_batches: many}",
+            "`n_batches` must be a value of its type, got 'many': Expected `int`",
+        ),
         ("experiment: sum\nsettings: {n_batches: 2, n-batches: 3}", "each setting once"),
         ("experiment: sum\nsettings: [1]", "values by name"),
         ("experiment: sum\nsettings: {seed: 1}\nsettings: {seed: 2}", "each key once, got 'settings' again"),

@@ -12,9 +12,13 @@ from short_form import every_nth
 import popsim
 from popsim.experiments import EXPERIMENTS, PLANTS, CenterOut, Cognitive, open_run, run_experiment
 from popsim.experiments.network_experiment import LEARNED, score_of
-from popsim.experiments.registry import describe_experiment, rebuild_experiment
+from popsim.experiments.registry import (
+    _task_experiment,
+    describe_experiment,
+    rebuild_experiment,
+    task_experiment,
+)
 from popsim.experiments.run_config import RunConfig, config_text, read_run_config
-from popsim.experiments.task_experiments import _task_experiment, task_experiment
 from popsim.networks import NETWORKS
 from popsim.tasks.library import COGNITIVE_TASKS, MOTOR_TASKS, REWARD_TASKS, TASKS
 
