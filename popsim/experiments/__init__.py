@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from popsim.experiments.run import *
     from popsim.experiments.run_info import *
     from popsim.experiments.run_movie import *
-    from popsim.experiments.run_options import NewRunOptions as NewRunOptions
-    from popsim.experiments.run_options import RunOptions as RunOptions
-    from popsim.experiments.run_options import RunStopped as RunStopped
+    from popsim.experiments.run_options import *
     from popsim.experiments.running import *
     from popsim.experiments.settings import *
 

@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 
 from popsim._compiled import PLAIN_JAX, current_engine, plain_jax
-from popsim._shared.checks import bytes_of, memory_of_machine
+from popsim._shared.checks import bytes_of, check_positive, memory_of_machine
 from popsim._shared.named_values import different_flags, missing_flags, numeric_flags
 from popsim._shared.plain_values import plain_value
 from popsim._shared.text_checks import count_text
@@ -31,7 +31,7 @@ from popsim.training.options import CHECKPOINT_SECONDS
 from popsim.training.progress import progress_observer
 from popsim.version import __version__
 
-__all__ = ["NewRunOptions", "RunOptions", "RunStopped", "check_flags", "check_size", "code_of_experiment"]
+__all__ = ["NewRunOptions", "RunOptions", "RunStopped"]
 
 Devices = Sequence[jax.Device]  # pyright: ignore[reportInvalidTypeForm]
 FLAGS = "jax_flags"  # in run.json and sweep.json: those that change numbers
@@ -138,6 +138,8 @@ class NewRunOptions(RunOptions):
 
     def __post_init__(self):
         check_recording(self.recording)
+        if self.checkpoint_seconds is not None:
+            check_positive("checkpoint_seconds", self.checkpoint_seconds)
 
     @property
     def entries(self) -> dict[str, Any]:

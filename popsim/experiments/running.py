@@ -15,7 +15,7 @@ from popsim.evaluation import check_trials_of
 from popsim.experiments.experiment import AbstractExperiment, Recording, check_experiment
 from popsim.experiments.registry import describe_experiment
 from popsim.experiments.run import Run, open_run
-from popsim.experiments.run_config import RunConfig, write_config
+from popsim.experiments.run_config import write_config
 from popsim.experiments.run_options import (
     SHARED,
     NewRunOptions,
@@ -103,8 +103,9 @@ def _with_config(run: Run) -> Run:
     described = run.described
     if described.content.get(SHARED):  # which is not trained by itself
         return run
-    config = RunConfig(run.experiment, _recording(described), described.content["checkpoint_seconds"])
-    return Run(write_config(described, config), run.experiment)
+    seconds = described.content["checkpoint_seconds"]
+    options = NewRunOptions(recording=_recording(described), checkpoint_seconds=seconds)
+    return Run(write_config(described, run.experiment, options), run.experiment)
 
 
 def _recording(described: DescribedRun) -> Recording:
