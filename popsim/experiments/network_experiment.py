@@ -301,7 +301,7 @@ class Cognitive(AbstractNetworkExperiment):
     task: Literal[tuple(COGNITIVE_TASKS)] = setting("flip-flop", "the task")  # pyright: ignore[reportInvalidTypeForm]
 
     @property
-    def definition(self) -> TaskDefinition:
+    def definition(self) -> TaskDefinition:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The task, of which no argument is a setting."""
         return TaskDefinition(COGNITIVE_TASKS[self.task], ())
 
