@@ -160,7 +160,7 @@ def one_step(experiment: Any) -> dict[str, Any]:
     return of_training(result)
 
 
-def trained_run(experiment: Any, recording: Recording | None = None) -> dict[str, Any]:
+def trained_run(experiment: Any, **options: Any) -> dict[str, Any]:
     """Train an experiment, stop it, resume it, and return what it came to."""
     calls: list[int] = []
 
@@ -171,7 +171,7 @@ def trained_run(experiment: Any, recording: Recording | None = None) -> dict[str
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
         with contextlib.suppress(RunStopped):
-            run_experiment(experiment, path, recording=recording, quiet=True, stop=stop_later)
+            run_experiment(experiment, path, quiet=True, stop=stop_later, **options)
         return of_run(resume_run(path, quiet=True))
 
 
@@ -182,7 +182,7 @@ def center_out_with_muscles() -> Any:
 
 @part
 def center_out_with_a_mass_and_a_grid() -> Any:
-    return trained_run(CenterOut(plant="point-mass", **SMALL), Recording("logged", True))
+    return trained_run(CenterOut(plant="point-mass", **SMALL), recording=Recording("logged", True))
 
 
 @part

@@ -12,7 +12,8 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from popsim._compiled import jit_fast_compile
 from popsim._shared.checks import as_float_array, check_finite, check_instance, check_positive_int, kind_of
-from popsim._shared.html import show_or_print, trial_html
+from popsim._shared.html import show_or_print
+from popsim._trial_html import trial_html
 from popsim.environment import AbstractEnvironment, check_environment
 from popsim.hand import HandState
 from popsim.windows import Timeline

@@ -55,7 +55,8 @@ def _random_walk(
     - `correlation_time`: the correlation time of the velocity, in seconds.
     - `start`: the time before the target moves, in seconds.
     - `ramp`: the time until the full speed of the path, in seconds.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
+    - `duration`: the duration of a trial, in seconds.
+    - `dt`: the time step of the model, in seconds.
     """
     path = motor.RandomWalk(speed, correlation_time)
     return motor.Tracking(workspace, path, start=start, ramp=ramp, duration=duration, dt=dt)
@@ -75,8 +76,10 @@ def _hold_under_pulses(
     **Arguments:**
 
     - `force`: the lowest and the highest force of a pulse, in N.
-    - `hold`, `pulse`: the time before the pulse and the duration of the pulse, in seconds.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
+    - `hold`: the time before the pulse, in seconds.
+    - `pulse`: the duration of the pulse, in seconds.
+    - `duration`: the duration of a trial, in seconds.
+    - `dt`: the time step of the model, in seconds.
     """
     task = motor.PosturalHold(workspace, hold=_drawn(hold), pulse=_drawn(pulse), duration=duration, dt=dt)
     return WithInterventions(task, [motor.load_pulses(Uniform(*force))])
@@ -96,7 +99,8 @@ def _reach_under_loads(
 
     - `force`: the lowest and the highest force, in N.
     - `validation_distance`: the distance of targets in the validation trials, in m.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
+    - `duration`: the duration of a trial, in seconds.
+    - `dt`: the time step of the model, in seconds.
     """
     task = motor.RandomReaches(workspace, validation_distance=validation_distance, duration=duration, dt=dt)
     return WithInterventions(task, [motor.random_forces(Uniform(*force))])
@@ -128,7 +132,8 @@ def _curl_field_adaptation(
     - `field_again`: the number of training batches of the second field; it continues to the end.
     - `distance`: the distance from centre to target, in m.
     - `n_directions`: the number of targets; None for the whole circle.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
+    - `duration`: the duration of a trial, in seconds.
+    - `dt`: the time step of the model, in seconds.
     """
     phases = _phases(baseline, field, washout, field_again)
     plan = motor.adaptation_plan("curl field", strength, phases, unless=("force channel",))
@@ -161,7 +166,8 @@ def _rotation_adaptation(
     - `rotation_again`: the number of training batches of the second rotation; it continues to the end.
     - `distance`: the distance from centre to target, in m.
     - `n_directions`: the number of targets; None for the whole circle.
-    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
+    - `duration`: the duration of a trial, in seconds.
+    - `dt`: the time step of the model, in seconds.
     """
     warn_of_unit("angle", angle, "angle")
     phases = _phases(baseline, rotation, washout, rotation_again)

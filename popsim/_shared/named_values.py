@@ -3,7 +3,6 @@
 import dataclasses
 import enum
 import functools
-import hashlib
 import inspect
 import types
 from collections.abc import Iterator, Mapping
@@ -11,11 +10,10 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from popsim._shared.text_checks import printable
-from popsim._shared.user_code import ARRAYS, PLAIN, is_installed
+from popsim._shared.user_code import ARRAYS, PLAIN, array_digest, is_installed, text_digest
 
 MOST_VALUES = 5000
 MOST_TOLD = 3
@@ -39,7 +37,7 @@ def named_values(name: str, value: Any, *, closures: bool = False) -> dict[str, 
 
 def short_text(text: str) -> str:
     """Return a text, or the beginning and the digest of one that is long."""
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 17]} {_digest(text.encode())[:16]}"
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 17]} {text_digest(text)}"
 
 
 def modules_of(value: Any) -> set[str]:
@@ -49,14 +47,6 @@ def modules_of(value: Any) -> set[str]:
         of_class = getattr(type(part), "__module__", None)
         modules |= {name for name in (getattr(part, "__module__", None), of_class) if isinstance(name, str)}
     return modules
-
-
-def array_digest(array: Any) -> str:
-    """Return the SHA-256 of the bits of an array, or of the data of random keys."""
-    if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
-        array = jax.random.key_data(array)
-    array = np.ascontiguousarray(np.asarray(array))
-    return _digest(f"{array.dtype} {array.shape} ".encode(), array.data if array.size else b"")
 
 
 def describe_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
@@ -75,13 +65,6 @@ def describe_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str
 
 def _beginning(text: Any) -> str:
     return printable(str(text)[:LONGEST])
-
-
-def _digest(*parts: Any) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part)
-    return digest.hexdigest()
 
 
 def _text(part: Any) -> str:

@@ -131,35 +131,33 @@ def _state(generator: Any) -> Any:
 
 
 class _Replacements:
-    """The places where functions that draw are replaced now, for one thread or several."""
+    """The places where functions that draw are replaced, until no thread traces any more."""
 
     def __init__(self):
         self.lock = threading.Lock()
-        self.records: dict[tuple[int, str], tuple[Place, Any, int]] = {}  # what was there, and for how many
+        self.n_traced = 0
+        self.originals: dict[tuple[int, str], tuple[Place, Any]] = {}
 
     @contextlib.contextmanager
     def at(self, places: Sequence[Place]) -> Iterator[None]:
-        """Replace what is in some places; put it back when nobody needs it any more."""
+        """Replace what is in some places."""
         _, refusals = _refusals()
-        keys = []
         with self.lock:
+            self.n_traced += 1
             for place in places:
-                key = id(place.holder), place.name
-                _, found, count = self.records.get(key, (place, place.get(), 0))
-                if id(found) in refusals:  # no longer, where another has replaced it
-                    self.records[key] = place, found, count + 1
-                    place.put(refusals[id(found)][1])
-                    keys.append(key)
+                key, original = (id(place.holder), place.name), place.get()
+                if key not in self.originals and id(original) in refusals:
+                    self.originals[key] = place, original
+                    place.put(refusals[id(original)][1])
         try:
             yield
         finally:
             with self.lock:
-                for key in keys:
-                    place, found, count = self.records.pop(key)
-                    if count > 1:
-                        self.records[key] = place, found, count - 1
-                    else:
-                        place.put(found)
+                self.n_traced -= 1
+                if not self.n_traced:
+                    for place, original in self.originals.values():
+                        place.put(original)
+                    self.originals.clear()
 
 
 _REPLACEMENTS = _Replacements()

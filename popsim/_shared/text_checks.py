@@ -50,19 +50,12 @@ def count_text(count: int, noun: str) -> str:
     return f"{count} {noun if count == 1 else plural}"
 
 
-def is_utf8(text: str) -> bool:
-    """Whether a text can be encoded in UTF-8, as one with bytes of another encoding cannot."""
+def check_text(name: str, text: str) -> None:
+    """Check that a path, or another word of a command, is not empty and can be encoded in UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        return False
-    return True
-
-
-def check_text(name: str, text: str) -> None:
-    """Check that a path, or another word of a command, is not empty and can be encoded in UTF-8."""
-    if not is_utf8(text):
-        raise ValueError(f"`{name}` must be a path in UTF-8, got {text!r}.")
+        raise ValueError(f"`{name}` must be a path in UTF-8, got {text!r}.") from None
     if not text:
         raise ValueError(f"`{name}` must be a path, got an empty one.")
 

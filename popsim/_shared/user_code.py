@@ -189,13 +189,15 @@ def _digests(named: Iterable[tuple[str, Any]]) -> dict[str, str]:
                 continue
             text = _function_text(value)
             for own, text_of_global in _globals_of(value):
-                digests.setdefault(own, set()).add(_digest(text_of_global))
+                digests.setdefault(own, set()).add(text_digest(text_of_global))
         else:
             members = [(own, _value_text(part)) for own, part in [*vars(value).items()]]
             text = repr(sorted(item for item in members if item[1] and not item[0].startswith("__")))
         own = name if value.__name__ == "<lambda>" else value.__qualname__
-        digests.setdefault(own, set()).add(_digest(text))
-    return {name: f"{PYTHON}-{_digest(''.join(sorted(texts)))}" for name, texts in sorted(digests.items())}
+        digests.setdefault(own, set()).add(text_digest(text))
+    return {
+        name: f"{PYTHON}-{text_digest(''.join(sorted(texts)))}" for name, texts in sorted(digests.items())
+    }
 
 
 def _function_text(function: FunctionType) -> str:
@@ -250,14 +252,22 @@ def _value_text(value: Any, within: tuple[int, ...] = ()) -> str:
 def _array_text(array: Any) -> str:
     """Return dtype, shape and digest of an array; without a digest if its numbers are not here."""
     text = f"{array.dtype} {array.shape}"
-    if isinstance(array, jax.Array):
-        if is_traced(array) or array.is_deleted() or not array.is_fully_addressable:
-            return text
-        if jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key):
-            array = jax.random.key_data(array)
-    if isinstance(array, jax.ShapeDtypeStruct) or np.asarray(array).dtype.hasobject:
+    is_elsewhere = isinstance(array, jax.Array) and (
+        is_traced(array) or array.is_deleted() or not array.is_fully_addressable
+    )
+    if is_elsewhere or isinstance(array, jax.ShapeDtypeStruct) or getattr(array.dtype, "hasobject", False):
         return text
-    return f"{text} {hashlib.sha256(np.asarray(array).tobytes()).hexdigest()}"
+    return f"{text} {array_digest(array)}"
+
+
+def array_digest(array: Any) -> str:
+    """Return the SHA-256 of the bits of an array, or of the data of random keys."""
+    if jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key):
+        array = jax.random.key_data(array)
+    array = np.ascontiguousarray(np.asarray(array))
+    digest = hashlib.sha256(f"{array.dtype} {array.shape} ".encode())
+    digest.update(array.reshape(-1).view(np.uint8))
+    return digest.hexdigest()
 
 
 def _code_text(code: CodeType) -> str:
@@ -278,14 +288,15 @@ def _constant_text(constant: Any) -> str:
     return repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant)
 
 
-def _digest(text: str) -> str:
+def text_digest(text: str) -> str:
+    """Return the beginning of the SHA-256 of a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def code_digest(code: Mapping[str, str]) -> str:
     """Return a digest of digests by name, with the version of Python; empty if nothing is the user's."""
     texts = [f"{name} {digest}\n" for name, digest in sorted(code.items())]
-    return f"{PYTHON}-{_digest(''.join(texts))}" if texts else ""
+    return f"{PYTHON}-{text_digest(''.join(texts))}" if texts else ""
 
 
 def python_of(digest: str) -> str:

@@ -41,33 +41,32 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
+OF_RUN = {
+    "n_batches_saved": "n_saved",
+    "n_trained_numbers": "n_trained",
+    "frozen_from": "frozen",
+    "stopped_from": "stopped",
+    "n_log_points": "n_log_lines",
+    "history": "arrays",
+    "n_bytes": "sizes",
+    **{name: name for name in ("settings", "writer", "n_batches", "n_members", "losses", "checkpoints")},
+    **{name: name for name in ("history_damage", "n_figures")},
+}
+"""Keys of `info_of_run`, with the attributes of a `RunInfo`."""
+
+
 def info_of_run(info: RunInfo) -> dict[str, Any]:
     """Return the contents of a run, or of a training without an experiment."""
     is_run = info.experiment_name is not None
-    state = "finished" if info.is_finished else "being trained" if info.writer else "stopped"
     return {
         "kind": "run" if is_run else "training",
         "path": info.folder.path,
         "popsim": info.description.get("popsim"),
         "format": info.description.get("format"),
         "experiment": info.experiment_name,
-        "settings": info.settings,
         "changed_settings": None if info.changed is None else sorted(info.changed),
-        "state": state,
-        "writer": info.writer,
-        "n_batches": info.n_batches,
-        "n_batches_saved": info.n_saved,
-        "n_members": info.n_members,
-        "n_trained_numbers": info.n_trained,
-        "frozen_from": info.frozen,
-        "stopped_from": info.stopped,
-        "losses": info.losses,
-        "n_log_points": info.n_log_lines,
-        "checkpoints": info.checkpoints,
-        "history": info.arrays,
-        "history_damage": info.history_damage,
-        "n_figures": info.n_figures,
-        "n_bytes": info.sizes,
+        "state": "finished" if info.is_finished else "being trained" if info.writer else "stopped",
+        **{key: getattr(info, name) for key, name in OF_RUN.items()},
         "resume_command": info.folder.resume_command if is_run and not info.is_finished else None,
     }
 

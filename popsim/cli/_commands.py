@@ -46,7 +46,9 @@ class Resume(TrainingOptions):
         if SweepFolder(self.path).is_sweep:
             from popsim.cli._sweep import Engine, print_trained_sweep
 
-            engine = Engine(self.without_lock, self.tensorboard, self.devices, self.quiet)
+            engine = Engine(
+                **{field.name: getattr(self, field.name) for field in dataclasses.fields(TrainingOptions)}
+            )
             print_trained_sweep(engine.train(self.path, None))
             return
         devices = training_devices(devices_of_run(self.path) if self.devices is None else self.devices)
@@ -181,8 +183,7 @@ class Animate:
     members: Annotated[tuple[int, ...], tyro.conf.arg(metavar="NUMBER ...")] = (0,)
     """the networks that are shown side by side"""
     batches: Annotated[tuple[str, ...], tyro.conf.arg(metavar="BATCH ...")] = ("last",)
-    """stages of training that are shown: start, first, middle, last, or numbers of batches whose weights
-    were kept"""
+    """stages of training that are shown: start, first, middle, last, or numbers of batches that were kept"""
     trials: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="NUMBER ...")] = None
     """validation trials that are played one after another; by default the first"""
     conditions: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="NAME=VALUE ...")] = None

@@ -49,12 +49,11 @@ def _package_name(path: Path) -> str:
             f"`path` must end in a name that a module can have, such as my_project, got {name!r:.100}."
         )
     spec = None if name in sys.modules else importlib.util.find_spec(name)
-    if name in sys.modules or spec is not None and spec.origin is not None:  # a folder alone is no module
-        raise ValueError(f"`path` must end in a name that no other module has, got {name!r}.")
-    experiment = experiment_name(name)
-    if experiment == TASK or experiment in EXPERIMENTS:
+    is_taken = name in sys.modules or spec is not None and spec.origin is not None  # a folder is no module
+    if is_taken or (experiment := experiment_name(name)) == TASK or experiment in EXPERIMENTS:
         raise ValueError(
-            f"`path` must end in a name that no experiment or task has, such as my_project, got {name!r}."
+            f"`path` must end in a name that no module, experiment or task has, such as my_project, got "
+            f"{name!r}."
         )
     return name
 

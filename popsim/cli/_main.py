@@ -7,7 +7,6 @@ import importlib
 import io
 import os
 import sys
-import traceback
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,21 +17,13 @@ import tyro
 from popsim._shared.text_checks import check_text, one_line, printable, suggestion
 from popsim._shared.waiting import waiting_line
 from popsim.cli._commands import COMMANDS, Sweep, Train
-from popsim.cli._messages import (
-    backend_complaint,
-    modules_of,
-    notes_of,
-    summarize_error_box,
-    use_option_names,
-)
+from popsim.cli._messages import backend_complaint, modules_of, notes_of, text_in_box, use_option_names
 from popsim.version import __version__
 
 IMPORT = (
     "popsim --import MODULE COMMAND ... first imports a module of yours, with its experiments. "
     "popsim --completion bash prints a script with which bash completes commands; also zsh."
 )
-LIBRARIES = {"diffrax", "equinox", "jax", "jaxtyping", "lineax", "matplotlib", "numpy", "optax"}
-LIBRARIES |= {"optimistix", "safetensors", "tensorstore", "tqdm", "tyro", "xarray"}
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)
 UNREADABLE = (errno.EACCES, errno.EPERM, *_NOT_THERE)
 PIPE_CLOSED = 141  # the exit status that shells report for SIGPIPE
@@ -80,18 +71,8 @@ def _complain(text: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def _format_warning(message: Warning | str, category: type, filename: str, *_: Any) -> str:
-    """Format a warning as one line; drop those of libraries when popsim, not the user's code, calls them."""
-    names = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_stack(sys._getframe(1)))
-    packages = [name.partition(".")[0] for name in names]
-    callers = [package for package in packages if package not in sys.stdlib_module_names]
-    user_packages = [package for package in callers if package not in LIBRARIES]
-    if (
-        callers[:1] != user_packages[:1]
-        and user_packages[:1] in ([], ["popsim"])
-        and not issubclass(category, RuntimeWarning)
-    ):
-        return ""
+def _format_warning(message: Warning | str, *_: Any) -> str:
+    """Format a warning as one line."""
     return f"popsim: warning: {one_line(message)}\n"
 
 
@@ -109,12 +90,10 @@ def _run(arguments: Sequence[str], *, is_process: bool) -> None:
                 importlib.import_module("jax").config.update("jax_platforms", "cpu")
             for module in modules:
                 _import(module)
-            is_script = words[:1] == ["--completion"]
-            script = completion_script("".join(words[1:2]), COMMANDS) if is_script else ""
-            command, prog, settings = (None, "", []) if is_script else _command(words)
-        if is_script:
-            print(script, end="")
-            sys.exit()
+            if words[:1] == ["--completion"]:
+                print(completion_script("".join(words[1:2]), COMMANDS), end="")
+                sys.exit()
+            command, prog, settings = _command(words)
         parsed = _parse(command, prog, settings)
         with waiting_line("loading JAX"):
             importlib.import_module("popsim.experiments.registry")
@@ -168,15 +147,11 @@ def _pass_over_settings_here() -> None:
 
 def _check_words(arguments: Sequence[str]) -> None:
     """Raise `ValueError` naming a word that is empty, which `Path` turns into ".", or is not UTF-8."""
-    option = ""  # after which the value stands as a word of its own
     for place, argument in enumerate(arguments):
-        name, _, value = argument.rpartition("=") if argument.startswith("-") else ("", "", argument)
-        if not value:
-            words = " ".join(("popsim", *arguments[:place]))
-            where = f"`{name or option}`" if name or option else f"the word after `{words}`"
-            raise ValueError(f"{where} must have a value, got an empty one.")
-        check_text(name or option or "path", value)
-        option = argument if argument.startswith("-") and "=" not in argument else ""
+        if not argument or argument.startswith("-") and argument.endswith("="):
+            words = " ".join(("popsim", *arguments[:place], *([argument] if argument else [])))
+            raise ValueError(f"there must be a value after `{words}`, got an empty one.")
+        check_text("path", argument)
 
 
 def _split_imports(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -293,7 +268,7 @@ def _parse(command: Any, prog: str, settings: list[str]) -> Any:
             )
     except SystemExit as end:
         if end.code:
-            raise ValueError(f"{summarize_error_box(complaint.getvalue())} See {prog} --help.") from None
+            raise ValueError(f"{text_in_box(complaint.getvalue())} See {prog} --help.") from None
         raise
 
 

@@ -1,5 +1,6 @@
 """What the command line says of errors: of tyro's, of JAX's backend, and of damaged files."""
 
+import contextlib
 import dataclasses
 import os
 import re
@@ -10,53 +11,19 @@ from pathlib import Path
 
 import tyro
 
-from popsim._shared.text_checks import one_line, shorten, suggestion
+from popsim._shared.text_checks import one_line, shorten
 
-RAW = (
-    (r"Missing from .*?: ([A-Z]+) (.*) \(required\)", r"\1 must be given: \2."),
-    (r"Missing value for argument '(\w+)'\. Expected .*", r"`\1` must be given."),
-    (r"Missing value for argument '(.*)'\. Expected 1 values\.", r"\1 must be followed by a value."),
-    (r"Missing value for argument '(.*)'\. Expected (.*) values\.", r"\1 must be followed by \2 values."),
-    (r"Error parsing \S+: (`.*)", r"\1"),
-    (r"Error parsing (\S+): Could not parse arguments \[(.*)\] into .*", r"\1 must be numbers, got \2."),
-    (
-        r"Error parsing (\S+): invalid literal for int\(\) with base 10: (.*)",
-        r"\1 must be a whole number, got \2.",
-    ),
-    (
-        r"Error parsing (\S+): Could not find valid parse for arguments: \[(.*)\]",
-        r"\1 must be as help shows it, got \2.",
-    ),
-    (r"Error parsing (\S+): could not convert string to float: (.*)", r"\1 must be a number, got \2."),
-)
-"""Patterns of messages of tyro, and their replacements."""
 ALSO_CALLED = {"trainables": ("keep",), "runs": ("paths",), "axes": ("grid",), "path": ("paths", "out")}
 """Argument names in popsim's functions for options that have another name in a command."""
-UNION = r"Error parsing (\S+): no type matching (.*) could be instantiated from \[(.*?)\]\."
-CHOICE = r"invalid choice '(.*)' for argument '(.*)'\. Expected one of \((.*)\)\."
 
 
-def summarize_error_box(box: str) -> str:
-    """Return the text above the first rule in an error box of tyro, and similar options for misspelt ones."""
-    _, _, within = box.partition("\n")
-    lines = [line.strip("│╭╮╰╯ ") for line in within.splitlines()]
-    parts = re.split(r"^[─-]{4,}$", "\n".join(lines), flags=re.MULTILINE)
-    parts = [part.strip() for part in parts if part.strip()]
-    text = parts[0].replace("\n", " ")
-    for raw, ours in RAW:
-        text = re.sub(f"^{raw}$", ours, text)
-    if choice := re.match(CHOICE, text):
-        value, choices = choice[1], sorted(re.findall(r"'([^']*)'", choice[3]))
-        return (
-            f"`{choice[2]}` must be one of {', '.join(choices)}, got {value!r}.{suggestion(value, choices)}"
-        )
-    if union := re.match(UNION, text):
-        kinds = re.sub(r"[{}]", "", union[2]).replace("|", " or ")
-        return f"{union[1]} must be {kinds}, got {union[3].replace(', ', ' ')}."
-    alike = re.findall(r"^(--[\w-]+)", "\n".join(parts[1:-1]), re.MULTILINE)
-    if text.startswith("Unrecognized options: ") and alike:
-        return f"{text}. Perhaps you meant {' or '.join(dict.fromkeys(alike))}."
-    return text if text.endswith(".") else f"{text}."
+def text_in_box(box: str) -> str:
+    """Return what tyro says in a box, without its frame and its advice; for misspelt options similar ones."""
+    lines = "\n".join(line.strip("│╭╮╰╯ ") for line in box.splitlines()[1:])
+    text, *further = [part for part in re.split(r"^[─-]{4,}$", lines, flags=re.MULTILINE) if part.strip()]
+    alike = dict.fromkeys(re.findall(r"^(--[\w-]+)", "\n".join(further[:-1]), re.MULTILINE))
+    hint = f" Perhaps you meant {' or '.join(alike)}." if alike and "Unrecognized" in text else ""
+    return f"{one_line(text).rstrip('.')}.{hint}"
 
 
 def use_option_names(message: str, command: object) -> str:
@@ -111,42 +78,27 @@ def backend_complaint(error: Exception) -> tuple[str, int] | None:
     """
     import jax
 
-    modules = modules_of(error)
+    text, _, _ = str(error).partition("\n--------------------")  # what JAX says of its traceback
+    text = shorten(one_line(text).rstrip("."), MOST_LETTERS)
+    notes = " ".join(notes_of(error))
     if isinstance(error, jax.errors.JaxRuntimeError):
-        return _of_running(error)
+        if "RESOURCE_EXHAUSTED" in text or "Out of memory" in text:
+            advice = "Fewer trials or members at a time (--batch-size, --members) take less."
+            return f"there must be enough memory on the device: {text}. {advice} {notes}", 1
+        if "Disallowed" in text and "transfer" in text:
+            return f"JAX_TRANSFER_GUARD must let popsim copy arrays; unset it: {text}. {notes}", 2
+        return f"JAX's backend failed: {text}. {notes}", 1
     # JAX may have removed its own frames, of which the backend's is one
-    in_jax = any(module.partition(".")[0] == "jax" for module in modules[-1:])
+    in_jax = any(module.partition(".")[0] == "jax" for module in modules_of(error)[-1:])
     if not isinstance(error, RuntimeError | AssertionError) or not in_jax:
         return None
-    try:
-        return None if jax.devices() else (_of_starting(error), 2)
-    except (RuntimeError, AssertionError):
-        return _of_starting(error), 2
-
-
-def _of_running(error: Exception) -> tuple[str, int]:
-    text = _short(error)
-    notes = " ".join(notes_of(error))
-    if "RESOURCE_EXHAUSTED" in text or "Out of memory" in text:
-        advice = "Fewer trials or members at a time (--batch-size, --members) take less."
-        return f"there must be enough memory on the device: {text}. {advice} {notes}", 1
-    if "Disallowed" in text and "transfer" in text:
-        return f"JAX_TRANSFER_GUARD must let popsim copy arrays; unset it: {text}. {notes}", 2
-    return f"JAX's backend failed: {text}. {notes}", 1
-
-
-def _of_starting(error: Exception) -> str:
-    import jax
-
+    with contextlib.suppress(RuntimeError, AssertionError):
+        if jax.devices():
+            return None
     platforms = jax.config.values.get("jax_platforms") or os.environ.get("JAX_PLATFORMS")
     which = f"JAX_PLATFORMS must name devices that JAX finds, got {platforms!r}; unset it"
     what = which if platforms else "JAX must find a device"
-    return f"{what}: {_short(error)}. JAX_PLATFORMS=cpu uses the processor."
-
-
-def _short(error: Exception) -> str:
-    text, _, _ = str(error).partition("\n--------------------")  # what JAX says of its traceback
-    return shorten(one_line(text).rstrip("."), MOST_LETTERS)
+    return f"{what}: {text}. JAX_PLATFORMS=cpu uses the processor.", 2
 
 
 def print_damage(damage: Mapping[str, str], *, unchecked: str | None) -> None:

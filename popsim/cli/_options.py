@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options that the commands that train have: `train`, `resume`, `sweep` and `sweep run`."""
 
 import dataclasses
 from typing import Annotated, Any
@@ -13,9 +13,12 @@ DEVICES = (  # no docstring: of one with two lines, tyro prints two
 
 
 @dataclasses.dataclass(frozen=True)
-class DiskOptions:
-    """What a training writes, and how."""
+class TrainingOptions:
+    """Where a training runs, what it shows, and how it writes."""
 
+    devices: Annotated[int | None, tyro.conf.arg(help=DEVICES)] = None
+    quiet: Flag = False
+    """show no progress"""
     without_lock: Flag = False
     """write to a disk that cannot lock files; only if no other process writes there"""
     tensorboard: Flag = False
@@ -23,14 +26,5 @@ class DiskOptions:
 
     @property
     def disk_options(self) -> dict[str, Any]:
-        """These options as those of `run_experiment`."""
+        """The options on what is written, as those of `run_experiment`."""
         return {"without_lock": self.without_lock, "enable_tensorboard": self.tensorboard}
-
-
-@dataclasses.dataclass(frozen=True)
-class TrainingOptions(DiskOptions):
-    """Where a training runs, and what it shows."""
-
-    devices: Annotated[int | None, tyro.conf.arg(help=DEVICES)] = None
-    quiet: Flag = False
-    """show no progress"""

@@ -1,7 +1,7 @@
 """What the commands `export` and `animate` write; each takes its command, whose arguments it checks first."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,35 +28,32 @@ def export_run(command: Any) -> None:
     """Write the requested files of a run, and print their paths."""
     from popsim.experiments.exported_states import history_dataset, states_dataset
 
-    overwrite = command.overwrite
+    options = {"overwrite": command.overwrite}
+    paths = {name: getattr(command, name) for name in ("model", "history", "states", "figures")}
+    paths = {name: path for name, path in paths.items() if path is not None}
     if command.summary is not None:
         raise ValueError(f"`summary` must be given for a sweep only, got {command.summary}.")
-    if command.model is command.history is command.figures is command.states is None:
+    if not paths:
         raise ValueError(
             "popsim export must be given --model, --history, --figures or --states, got none of them."
         )
-    if command.states is not None and command.states.suffix not in FORMATS:
+    if "states" in paths and command.states.suffix not in FORMATS:
         raise ValueError(f"`states` must end in {' or '.join(FORMATS)}, got {command.states}.")
-    check_states, write_states = FORMATS[".nc" if command.states is None else command.states.suffix]
-    for name, check in (
-        ("model", check_model_path),
-        ("history", check_netcdf_path),
-        ("states", check_states),
-    ):
-        if (path := getattr(command, name)) is not None:
-            check(path, overwrite=overwrite, name=name)
+    check_states, write_states = FORMATS[command.states.suffix if "states" in paths else ".nc"]
+    checks = {"model": check_model_path, "history": check_netcdf_path, "states": check_states}
+    for name in [name for name in checks if name in paths]:
+        checks[name](paths[name], name=name, **options)
     run = open_run(command.path)
-    failed = [] if command.figures is None else _export_figures(run, command.figures, overwrite=overwrite)
-    if command.model is not None:
-        save_ensemble(command.model, run.ensemble, run.experiment, overwrite=overwrite)
-        print(command.model)
-    if command.history is not None:
-        write_netcdf(history_dataset(run), command.history, overwrite=overwrite)
-        print(command.history)
-    if command.states is not None:
-        with waiting_line("running the validation trials"):
-            write_states(states_dataset(run), command.states, overwrite=overwrite)
-        print(command.states)
+    failed = _export_figures(run, command.figures, **options) if "figures" in paths else []
+    writers: dict[str, Callable[[Path], object]] = {
+        "model": lambda path: save_ensemble(path, run.ensemble, run.experiment, **options),
+        "history": lambda path: write_netcdf(history_dataset(run), path, **options),
+        "states": lambda path: write_states(states_dataset(run), path, **options),
+    }
+    for name in [name for name in writers if name in paths]:
+        with waiting_line(f"exporting the {name}"):
+            writers[name](paths[name])
+        print(paths[name])
     if failed:
         raise SaveError(f"{command.figures} could not be written whole: {'; '.join(map(str, failed))}")
 

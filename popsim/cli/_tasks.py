@@ -20,11 +20,10 @@ from popsim.randomness import check_seed, seed_key
 from popsim.schedules import LAST_BATCH
 from popsim.store.files import check_replaceable
 from popsim.task import AbstractTask
-from popsim.task_description import innermost_task, named_task, sample_trials
+from popsim.task_description import sample_trials
 from popsim.tasks.library import TASKS, MotorTask, task_definition
 from popsim.trial import Trial
 
-MOST_TRIALS = 12
 BODY = "[body]"
 SUFFIXES = (".png", ".pdf", ".svg")
 
@@ -32,8 +31,6 @@ SUFFIXES = (".png", ".pdf", ".svg")
 def show_task(command: Any) -> Path:
     """Print the table of a task, draw some of its trials, and return the path of the figure."""
     check_positive_int("trials", command.trials)
-    if command.trials > MOST_TRIALS:
-        raise ValueError(f"`trials` must be at most {MOST_TRIALS}, got {command.trials}.")
     check_seed("seed", command.seed)
     batch = LAST_BATCH if command.batch is None else command.batch
     if not 0 <= batch <= LAST_BATCH:
@@ -85,45 +82,30 @@ def print_lists() -> None:
 
 def listed() -> dict[str, dict[str, str]]:
     """Return by title what `popsim list` prints: names, each with a summary."""
-    experiments = EXPERIMENTS.data
-    tasks = {name: build() for name, build in TASKS.items()}
-    named = {type(innermost_task(task)) for task in tasks.values()}
-    kinds = {
+    definitions = {name: task_definition(name) for name in TASKS}
+    further = {
         name: _summary(kind)
         for name, kind in vars(popsim.tasks).items()
-        if inspect.isclass(kind) and issubclass(kind, AbstractTask) and kind not in named
+        if inspect.isclass(kind) and issubclass(kind, AbstractTask) and kind not in definitions.values()
     }
     return {
-        "experiments (popsim train)": {name: _listed(kind) for name, kind in experiments.items()},
+        "experiments (popsim train)": {name: _listed(kind) for name, kind in EXPERIMENTS.data.items()},
         f"tasks (popsim train, popsim show-task); {BODY}: with a body, --plant": {
-            name: _task_summary(name, task) for name, task in tasks.items()
+            name: f"{BODY} " * isinstance(TASKS[name], MotorTask) + _listed(definition, names_class=True)
+            for name, definition in definitions.items()
         },
-        "further tasks (popsim.tasks)": kinds,
+        "further tasks (popsim.tasks)": further,
         "plants (--plant)": {name: _plant_summary(choice.build) for name, choice in PLANTS.items()},
         "networks (--network)": {name: _listed(build) for name, build in NETWORKS.items()},
     }
 
 
-def _task_summary(name: str, task: AbstractTask) -> str:
-    """Return the class of a task and a summary: of the function that builds it, or else of the class.
-
-    Before them is a mark if the task has a body, any of `PLANTS`.
-    """
-    kind, summary = named_task(task)
-    kind = f"{BODY} {kind}" if isinstance(TASKS[name], MotorTask) else kind
-    definition = task_definition(name)
-    written = _summary(definition) if inspect.isfunction(definition) else ""
-    return f"{kind}: {written or summary}{_origin(definition)}"
-
-
-def _listed(definition: Any) -> str:
-    return f"{_summary(definition)}{_origin(definition)}"
-
-
-def _origin(definition: Any) -> str:
-    """Return the module of what is registered, with a space; empty if it is of popsim."""
+def _listed(definition: Any, *, names_class: bool = False) -> str:
+    """Return a summary, after the name of a class of tasks, and with the module of what is a user's."""
+    kind = f"{definition.__name__}: " if names_class and inspect.isclass(definition) else ""
     module = definition.__module__
-    return "" if module.startswith("popsim.") else f" [from {module}]"
+    origin = "" if module.startswith("popsim.") else f" [from {module}]"
+    return f"{kind}{_summary(definition)}{origin}"
 
 
 def _plant_summary(build: Any) -> str:

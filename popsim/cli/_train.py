@@ -15,6 +15,7 @@ from popsim.cli._options import Flag, TrainingOptions
 from popsim.cli._signals import EXIT_CODE, stop_on_signals
 from popsim.experiments import (
     AbstractExperiment,
+    NewRunOptions,
     Recording,
     Run,
     RunStopped,
@@ -23,10 +24,9 @@ from popsim.experiments import (
     run_or_resume,
 )
 from popsim.experiments.experiment import HELP, Grid
-from popsim.experiments.run_config import RunConfig, read_run_config
+from popsim.experiments.run_config import read_run_config
 from popsim.experiments.settings import setting_types
 from popsim.store import RunFolder
-from popsim.training.options import CHECKPOINT_SECONDS
 
 Keep = Annotated[str, tyro.conf.arg(metavar="BATCHES", help=f"when to keep the weights: {HELP}")]
 Float16 = Annotated[Flag, tyro.conf.arg(help="keep them with half the digits")]
@@ -97,26 +97,29 @@ def as_experiment(kind: type[AbstractExperiment], settings: AbstractExperiment) 
 
 def config_command(file: str, words: list[str]) -> tuple[type, str, list[str]]:
     """Return the command, its name and options, that trains what a file says, with options in some words."""
-    config = read_run_config(as_path("config", file))
-    name = config.experiment.name
+    experiment, options = read_run_config(as_path("config", file))
+    name = experiment.name
     if words and not words[0].startswith("-"):
         if words[0] != name:
             raise ValueError(
                 f"`experiment` in {file} must be {words[0]!r}, as the command names it, got {name!r}."
             )
         words = words[1:]
-    return train_command(type(config.experiment), config), f"popsim train {name}", words
+    return train_command(type(experiment), experiment, options), f"popsim train {name}", words
 
 
-def train_command(kind: type[AbstractExperiment], config: RunConfig | None = None) -> type:
-    """Return the command that trains an experiment, as a dataclass for tyro, with defaults of a `config`."""
-    options = settings_of(kind)
-    stated: Any = {} if config is None else {"default": as_experiment(options, config.experiment)}
-    recording = Recording() if config is None else config.recording
+def train_command(
+    kind: type[AbstractExperiment],
+    experiment: AbstractExperiment | None = None,
+    stated: NewRunOptions = NewRunOptions(),  # noqa: B008
+) -> type:
+    """Return the command that trains an experiment, as a dataclass for tyro, with the defaults of a file."""
+    settings = settings_of(kind)
+    default: Any = {} if experiment is None else {"default": as_experiment(settings, experiment)}
 
     @dataclasses.dataclass(frozen=True)
     class TrainExperiment:
-        experiment: options = dataclasses.field(**stated)  # pyright: ignore[reportInvalidTypeForm]
+        experiment: settings = dataclasses.field(**default)  # pyright: ignore[reportInvalidTypeForm]
         """the settings of the experiment"""
 
         out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -125,9 +128,9 @@ def train_command(kind: type[AbstractExperiment], config: RunConfig | None = Non
         """replace an existing run"""
         resume: Flag = False
         """continue the same run if it exists; a finished one is only printed"""
-        keep: Keep = recording.trainables
-        float16: Float16 = recording.float16
-        checkpoint_seconds: float = CHECKPOINT_SECONDS if config is None else config.checkpoint_seconds
+        keep: Keep = stated.recording.trainables
+        float16: Float16 = stated.recording.float16
+        checkpoint_seconds: float = stated.entries["checkpoint_seconds"]
         """seconds between checkpoints; one is also written at the end, and when stopped"""
         training: TrainingOptions = TrainingOptions()
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from popsim.experiments.run import *
     from popsim.experiments.run_info import *
     from popsim.experiments.run_movie import *
-    from popsim.experiments.run_options import RunStopped as RunStopped
+    from popsim.experiments.run_options import *
     from popsim.experiments.running import *
     from popsim.experiments.settings import *
 
@@ -26,7 +26,7 @@ _HOMES = {
     "run": "Run RunHistory open_run",
     "run_info": "RunInfo info_table read_run_info verify_run",
     "run_movie": "animate_run find_trials",
-    "run_options": "RunStopped",
+    "run_options": "NewRunOptions RunOptions RunStopped",
     "running": "devices_of_run resume_run run_experiment run_or_resume",
     "settings": "setting",
 }

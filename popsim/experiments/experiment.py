@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from jaxtyping import Array, Int, Key
 
-from popsim._shared.checks import LARGEST_INT, check_instance, check_non_negative_int, check_positive_int
+from popsim._shared.checks import check_instance, check_non_negative_int, check_positive_int
 from popsim.ensemble import Members, grid_of_seeds, make_ensemble, members_at
 from popsim.experiments.results import ResultTable, RunFigure
 from popsim.experiments.settings import convert_settings, converting_first, setting
@@ -19,7 +19,7 @@ from popsim.model import AbstractModel
 from popsim.per_member import MOST_MEMBERS, PerMember
 from popsim.randomness import check_seed, key_of_seed
 from popsim.task import AbstractTask
-from popsim.training import PopulationBasedTraining, TaskTrainer, adam, cosine_decay
+from popsim.training import PopulationBasedTraining, TaskTrainer
 from popsim.training.loop.batches import every_nth_batch, log_spaced_batches
 
 __all__ = ["Recording", "AbstractExperiment"]
@@ -131,10 +131,6 @@ class AbstractExperiment(abc.ABC):
                 raise ValueError(
                     f"`select_every` must be below the {self.n_batches} batches, got {self.select_every}."
                 )
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if field.name != "seed" and isinstance(value, int) and value > LARGEST_INT:
-                raise ValueError(f"`{field.name}` must be below 2**31, got {value}.")
         check_seed("seed", self.seed)
         if self.n_members > MOST_MEMBERS:
             raise ValueError(f"`n_members` must be at most {MOST_MEMBERS}, got {self.n_members}.")
@@ -273,14 +269,6 @@ class AbstractExperiment(abc.ABC):
     def _build_from(self, key: Key[Array, ""]) -> AbstractModel:
         """Build one untrained model; as a method, which equals itself, it is compiled once."""
         return self.build_model(key=key)
-
-
-def build_adam_trainer(experiment: Any, *, decays: bool = True, **options: Any) -> TaskTrainer:
-    """Build a trainer with Adam at the setting `learning_rate`, which decays to zero by a cosine if told."""
-    rate = experiment.per_member("learning_rate")
-    if decays:
-        rate = cosine_decay(rate, experiment.n_batches)
-    return TaskTrainer(adam(rate, clip_norm=1.0), **options)
 
 
 def check_experiment(experiment: Any) -> None:

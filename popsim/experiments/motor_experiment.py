@@ -1,6 +1,5 @@
-"""Experiments with a body: its senses and noise, its network, and center-out reaching."""
+"""Experiments with a body: its senses and noise, the model, and center-out reaching."""
 
-import abc
 import dataclasses
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -11,36 +10,29 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from popsim import muscles, plants
+from popsim import interventions, muscles, plants
 from popsim._compiled import jit_fast_compile
-from popsim._shared.checks import (
-    check_non_negative,
-    check_positive,
-    check_positive_int,
-    check_time_step,
-    n_steps_in,
+from popsim._shared.checks import check_non_negative, check_positive, check_time_step, kind_of, n_steps_in
+from popsim.experiments.movement_results import (
+    movement_table,
+    reach_table,
+    summarize_movements,
+    summarize_reaches,
 )
-from popsim.experiments.experiment import AbstractExperiment, build_adam_trainer
-from popsim.experiments.movement_results import reach_table, summarize_reaches
 from popsim.experiments.results import ResultTable, RunFigure
 from popsim.experiments.settings import setting
+from popsim.experiments.task_experiments import AbstractTaskExperiment
+from popsim.hand import HandState
 from popsim.interventions import AbstractIntervention
 from popsim.models.sensorimotor_loop import SensorimotorLoop
 from popsim.network_input import Scaling
 from popsim.networks import build_network
-from popsim.networks.registry import check_network_name
 from popsim.noise import GaussianNoise, MotorNoise
 from popsim.plants import AbstractPlant, MusculoskeletalPlant
-from popsim.senses import (
-    SensoryChannel,
-    n_network_inputs,
-    network_input_names,
-    proprioception,
-    vision,
-)
+from popsim.senses import SensoryChannel, n_network_inputs, network_input_names, proprioception, vision
+from popsim.task import AbstractTask
 from popsim.tasks import RandomReaches
 from popsim.tasks.trial_parts import reach_loss
-from popsim.training import TaskTrainer
 from popsim.trial import Trial
 
 __all__ = ["PLANTS", "AbstractMotorExperiment", "CenterOut"]
@@ -101,19 +93,30 @@ EXCITING = {"output_fn": jax.nn.sigmoid, "output_bias": -3.0}
 MODEL_SETTINGS = ("vision_delay", "vision_noise", "proprioception_delay", "proprioception_noise")
 MODEL_SETTINGS += ("motor_noise", "hidden_noise")
 """Settings of the model in which members of one ensemble may differ."""
+INTERVENTIONS: Mapping[str, AbstractIntervention] = {
+    kind.name: kind
+    for kind in (
+        interventions.CurlField(),
+        interventions.ConstantForce(),
+        interventions.ViscousField(),
+        interventions.ForceChannel(),
+        interventions.JointTorque(),
+        interventions.CursorRotation(),
+        interventions.CursorGain(),
+        interventions.CursorShift(),
+    )
+}
+"""The interventions that the trials of a motor task may schedule, by name."""
 
 
 @dataclasses.dataclass(frozen=True)
-class AbstractMotorExperiment(AbstractExperiment):
-    """A network that controls one of `PLANTS` through vision and proprioception.
+class AbstractMotorExperiment(AbstractTaskExperiment):
+    """Networks that control one of `PLANTS` through vision and proprioception in a motor task."""
 
-    A subclass supplies `times` besides what every experiment does, and calls `check_body` when it is made.
-    """
+    member_settings = {"learning_rate": "trainer", **dict.fromkeys(MODEL_SETTINGS, "model")}
 
-    plant: Literal[tuple(PLANTS)] = setting("two-link-arm", "the body")  # pyright: ignore[reportInvalidTypeForm]
     network: str = setting("gru", "the kind of network, one that `popsim list` shows")
-    n_units: int = setting(64, "units per network")
-    learning_rate: float = setting(5e-3, "initial learning rate of Adam")
+    plant: Literal[tuple(PLANTS)] = setting("two-link-arm", "the body")  # pyright: ignore[reportInvalidTypeForm]
     vision_delay: float = setting(0.07, "delay of vision", "s")
     vision_noise: tuple[float, float] = setting((0.002, 0.02), "standard deviations of vision", "m", "m/s")
     proprioception_delay: float = setting(0.02, "delay of proprioception", "s")
@@ -127,34 +130,38 @@ class AbstractMotorExperiment(AbstractExperiment):
         "standard deviations, relative to the command, and constant in N m (N for a point mass, excitation "
         "from 0 to 1 for muscles); by default 0.05 and 0.01, with muscles 0.05 and 0.002",
     )
-    hidden_noise: float | None = setting(
-        None,
-        "noise on the units of the network, which range from -1 to 1; by default 0, with muscles 0.01",
-    )
 
-    @property
-    @abc.abstractmethod
-    def times(self) -> tuple[float, float]:
-        """The duration of a trial and the time step, in seconds."""
-
-    @property
-    def interventions(self) -> tuple[AbstractIntervention, ...]:
-        """The interventions that trials may schedule; by default none."""
-        return ()
-
-    def check_body(self) -> None:
-        """Raise `ValueError` unless there is such a network, and noise and delays fit the trials."""
-        check_network_name(self.network)
-        check_positive_int("n_units", self.n_units)
-        check_positive("learning_rate", self.learning_rate)
+    def __post_init__(self):
+        super().__post_init__()
         duration, dt = self.times
-        check_non_negative("hidden_noise", self.effective_value("hidden_noise"))
         for name in ("vision_noise", "proprioception_noise", "motor_noise"):
             check_non_negative(name, self.effective_value(name))
         for name in ("vision_delay", "proprioception_delay"):
             n_steps_in(name, delay := getattr(self, name), dt)
             if delay >= duration:
                 raise ValueError(f"`{name}` must be shorter than a trial, {duration} s, got {delay} s.")
+
+    @property
+    def times(self) -> tuple[float, float]:
+        """The duration of a trial and the time step, in seconds."""
+        trial = self.definition.trial_shapes(self)
+        if not isinstance(trial.targets, HandState):
+            raise ValueError(
+                f"`targets` of the trials of {self.name} must be a HandState, as it has a workspace, "
+                f"got {kind_of(trial.targets)}."
+            )
+        return trial.timeline.n_steps * trial.timeline.dt, trial.timeline.dt
+
+    @property
+    def interventions(self) -> tuple[AbstractIntervention, ...]:
+        """The interventions that trials may schedule."""
+        names = self.definition.trial_shapes(self).interventions
+        if unknown := sorted(set(names) - set(INTERVENTIONS)):
+            raise ValueError(
+                f"the interventions of {self.name} must be among {', '.join(INTERVENTIONS)}, got "
+                f"{', '.join(unknown)}: an experiment of your own can hold others."
+            )
+        return tuple(kind for name, kind in INTERVENTIONS.items() if name in names)
 
     def effective_value(self, name: str) -> Any:
         value = getattr(self, name)
@@ -170,6 +177,9 @@ class AbstractMotorExperiment(AbstractExperiment):
     def build_plant(self) -> AbstractPlant:
         """Build the plant."""
         return _compiled_plant(PLANTS[self.plant].build)
+
+    def build_task(self) -> AbstractTask:
+        return self.definition.make(self, workspace=self.build_plant().workspace)
 
     def build_model(self, *, key: Key[Array, ""]) -> SensorimotorLoop:
         plant, trials = self.build_plant(), self.build_task().validation_trials()
@@ -206,11 +216,16 @@ class AbstractMotorExperiment(AbstractExperiment):
             dt=dt,
         )
 
-    def build_trainer(self, **options: Any) -> TaskTrainer:
-        return build_adam_trainer(self, **options)
+    def summarize(self, ensemble: Any) -> dict[str, Any]:
+        return summarize_movements(self, ensemble)
 
-    def where_train(self, model: Any) -> Any:
-        return model.network
+    def table(self, summary: dict[str, Any]) -> ResultTable:
+        return movement_table(summary)
+
+    def draw_figures(self, run: Any) -> dict[str, RunFigure]:
+        from popsim.experiments.run_figures import draw_movement_figures  # which loads matplotlib
+
+        return draw_movement_figures(run)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -222,28 +237,26 @@ class CenterOut(AbstractMotorExperiment):
     """
 
     name: ClassVar[str] = "center-out"
-    member_settings = {
-        "learning_rate": "trainer",
-        "effort_weight": "task",
-        **dict.fromkeys(MODEL_SETTINGS, "model"),
-    }
+    member_settings = {**AbstractMotorExperiment.member_settings, "effort_weight": "task"}
 
-    learning_rate: float = setting(5e-3, "initial learning rate of Adam, with cosine decay to zero")
     effort_weight: float = setting(1e-6, "weight of the squared command in the loss")
     duration: float = setting(1.0, "duration of a trial", "s")
     dt: float = setting(0.01, "time step", "s")
 
     def __post_init__(self):
-        super().__post_init__()
         check_non_negative("effort_weight", self.effort_weight)
         check_time_step(self.dt)
         check_positive("duration", self.duration)
         n_steps_in("duration", self.duration, self.dt)
-        self.check_body()
+        super().__post_init__()
 
     @property
     def times(self) -> tuple[float, float]:
         return self.duration, self.dt
+
+    @property
+    def interventions(self) -> tuple[AbstractIntervention, ...]:
+        return ()
 
     def build_task(self) -> RandomReaches:
         loss = reach_loss(self.per_member("effort_weight"))

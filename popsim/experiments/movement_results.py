@@ -166,13 +166,8 @@ def _accuracy(experiment: Any, ensemble: Any, limits: dict[str, dict[str, float]
 
 def _final_errors(task: Any, ensemble: Any, *, trials: Trial, **options: Any) -> dict[str, np.ndarray]:
     states = evaluate_ensemble(ensemble, task, trials=trials, **options).states
-    error, speed = jax.device_get(_error_and_speed(states.cursor, states.hand, trials.targets))
+    _, error, speed = jax.device_get(_movements(states.cursor, states.hand, trials.targets))
     return {"end_point_error_m": error, "final_speed_m_per_s": speed}
-
-
-@jit_fast_compile
-def _error_and_speed(cursor: HandState, hand: HandState, targets: HandState) -> tuple[Array, Array]:
-    return end_point_error(cursor, targets), hand_speed(hand)[..., -1]
 
 
 def reach_table(summary: dict[str, Any]) -> ResultTable:

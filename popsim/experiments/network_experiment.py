@@ -12,15 +12,15 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from popsim._compiled import jit
-from popsim._shared.checks import check_non_negative, check_positive, check_positive_int, kind_of
+from popsim._shared.checks import check_positive, kind_of
 from popsim.environment import Box, Discrete
 from popsim.evaluation import evaluate_ensemble
-from popsim.experiments.experiment import AbstractExperiment, build_adam_trainer
 from popsim.experiments.results import Column, ResultTable, RunFigure, member_rows
 from popsim.experiments.settings import setting
+from popsim.experiments.task_experiments import AbstractTaskExperiment, TaskDefinition
 from popsim.models.network_model import NetworkModel
 from popsim.networks import build_network
-from popsim.networks.registry import check_network_name, options_of_network
+from popsim.networks.registry import options_of_network
 from popsim.per_member import PerMember
 from popsim.policies import AbstractPolicy, Categorical, Gaussian
 from popsim.randomness import as_key, seed_key
@@ -30,7 +30,6 @@ from popsim.session import separate_trials
 from popsim.store import as_json_numbers
 from popsim.task import AbstractTask
 from popsim.tasks import COGNITIVE_TASKS
-from popsim.training import TaskTrainer
 from popsim.trial import OutputTarget, Trial, choice_accuracy
 
 __all__ = ["AbstractNetworkExperiment", "Cognitive"]
@@ -165,29 +164,21 @@ def _policy_for(trials: Trial) -> AbstractPolicy | None:
 
 
 @dataclasses.dataclass(frozen=True)
-class AbstractNetworkExperiment(AbstractExperiment):
-    """A network without a body on a task whose targets are an `OutputTarget`, or which has an environment."""
+class AbstractNetworkExperiment(AbstractTaskExperiment):
+    """Networks without a body in a task whose targets are an `OutputTarget`, or which has an environment."""
 
     member_settings = {"learning_rate": "trainer", "tau": "model", "hidden_noise": "model"}
 
-    network: str | None = setting(
-        None,
-        "the kind of network, one that `popsim list` shows; by default gru or tanh, whichever learns the "
-        "task faster",
-    )
-    n_units: int = setting(64, "units per network")
+    learning_rate: float = setting(1e-2, "initial learning rate of Adam")
     tau: float | None = setting(
         None,
         "time constant of the units of networks that have one; by default 0.1 for tanh, and 0.5 in some "
         "tasks with long delays",
         "s",
     )
-    hidden_noise: float = setting(0.0, "noise on the units of the network")
-    learning_rate: float = setting(1e-2, "initial learning rate of Adam")
 
     def __post_init__(self):
         super().__post_init__()
-        check_network_name(self.chosen_network)
         if self.tau is not None:
             check_positive("tau", self.tau)
             if "tau" not in options_of_network(self.chosen_network):
@@ -195,9 +186,7 @@ class AbstractNetworkExperiment(AbstractExperiment):
                     f"`tau` must be given with a network that has a time constant, such as 'tanh', got "
                     f"{self.tau} s with {self.chosen_network!r}."
                 )
-        check_positive_int("n_units", self.n_units)
-        check_positive("learning_rate", self.learning_rate)
-        check_non_negative("hidden_noise", self.hidden_noise)
+        self.definition.trial_shapes(self)
 
     @property
     def task_name(self) -> str:
@@ -206,8 +195,11 @@ class AbstractNetworkExperiment(AbstractExperiment):
 
     @property
     def preset(self) -> tuple[str, Criterion | None]:
-        """The default network, and the criterion for solving the task, if there is one."""
-        return LEARNED.get(self.task_name, ("gru", None))
+        """The default network, and the criterion for solving the task with its default arguments, if any."""
+        if not self.definition.build.__module__.startswith("popsim."):
+            return "gru", None
+        network, criterion = LEARNED.get(self.task_name, ("gru", None))
+        return network, criterion if self.definition.is_default(self) else None
 
     @property
     def chosen_network(self) -> str:
@@ -225,7 +217,10 @@ class AbstractNetworkExperiment(AbstractExperiment):
         if name == "tau" and self.tau is None:
             default = options_of_network(self.chosen_network).get("tau")
             return None if default is None else TIME_CONSTANTS.get(self.task_name, default)
-        return getattr(self, name)
+        return super().effective_value(name)
+
+    def build_task(self) -> AbstractTask:
+        return self.definition.make(self)
 
     def build_model(self, *, key: Key[Array, ""]) -> NetworkModel:
         task = self.build_task()
@@ -244,17 +239,11 @@ class AbstractNetworkExperiment(AbstractExperiment):
             self.n_units,
             n_outputs,
             dt=dt,
-            noise_std=self.hidden_noise,
+            noise_std=self.effective_value("hidden_noise"),
             key=key,
             **({} if tau is None else {"tau": tau}),
         )
         return NetworkModel(network, policy=policy, dt=dt)
-
-    def build_trainer(self, **options: Any) -> TaskTrainer:
-        return build_adam_trainer(self, **options)
-
-    def where_train(self, model: Any) -> Any:
-        return model.network
 
     def summarize(self, ensemble: Any) -> dict[str, Any]:
         """Score trained and untrained members in the validation trials, and in `N_TRIALS` fresh ones.
@@ -310,11 +299,12 @@ class Cognitive(AbstractNetworkExperiment):
     name: ClassVar[str] = "cognitive"
 
     task: Literal[tuple(COGNITIVE_TASKS)] = setting("flip-flop", "the task")  # pyright: ignore[reportInvalidTypeForm]
-    learning_rate: float = setting(1e-2, "initial learning rate of Adam, with cosine decay to zero")
+
+    @property
+    def definition(self) -> TaskDefinition:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The task, of which no argument is a setting."""
+        return TaskDefinition(COGNITIVE_TASKS[self.task], ())
 
     @property
     def task_name(self) -> str:
         return self.task
-
-    def build_task(self) -> AbstractTask:
-        return COGNITIVE_TASKS[self.task]()

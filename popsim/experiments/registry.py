@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import functools
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,15 +15,16 @@ from popsim._shared.checks import short_repr
 from popsim._shared.plain_values import plain_value
 from popsim._shared.text_checks import suggestion
 from popsim.experiments.experiment import AbstractExperiment, check_experiment
-from popsim.experiments.motor_experiment import CenterOut
-from popsim.experiments.network_experiment import Cognitive
+from popsim.experiments.motor_experiment import AbstractMotorExperiment, CenterOut
+from popsim.experiments.network_experiment import AbstractNetworkExperiment, Cognitive
 from popsim.experiments.settings import check_annotations
-from popsim.experiments.task_experiments import task_experiment
+from popsim.experiments.task_experiments import TaskDefinition, task_arguments
 from popsim.networks.registry import NETWORKS, modules_of_networks
 from popsim.store.files import MismatchError
 from popsim.store.model_file import array_forms, check_arrays, load_model, read_model_details, save_model
 from popsim.store.run_folder import import_option
-from popsim.tasks.library import TASKS
+from popsim.task import AbstractTask
+from popsim.tasks.library import TASKS, MotorTask, task_definition
 
 __all__ = ["EXPERIMENTS", "register_experiment", "save_ensemble", "load_ensemble"]
 
@@ -45,6 +47,50 @@ class ExperimentRegistry(collections.UserDict[str, type[AbstractExperiment]]):
         return sum(1 for _ in self)
 
 
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    name: {"n_batches": 1300, "learning_rate_course": "constant"}  # all phases, each learned at one rate
+    for name in ("force-field-adaptation", "visuomotor-rotation")
+}
+"""Defaults of the settings of experiments that differ from those of other tasks."""
+
+
+def task_experiment(name: str) -> type[AbstractExperiment]:
+    """Return the experiment on a task of `TASKS`, always the same class, with the task's arguments."""
+    return _task_experiment(name, TASKS[name])
+
+
+@functools.cache
+def _task_experiment(name: str, build: Callable[..., AbstractTask]) -> type[AbstractExperiment]:
+    is_motor, written = isinstance(build, MotorTask), task_definition(name)
+    base = AbstractMotorExperiment if is_motor else AbstractNetworkExperiment
+    of_base = {field.name: field for field in dataclasses.fields(base)}
+    arguments = task_arguments(written)
+    if taken := [each.name for each in arguments if each.name == "name" or hasattr(base, each.name)]:
+        raise ValueError(
+            f"the arguments of the task {name!r} must have names of their own, got {', '.join(taken)}, which "
+            "every experiment has."
+        )
+    changed = [
+        (each, of_base[each].type, dataclasses.field(default=value, metadata=of_base[each].metadata))
+        for each, value in DEFAULTS.get(name, {}).items()
+    ]
+    summary = (written.__doc__ or "").strip().partition("\n")[0]
+    kind = dataclasses.make_dataclass(
+        "".join(word.capitalize() for word in name.split("-")),
+        [*changed, *(argument.field for argument in arguments)],
+        bases=(base,),
+        namespace={
+            "__doc__": f"{summary}\n\n`popsim show-task {name}` shows its trials.",
+            "name": name,
+            "definition": TaskDefinition(build, arguments),
+        },
+        frozen=True,
+    )
+    of_library = written.__module__.startswith("popsim.")
+    kind.__module__ = __name__ if of_library else written.__module__  # which `--import` names
+    return kind
+
+
 EXPERIMENTS = ExperimentRegistry({kind.name: kind for kind in (CenterOut, Cognitive)})
 
 
@@ -62,14 +108,7 @@ def register_experiment(experiment: type[AbstractExperiment]) -> type[AbstractEx
         raise ValueError(
             f"`experiment` must be a subclass of AbstractExperiment, got {short_repr(experiment)}."
         )
-    if missing := sorted(experiment.__abstractmethods__):
-        raise ValueError(
-            f"`experiment` must define all methods of AbstractExperiment, got {experiment.__name__} without "
-            f"{', '.join(missing)}."
-        )
     check_annotations(experiment)
-    if not isinstance(getattr(experiment, "name", None), str):
-        raise ValueError(f"`experiment` must have a `name`, got {experiment.__name__} without.")
     registered = EXPERIMENTS.data.setdefault(experiment.name, experiment)
     if registered is not experiment:
         raise ValueError(f"`experiment` must have a name of its own, got {experiment.name!r} again.")

@@ -22,7 +22,7 @@ from popsim.experiments.results import ResultTable
 from popsim.experiments.run_info import RunInfo
 from popsim.model import AbstractModel, with_trained_inputs
 from popsim.randomness import seed_key
-from popsim.store import Checkpoint, CorruptDataError, MismatchError, RunFolder, leaf_names
+from popsim.store import Checkpoint, MismatchError, RunFolder, leaf_names
 from popsim.store.run_parts import read_summary
 from popsim.task import AbstractTask, check_task
 from popsim.training import open_history
@@ -297,15 +297,9 @@ class Run(RunInfo):
     def results(self) -> ResultTable:
         """The metrics as a table, with the settings and the seed of each member where members differ in them.
 
-        **Raises:** `ValueError` if the run is not finished; `CorruptDataError` if the summary does not fit
-        the experiment.
+        **Raises:** `ValueError` if the run is not finished.
         """
-        summary = self.summary
-        try:
-            return self.experiment.table(summary).with_labels(self.member_labels())
-        except (LookupError, TypeError) as error:  # of an experiment that has changed since
-            source, name = self.folder.summary, self.experiment.name
-            raise CorruptDataError(f"{source} must be a summary of {name}: {error!r}") from error
+        return self.experiment.table(self.summary).with_labels(self.member_labels())
 
     def member_labels(self) -> dict[str, list[str]]:
         """Return the settings and the seed of each member as text; nothing if all have the same settings."""

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from popsim._shared.checks import check_positive, warn_caller
+from popsim._shared.checks import warn_caller
 from popsim._shared.text_checks import printable, suggestion
 from popsim.experiments.experiment import AbstractExperiment, Recording
 from popsim.experiments.registry import EXPERIMENTS, advice_on_name, described_modules, setting_text
+from popsim.experiments.run_options import NewRunOptions
 from popsim.experiments.settings import parse_setting, setting_types
 from popsim.store.files import write_file
 from popsim.store.run_folder import CONFIG_DIGEST, DescribedRun, import_option
 from popsim.store.yaml_files import read_yaml, yaml_text
-from popsim.training.options import CHECKPOINT_SECONDS
 
-__all__ = ["RunConfig", "config_text", "read_run_config", "write_config"]
+__all__ = ["config_text", "read_run_config", "write_config"]
 
 COMMON = {field.name for field in dataclasses.fields(AbstractExperiment)}
 RECORDED = {"keep": Recording.trainables, "float16": Recording.float16}
@@ -25,21 +25,8 @@ KEYS = ("experiment", "settings", "keep", "float16", "checkpoint_seconds")
 WIDTH = 100
 
 
-@dataclasses.dataclass(frozen=True)
-class RunConfig:
-    """What a file of `config_text` says: an experiment, weights to keep, seconds between checkpoints."""
-
-    experiment: AbstractExperiment
-    recording: Recording = Recording()
-    checkpoint_seconds: float = CHECKPOINT_SECONDS
-
-    def __post_init__(self):
-        check_positive("checkpoint_seconds", self.checkpoint_seconds)
-
-
-def config_text(config: RunConfig) -> str:
+def config_text(experiment: AbstractExperiment, options: NewRunOptions) -> str:
     """Return all settings as YAML, with what they are for and their units; `read_run_config` reads it."""
-    experiment = config.experiment
     option = import_option(described_modules(experiment, dict(experiment.grid).get("network", ())))
     entries = "".join(
         _entry(experiment, field)
@@ -47,9 +34,9 @@ def config_text(config: RunConfig) -> str:
         if field.name != "grid" or experiment.grid
     )
     recorded = {
-        "keep": config.recording.trainables,
-        "float16": config.recording.float16,
-        "checkpoint_seconds": config.checkpoint_seconds,
+        "keep": options.recording.trainables,
+        "float16": options.recording.float16,
+        "checkpoint_seconds": options.entries["checkpoint_seconds"],
     }
     text = (
         "# The settings of a run, to train another one with some of them changed:\n"
@@ -79,7 +66,9 @@ def _entry(experiment: AbstractExperiment, field: "dataclasses.Field[Any]") -> s
     )
 
 
-def write_config(described: DescribedRun, config: RunConfig) -> DescribedRun:
+def write_config(
+    described: DescribedRun, experiment: AbstractExperiment, options: NewRunOptions
+) -> DescribedRun:
     """Write the run.yaml of a locked run, unless it has one, and its digest into run.json."""
     file = described.folder.config
     if file.exists():
@@ -87,7 +76,7 @@ def write_config(described: DescribedRun, config: RunConfig) -> DescribedRun:
             warn_caller(f"{file} is not as popsim wrote it, and is left: it may be of other settings.")
         return described
     try:
-        text = config_text(config).encode()
+        text = config_text(experiment, options).encode()
     except ValueError:
         return described
     # The digest first: a file that it does not tell is never deleted, whoever wrote it.
@@ -96,7 +85,7 @@ def write_config(described: DescribedRun, config: RunConfig) -> DescribedRun:
     return described
 
 
-def read_run_config(path: Path) -> RunConfig:
+def read_run_config(path: Path) -> tuple[AbstractExperiment, NewRunOptions]:
     """Read the YAML of `config_text`, parsed as on the command line; only `experiment` must be given."""
     content, kind = read_entries(path, KEYS)
     try:
@@ -105,7 +94,8 @@ def read_run_config(path: Path) -> RunConfig:
         given = {key: value for key in kinds if (value := content.get(key)) is not None}
         stated = {key: parse_setting(key, value, kinds[key]) for key, value in given.items()}
         recording = Recording(*(stated.get(key, default) for key, default in RECORDED.items()))
-        return RunConfig(experiment, recording, stated.get("checkpoint_seconds", CHECKPOINT_SECONDS))
+        seconds = stated.get("checkpoint_seconds")
+        return experiment, NewRunOptions(recording=recording, checkpoint_seconds=seconds)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 

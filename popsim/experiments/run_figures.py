@@ -48,14 +48,36 @@ __all__ = [
 ]
 
 MOST_LABELS = 10
+N_SHOWN = 4
 EXAMPLE = "An example: one trial of one member, noise off."
 OF_MEMBERS = "The unit of replication is the member"
 TO_THE_RIGHT = "member 0, reach to the right, noise off"
-N_SHOWN = 4
 
 
-def draw_learning(run: Any) -> Callable[[Axes], None]:
-    """Return a function that draws the total training and validation losses of a `Run` on axes."""
+@dataclasses.dataclass(frozen=True)
+class Drawing:
+    """A function that draws on axes, their heading, and the title and caption of a `RunFigure`."""
+
+    draw: Callable[[Axes], Any]
+    heading: str
+    title: str
+    caption: str
+
+    def on(self, ax: Axes) -> Axes:
+        """Draw on axes."""
+        self.draw(ax)
+        ax.set_title(self.heading)
+        return ax
+
+    def alone(self) -> RunFigure:
+        """Draw a figure of its own."""
+        figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
+        self.on(ax)
+        return RunFigure(figure, self.title, self.caption)
+
+
+def learning_drawing(run: Any) -> Drawing:
+    """Return the drawing of the total training and validation losses of a `Run`."""
     history = run.history  # the loss of a batch is that before its update: the untrained stand at the first
     untrained = run.evaluate(run.models(batch=-1)).losses.total.mean(axis=-1)
     validation = np.concatenate([np.asarray(untrained)[None], history.total_validation_loss.values])
@@ -65,27 +87,20 @@ def draw_learning(run: Any) -> Callable[[Axes], None]:
         draw_learning_curves(ax, history.batch.values, history.total_loss.values)
         draw_learning_curves(ax, validation_batch, validation, label="validation", color="#D55E00")
         ax.legend()
-        ax.set_title("learning")
 
-    return draw
-
-
-def learning_caption(run: Any) -> str:
-    """Return the caption of the learning curves of a `Run`."""
-    return (
+    caption = (
         f"Total loss in training batches of {run.experiment.batch_size} trials, and in the validation trials "
         f"before training and after every {run.experiment.log_step} batches. Thin lines: "
-        f"{run.experiment.n_members} members; thick: their mean, geometric if all losses are above zero. The "
-        "unit of replication is the member: a network with a start and with trials of its own."
+        f"{run.experiment.n_members} members; thick: their mean, geometric if all losses are above zero. "
+        f"{OF_MEMBERS}: a network with a start and with trials of its own."
     )
+    return Drawing(draw, "learning", "Learning curves", caption)
 
 
 def draw_learning_figures(run: Any) -> dict[str, RunFigure]:
     """Draw the learning curves of a `Run` of any experiment."""
     with figure_style():
-        figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
-        draw_learning(run)(ax)
-    return {"learning_curves": RunFigure(figure, "Learning curves", learning_caption(run))}
+        return {"learning_curves": learning_drawing(run).alone()}
 
 
 def save_figures(
@@ -222,7 +237,8 @@ def draw_movement_figures(run: Any) -> dict[str, RunFigure]:
     with figure_style():
         figures["trials"] = _cursor_trials(trials, states.cursor.position[0])
         if is_still_at_end(trials):
-            figures |= {"hand_paths": _paths(trials, states), "speed_profiles": _speeds(trials, states)}
+            speeds = _speeds(trials, states).alone()
+            figures |= {"hand_paths": _paths(trials, states), "speed_profiles": speeds}
     return figures
 
 
@@ -249,41 +265,25 @@ def _paths(trials: Trial, states: Any) -> RunFigure:
     counts = ", ".join(f"{group}: {chosen.sum()}" for group, chosen in groups.items())
     caption = (
         f"Paths of the cursor in the validation trials with noise ({counts}), one line for each of "
-        f"{n_members} members and each trial; coloured by the direction of the last target. The unit of "
-        "replication is the member."
+        f"{n_members} members and each trial; coloured by the direction of the last target. {OF_MEMBERS}."
     )
     return RunFigure(figure, "Paths of the cursor", caption)
 
 
-def _speeds(trials: Trial, states: Any) -> RunFigure:
+def _speeds(trials: Trial, states: Any) -> Drawing:
     group, chosen = next(iter(trial_groups(trials).items()))  # those without interventions
-    speed = np.asarray(hand_speed(states.hand))[:, chosen]
-    n_members = speed.shape[0]
-    figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
-    draw_speed_profiles(ax, speed, dt=trials.timeline.dt, label_members=n_members <= MOST_LABELS)
-    ax.set_title(group)
+    n_members = len(states.cursor.position)
     caption = (
         f"Speed of the hand with noise, for {n_members} members: the mean over {chosen.sum()} validation "
-        f"trials ({group}), and a band of one standard deviation over these trials. The unit of replication "
-        "is the member: how far lines differ is how far networks differ."
+        f"trials ({group}), and a band of one standard deviation over these trials. {OF_MEMBERS}: how far "
+        "lines differ is how far networks differ."
     )
-    return RunFigure(figure, "Speed profiles", caption)
+    return _speed_drawing(np.asarray(hand_speed(states.hand))[:, chosen], trials, group, caption)
 
 
-@dataclasses.dataclass(frozen=True)
-class Drawing:
-    """A function that draws on axes, their heading, and the title and caption of a `RunFigure`."""
-
-    draw: Callable[[Axes], Any]
-    heading: str
-    title: str
-    caption: str
-
-    def on(self, ax: Axes) -> Axes:
-        """Draw on axes."""
-        self.draw(ax)
-        ax.set_title(self.heading)
-        return ax
+def _speed_drawing(speed: np.ndarray, trials: Trial, heading: str, caption: str) -> Drawing:
+    options = {"dt": trials.timeline.dt, "label_members": len(speed) <= MOST_LABELS}
+    return Drawing(lambda ax: draw_speed_profiles(ax, speed, **options), heading, "Speed profiles", caption)
 
 
 def draw_reach_figures(run: Any) -> dict[str, RunFigure]:
@@ -294,8 +294,7 @@ def draw_reach_figures(run: Any) -> dict[str, RunFigure]:
         jax.tree.map(np.asarray, run.evaluate(ensemble).states) for ensemble in (run.ensemble, quiet)
     )
     dt = trials.timeline.dt
-    learning = Drawing(draw_learning(run), "learning", "Learning curves", learning_caption(run))
-    drawings = {"learning_curves": learning, **_movements(trials, noisy, clean)}
+    drawings = {"learning_curves": learning_drawing(run), **_movements(trials, noisy, clean)}
     if defines_activity(quiet, clean):
         units = np.asarray(unit_activity(quiet, clean))[0, 0]
         drawings["hidden_activity"] = Drawing(
@@ -315,7 +314,6 @@ def draw_reach_figures(run: Any) -> dict[str, RunFigure]:
 def _movements(trials: Trial, noisy: Any, clean: Any) -> dict[str, Drawing]:
     n_members, n_trials = clean.hand.position.shape[:2]
     starts, targets = np.asarray(trials.init.position), np.asarray(trials.targets.position)[:, -1]
-    options = {"dt": trials.timeline.dt, "label_members": n_members <= MOST_LABELS}
 
     def draw_paths(ax: Axes) -> None:
         draw_hand_paths(ax, noisy.cursor.position, starts, targets)
@@ -329,13 +327,13 @@ def _movements(trials: Trial, noisy: Any, clean: Any) -> dict[str, Drawing]:
             f"One reach to each of {n_trials} targets, noise on, one line for each of {n_members} members; "
             f"coloured by the direction of the target. {OF_MEMBERS}.",
         ),
-        "speed_profiles": Drawing(
-            lambda ax: draw_speed_profiles(ax, np.asarray(hand_speed(clean.hand)), **options),
+        "speed_profiles": _speed_drawing(
+            np.asarray(hand_speed(clean.hand)),
+            trials,
             f"mean and SD over {n_trials} trials, noise off",
-            "Speed profiles",
-            f"Speed of the hand, noise off, for {n_members} members: the mean over {n_trials} trials, one to "
-            f"each target, and a band of one standard deviation over these trials. {OF_MEMBERS}: how far "
-            "lines differ is how far networks differ, the bands are of targets.",
+            f"Speed of the hand, noise off, for {n_members} members: the mean over {n_trials} "
+            "trials, one to each target, and a band of one standard deviation over these trials. "
+            f"{OF_MEMBERS}: how far lines differ is how far networks differ, the bands are of targets.",
         ),
     }
 
@@ -365,11 +363,7 @@ def _muscles(
 
 def _panels_and_overview(drawings: dict[str, Drawing]) -> dict[str, RunFigure]:
     """Return a figure for each drawing, and "overview" with all of them."""
-    figures = {}
-    for name, drawing in drawings.items():
-        figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
-        drawing.on(ax)
-        figures[name] = RunFigure(figure, drawing.title, drawing.caption)
+    figures = {name: drawing.alone() for name, drawing in drawings.items()}
     n_rows = (len(drawings) + 1) // 2
     overview, axes = plt.subplots(n_rows, 2, figsize=(6.9, 2.7 * n_rows), layout="constrained")
     captions = []

@@ -5,8 +5,7 @@ import dataclasses
 import datetime
 import functools
 import json
-import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -120,15 +119,11 @@ class RunInfo:
         if (kind := EXPERIMENTS.get(self.experiment_name or "")) is None:
             return None
         defaults = {
-            field.name: field.default
-            if field.default_factory is dataclasses.MISSING
-            else field.default_factory()
+            field.name: field.default_factory() if callable(field.default_factory) else field.default
             for field in dataclasses.fields(kind)
         }
-        values = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in self.settings.items()
-        }
-        return frozenset(name for name, value in values.items() if (name, value) not in defaults.items())
+        values = [(name, tuple(own) if isinstance(own, list) else own) for name, own in self.settings.items()]
+        return frozenset(name for name, value in values if (name, value) not in defaults.items())
 
     @property
     def n_batches(self) -> int | None:
@@ -235,15 +230,11 @@ class RunInfo:
     @functools.cached_property
     def sizes(self) -> Mapping[str, int]:
         """The size in bytes of each part of the folder: checkpoints, history, log, figures and other."""
-        folder = self.folder
         sizes: dict[str, int] = dict.fromkeys(PARTS, 0)
-        of_part = {getattr(folder, part).name: part for part in PARTS[:-1]}
-        for below, _, files in os.walk(folder.path):
-            within = Path(below).relative_to(folder.path).parts
-            for file in files:
-                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile by a run in progress
-                    n_bytes = os.lstat(os.path.join(below, file)).st_size
-                    sizes[of_part.get(within[0] if within else file, "other")] += n_bytes
+        of_part = {getattr(self.folder, part).name: part for part in PARTS[:-1]}
+        for name, file in files_below(self.folder.path):
+            with contextlib.suppress(FileNotFoundError):  # deleted meanwhile by a run in progress
+                sizes[of_part.get(name.partition("/")[0], "other")] += file.lstat().st_size
         return sizes
 
     def find_damage(self) -> dict[str, str]:
@@ -291,7 +282,7 @@ def verify_run(path: str | Path) -> dict[str, str]:
 
 def info_table(info: RunInfo) -> str:
     """Format what is known of a run, by `read_run_info` or `popsim.open_run`, as text."""
-    sections = [align(_overview(info)), _settings(info), _checkpoints(info), _history(info), _sizes(info)]
+    sections = [align(_overview(info)), _settings(info), *_lists(info)]
     lines = [line for section in sections if section for line in [*section, ""]]
     return "\n".join(map(printable, lines[:-1]))
 
@@ -317,19 +308,19 @@ def _overview(info: RunInfo) -> list[tuple[str, str]]:
 
 
 def _state(info: RunInfo) -> str:
-    n_until_inactive = info.n_until_inactive
+    end = info.n_until_inactive
     how = "frozen" if not info.stopped else "stopped" if not info.frozen else "frozen or stopped"
     if info.is_finished:
-        ended = ", " if n_until_inactive is None else f": all members {how} after {n_until_inactive} of "
+        ended = ", " if end is None else f": all members {how} after {end} of "
         return f"finished{ended}{count_text(info.settings['n_batches'], 'batch')}"
     of = "" if info.n_batches is None else f"of {info.n_batches} "
     saved = f"{info.n_saved} {of}batches saved" if info.n_saved else "nothing saved yet"
     if (writer := info.writer) is not None:
         return f"being written now by {writer}, {saved}"
-    if info.experiment_name is None:
-        ended = f"ended, as all members were {how} after {n_until_inactive}"
-        return f"{saved}; {'restore_checkpoint=True continues it' if n_until_inactive is None else ended}"
-    return f"stopped, {saved}; to continue: {info.folder.resume_command}"
+    if info.experiment_name is not None:
+        return f"stopped, {saved}; to continue: {info.folder.resume_command}"
+    ended = f"ended, as all members were {how} after {end}"
+    return f"{saved}; {'restore_checkpoint=True continues it' if end is None else ended}"
 
 
 def _members(info: RunInfo) -> str:
@@ -366,23 +357,28 @@ def _settings(info: RunInfo) -> list[str]:
     return [f"settings ({what})", *align(rows)]
 
 
-def _checkpoints(info: RunInfo) -> list[str]:
-    rows = [
+def _lists(info: RunInfo) -> Iterator[list[str]]:
+    """Yield the lists of checkpoints, of the arrays of the history, and of the sizes of parts."""
+    checkpoints = [
         (
-            f"  after {count_text(checkpoint.n_batches, 'batch')}",
-            datetime.datetime.fromtimestamp(checkpoint.written).strftime("%Y-%m-%d %H:%M:%S"),
-            size_text(checkpoint.n_bytes),
+            f"  after {count_text(own.n_batches, 'batch')}",
+            f"{datetime.datetime.fromtimestamp(own.written):%Y-%m-%d %H:%M:%S}",
+            size_text(own.n_bytes),
         )
-        for checkpoint in info.checkpoints
+        for own in info.checkpoints
     ]
-    return ["checkpoints", *align(rows)] if rows else ["checkpoints: none"]
-
-
-def _history(info: RunInfo) -> list[str]:
-    if info.history_damage:
-        return [f"history: DAMAGED: {info.history_damage}"]
-    rows = [(f"  {own.name}", _axes(own), own.dtype, size_text(own.n_bytes)) for own in info.arrays]
-    return ["history", *align(rows)] if rows else ["history: none"]
+    arrays = [(f"  {own.name}", _axes(own), own.dtype, size_text(own.n_bytes)) for own in info.arrays]
+    for title, rows in (("checkpoints", checkpoints), ("history", arrays)):
+        damage = info.history_damage if title == "history" else ""
+        found = f"DAMAGED: {damage}" if damage else "none"
+        yield [title, *align(rows)] if rows else [f"{title}: {found}"]
+    total = sum(info.sizes.values())
+    counts = {"log": count_text(info.n_log_lines, "line"), "figures": count_text(info.n_figures, "file")}
+    sizes = [
+        (f"  {part}", size_text(n_bytes), f"{n_bytes / max(total, 1):.0%}", counts.get(part, ""))
+        for part, n_bytes in info.sizes.items()
+    ]
+    yield [f"size: {size_text(total)}", *align(sizes)]
 
 
 def _axes(array: ListedArray) -> str:
@@ -390,16 +386,6 @@ def _axes(array: ListedArray) -> str:
     suffixes = tuple(f" axis {number}" for number in range(len(array.axes)))
     pairs = zip(array.axes, array.shape, strict=True)
     return ", ".join(str(n) if axis.endswith(suffixes) else f"{axis} {n}" for axis, n in pairs)
-
-
-def _sizes(info: RunInfo) -> list[str]:
-    total = sum(info.sizes.values())
-    counts = {"log": count_text(info.n_log_lines, "line"), "figures": count_text(info.n_figures, "file")}
-    rows = [
-        (f"  {part}", size_text(n_bytes), f"{n_bytes / max(total, 1):.0%}", counts.get(part, ""))
-        for part, n_bytes in info.sizes.items()
-    ]
-    return [f"size: {size_text(total)}", *align(rows)]
 
 
 def duration_text(seconds: float) -> str:

@@ -11,7 +11,7 @@ from matplotlib.animation import FuncAnimation
 
 from popsim._shared.checks import WholeNumber, short_repr
 from popsim._shared.text_checks import suggestion
-from popsim.analysis.figures import BodyMotion, Playback, animate_body, body_motion, figure_style
+from popsim.analysis.figures import Playback, animate_body, body_motion, figure_style
 from popsim.ensemble import member
 from popsim.evaluation import validation_trials
 from popsim.experiments.run import Run, kept_batches
@@ -22,8 +22,6 @@ from popsim.trial import Trial, n_trials
 
 __all__ = ["animate_run", "find_trials"]
 
-MOST_PANELS = 12
-MOST_TRIALS = 100
 STAGES = ("start", "first", "middle", "last")
 Stage = WholeNumber | str
 
@@ -61,11 +59,6 @@ def animate_run(
         )
     _check_numbers("members", members, run.experiment.n_members)
     _check_numbers("trials", trials, n_trials(_trials_of(run, 0)))
-    if len(members) * len(batches) > MOST_PANELS or len(trials) > MOST_TRIALS:
-        raise ValueError(
-            f"`members` and `batches` must make at most {MOST_PANELS} pictures, of at most {MOST_TRIALS} "
-            f"`trials`, got {len(members)} and {len(batches)}, of {len(trials)}."
-        )
     stages = _stages(run, batches)
     motions, titles = [], []
     for title, batch in stages:
@@ -80,25 +73,13 @@ def animate_run(
             names = [f"member {index}"] if len(members) > 1 or len(stages) == 1 else []
             names += [title] if len(stages) > 1 or batch is not None else []
             titles.append(", ".join(names))
-    return _animate(motions, titles, len(members) if len(members) > 1 else len(stages), playback)
-
-
-def _animate(
-    motions: list[list[BodyMotion]], titles: list[str], n_columns: int, playback: Playback | None
-) -> FuncAnimation:
-    n_rows = -(-len(motions) // n_columns)
+    n_columns = len(members) if len(members) > 1 else len(stages)
+    n_rows = len(motions) // n_columns
+    size = (1.4 + 2.6 * n_columns, 0.5 + 2.8 * n_rows)
+    options: dict[str, Any] = {"figsize": size, "sharex": True, "sharey": True, "layout": "constrained"}
     with figure_style():
-        figure, axes = plt.subplots(
-            n_rows,
-            n_columns,
-            sharex=True,
-            sharey=True,
-            squeeze=False,
-            figsize=(1.4 + 2.6 * n_columns, 0.5 + 2.8 * n_rows),
-            layout="constrained",
-        )
-        animation = animate_body(axes, motions, titles=titles, playback=playback)
-    return animation
+        _, axes = plt.subplots(n_rows, n_columns, squeeze=False, **options)
+        return animate_body(axes, motions, titles=titles, playback=playback)
 
 
 def find_trials(run: Run, conditions: Mapping[str, float]) -> list[int]:

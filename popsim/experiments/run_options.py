@@ -1,4 +1,4 @@
-"""How a run is trained now, on what, and what of this is written into its `run.json`."""
+"""How a run is trained, on what, and what of this is written into its `run.json`."""
 
 import contextlib
 import dataclasses
@@ -11,29 +11,32 @@ import equinox as eqx
 import jax
 
 from popsim._compiled import PLAIN_JAX, current_engine, plain_jax
-from popsim._shared.checks import bytes_of, memory_of_machine
+from popsim._shared.checks import bytes_of, check_positive, memory_of_machine
 from popsim._shared.named_values import different_flags, missing_flags, numeric_flags
+from popsim._shared.plain_values import plain_value
 from popsim._shared.text_checks import count_text
 from popsim._shared.user_code import code_digest, code_of_modules, users_modules
 from popsim._shared.waiting import waiting_line
 from popsim.ensemble import member
-from popsim.experiments.experiment import AbstractExperiment
+from popsim.experiments.experiment import AbstractExperiment, Recording, check_recording
 from popsim.experiments.registry import described_modules
-from popsim.experiments.run import Run
 from popsim.model import simulate
 from popsim.per_member import select_member
 from popsim.randomness import seed_key
-from popsim.store import MismatchError, RunFolder, lock_folder
+from popsim.store import MismatchError, RunFolder
+from popsim.store.json_files import plain_json
 from popsim.store.run_folder import DescribedRun
 from popsim.training import Observer, SharedPopulation, TaskTrainer
+from popsim.training.options import CHECKPOINT_SECONDS
 from popsim.training.progress import progress_observer
 from popsim.version import __version__
 
-__all__ = ["Devices", "RunOptions", "RunStopped", "check_flags", "check_size", "code_of_experiment"]
+__all__ = ["NewRunOptions", "RunOptions", "RunStopped"]
 
 Devices = Sequence[jax.Device]  # pyright: ignore[reportInvalidTypeForm]
 FLAGS = "jax_flags"  # in run.json and sweep.json: those that change numbers
 CODE = "code"  # in run.json: a digest of the user's modules
+SHARED = "selects_with_others"  # in run.json: it cannot be finished by itself
 
 
 class RunStopped(Exception):
@@ -56,7 +59,18 @@ class RunStopped(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class RunOptions:
-    """How a run is trained now; what it says of itself in run.json is no part of it. See `run_experiment`."""
+    """How a run is trained now, given to `run_experiment`, `resume_run` and `run_or_resume` by name.
+
+    - `quiet`: whether to hide the progress bar.
+    - `devices`: the devices over which the members are divided, see `TaskTrainer`; None for one. Their number
+        changes the last digits of the result, and is stored in the run.
+    - `population`: the runs with whose members those of this one select, see `SharedPopulation`.
+    - `without_lock`: see `TaskTrainer`.
+    - `stop`: called about once a second; the run stops when it returns True.
+    - `enable_tensorboard`: whether to write events for TensorBoard into `tensorboard/` in the run; needs
+        `popsim[tensorboard]`.
+    - `observers`: further observers of the training, see `popsim.training.Observer`.
+    """
 
     quiet: bool = False
     devices: Devices | None = None
@@ -88,14 +102,6 @@ class RunOptions:
         """Return the context in which a line says what is being done, such as "drawing the figures"."""
         return waiting_line(what, disable=self.quiet)
 
-    def building(self, experiment: AbstractExperiment) -> contextlib.AbstractContextManager[None]:
-        """Return the context in which a line says that the networks are being built."""
-        return self.waiting(f"building {count_text(experiment.n_members, 'network')}")
-
-    def lock(self, folder: Path) -> contextlib.AbstractContextManager[None]:
-        """Return the context in which the folder of a run is locked."""
-        return lock_folder(folder, without_lock=self.without_lock)
-
     def circumstances(self, experiment: AbstractExperiment) -> dict[str, Any]:
         """Return the software and hardware on which an experiment would be trained now."""
         return {
@@ -109,29 +115,54 @@ class RunOptions:
             CODE: code_digest(code_of_experiment(experiment)),
         }
 
-    def write_resumption(self, run: Run, n_batches: int) -> DescribedRun:
-        """Record in run.json after which batch a run continues, if its circumstances have changed."""
-        described, now = run.described, self.circumstances(run.experiment)
-        before = _latest_description(described)
-        if all(before.get(name) == value for name, value in now.items()):
-            return described
-        resumed = described.content.get("resumed", [])
-        return described.write(resumed=[*resumed, {"after_batches": n_batches, **now}])
 
-    def check_not_stopped(self, run: Run) -> None:
-        """Raise `RunStopped` if `stop` returns True; `resume_run` repeats what follows the training."""
-        if self.stop is not None and self.stop():
-            raise RunStopped(run.folder.path, run.experiment.n_batches)
+@dataclasses.dataclass(frozen=True)
+class NewRunOptions(RunOptions):
+    """The options of a new run: those of `RunOptions`, and what its `run.json` says of it.
+
+    - `recording`: the batches after which to keep the trainable arrays; by default the log points, including
+        the last batch.
+    - `checkpoint_seconds`: the interval between checkpoints in seconds; one is also written at the end. By
+        default a minute, or of a run that continues, that with which it began.
+    - `member_batch_size`: how many members are trained at a time, see `TaskTrainer`.
+    - `draws_figures`: whether to draw the figures when the training is finished; `popsim show` draws them
+        later.
+    - `part_of`: JSON values that are stored with the run, such as the sweep of which it is a part.
+    """
+
+    recording: Recording = Recording()
+    checkpoint_seconds: float | None = None
+    member_batch_size: int | None = None
+    draws_figures: bool = True
+    part_of: Mapping[str, Any] | None = None
+
+    def __post_init__(self):
+        check_recording(self.recording)
+        if self.checkpoint_seconds is not None:
+            check_positive("checkpoint_seconds", self.checkpoint_seconds)
+
+    @property
+    def entries(self) -> dict[str, Any]:
+        """What run.json says of the options."""
+        seconds = CHECKPOINT_SECONDS if self.checkpoint_seconds is None else self.checkpoint_seconds
+        return {
+            "recording": dataclasses.asdict(self.recording),
+            "checkpoint_seconds": plain_value("checkpoint_seconds", seconds),
+            "member_batch_size": plain_value("member_batch_size", self.member_batch_size),
+            "draws_figures": self.draws_figures,
+            **({} if self.part_of is None else {"part_of": plain_json("part_of", self.part_of)}),
+            **({} if self.population is None else {SHARED: True}),
+        }
 
 
-def _latest_description(described: DescribedRun) -> dict[str, Any]:
+def latest_description(described: DescribedRun) -> dict[str, Any]:
     """Return the description of a run with the circumstances under which it was last resumed."""
     return {**described.content, **(described.content.get("resumed") or [{}])[-1]}
 
 
 def engine_of_run(described: DescribedRun) -> contextlib.AbstractContextManager[None]:
     """Return the context in which a run continues with plain JAX if it did so before, for the same bits."""
-    is_plain = _latest_description(described).get("engine") == PLAIN_JAX
+    is_plain = latest_description(described).get("engine") == PLAIN_JAX
     return plain_jax() if is_plain else contextlib.nullcontext()
 
 
@@ -159,29 +190,26 @@ def check_size(experiment: AbstractExperiment, trainer: TaskTrainer | None = Non
     at a time, and on which devices.
     """
 
-    def validation_trials() -> Any:
-        return select_member(experiment.build_task(), 0).validation_trials()
-
     def one_trial() -> Any:
         key = seed_key(0)
         trial = select_member(experiment.build_task(), 0).trial(batch=0, key=key)
         return trial, simulate(member(experiment.build_ensemble(), 0), trial, key=key)
 
-    def check(part: str, build: Callable[[], Any], n: int = 1) -> None:
+    trainer = trainer or experiment.build_trainer()
+    device = (trainer.devices or jax.local_devices())[0]
+    on_device = None if device.platform == "cpu" else (device.memory_stats() or {}).get("bytes_limit")
+    memory = memory_of_machine() if device.platform == "cpu" else on_device
+    n_trials = experiment.batch_size // trainer.n_minibatches
+    n_members = min(trainer.member_batch_size or 1, experiment.n_members)
+    batch = f"batch of {n_trials} trials" + (f" of {n_members} members" if n_members > 1 else "")
+    for part, build, n in (
+        ("trials", lambda: select_member(experiment.build_task(), 0).validation_trials(), 1),
+        ("ensemble", experiment.build_ensemble, 1),
+        (batch, one_trial, n_members * n_trials),
+    ):
         n_bytes = n * bytes_of(eqx.filter_eval_shape(build))
         if memory is not None and n_bytes > memory:
             raise ValueError(
                 f"the settings of {experiment.name} must fit into the {memory / 1e9:.3g} GB of memory: "
                 f"its {part} would take {n_bytes / 1e9:.3g} GB."
             )
-
-    trainer = trainer or experiment.build_trainer()
-    device = (trainer.devices or jax.local_devices())[0]
-    on_device = None if device.platform == "cpu" else (device.memory_stats() or {}).get("bytes_limit")
-    memory = memory_of_machine() if device.platform == "cpu" else on_device
-    check("trials", validation_trials)
-    check("ensemble", experiment.build_ensemble)
-    n_trials = experiment.batch_size // trainer.n_minibatches
-    n_members = min(trainer.member_batch_size or 1, experiment.n_members)
-    part = f"batch of {n_trials} trials" + (f" of {n_members} members" if n_members > 1 else "")
-    check(part, one_trial, n_members * n_trials)

@@ -1,8 +1,7 @@
 """Run an experiment into a folder, and resume it."""
 
 import dataclasses
-import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,54 +9,37 @@ import jax
 
 from popsim._compiled import current_engine, record_fallbacks
 from popsim._shared.checks import warn_caller
-from popsim._shared.plain_values import plain_value
-from popsim._shared.text_checks import as_path
+from popsim._shared.text_checks import as_path, count_text
 from popsim.ensemble import member
 from popsim.evaluation import check_trials_of
-from popsim.experiments.experiment import AbstractExperiment, Recording, check_experiment, check_recording
+from popsim.experiments.experiment import AbstractExperiment, Recording, check_experiment
 from popsim.experiments.registry import describe_experiment
 from popsim.experiments.run import Run, open_run
-from popsim.experiments.run_config import RunConfig, write_config
+from popsim.experiments.run_config import write_config
 from popsim.experiments.run_options import (
-    Devices,
+    SHARED,
+    NewRunOptions,
     RunOptions,
     RunStopped,
     check_flags,
     check_size,
     engine_of_run,
+    latest_description,
 )
 from popsim.per_member import select_member
-from popsim.store import MismatchError, RunFolder
+from popsim.store import MismatchError, RunFolder, lock_folder
 from popsim.store.checkpoints import Checkpoints
 from popsim.store.files import files_below, finished_name
 from popsim.store.json_files import plain_json
 from popsim.store.run_folder import DescribedRun, import_option
 from popsim.store.run_parts import check_parts, write_summary
-from popsim.training import Observer, SharedPopulation, TaskTrainer
-from popsim.training.options import CHECKPOINT_SECONDS
+from popsim.training import TaskTrainer
 
 __all__ = ["run_experiment", "resume_run", "devices_of_run", "run_or_resume"]
 
-SHARED = "selects_with_others"  # in run.json: it cannot be finished by itself
-
 
 def run_experiment(
-    experiment: AbstractExperiment,
-    out: str | Path,
-    *,
-    overwrite: bool = False,
-    quiet: bool = False,
-    recording: Recording | None = None,
-    devices: Devices | None = None,
-    checkpoint_seconds: float = CHECKPOINT_SECONDS,
-    member_batch_size: int | None = None,
-    draws_figures: bool = True,
-    part_of: Mapping[str, Any] | None = None,
-    population: SharedPopulation | None = None,
-    without_lock: bool = False,
-    stop: Callable[[], bool] | None = None,
-    enable_tensorboard: bool = False,
-    observers: Sequence[Observer] = (),
+    experiment: AbstractExperiment, out: str | Path, *, overwrite: bool = False, **options: Any
 ) -> Run:
     """Train an experiment's ensemble and save the run: settings, log, history, checkpoints, summary, figures.
 
@@ -66,22 +48,7 @@ def run_experiment(
     - `experiment`: the experiment.
     - `out`: the folder of the run.
     - `overwrite`: whether to replace an existing run.
-    - `quiet`: whether to hide the progress bar.
-    - `recording`: the batches after which to keep the trainable arrays; by default the log points,
-        including the last batch.
-    - `devices`: the devices over which the members are divided, see `TaskTrainer`. Their number changes the
-        last digits of the result, and is stored in the run.
-    - `checkpoint_seconds`: the interval between checkpoints in seconds; one is also written at the end.
-    - `member_batch_size`: how many members are trained at a time, see `TaskTrainer`.
-    - `draws_figures`: whether to draw the figures when the training is finished; `popsim show` draws them
-        later.
-    - `part_of`: JSON values that are stored with the run, such as the sweep of which it is a part.
-    - `population`: the runs with whose members those of this one select, see `SharedPopulation`.
-    - `without_lock`: see `TaskTrainer`.
-    - `stop`: called about once a second; the run stops when it returns True.
-    - `enable_tensorboard`: whether to write events for TensorBoard into `tensorboard/` in the run; needs
-        `popsim[tensorboard]`.
-    - `observers`: further observers of the training, see `popsim.training.Observer`.
+    - `options`: those of `NewRunOptions`, such as `quiet` and `recording`.
 
     **Returns:** the run, as opened by `open_run`.
 
@@ -90,46 +57,27 @@ def run_experiment(
     `RunStopped` if `stop` returned True. What memory ends in the first batch leaves no run.
     """
     check_experiment(experiment)
-    recording = Recording() if recording is None else recording
-    check_recording(recording)
-    recording.batches(experiment.n_batches, experiment.log_step)
-    if population is None:
-        experiment.check_selection(dict(experiment.grid), experiment.n_members)
-    RunFolder.check_free(out, overwrite=overwrite)
-    entries = {
-        "recording": dataclasses.asdict(recording),
-        "checkpoint_seconds": plain_value("checkpoint_seconds", checkpoint_seconds),
-        "member_batch_size": plain_value("member_batch_size", member_batch_size),
-        "draws_figures": draws_figures,
-        **({} if part_of is None else {"part_of": plain_json("part_of", part_of)}),
-        **({} if population is None else {SHARED: True}),
-    }
-    options = RunOptions(quiet, devices, population, without_lock, stop, enable_tensorboard, observers)
-    return _begin(experiment, Path(out), entries, options, overwrite=overwrite)
+    return _begin(experiment, out, NewRunOptions(**options), overwrite=overwrite)
 
 
 def _begin(
-    experiment: AbstractExperiment,
-    out: Path,
-    entries: Mapping[str, Any],
-    options: RunOptions,
-    *,
-    overwrite: bool,
+    experiment: AbstractExperiment, out: str | Path, options: NewRunOptions, *, overwrite: bool = False
 ) -> Run:
     """Check all that can be checked before a folder is made, or a run is deleted; then train."""
-    entries = {**describe_experiment(experiment), **entries}
-    trainer = options.build_trainer(experiment, out, entries)
+    options.recording.batches(experiment.n_batches, experiment.log_step)
+    if options.population is None:
+        experiment.check_selection(dict(experiment.grid), experiment.n_members)
+    RunFolder.check_free(out, overwrite=overwrite)
+    entries = {**describe_experiment(experiment), **options.entries}
+    trainer = options.build_trainer(experiment, Path(out), entries)
     stored = plain_json("experiment", entries)
-    with options.building(experiment):
-        check_size(experiment, trainer)
-        untrained = experiment.build_ensemble()
-        check_trials_of(member(untrained, 0), select_member(experiment.build_task(), 0).validation_trials())
+    untrained = _untrained(experiment, trainer, options)
+    check_trials_of(member(untrained, 0), select_member(experiment.build_task(), 0).validation_trials())
     RunFolder.make(out)
-    with options.lock(out):
+    with lock_folder(Path(out), without_lock=options.without_lock):
         folder = RunFolder.create(out, overwrite=overwrite)
         described = DescribedRun.create(folder, stored | options.circumstances(experiment))
-        described = _with_config(described, experiment)
-        run = Run(described, experiment)
+        run = _with_config(Run(described, experiment))
         try:
             return _train(run, trainer, untrained, options, _write_engine)
         except (MemoryError, jax.errors.JaxRuntimeError) as error:
@@ -137,20 +85,31 @@ def _begin(
             raise
 
 
-def _write_engine(run: Run, _: int) -> DescribedRun:
+def _untrained(experiment: AbstractExperiment, trainer: TaskTrainer, options: RunOptions) -> Any:
+    """Return the untrained ensemble, if it fits into memory with what is needed to train it."""
+    with options.waiting(f"building {count_text(experiment.n_members, 'network')}"):
+        check_size(experiment, trainer)
+        return experiment.build_ensemble()
+
+
+def _write_engine(run: Run, *_: Any) -> DescribedRun:
     """Record in run.json that the engine did not know an operation, which is seen when it is traced."""
     engine, described = current_engine(), run.described
     return described if described.content.get("engine") == engine else described.write(engine=engine)
 
 
-def _with_config(described: DescribedRun, experiment: AbstractExperiment) -> DescribedRun:
+def _with_config(run: Run) -> Run:
     """Return a run with its run.yaml, which a kill may have kept from being written."""
+    described = run.described
     if described.content.get(SHARED):  # which is not trained by itself
-        return described
-    recording = described.entry("recording", lambda settings: Recording(**settings))
-    return write_config(
-        described, RunConfig(experiment, recording, described.entry("checkpoint_seconds", float))
-    )
+        return run
+    seconds = described.content["checkpoint_seconds"]
+    options = NewRunOptions(recording=_recording(described), checkpoint_seconds=seconds)
+    return Run(write_config(described, run.experiment, options), run.experiment)
+
+
+def _recording(described: DescribedRun) -> Recording:
+    return Recording(**described.content["recording"])
 
 
 def _remove_if_untrained(folder: RunFolder, error: Exception) -> None:
@@ -164,15 +123,7 @@ def _remove_if_untrained(folder: RunFolder, error: Exception) -> None:
 
 
 def resume_run(
-    path: str | Path,
-    *,
-    build: Callable[..., AbstractExperiment] | None = None,
-    quiet: bool = False,
-    devices: Devices | None = None,
-    without_lock: bool = False,
-    stop: Callable[[], bool] | None = None,
-    enable_tensorboard: bool = False,
-    observers: Sequence[Observer] = (),
+    path: str | Path, *, build: Callable[..., AbstractExperiment] | None = None, **options: Any
 ) -> Run:
     """Finish an interrupted run: the result equals that of an uninterrupted run bit for bit.
 
@@ -180,9 +131,8 @@ def resume_run(
 
     - `path`: the folder of the run. A finished run is returned unchanged if all its parts exist.
     - `build`: see `open_run`.
-    - `quiet`, `stop`, `without_lock`, `enable_tensorboard`, `observers`: see `run_experiment`.
-    - `devices`: the devices over which the members are divided; None for one. Bitwise equality requires the
-        same number as before, see `devices_of_run`.
+    - `options`: those of `RunOptions`. Bitwise equality requires as many `devices` as before, see
+        `devices_of_run`.
 
     **Returns:** the finished run.
 
@@ -190,9 +140,8 @@ def resume_run(
     part is missing; `MismatchError` if the experiment is not the interrupted one, or a part is of another
     run.
     """
-    run = open_run(path, build=build)
-    options = RunOptions(quiet, devices, None, without_lock, stop, enable_tensorboard, observers)
-    return finish_run(run, options)
+    run_options = RunOptions(**options)
+    return finish_run(open_run(path, build=build), run_options)
 
 
 def finish_run(run: Run, options: RunOptions, *, checkpoint_seconds: float | None = None) -> Run:
@@ -202,7 +151,7 @@ def finish_run(run: Run, options: RunOptions, *, checkpoint_seconds: float | Non
         check_parts(described)
         if described.content.get("finished"):
             return run
-        with options.lock(folder.path):  # killed after the summary
+        with lock_folder(folder.path, without_lock=options.without_lock):  # killed after the summary
             return _finish(Run(described.reread(), run.experiment), options)
     check_flags(described.content, described.path)
     if described.content.get("finished"):
@@ -213,24 +162,20 @@ def finish_run(run: Run, options: RunOptions, *, checkpoint_seconds: float | Non
             f"`path` must not be a cell that selects among the members of others, got {folder.path}. "
             f"To continue it with all of them: {command}resume SWEEP"
         )
-    if checkpoint_seconds is None:
-        checkpoint_seconds = described.entry("checkpoint_seconds", float)
-    entries = {**described.content, "checkpoint_seconds": checkpoint_seconds}
-    trainer = options.build_trainer(run.experiment, folder.path, entries)
-    with options.lock(folder.path):
+    seconds = {} if checkpoint_seconds is None else {"checkpoint_seconds": checkpoint_seconds}
+    trainer = options.build_trainer(run.experiment, folder.path, {**described.content, **seconds})
+    with lock_folder(folder.path, without_lock=options.without_lock):
         # Another process may have continued it before the lock was free.
         run = Run(described.reread(), run.experiment)
         with engine_of_run(run.described):
-            run = Run(_with_config(run.described, run.experiment), run.experiment)
-            with options.building(run.experiment):
-                check_size(run.experiment, trainer)
-                untrained = run.experiment.build_ensemble()
-            return _train(run, trainer, untrained, options, options.write_resumption)
+            run = _with_config(run)
+            untrained = _untrained(run.experiment, trainer, options)
+            return _train(run, trainer, untrained, options, _write_resumption)
 
 
 def devices_of_run(path: str | Path) -> int:
     """Return the number of devices over which a run was divided."""
-    return RunFolder.open(path).entry("devices", int)
+    return RunFolder.open(path).content["devices"]
 
 
 @record_fallbacks()
@@ -239,15 +184,15 @@ def _train(
     trainer: TaskTrainer,
     untrained: Any,
     options: RunOptions,
-    on_begin: Callable[[Run, int], DescribedRun],
+    on_begin: Callable[[Run, RunOptions, int], DescribedRun],
 ) -> Run:
     """Train the remaining batches and finish the run; `on_begin` writes down how it continues."""
     described, experiment = run.described, run.experiment
-    recording = described.entry("recording", lambda settings: Recording(**settings))
+    recording = _recording(described)
 
     def begin(n_batches: int) -> None:
         nonlocal described
-        described = on_begin(run, n_batches)
+        described = on_begin(run, options, n_batches)
 
     ensemble, history = trainer(
         experiment.build_task(),
@@ -270,12 +215,28 @@ def _train(
     has_ended = options.population is None and bool(is_inactive.all())  # before the last batch
     if history.batch.size < experiment.n_batches and not has_ended:
         raise RunStopped(run.folder.path, history.batch.size)
-    options.check_not_stopped(run)
+    _check_not_stopped(run, options)
     with options.waiting("measuring the trained networks"):
         summary: dict[str, Any] = experiment.summarize(ensemble)
-    options.check_not_stopped(run)
+    _check_not_stopped(run, options)
     write_summary(described, plain_json("summarize", summary))
     return _finish(Run(described, experiment), options)
+
+
+def _write_resumption(run: Run, options: RunOptions, n_batches: int) -> DescribedRun:
+    """Record in run.json after which batch a run continues, if its circumstances have changed."""
+    described, now = run.described, options.circumstances(run.experiment)
+    before = latest_description(described)
+    if all(before.get(name) == value for name, value in now.items()):
+        return described
+    resumed = described.content.get("resumed", [])
+    return described.write(resumed=[*resumed, {"after_batches": n_batches, **now}])
+
+
+def _check_not_stopped(run: Run, options: RunOptions) -> None:
+    """Raise `RunStopped` if `stop` returns True; `resume_run` repeats what follows the training."""
+    if options.stop is not None and options.stop():
+        raise RunStopped(run.folder.path, run.experiment.n_batches)
 
 
 def _finish(run: Run, options: RunOptions) -> Run:
@@ -293,21 +254,13 @@ def _finish(run: Run, options: RunOptions) -> Run:
     return Run(described.write(finished=True, figures=figures), run.experiment)
 
 
-def run_or_resume(
-    experiment: AbstractExperiment,
-    out: str | Path,
-    *,
-    recording: Recording | None = None,
-    checkpoint_seconds: float | None = None,
-    **options: Any,
-) -> Run:
+def run_or_resume(experiment: AbstractExperiment, out: str | Path, **options: Any) -> Run:
     """Finish the run of an experiment: start it, continue it, or return it if it is finished.
 
     **Arguments:**
 
     - `out`: the folder of the run. An existing run must have the same experiment, settings and recording.
-    - `checkpoint_seconds`: None for the interval the run began with.
-    - `options`: see `run_experiment`. Bitwise equality requires as many `devices` as before, see
+    - `options`: those of `NewRunOptions`. Bitwise equality requires as many `devices` as before, see
         `devices_of_run`.
 
     **Returns:** the finished run.
@@ -315,23 +268,18 @@ def run_or_resume(
     **Raises:** `MismatchError` if `out` holds another run, naming the settings that differ; otherwise as
     `run_experiment` and `resume_run`.
     """
-    inspect.signature(run_experiment).bind(experiment, out, **options)  # also where the run is there
     check_experiment(experiment)
-    recording = Recording() if recording is None else recording
-    check_recording(recording)
-    folder = RunFolder(as_path("out", out))
+    run_options, folder = NewRunOptions(**options), RunFolder(as_path("out", out))
     if not folder.description.exists():
-        seconds = CHECKPOINT_SECONDS if checkpoint_seconds is None else checkpoint_seconds
-        return run_experiment(experiment, out, recording=recording, checkpoint_seconds=seconds, **options)
+        return _begin(experiment, out, run_options)
     described = DescribedRun.read(folder)
-    if differences := differences_from_plan(described.content, experiment, recording):
+    if differences := differences_from_plan(described.content, experiment, run_options.recording):
         raise MismatchError(
             f"`out` must hold a run like this one, to continue it, got {folder.path}: "
             f"{differences_text(differences)}."
         )
-    of_now = {field.name for field in dataclasses.fields(RunOptions)}
-    now = RunOptions(**{name: value for name, value in options.items() if name in of_now})
-    return finish_run(Run(described, experiment), now, checkpoint_seconds=checkpoint_seconds)
+    seconds = run_options.checkpoint_seconds
+    return finish_run(Run(described, experiment), run_options, checkpoint_seconds=seconds)
 
 
 def differences_from_plan(

@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -17,15 +17,6 @@ from popsim._shared.plain_values import check_finite_value, plain_value
 from popsim._shared.text_checks import suggestion
 
 __all__ = ["setting"]
-
-WORDS: Mapping[Any, tuple[str, str]] = {
-    int: ("a whole number", "whole numbers"),
-    float: ("a number", "numbers"),
-    bool: ("True or False", "truth values"),
-    str: ("text", "texts"),
-    type(None): ("None", "values"),
-}
-"""What one value of a type is called, and several."""
 
 
 def setting(default: Any, help: str, *units: str) -> Any:
@@ -63,7 +54,7 @@ def takes_texts(hint: Any) -> bool:
         return parts[:1] == (str,) and takes_texts(parts[1])
     if origin in (tuple, list):
         return bool(parts) and all(takes_texts(part) for part in parts if part is not ...)
-    return hint in WORDS
+    return hint in (int, float, bool, str, type(None))
 
 
 def check_annotations(kind: type) -> None:
@@ -76,26 +67,15 @@ def check_annotations(kind: type) -> None:
             )
 
 
-def types_in_words(kind: Any) -> str:
-    """Return in words what a setting may be, such as "a number or None"."""
-    origin, parts = typing.get_origin(kind) or kind, typing.get_args(kind)
-    if len(kinds := alternatives(kind)) > 1:
-        return " or ".join(dict.fromkeys(map(types_in_words, kinds)))
-    if origin is Literal:
-        return f"one of {', '.join(map(str, parts))}"
-    if origin in (tuple, list):
-        several = WORDS.get(parts[0], ("", "values"))[1] if parts else "values"
-        return f"{len(parts)} {several}" if origin is tuple and ... not in parts else f"a list of {several}"
-    return WORDS.get(kind, ("values by name" if origin is dict else "a value of this setting",))[0]
-
-
 def as_setting(name: str, value: Any, kind: Any = Any) -> Any:
-    """Return a value from Python as a plain value of a type of `setting_types`, see `plain_value`."""
+    """Return a value from Python as a finite plain value of a type of `setting_types`, see `plain_value`."""
     plain = plain_value(name, value)
     try:
-        return msgspec.convert(plain, kind)
-    except msgspec.ValidationError:
-        raise _refusal(name, plain, kind) from None
+        converted = msgspec.convert(plain, kind)
+    except msgspec.ValidationError as error:
+        raise _refusal(name, plain, kind, error) from None
+    check_finite_value(name, converted)
+    return converted
 
 
 def parse_setting(name: str, value: Any, kind: Any) -> Any:
@@ -103,19 +83,21 @@ def parse_setting(name: str, value: Any, kind: Any) -> Any:
 
     Where the type has several values, they may be the words of a text: "0.002 0.02".
     """
+    refused: Any = None
     for parts in (value, value.split()) if isinstance(value, str) else (value,):
         try:
             return msgspec.convert(parts, kind, strict=False)
-        except msgspec.ValidationError:
-            continue
-    raise _refusal(name, value, kind)
+        except msgspec.ValidationError as error:
+            refused = refused or error
+    raise _refusal(name, value, kind, refused) from None
 
 
-def _refusal(name: str, value: Any, kind: Any) -> ValueError:
+def _refusal(name: str, value: Any, kind: Any, error: msgspec.ValidationError) -> ValueError:
     literals = [part for part in alternatives(kind) if typing.get_origin(part) is Literal]
     choices = [str(choice) for literal in literals for choice in typing.get_args(literal)]
+    expected = f"one of {', '.join(choices)}" if choices else "a value of its type"
     hint = suggestion(value[:100], choices) if isinstance(value, str) else ""
-    return ValueError(f"`{name}` must be {types_in_words(kind)}, got {value!r:.100}.{hint}")
+    return ValueError(f"`{name}` must be {expected}, got {value!r:.100}: {error}.{hint}")
 
 
 def alternatives(hint: Any) -> tuple[Any, ...]:
@@ -143,9 +125,7 @@ def converting_first(post_init: Callable[..., None]) -> Callable[..., None]:
             post_init(self)
             return
         convert_settings(self)
-        post_init(self)  # whose messages say more of a number that is not finite
-        for field in dataclasses.fields(self):
-            check_finite_value(field.name, getattr(self, field.name))
+        post_init(self)
 
     convert_and_check.converts_settings = True  # pyright: ignore[reportAttributeAccessIssue]
     return convert_and_check

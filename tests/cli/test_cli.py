@@ -1,11 +1,8 @@
-import inspect
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 import pytest
@@ -16,7 +13,7 @@ from small_experiment import Sum
 
 import popsim
 from popsim.cli import main
-from popsim.cli._main import COMMANDS, _format_warning
+from popsim.cli._main import COMMANDS
 from popsim.experiments import open_run
 
 TRAIN = ["train", "center-out", "--members", "1", "--n-batches", "2", "--batch-size", "2", "--n-units", "4"]
@@ -59,9 +56,10 @@ def test_list_names_experiments_tasks_and_plants(capsys):
         assert name in out
     tasks = out.partition("tasks (popsim train, popsim show-task)")[2].partition("further tasks")[0]
     assert "[body]" not in tasks.partition("flip-flop")[2]
-    said = [line.partition(": ")[2] for line in tasks.splitlines() if ": " in line]
+    said = [line.partition("  ")[2] for line in tasks.splitlines() if line.startswith("  ")]
     assert len(said) == len(set(said)) > 20
-    assert re.search(r"visuomotor-rotation +\[body\] CenterOutReaches with cursor rotation: Baseline", tasks)
+    assert re.search(r"visuomotor-rotation +\[body\] Baseline, rotation, washout", tasks)
+    assert re.search(r"delayed-reaches +\[body\] DelayedReaches: ", tasks)
     assert "  arm26-relu                   arm26 with ReluMuscle\n" in out
     assert all(line.split(maxsplit=1)[1:] for line in out.splitlines() if line.startswith("  "))
     assert "  WithInterventions " in out.partition("further tasks")[2]
@@ -81,27 +79,6 @@ def test_a_reader_that_leaves_ends_the_command_silently(capsys, monkeypatch):
         with pytest.raises(SystemExit) as end:
             main(["list"])
     assert end.value.code == 128 + signal.SIGPIPE and capsys.readouterr().err == ""
-
-
-@pytest.mark.parametrize(
-    ("callers", "category", "is_shown"),
-    [
-        (["popsim", "numpy"], UserWarning, False),
-        (["popsim", "mine", "numpy"], UserWarning, True),
-        (["popsim", "numpy", "mine"], UserWarning, True),
-        (["mine", "popsim", "jax", "numpy"], UserWarning, False),
-        (["popsim", "numpy"], RuntimeWarning, True),
-        (["mine", "popsim"], UserWarning, True),
-    ],
-)
-def test_a_librarys_warning_is_shown_where_the_users_code_calls_it(callers, category, is_shown):
-    unchecked = inspect.unwrap(_format_warning)  # the check of its arguments is a caller, too
-    call: Callable[[], str] = partial(unchecked, "of\nmine", category, "x.py", 1)
-    for package in reversed(callers):
-        module: dict = {"__name__": f"{package}.inner", "call": call}
-        exec("def nested(): return call()", module)
-        call = module["nested"]
-    assert call() == "popsim: warning: of mine\n" * is_shown
 
 
 def test_help_lists_the_settings_of_an_experiment(capsys):

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from command_ends import complaint
 from sample_trials import few_trials
-from small_tasks import Choose, pushed_reaches
+from small_tasks import Choose
 
 import popsim
 from popsim.analysis.figures import draw_task_trials, task_trial_rows
@@ -53,20 +53,6 @@ def test_an_event_is_a_line_where_it_comes(draw):
         upright = [line.get_xdata()[0] for line in ax.lines if len(line.get_xdata()) == 2]
         steps = np.array([trials.timeline.events[name][trial] for name in ("stimulus on", "go cue")])
         np.testing.assert_allclose(upright, 0.02 * steps[steps < 20], atol=1e-6)
-
-
-@pytest.mark.full
-def test_reaches_are_drawn_with_units_and_interventions_as_bars(draw):
-    trials = few_trials(pushed_reaches(popsim.plants.PointMass()))
-    axes = draw(trials)
-    assert [ax.get_ylabel().partition("\n")[2] for ax in axes[1:3, 0]] == ["position (m)", "velocity (m/s)"]
-    assert axes[-1, 0].get_ylabel() == "interventions"
-    assert [text.get_text() for text in axes[1, -1].get_legend().get_texts()] == ["x", "y"]
-    for ax, acts in zip(axes[-1], trials.conditions["constant force"].tolist(), strict=True):
-        bars = ax.collections[0].get_paths()
-        assert len(bars) == acts
-        if acts:
-            np.testing.assert_allclose(bars[0].get_extents().intervalx, [0.1, 0.15], atol=1e-6)
 
 
 def test_show_task_prints_the_table_and_draws_the_trials(tmp_path, capsys, monkeypatch):

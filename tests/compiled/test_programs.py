@@ -5,12 +5,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_experiment import Sum
+import small_experiment  # noqa: F401, which registers it
 
 import popsim
 from popsim._compiled import as_array, compilation, is_tracing, jit_fast_compile, jit_low_memory
 from popsim.cli import main
-from popsim.experiments import EXPERIMENTS
 
 MOST = {"center-out": 30, "sum": 34}
 TRAIN = ["train", "center-out", "--members", "1", "--n-batches", "2", "--batch-size", "2", "--n-units", "4"]
@@ -20,9 +19,8 @@ SUM = ["train", "sum", "--members", "1", "--n-batches", "2", "--batch-size", "2"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("train", [SUM, pytest.param(TRAIN, marks=pytest.mark.full)], ids=lambda own: own[1])
-def test_a_training_compiles_few_programs(train, tmp_path, count_compilations, monkeypatch):
+def test_a_training_compiles_few_programs(train, tmp_path, count_compilations):
     """Each takes a tenth of a second or more: what is small is computed with NumPy, or in one program."""
-    monkeypatch.setitem(EXPERIMENTS, "sum", Sum)
     equinox.clear_caches()
     jax.clear_caches()
     with count_compilations() as compiled:

@@ -6,20 +6,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from kept_runs import REACHES, SMALL, finished_run, reach_run
-from short_form import every_nth
 
-import popsim
 from popsim.experiments import (
-    PLANTS,
     CenterOut,
     Cognitive,
     info_table,
     open_run,
     read_run_info,
-    run_experiment,
 )
 from popsim.experiments.registry import describe_experiment
-from popsim.store import CorruptDataError, read_sealed_json, write_json, write_sealed_json
+from popsim.store import read_sealed_json, write_sealed_json
 from popsim.store.run_folder import FORMAT
 
 pytestmark = pytest.mark.slow
@@ -78,36 +74,6 @@ def test_a_run_of_an_unknown_experiment_or_with_strange_settings_is_refused(smal
     write_sealed_json(tmp_path / "run.json", description | {"settings": {"n_wings": 2}})
     with pytest.raises(ValueError, match="n_wings"):
         open_run(tmp_path)
-
-
-def test_a_changed_setting_is_refused(small_run, tmp_path):
-    """A digit of the seed: nothing else would tell that these are not the settings of the training."""
-    text = small_run.folder.description.read_text()
-    (tmp_path / "run.json").write_text(text.replace('"seed": 7', '"seed": 6'))
-    with pytest.raises(CorruptDataError, match=r"run\.json must match its checksum"):
-        open_run(tmp_path)
-    write_json(tmp_path / "run.json", ["format"])
-    with pytest.raises(CorruptDataError, match=r"run\.json"):
-        open_run(tmp_path)
-
-
-@pytest.mark.filterwarnings("ignore:`duration` is in s")
-@pytest.mark.parametrize(
-    "setting", [{"n_members": 10**6, "n_units": 10**4}, {"n_units": 10**9}, {"duration": 1e7}]
-)
-def test_what_is_larger_than_the_memory_is_refused_before_it_is_built(setting, tmp_path):
-    part = "trials" if "duration" in setting else "ensemble"
-    with pytest.raises(ValueError, match=f"center-out must fit.* its {part} would take"):
-        run_experiment(CenterOut(**setting), tmp_path / "run", quiet=True)
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("plant", every_nth(PLANTS, 4))
-def test_every_plant_builds_and_its_targets_are_within_reach(plant):
-    experiment = CenterOut(plant=plant, n_members=1, n_units=4)
-    task = experiment.build_task()
-    popsim.member(experiment.build_ensemble(), 0).check(task.validation_trials())
-    assert task.validation_trials().targets.position.shape == (8, 100, 2)
 
 
 def test_a_member_that_has_diverged_is_reported(small_run):

@@ -14,6 +14,7 @@ from small_experiment import Sum
 from popsim.cli import main
 from popsim.experiments import (
     CenterOut,
+    NewRunOptions,
     Recording,
     open_run,
     register_experiment,
@@ -21,7 +22,7 @@ from popsim.experiments import (
     run_experiment,
     verify_run,
 )
-from popsim.experiments.run_config import RunConfig, config_text, read_run_config
+from popsim.experiments.run_config import config_text, read_run_config
 from popsim.experiments.settings import setting
 from popsim.store.run_folder import CONFIG_DIGEST
 
@@ -53,21 +54,21 @@ class Texts(Sum):
     ids=lambda experiment: experiment.name,
 )
 def test_what_is_written_is_read_again(experiment, tmp_path):
-    config = RunConfig(experiment, Recording("every 10", float16=True), 12.5)
-    text = config_text(config)
+    options = NewRunOptions(recording=Recording("every 10", float16=True), checkpoint_seconds=12.5)
+    text = config_text(experiment, options)
     (tmp_path / "run.yaml").write_text(text)
-    assert read_run_config(tmp_path / "run.yaml") == config
+    assert read_run_config(tmp_path / "run.yaml") == (experiment, options)
     assert yaml.safe_load(text)["experiment"] == experiment.name  # for any other reader, too
     assert text.isprintable() or set(c for c in text if not c.isprintable()) <= {"\n"}
 
 
 def test_settings_have_comments_and_units():
-    lines = config_text(RunConfig(CenterOut(plant="arm26"))).splitlines()
+    lines = config_text(CenterOut(plant="arm26"), NewRunOptions()).splitlines()
     place = lines.index("  n_batches: 1000")
     assert lines[place - 1] == "  # number of training batches"
     assert "  vision_noise: [0.002, 0.02]  # m, m/s" in lines and "  dt: 0.01  # s" in lines
     assert "  motor_noise: null  # in effect: 0.05 of the command, 0.002 of full excitation" in lines
-    of_own = config_text(RunConfig(Texts())).splitlines()
+    of_own = config_text(Texts(), NewRunOptions()).splitlines()
     assert "  # how fast, 1/s" in of_own and "  rate: 0.1  # 1/s" in of_own
     assert f"popsim --import {Texts.__module__} train" in of_own[1]
 
@@ -79,7 +80,10 @@ def test_settings_have_comments_and_units():
         ("experiment: sum\nsetings: {}", "Perhaps you meant settings"),
         ("experiment: summ", "Perhaps you meant sum"),
         ("experiment: sum\nsettings: {n_batchs: 3}", "Perhaps you meant n-batches"),
-        ("experiment: sum\nsettings: {n_batches: many}", "`n_batches` must be a whole number, got 'many'"),
+        (
+            "experiment: sum\nsettings: {n_batches: many}",
+            "`n_batches` must be a value of its type, got 'many': Expected `int`",
+        ),
         ("experiment: sum\nsettings: {n_batches: 2, n-batches: 3}", "each setting once"),
         ("experiment: sum\nsettings: [1]", "values by name"),
         ("experiment: sum\nsettings: {seed: 1}\nsettings: {seed: 2}", "each key once, got 'settings' again"),

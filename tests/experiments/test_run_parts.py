@@ -1,18 +1,15 @@
 """Parts of two runs mixed, parts that are lost, and parts in the place of others: all are said by name."""
 
-import json
 import shutil
 import warnings
 
 import pytest
 from kept_runs import finished_run
-from safetensors import safe_open
 from short_form import every_nth
 from small_training import OPTIMIZER, train
 
 from popsim.experiments import open_run, resume_run, verify_run
 from popsim.store import (
-    RunFolder,
     open_arrays,
     read_sealed_json,
     write_sealed_json,
@@ -144,19 +141,3 @@ def test_a_chunk_of_an_earlier_commit_is_said_by_name(tmp_path):
         open_arrays(tmp_path / "history.zarr").loss.load()
     with pytest.raises(ValueError, match=r"c\.0\.0\.0.* must have 8 rows, got 4"):
         train(9, trainer=trainer, restore_checkpoint=True)
-
-
-def test_every_run_has_another_identity_which_all_of_its_parts_carry(pair):
-    found = set()
-    for own in map(RunFolder, pair):
-        record = json.loads((own.history / "zarr.json").read_text())["attributes"]["popsim_arrays"]
-        checkpoints = []
-        for path in own.checkpoints.iterdir():
-            with safe_open(path, framework="numpy") as file:
-                checkpoints.append(json.loads(file.metadata()["popsim"]))
-        lines = [json.loads(line) for line in own.log.read_text().splitlines()]
-        sealed = [read_sealed_json(file) for file in (own.description, own.training, own.summary)]
-        ids = {part[RUN_ID] for part in [record, *checkpoints, *lines, *sealed]}
-        assert len(ids) == 1
-        found |= ids
-    assert len(found) == 2

@@ -10,11 +10,23 @@ import pytest
 from short_form import every_nth
 
 import popsim
-from popsim.experiments import EXPERIMENTS, PLANTS, CenterOut, Cognitive, open_run, run_experiment
+from popsim.experiments import (
+    EXPERIMENTS,
+    PLANTS,
+    CenterOut,
+    Cognitive,
+    NewRunOptions,
+    open_run,
+    run_experiment,
+)
 from popsim.experiments.network_experiment import LEARNED, score_of
-from popsim.experiments.registry import describe_experiment, rebuild_experiment
-from popsim.experiments.run_config import RunConfig, config_text, read_run_config
-from popsim.experiments.task_experiments import _task_experiment, task_experiment
+from popsim.experiments.registry import (
+    _task_experiment,
+    describe_experiment,
+    rebuild_experiment,
+    task_experiment,
+)
+from popsim.experiments.run_config import config_text, read_run_config
 from popsim.networks import NETWORKS
 from popsim.tasks.library import COGNITIVE_TASKS, MOTOR_TASKS, REWARD_TASKS, TASKS
 
@@ -76,14 +88,12 @@ def test_its_settings_are_written_down_and_read_in_another_process(name, tmp_pat
     experiment = task_experiment(name)(n_members=3, seed=4)
     described = json.loads(json.dumps(describe_experiment(experiment)))
     assert described["module"].startswith("popsim.experiments.")
-    (tmp_path / "run.yaml").write_text(config_text(RunConfig(experiment)))
+    (tmp_path / "run.yaml").write_text(config_text(experiment, NewRunOptions()))
     _task_experiment.cache_clear()
     rebuilt = rebuild_experiment(described, "run.json", build=task_experiment(name))
     assert dataclasses.asdict(rebuilt) == dataclasses.asdict(experiment)
     if name != CenterOut.name:
-        assert dataclasses.asdict(read_run_config(tmp_path / "run.yaml").experiment) == dataclasses.asdict(
-            rebuilt
-        )
+        assert dataclasses.asdict(read_run_config(tmp_path / "run.yaml")[0]) == dataclasses.asdict(rebuilt)
 
 
 def test_registered_experiments_come_before_tasks():

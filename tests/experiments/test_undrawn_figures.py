@@ -12,7 +12,6 @@ from short_form import mostly_in_full
 
 from popsim.cli import main
 from popsim.experiments import RunFigure, open_run, register_experiment, resume_run, run_experiment
-from popsim.report import report_run
 from popsim.store import SaveError
 
 pytestmark = pytest.mark.slow
@@ -63,29 +62,6 @@ def test_a_run_is_finished_and_says_in_one_line_what_is_not_drawn(drawing, capsy
     assert resume_run(path, quiet=True).is_finished  # without another word, as warnings are errors here
     main(["resume", str(path), "--quiet"])
     assert "the run was finished before" in capsys.readouterr().out
-
-
-@pytest.mark.full
-def test_a_page_says_what_is_not_drawn(drawing, tmp_path, as_users_run):
-    path, how, _ = drawing
-    opened = plt.get_fignums()
-    with pytest.warns(UserWarning, match="could not be drawn"):
-        report = report_run(open_run(path), tmp_path / "report")
-    page = report.page.read_text()
-    assert "could not be drawn" in page and HOW[how] in page and "Weights over training" in page
-    with pytest.warns(UserWarning), pytest.raises(SystemExit) as end:
-        main(
-            [
-                "export",
-                str(path),
-                "--figures",
-                str(tmp_path / "figures"),
-                "--model",
-                str(tmp_path / "m.safetensors"),
-            ]
-        )
-    assert end.value.code == 1 and (tmp_path / "m.safetensors").exists()
-    assert plt.get_fignums() == opened
 
 
 def test_a_full_disk_is_still_an_error(tmp_path, monkeypatch):

@@ -94,7 +94,7 @@ HUNDRED = ", ".join(str(1 + i / 100) for i in range(100))
 IN_FILES = {
     "grid: {rat: 1}": "must be of settings of texts, got 'rat'. Perhaps .* rate",
     "gird: {rate: 1}": "Perhaps you meant grid",
-    "settings: {n-units: few}": "n_units.* must be a whole number, got 'few'",
+    "settings: {n-units: few}": "n_units.* must be a value of its type, got 'few'",
     "seeds: 2147483640:2147483650": r"must be below 2\*\*31",
     "seeds: 5:2": "must end after they begin",
     f"seeds: 0:1\nmembers_per_cell: 1\ngrid: {{rate: [{HUNDRED}], cost: [{HUNDRED}], n-units: [1, 2, 3]}}": (
@@ -128,8 +128,8 @@ def test_what_is_wrong_in_a_file_is_named_with_it(content, tmp_path, capsys):
     [
         ("--grid rat=1", "Perhaps you meant rate"),
         ("--grid seed=1,2", "--seeds are the seeds"),
-        ("--grid rate=fast", "--rate must be a number, got 'fast'"),
-        ("--grid noise=1,2", "--noise must be 2 numbers, got '1'"),
+        ("--grid rate=fast", "--rate must be a value of its type, got 'fast'"),
+        ("--grid noise=1,2", "--noise must be a value of its type, got '1'"),
         ("--grid rate=0.1,,0.2", "--grid must be such as learning-rate=1e-3,3e-3"),
         ("--grid n-units=6 --n-units 4", "--n-units must be given once, got 4 and values of it"),
         ("--grid rate=1,1", "different values"),

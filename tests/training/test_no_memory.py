@@ -4,11 +4,11 @@ import dataclasses
 
 import jax
 import pytest
-from reported_runs import Reported
+import reported_runs  # noqa: F401, which registers it
 from short_form import mostly_in_full
 
 from popsim.cli import main
-from popsim.experiments import EXPERIMENTS, CenterOut, run_experiment, run_options
+from popsim.experiments import CenterOut, run_experiment, run_options
 from popsim.training.loop.batch_loop import BatchLoop
 
 TOO_LARGE = {"batch_size": 2_000_000_000, "n_units": 3_000_000, "duration": 1e7, "n_members": 1_000_000}
@@ -44,7 +44,6 @@ def test_parts_of_a_batch_and_small_trainings_are_not_refused(monkeypatch):
 @pytest.mark.parametrize("n_calls", mostly_in_full([0, 1], [0]))
 def test_memory_that_ends_in_the_first_batch_leaves_nothing(error, n_calls, tmp_path, monkeypatch, capsys):
     """After a call of the loop there is something to keep, and the message says how to resume it."""
-    monkeypatch.setitem(EXPERIMENTS, "reported", Reported)
     path, calls, whole = tmp_path / "run", [], BatchLoop.__call__
 
     def fail(self, *arguments):
