@@ -134,16 +134,19 @@ def update_axis(name: str) -> str:
 
 
 class RowsOnDisk:
-    """Rows in growing arrays; `by_member` are the axes whose rows have a member axis."""
+    """Rows in growing arrays. Those of an ensemble have a member axis, of trials if they differ by member."""
 
-    def __init__(self, path: Path, arrays: GrowingArrays, *, by_member: frozenset[str]):
+    def __init__(
+        self, path: Path, arrays: GrowingArrays, *, has_members: bool, trials_by_member: bool = False
+    ):
         self._path, self._arrays, self._attributes = path, arrays, arrays.attributes
-        self._by_member = by_member
+        self._has_members, self._trials_by_member = has_members, trials_by_member
         self.term_names: Sequence[str] = self._attributes.get("terms", ())
 
     def append(self, axis: str, batches: Int[np.ndarray, " row"], rows: Rows) -> None:
         """Append copies of rows, arrays of the same names for each axis, and their batch numbers."""
-        member = ("member",) if axis in self._by_member else ()
+        by_member = self._trials_by_member if axis == TRIALS else self._has_members
+        member = ("member",) if by_member else ()
         with_terms = BY_TERM if axis in (BATCH, VALIDATION) else ()
 
         def axes_of(name: str, array: np.ndarray) -> tuple[str, ...]:

@@ -30,21 +30,24 @@ from popsim.training.history.history import (
 )
 from popsim.training.loop.training_plan import TrainingPlan
 from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records
+from popsim.training.steps.member_step import BatchRecord
 from popsim.training.steps.train_state import TrainState
 from popsim.trial import Trial
 
 __all__ = ["open_history", "save_history"]
 
 
-def batch_rows(loss: LossValues, learning_rate: Any, weights: Mapping[str, Any] | None) -> Rows:
+def batch_rows(record: BatchRecord | TaskTrainerHistory) -> Rows:
     """Return the rows of batches."""
+    weights = record.loss_weights
     changed = {} if weights is None else {"loss_weights": _by_term(weights)}
-    return {"loss": _by_term(loss.terms), "learning_rate": learning_rate, **changed}
+    return {"loss": _by_term(record.loss.terms), "learning_rate": record.learning_rate, **changed}
 
 
-def validation_rows(loss: LossValues, metrics: Mapping[str, Any]) -> Rows:
+def validation_rows(record: LogEntry | TaskTrainerHistory) -> Rows:
     """Return the rows of validations."""
-    return {"validation_loss": _by_term(loss.terms), **{METRIC + name: metrics[name] for name in metrics}}
+    metrics = {METRIC + name: values for name, values in record.metrics.items()}
+    return {"validation_loss": _by_term(record.validation_loss.terms), **metrics}
 
 
 def _by_term(terms: Mapping[str, Any]) -> np.ndarray:
@@ -110,11 +113,9 @@ class HistoryRecorder(Observer):
         self._forms: dict[str, dict[str, tuple[int, ...]]] = {}
 
     def on_batches(self, batches: FinishedBatches) -> None:
-        numbers, records = np.arange(batches.first, batches.last + 1), batches.records
-        self._rows.term_names = sorted(records.loss.terms)
-        self._rows.append(
-            BATCH, numbers, batch_rows(records.loss, records.learning_rate, records.loss_weights)
-        )
+        numbers = np.arange(batches.first, batches.last + 1)
+        self._rows.term_names = sorted(batches.records.loss.terms)
+        self._rows.append(BATCH, numbers, batch_rows(batches.records))
         if batches.recorded_batches.size:
             rows, dtype = batches.trainables, self._plan.training.trainables_dtype
             if dtype is not None:
@@ -137,8 +138,7 @@ class HistoryRecorder(Observer):
 
     def on_log_point(self, entry: LogEntry) -> None:
         self._check_form("`validation_metrics` must return", VALIDATION, entry.metrics)
-        row = validation_rows(entry.validation_loss, entry.metrics)
-        row = {name: values[None] for name, values in row.items()}
+        row = {name: values[None] for name, values in validation_rows(entry).items()}
         self._rows.append(VALIDATION, np.array([entry.batch]), row)
 
     def _check_form(self, subject: str, axis: str, arrays: Mapping[str, np.ndarray]) -> None:
@@ -209,8 +209,7 @@ def save_history(path: str | Path, history: TaskTrainerHistory, *, untrained: An
 
     - `path`: the folder, a zarr group; it must not exist.
     - `history`: a history returned by `TaskTrainer`.
-    - `untrained`: the ensemble or model before training. If given, its trainables are the first row, after
-        batch -1.
+    - `untrained`: the ensemble or model before training. Its trainables are the first row, after batch -1.
     """
     check_path("path", path)
     if Path(path).exists():
@@ -230,8 +229,8 @@ def save_history(path: str | Path, history: TaskTrainerHistory, *, untrained: An
             is_leaf=lambda rows: rows is None,
         )
     rows = {
-        BATCH: (history.batch, batch_rows(history.loss, history.learning_rate, history.loss_weights)),
-        VALIDATION: (history.validation_batch, validation_rows(history.validation_loss, history.metrics)),
+        BATCH: (history.batch, batch_rows(history)),
+        VALIDATION: (history.validation_batch, validation_rows(history)),
         **{
             update_axis(name): (rows[BATCH], {array: rows[array] for array in rows if array != BATCH})
             for name, rows in history.updates.items()
@@ -241,8 +240,7 @@ def save_history(path: str | Path, history: TaskTrainerHistory, *, untrained: An
     }
     n_members = history.learning_rate.shape[1] if is_ensemble else None
     arrays = create_arrays(Path(path), n_members, history.members)
-    by_member = frozenset({*rows} - {TRIALS} if is_ensemble else ())
-    on_disk = RowsOnDisk(Path(path), arrays, by_member=by_member)
+    on_disk = RowsOnDisk(Path(path), arrays, has_members=is_ensemble)
     on_disk.term_names = sorted(history.loss.terms)
     end_batches = {"frozen_from": history.frozen_from.tolist(), "stopped_from": history.stopped_from.tolist()}
     try:

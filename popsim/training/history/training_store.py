@@ -31,15 +31,7 @@ from popsim.store.identity import RUN_ID, new_run_id
 from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import RunParts, check_parts
 from popsim.training.history.computation import TrainingComputation, compare_computations, different_settings
-from popsim.training.history.history import (
-    BATCH,
-    TRAINABLES,
-    TRIALS,
-    VALIDATION,
-    RowsOnDisk,
-    create_arrays,
-    update_axis,
-)
+from popsim.training.history.history import RowsOnDisk, create_arrays
 from popsim.training.loop.training_plan import TrainingPlan
 from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records
 from popsim.training.steps.train_state import TrainState, copy_arrays, named_state, with_named_state
@@ -150,10 +142,12 @@ class TrainingStore(Observer):
 
     def _use(self, arrays: GrowingArrays) -> None:
         plan, self._arrays = self.plan, arrays
-        of_updates = map(update_axis, plan.population_updates.axes)
-        by_member = {BATCH, VALIDATION, TRAINABLES, *of_updates} if plan.count is not None else set()
-        by_member |= {TRIALS} if plan.trials_by_member else set()
-        self.rows = RowsOnDisk(self.folder.history, arrays, by_member=frozenset(by_member))
+        self.rows = RowsOnDisk(
+            self.folder.history,
+            arrays,
+            has_members=plan.count is not None,
+            trials_by_member=plan.trials_by_member,
+        )
 
     def on_batches(self, batches: FinishedBatches) -> None:
         self._batches = batches
