@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,7 +16,7 @@ from popsim.cli._messages import print_damage, refuse_damaged
 from popsim.cli._options import Flag, TrainingOptions
 from popsim.cli._signals import EXIT_CODE, stop_on_signals, stop_when_input_ends
 from popsim.cli._train import Float16, Keep, as_experiment, finish, settings_of
-from popsim.experiments import EXPERIMENTS, AbstractExperiment, Recording, RunStopped
+from popsim.experiments import EXPERIMENTS, AbstractExperiment, Recording, Run, RunStopped
 from popsim.sweeps import (
     OpenedSweep,
     Sweep,
@@ -27,10 +28,12 @@ from popsim.sweeps import (
     run_sweep,
     verify_sweep,
 )
+from popsim.sweeps.cell_process import default_workers, selection_line
 from popsim.sweeps.cells import read_plan
 from popsim.sweeps.making import check_sweep
 from popsim.sweeps.overview import overview_of, plan_table, read_sweep_overview
-from popsim.sweeps.processes import check_workers, default_workers
+from popsim.sweeps.processes import check_workers
+from popsim.sweeps.selection import SelectionPending, check_no_selection
 from popsim.sweeps.slurm import SlurmOptions, write_slurm_script
 from popsim.sweeps.sweep_config import parse_axes, read_config, read_seeds
 from popsim.sweeps.verification import UNCHECKED_OF_OVERVIEW, UNCHECKED_OF_SWEEP
@@ -222,9 +225,19 @@ class SweepRun:
             print_trained_sweep(self.engine.train(self.path, list(self.cell) or None))
             return
         (number,) = self.cell
-        cell = read_plan(self.path).cell(number)
+        cell = (described := read_plan(self.path)).cell(number)
+        if not self.until_input_ends:
+            check_no_selection(described, "cell")
         options = {"quiet": self.engine.quiet, **self.engine.cell_options}
-        finish(cell.folder.path, lambda stop: run_cell(self.path, number, stop=stop, **options), resumes=True)
+
+        def train(stop: Callable[[], bool]) -> Run:
+            try:
+                return run_cell(self.path, number, stop=stop, **options)
+            except SelectionPending as pending:
+                print(selection_line(pending.n_batches, pending.scores), flush=True)
+                raise
+
+        finish(cell.folder.path, train, resumes=True)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

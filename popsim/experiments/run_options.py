@@ -25,7 +25,8 @@ from popsim.per_member import select_member
 from popsim.randomness import seed_key
 from popsim.store import MismatchError, RunFolder, lock_folder
 from popsim.store.run_folder import DescribedRun
-from popsim.training import Observer, SharedPopulation, TaskTrainer
+from popsim.training import Observer, TaskTrainer
+from popsim.training.population_updates.divided_population import AbstractDividedPopulation
 from popsim.training.progress import progress_observer
 from popsim.version import __version__
 
@@ -60,7 +61,7 @@ class RunOptions:
 
     quiet: bool = False
     devices: Devices | None = None
-    population: SharedPopulation | None = None
+    population: AbstractDividedPopulation | None = None
     without_lock: bool = False
     stop: Callable[[], bool] | None = None
     enable_tensorboard: bool = False

@@ -33,8 +33,11 @@ from popsim.store.files import files_below, finished_name
 from popsim.store.json_files import plain_json
 from popsim.store.run_folder import DescribedRun, import_option
 from popsim.store.run_parts import check_parts, write_summary
-from popsim.training import Observer, SharedPopulation, TaskTrainer
-from popsim.training.options import CHECKPOINT_SECONDS
+from popsim.training import Observer, TaskTrainer
+from popsim.training.loop.training_plan import plan_training
+from popsim.training.options import CHECKPOINT_SECONDS, Training
+from popsim.training.population_updates.divided_population import AbstractDividedPopulation
+from popsim.training.trainer import train
 
 __all__ = ["run_experiment", "resume_run", "devices_of_run", "run_or_resume"]
 
@@ -53,7 +56,7 @@ def run_experiment(
     member_batch_size: int | None = None,
     draws_figures: bool = True,
     part_of: Mapping[str, Any] | None = None,
-    population: SharedPopulation | None = None,
+    population: AbstractDividedPopulation | None = None,
     without_lock: bool = False,
     stop: Callable[[], bool] | None = None,
     enable_tensorboard: bool = False,
@@ -76,7 +79,7 @@ def run_experiment(
     - `draws_figures`: whether to draw the figures when the training is finished; `popsim show` draws them
         later.
     - `part_of`: JSON values that are stored with the run, such as the sweep of which it is a part.
-    - `population`: the runs with whose members those of this one select, see `SharedPopulation`.
+    - `population`: of a cell of a sweep, what is known of the others with which its members select.
     - `without_lock`: see `TaskTrainer`.
     - `stop`: called about once a second; the run stops when it returns True.
     - `enable_tensorboard`: whether to write events for TensorBoard into `tensorboard/` in the run; needs
@@ -249,7 +252,7 @@ def _train(
         nonlocal described
         described = on_begin(run, n_batches)
 
-    ensemble, history = trainer(
+    training = Training(
         experiment.build_task(),
         untrained,
         experiment.n_batches,
@@ -266,6 +269,7 @@ def _train(
         on_begin=begin,
         key=experiment.key("training"),
     )
+    ensemble, history = train(plan_training(trainer, training))
     is_inactive = (history.frozen_from >= 0) | (history.stopped_from >= 0)
     has_ended = options.population is None and bool(is_inactive.all())  # before the last batch
     if history.batch.size < experiment.n_batches and not has_ended:

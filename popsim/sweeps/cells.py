@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import read_parts, read_summary
 from popsim.sweeps.folder import CellFolder, SweepFolder
 from popsim.sweeps.sweep import Division, Sweep
-from popsim.training import SharedPopulation
 
 __all__ = ["DescribedSweep", "SweepCell", "read_cell_description", "read_plan"]
 
@@ -86,21 +85,6 @@ class SweepCell:
     def part_of(self) -> dict[str, Any]:
         """What its run says of its place in the sweep."""
         return {"sweep": self.of_sweep.sweep_id, "cell": self.number}
-
-    def shared_population(
-        self, keeps_waiting: Callable[[Sequence[int]], bool] = lambda missing: False
-    ) -> SharedPopulation:
-        """Return the population of the cell, of a sweep that selects across cells; by default to look at."""
-        sweep = self.of_sweep.sweep
-        cells = sweep.population_of(self.number)
-        return SharedPopulation(
-            self.of_sweep.folder.selections(cells),
-            self.number - cells[0],
-            tuple(map(sweep.places_of, cells)),
-            run_id=self.of_sweep.sweep_id,
-            keeps_waiting=keeps_waiting,
-            population=cells[0],
-        )
 
     def read(self) -> DescribedRun:
         """Read the description of the run, which must be what the plan says of it, before the run is used."""

@@ -1,5 +1,6 @@
 """Train the cells of a sweep."""
 
+import collections
 import contextlib
 import dataclasses
 import errno
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from popsim._shared.checks import as_parts, check_non_negative, warn_caller
+from popsim._shared.checks import as_parts, warn_caller
 from popsim._shared.plain_values import plain_value
 from popsim._shared.text_checks import count_text, one_line
 from popsim.experiments import Run, RunStopped, run_or_resume
@@ -25,8 +26,8 @@ from popsim.sweeps.cells import DescribedSweep, SweepCell, read_plan
 from popsim.sweeps.making import complete_folder
 from popsim.sweeps.opened_sweep import OpenedSweep, numbers_text, open_sweep
 from popsim.sweeps.overview import damaged_text
-from popsim.sweeps.populations import SECONDS_FOR_OTHERS, SelectionPending, Waiting, cells_in_turn
 from popsim.sweeps.progress import SweepProgress
+from popsim.sweeps.selection import CellPopulation, SelectionPending, SelectionRounds, selecting
 from popsim.training import Observer
 from popsim.version import __version__
 
@@ -44,7 +45,6 @@ def run_cell(
     devices: Devices | None = None,
     keeps_devices: bool = False,
     quiet: bool = True,
-    patience: float = SECONDS_FOR_OTHERS,
     without_lock: bool = False,
     stop: Callable[[], bool] | None = None,
     enable_tensorboard: bool = False,
@@ -52,8 +52,8 @@ def run_cell(
 ) -> Run:
     """Train a cell of a sweep, or continue it; a finished one is returned as it is.
 
-    Only the folder of the cell is written, the file that says why it failed, and what it offers to other
-    cells with which its members select.
+    Only the folder of the cell is written, and the file that says why it failed. Where its members select
+    among those of other cells it is trained up to the next selection; `run_sweep` trains all in turn.
 
     **Arguments:**
 
@@ -62,25 +62,23 @@ def run_cell(
     - `devices`, `quiet`, `without_lock`, `stop`, `enable_tensorboard`, `observers`: see `run_experiment`.
     - `keeps_devices`: whether a cell that has begun continues with as many of the devices as before, for the
         same bits.
-    - `patience`: for how many seconds to wait before a selection for a cell that no process trains.
 
     **Returns:** the finished run.
 
     **Raises:** `ValueError` if there is no such sweep or cell; `MismatchError` if the cell is not what its
     plan says; `FolderLockedError` if another process trains it; `RunStopped` if `stop` returned True,
-    `SelectionPending` if it must wait for cells that no process trains; otherwise as `run_or_resume`.
+    `SelectionPending` if it has come to a selection; otherwise as `run_or_resume`.
     """
     described = read_plan(path)
-    check_non_negative("patience", patience)
     cell = described.cell(plain_value("number", number))
     run = cell.read() if cell.folder.is_started else None  # before its folder is made, or locked
     _warn_of_changes(described, cell.number, begins=run is None)
     if keeps_devices and devices is not None and run is not None:
         devices = devices[: run.entry("devices", int)]
     sweep = described.sweep
-    waiting = Waiting(described.folder, sweep.population_of(cell.number), patience)
+    population = CellPopulation.of_cell(described, cell.number) if sweep.selects_across_cells else None
     place = RunFolder.make(cell.folder.path).path
-    with lock_folder(place, without_lock=without_lock), _record_failure(cell, waiting):
+    with lock_folder(place, without_lock=without_lock), _record_failure(cell, population):
         finished = run_or_resume(
             cell.experiment,
             place,
@@ -91,7 +89,7 @@ def run_cell(
             member_batch_size=sweep.member_batch_size,
             draws_figures=False,
             part_of=cell.part_of,
-            population=cell.shared_population(waiting) if sweep.selects_across_cells else None,
+            population=population,
             without_lock=without_lock,
             enable_tensorboard=enable_tensorboard,
             observers=observers,
@@ -120,17 +118,16 @@ def _warn_of_changes(described: DescribedSweep, number: int, *, begins: bool) ->
 
 
 @contextlib.contextmanager
-def _record_failure(cell: SweepCell, waiting: Waiting) -> Iterator[None]:
+def _record_failure(cell: SweepCell, population: CellPopulation | None) -> Iterator[None]:
     """Write down why a cell fails within the context, if that can be written, and else that it did not."""
     folder = cell.of_sweep.folder
     try:
         yield
     except RunStopped as stopped:
-        # The run says only that it was stopped; whether that was by the caller or for lack of others is known
-        # here.
-        if waiting.given_up:
+        # The run says only that it was stopped; whether that was by the caller or to select is known here.
+        if population is not None and population.pending is not None:
             command = folder.command("sweep run")
-            raise SelectionPending(stopped.path, stopped.n_batches, waiting.given_up, command) from None
+            raise SelectionPending(stopped.path, stopped.n_batches, population.pending, command) from None
         raise
     except Exception as error:
         text = one_line(f"{type(error).__name__}: {error}")[:1000]
@@ -158,8 +155,7 @@ def run_sweep(
     """Train the cells of a sweep that are not finished, one after the other, in this process.
 
     A cell that fails, or that another process trains, is left; the others are trained, unless the disk is
-    full. Where cells select among one another, each is trained up to the next selection in turn, with other
-    processes that do the same, until all are finished.
+    full. Where cells select among one another, each is trained up to the next selection in turn.
 
     **Arguments:**
 
@@ -181,17 +177,11 @@ def run_sweep(
     progress = SweepProgress(opened, numbers)
     options: dict[str, Any] = {"devices": devices, "keeps_devices": keeps_devices, "stop": stop}
     options |= {"without_lock": without_lock, "enable_tensorboard": enable_tensorboard}
-    # No patience: while this process waits for a cell, it could train that cell itself.
-    options |= {"patience": 0.0, "observers": [progress]}
-    attempts = _Attempts(opened, options, tell, progress)
-    announced = set()
-    in_turn = cells_in_turn(opened, numbers, attempts.failed, attempts.locked_cells, stop)
-    with contextlib.nullcontext() if quiet else progress.shown():
-        for number in in_turn if opened.sweep.selects_across_cells else numbers:
-            if number not in announced:
-                tell(f"cell {number} of {opened.sweep.n_cells}: {opened.sweep.cell(number)}")
-                announced.add(number)
-            attempts.train(number)
+    options |= {"observers": [progress]}
+    with selecting(opened, without_lock=without_lock) as rounds:
+        attempts = _Attempts(opened, options, tell, progress, rounds)
+        with contextlib.nullcontext() if quiet else progress.shown():
+            attempts.train_all(numbers)
     now = open_sweep(path).examine(numbers)
     damaged = {number: now.problem_of(number) for number in numbers if now.state_of(number) == DAMAGED}
     unfinished = set(now.unfinished_cells)  # another process may have finished what it held
@@ -203,28 +193,37 @@ def run_sweep(
 
 @dataclasses.dataclass
 class _Attempts:
-    """The attempts to train the cells of a sweep in this process: which failed, and which others train."""
+    """The attempts to train the cells of a sweep in this process, and which of them failed."""
 
     opened: OpenedSweep
     options: Mapping[str, Any]
     tell: Callable[[str], None]
     progress: SweepProgress
+    rounds: SelectionRounds
     failed: dict[int, str] = dataclasses.field(default_factory=dict)
     first_error: Exception | None = None
-    locked_cells: set[int] = dataclasses.field(default_factory=set)
 
-    def train(self, number: int) -> None:
-        """Train a cell, and note if it fails, or if another process trains it."""
+    def train_all(self, numbers: Sequence[int]) -> None:
+        """Train cells one after the other; those that come to a selection continue when all are there."""
+        queue, announced = collections.deque(numbers), set()
+        while queue:
+            number = queue.popleft()
+            if number not in announced:
+                self.tell(f"cell {number} of {self.opened.sweep.n_cells}: {self.opened.sweep.cell(number)}")
+                announced.add(number)
+            queue.extend(self._train(number))
+        self.failed |= self.rounds.reasons_to_wait()
+
+    def _train(self, number: int) -> list[int]:
+        """Train a cell, and note if it fails, or is left to another process; return which cells continue."""
         folder = self.opened.folder
         self.progress.begin_cell(number)
         try:
             run_cell(folder.path, number, **self.options)
-        except SelectionPending as waits:
-            self.tell(f"cell {number} has reached the selection before batch {waits.n_batches}")
+        except SelectionPending as pending:
+            return self.rounds.add(number, pending.n_batches, pending.scores)
         except FolderLockedError:
-            if not self.opened.sweep.selects_across_cells:
-                self.tell(f"cell {number} is left to {folder.holder(number) or 'another process'}")
-            self.locked_cells.add(number)
+            self.tell(f"cell {number} is left to {folder.holder(number) or 'another process'}")
         except (ValueError, OSError, MemoryError, RuntimeError, ArithmeticError) as error:
             self.failed[number] = one_line(error) or type(error).__name__
             self.first_error = self.first_error or error
@@ -233,6 +232,7 @@ class _Attempts:
                 raise CellsFailed(failure_text(open_sweep(folder.path), self.failed)) from error
         finally:
             self.progress.end_cell(number, is_finished=folder.cell(number).is_finished)
+        return []
 
 
 def _repair(opened: OpenedSweep, *, without_lock: bool) -> None:

@@ -15,8 +15,10 @@ from popsim._shared.checks import check_positive_int
 from popsim._shared.text_checks import has_control_characters
 from popsim.store.files import check_replaceable, has_mark, write_file
 from popsim.store.run_folder import import_option
+from popsim.sweeps.cell_process import option_words
 from popsim.sweeps.folder import modules_of, named_modules
 from popsim.sweeps.opened_sweep import OpenedSweep
+from popsim.sweeps.selection import check_no_selection
 from popsim.sweeps.sweep import Sweep
 
 __all__ = ["SlurmOptions", "write_slurm_script"]
@@ -123,7 +125,7 @@ trap 'out_of_time=yes; stop' USR1  # {seconds} s before the time limit
 trap 'ended=yes; stop' TERM        # cancelled, or preempted: SLURM requeues by itself what it preempts
 failed=0
 train() {
-    {popsim} sweep run "$sweep" "$@" --quiet{without_lock}{tensorboard} &
+    {popsim} sweep run "$sweep" "$@" {cell_options} &
     child=$!
     while wait "$child"; code=$?; kill -0 "$child" 2> /dev/null; do :; done  # a signal ends wait, not popsim
     child=
@@ -131,14 +133,13 @@ train() {
     if [ "$out_of_time$ended" ] || [ "$code" -eq 75 ]; then exit 75; fi  # 75: stopped and saved
     [ "$code" -eq 0 ] || failed=1
 }
-{train}
+{loop}
 exit "$failed"
 """
 )
-_EACH = """for ((cell = SLURM_ARRAY_TASK_ID; cell < {n_cells}; cell += {n_tasks})); do
+_LOOP = """for ((cell = SLURM_ARRAY_TASK_ID; cell < {n_cells}; cell += {n_tasks})); do
     [ -f "$sweep/cells/$(printf %06d "$cell")/summary.json" ] || train --cell "$cell"
 done"""
-_TOGETHER = "train  # the cells select among one another: all jobs take them in turn, until they are finished"
 
 
 def _paths(sweep: Sweep) -> list[str]:
@@ -157,17 +158,15 @@ def _paths(sweep: Sweep) -> list[str]:
 
 
 def slurm_script(opened: OpenedSweep, options: SlurmOptions) -> str:
-    """Return a script for sbatch that trains the cells of a sweep, each job several of them in turn.
-
-    Where cells select among one another, all jobs together take them in turn.
-    """
+    """Return a script for sbatch that trains the cells of a sweep, each job several of them in turn."""
+    check_no_selection(opened, "path")
     sweep, folder = opened.sweep, opened.folder.path.resolve()
     n_tasks = min(sweep.n_cells, options.tasks)
     place = str(folder / "logs").replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     setup = (*options.setup, *_paths(sweep))
-    each = _EACH.format(n_cells=sweep.n_cells, n_tasks=n_tasks)
+    flags = {"without_lock": options.without_lock, "enable_tensorboard": options.tensorboard}
     parts = {
-        "train": _TOGETHER if sweep.selects_across_cells else each,
+        "loop": _LOOP.format(n_cells=sweep.n_cells, n_tasks=n_tasks),
         "name": re.sub(r"[^\w.-]", "_", folder.name),
         "last": n_tasks - 1,
         "limit": "" if options.at_a_time is None else f"%{options.at_a_time}",
@@ -175,8 +174,7 @@ def slurm_script(opened: OpenedSweep, options: SlurmOptions) -> str:
         "logs": f'"{place}/%a.txt"',
         "seconds": SIGNAL_SECONDS,
         "setup": "".join(f"\n{line}" for line in setup),
-        "without_lock": " --without-lock" if options.without_lock else "",
-        "tensorboard": " --tensorboard" if options.tensorboard else "",
+        "cell_options": " ".join(option_words(**flags)),
         "sweep": shlex.quote(str(folder)),
         "popsim": f"popsim {import_option(named_modules(sweep))}".strip(),
     }

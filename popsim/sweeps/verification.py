@@ -5,12 +5,14 @@ from pathlib import Path
 
 from popsim.experiments.run_info import UNCHECKED
 from popsim.store import CorruptDataError
+from popsim.store.files import missing_file
 from popsim.store.json_files import read_json
 from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import Damage, damage_of_run, problem_of, read_parts
 from popsim.sweeps.cell_notes import read_note
 from popsim.sweeps.cells import DescribedSweep, SweepCell, read_plan
 from popsim.sweeps.folder import SweepFolder
+from popsim.sweeps.selection import read_selections
 from popsim.sweeps.sweep_config import read_config
 
 __all__ = ["verify_sweep"]
@@ -33,10 +35,10 @@ def verify_sweep(path: str | Path) -> dict[str, str]:
     """Check a sweep: its own files, and each cell as `verify_run` does.
 
     Each cell must be what `sweep.json` plans, `sweep.yaml` must say the same as `sweep.json`, and the notes
-    of the cells, `cell.json`, must be as they were written, of these cells. What cells offered one another,
-    in `selections/`, must be as it was written, and there of each cell that has selected. A cell of which the
-    whole folder was removed counts as not started, and is not named. Nothing is written. A sweep that is
-    being trained may be verified as well; of a cell that is being trained the notes are left out.
+    of the cells, `cell.json`, must be as they were written, of these cells, and so must the scores of
+    populations that have selected, in `selections/`. A cell of which the whole folder was removed counts as
+    not started, and is not named. Nothing is written. A sweep that is being trained may be verified as well;
+    of a cell that is being trained the notes are left out.
 
     **Arguments:**
 
@@ -46,8 +48,8 @@ def verify_sweep(path: str | Path) -> dict[str, str]:
     """
     described = read_plan(path)
     folder = described.folder
-    found = _config(described) | _failures(folder)
-    damage = {name: str(error) for name, error in found.items()} | _selections(described)
+    found = _config(described) | _failures(folder) | _selections(described)
+    damage = {name: str(error) for name, error in found.items()}
     for cell in map(described.cell, range(described.sweep.n_cells)):
         name = f"{folder.cells.name}/{cell.folder.path.name}"
         if cell.folder.is_started:
@@ -76,27 +78,20 @@ def _failures(folder: SweepFolder) -> Damage:
     return damage
 
 
-def _selections(described: DescribedSweep) -> dict[str, str]:
-    """Verify what the cells of populations offered one another."""
-    folder, sweep, damage = described.folder, described.sweep, {}
-    for number in range(sweep.n_cells) if sweep.selects_across_cells else ():
-        cell, cells = described.cell(number), sweep.population_of(number)
-        place = folder.selections(cells)
-        population = cell.shared_population()
-        if not (note := population.note).exists() and _has_selected(cell):
-            damage[note.relative_to(folder.path).as_posix()] = (
-                "must list what the cell offered; it is missing"
-            )
-        if number == cells[0] and place.is_dir():
-            damage |= {
-                (place / file).relative_to(folder.path).as_posix(): text
-                for file, text in population.damage().items()
-            }
+def _selections(described: DescribedSweep) -> Damage:
+    """Verify the scores by which populations selected."""
+    sweep, folder, damage = described.sweep, described.folder, {}
+    for first in range(0, sweep.n_cells if sweep.selects_across_cells else 0, sweep.division.n_parts):
+        cells = sweep.population_of(first)
+        name = f"{folder.selections.name}/{folder.selection(cells).name}"
+        damage |= problem_of(name, lambda cells=cells: read_selections(described, cells))
+        if not folder.selection(cells).exists() and any(map(_has_selected, map(described.cell, cells))):
+            damage[name] = missing_file(folder.selection(cells))
     return damage
 
 
 def _has_selected(cell: SweepCell) -> bool:
-    """Whether the history of a cell has selections, before each of which it offered its members."""
+    """Whether the history of a cell has selections."""
     with contextlib.suppress(ValueError, OSError):  # a damaged cell is named by itself
         lengths = read_parts(DescribedRun.read(cell.folder)).history
         return any(n_rows for axis, n_rows in lengths.items() if axis.startswith("selection"))

@@ -12,7 +12,7 @@ from faults.damage import cut_short, flip_bit
 from faults.sweep_damage import SweepReader, files_of
 from interruptions import copied_at_operations
 from short_form import mostly_in_full
-from small_sweep import DIVIDED, SELECTING, copy, make_trained
+from small_sweep import DIVIDED, copy, make_trained
 from small_training import assert_same
 from swept_runs import Swept
 
@@ -20,7 +20,6 @@ from popsim.cli import main
 from popsim.store import CorruptDataError, MismatchError, read_sealed_json, write_sealed_json
 from popsim.sweeps import (
     CellsFailed,
-    Sweep,
     SweepFolder,
     make_sweep,
     open_sweep,
@@ -199,19 +198,6 @@ def test_a_cell_is_repaired_where_that_is_safe(copied):
     with pytest.warns(UserWarning, match=r"summary\.json; it is missing: it is made again"):
         run_sweep(copied)
     assert verify_sweep(copied) == {}
-
-
-def test_failures_and_selections_are_verified(tmp_path):
-    sweep = Sweep(SELECTING, {"rate": (1e-3, 1e-2)}, range(1), members_per_cell=1)
-    path = run_sweep(make_sweep(sweep, tmp_path / "sw").folder.path).folder.path
-    assert verify_sweep(path) == {}
-    (path / "failures" / "000001.json").write_text("{")
-    offered = next((path / "selections").rglob("*.safetensors"))
-    offered.write_bytes(offered.read_bytes()[:-1])
-    assert set(verify_sweep(path)) == {"failures/000001.json", offered.relative_to(path).as_posix()}
-    (path / "failures" / "000001.json").unlink()
-    shutil.rmtree(path / "selections")
-    assert [*verify_sweep(path)] == ["selections/000000/000000.json", "selections/000000/000001.json"]
 
 
 @pytest.mark.full

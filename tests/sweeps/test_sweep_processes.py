@@ -22,7 +22,7 @@ from popsim.cli import main
 from popsim.experiments import RunStopped
 from popsim.store.identity import lock_holder
 from popsim.sweeps import CellsFailed, Sweep, _on_dask, make_sweep, processes, run_in_processes, run_sweep
-from popsim.sweeps.processes import CellTask
+from popsim.sweeps.cell_process import CellOutcome, CellTask
 
 pytestmark = [
     pytest.mark.slow,
@@ -90,7 +90,7 @@ def test_a_cell_that_is_named_twice_has_one_process_with_all_cores(made, monkeyp
 
     def train(task, stopping, place):
         began.append((task.number, place))
-        return ""
+        return CellOutcome()
 
     monkeypatch.setattr(processes, "train_cell", train)
     with pytest.raises(CellsFailed, match="1 of 2 cells is not finished: 1"):
