@@ -23,7 +23,7 @@ from popsim.report._html import Html, code_box, element, named_values, note, tab
 from popsim.report._selection_figures import NOTE, draw_selection
 from popsim.report.report_folder import REPORT, Draws, ReportFolder, WrittenReport, small_axes
 from popsim.sweeps import OpenedSweep
-from popsim.sweeps.overview import overview_of
+from popsim.sweeps.overview import state_text
 
 __all__ = ["report_sweep"]
 
@@ -91,13 +91,14 @@ class ScoredSweep:
     @functools.cached_property
     def learning(self) -> tuple[np.ndarray, np.ndarray] | None:
         """At most `MOST_POINTS` batches, and the total loss of all members there; None without any."""
-        history = self.opened.history
-        if "loss" not in history:
+        try:
+            loss = self.opened.total_loss
+        except ValueError:  # no cell has any, or their terms differ
             return None
-        batches = history.batch.values
+        batches = loss.batch.values
         n_points = min(MOST_POINTS, batches.size)
         places = np.unique(np.geomspace(1, batches.size, n_points).round().astype(int)) - 1
-        return batches[places], self.opened.total_loss.isel(batch=places).values
+        return batches[places], loss.isel(batch=places).values
 
     def has_value(self, axis: str, value: Any) -> Bool[np.ndarray, " member"]:
         """Return which members have a value on an axis."""
@@ -288,7 +289,7 @@ _CODE = """import popsim
 
 sweep = popsim.sweeps.open_sweep({path})
 sweep.summary()  # a pandas table with a row for each member
-sweep.history.loss  # (batch, member, term) over all cells, lazy
+sweep.load("loss").loss  # (batch, member, term) over all cells
 sweep.ensemble({selection})  # the trained networks of some settings, stacked
 sweep.run(0)  # a cell, as popsim.open_run opens it"""
 
@@ -326,7 +327,7 @@ def report_sweep(
     code = _CODE.format(path=repr(str(home)), selection=selection)
     report.sections["Open this sweep in Python"] = [code_box(code)]
     title = f"{sweep.experiment.name}: sweep {home.resolve().name}"
-    return report.write(title, _introduction(opened), f"{overview_of(opened)}\n\n{best}")
+    return report.write(title, _introduction(opened), f"{state_text(opened)}\n\n{best}")
 
 
 def _notes(results: ScoredSweep) -> list[str]:

@@ -16,9 +16,8 @@ from popsim._shared.text_checks import one_line
 from popsim.experiments.run_options import RunStopped
 from popsim.store import read_json
 from popsim.sweeps.cell_process import RETRIES, CellOutcome, CellTask, train_cell
+from popsim.sweeps.executors import CellsFailed, Executor
 from popsim.sweeps.folder import SweepFolder
-from popsim.sweeps.processes import Engine
-from popsim.sweeps.running import CellsFailed
 from popsim.version import __version__
 
 SECONDS_TO_CONNECT = 10
@@ -26,8 +25,12 @@ SECONDS_TO_CONNECT = 10
 
 @contextlib.contextmanager
 def on_dask(
-    folder: SweepFolder, scheduler: Any, stop: Callable[[], bool], tell: Callable[[str], None]
-) -> Iterator[Engine]:
+    task: Callable[[int], CellTask],
+    folder: SweepFolder,
+    scheduler: Any,
+    stop: Callable[[], bool],
+    tell: Callable[[str], None],
+) -> Iterator[Executor]:
     """Return what trains cells on the workers of a scheduler, all of which see the folder."""
     try:
         import distributed
@@ -48,9 +51,9 @@ def on_dask(
                 )
         stopping = distributed.Event(name, client=client)
 
-        def submit(task: CellTask) -> Any:
-            key = f"cell-{task.number}-{next(counter)}-{name[-8:]}"  # as the dashboard groups them
-            return client.submit(_train, task, __version__, name, key=key, retries=RETRIES)
+        def submit(number: int) -> Any:
+            key = f"cell-{number}-{next(counter)}-{name[-8:]}"  # as the dashboard groups them
+            return client.submit(_train, task(number), __version__, name, key=key, retries=RETRIES)
 
         def wait(futures: Collection[Any]) -> None:
             with contextlib.suppress(TimeoutError):
@@ -60,7 +63,7 @@ def on_dask(
                 raise RunStopped(folder.path, 0)
 
         try:
-            yield Engine(submit, wait, stopping.set)
+            yield Executor(submit, wait, stopping.set)
         except BaseException:
             if client.status == "running":
                 stopping.set()

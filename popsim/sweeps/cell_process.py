@@ -28,14 +28,22 @@ class CellStopped(RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class CellOutcome:
-    """How the process of a cell ended.
+    """How the training of a cell ended.
 
-    - `failure`: why it failed; empty if it did not.
+    - `failure`, `error`: why it failed; empty if it did not.
     - `selection`: where it came to one, the number of batches, and the scores of the members.
+    - `left_to`: the process that trains it, if another one does.
     """
 
     failure: str = ""
     selection: tuple[int, list[float]] | None = None
+    left_to: str = ""
+    error: BaseException | None = None
+
+    def __str__(self) -> str:
+        if self.left_to:
+            return f"is left to {self.left_to}"
+        return f"failed: {self.failure}" if self.failure else "is finished"
 
 
 WAS_STOPPED = CellOutcome("it was stopped")
@@ -81,7 +89,7 @@ def train_cell(task: CellTask, stopping: Any, place: tuple[int, int] | None = No
         if stopping.is_set():
             return WAS_STOPPED
         if time.monotonic() > until:
-            return CellOutcome(f"{holder} holds {sweep.cell(task.number).path}")
+            return CellOutcome(left_to=holder)
         time.sleep(1)
     with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as errors:
         code = None if stopping.is_set() else _wait(_start(task, printed, errors, place), stopping)

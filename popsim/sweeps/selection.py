@@ -27,8 +27,7 @@ from popsim.store import (
     write_sealed_json,
 )
 from popsim.store.files import make_folder, saving
-from popsim.sweeps.cells import DescribedSweep
-from popsim.sweeps.opened_sweep import numbers_text
+from popsim.sweeps.opened_sweep import OpenedSweep, numbers_text
 from popsim.training.population_updates.divided_population import (
     AbstractDividedPopulation,
     StoppedForSelection,
@@ -54,19 +53,19 @@ class SelectionPending(RunStopped):
         )
 
 
-def read_selections(described: DescribedSweep, cells: range) -> dict[int, list[float]]:
+def read_selections(opened: OpenedSweep, cells: range) -> dict[int, list[float]]:
     """Return the scores of a population, by the batches before which it selected; the last few of them."""
-    path = described.folder.selection(cells)
+    path = opened.folder.selection(cells)
     if not path.exists():
         return {}
-    content, expected = read_sealed_json(path), _identity(described, cells)
+    content, expected = read_sealed_json(path), _identity(opened, cells)
     if {name: content.get(name) for name in expected} != expected:
         raise MismatchError(f"{path} must be of this population of the sweep, got that of another.")
     return {int(batch): [*map(float, scores)] for batch, scores in content["scores"].items()}
 
 
-def _identity(described: DescribedSweep, cells: range) -> dict[str, Any]:
-    return {"sweep": described.sweep_id, "cells": [cells.start, cells.stop]}
+def _identity(opened: OpenedSweep, cells: range) -> dict[str, Any]:
+    return {"sweep": opened.sweep_id, "cells": [cells.start, cells.stop]}
 
 
 @dataclasses.dataclass
@@ -76,27 +75,27 @@ class CellPopulation(AbstractDividedPopulation):
     `pending` are the scores of its own members for a selection that is not decided yet.
     """
 
-    described: DescribedSweep
+    opened: OpenedSweep
     cells: range
     pending: list[float] | None = None
 
     @classmethod
-    def of_cell(cls, described: DescribedSweep, number: int) -> "CellPopulation":
+    def of_cell(cls, opened: OpenedSweep, number: int) -> "CellPopulation":
         """Return the population of a cell."""
-        cells = described.sweep.population_of(number)
-        return cls(number - cells[0], tuple(map(described.sweep.places_of, cells)), described, cells)
+        cells = opened.sweep.population_of(number)
+        return cls(number - cells[0], tuple(map(opened.sweep.places_of, cells)), opened, cells)
 
     def gather_scores(
         self, n_batches: int, own_scores: Float[np.ndarray, " member"]
     ) -> Float[np.ndarray, " population"]:
-        scores = read_selections(self.described, self.cells)
+        scores = read_selections(self.opened, self.cells)
         if n_batches in scores:
             return np.array(scores[n_batches])
         if n_batches < max(scores, default=0):
             raise CorruptDataError(
                 f"the selection before batch {n_batches} cannot be repeated: "
-                f"{self.described.folder.selection(self.cells)} has {numbers_text(sorted(scores))} only. "
-                f"{begin_again(self.described, self.cells)}"
+                f"{self.opened.folder.selection(self.cells)} has {numbers_text(sorted(scores))} only. "
+                f"{begin_again(self.opened, self.cells)}"
             )
         self.pending = np.asarray(own_scores, float).tolist()
         raise StoppedForSelection
@@ -104,21 +103,33 @@ class CellPopulation(AbstractDividedPopulation):
     def read_part(
         self, part: int, n_batches: int, forms: Mapping[str, jax.ShapeDtypeStruct]
     ) -> Mapping[str, Any]:
-        cell = self.described.cell(self.cells[part])
+        cell = self.opened.cell(self.cells[part])
         checkpoints = Checkpoints(cell.folder.checkpoints, run_id=cell.read().run_id)
         if n_batches not in checkpoints.steps():
             raise CorruptDataError(
                 f"there must be a checkpoint {checkpoints.file(n_batches)}, from which cell "
-                f"{self.cells[self.part]} inherits; it is missing. {begin_again(self.described, self.cells)}"
+                f"{self.cells[self.part]} inherits; it is missing. {begin_again(self.opened, self.cells)}"
             )
         checkpoint = checkpoints.restore(lambda _: forms, step=n_batches, subset=True)
         assert checkpoint is not None  # of this step there is one, or an error
         return checkpoint.arrays
 
 
-def begin_again(described: DescribedSweep, cells: range) -> str:
+@contextlib.contextmanager
+def pending_selection(opened: OpenedSweep, population: CellPopulation | None) -> Iterator[None]:
+    """Raise `SelectionPending` where a run stops because its population has a selection to decide."""
+    try:
+        yield
+    except RunStopped as stopped:
+        if population is None or population.pending is None:
+            raise
+        command = opened.folder.command("sweep run")
+        raise SelectionPending(stopped.path, stopped.n_batches, population.pending, command) from None
+
+
+def begin_again(opened: OpenedSweep, cells: range) -> str:
     """Say what to do if a population cannot continue."""
-    file = described.folder.selection(cells)
+    file = opened.folder.selection(cells)
     return f"If it cannot be restored, the population begins again when {file} and its cells are removed."
 
 
@@ -126,7 +137,7 @@ def begin_again(described: DescribedSweep, cells: range) -> str:
 class SelectionRounds:
     """Gathers the scores of cells that have come to a selection, and says which cells can continue."""
 
-    described: DescribedSweep
+    opened: OpenedSweep
     waiting: dict[int, tuple[int, Sequence[float]]] = dataclasses.field(default_factory=dict)
 
     def add(self, number: int, n_batches: int, scores: Sequence[float]) -> list[int]:
@@ -134,31 +145,31 @@ class SelectionRounds:
 
         The scores of a population are on disk before any of its cells continues.
         """
-        sweep, cells = self.described.sweep, self.described.sweep.population_of(number)
+        sweep, cells = self.opened.sweep, self.opened.sweep.population_of(number)
         self.waiting[number] = n_batches, scores
         if any(self.waiting.get(cell, (None,))[0] != n_batches for cell in cells):
             return []
         of_places = np.empty(sum(sweep.places_of(cell).size for cell in cells))
         for cell in cells:
             of_places[sweep.places_of(cell)] = self.waiting.pop(cell)[1]
-        kept = read_selections(self.described, cells) | {n_batches: of_places.tolist()}
+        kept = read_selections(self.opened, cells) | {n_batches: of_places.tolist()}
         texts = {
             str(batch): [score if np.isfinite(score) else str(score) for score in kept[batch]]
             for batch in sorted(kept)[-N_KEPT:]
         }
-        path = self.described.folder.selection(cells)
-        write_sealed_json(path, {**_identity(self.described, cells), "scores": texts})
+        path = self.opened.folder.selection(cells)
+        write_sealed_json(path, {**_identity(self.opened, cells), "scores": texts})
         return [*cells]
 
     def reasons_to_wait(self) -> dict[int, str]:
         """Return why the cells that wait now cannot continue, by number."""
         reasons = {}
         for number, (n_batches, _) in self.waiting.items():
-            cells = self.described.sweep.population_of(number)
+            cells = self.opened.sweep.population_of(number)
             missing = [cell for cell in cells if cell not in self.waiting]
-            lost = all(self.described.folder.cell(cell).is_finished for cell in missing)
+            lost = all(self.opened.folder.cell(cell).is_finished for cell in missing)
             reasons[number] = f"it waits at the selection before batch {n_batches}, " + (
-                f"whose scores are lost. {begin_again(self.described, cells)}"
+                f"whose scores are lost. {begin_again(self.opened, cells)}"
                 if lost
                 else f"which others of its population have not reached: {numbers_text(missing)}"
             )
@@ -166,25 +177,25 @@ class SelectionRounds:
 
 
 @contextlib.contextmanager
-def selecting(described: DescribedSweep, *, without_lock: bool) -> Iterator[SelectionRounds]:
+def selecting(opened: OpenedSweep, *, without_lock: bool) -> Iterator[SelectionRounds]:
     """Return what gathers the scores of cells; one process at a time does so for a sweep that selects."""
-    if not described.sweep.selects_across_cells:
-        yield SelectionRounds(described)
+    if not opened.sweep.selects_across_cells:
+        yield SelectionRounds(opened)
         return
-    folder = described.folder.selections
+    folder = opened.folder.selections
     with saving(folder):
         make_folder(folder)
     with lock_folder(folder, without_lock=without_lock):
-        yield SelectionRounds(described)
+        yield SelectionRounds(opened)
 
 
-def check_no_selection(described: DescribedSweep, argument: str) -> None:
+def check_no_selection(opened: OpenedSweep, argument: str) -> None:
     """Raise `ValueError` if cells select among one another, and so cannot be trained each by itself."""
-    if described.sweep.selects_across_cells:
+    if opened.sweep.selects_across_cells:
         raise ValueError(
             f"`{argument}` must be of a sweep whose cells are trained each by itself, and those of "
-            f"{described.folder.path} select among one another. To train all of them: "
-            f"{described.folder.command('sweep run')}, with --workers here or --scheduler on a Dask cluster "
+            f"{opened.folder.path} select among one another. To train all of them: "
+            f"{opened.folder.command('sweep run')}, with --workers here or --scheduler on a Dask cluster "
             "(pip install popsim[dask]); or make it with a larger --members-per-cell, so that one cell holds "
             "a population."
         )

@@ -30,7 +30,7 @@ def trained_in_order(n_batches):
     with tempfile.TemporaryDirectory() as path:
         make_sweep(sweep, f"{path}/sw")
         run = run_sweep(f"{path}/sw")
-        return run.history.load(), run.ensemble()
+        return run.load().load(), run.ensemble()
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def check(cluster, opened, job):
     assert now.is_finished, logs
     history, ensemble = trained_in_order(opened.sweep.experiment.n_batches)
     for name, values in history.data_vars.items():
-        np.testing.assert_array_equal(now.history[name].values, values.values, err_msg=name)
+        np.testing.assert_array_equal(now.load()[name].values, values.values, err_msg=name)
     assert_same(now.ensemble(), ensemble)
     return cluster.tasks(job)
 

@@ -13,20 +13,19 @@ import distributed
 import numpy as np
 import pytest
 from repository import HELPERS
-from small_sweep import SWEEP, make_begun
+from small_sweep import SWEEP
 from small_training import assert_same
 from swept_runs import Swept
 
 from popsim.cli import main
 from popsim.experiments import resume_run
 from popsim.report import report_sweep
-from popsim.store import CorruptDataError, MismatchError
+from popsim.store import CorruptDataError, MismatchError, read_sealed_json, write_sealed_json
 from popsim.store.identity import FolderLockedError
 from popsim.sweeps import (
     CellsFailed,
     Sweep,
     make_sweep,
-    open_sweep,
     run_cell,
     run_in_processes,
     run_sweep,
@@ -47,7 +46,7 @@ def same(divided, whole):
     """Compare everything that is kept, member by member, and the lines of descent."""
     labels = [*whole.sweep.axes, "seed"]
     ours, theirs = (one.summary().sort_values(labels).index.values for one in (whole, divided))
-    here, there = whole.history, divided.history
+    here, there = whole.load(), divided.load()
     assert {"parent", "selection_score", "hyperparameter.learning_rate"} <= set(here.data_vars)
     assert set(here.data_vars) == set(there.data_vars)
     place = np.argsort(theirs)  # of each member of the divided one in the common order
@@ -70,7 +69,7 @@ def at_once(tmp_path_factory):
     return run_sweep(path)
 
 
-@pytest.mark.full
+@pytest.mark.full  # in short: test_what_others_need_is_checked_and_named
 def test_cells_select_as_one_ensemble_does(at_once, tmp_path):
     """Each trained up to a selection in turn, after one has stopped there and was asked to go on alone."""
     path = tmp_path / "sw"
@@ -87,10 +86,10 @@ def test_cells_select_as_one_ensemble_does(at_once, tmp_path):
     report = report_sweep(finished)
     shown = {path.stem for path in report.figures}
     assert {"genealogy", "schedule_learning_rate"} <= shown and "Populations are" in report.page.read_text()
-    parents = at_once.history.parent.values
+    parents = at_once.load().parent.values
     assert np.any(parents != np.arange(12)) and np.any(parents[:, :6] >= 6)  # also across the cells
     with pytest.raises(ValueError, match="the parents of the whole population"):
-        ancestors(finished.where(cell=1).history.parent.values)
+        ancestors(finished.where(cell=1).load().parent.values)
 
 
 def test_places_are_those_of_the_whole_however_it_is_divided():
@@ -111,38 +110,46 @@ def test_places_are_those_of_the_whole_however_it_is_divided():
         np.testing.assert_array_equal(sweep.members_at_places(number)[places], first + np.arange(places.size))
 
 
-def test_what_others_need_is_checked_and_named(tmp_path):
+def begin(path):
+    """Make a sweep and train its cells up to the first selection."""
+    opened = make_sweep(PARTS, path)
+    with selecting(opened, without_lock=False) as rounds:
+        for number in range(PARTS.n_cells):
+            with pytest.raises(SelectionPending) as pending:
+                run_cell(path, number)
+            rounds.add(number, pending.value.n_batches, pending.value.scores)
+    return opened.folder
+
+
+def test_what_others_need_is_checked_and_named(at_once, tmp_path):
     """The scores of a population, and the checkpoints of other cells from which a cell inherits."""
-    path = make_begun(tmp_path / "sw")
-    folder = open_sweep(path).folder
-    scores, checkpoint = (
-        folder.selections / "000000.json",
-        folder.cell(1).checkpoints / "000000002.safetensors",
-    )
+    folder = begin(tmp_path / "sw")
+    parents = at_once.load("parent").parent.values[0]
+    heir = next(n for n in (0, 1) if not np.isin(parents[PARTS.places_of(n)], PARTS.places_of(n)).all())
+    scores = folder.selections / "000000.json"
+    checkpoint = folder.cell(1 - heir).checkpoints / "000000003.safetensors"
     good, weights = scores.read_bytes(), checkpoint.read_bytes()
-    other = make_begun(tmp_path / "other") / "selections" / "000000.json"
+    foreign = tmp_path / "foreign.json"
+    write_sealed_json(foreign, {**read_sealed_json(scores), "sweep": "0" * 32})
     for file, damage, said in (
-        (scores, other.read_bytes(), "must be of this population of the sweep"),
+        (scores, foreign.read_bytes(), "must be of this population of the sweep"),
         (scores, good.replace(b"cells", b"sells"), r"000000\.json must match its checksum"),
-        (checkpoint, b"", "000000002"),
-        (
-            checkpoint,
-            None,
-            "from which cell 0 inherits; it is missing. If it cannot be restored",
-        ),
+        (checkpoint, b"", "000000003"),
+        (checkpoint, None, f"from which cell {heir} inherits; it is missing. If it cannot be restored"),
     ):
         file.unlink() if damage is None else file.write_bytes(damage)
         with pytest.raises((CorruptDataError, MismatchError), match=said):
-            run_cell(path, 0)
-        assert verify_sweep(path)
+            run_cell(folder.path, heir)
+        assert verify_sweep(folder.path)
         scores.write_bytes(good)
         checkpoint.write_bytes(weights)
-    assert run_sweep(path).is_finished and verify_sweep(path) == {}
+    same(run_sweep(folder.path), at_once)
+    assert verify_sweep(folder.path) == {}
     scores.unlink()
-    assert [*verify_sweep(path)] == ["selections/000000.json"]
+    assert [*verify_sweep(folder.path)] == ["selections/000000.json"]
     shutil.rmtree(folder.cell(1).path)
-    with pytest.raises(CellsFailed, match="before batch 2, whose scores are lost. If it cannot be restored"):
-        run_sweep(path)
+    with pytest.raises(CellsFailed, match="before batch 3, whose scores are lost. If it cannot be restored"):
+        run_sweep(folder.path)
 
 
 def test_cells_that_select_are_trained_together_by_one_process(tmp_path, capsys):
@@ -175,17 +182,17 @@ def wait_for_selection(path, n_batches):
         time.sleep(0.05)
 
 
-@pytest.mark.full  # in short: test_cells_select_as_one_ensemble_does
+@pytest.mark.full  # in short: test_what_others_need_is_checked_and_named
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # of distributed, as its workers are killed
 def test_a_population_selects_the_same_on_dask(tmp_path):
     """Its client is killed after a selection, and later a worker."""
-    long = dataclasses.replace(SELECTING, n_batches=40, log_step=20, select_every=10)
-    whole = Sweep(long, {"rate": (1e-3, 1e-2)}, range(16), member_batch_size=4)
+    long = dataclasses.replace(SELECTING, n_batches=30, log_step=20, select_every=10)
+    whole = Sweep(long, {"rate": (1e-3, 1e-2)}, range(8), member_batch_size=4)
     make_sweep(whole, tmp_path / "whole")
     path = tmp_path / "sw"
     scores = path / "selections" / "000000.json"
     opened = make_sweep(dataclasses.replace(whole, members_per_cell=8), path)
-    assert opened.sweep.n_cells == 4
+    assert opened.sweep.n_cells == 2
     command = [sys.executable, "-m", "popsim.cli", "--import", "swept_runs", "sweep", "run", str(path)]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HELPERS), os.environ.get("PYTHONPATH", "")])}
     with (
