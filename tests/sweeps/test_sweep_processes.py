@@ -42,7 +42,7 @@ def in_order(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cluster():
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
         yield cluster
 
 
@@ -119,7 +119,7 @@ def test_whoever_stops_waits_for_processes_that_save_and_end(stopped_by, made, r
 
 def test_workers_that_are_missing_are_waited_for_and_this_is_said(made):
     with (
-        distributed.LocalCluster(n_workers=0, dashboard_address=None, processes=False) as empty,
+        distributed.LocalCluster(n_workers=0, dashboard_address=":0", processes=False) as empty,
         distributed.Client(empty, set_as_default=False) as client,
         pytest.warns(UserWarning, match="waiting for workers: the Dask scheduler inproc://.* has none yet"),
         pytest.raises(RunStopped),
@@ -130,7 +130,7 @@ def test_workers_that_are_missing_are_waited_for_and_this_is_said(made):
 def test_what_has_lost_all_workers_can_be_stopped(made, monkeypatch):
     monkeypatch.setattr(_on_dask, "_wait_for_workers", lambda *_: None)  # there were some
     with (
-        distributed.LocalCluster(n_workers=0, dashboard_address=None, processes=False) as empty,
+        distributed.LocalCluster(n_workers=0, dashboard_address=":0", processes=False) as empty,
         distributed.Client(empty, set_as_default=False) as client,
         pytest.raises(RunStopped),
     ):
