@@ -1,6 +1,7 @@
 """What a sweep shows of its progress: one bar over all of its cells, or lines in a pipe or a file."""
 
 import contextlib
+import math
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -37,7 +38,8 @@ class SweepProgress(Observer):
         self._done = {n: note.n_batches for n, note in enumerate(opened.notes)}
         self._done |= {n: self._n_batches[n] for n in self._finished}
         self._n_at_start = self._n_own_done
-        self._start = self._last_shown = self._last_read = time.perf_counter()
+        self._start = self._last_read = time.perf_counter()
+        self._last_shown = math.inf  # nothing is, before `shown`
         self._cell: int | None = None
         self._doing: str | Compiling = ""
         self._bar: tqdm | None = None
@@ -45,7 +47,7 @@ class SweepProgress(Observer):
     @contextlib.contextmanager
     def shown(self) -> Iterator["SweepProgress"]:
         """Show the bar within the context; outside of a terminal and of a notebook, lines."""
-        self._bar = None
+        self._bar, self._last_shown = None, time.perf_counter()
         if not is_interactive():
             yield self
             self._print()
