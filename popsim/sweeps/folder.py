@@ -13,7 +13,7 @@ from popsim._shared.user_code import code_digest, different_names, python_of
 from popsim.experiments.registry import describe_experiment, described_modules
 from popsim.experiments.run_options import CODE
 from popsim.store import RunFolder
-from popsim.store.files import saving
+from popsim.store.files import make_folder, saving
 from popsim.store.identity import lock_holder
 from popsim.store.json_files import SealedFormat, read_json, write_json
 from popsim.store.run_folder import FolderPart, PlainFolder
@@ -95,7 +95,7 @@ class SweepFolder(PlainFolder):
         if not digest:
             return []
         with saving(self.path):
-            self.codes.mkdir(exist_ok=True)
+            make_folder(self.codes)
         path = self.codes / f"{digest}.json"
         if not path.exists():
             write_json(path, code)
