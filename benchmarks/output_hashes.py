@@ -267,7 +267,7 @@ def a_sweep_that_selects() -> Any:
         opened = open_sweep(path)
         table = opened.summary()
         numbers = table.select_dtypes("number").drop(columns="seconds", errors="ignore")
-        weights = opened.history["trainables.network.bias"].values
+        weights = opened.load("trainables.network.bias")["trainables.network.bias"].values
         return {"table": {name: numbers[name].to_numpy() for name in numbers}, "weights": weights}
 
 

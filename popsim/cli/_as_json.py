@@ -17,7 +17,7 @@ from popsim.experiments.results import ResultTable
 from popsim.experiments.run import Run
 from popsim.experiments.run_info import RunInfo
 from popsim.sweeps.opened_sweep import OpenedSweep
-from popsim.sweeps.overview import SweepOverview
+from popsim.sweeps.overview import current_states
 
 DESCRIBED = ("experiment", "axes", "seeds", "n_members", "n_cells")  # in sweep.json
 
@@ -71,20 +71,20 @@ def info_of_run(info: RunInfo) -> dict[str, Any]:
     }
 
 
-def info_of_sweep(overview: SweepOverview) -> dict[str, Any]:
+def info_of_sweep(opened: OpenedSweep) -> dict[str, Any]:
     """Return the state of a sweep and of its cells."""
-    states = [
-        {"cell": number, "state": state, "problem": overview.problems.get(number)}
-        for number, state in enumerate(overview.states)
+    states = current_states(opened)
+    cells = [
+        {"cell": number, "state": state, "problem": opened.notes[number].problem or None}
+        for number, state in enumerate(states)
     ]
-    is_finished = all(state == "finished" for state in overview.states)
     return {
         "kind": "sweep",
-        "path": overview.folder.path,
-        **{name: overview.content.get(name) for name in DESCRIBED},
-        "counts": collections.Counter(overview.states),
-        "cells": states,
-        "resume_command": None if is_finished else overview.folder.command("resume"),
+        "path": opened.folder.path,
+        **{name: opened.content.get(name) for name in DESCRIBED},
+        "counts": collections.Counter(states),
+        "cells": cells,
+        "resume_command": None if opened.is_finished else opened.folder.command("resume"),
     }
 
 

@@ -41,8 +41,9 @@ def _options(command: type) -> Iterator[tuple[str, str]]:
     """Yield the fields of a command, or of the experiment that it trains, with their options."""
     hints = typing.get_type_hints(command, include_extras=True)
     for field in dataclasses.fields(command):
-        if dataclasses.is_dataclass(hint := hints[field.name]):
-            yield from _options(typing.cast(type, hint))
+        hint = hints[field.name]
+        if dataclasses.is_dataclass(kind := getattr(hint, "__origin__", hint)):
+            yield from _options(typing.cast(type, kind))
             continue
         settings = getattr(hint, "__metadata__", ())
         if tyro.conf.Positional in settings:

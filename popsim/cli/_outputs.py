@@ -74,7 +74,7 @@ def _export_figures(run: Any, folder: Path, *, overwrite: bool) -> list[Any]:
 
 def export_sweep(command: Any) -> None:
     """Write the summary and the history of a sweep, and print their paths."""
-    from popsim.sweeps.overview import is_summary, summary_csv
+    from popsim.sweeps.summary import is_summary, summary_csv
 
     overwrite, summary, history = command.overwrite, command.summary, command.history
     for name in ("model", "figures", "states"):
@@ -89,10 +89,10 @@ def export_sweep(command: Any) -> None:
         check_netcdf_path(history, overwrite=overwrite, name="history")
     opened = open_sweep(command.path)
     if summary is not None:
-        write_file(summary, [summary_csv(opened).encode()])
+        write_file(summary, [summary_csv(opened.summary()).encode()])
         print(summary)
     if history is not None:
-        write_netcdf(opened.history, history, overwrite=overwrite)
+        write_netcdf(opened.load(), history, overwrite=overwrite)
         print(history)
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,7 +16,7 @@ from popsim.cli._messages import print_damage, refuse_damaged
 from popsim.cli._options import Flag, TrainingOptions
 from popsim.cli._signals import EXIT_CODE, stop_on_signals, stop_when_input_ends
 from popsim.cli._train import Float16, Keep, as_experiment, finish, settings_of
-from popsim.experiments import EXPERIMENTS, AbstractExperiment, Recording, RunStopped
+from popsim.experiments import AbstractExperiment, Recording, Run, RunStopped
 from popsim.sweeps import (
     OpenedSweep,
     Sweep,
@@ -27,13 +28,15 @@ from popsim.sweeps import (
     run_sweep,
     verify_sweep,
 )
-from popsim.sweeps.cells import read_plan
+from popsim.sweeps.cell_process import default_workers, selection_line
 from popsim.sweeps.making import check_sweep
-from popsim.sweeps.overview import overview_of, plan_table, read_sweep_overview
-from popsim.sweeps.processes import check_workers, default_workers
+from popsim.sweeps.opened_sweep import read_sweep
+from popsim.sweeps.overview import plan_table, state_text
+from popsim.sweeps.running import check_workers
+from popsim.sweeps.selection import SelectionPending, check_no_selection
 from popsim.sweeps.slurm import SlurmOptions, write_slurm_script
 from popsim.sweeps.sweep_config import parse_axes, read_config, read_seeds
-from popsim.sweeps.verification import UNCHECKED_OF_OVERVIEW, UNCHECKED_OF_SWEEP
+from popsim.sweeps.verification import UNCHECKED_OF_SWEEP, UNCHECKED_WITHOUT_PLAN
 from popsim.training.observers import check_tensorboard
 
 SweepPath = Annotated[
@@ -222,9 +225,19 @@ class SweepRun:
             print_trained_sweep(self.engine.train(self.path, list(self.cell) or None))
             return
         (number,) = self.cell
-        cell = read_plan(self.path).cell(number)
+        cell = (opened := read_sweep(self.path)).cell(number)
+        if not self.until_input_ends:
+            check_no_selection(opened, "cell")
         options = {"quiet": self.engine.quiet, **self.engine.cell_options}
-        finish(cell.folder.path, lambda stop: run_cell(self.path, number, stop=stop, **options), resumes=True)
+
+        def train(stop: Callable[[], bool]) -> Run:
+            try:
+                return run_cell(self.path, number, stop=stop, **options)
+            except SelectionPending as pending:
+                print(selection_line(pending.n_batches, pending.scores), flush=True)
+                raise
+
+        finish(cell.folder.path, train, resumes=True)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -234,7 +247,7 @@ class SweepScript:
     path: SweepPath
     slurm: Flag = False
     """write a script for sbatch"""
-    options: SlurmOptions = SlurmOptions()
+    options: Annotated[SlurmOptions, tyro.conf.UseAppendAction, tyro.conf.FlagCreatePairsOff] = SlurmOptions()
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """the script; by default sweep.sbatch in the folder of the sweep"""
     overwrite: Flag = False
@@ -254,37 +267,32 @@ VERBS: dict[str, type] = {"run": SweepRun, "script": SweepScript}
 
 def print_sweep(path: Path, *, verify: bool) -> None:
     """Print the state of a sweep and the cells that are not finished; with `verify`, check its files."""
-    if (folder := SweepFolder(path)).read_plain().get("experiment") not in EXPERIMENTS:
-        glance = read_sweep_overview(folder)
-        print(glance)
-        problems = glance.verify() if verify else glance.problems
-        damage = {_cell_name(folder, number): text for number, text in problems.items()}
-        print_damage(damage, unchecked=UNCHECKED_OF_OVERVIEW if verify else None)
-        refuse_damaged(path, damage)
-        return
     damage = verify_sweep(path) if verify else {}
-    opened = open_sweep(path)
-    is_small = opened.sweep.n_cells <= MOST_EXAMINED
-    opened = opened.examine() if is_small or verify else opened
-    print(overview_of(opened))
-    if not is_small and not verify:
+    opened = read_sweep(path, is_known=False).with_notes()
+    is_examined = verify or opened.n_cells <= MOST_EXAMINED
+    opened = opened.examine() if is_examined else opened
+    print(state_text(opened))
+    if not is_examined:
         print("--verify looks for lost and damaged files of cells")
-    for number in opened.cells_in("damaged"):
-        name = _cell_name(folder, number)
-        if not any(file.startswith(f"{name}/") for file in damage):
-            damage[name] = opened.problem_of(number)
-    print_damage(damage, unchecked=UNCHECKED_OF_SWEEP if verify else None)
+    damage |= _damaged_cells(opened, damage)
+    unchecked = UNCHECKED_OF_SWEEP if opened.plan is not None else UNCHECKED_WITHOUT_PLAN
+    print_damage(damage, unchecked=unchecked if verify else None)
     refuse_damaged(path, damage)
 
 
 def print_sweep_as_json(path: Path, *, verify: bool) -> None:
     """Print the state of a sweep as JSON; with `verify`, check the files of its cells."""
-    overview = read_sweep_overview(folder := SweepFolder(path))
-    damage = {_cell_name(folder, n): text for n, text in (overview.verify() if verify else {}).items()}
-    print_json(info_of_sweep(overview) | ({"damage": damage} if verify else {}))
-    damage |= {_cell_name(folder, number): text for number, text in overview.problems.items()}
-    refuse_damaged(path, damage)
+    damage = verify_sweep(path) if verify else {}
+    opened = read_sweep(path, is_known=False).with_notes()
+    print_json(info_of_sweep(opened) | ({"damage": damage} if verify else {}))
+    refuse_damaged(path, damage | _damaged_cells(opened, damage))
 
 
-def _cell_name(folder: SweepFolder, number: int) -> str:
-    return folder.cell(number).path.relative_to(folder.path).as_posix()
+def _damaged_cells(opened: OpenedSweep, damage: Mapping[str, str]) -> dict[str, str]:
+    """Return what is wrong with damaged cells of which no file is named yet, by their folder."""
+    found = {}
+    for number in opened.cells_in("damaged"):
+        name = opened.folder.cell(number).path.relative_to(opened.folder.path).as_posix()
+        if not any(file.startswith(f"{name}/") for file in damage):
+            found[name] = opened.problem_of(number)
+    return found

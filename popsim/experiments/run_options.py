@@ -26,8 +26,9 @@ from popsim.randomness import seed_key
 from popsim.store import MismatchError, RunFolder
 from popsim.store.json_files import plain_json
 from popsim.store.run_folder import DescribedRun
-from popsim.training import Observer, SharedPopulation, TaskTrainer
+from popsim.training import Observer, TaskTrainer
 from popsim.training.options import CHECKPOINT_SECONDS
+from popsim.training.population_updates.divided_population import AbstractDividedPopulation
 from popsim.training.progress import progress_observer
 from popsim.version import __version__
 
@@ -64,7 +65,7 @@ class RunOptions:
     - `quiet`: whether to hide the progress bar.
     - `devices`: the devices over which the members are divided, see `TaskTrainer`; None for one. Their number
         changes the last digits of the result, and is stored in the run.
-    - `population`: the runs with whose members those of this one select, see `SharedPopulation`.
+    - `population`: of a cell of a sweep, what is known of the others with which its members select.
     - `without_lock`: see `TaskTrainer`.
     - `stop`: called about once a second; the run stops when it returns True.
     - `enable_tensorboard`: whether to write events for TensorBoard into `tensorboard/` in the run; needs
@@ -74,7 +75,7 @@ class RunOptions:
 
     quiet: bool = False
     devices: Devices | None = None
-    population: SharedPopulation | None = None
+    population: AbstractDividedPopulation | None = None
     without_lock: bool = False
     stop: Callable[[], bool] | None = None
     enable_tensorboard: bool = False

@@ -34,6 +34,9 @@ from popsim.store.json_files import plain_json
 from popsim.store.run_folder import DescribedRun, import_option
 from popsim.store.run_parts import check_parts, write_summary
 from popsim.training import TaskTrainer
+from popsim.training.loop.training_plan import plan_training
+from popsim.training.options import Training
+from popsim.training.trainer import train
 
 __all__ = ["run_experiment", "resume_run", "devices_of_run", "run_or_resume"]
 
@@ -194,7 +197,7 @@ def _train(
         nonlocal described
         described = on_begin(run, options, n_batches)
 
-    ensemble, history = trainer(
+    training = Training(
         experiment.build_task(),
         untrained,
         experiment.n_batches,
@@ -211,6 +214,7 @@ def _train(
         on_begin=begin,
         key=experiment.key("training"),
     )
+    ensemble, history = train(plan_training(trainer, training))
     is_inactive = (history.frozen_from >= 0) | (history.stopped_from >= 0)
     has_ended = options.population is None and bool(is_inactive.all())  # before the last batch
     if history.batch.size < experiment.n_batches and not has_ended:

@@ -17,7 +17,7 @@ NOTE = (
 
 def draw_selection(opened: OpenedSweep, best: int) -> dict[str, RunFigure]:
     """Draw the genealogy of a member's population, and discovered schedules; none before any selection."""
-    history, sweep = opened.history, opened.sweep
+    history, sweep = opened.load(f"{PARENT}*", f"{HYPERPARAMETER}*"), opened.sweep
     if PARENT not in history:
         return {}
     cell = int(opened.labels["cell"][best])

@@ -29,7 +29,7 @@ from popsim.report.report_folder import (
     small_axes,
 )
 from popsim.sweeps import OpenedSweep
-from popsim.sweeps.overview import overview_of
+from popsim.sweeps.overview import state_text
 
 __all__ = ["report_sweep"]
 
@@ -183,9 +183,11 @@ def draw_sweep(results: ScoredSweep) -> Draws:
 
 
 def _curves(results: ScoredSweep, axis: Axis) -> dict[str, RunFigure]:
-    if "loss" not in results.opened.history:
+    try:
+        loss = results.opened.total_loss
+    except ValueError:  # no cell has any, or their terms differ
         return {}
-    loss, figure, ax = results.opened.total_loss, *small_axes()
+    figure, ax = small_axes()
     n_points, n_values = min(MOST_POINTS, loss.batch.size), len(axis.texts)
     places = np.unique(np.geomspace(1, loss.batch.size, n_points).round().astype(int)) - 1
     batch, losses = loss.batch.values[places], loss.isel(batch=places).values
@@ -261,7 +263,7 @@ _CODE = """import popsim
 
 sweep = popsim.sweeps.open_sweep({path})
 sweep.summary()  # a pandas table with a row for each member
-sweep.history.loss  # (batch, member, term) over all cells, lazy
+sweep.load("loss").loss  # (batch, member, term) over all cells
 sweep.ensemble({selection})  # the trained networks of some settings, stacked
 sweep.run(0)  # a cell, as popsim.open_run opens it"""
 
@@ -299,7 +301,7 @@ def report_sweep(
     code = _CODE.format(path=repr(str(home)), selection=selection)
     report.sections["Open this sweep in Python"] = [code_box(code)]
     title = f"{sweep.experiment.name}: sweep {home.resolve().name}"
-    return report.write(title, _introduction(opened), f"{overview_of(opened)}\n\n{best}")
+    return report.write(title, _introduction(opened), f"{state_text(opened)}\n\n{best}")
 
 
 def _notes(results: ScoredSweep) -> list[str]:

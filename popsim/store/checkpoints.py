@@ -5,7 +5,7 @@ import dataclasses
 import os
 import platform
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,7 @@ class Checkpoints:
         path: Path,
         *,
         n_kept: int = 3,
+        shared_steps: Container[int] = (),
         run_id: str | None = None,
         belongs_to: Mapping[str, str | int] | None = None,
     ):
@@ -69,11 +70,13 @@ class Checkpoints:
 
         - `path`: the folder of the checkpoints. The first save creates it; its parent must exist.
         - `n_kept`: how many to keep: the newest up to the one saved last. Later ones are kept as well.
+        - `shared_steps`: the steps of checkpoints that others read: the last two of these are kept besides.
         - `run_id`, `belongs_to`: the identity of the run, and what the checkpoints are of within it, such as
             the number of a cell. Both are stored, and checkpoints of something else are rejected.
         """
         self.path = Path(path)
         self.n_kept = n_kept
+        self._shared_steps = shared_steps
         self._run_id = run_id
         self._belongs_to = dict(belongs_to or {})
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="popsim-checkpoints")
@@ -245,7 +248,9 @@ class Checkpoints:
             ) from error
         try:
             # Old ones are deleted last, so that at no time there are fewer complete ones than before.
-            for old in [number for number in self.steps() if number <= step][: -self.n_kept]:
+            steps = [number for number in self.steps() if number <= step]
+            shared = [number for number in steps if number in self._shared_steps][-2:]
+            for old in sorted({*steps[: -self.n_kept]} - {*shared}):
                 self.file(old).unlink()
         except OSError as error:
             raise SaveError(f"step {step} is saved, an old one is still in {self.path}: {error}") from error

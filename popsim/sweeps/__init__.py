@@ -1,10 +1,11 @@
 """Sweeps: an experiment over a grid of settings and seeds, in cells that any machine can train."""
 
+from popsim.sweeps.cell_training import run_cell
+from popsim.sweeps.executors import CellsFailed
 from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.making import make_sweep
 from popsim.sweeps.opened_sweep import OpenedSweep, open_sweep
-from popsim.sweeps.processes import run_in_processes
-from popsim.sweeps.running import CellsFailed, run_cell, run_sweep
+from popsim.sweeps.running import run_in_processes, run_sweep
 from popsim.sweeps.sweep import Cell, Sweep
 from popsim.sweeps.verification import verify_sweep
 

@@ -3,10 +3,11 @@
 import asyncio
 import concurrent.futures
 import contextlib
+import itertools
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,23 @@ from popsim._shared.checks import warn_caller
 from popsim._shared.text_checks import one_line
 from popsim.experiments.run_options import RunStopped
 from popsim.store import read_json
-from popsim.sweeps.cell_processes import RETRIES, Cells, CellTask, stopped_by_errors, train_cell
+from popsim.sweeps.cell_process import RETRIES, CellOutcome, CellTask, train_cell
+from popsim.sweeps.executors import CellsFailed, Executor
 from popsim.sweeps.folder import SweepFolder
-from popsim.sweeps.running import CellsFailed
 from popsim.version import __version__
 
 SECONDS_TO_CONNECT = 10
 
 
-def run_on_dask(cells: Cells, scheduler: Any) -> dict[int, str]:
-    """Train cells on the workers of a scheduler, and return why cells failed."""
+@contextlib.contextmanager
+def on_dask(
+    task: Callable[[int], CellTask],
+    folder: SweepFolder,
+    scheduler: Any,
+    stop: Callable[[], bool],
+    tell: Callable[[str], None],
+) -> Iterator[Executor]:
+    """Return what trains cells on the workers of a scheduler, all of which see the folder."""
     try:
         import distributed
     except ImportError:
@@ -31,10 +39,10 @@ def run_on_dask(cells: Cells, scheduler: Any) -> dict[int, str]:
             "`scheduler` must be given where distributed is installed: pip install popsim[dask]"
         ) from None
 
-    folder, name = SweepFolder(Path(cells.tasks[0].path)), f"popsim-stop-{uuid.uuid4().hex}"
+    name, counter = f"popsim-stop-{uuid.uuid4().hex}", itertools.count()
     with _quiet_logs(), _client(distributed, scheduler) as client, _lost_scheduler(client, folder):
-        _wait_for_workers(client, folder, cells.stop)
-        cells.tell(f"Dask: {client.dashboard_link}")
+        _wait_for_workers(client, folder, stop)
+        tell(f"Dask: {client.dashboard_link}")
         for worker, problem in client.run(_problem, folder, __version__, on_error="return").items():
             if problem:
                 raise ValueError(
@@ -43,25 +51,23 @@ def run_on_dask(cells: Cells, scheduler: Any) -> dict[int, str]:
                 )
         stopping = distributed.Event(name, client=client)
 
-        def wait(waiting: Sequence[Any]) -> None:
+        def submit(number: int) -> Any:
+            key = f"cell-{number}-{next(counter)}-{name[-8:]}"  # as the dashboard groups them
+            return client.submit(_train, task(number), __version__, name, key=key, retries=RETRIES)
+
+        def wait(futures: Collection[Any]) -> None:
             with contextlib.suppress(TimeoutError):
-                distributed.wait(waiting, timeout=1.0, return_when="FIRST_COMPLETED")
+                distributed.wait(futures, timeout=1.0, return_when="FIRST_COMPLETED")
             # Without workers, no future ends.
             if not client.nthreads() and stopping.is_set():
                 raise RunStopped(folder.path, 0)
 
-        def stop_all() -> None:
+        try:
+            yield Executor(submit, wait, stopping.set)
+        except BaseException:
             if client.status == "running":
                 stopping.set()
-
-        with stopped_by_errors(stop_all):
-            futures = {
-                client.submit(
-                    _train, task, __version__, name, key=f"cell-{task.number}-{name[-8:]}", retries=RETRIES
-                ): task.number
-                for task in cells.tasks
-            }
-            return cells.follow(futures, wait, stopping.set)
+            raise
 
 
 def _problem(folder: SweepFolder, version: str) -> str:
@@ -71,12 +77,12 @@ def _problem(folder: SweepFolder, version: str) -> str:
     return "" if folder.is_sweep else "it does not see the folder"
 
 
-def _train(task: CellTask, version: str, stop: str) -> str:
+def _train(task: CellTask, version: str, stop: str) -> CellOutcome:
     """Train a cell on a worker; Dask tries it again if this raises `CellStopped`."""
     import distributed
 
     problem = _problem(SweepFolder(Path(task.path)), version)  # the worker may have come later than others
-    return problem or train_cell(task, distributed.Event(stop))
+    return CellOutcome(problem) if problem else train_cell(task, distributed.Event(stop))
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from popsim._shared.user_code import code_digest, different_names, python_of
 from popsim.experiments.registry import describe_experiment, described_modules
 from popsim.experiments.run_options import CODE
 from popsim.store import RunFolder
-from popsim.store.files import saving
+from popsim.store.files import make_folder, saving
 from popsim.store.identity import lock_holder
 from popsim.store.json_files import SealedFormat, read_json, write_json
 from popsim.store.run_folder import FolderPart, PlainFolder
@@ -47,8 +47,8 @@ class SweepFolder(PlainFolder):
     - `sweep.yaml`: the same as a configuration for `popsim sweep --config`;
     - `cells/NUMBER/`: the run of each cell, see `CellFolder`;
     - `failures/NUMBER.json`: why the last attempt at a cell failed;
-    - `selections/NUMBER/`: what the cells of a population offered one another, see `SharedPopulation`,
-        by the number of the first of them;
+    - `selections/NUMBER.json`: the last scores by which the members of a population selected, by the number
+        of its first cell;
     - `code/`: a file for each state of the user's modules with which a cell began: digests of what they
         define;
     - `logs/`: what the jobs of SLURM print;
@@ -61,7 +61,7 @@ class SweepFolder(PlainFolder):
     config = FolderPart("sweep.yaml")
     cells = FolderPart("cells")
     failures = FolderPart("failures")
-    all_selections = FolderPart("selections")
+    selections = FolderPart("selections")
     codes = FolderPart("code")
     logs = FolderPart("logs")
     figures = FolderPart("figures")
@@ -95,7 +95,7 @@ class SweepFolder(PlainFolder):
         if not digest:
             return []
         with saving(self.path):
-            self.codes.mkdir(exist_ok=True)
+            make_folder(self.codes)
         path = self.codes / f"{digest}.json"
         if not path.exists():
             write_json(path, code)
@@ -114,9 +114,9 @@ class SweepFolder(PlainFolder):
         # Of one version of Python, there is more than one.
         return cells if len(cells) > len({*map(python_of, cells)}) else {}
 
-    def selections(self, population: range) -> Path:
-        """Return the folder in which the cells of a population select among one another."""
-        return self.all_selections / f"{population[0]:06d}"
+    def selection(self, population: range) -> Path:
+        """Return the file of the scores by which the members of some cells selected among one another."""
+        return self.selections / f"{population[0]:06d}.json"
 
     @property
     def is_sweep(self) -> bool:

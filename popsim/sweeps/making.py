@@ -13,9 +13,8 @@ from popsim.store import MismatchError, lock_folder
 from popsim.store.files import make_folder, saving, write_file
 from popsim.store.identity import new_run_id
 from popsim.store.json_files import plain_json
-from popsim.sweeps.cells import read_plan
 from popsim.sweeps.folder import SWEEP_FORMAT, SweepFolder, describe_sweep
-from popsim.sweeps.opened_sweep import OpenedSweep, open_sweep
+from popsim.sweeps.opened_sweep import OpenedSweep, open_sweep, read_sweep
 from popsim.sweeps.sweep import Sweep
 from popsim.sweeps.sweep_config import config_text
 from popsim.version import __version__
@@ -46,7 +45,7 @@ def check_sweep(sweep: Sweep, path: str | Path) -> None:
 
 def _check_same(folder: SweepFolder, sweep: Sweep) -> None:
     """**Raises:** `ValueError` that says whether the folder holds this sweep or another."""
-    stored = _flat(read_plan(folder.path).content)
+    stored = _flat(read_sweep(folder.path).content)
     planned = _flat(plain_json("sweep", describe_sweep(sweep)))
     command = folder.command("resume")
     differ = [name for name, value in planned.items() if stored.get(name) != value]

@@ -1,9 +1,10 @@
-"""A sweep opened for analysis."""
+"""A sweep on disk, opened for analysis."""
 
 import collections
 import dataclasses
 import functools
-from collections.abc import Collection, Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,54 +12,70 @@ import numpy as np
 from jaxtyping import Int
 
 from popsim._shared.checks import warn_caller
-from popsim._shared.text_checks import count_text, suggestion
+from popsim._shared.text_checks import as_path, count_text, suggestion
 from popsim.ensemble import members_at
-from popsim.experiments import Run
+from popsim.experiments import EXPERIMENTS, AbstractExperiment, Recording, Run
 from popsim.experiments.joined_ensembles import join_ensembles
-from popsim.store import CorruptDataError
-from popsim.sweeps.cell_notes import (
-    DAMAGED,
-    FINISHED,
-    FIRST_BATCHES,
-    LOSSES,
-    NOT_STARTED,
-    STATES,
-    STOPPED,
-    CellNote,
-    metric_columns,
-    read_notes,
-)
-from popsim.sweeps.cells import DescribedSweep, read_plan
+from popsim.experiments.registry import rebuild_experiment
+from popsim.store import CorruptDataError, MismatchError
+from popsim.sweeps.cells import DAMAGED, FINISHED, NOT_STARTED, STATES, STOPPED, CellNote, SweepCell
+from popsim.sweeps.folder import SweepFolder
+from popsim.sweeps.summary import summary_table
+from popsim.sweeps.sweep import Division, Sweep
 
 __all__ = ["OpenedSweep", "open_sweep"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class OpenedSweep(DescribedSweep):
+class OpenedSweep:
     """A sweep on disk, of which any number of cells may be trained.
 
     - `folder`: its folder.
     - `content`: what is in `sweep.json`.
-    - `sweep`: the plan that this describes.
+    - `plan`: what this describes; None if the experiment is not registered, see `read_sweep`.
     - `notes`: what was known of each cell when it was opened.
     - `chosen`: the numbers of the members that `where` chose; None for all.
     """
 
-    notes: Sequence[CellNote]
+    folder: SweepFolder
+    content: Mapping[str, Any]
+    plan: Sweep | None
+    notes: Sequence[CellNote] = ()
     chosen: Int[np.ndarray, " member"] | None = None
 
     def __repr__(self) -> str:
-        size = f"{count_text(self.n_members, 'member')} of {count_text(self.sweep.n_cells, 'cell')}"
-        return (
-            f"OpenedSweep({str(self.folder.path)!r}: {self.sweep.experiment.name}, {size}, "
-            f"{self.counts_text})"
-        )
+        size = f"{count_text(self.n_members, 'member')} of {count_text(self.n_cells, 'cell')}"
+        experiment, path = self.content["experiment"], str(self.folder.path)
+        return f"OpenedSweep({path!r}: {experiment}, {size}, {self.counts_text})"
+
+    @property
+    def sweep(self) -> Sweep:
+        """The plan of the sweep."""
+        assert self.plan is not None
+        return self.plan
+
+    @property
+    def sweep_id(self) -> str:
+        """The identity of the sweep."""
+        return self.content["sweep_id"]
+
+    @property
+    def n_cells(self) -> int:
+        """The number of cells."""
+        return self.content["n_cells"] if self.plan is None else self.plan.n_cells
+
+    def cell(self, number: int) -> SweepCell:
+        """Return a cell, whether or not it is started; raises `ValueError` if there is none."""
+        if self.plan is not None:
+            self.plan.check_number(number)
+        part_of = {"sweep": self.sweep_id, "cell": number}
+        return SweepCell(number, self.folder.cell(number), part_of, self.plan)
 
     @functools.cached_property
     def labels(self) -> dict[str, np.ndarray]:
         """For each member: its value on each axis, its seed, its cell, and its place in the cell."""
         rows: dict[str, list[Any]] = {name: [] for name in (*self.sweep.axes, "seed", "cell", "place")}
-        for number in range(self.sweep.n_cells):
+        for number in range(self.n_cells):
             of_cell = self.sweep.labels_of(number)
             places = range(len(of_cell["seed"]))
             for name, values in (of_cell | {"cell": [number] * len(places), "place": [*places]}).items():
@@ -67,7 +84,7 @@ class OpenedSweep(DescribedSweep):
 
     @property
     def _members(self) -> Int[np.ndarray, " member"]:
-        return np.arange(self.sweep.n_members) if self.chosen is None else self.chosen
+        return np.arange(self.content["n_members"]) if self.chosen is None else self.chosen
 
     @functools.cached_property
     def _cells(self) -> list[int]:
@@ -104,7 +121,7 @@ class OpenedSweep(DescribedSweep):
         return dataclasses.replace(self, chosen=self._members[keep])
 
     def state_of(self, number: int) -> str:
-        """Return the state of a cell when the sweep was opened, of `popsim.sweeps.cell_notes.STATES`."""
+        """Return the state of a cell when the sweep was opened, of `popsim.sweeps.cells.STATES`."""
         return self.notes[number].state
 
     def cells_in(self, *states: str) -> list[int]:
@@ -161,60 +178,53 @@ class OpenedSweep(DescribedSweep):
 
         - `selection`: see `where`.
         """
-        import pandas
-
         if selection:
             return self.where(**selection).summary()
         self._warn_of_damage()
-        columns: dict[str, Any] = {}
-        for name, values in self.labels.items():
-            columns[name] = pandas.Series(list(values), dtype=object) if values.dtype == object else values
-        cell = self.labels["cell"]
-        columns["state"] = np.array([note.state for note in self.notes])[cell]
-        columns["batches"] = np.array([note.n_batches for note in self.notes])[cell]
-        for name in (*FIRST_BATCHES, *LOSSES):
-            columns[name] = self._numbers([note.members.get(name) for note in self.notes])
-        titles = metric_columns(sorted({title for note in self.notes for title in note.metrics}))
-        for column, title in titles.items():
-            columns[column] = self._numbers([note.metrics.get(title) for note in self.notes])
-        if by_code := self.folder.cells_by_code(self.sweep.n_cells):
+        table = summary_table(self.labels, self.notes, self._of_members)
+        if by_code := self.folder.cells_by_code(self.n_cells):
             warn_caller(f"cells of {self.folder.path} were trained by different code, see the column `code`.")
             codes = {number: code for code, numbers in by_code.items() for number in numbers}
-            columns["code"] = [codes.get(number, "") for number in cell.tolist()]
-        table = pandas.DataFrame(columns).rename_axis("member")
-        table.attrs["titles"] = titles
+            table["code"] = [codes.get(number, "") for number in self.labels["cell"].tolist()]
         return table
 
-    def _numbers(self, of_cells: Sequence[Sequence[float] | None]) -> np.ndarray:
+    def _of_members(self, of_cells: Sequence[Sequence[float] | None]) -> np.ndarray:
         """Return the numbers of the chosen members from those of each cell; NaN where it has none."""
-        numbers = np.full(self.sweep.n_members, np.nan)
+        numbers = np.full(self.content["n_members"], np.nan)
         for number, of_cell in enumerate(of_cells):
             if of_cell is not None:
                 numbers[self.sweep.members_of(number)] = of_cell
         return numbers[self._members]
 
-    @functools.cached_property
-    def history(self) -> Any:
-        """The histories of all cells as one lazy `xarray.Dataset`, read when values are asked for.
+    def load(self, *names: str, where: Mapping[str, Any] | None = None) -> Any:
+        """Return what the cells recorded over batches as one `xarray.Dataset`: `sweep.load("loss")`.
 
         Its variables are those of `popsim.training.open_history`, with all members on one axis, and for each
-        member the coordinates "setting.NAME" of each axis, "seed" and "cell". Rows that a cell does not have
-        are NaN, and those that were added after the sweep was opened are left out. Variables whose shape
-        differs between cells, such as weights of networks of different sizes, are left out, and named in the
-        attribute "left_out": `sweep.where(n_units=64).history` has them. The "parent" of a selection is the
-        number of a member of the sweep. Damaged cells are NaN, and named in a warning, now or when they are
-        read.
-        """
-        from popsim.sweeps.history import join_histories
+        member the coordinates "setting.NAME" of each axis, "seed" and "cell". They are read when values are
+        asked for if dask is installed, and else now. Rows that a cell does not have yet are NaN, and so are
+        damaged cells, which are named in a warning. The "parent" of a selection is the number of a member of
+        the sweep.
 
+        **Arguments:**
+
+        - `names`: the variables, also as patterns such as "trainables.network.*", which must have one shape
+            in all cells; without any, all that have. Others are named in the attribute "left_out".
+        - `where`: the members by their settings, see the method `where`: `{"n_units": 64}`.
+        """
+        from popsim.sweeps.history import join_histories  # which loads xarray
+
+        if where:
+            return self.where(**where).load(*names)
         self._warn_of_damage()
-        dataset, members = join_histories(self, self.notes, self._cells), self._members
-        if "member" in dataset.coords and not np.array_equal(dataset.member, members):
-            dataset = dataset.sel(member=members)
+        cells = [number for number in self._cells if self.notes[number].state in (STOPPED, FINISHED)]
+        here = dataclasses.replace(self, folder=SweepFolder(self.folder.path.resolve()))
+        dataset = join_histories([*map(here.cell, cells)], names)
+        if "member" in dataset.coords and not np.array_equal(dataset.member, self._members):
+            dataset = dataset.reindex(member=self._members)
         named = {f"setting.{name}" if name in self.sweep.axes else name: name for name in self.labels}
         labels: dict[str, Any] = {label: ("member", self.labels[name]) for label, name in named.items()}
         del labels["place"]
-        return dataset.assign_coords(labels | {"member": members})
+        return dataset.assign_coords(labels | {"member": self._members})
 
     def _warn_of_damage(self) -> None:
         """Name the damaged cells of the chosen members in a warning."""
@@ -228,32 +238,14 @@ class OpenedSweep(DescribedSweep):
     def total_loss(self) -> Any:
         """The sum of the loss terms in each training batch, an `xarray.DataArray` (batch, member).
 
-        NaN for batches that a cell has not reached; `history.loss.sum("term")` would give 0 there. It is read
-        once: what was trained since is there when the sweep is opened again.
+        NaN for batches that a cell has not reached; `load("loss").loss.sum("term")` would give 0 there.
         """
-        return self._total("loss", "batch")
+        return self.load("loss").loss.sum("term", skipna=False)
 
     @functools.cached_property
     def total_validation_loss(self) -> Any:
         """The sum of the loss terms in the validation trials, as `total_loss`: (validation_batch, member)."""
-        return self._total("validation_loss", "validation_batch")
-
-    def _total(self, name: str, axis: str) -> Any:
-        """Return the sum over terms of a loss; without any row where nothing is trained yet."""
-        history = self.history
-        if name in history:
-            return history[name].sum("term", skipna=False)
-        if name in history.attrs.get("left_out", ()):
-            raise ValueError(
-                f"`{name}` must have the same terms in all cells to be added up: {self.folder.path} has "
-                "others in some, where(...) chooses cells that have the same."
-            )
-        from xarray import DataArray
-
-        labels = {label: coord for label, coord in history.coords.items() if coord.dims == ("member",)}
-        return DataArray(
-            np.full((0, self.n_members), np.nan), {axis: np.zeros(0, int), **labels}, (axis, "member"), name
-        )
+        return self.load("validation_loss").validation_loss.sum("term", skipna=False)
 
     def ensemble(self, **selection: Any) -> Any:
         """Return the trained members of a selection as one ensemble, in the order of `summary`.
@@ -301,10 +293,18 @@ class OpenedSweep(DescribedSweep):
         """
         notes = list(self.notes)
         for number in self.cells_in(FINISHED, STOPPED):
-            cell = self.cell(number)
             is_asked = cells is None or number in cells
-            if is_asked and not self.folder.holder(number) and (damage := cell.visible_damage()):
+            if is_asked and not self.folder.holder(number) and (damage := self.cell(number).visible_damage()):
                 notes[number] = dataclasses.replace(notes[number], state=DAMAGED, problem=damage)
+        return dataclasses.replace(self, notes=notes)
+
+    def with_notes(self) -> "OpenedSweep":
+        """Return the sweep with what is known of its cells now."""
+        cells = self.folder.cells
+        # One listing: a look at each of many cells that have not begun would take a call of the system each.
+        present = set(os.listdir(cells)) if cells.is_dir() else set()
+        places = map(self.cell, range(self.n_cells))
+        notes = [cell.look() if cell.folder.path.name in present else CellNote() for cell in places]
         return dataclasses.replace(self, notes=notes)
 
 
@@ -321,8 +321,40 @@ def open_sweep(path: str | Path) -> OpenedSweep:
     **Raises:** `ValueError` if there is no sweep, or its experiment is not registered; `MismatchError` if it
     has another format; `CorruptDataError` if its description was changed.
     """
-    plan = read_plan(path)
-    return OpenedSweep(plan.folder, plan.content, plan.sweep, read_notes(plan))
+    return read_sweep(path).with_notes()
+
+
+def read_sweep(path: str | Path, *, is_known: bool = True) -> OpenedSweep:
+    """Read the description of a sweep, and nothing of its cells; errors as `open_sweep`.
+
+    **Arguments:**
+
+    - `path`: the folder.
+    - `is_known`: whether the experiment must be registered; without it the sweep has no plan.
+    """
+    folder = SweepFolder(as_path("path", path))
+    content = folder.read_plain()
+    if not is_known and content.get("experiment") not in EXPERIMENTS:
+        return OpenedSweep(folder, content, None)
+    experiment = rebuild_experiment(content, folder.description)
+    try:
+        sweep = _sweep_of(content, experiment)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise CorruptDataError(f"{folder.description} must describe a sweep: {error}") from None
+    try:
+        sweep.cell(0)
+    except ValueError as error:
+        raise MismatchError(
+            f"the experiment {experiment.name} must train the cells that {folder.description} has: {error}"
+        ) from None
+    return OpenedSweep(folder, content, sweep)
+
+
+def _sweep_of(content: Mapping[str, Any], experiment: AbstractExperiment) -> Sweep:
+    axes = {str(name): tuple(values) for name, values in content["axes"].items()}
+    sizes = (content["members_per_cell"], content["member_batch_size"])
+    sweep = Sweep(experiment, axes, range(*content["seeds"]), *sizes, Recording(**content["recording"]))
+    return sweep.with_division(Division.parse(content["division"], sweep.axes, len(sweep.seeds)))
 
 
 def numbers_text(numbers: Sequence[int]) -> str:

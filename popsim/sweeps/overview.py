@@ -1,132 +1,77 @@
-"""A sweep as text: its plan, its results, and its state, also where its experiment is not registered."""
+"""A sweep as text: its plan, and its state, also where its experiment is not registered."""
 
 import collections
-import csv
-import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
-from popsim._shared.text_checks import align, as_cell, as_word, count_text, one_line, printable, shorten
-from popsim.experiments import Column, ResultTable, Row, verify_run
-from popsim.experiments.run_info import RunInfo
-from popsim.store import CorruptDataError
-from popsim.sweeps.cell_notes import DAMAGED, FINISHED, FIRST_BATCHES, LOSSES, METRIC, NOT_STARTED, STOPPED
-from popsim.sweeps.cells import read_cell_description
+from popsim._shared.text_checks import align, as_word, count_text, printable, shorten
+from popsim.experiments import Column, ResultTable, Row
+from popsim.sweeps.cells import DAMAGED, FINISHED, NOT_STARTED, STOPPED
 from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.opened_sweep import OpenedSweep
 from popsim.sweeps.sweep import Sweep
 
-__all__ = ["SweepOverview", "is_summary", "overview_of", "plan_table", "read_sweep_overview", "summary_csv"]
+__all__ = ["current_states", "plan_table", "state_text"]
 
 MOST_ROWS = 40
 MOST_CELLS = 20
 LONGEST_AXIS = 1000  # characters
 TRAINED = "being trained"
-_AFTER_AXES = ["seed", "cell", "place", "state", "batches", *FIRST_BATCHES, *LOSSES]
-_LONGEST_HEADER = 2**20
 
 
-@dataclasses.dataclass(frozen=True)
-class SweepOverview:
-    """The state of each cell of a sweep, what is wrong with damaged ones, and details of unfinished ones."""
-
-    folder: SweepFolder
-    content: Mapping[str, Any]
-    states: Sequence[str]
-    problems: Mapping[int, str]
-    details: Mapping[int, str]
-
-    def __str__(self) -> str:
-        """Describe the sweep as `popsim info` prints it."""
-        lines = self._about()
-        unfinished = [number for number, state in enumerate(self.states) if state != FINISHED]
-        listed = [number for number in unfinished if self._line(number) != NOT_STARTED][:MOST_CELLS]
-        if listed:
-            lines += ["", "not finished", *(f"  cell {number}: {self._line(number)}" for number in listed)]
-            lines += [f"  and {len(unfinished) - len(listed)} more"] * (len(unfinished) > len(listed))
-        if unfinished:
-            lines.append(f"To train them: {self.folder.command('resume')}")
-        if damaged := [number for number in unfinished if self.states[number] == DAMAGED]:
-            lines.append(damaged_text(self.folder, damaged))
-        return "\n".join(map(printable, lines))
-
-    def _about(self) -> list[str]:
-        """Return lines on what is in the sweep, and on its cells by their state."""
-        content, n_cells = self.content, len(self.states)
-        module, (first, end) = content["module"], content["seeds"]
-        origin = "" if module.startswith("popsim.") else f", of the module {module}"
-        axes = [f"{name}: {', '.join(map(str, values))}" for name, values in content["axes"].items()]
-        codes = self.folder.cells_by_code(n_cells)
-        by_code = [
-            f"{count_text(len(cells), 'cell')} from {cells[0]} by {code}" for code, cells in codes.items()
-        ]
-        rows = [
-            ("sweep", str(self.folder.path)),
-            ("experiment", f"{content['experiment']}{origin}"),
-            ("networks", f"{content['n_members']}, in {count_text(n_cells, 'cell')}"),
-            *(("axis", shorten(axis, LONGEST_AXIS)) for axis in axes),
-            ("seeds", f"{first} to {end - 1}"),
-            ("cells", ", ".join(f"{n} {state}" for state, n in collections.Counter(self.states).items())),
-            *(("code", text) for text in by_code),
-        ]
-        warning = "cells were trained by different code of yours: they are not one experiment"
-        return [*align(rows), *[warning][: len(codes)]]
-
-    def _line(self, number: int) -> str:
-        return f"{self.states[number]}{self.details.get(number, '')}"
-
-    def verify(self) -> dict[int, str]:
-        """Check the cells that are finished or stopped as `verify_run` does, and return what is damaged."""
-        damaged = dict(self.problems)
-        for number, state in enumerate(self.states):
-            if state in (FINISHED, STOPPED) and (damage := verify_run(self.folder.cell(number).path)):
-                damaged[number] = "; ".join(f"{file}: {problem}" for file, problem in damage.items())
-        return damaged
+def current_states(opened: OpenedSweep) -> list[str]:
+    """Return the state of each cell when the sweep was opened; "being trained" if a process holds it now."""
+    holder = opened.folder.holder
+    return [
+        TRAINED if note.state != FINISHED and holder(number) else note.state
+        for number, note in enumerate(opened.notes)
+    ]
 
 
-def overview_of(opened: OpenedSweep) -> SweepOverview:
-    """Return the state of a sweep that is opened."""
-    states, details = [note.state for note in opened.notes], {}
-    for number in opened.unfinished_cells:
-        note, problem, writer = opened.notes[number], opened.problem_of(number), opened.folder.holder(number)
-        n_batches = opened.sweep.n_batches_of(number)
-        details[number] = _details(note.state, writer, note.n_batches, n_batches, problem)
-        states[number] = TRAINED if writer else note.state
-    problems = {number: opened.problem_of(number) for number in opened.cells_in(DAMAGED)}
-    return SweepOverview(opened.folder, opened.content, states, problems, details)
+def state_text(opened: OpenedSweep) -> str:
+    """Describe a sweep as `popsim info` prints it, also where its experiment is not registered."""
+    states = current_states(opened)
+    unfinished = opened.unfinished_cells
+    lines = _about(opened, states)
+    listed = {number: _cell_line(opened, number) for number in unfinished}
+    named = [number for number in unfinished if listed[number] != NOT_STARTED][:MOST_CELLS]
+    if named:
+        lines += ["", "not finished", *(f"  cell {number}: {listed[number]}" for number in named)]
+        lines += [f"  and {len(unfinished) - len(named)} more"] * (len(unfinished) > len(named))
+    if unfinished:
+        lines.append(f"To train them: {opened.folder.command('resume')}")
+    if damaged := opened.cells_in(DAMAGED):
+        lines.append(damaged_text(opened.folder, damaged))
+    return "\n".join(map(printable, lines))
 
 
-def _details(state: str, writer: str | None, n_saved: int, n_batches: int | None, problem: str) -> str:
-    saved = f", {n_saved} of {n_batches} batches saved" if state == STOPPED else ""
-    return f"{f' by {writer}' if writer else ''}{saved}{f': {problem:.300}' if problem else ''}"
+def _about(opened: OpenedSweep, states: Sequence[str]) -> list[str]:
+    """Return lines on what is in the sweep, and on its cells by their state."""
+    content = opened.content
+    module, (first, end) = content["module"], content["seeds"]
+    origin = "" if module.startswith("popsim.") else f", of the module {module}"
+    axes = [f"{name}: {', '.join(map(str, values))}" for name, values in content["axes"].items()]
+    codes = opened.folder.cells_by_code(opened.n_cells)
+    by_code = [f"{count_text(len(cells), 'cell')} from {cells[0]} by {code}" for code, cells in codes.items()]
+    rows = [
+        ("sweep", str(opened.folder.path)),
+        ("experiment", f"{content['experiment']}{origin}"),
+        ("networks", f"{content['n_members']}, in {count_text(opened.n_cells, 'cell')}"),
+        *(("axis", shorten(axis, LONGEST_AXIS)) for axis in axes),
+        ("seeds", f"{first} to {end - 1}"),
+        ("cells", ", ".join(f"{n} {state}" for state, n in collections.Counter(states).items())),
+        *(("code", text) for text in by_code),
+    ]
+    warning = "cells were trained by different code of yours: they are not one experiment"
+    return [*align(rows), *[warning][: len(codes)]]
 
 
-def read_sweep_overview(folder: SweepFolder) -> SweepOverview:
-    """Read the state of the cells of a sweep without its experiment, from the folders of the cells alone."""
-    content = folder.read_plain()
-    states, problems, details = [], {}, {}
-    nothing: tuple[str | None, int, int | None] = (None, 0, None)
-    for number in range(content["n_cells"]):
-        state, saved = NOT_STARTED, nothing
-        try:
-            if folder.cell(number).is_started:
-                part_of = {"sweep": content["sweep_id"], "cell": number}
-                info = RunInfo(read_cell_description(folder.cell(number), part_of))
-                if info.history_damage:
-                    raise CorruptDataError(info.history_damage)
-                state = FINISHED
-                if not info.is_finished:
-                    saved = (info.writer, info.n_saved, info.n_batches)
-                    state = TRAINED if saved[0] else STOPPED
-        except (ValueError, OSError) as error:
-            state, saved, problems[number] = DAMAGED, nothing, one_line(error)
-        states.append(state)
-        if state != FINISHED:
-            problem = problems.get(number) or folder.failure_text(number)
-            details[number] = _details(STOPPED if state == TRAINED else state, *saved, problem)
-    return SweepOverview(folder, content, states, problems, details)
+def _cell_line(opened: OpenedSweep, number: int) -> str:
+    """Return the state of a cell that is not finished, and why it is not."""
+    note, problem, writer = opened.notes[number], opened.problem_of(number), opened.folder.holder(number)
+    saved = f", {note.n_batches} of {note.n_planned} batches saved" if note.state == STOPPED else ""
+    state = f"{TRAINED} by {writer}" if writer else note.state
+    return f"{state}{saved}{f': {problem:.300}' if problem else ''}"
 
 
 def damaged_text(folder: SweepFolder, damaged: Sequence[int]) -> str:
@@ -144,22 +89,3 @@ def plan_table(sweep: Sweep) -> str:
         rows.append(Row("...", ["", f"and {sweep.n_cells - MOST_ROWS} more"]))
     rows.append(Row("all", [sweep.n_members, ""]))
     return str(ResultTable([Column("networks", digits=0), Column("what")], rows))
-
-
-def summary_csv(opened: OpenedSweep) -> str:
-    """Return `OpenedSweep.summary` as CSV, in which no text of a setting is a formula."""
-    table = opened.summary()
-    texts = table.select_dtypes(exclude="number")
-    return table.assign(**{name: texts[name].map(as_cell) for name in texts}).to_csv()
-
-
-def is_summary(path: Path) -> bool:
-    """Whether a file begins with the columns of `OpenedSweep.summary` and no others, as CSV."""
-    try:
-        with path.open("rb") as file:
-            columns = next(csv.reader([file.readline(_LONGEST_HEADER).decode()]), [])
-    except (OSError, ValueError):
-        return False
-    end = columns.index("seed") + len(_AFTER_AXES) if "seed" in columns else 0
-    is_known = columns[:1] == ["member"] and columns[end - len(_AFTER_AXES) : end] == _AFTER_AXES
-    return is_known and all(name.startswith(METRIC) for name in columns[end:])

@@ -1,6 +1,7 @@
 """What a sweep shows of its progress: one bar over all of its cells, or lines in a pipe or a file."""
 
 import contextlib
+import math
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -13,12 +14,7 @@ from popsim.store.checkpoints import Checkpoints
 from popsim.sweeps.opened_sweep import OpenedSweep
 from popsim.training import FinishedBatches, Observer, TrainingStart
 from popsim.training.observers import Records
-from popsim.training.progress import (
-    SECONDS_BETWEEN_LINES,
-    BatchClock,
-    Compiling,
-    last_loss,
-)
+from popsim.training.progress import SECONDS_BETWEEN_LINES, Compiling, last_loss
 
 __all__ = ["SweepProgress"]
 
@@ -30,73 +26,58 @@ class SweepProgress(Observer):
     """Counts the batches and cells of a sweep, and shows them with the time that is left for some of them.
 
     It is an observer of the cells that this process trains, one after the other. Of cells that others train
-    it reads the checkpoints. The time left is that of the remaining batches, and for each remaining cell what
-    the cells so far took besides their batches: to compile, to measure and to save.
+    it reads the checkpoints. The time left is that of the remaining batches at the rate so far, which
+    includes what the cells took to compile, to measure and to save.
     """
 
     def __init__(self, opened: OpenedSweep, numbers: Iterable[int]):
         sweep = opened.sweep
-        self._opened, self._numbers = opened, tuple(numbers)
-        finished = set(opened.cells_in("finished"))
-        self._n_cells, self._n_cells_done, self._n_cells_ended = sweep.n_cells, len(finished), 0
+        self._folder, self._numbers = opened.folder, tuple(numbers)
         self._n_batches = {n: sweep.n_batches_of(n) for n in range(sweep.n_cells)}
-        self._done = {
-            n: self._n_batches[n] if n in finished else note.n_batches for n, note in enumerate(opened.notes)
-        }
-        self._n_at_start = sum(self._done.values())
-        self._n_own_at_start = self._n_own_done
-        self._start = self._last_shown = self._last_read = time.perf_counter()
+        self._finished = set(opened.cells_in("finished"))
+        self._done = {n: note.n_batches for n, note in enumerate(opened.notes)}
+        self._done |= {n: self._n_batches[n] for n in self._finished}
+        self._n_at_start = self._n_own_done
+        self._start = self._last_read = time.perf_counter()
+        self._last_shown = math.inf  # nothing is, before `shown`
         self._cell: int | None = None
-        self._clock = BatchClock()
-        self._compiling: Compiling | None = None
-        self._besides_ended, self._has_compiled, self._reads_cells = 0.0, False, False
-        self._doing = ""
+        self._doing: str | Compiling = ""
         self._bar: tqdm | None = None
 
     @contextlib.contextmanager
     def shown(self) -> Iterator["SweepProgress"]:
         """Show the bar within the context; outside of a terminal and of a notebook, lines."""
-        self._bar = None
+        self._bar, self._last_shown = None, time.perf_counter()
         if not is_interactive():
             yield self
             self._print()
             return
-        bar = tqdm(
-            total=sum(self._n_batches.values()),
-            initial=self._n_at_start,
-            desc="sweep",
-            bar_format=BAR,
-            dynamic_ncols=True,
-        )
+        total, done = (sum(counts.values()) for counts in (self._n_batches, self._done))
+        bar = tqdm(total=total, initial=done, desc="sweep", bar_format=BAR, dynamic_ncols=True)
         self._bar = bar
         with contextlib.closing(bar), called_regularly(self._refresh):
             yield self
             self._refresh()
 
     def begin_cell(self, number: int) -> None:
-        self._cell, self._has_compiled, self._doing = number, False, "building"
+        self._cell, self._doing = number, "building"
 
     def end_cell(self, number: int, *, is_finished: bool) -> None:
         """Count a cell that has ended; if it is finished, all of its batches."""
         if is_finished:
             self._done[number] = self._n_batches[number]
-            self._n_cells_done += 1
-        self._n_cells_ended += 1
-        self._besides_ended = self._seconds_besides
-        self._cell = self._compiling = None
-        self._clock.pause()
-        self._has_compiled, self._doing = False, ""
+            self._finished.add(number)
+        self._cell, self._doing = None, ""
         self._show()
 
     def read_cells(self, numbers: Iterable[int]) -> None:
         """Count the batches that are saved of cells that other processes train, every few seconds."""
-        now, self._reads_cells = time.perf_counter(), True
+        now = time.perf_counter()
         if now - self._last_read < SECONDS_BETWEEN_READINGS:
             return
         self._last_read = now
         for number in numbers:
-            checkpoints = self._opened.folder.cell(number).checkpoints
-            steps = Checkpoints(checkpoints).steps() if checkpoints.is_dir() else []
+            steps = Checkpoints(self._folder.cell(number).checkpoints).steps()
             self._done[number] = max([self._done[number], *steps])
         self._show()
 
@@ -105,62 +86,44 @@ class SweepProgress(Observer):
             self._done[self._cell] = start.first_batch
 
     def on_compilation(self, program: str) -> None:
-        self._count(0)
-        self._clock.pause()
-        self._compiling = Compiling.now(program)
+        self._doing = Compiling.now(program)
 
     def on_batches(self, batches: FinishedBatches) -> None:
-        self._count(batches.count)
         if self._cell is not None:
             self._done[self._cell] = batches.last + 1
-        self._doing, self._has_compiled = last_loss(batches), True
+        self._doing = last_loss(batches)
         self._show()
 
     def on_pause(self, last: int) -> None:
-        self._count(0)
+        self._end_compilation()
 
     def on_replacement(self, batch: int, records: Records) -> None:
-        self._count(0)
+        self._end_compilation()
+
+    def _end_compilation(self) -> None:
+        if isinstance(self._doing, Compiling):
+            self._doing = ""
 
     def on_end(self, error: BaseException | None) -> None:
         self._doing = "measuring"
-
-    def _count(self, n_batches: int) -> None:
-        self._clock.count(n_batches)
-        self._compiling = None
 
     @property
     def seconds_left(self) -> float | None:
         """The seconds until `numbers` are finished, at the rate so far; None if that is unknown."""
         n_left = sum(self._n_batches[number] for number in self._numbers) - self._n_own_done
-        if self._reads_cells:
-            n_new = self._n_own_done - self._n_own_at_start
-            return (time.perf_counter() - self._start) / n_new * n_left if n_new else None
-        if not self._clock.n_batches:
-            return None
-        n_ended = self._n_cells_ended
-        besides = self._besides_ended / n_ended if n_ended else self._seconds_besides
-        n_cells_left = len(self._numbers) - n_ended - self._has_compiled
-        return self._clock.seconds / self._clock.n_batches * n_left + besides * n_cells_left
+        n_new = self._n_own_done - self._n_at_start
+        return (time.perf_counter() - self._start) / n_new * n_left if n_new > 0 else None
 
     @property
     def _n_own_done(self) -> int:
         return sum(self._done[number] for number in self._numbers)
 
-    @property
-    def _seconds_besides(self) -> float:
-        return time.perf_counter() - self._start - self._clock.seconds
-
     def _text(self) -> str:
         """Return the number of cells, the time left, and what is being done."""
         left = self.seconds_left
-        parts = [f"{self._n_cells_done}/{count_text(self._n_cells, 'cell')}"]
+        parts = [f"{len(self._finished)}/{count_text(len(self._n_batches), 'cell')}"]
         parts += [] if left is None else [f"{tqdm.format_interval(left)} left"]
-        if (compiling := self._compiling) is not None:
-            parts.append(str(compiling))
-        elif self._doing:
-            parts.append(self._doing)
-        return ", ".join(parts)
+        return ", ".join([*parts, *filter(None, [str(self._doing)])])
 
     def _show(self) -> None:
         if self._bar is not None:

@@ -1,238 +1,219 @@
-"""Train the cells of a sweep."""
+"""Train the cells of a sweep that are missing: in this process, in others on this machine, or on Dask."""
 
 import contextlib
 import dataclasses
 import errno
-import socket
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from popsim._shared.checks import as_parts, check_non_negative, warn_caller
-from popsim._shared.plain_values import plain_value
+from popsim._shared.checks import as_parts, check_positive_int
 from popsim._shared.text_checks import count_text, one_line
-from popsim.experiments import Run, RunStopped, run_or_resume
-from popsim.experiments.run_options import Devices, RunOptions, check_flags, code_of_experiment
+from popsim.experiments import Run, RunStopped
+from popsim.experiments.run_options import RunOptions
 from popsim.experiments.running import finish_run
-from popsim.store import RunFolder, SaveError, lock_folder, write_json
-from popsim.store.files import make_folder, saving
+from popsim.store import lock_folder
+from popsim.store.files import saving
 from popsim.store.identity import FolderLockedError
-from popsim.sweeps.cell_notes import DAMAGED, FINISHED, read_note, write_note
-from popsim.sweeps.cells import DescribedSweep, SweepCell, read_plan
+from popsim.sweeps.cell_process import CellTask, default_workers, option_words
+from popsim.sweeps.cells import DAMAGED, FINISHED
+from popsim.sweeps.executors import CellOutcome, CellsFailed, Executor, in_order, on_this_machine
+from popsim.sweeps.folder import modules_of
 from popsim.sweeps.making import complete_folder
 from popsim.sweeps.opened_sweep import OpenedSweep, numbers_text, open_sweep
 from popsim.sweeps.overview import damaged_text
-from popsim.sweeps.populations import SECONDS_FOR_OTHERS, SelectionPending, Waiting, cells_in_turn
 from popsim.sweeps.progress import SweepProgress
-from popsim.training import Observer
-from popsim.version import __version__
+from popsim.sweeps.selection import SelectionRounds, selecting
 
-__all__ = ["CellsFailed", "run_cell", "run_sweep"]
+__all__ = ["run_in_processes", "run_sweep"]
 
-
-class CellsFailed(RuntimeError):
-    """Some cells of a sweep could not be trained; the others are finished. The message names them."""
-
-
-def run_cell(
-    path: str | Path,
-    number: int,
-    *,
-    devices: Devices | None = None,
-    keeps_devices: bool = False,
-    quiet: bool = True,
-    patience: float = SECONDS_FOR_OTHERS,
-    without_lock: bool = False,
-    stop: Callable[[], bool] | None = None,
-    enable_tensorboard: bool = False,
-    observers: Sequence[Observer] = (),
-) -> Run:
-    """Train a cell of a sweep, or continue it; a finished one is returned as it is.
-
-    Only the folder of the cell is written, the file that says why it failed, and what it offers to other
-    cells with which its members select.
-
-    **Arguments:**
-
-    - `path`: the folder of the sweep.
-    - `number`: the number of the cell.
-    - `devices`, `quiet`, `without_lock`, `stop`, `enable_tensorboard`, `observers`: see `run_experiment`.
-    - `keeps_devices`: whether a cell that has begun continues with as many of the devices as before, for the
-        same bits.
-    - `patience`: for how many seconds to wait before a selection for a cell that no process trains.
-
-    **Returns:** the finished run.
-
-    **Raises:** `ValueError` if there is no such sweep or cell; `MismatchError` if the cell is not what its
-    plan says; `FolderLockedError` if another process trains it; `RunStopped` if `stop` returned True,
-    `SelectionPending` if it must wait for cells that no process trains; otherwise as `run_or_resume`.
-    """
-    described = read_plan(path)
-    check_non_negative("patience", patience)
-    cell = described.cell(plain_value("number", number))
-    run = cell.read() if cell.folder.is_started else None  # before its folder is made, or locked
-    _warn_of_changes(described, cell.number, begins=run is None)
-    if keeps_devices and devices is not None and run is not None:
-        devices = devices[: run.entry("devices", int)]
-    sweep = described.sweep
-    waiting = Waiting(described.folder, sweep.population_of(cell.number), patience)
-    place = RunFolder.make(cell.folder.path).path
-    with lock_folder(place, without_lock=without_lock), _record_failure(cell, waiting):
-        finished = run_or_resume(
-            cell.experiment,
-            place,
-            quiet=quiet,
-            recording=sweep.recording,
-            devices=devices,
-            stop=stop,
-            member_batch_size=sweep.member_batch_size,
-            draws_figures=False,
-            part_of=cell.part_of,
-            population=cell.shared_population(waiting) if sweep.selects_across_cells else None,
-            without_lock=without_lock,
-            enable_tensorboard=enable_tensorboard,
-            observers=observers,
-        )
-        write_note(cell)
-    return finished
-
-
-def _warn_of_changes(described: DescribedSweep, number: int, *, begins: bool) -> None:
-    """Warn if a cell may be trained under other flags, or begins with other code, than others were."""
-    source = described.folder.description
-    if unknown := check_flags(described.content, source):
-        warn_caller(
-            f"{source} does not tell the {', '.join(unknown)} of JAX: cells trained under others have other "
-            "numbers."
-        )
-    code = code_of_experiment(described.cell(number).experiment)
-    if begins and (different := described.folder.note_code(code)):
-        names = ", ".join(f"`{name}`" for name in different[:5]) + " and others" * (len(different) > 5)
-        warn_caller(
-            f"cells of the sweep {source.parent} were trained by other code than this one: {names} differ. "
-            "Their results are of two experiments."
-        )
-    if begins and (made_by := described.content.get("popsim")) != __version__:
-        warn_caller(f"the sweep {source.parent} was made by popsim {made_by}, this is {__version__}.")
-
-
-@contextlib.contextmanager
-def _record_failure(cell: SweepCell, waiting: Waiting) -> Iterator[None]:
-    """Write down why a cell fails within the context, if that can be written, and else that it did not."""
-    folder = cell.of_sweep.folder
-    try:
-        yield
-    except RunStopped as stopped:
-        # The run says only that it was stopped; whether that was by the caller or for lack of others is known
-        # here.
-        if waiting.given_up:
-            command = folder.command("sweep run")
-            raise SelectionPending(stopped.path, stopped.n_batches, waiting.given_up, command) from None
-        raise
-    except Exception as error:
-        text = one_line(f"{type(error).__name__}: {error}")[:1000]
-        failure = {"error": text, "host": socket.gethostname(), "seconds_since_1970": time.time()}
-        with contextlib.suppress(OSError, SaveError):
-            make_folder(folder.failures)
-            write_json(folder.failure(cell.number), failure)
-        raise
-    # Of an earlier attempt.
-    folder.failure(cell.number).unlink(missing_ok=True)
+Tell = Callable[[str], None]
+OpenExecutor = contextlib.AbstractContextManager[Executor]
+MakeExecutor = Callable[[OpenedSweep, Collection[int], SweepProgress], OpenExecutor]
 
 
 def run_sweep(
     path: str | Path,
     cells: Iterable[int] | None = None,
     *,
-    devices: Devices | None = None,
-    keeps_devices: bool = False,
     quiet: bool = True,
-    without_lock: bool = False,
-    stop: Callable[[], bool] | None = None,
-    enable_tensorboard: bool = False,
-    tell: Callable[[str], None] = lambda line: None,
+    tell: Tell = lambda line: None,
+    **options: Any,
 ) -> OpenedSweep:
     """Train the cells of a sweep that are not finished, one after the other, in this process.
 
     A cell that fails, or that another process trains, is left; the others are trained, unless the disk is
-    full. Where cells select among one another, each is trained up to the next selection in turn, with other
-    processes that do the same, until all are finished.
+    full. Where cells select among one another, each is trained up to the next selection in turn.
 
     **Arguments:**
 
     - `path`: the folder of the sweep.
     - `cells`: the numbers of the cells to train; by default all.
-    - `devices`, `keeps_devices`, `without_lock`, `stop`, `enable_tensorboard`: see `run_cell`. Events for
-        TensorBoard are in `tensorboard/` in the folder of each cell.
     - `quiet`: whether to hide the progress bar over all cells.
     - `tell`: called with a line for each cell.
+    - `options`: those of `run_cell`. Events for TensorBoard are in `tensorboard/` in the folder of each cell.
 
     **Returns:** the sweep, opened. Cells that other processes train may not be finished.
 
     **Raises:** `CellsFailed` naming the cells that failed; `RunStopped` if `stop` returned True.
     """
-    cells = None if cells is None else as_parts("cells", cells, (int, np.integer), "numbers of cells")
+    # `stop` ends the cell that is being trained, and so the whole.
+    make_executor = functools.partial(in_order, options=options, tell=tell)
+    return _run(path, cells, make_executor, tell, quiet, options.get("without_lock", False))
+
+
+def run_in_processes(
+    path: str | Path,
+    cells: Iterable[int] | None = None,
+    *,
+    n_workers: int | None = None,
+    scheduler: Any = None,
+    devices: int | None = None,
+    without_lock: bool = False,
+    enable_tensorboard: bool = False,
+    quiet: bool = True,
+    stop: Callable[[], bool] | None = None,
+    tell: Tell = lambda line: None,
+) -> OpenedSweep:
+    """Train the cells of a sweep that are not finished in parallel, each in a process of its own.
+
+    A process that is killed is started again, and its cell continues from the last checkpoint.
+
+    **Arguments:**
+
+    - `path`, `cells`, `quiet`: see `run_sweep`; all workers must see the folder.
+    - `n_workers`: how many processes run at a time on this machine, which share its cores, or its
+        accelerators; None for one per accelerator, or per core.
+    - `scheduler`: a `distributed.Client`, the address of a Dask scheduler, or the file that it wrote, to
+        train on its workers, which are waited for if there are none; None for this machine.
+    - `devices`: the number of devices over which the members of a cell are divided; None for one.
+    - `without_lock`, `enable_tensorboard`: see `run_cell`.
+    - `stop`: called about once a second; if it returns True, the cells are saved and stopped.
+    - `tell`: called with a line for each cell that ends.
+
+    **Returns:** the sweep, opened.
+
+    **Raises:** `ValueError` if distributed is not installed, the scheduler is not reached, or a worker has
+    another popsim or does not see the folder; `CellsFailed` naming the cells that are not finished, or saying
+    that the scheduler was lost; `RunStopped` if `stop` returned True.
+    """
+    check_workers(n_workers, scheduler)
+    stopped = stop or (lambda: False)
+    words = option_words(without_lock=without_lock, enable_tensorboard=enable_tensorboard)
+    words += ["--devices", str(1 if devices is None else devices)]
+
+    def make(opened: OpenedSweep, numbers: Collection[int], progress: SweepProgress) -> OpenExecutor:
+        task = _task(opened, words)
+        if scheduler is None:
+            return on_this_machine(task, min(n_workers or default_workers(), len(numbers)))
+        from popsim.sweeps._on_dask import on_dask
+
+        return on_dask(task, opened.folder, scheduler, stopped, tell)
+
+    return _run(path, cells, make, tell, quiet, without_lock, stopped)
+
+
+def check_workers(n_workers: int | None, scheduler: Any) -> None:
+    """Raise `ValueError` if there cannot be so many workers."""
+    if n_workers is not None:
+        check_positive_int("workers", n_workers)
+    if n_workers is not None and scheduler is not None:
+        raise ValueError(f"`workers` must not be given with --scheduler, which has its own, got {n_workers}.")
+
+
+def _task(opened: OpenedSweep, options: Iterable[str]) -> Callable[[int], CellTask]:
+    """Return what makes the task of a cell by its number."""
+    folder, modules = str(opened.folder.path.resolve()), modules_of(opened.sweep)
+    imports = [word for module, _ in modules for word in ("--import", module)]
+    arguments = (*imports, "sweep", "run", folder, *options, "--until-input-ends")
+    places = tuple(dict.fromkeys(str(place) for _, place in modules))
+    return lambda number: CellTask(folder, number, arguments, places)
+
+
+def _run(
+    path: str | Path,
+    cells: Iterable[int] | None,
+    make_executor: MakeExecutor,
+    tell: Tell,
+    quiet: bool,
+    without_lock: bool,
+    stop: Callable[[], bool] = lambda: False,
+) -> OpenedSweep:
+    """Train the cells that are not finished by an executor, and return the sweep as it is then."""
+    if cells is not None:
+        cells = [*dict.fromkeys(as_parts("cells", cells, (int, np.integer), "numbers of cells"))]
     opened = open_sweep(path).examine(cells)
     numbers = select_unfinished(opened, cells)
     _repair(opened, without_lock=without_lock)
+    if not numbers:
+        return open_sweep(path)
     progress = SweepProgress(opened, numbers)
-    options: dict[str, Any] = {"devices": devices, "keeps_devices": keeps_devices, "stop": stop}
-    options |= {"without_lock": without_lock, "enable_tensorboard": enable_tensorboard}
-    # No patience: while this process waits for a cell, it could train that cell itself.
-    options |= {"patience": 0.0, "observers": [progress]}
-    attempts = _Attempts(opened, options, tell, progress)
-    announced = set()
-    in_turn = cells_in_turn(opened, numbers, attempts.failed, attempts.locked_cells, stop)
-    with contextlib.nullcontext() if quiet else progress.shown():
-        for number in in_turn if opened.sweep.selects_across_cells else numbers:
-            if number not in announced:
-                tell(f"cell {number} of {opened.sweep.n_cells}: {opened.sweep.cell(number)}")
-                announced.add(number)
-            attempts.train(number)
+    with (
+        selecting(opened, without_lock=without_lock) as rounds,
+        make_executor(opened, numbers, progress) as executor,
+        contextlib.nullcontext() if quiet else progress.shown(),
+    ):
+        outcomes = _train(executor, numbers, rounds, progress, stop, tell)
     now = open_sweep(path).examine(numbers)
-    damaged = {number: now.problem_of(number) for number in numbers if now.state_of(number) == DAMAGED}
-    unfinished = set(now.unfinished_cells)  # another process may have finished what it held
-    failed = {number: why for number, why in (attempts.failed | damaged).items() if number in unfinished}
-    if failed:
-        raise CellsFailed(failure_text(now, failed)) from attempts.first_error
+    reasons = {
+        number: outcomes[number].failure or now.problem_of(number) or "it is not finished"
+        for number in numbers
+        if number in {*now.unfinished_cells} and not outcomes[number].left_to
+    }
+    if reasons:
+        errors = [outcomes[number].error for number in reasons if outcomes[number].error is not None]
+        raise CellsFailed(failure_text(now, reasons)) from next(iter(errors), None)
     return now
 
 
-@dataclasses.dataclass
-class _Attempts:
-    """The attempts to train the cells of a sweep in this process: which failed, and which others train."""
+def _train(
+    executor: Executor,
+    numbers: Iterable[int],
+    rounds: SelectionRounds,
+    progress: SweepProgress,
+    stop: Callable[[], bool],
+    tell: Tell,
+) -> dict[int, CellOutcome]:
+    """Train cells, and return how each ended; those that come to a selection continue when all are there."""
+    outcomes: dict[int, CellOutcome] = {}
+    pending = {executor.submit(number): number for number in numbers}
+    is_stopped = False
+    while pending:
+        if not is_stopped and stop():
+            is_stopped = True
+            executor.stop()
+        executor.wait([*pending])
+        progress.read_cells(pending.values())
+        for future in [future for future in pending if future.done()]:
+            number = pending.pop(future)
+            outcome = _outcome(future)
+            if outcome.selection is not None and not is_stopped:
+                ready = rounds.add(number, *outcome.selection)
+                pending |= {executor.submit(cell): cell for cell in ready}
+                continue
+            # Only the first error, whose traceback holds all that the cell had in memory.
+            has_error = any(earlier.error is not None for earlier in outcomes.values())
+            outcomes[number] = dataclasses.replace(outcome, error=None) if has_error else outcome
+            is_finished = outcome == CellOutcome()
+            tell(f"cell {number} {'is stopped' if is_stopped and not is_finished else outcome}")
+            progress.end_cell(number, is_finished=is_finished)
+            if _disk_is_full(outcome.error):  # every other cell would fail as well
+                failed = {cell: each.failure for cell, each in outcomes.items() if each.failure}
+                raise CellsFailed(failure_text(rounds.opened, failed)) from outcome.error
+    if is_stopped:
+        raise RunStopped(rounds.opened.folder.path, 0)
+    return outcomes | {cell: CellOutcome(why) for cell, why in rounds.reasons_to_wait().items()}
 
-    opened: OpenedSweep
-    options: Mapping[str, Any]
-    tell: Callable[[str], None]
-    progress: SweepProgress
-    failed: dict[int, str] = dataclasses.field(default_factory=dict)
-    first_error: Exception | None = None
-    locked_cells: set[int] = dataclasses.field(default_factory=set)
 
-    def train(self, number: int) -> None:
-        """Train a cell, and note if it fails, or if another process trains it."""
-        folder = self.opened.folder
-        self.progress.begin_cell(number)
-        try:
-            run_cell(folder.path, number, **self.options)
-        except SelectionPending as waits:
-            self.tell(f"cell {number} has reached the selection before batch {waits.n_batches}")
-        except FolderLockedError:
-            if not self.opened.sweep.selects_across_cells:
-                self.tell(f"cell {number} is left to {folder.holder(number) or 'another process'}")
-            self.locked_cells.add(number)
-        except (ValueError, OSError, MemoryError, RuntimeError, ArithmeticError) as error:
-            self.failed[number] = one_line(error) or type(error).__name__
-            self.first_error = self.first_error or error
-            self.tell(f"cell {number} failed: {self.failed[number]}")
-            if _disk_is_full(error):  # every other cell would fail as well
-                raise CellsFailed(failure_text(open_sweep(folder.path), self.failed)) from error
-        finally:
-            self.progress.end_cell(number, is_finished=folder.cell(number).is_finished)
+def _outcome(future: Any) -> CellOutcome:
+    """Return how a cell ended; an error of its future is a failure."""
+    error = future.exception()
+    if error is None:
+        return future.result()
+    return CellOutcome(one_line(error) or type(error).__name__, error=error)
 
 
 def _repair(opened: OpenedSweep, *, without_lock: bool) -> None:
@@ -246,14 +227,14 @@ def _repair(opened: OpenedSweep, *, without_lock: bool) -> None:
     for number in opened.cells_in(FINISHED):
         cell = opened.cell(number)
         try:
-            read_note(cell)
+            cell.read_note()
         except (ValueError, OSError):
             with contextlib.suppress(ValueError, OSError):
                 # Of a cell that was killed after its summary, the run does not say yet that it is finished.
                 options = RunOptions(quiet=True, without_lock=without_lock)
                 finish_run(Run(cell.read(), cell.experiment), options)
                 with lock_folder(cell.folder.path, without_lock=without_lock):
-                    write_note(cell)
+                    cell.write_note()
 
 
 def _disk_is_full(error: BaseException | None) -> bool:

@@ -7,16 +7,16 @@ import shlex
 import sys
 import sysconfig
 from pathlib import Path
-from typing import Annotated, Any
-
-import tyro
+from typing import Any
 
 from popsim._shared.checks import check_positive_int
 from popsim._shared.text_checks import has_control_characters
 from popsim.store.files import check_replaceable, has_mark, write_file
 from popsim.store.run_folder import import_option
+from popsim.sweeps.cell_process import option_words
 from popsim.sweeps.folder import modules_of, named_modules
 from popsim.sweeps.opened_sweep import OpenedSweep
+from popsim.sweeps.selection import check_no_selection
 from popsim.sweeps.sweep import Sweep
 
 __all__ = ["SlurmOptions", "write_slurm_script"]
@@ -25,7 +25,6 @@ SIGNAL_SECONDS = 120  # before the time limit; SLURM may be a minute early
 LEAST_SECONDS = 300
 _TIME = re.compile(r"\d+|\d+:\d\d(:\d\d)?|\d+-\d+(:\d\d(:\d\d)?)?")  # as sbatch takes it
 _OWN_OPTIONS = ("array", "job-name", "output", "signal", "requeue", "no-requeue", "open-mode")
-_OPTION = re.compile(r"[a-z][a-z0-9-]*(=.+)?")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,53 +33,45 @@ class SlurmOptions:
 
     partition: str | None = None
     """the partition of the cluster"""
-    time: Annotated[str | None, tyro.conf.arg(metavar="HOURS:MINUTES:SECONDS")] = None
-    """the time limit of a job, which continues where it stopped when it is submitted again"""
+    time: str | None = None
+    """the time limit of a job, such as 4:00:00; it continues where it stopped when it is submitted again"""
     gpus: int | None = None
     """number of GPUs of a job"""
     cpus: int = 1
     """number of cores of a job"""
-    memory: Annotated[str | None, tyro.conf.arg(metavar="SIZE")] = None
+    memory: str | None = None
     """memory of a job, such as 8G"""
     tasks: int = 1000
     """the largest number of jobs of the array; each trains several cells in turn"""
     at_a_time: int | None = None
     """the largest number of jobs that run at a time; by default as many as the cluster lets"""
-    slurm_option: Annotated[
-        tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=VALUE")
-    ] = ()
+    slurm_option: tuple[str, ...] = ()
     """a further option of sbatch, such as account=lab; repeat it for others"""
-    setup: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    setup: tuple[str, ...] = ()
     """a line to run before popsim, such as "module load python"; repeat it for others"""
-    without_lock: tyro.conf.FlagCreatePairsOff[bool] = False
+    without_lock: bool = False
     """write to a disk that cannot lock files; only if no other process writes there"""
-    tensorboard: tyro.conf.FlagCreatePairsOff[bool] = False
+    tensorboard: bool = False
     """write events for TensorBoard (popsim[tensorboard]) into the folder tensorboard of each cell"""
 
     def __post_init__(self):
         for name in ("gpus", "cpus", "tasks", "at_a_time"):
             if (number := getattr(self, name)) is not None:
                 check_positive_int(name, number)
-        for name, form, example in (
-            ("partition", re.compile(r"[\w.,-]+"), "gpu"),
-            ("time", _TIME, "4:00:00"),
-            ("memory", re.compile(r"\d+[KMGT]?"), "8G"),
-        ):
-            if (value := getattr(self, name)) is not None and not form.fullmatch(value):
-                raise ValueError(f"`{name}` must be such as {example}, got {value!r}.")
-        if self.time is not None and _seconds(self.time) < LEAST_SECONDS:
-            raise ValueError(
-                f"`time` must be {LEAST_SECONDS // 60} minutes or more, as jobs save and stop "
-                f"{SIGNAL_SECONDS} s before it, got {self.time!r}, which is {_seconds(self.time)} s to SLURM."
-            )
+        if self.time is not None:
+            if not _TIME.fullmatch(self.time):
+                raise ValueError(f"`time` must be such as 4:00:00, got {self.time!r}.")
+            if (seconds := _seconds(self.time)) < LEAST_SECONDS:
+                raise ValueError(
+                    f"`time` must be {LEAST_SECONDS // 60} minutes or more, as jobs save and stop "
+                    f"{SIGNAL_SECONDS} s before it, got {self.time!r}, which is {seconds} s to SLURM."
+                )
         for option in self.slurm_option:
-            if not _OPTION.fullmatch(option):
-                raise ValueError(f"`slurm_option` must be such as account=lab, got {option!r}.")
             if (name := option.partition("=")[0]) in _OWN_OPTIONS:
                 raise ValueError(f"`slurm_option` must not be one that the script sets, got {name}.")
-        for line in (*self.slurm_option, *self.setup):
-            if not line.strip() or has_control_characters(line.replace("\t", " ")):
-                raise ValueError(f"`setup` and `slurm_option` must be one line each, got {line!r}.")
+        for line in filter(None, (self.partition, self.memory, *self.slurm_option, *self.setup)):
+            if has_control_characters(line.replace("\t", " ")):
+                raise ValueError(f"`setup` and the options of sbatch must be one line each, got {line!r}.")
 
     def lines(self) -> list[str]:
         """Return the options as they are written into a script."""
@@ -123,7 +114,7 @@ trap 'out_of_time=yes; stop' USR1  # {seconds} s before the time limit
 trap 'ended=yes; stop' TERM        # cancelled, or preempted: SLURM requeues by itself what it preempts
 failed=0
 train() {
-    {popsim} sweep run "$sweep" "$@" --quiet{without_lock}{tensorboard} &
+    {popsim} sweep run "$sweep" "$@" {cell_options} &
     child=$!
     while wait "$child"; code=$?; kill -0 "$child" 2> /dev/null; do :; done  # a signal ends wait, not popsim
     child=
@@ -131,14 +122,13 @@ train() {
     if [ "$out_of_time$ended" ] || [ "$code" -eq 75 ]; then exit 75; fi  # 75: stopped and saved
     [ "$code" -eq 0 ] || failed=1
 }
-{train}
+{loop}
 exit "$failed"
 """
 )
-_EACH = """for ((cell = SLURM_ARRAY_TASK_ID; cell < {n_cells}; cell += {n_tasks})); do
+_LOOP = """for ((cell = SLURM_ARRAY_TASK_ID; cell < {n_cells}; cell += {n_tasks})); do
     [ -f "$sweep/cells/$(printf %06d "$cell")/summary.json" ] || train --cell "$cell"
 done"""
-_TOGETHER = "train  # the cells select among one another: all jobs take them in turn, until they are finished"
 
 
 def _paths(sweep: Sweep) -> list[str]:
@@ -157,17 +147,15 @@ def _paths(sweep: Sweep) -> list[str]:
 
 
 def slurm_script(opened: OpenedSweep, options: SlurmOptions) -> str:
-    """Return a script for sbatch that trains the cells of a sweep, each job several of them in turn.
-
-    Where cells select among one another, all jobs together take them in turn.
-    """
+    """Return a script for sbatch that trains the cells of a sweep, each job several of them in turn."""
+    check_no_selection(opened, "path")
     sweep, folder = opened.sweep, opened.folder.path.resolve()
     n_tasks = min(sweep.n_cells, options.tasks)
     place = str(folder / "logs").replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     setup = (*options.setup, *_paths(sweep))
-    each = _EACH.format(n_cells=sweep.n_cells, n_tasks=n_tasks)
+    flags = {"without_lock": options.without_lock, "enable_tensorboard": options.tensorboard}
     parts = {
-        "train": _TOGETHER if sweep.selects_across_cells else each,
+        "loop": _LOOP.format(n_cells=sweep.n_cells, n_tasks=n_tasks),
         "name": re.sub(r"[^\w.-]", "_", folder.name),
         "last": n_tasks - 1,
         "limit": "" if options.at_a_time is None else f"%{options.at_a_time}",
@@ -175,8 +163,7 @@ def slurm_script(opened: OpenedSweep, options: SlurmOptions) -> str:
         "logs": f'"{place}/%a.txt"',
         "seconds": SIGNAL_SECONDS,
         "setup": "".join(f"\n{line}" for line in setup),
-        "without_lock": " --without-lock" if options.without_lock else "",
-        "tensorboard": " --tensorboard" if options.tensorboard else "",
+        "cell_options": " ".join(option_words(**flags)),
         "sweep": shlex.quote(str(folder)),
         "popsim": f"popsim {import_option(named_modules(sweep))}".strip(),
     }

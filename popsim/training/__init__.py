@@ -7,11 +7,10 @@ from popsim.training.loop import batches
 from popsim.training.loop.batches import *
 from popsim.training.observers import *
 from popsim.training.options import *
-from popsim.training.population_updates import base, plateaus, selection, shared_population
+from popsim.training.population_updates import base, plateaus, selection
 from popsim.training.population_updates.base import *
 from popsim.training.population_updates.plateaus import *
 from popsim.training.population_updates.selection import *
-from popsim.training.population_updates.shared_population import *
 from popsim.training.steps import gradients, member_step, model_updates, optimizers, train_state
 from popsim.training.steps.gradients import *
 from popsim.training.steps.member_step import *
@@ -31,7 +30,6 @@ __all__ += options.__all__
 __all__ += base.__all__
 __all__ += plateaus.__all__
 __all__ += selection.__all__
-__all__ += shared_population.__all__
 __all__ += gradients.__all__
 __all__ += member_step.__all__
 __all__ += model_updates.__all__

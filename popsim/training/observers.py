@@ -133,8 +133,7 @@ class Observer:
     All observers get `on_begin` first, and `on_compilation` before each part of the training that runs for
     the first time. After each call of the compiled loop, which ends where the host has work to do and after
     about a second, they get `on_batches`, then `on_updates` and `on_log_point` where there are some, then
-    `on_pause`. Where members may be replaced then, `on_rendezvous` (if others must be waited for) and
-    `on_replacement` follow. At the end all get `on_end`.
+    `on_pause`, and `on_replacement` where members are replaced then. At the end all get `on_end`.
 
     !!! example
 
@@ -178,9 +177,6 @@ class Observer:
 
     def on_log_point(self, entry: LogEntry) -> None:
         """Act on a log point."""
-
-    def on_rendezvous(self) -> None:
-        """Act before the training waits for the others of its population."""
 
     def on_replacement(self, batch: int, records: Records) -> None:
         """Act on replaced members, before the next batches; see `on_updates`."""

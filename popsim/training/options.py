@@ -32,7 +32,7 @@ from popsim.training.population_updates.base import (
     as_population_updates,
     hyperparameters_of,
 )
-from popsim.training.population_updates.shared_population import SharedPopulation
+from popsim.training.population_updates.divided_population import AbstractDividedPopulation
 from popsim.training.steps.gradients import AbstractGradient, BackpropThroughTime
 from popsim.training.steps.member_step import LossUpdateFn
 from popsim.training.steps.model_updates import AbstractModelUpdate, as_model_updates
@@ -237,8 +237,8 @@ class Training:
         None for their own. Numbers beyond it, 65504 for float16, are infinite in the history, with a warning.
     - `members`: the members (see `member_grid`), which label the history by their settings; two with the same
         id draw the same numbers. A single model has one. None numbers the members from 0.
-    - `population`: the trainings with whose members those of this one select, see `SharedPopulation`; None
-        where all members are in this one.
+    - `population`: what is known of the other members where those of this training select among more, as in
+        the cells of a sweep; `TaskTrainer` has no such argument.
     - `on_begin`: called once with the number of batches done so far, after the checkpoint, if any, has been
         accepted and before the training loop is compiled.
     - `key`: the key of the training. The draws of member i in batch b depend only on it, b and i.
@@ -264,7 +264,7 @@ class Training:
     reset_opt_state_at: BatchesOrMask = ()
     trainables_dtype: DTypeLike | None = None
     members: Members | None = None
-    population: SharedPopulation | None = None
+    population: AbstractDividedPopulation | None = None
     on_begin: Callable[[int], None] | None = None
     key: PRNGKeyArray
 

@@ -21,7 +21,6 @@ from popsim.training.loop.host_loop import HostLoop
 from popsim.training.loop.training_plan import TrainingPlan, plan_training
 from popsim.training.observers import BatchCallbacks, LogFunctions, Observer, TensorBoardWriter, TrainingStart
 from popsim.training.options import BatchesOrMask, TrainerOptions, Training
-from popsim.training.population_updates.shared_population import SharedPopulation
 from popsim.training.progress import progress_observer
 from popsim.training.steps.train_state import WhereTrain, copy_arrays
 
@@ -68,7 +67,6 @@ class TaskTrainer(TrainerOptions):
         reset_opt_state_at: BatchesOrMask = (),
         trainables_dtype: DTypeLike | None = None,
         members: Members | None = None,
-        population: SharedPopulation | None = None,
         on_begin: Callable[[int], None] | None = None,
         key: PRNGKeyArray,
     ) -> tuple[Any, TaskTrainerHistory]:

@@ -15,6 +15,14 @@ GOOD, WITH_NOISE, UNTRAINED = 1e-3, 1.87, 1e-1  # the losses at the good rate; a
 SPREAD = np.array([0.8, 1.0, 1.25])
 
 
+class WithoutLosses(SimpleNamespace):
+    """A sweep of which no cell has recorded anything."""
+
+    @property
+    def total_loss(self):
+        raise ValueError
+
+
 @pytest.fixture
 def scored():
     """A sweep in which noise costs 87 % at the rate that learns, and nothing at the other."""
@@ -29,7 +37,7 @@ def scored():
         axes={"rate": RATES, "noise": NOISE},
         experiment=SimpleNamespace(units=dict, select_every=None, member_settings={}),
     )
-    opened = SimpleNamespace(sweep=sweep, labels=labels, history={})
+    opened = WithoutLosses(sweep=sweep, labels=labels)
     yield ScoredSweep(opened, "validation_loss", "validation loss", values)
     plt.close("all")
 

@@ -82,6 +82,13 @@ def test_the_newest_stay(tmp_path):
     assert checkpoints.steps() == [40, 50, 10**9, 10**9 + 1]
 
 
+def test_the_last_two_that_others_read_stay_besides(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "checkpoints", n_kept=2, shared_steps=range(3, 30, 3))
+    for steps, kept in ((range(1, 8), [3, 6, 7]), (range(8, 12), [6, 9, 10, 11])):
+        save_steps(checkpoints, *steps)
+        assert checkpoints.steps() == kept
+
+
 def test_the_caller_may_change_what_it_gave(tmp_path, monkeypatch):
     go, write = threading.Event(), module.write_array_file
     monkeypatch.setattr(module, "write_array_file", lambda *args: (go.wait(20), write(*args)))

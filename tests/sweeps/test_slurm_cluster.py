@@ -1,8 +1,6 @@
 """Sweeps on a real SLURM of one machine: preempted, out of time, with a node lost."""
 
 import functools
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,13 +21,6 @@ pytestmark = [
     pytest.mark.skipif(bool(slurm_cluster.missing()), reason=f"needs {slurm_cluster.missing()}"),
 ]
 SWEEP = Sweep(Swept(n_batches=30_000, log_step=1_000), {"label": ("a", "b", "c")}, range(2))
-SELECTING = Sweep(
-    Swept(n_batches=4_000, log_step=1_000, select_every=1_000),
-    {"rate": (1e-3, 1e-2)},
-    range(8),
-    members_per_cell=4,
-    member_batch_size=2,
-)
 LONG = Sweep(Swept(n_batches=500_000, log_step=20_000), {}, range(2))
 
 
@@ -39,7 +30,7 @@ def trained_in_order(n_batches):
     with tempfile.TemporaryDirectory() as path:
         make_sweep(sweep, f"{path}/sw")
         run = run_sweep(f"{path}/sw")
-        return run.history.load(), run.ensemble()
+        return run.load().load(), run.ensemble()
 
 
 @pytest.fixture
@@ -75,7 +66,7 @@ def check(cluster, opened, job):
     assert now.is_finished, logs
     history, ensemble = trained_in_order(opened.sweep.experiment.n_batches)
     for name, values in history.data_vars.items():
-        np.testing.assert_array_equal(now.history[name].values, values.values, err_msg=name)
+        np.testing.assert_array_equal(now.load()[name].values, values.values, err_msg=name)
     assert_same(now.ensemble(), ensemble)
     return cluster.tasks(job)
 
@@ -96,23 +87,3 @@ def test_preemption_and_a_node_that_is_lost(tmp_path, cluster):
     cluster.lose_node(cluster.tasks(job)[1][1])
     tasks = check(cluster, opened, job)
     assert tasks[0][2] == tasks[1][2] == 1
-
-
-def test_a_node_that_is_lost_while_cells_select_together(tmp_path, cluster):
-    """The other job takes the cells in turn, until the lost one is there again."""
-    make_sweep(SELECTING, tmp_path / "in turn")
-    command = [sys.executable, "-m", "popsim.cli", "--import", "swept_runs", "sweep", "run"]
-    env = os.environ | {"PYTHONPATH": str(HELPERS)}
-    subprocess.run([*command, str(tmp_path / "in turn")], env=env, check=True)
-    opened, job = submitted(cluster, tmp_path / "sw", SELECTING)
-    until = time.monotonic() + 600
-    while not [*(opened.folder.path / "selections").glob("*/*-scores/*")]:
-        assert time.monotonic() < until
-        time.sleep(0.1)
-    cluster.lose_node(cluster.tasks(job)[1][1])
-    cluster.wait(job)
-    now, expected = open_sweep(opened.folder.path), open_sweep(tmp_path / "in turn")
-    assert now.is_finished and cluster.tasks(job)[1][2] == 1
-    for name, values in expected.history.data_vars.items():
-        np.testing.assert_array_equal(now.history[name].values, values.values, err_msg=name)
-    assert_same(now.ensemble(), expected.ensemble())

@@ -12,7 +12,7 @@ from faults.damage import cut_short, flip_bit
 from faults.sweep_damage import SweepReader, files_of
 from interruptions import copied_at_operations
 from short_form import mostly_in_full
-from small_sweep import DIVIDED, SELECTING, copy, make_trained
+from small_sweep import DIVIDED, copy, make_trained
 from small_training import assert_same
 from swept_runs import Swept
 
@@ -20,15 +20,14 @@ from popsim.cli import main
 from popsim.store import CorruptDataError, MismatchError, read_sealed_json, write_sealed_json
 from popsim.sweeps import (
     CellsFailed,
-    Sweep,
-    SweepFolder,
     make_sweep,
     open_sweep,
     run_cell,
     run_sweep,
     verify_sweep,
 )
-from popsim.sweeps.overview import overview_of, read_sweep_overview
+from popsim.sweeps.opened_sweep import read_sweep
+from popsim.sweeps.overview import state_text
 
 pytestmark = pytest.mark.slow
 LOSS = "history.zarr/loss/c.0.0.0"
@@ -47,11 +46,10 @@ def copied(trained, tmp_path):
 
 def test_what_is_not_trained_yet_is_nan(tmp_path):
     opened = make_sweep(DIVIDED, tmp_path / "sw")
-    for name in ("total_loss", "total_validation_loss"):
-        losses = getattr(opened, name)
-        assert losses.sizes["member"] == 8 and losses.dims[1] == "member" and losses.size == 0
-        assert losses["setting.rate"].values.tolist() == opened.labels["rate"].tolist()
-    assert opened.summary()["validation_loss"].isna().all() and "loss" not in opened.history
+    assert opened.summary()["validation_loss"].isna().all()
+    assert opened.load().sizes["member"] == 8 and not opened.load().data_vars
+    with pytest.raises(ValueError, match="`names` must be of what cells have recorded so far, got 'loss'"):
+        _ = opened.total_loss
 
 
 @pytest.mark.full
@@ -67,7 +65,7 @@ def test_a_cell_that_is_killed_hides_nothing_of_the_others(trained, tmp_path):
         losses = opened.total_loss
         assert losses.sizes["member"] == 8
         np.testing.assert_array_equal(losses.isel(member=slice(0, 4)), expected)
-        assert len(opened.summary()) == 8 and str(overview_of(opened))
+        assert len(opened.summary()) == 8 and state_text(opened)
         assert opened.examine().counts["damaged"] == 0
         assert set(verify_sweep(each)) <= {"cells/000001/cell.json"}  # between it and the summary
     for each in left[:: max(1, len(left) // 2)]:
@@ -115,21 +113,12 @@ def test_derived_files_are_made_again(copied):
     assert open_sweep(copied).summary().equals(expected.summary())
 
 
-def test_a_note_of_an_earlier_version_is_passed_over(copied):
-    expected = open_sweep(copied)
-    place = expected.folder.cell(0).note
-    write_sealed_json(place, {k: v for k, v in read_sealed_json(place).items() if k != "metrics"})
-    assert open_sweep(copied).summary().equals(expected.summary())
-    run_sweep(copied, [0])
-    assert "metrics" in read_sealed_json(place)
-
-
 def test_a_cell_that_cannot_be_looked_at_hides_no_other(copied):
     checkpoint = copied / "cells" / "000001" / "checkpoints" / "000000009.safetensors"
     checkpoint.symlink_to(checkpoint)
-    overview = read_sweep_overview(SweepFolder(copied))
-    assert overview.states == ["finished", "damaged"] and checkpoint.name in overview.problems[1]
-    assert "cell 1: damaged: " in str(overview)
+    opened = read_sweep(copied, is_known=False).with_notes()
+    assert [note.state for note in opened.notes] == ["finished", "damaged"]
+    assert checkpoint.name in opened.problem_of(1) and "cell 1: damaged: " in state_text(opened)
 
 
 def test_an_old_checkpoint_that_is_damaged_damages_no_cell(copied):
@@ -201,19 +190,6 @@ def test_a_cell_is_repaired_where_that_is_safe(copied):
     assert verify_sweep(copied) == {}
 
 
-def test_failures_and_selections_are_verified(tmp_path):
-    sweep = Sweep(SELECTING, {"rate": (1e-3, 1e-2)}, range(1), members_per_cell=1)
-    path = run_sweep(make_sweep(sweep, tmp_path / "sw").folder.path).folder.path
-    assert verify_sweep(path) == {}
-    (path / "failures" / "000001.json").write_text("{")
-    offered = next((path / "selections").rglob("*.safetensors"))
-    offered.write_bytes(offered.read_bytes()[:-1])
-    assert set(verify_sweep(path)) == {"failures/000001.json", offered.relative_to(path).as_posix()}
-    (path / "failures" / "000001.json").unlink()
-    shutil.rmtree(path / "selections")
-    assert [*verify_sweep(path)] == ["selections/000000/000000.json", "selections/000000/000001.json"]
-
-
 @pytest.mark.full
 @pytest.mark.parametrize("make", mostly_in_full([flip_bit, cut_short], (flip_bit,)))
 def test_no_damage_of_a_sweep_is_read_silently(make, copied):
@@ -236,7 +212,7 @@ def test_the_cells_are_those_that_were_written_down(settings, copied, monkeypatc
     if "rate" in settings:
         now = open_sweep(copied)
         assert now.summary().equals(before.summary()) and verify_sweep(copied) == {}
-        assert now.where(rate=1e-3).history.loss.equals(before.where(rate=1e-3).history.loss)
+        assert now.where(rate=1e-3).load().loss.equals(before.where(rate=1e-3).load().loss)
         return
     for use in (open_sweep, verify_sweep, run_sweep, lambda path: run_cell(path, 1)):
         with pytest.raises(MismatchError, match=r"swept must train the cells that .*sweep\.json has: `grid`"):
@@ -281,8 +257,12 @@ def test_a_history_of_another_cell_is_not_read(copied):
         shutil.move(opened.folder.cell(number).history, copied / str(number))
     for number in (0, 1):
         shutil.move(copied / str(number), opened.folder.cell(1 - number).history)
-    with pytest.warns(UserWarning, match="a cell is damaged, and NaN where it cannot be read: .* of the run"):
-        assert opened.total_loss.isnull().all()
+    said = "a cell is damaged, and NaN where it cannot be read: .* of the run"
+    with (
+        pytest.warns(UserWarning, match=said),
+        pytest.raises(ValueError, match="recorded so far"),
+    ):
+        _ = opened.total_loss
     assert {Path(name).parts[1] for name in verify_sweep(copied)} == {"000000", "000001"}
 
 

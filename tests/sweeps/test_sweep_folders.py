@@ -7,7 +7,7 @@ import pytest
 from small_sweep import SWEEP, copy, make_begun
 
 from popsim.store import files
-from popsim.sweeps import CellsFailed, make_sweep, populations, run_sweep, verify_sweep
+from popsim.sweeps import CellsFailed, make_sweep, run_sweep, verify_sweep
 
 pytestmark = pytest.mark.slow
 
@@ -18,8 +18,7 @@ def begun(tmp_path_factory):
 
 
 @pytest.fixture
-def sweep(begun, tmp_path, monkeypatch):
-    monkeypatch.setattr(populations, "SECONDS_BETWEEN_LOOKS", 0.01)
+def sweep(begun, tmp_path):
     return copy(begun, tmp_path)
 
 

@@ -14,9 +14,10 @@ from popsim._shared.user_code import code_of_modules
 from popsim.cli import main
 from popsim.experiments.registry import EXPERIMENTS
 from popsim.sweeps import Sweep, SweepFolder, make_sweep, open_sweep
-from popsim.sweeps.running import failure_text, run_cell
+from popsim.sweeps.cell_training import run_cell
+from popsim.sweeps.running import failure_text
 from popsim.sweeps.slurm import SlurmOptions, slurm_script
-from popsim.sweeps.verification import UNCHECKED_OF_OVERVIEW
+from popsim.sweeps.verification import UNCHECKED_WITHOUT_PLAN
 
 
 def outcome(arguments, capsys):
@@ -90,7 +91,7 @@ def test_info_of_a_sweep_needs_no_import(sweep, monkeypatch, capsys):
         open_sweep(sweep.folder.path)
     code, out, err = outcome(["info", sweep.folder.path, "--verify"], capsys)
     assert (code, err) == (0, "")
-    assert out.endswith(f"what was checked is as it was written\nnot checked: {UNCHECKED_OF_OVERVIEW}\n")
+    assert out.endswith(f"what was checked is as it was written\nnot checked: {UNCHECKED_WITHOUT_PLAN}\n")
     lines = [line for line in known[1].splitlines() if line and not line.startswith(("not", "exp", "  cell"))]
     assert [line for line in lines if line not in out] == []
     assert "of the module swept_runs" in out

@@ -12,8 +12,8 @@ from popsim.cli import main
 from popsim.experiments import CenterOut
 from popsim.store import MismatchError, write_json
 from popsim.sweeps import Sweep, make_sweep, open_sweep, run_sweep, verify_sweep
-from popsim.sweeps.cell_notes import metric_columns
 from popsim.sweeps.progress import SweepProgress
+from popsim.sweeps.summary import metric_columns
 from popsim.sweeps.sweep import Division
 
 AXES = {"rate": (1e-3, 1e-2), "n_units": (3, 4), "hidden_noise": (0.0, 0.1, 0.2), "label": ("a", "b")}

@@ -21,8 +21,8 @@ from popsim.analysis.trainables import spectral_radius
 from popsim.cli import main
 from popsim.experiments import RunStopped
 from popsim.store.identity import lock_holder
-from popsim.sweeps import CellsFailed, Sweep, _on_dask, make_sweep, processes, run_in_processes, run_sweep
-from popsim.sweeps.processes import CellTask
+from popsim.sweeps import CellsFailed, Sweep, _on_dask, executors, make_sweep, run_in_processes, run_sweep
+from popsim.sweeps.cell_process import CellOutcome, CellTask
 
 pytestmark = [
     pytest.mark.slow,
@@ -42,13 +42,13 @@ def in_order(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cluster():
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
         yield cluster
 
 
 def same(one, other):
     assert one.is_finished and other.is_finished
-    for own, expected in zip(one.history.data_vars.items(), other.history.data_vars.items(), strict=True):
+    for own, expected in zip(one.load().data_vars.items(), other.load().data_vars.items(), strict=True):
         np.testing.assert_array_equal(own[1].values, expected[1].values, err_msg=own[0])
     assert_same(one.ensemble(), other.ensemble())
 
@@ -61,7 +61,7 @@ def made(tmp_path):
 @pytest.fixture
 def run_script(monkeypatch, tmp_path):
     """Have processes of cells run some Python in place of popsim, in which `first` is true once."""
-    monkeypatch.setattr(processes, "SECONDS_TO_RETRY", 0.01)
+    monkeypatch.setattr(executors, "SECONDS_TO_RETRY", 0.01)
 
     def use(script):
         begin = f"import os, pathlib, signal, sys, time\nfile = pathlib.Path({str(tmp_path)!r}) / 'began'\n"
@@ -82,7 +82,7 @@ def test_a_process_that_is_killed_is_started_again(made, run_script):
     began = run_script("os.kill(os.getpid(), signal.SIGKILL)")
     with pytest.raises(CellsFailed, match="the process of cell 1 ended with code -9"):
         run_in_processes(made, [1], n_workers=1)
-    assert len(began.read_text().split()) == 2 + 1 + processes.RETRIES
+    assert len(began.read_text().split()) == 2 + 1 + executors.RETRIES
 
 
 def test_a_cell_that_is_named_twice_has_one_process_with_all_cores(made, monkeypatch):
@@ -90,9 +90,9 @@ def test_a_cell_that_is_named_twice_has_one_process_with_all_cores(made, monkeyp
 
     def train(task, stopping, place):
         began.append((task.number, place))
-        return ""
+        return CellOutcome()
 
-    monkeypatch.setattr(processes, "train_cell", train)
+    monkeypatch.setattr(executors, "train_cell", train)
     with pytest.raises(CellsFailed, match="1 of 2 cells is not finished: 1"):
         run_in_processes(made, iter([1, 1]), n_workers=8)
     assert began == [(1, (0, 1))]
@@ -119,7 +119,7 @@ def test_whoever_stops_waits_for_processes_that_save_and_end(stopped_by, made, r
 
 def test_workers_that_are_missing_are_waited_for_and_this_is_said(made):
     with (
-        distributed.LocalCluster(n_workers=0, dashboard_address=None, processes=False) as empty,
+        distributed.LocalCluster(n_workers=0, dashboard_address=":0", processes=False) as empty,
         distributed.Client(empty, set_as_default=False) as client,
         pytest.warns(UserWarning, match="waiting for workers: the Dask scheduler inproc://.* has none yet"),
         pytest.raises(RunStopped),
@@ -130,7 +130,7 @@ def test_workers_that_are_missing_are_waited_for_and_this_is_said(made):
 def test_what_has_lost_all_workers_can_be_stopped(made, monkeypatch):
     monkeypatch.setattr(_on_dask, "_wait_for_workers", lambda *_: None)  # there were some
     with (
-        distributed.LocalCluster(n_workers=0, dashboard_address=None, processes=False) as empty,
+        distributed.LocalCluster(n_workers=0, dashboard_address=":0", processes=False) as empty,
         distributed.Client(empty, set_as_default=False) as client,
         pytest.raises(RunStopped),
     ):
@@ -138,42 +138,26 @@ def test_what_has_lost_all_workers_can_be_stopped(made, monkeypatch):
 
 
 @pytest.mark.full
-def test_cells_are_trained_on_this_machine_and_a_killed_process_costs_nothing(made, in_order):
-    cell = SWEEP.n_cells - 1
+@pytest.mark.parametrize("where", ["here", "dask"])
+def test_a_killed_process_costs_nothing(where, made, in_order, cluster):
+    """That of a cell here, or a worker, whose cell goes on elsewhere from a checkpoint; nothing lives on."""
     killed = []
 
     def kill():
-        place = made / "cells" / f"{cell:06d}"
-        while not [*place.glob("checkpoints/*.safetensors")]:
+        while not (saved := [*made.glob("cells/*/checkpoints/*.safetensors")]):
             time.sleep(0.05)
-        killed.append(int(lock_holder(place).split()[1]))
-        os.kill(killed[0], signal.SIGKILL)
-
-    thread = threading.Thread(target=kill)
-    thread.start()
-    finished = run_in_processes(made, n_workers=2)
-    thread.join()
-    assert killed
-    same(finished, in_order)
-
-
-@pytest.mark.full
-def test_a_killed_worker_costs_nothing(made, in_order, cluster):
-    """Its cell goes on elsewhere, from a checkpoint; its process does not live on."""
-    killed = []
-
-    def kill():
-        while not [*made.glob("cells/*/checkpoints/*.safetensors")]:
-            time.sleep(0.05)
-        with distributed.Client(cluster.scheduler_address) as client:
-            pids = client.run(os.getpid)
-        killed.append(next(iter(pids.values())))
+        if where == "here":
+            killed.append(int(lock_holder(saved[0].parents[1]).split()[1]))
+        else:
+            with distributed.Client(cluster.scheduler_address) as client:
+                killed.append(next(iter(client.run(os.getpid).values())))
         os.kill(killed[0], signal.SIGKILL)
 
     thread = threading.Thread(target=kill)
     thread.start()
     with distributed.Client(cluster, set_as_default=False) as client:
-        finished = run_in_processes(made, scheduler=client, devices=1, enable_tensorboard=True)
+        place = {"n_workers": 2} if where == "here" else {"scheduler": client}
+        finished = run_in_processes(made, **place, devices=1, enable_tensorboard=True)
         assert client.status == "running"
     thread.join()
     assert killed
@@ -183,7 +167,7 @@ def test_a_killed_worker_costs_nothing(made, in_order, cluster):
 
 @pytest.mark.full
 def test_blocks_of_a_history_are_read_by_workers(in_order, cluster):
-    loss, weights = (in_order.history[name] for name in ("loss", "trainables.network.recurrent_weights"))
+    loss, weights = (in_order.load()[name] for name in ("loss", "trainables.network.recurrent_weights"))
     activity = np.random.default_rng(0).normal(size=(40, 10, 3))
     with distributed.Client(cluster.scheduler_address) as client:
         mean = (loss.chunk({"member": 3}) ** 2).mean("batch").compute()

@@ -18,7 +18,7 @@ from popsim.experiments import RunStopped, open_run, run_experiment
 from popsim.report import report_sweep
 from popsim.store.identity import FolderLockedError
 from popsim.sweeps import CellsFailed, Sweep, make_sweep, open_sweep, run_cell, run_sweep, verify_sweep
-from popsim.sweeps.overview import overview_of
+from popsim.sweeps.overview import state_text
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +53,7 @@ def test_the_cells_are_one_population(trained, tmp_path):
     run = run_experiment(Swept(n_members=1, first_member=2, n_units=4), tmp_path / "alone", quiet=True)
     for one in (opened, divided):
         chosen = one.where(rate=1e-2, n_units=4, seed=2)
-        np.testing.assert_allclose(chosen.history.loss.values, run.history.loss.values, rtol=1e-5)
+        np.testing.assert_allclose(chosen.load().loss.values, run.history.loss.values, rtol=1e-5)
         for name in ("recurrent_weights", "input_weights", "bias", "readout"):
             own, other = (getattr(ensemble.network, name) for ensemble in (chosen.ensemble(), run.ensemble))
             assert_same(own, other, rtol=1e-4, atol=1e-6)
@@ -61,7 +61,7 @@ def test_the_cells_are_one_population(trained, tmp_path):
 
 def test_the_history_is_that_of_the_cells(trained):
     opened = open_sweep(trained)
-    history = opened.history
+    history = opened.load()
     for number in range(SWEEP.n_cells):
         own = open_run(opened.folder.cell(number).path).history
         here = history.isel(member=SWEEP.members_of(number))
@@ -72,7 +72,7 @@ def test_the_history_is_that_of_the_cells(trained):
     assert opened.total_loss is opened.total_loss and opened.total_loss.shape == (8, 12)
     assert history.attrs["left_out"] and "trainables.network.bias" not in history
     odd = opened.where(n_units=4, seed=[1, 3])
-    part = odd.history["trainables.network.bias"]
+    part = odd.load("trainables.network.bias")["trainables.network.bias"]
     assert part.shape == (2, 4, 4) and part[0, 3].shape == (4,)
     whole = part.values
     np.testing.assert_array_equal(part.isel(member=[3, 1], trainables_batch=1).values, whole[1, [3, 1]])
@@ -111,7 +111,7 @@ def test_a_sweep_is_opened_from_notes_as_from_the_runs(copied):
     expected = open_sweep(copied)
     expected.folder.cell(0).note.unlink()
     slow = open_sweep(copied)  # of cell 0 from the run
-    assert slow.summary().equals(expected.summary()) and slow.history.equals(expected.history)
+    assert slow.summary().equals(expected.summary()) and slow.load().equals(expected.load())
     (expected.folder.cell(0).path / "summary.json").write_text("{}")
     shutil.rmtree(expected.folder.cell(1).path)
     now = open_sweep(copied)
@@ -123,7 +123,7 @@ def test_a_sweep_is_opened_from_notes_as_from_the_runs(copied):
 
 def test_a_history_that_is_open_notices_that_a_cell_is_another(trained, copied):
     opened = open_sweep(copied)
-    loss = opened.history.loss
+    loss = opened.load().loss
     before = loss.values
     shutil.rmtree(opened.folder.cell(1).path)
     shutil.copytree(trained / "cells" / "000000", opened.folder.cell(1).path)
@@ -134,7 +134,7 @@ def test_a_history_that_is_open_notices_that_a_cell_is_another(trained, copied):
 
 
 def test_what_is_missing_is_trained_and_nothing_else(copied, trained, capsys):
-    losses = open_sweep(copied).history.loss
+    losses = open_sweep(copied).load().loss
     expected = losses.values
     shutil.rmtree(copied / "cells" / "000001")
     before = {path: path.stat().st_mtime_ns for path in (copied / "cells").rglob("*") if path.is_file()}
@@ -160,12 +160,12 @@ def test_a_stopped_cell_goes_on_also_where_it_was_read_before(tmp_path):
     with pytest.raises(RunStopped):
         run_cell(tmp_path / "sw", 0, stop=stopping_after(2))
     opened = open_sweep(tmp_path / "sw")
-    assert opened.counts["stopped"] == 1 and "cell 0: stopped, " in str(overview_of(opened))
-    n_batches = opened.history.loss.values.shape[0]
+    assert opened.counts["stopped"] == 1 and "cell 0: stopped, " in state_text(opened)
+    n_batches = opened.load().loss.values.shape[0]
     assert 0 < n_batches == opened.notes[0].n_batches < sweep.experiment.n_batches
     run = run_cell(tmp_path / "sw", 0)
     now = open_sweep(tmp_path / "sw")  # as in a notebook, which has read the history before
-    np.testing.assert_array_equal(now.history.loss.values, run.history.loss.values)
+    np.testing.assert_array_equal(now.load().loss.values, run.history.loss.values)
     with pytest.raises(ValueError, match="`cell` must be 0 to 0, got 9"):
         run_sweep(tmp_path / "sw", [0, 9])
     make_sweep(sweep, tmp_path / "other")
@@ -180,7 +180,7 @@ def test_cells_fail_alone(tmp_path, capsys):
         run_sweep(opened.folder.path)
     now = open_sweep(tmp_path / "sw")
     assert now.counts["finished"] == 2 and "the label is unlucky" in now.problem_of(1)
-    assert "cell 1: stopped, 8 of 8 batches saved: failed on" in str(overview_of(now))
+    assert "cell 1: stopped, 8 of 8 batches saved: failed on" in state_text(now)
     with pytest.raises(SystemExit) as end:
         main(["--import", "swept_runs", "resume", str(tmp_path / "sw"), "--quiet"])
     assert end.value.code == 1 and "1 of 3 cells" in capsys.readouterr().err
@@ -237,7 +237,7 @@ def test_of_two_processes_that_take_a_cell_one_stops(copied):
         told = []
         left = run_sweep(copied, tell=told.append)
         assert left.unfinished_cells == [1] and "cell 1 is left to process" in told[-1]
-        table = str(overview_of(open_sweep(copied)))
+        table = state_text(open_sweep(copied))
         assert "cell 1: being trained by process" in table and "1 finished, 1 being trained" in table
     run_sweep(copied)
     assert open_sweep(copied).is_finished

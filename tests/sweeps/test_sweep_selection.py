@@ -1,27 +1,39 @@
 """Populations divided over cells, which select among one another: the same as in one ensemble, to the bit."""
 
 import dataclasses
-import itertools
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
+import distributed
 import numpy as np
 import pytest
 from repository import HELPERS
+from small_sweep import SWEEP
 from small_training import assert_same
 from swept_runs import Swept
 
+from popsim.cli import main
 from popsim.experiments import resume_run
 from popsim.report import report_sweep
-from popsim.store import CorruptDataError, MismatchError
-from popsim.sweeps import CellsFailed, Sweep, SweepFolder, make_sweep, open_sweep, run_cell, run_sweep
-from popsim.sweeps.populations import SelectionPending, Waiting
+from popsim.store import CorruptDataError, MismatchError, read_sealed_json, write_sealed_json
+from popsim.store.identity import FolderLockedError
+from popsim.sweeps import (
+    CellsFailed,
+    Sweep,
+    make_sweep,
+    run_cell,
+    run_in_processes,
+    run_sweep,
+    verify_sweep,
+)
+from popsim.sweeps.selection import SelectionPending, selecting
 from popsim.sweeps.slurm import SlurmOptions, slurm_script
-from popsim.training import SharedPopulation, ancestors
+from popsim.training import ancestors
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +46,7 @@ def same(divided, whole):
     """Compare everything that is kept, member by member, and the lines of descent."""
     labels = [*whole.sweep.axes, "seed"]
     ours, theirs = (one.summary().sort_values(labels).index.values for one in (whole, divided))
-    here, there = whole.history, divided.history
+    here, there = whole.load(), divided.load()
     assert {"parent", "selection_score", "hyperparameter.learning_rate"} <= set(here.data_vars)
     assert set(here.data_vars) == set(there.data_vars)
     place = np.argsort(theirs)  # of each member of the divided one in the common order
@@ -57,29 +69,27 @@ def at_once(tmp_path_factory):
     return run_sweep(path)
 
 
-@pytest.mark.full
+@pytest.mark.full  # in short: test_what_others_need_is_checked_and_named
 def test_cells_select_as_one_ensemble_does(at_once, tmp_path):
     """Each trained up to a selection in turn, after one has stopped there and was asked to go on alone."""
     path = tmp_path / "sw"
     opened = make_sweep(PARTS, path)
     assert (at_once.sweep.n_cells, PARTS.n_cells) == (1, 2) and PARTS.selects_across_cells
-    with pytest.raises(
-        SelectionPending, match="000000 is saved after 3 batches, and waits for cell 1 of its"
-    ):
-        run_cell(path, 0, patience=0.0)
+    with pytest.raises(SelectionPending, match="000000 is saved after 3 batches, and waits for the other"):
+        run_cell(path, 0)
     with pytest.raises(ValueError, match="must not be a cell that selects among the members of others"):
         resume_run(opened.folder.cell(0).path)
-    with pytest.raises(CellsFailed, match="1 of 2 .*: 0; the first: it waits for other cells"):
+    with pytest.raises(CellsFailed, match="1 of 2 .*: 0; .* batch 3, which others of its .* not reached: 1"):
         run_sweep(path, [0])
     finished = run_sweep(path)
     same(finished, at_once)
     report = report_sweep(finished)
     shown = {path.stem for path in report.figures}
     assert {"genealogy", "schedule_learning_rate"} <= shown and "Populations are" in report.page.read_text()
-    parents = at_once.history.parent.values
+    parents = at_once.load().parent.values
     assert np.any(parents != np.arange(12)) and np.any(parents[:, :6] >= 6)  # also across the cells
     with pytest.raises(ValueError, match="the parents of the whole population"):
-        ancestors(finished.where(cell=1).history.parent.values)
+        ancestors(finished.where(cell=1).load().parent.values)
 
 
 def test_places_are_those_of_the_whole_however_it_is_divided():
@@ -100,160 +110,108 @@ def test_places_are_those_of_the_whole_however_it_is_divided():
         np.testing.assert_array_equal(sweep.members_at_places(number)[places], first + np.arange(places.size))
 
 
-def test_what_others_wrote_is_waited_for_and_checked(tmp_path):
-    places = (np.array([0, 2]), np.array([3, 1]))
+def begin(path):
+    """Make a sweep and train its cells up to the first selection."""
+    opened = make_sweep(PARTS, path)
+    with selecting(opened, without_lock=False) as rounds:
+        for number in range(PARTS.n_cells):
+            with pytest.raises(SelectionPending) as pending:
+                run_cell(path, number)
+            rounds.add(number, pending.value.n_batches, pending.value.scores)
+    return opened.folder
 
-    def part(number, run_id="0" * 32):
-        return SharedPopulation(tmp_path / "shared", number, places, run_id)
 
-    rows = [{"weights": np.array([[10.0 * own], [own]])} for own in (1, 2)]
-    one, other = part(0), part(1)
-    one.offer(5, np.array([0.5, 0.25]), rows[0])
-    assert one.has_offered(5) and (one.newest_selection(0), one.newest_selection(1)) == (5, -1)
-    assert (
-        one.missing_trainings(5) == [1]
-        and other.missing_trainings(5, [1]) == [1]
-        and other.missing_trainings(5, [0]) == []
-    )
-    other.offer(5, np.array([4.0, 3.0]), rows[1])
-    assert one.scores(5).tolist() == [0.5, 3.0, 0.25, 4.0]
-    found = one.rows_of(5, np.array([1, 2, 3, 1]), rows[0])["weights"]
-    assert found.ravel().tolist() == [2.0, 1.0, 20.0, 2.0]
-    with pytest.raises(MismatchError, match="must be a part of the run"):
-        part(0, "1" * 32).scores(5)
-    for batch in (10, 15, 20, 25):
-        other.offer(batch, np.zeros(2), rows[1])
-    with pytest.raises(
-        CorruptDataError, match="part 1 of .*shared has the members of batches 10, 15, 20, 25"
+def test_what_others_need_is_checked_and_named(at_once, tmp_path):
+    """The scores of a population, and the checkpoints of other cells from which a cell inherits."""
+    folder = begin(tmp_path / "sw")
+    parents = at_once.load("parent").parent.values[0]
+    heir = next(n for n in (0, 1) if not np.isin(parents[PARTS.places_of(n)], PARTS.places_of(n)).all())
+    scores = folder.selections / "000000.json"
+    checkpoint = folder.cell(1 - heir).checkpoints / "000000003.safetensors"
+    good, weights = scores.read_bytes(), checkpoint.read_bytes()
+    foreign = tmp_path / "foreign.json"
+    write_sealed_json(foreign, {**read_sealed_json(scores), "sweep": "0" * 32})
+    for file, damage, said in (
+        (scores, foreign.read_bytes(), "must be of this population of the sweep"),
+        (scores, good.replace(b"cells", b"sells"), r"000000\.json must match its checksum"),
+        (checkpoint, b"", "000000003"),
+        (checkpoint, None, f"from which cell {heir} inherits; it is missing. If it cannot be restored"),
     ):
-        one.missing_trainings(5)
-    for wrong, said in (
-        ({"part": 2}, "`part` must be 0 to 1, got 2"),
-        ({"places": (np.array([0, 1]), np.array([1, 2]))}, "each place of a population once"),
-        ({"n_kept": 1}, "`n_kept` must be at least 2"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            dataclasses.replace(one, **wrong)
+        file.unlink() if damage is None else file.write_bytes(damage)
+        with pytest.raises((CorruptDataError, MismatchError), match=said):
+            run_cell(folder.path, heir)
+        assert verify_sweep(folder.path)
+        scores.write_bytes(good)
+        checkpoint.write_bytes(weights)
+    same(run_sweep(folder.path), at_once)
+    assert verify_sweep(folder.path) == {}
+    scores.unlink()
+    assert [*verify_sweep(folder.path)] == ["selections/000000.json"]
+    shutil.rmtree(folder.cell(1).path)
+    with pytest.raises(CellsFailed, match="before batch 3, whose scores are lost. If it cannot be restored"):
+        run_sweep(folder.path)
 
 
-BATCHES = (3, 6)
-PLACES = (np.array([0, 2]), np.array([3, 1]))
+def test_cells_that_select_are_trained_together_by_one_process(tmp_path, capsys):
+    opened = make_sweep(SWEEP, tmp_path / "sw")
+    with pytest.raises(SystemExit) as end:
+        main(["--import", "swept_runs", "sweep", "run", str(tmp_path / "sw"), "--cell", "0"])
+    assert end.value.code == 2 and "select among one another. To train all of them" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="`path` must be of a sweep whose cells are trained each by itself"):
+        slurm_script(opened, SlurmOptions())
+    errors = []
+
+    def train():
+        try:
+            run_sweep(tmp_path / "sw")
+        except FolderLockedError as error:
+            errors.append(str(error))
+
+    with selecting(opened, without_lock=False):
+        thread = threading.Thread(target=train)
+        thread.start()
+        thread.join()
+    assert "selections: another thread of this process holds it" in errors[0]
+    assert not [*(tmp_path / "sw" / "cells").iterdir()]
 
 
-def offered(batch, population, part):
-    """The scores and the members that a training has before a selection."""
-    first = 100.0 * batch + 10 * population + part
-    return first + PLACES[part], {"weights": first + np.array([[0.25], [0.5]])}
+def wait_for_selection(path, n_batches):
+    until = time.monotonic() + 600
+    while f'"{n_batches}"' not in (path.read_text() if path.exists() else ""):
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
-def shared(selections, population, part, sweep_id):
-    folder = selections / f"{population:06d}"
-    return SharedPopulation(folder, part, PLACES, sweep_id, population=population)
-
-
-def offer_all(selections, sweep_id):
-    """Write what two populations of two cells offer."""
-    for batch, population, part in itertools.product(BATCHES, (0, 2), (0, 1)):
-        shared(selections, population, part, sweep_id).offer(batch, *offered(batch, population, part))
-
-
-def train_again(population):
-    """All that a cell reads when it is trained again: the scores and members of its population."""
-    received = []
-    for batch in BATCHES:
-        scores, rows = offered(batch, 0, 1)
-        if not population.has_offered(batch):
-            population.offer(batch, scores, rows)
-        assert not (waits_for := population.missing_trainings(batch)), f"it waits for {waits_for}"
-        rows = population.rows_of(batch, np.arange(4), rows)["weights"]
-        received.append((population.scores(batch).tolist(), rows.tolist()))
-    return received
-
-
-@pytest.fixture(scope="module")
-def offers(tmp_path_factory):
-    """What two sweeps of the same settings offer."""
-    folder = tmp_path_factory.mktemp("offers")
-    offer_all(folder / "sweep", "a" * 32)
-    offer_all(folder / "foreign", "b" * 32)
-    return folder
-
-
-@pytest.mark.parametrize("cell", ["000000", "000001"])
-def test_a_file_in_the_place_of_another_is_said_by_name(cell, offers, tmp_path):
-    """Of another cell, population, selection or sweep, each intact in itself; also one that is lost."""
-    selections = shutil.copytree(offers / "sweep", tmp_path / "sweep")
-    others = {file: file.read_bytes() for file in offers.rglob("*") if file.is_file()}
-    lost = shared(selections, 0, 1, "a" * 32)
-    expected = train_again(lost)
-    for file in [
-        *(selections / "000000").glob(f"{cell}*/*3.safetensors"),
-        selections / f"000000/{cell}.json",
-    ]:
-        good = file.read_bytes()
-        for other, content in others.items():
-            if other.suffix != file.suffix or content == good:
-                continue
-            file.write_bytes(content)
-            assert lost.damage(), (file, other)
-            with pytest.raises((CorruptDataError, MismatchError), match=rf"{selections}/000000/{cell}[-.]"):
-                train_again(lost)
-        if cell == "000001" and file.suffix != ".json":
-            file.unlink()
-            assert lost.damage() and train_again(lost) == expected and file.exists()  # it is written again
-        file.write_bytes(good)
-    assert train_again(lost) == expected and lost.damage() == {}
-
-
-def test_a_lost_offer_that_is_computed_otherwise_is_said(offers, tmp_path):
-    lost = shared(shutil.copytree(offers / "sweep", tmp_path / "sweep"), 0, 1, "a" * 32)
-    (tmp_path / "sweep" / "000000" / "000001-members" / "000000003.safetensors").unlink()
-    scores, rows = offered(3, 0, 1)
-    assert not lost.has_offered(3)
-    with pytest.raises(CorruptDataError, match="000001-members/000000003.* computed again differs"):
-        lost.offer(3, scores, {"weights": rows["weights"] + 1e-6})
-    lost.offer(3, scores, rows)
-    assert lost.has_offered(3) and lost.damage() == {}
-
-
-def test_a_cell_is_waited_for_while_it_is_trained_and_a_little_longer(tmp_path):
-    opened = make_sweep(PARTS, tmp_path / "sw")
-    tended = {1}
-
-    class Here(SweepFolder):
-        def holder(self, number):
-            return "somebody" if number in tended else None
-
-    waiting = Waiting(Here(opened.folder.path), PARTS.population_of(0), patience=0.2)
-    began = time.monotonic()
-    while time.monotonic() < began + 0.3:
-        assert waiting([1])
-    tended.clear()
-    assert waiting([1]) and waiting.given_up == ()
-    time.sleep(0.25)
-    assert not waiting([1]) and waiting.given_up == (1,)
-
-
-def test_jobs_of_a_script_take_the_cells_in_turn(tmp_path):
-    lines = slurm_script(make_sweep(PARTS, tmp_path / "sw"), SlurmOptions()).splitlines()
-    assert "#SBATCH --array=0-1" in lines and any(line.startswith("train  #") for line in lines)
-    assert not any("for ((" in line for line in lines)
-
-
-@pytest.mark.full  # in short: test_cells_select_as_one_ensemble_does
-def test_a_population_selects_the_same_in_two_processes(tmp_path):
-    """One of the processes is killed on the way, and others take over its cells."""
-    long = dataclasses.replace(SELECTING, n_batches=40, log_step=20, select_every=10)
-    whole = Sweep(long, {"rate": (1e-3, 1e-2)}, range(16), member_batch_size=4)
+@pytest.mark.full  # in short: test_what_others_need_is_checked_and_named
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # of distributed, as its workers are killed
+def test_a_population_selects_the_same_on_dask(tmp_path):
+    """Its client is killed after a selection, and later a worker."""
+    long = dataclasses.replace(SELECTING, n_batches=30, log_step=20, select_every=10)
+    whole = Sweep(long, {"rate": (1e-3, 1e-2)}, range(8), member_batch_size=4)
     make_sweep(whole, tmp_path / "whole")
     path = tmp_path / "sw"
+    scores = path / "selections" / "000000.json"
     opened = make_sweep(dataclasses.replace(whole, members_per_cell=8), path)
-    assert opened.sweep.n_cells == 4
+    assert opened.sweep.n_cells == 2
     command = [sys.executable, "-m", "popsim.cli", "--import", "swept_runs", "sweep", "run", str(path)]
-    env = {**os.environ, "PYTHONPATH": str(HELPERS)}
-    running = [subprocess.Popen([*command, "--devices", "1"], env=env) for _ in range(2)]
-    while not [*(path / "selections").glob("*/000003-scores/*")]:
-        time.sleep(0.1)
-    running[0].send_signal(signal.SIGKILL)
-    assert [process.wait() for process in running] == [-signal.SIGKILL, 0]
-    same(open_sweep(path), run_sweep(tmp_path / "whole"))
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HELPERS), os.environ.get("PYTHONPATH", "")])}
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        began = subprocess.Popen([*command, "--scheduler", cluster.scheduler_address], env=env)
+        wait_for_selection(scores, 10)
+        began.send_signal(signal.SIGKILL)
+        began.wait()
+        worker = next(iter(client.run(os.getpid).values()))
+
+        def kill():
+            wait_for_selection(scores, 20)
+            os.kill(worker, signal.SIGKILL)
+
+        thread = threading.Thread(target=kill)
+        thread.start()
+        finished = run_in_processes(path, scheduler=client)
+        thread.join()
+    assert verify_sweep(path) == {}
+    same(finished, run_sweep(tmp_path / "whole"))

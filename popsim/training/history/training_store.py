@@ -59,8 +59,12 @@ class TrainingStore(Observer):
         self.start_time = self._saved_at = time.perf_counter()
         self.rows: RowsOnDisk
         self._described, self._parts = described, RunParts(folder, described.run_id)
-        n_kept = plan.trainer.n_checkpoints
-        self._checkpoints = Checkpoints(folder.checkpoints, n_kept=n_kept, run_id=described.run_id)
+        self._checkpoints = Checkpoints(
+            folder.checkpoints,
+            n_kept=plan.trainer.n_checkpoints,
+            shared_steps=plan.shared_steps,
+            run_id=described.run_id,
+        )
         self._saved_step = -1
         self._logged: list[int] = []  # batch numbers
         self._pending: tuple[int, RunParts] | None = None  # the checkpoint that is being written
@@ -166,17 +170,17 @@ class TrainingStore(Observer):
         self._finish()
 
     def on_pause(self, last: int) -> None:
+        if last + 1 in self.plan.shared_steps:
+            # Other trainings inherit from this checkpoint: it is on disk before they are told of it.
+            self.save()
+            self.wait()
+            return
         # Log points never wait for a slow disk: none is saved while a checkpoint is being written.
         is_wanted = self._batches.logs and not self._checkpoints.is_writing
         seconds = self.plan.trainer.checkpoint_seconds
         wait = min(seconds, LOG_POINT_SECONDS) if is_wanted else seconds
         if time.perf_counter() - self._saved_at >= wait:
             self.save()
-
-    def on_rendezvous(self) -> None:
-        # What waits for others may wait for hours, or be killed: the checkpoint must be on disk before.
-        self.save()
-        self.wait()
 
     def on_end(self, error: BaseException | None) -> None:
         if error is not None:

@@ -26,7 +26,8 @@ from popsim.training.loop.batches import CallDivision
 from popsim.training.loop.training_plan import TrainingPlan
 from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records, TrainingStart, as_metrics
 from popsim.training.population_updates.base import ValidationResults
-from popsim.training.population_updates.population_view import StoppedWaiting, with_present_values
+from popsim.training.population_updates.divided_population import StoppedForSelection
+from popsim.training.population_updates.population_view import with_present_values
 from popsim.training.steps.member_step import NOT_FROZEN, NonfiniteError, with_fresh_optimizer
 from popsim.training.steps.train_state import TrainState, copy_arrays
 from popsim.trial import Trial
@@ -89,10 +90,9 @@ class HostLoop:
         while not calls.is_finished:
             try:
                 # Replacing comes at the start of a turn, after the pause in which the checkpoint was written:
-                # a training that waits here for others, and is killed, repeats nothing but the wait. A
-                # resumed one arrives here as well.
+                # where other trainings must be asked, this one ends here, and arrives here when resumed.
                 state = self._replace(state, calls.next_batch - 1, results)
-            except StoppedWaiting:
+            except StoppedForSelection:
                 break
             results = None  # of which the memory is free while the next batches are made
             with _interrupts_wait() if finishes_calls else contextlib.nullcontext():
@@ -163,7 +163,6 @@ class HostLoop:
             batch,
             recorded=plan.recorded,
             replaces=replaces,
-            should_stop=self._should_stop,
         )
         return plan.layout.spread_state(after), records
 
@@ -182,8 +181,6 @@ class HostLoop:
         """Return the state after the update that replaces members, if one is due after batch `last`."""
         if not self.plan.population_updates.due_updates(last, replaces=True):
             return state
-        if self.plan.training.population is not None:
-            self._notify(self.observers, lambda observer: observer.on_rendezvous())
         after, records = self._apply(state, last, results or self._results(state), replaces=True)
         self._notify(self.observers, lambda observer: observer.on_replacement(last, records))
         frozen_from = self._frozen_from(after)

@@ -114,6 +114,15 @@ class TrainingPlan:
         """The size of what the optimizer trains of one member, in some phase."""
         return sum(leaf.size for leaf in jax.tree.leaves(self.state.params)) // (self.count or 1)
 
+    @property
+    def shared_steps(self) -> range:
+        """The steps of the checkpoints from which other trainings of a divided population inherit."""
+        updates = self.population_updates
+        batches = [updates.batches(label) for label, update in updates.updates.items() if update.replaces]
+        if self.training.population is None or not batches:
+            return range(0)
+        return range(batches[0].start + 1, batches[0].stop + 1, batches[0].step)
+
     def first_member(self) -> tuple[MemberStep, TrainState]:
         """Return the step and the state of one member, the state of an ensemble as shapes."""
         if not self.training.ensembled:

@@ -1,7 +1,7 @@
 """Application of population updates to the state of a training."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import equinox as eqx
 import jax
@@ -115,7 +115,6 @@ class PopulationUpdates:
         *,
         recorded: PyTree[bool],
         replaces: bool,
-        should_stop: Callable[[], bool],
     ) -> tuple[TrainState, Records]:
         """Apply the updates that are due, of those that replace members or of the others."""
         # Taken once: a member that one update stops takes part in the others of this call. Where members are
@@ -129,7 +128,7 @@ class PopulationUpdates:
         for label in self.due_updates(batch, replaces=replaces):
             before = self.view.population(label, state)
             if replaces:
-                exchange = MemberExchange(self.view, label, state, recorded, batch + 1, should_stop)
+                exchange = MemberExchange(self.view, label, state, recorded, batch + 1)
                 before = dataclasses.replace(before, _exchange=exchange)
             after, update_states[label], records[label] = self._call(
                 label, before, results, update_states[label], batch, active

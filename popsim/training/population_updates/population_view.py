@@ -2,8 +2,7 @@
 
 import dataclasses
 import re
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -18,21 +17,18 @@ from popsim.ensemble import members_at
 from popsim.per_member import PerMember, aligned_mask, is_per_member, per_member_nodes
 from popsim.store.files import is_plain_name
 from popsim.training.population_updates.base import Population
-from popsim.training.population_updates.shared_population import SharedPopulation
+from popsim.training.population_updates.divided_population import AbstractDividedPopulation
 from popsim.training.steps.member_step import NOT_FROZEN
 from popsim.training.steps.optimizers import injected_hyperparameters
-from popsim.training.steps.train_state import TrainState
+from popsim.training.steps.train_state import SHARED, TrainState, named_state, with_named_state
 
 __all__ = [
     "HyperparameterLeaf",
     "MemberExchange",
     "PopulationView",
-    "StoppedWaiting",
     "hyperparameter_places",
     "with_present_values",
 ]
-
-SECONDS_BETWEEN_LOOKS = 0.2  # for the trainings that are waited for
 
 Named = dict[str, np.ndarray]
 
@@ -106,21 +102,21 @@ class PopulationView:
 
     places: Mapping[str, tuple[Mapping[str, HyperparameterLeaf], Mapping[str, HyperparameterLeaf]]]
     count: int | None
-    shared: SharedPopulation | None
+    divided: AbstractDividedPopulation | None
 
     def population(self, label: str, state: TrainState) -> Population:
         """Return the population as an update sees it."""
         carry = state.loss_fn_state
         values = {name: np.array(value) for name, value in values_at(state, self.places[label][0]).items()}
-        shared, n_members = self.shared, self.count or 1
+        divided, n_members = self.divided, self.count or 1
         return Population(
             model=self.add_member_axis(state.model),
             hyperparameters=self.add_member_axis(values),
             frozen=np.atleast_1d(np.asarray(carry.frozen_from != NOT_FROZEN)),
             stopped=np.atleast_1d(np.asarray(carry.stops != NOT_FROZEN)),
             restarted=np.zeros(n_members, bool),
-            places=np.arange(n_members) if shared is None else np.asarray(shared.own_places),
-            size=n_members if shared is None else sum(places.size for places in shared.places),
+            places=np.arange(n_members) if divided is None else divided.own_places,
+            size=n_members if divided is None else divided.size,
         )
 
     def kept_hyperparameters(self, label: str) -> dict[str, HyperparameterLeaf]:
@@ -291,13 +287,6 @@ def where_active(active: Bool[np.ndarray, " member"], now: Named, before: Mappin
     return {name: np.where(aligned_mask(active, array), array, before[name]) for name, array in now.items()}
 
 
-class StoppedWaiting(BaseException):
-    """A training was told to stop while it waited for others of its population.
-
-    No `Exception`, which an update might handle.
-    """
-
-
 @dataclasses.dataclass
 class MemberExchange:
     """Moves members within the population of an update, see `Population`."""
@@ -307,12 +296,11 @@ class MemberExchange:
     state: TrainState
     recorded: PyTree[bool]
     n_done: int
-    should_stop: Callable[[], bool]
     was_asked: bool = False
 
     def gather_scores(self, scores: Float[Any, " member"]) -> Float[Array, " population"]:
-        """See `Population.gather_scores`; raises `StoppedWaiting`."""
-        shared, n_members = self.view.shared, self.view.count or 1
+        """See `Population.gather_scores`; raises `StoppedForSelection`."""
+        divided, n_members = self.view.divided, self.view.count or 1
         if np.shape(scores) != (n_members,):
             raise ValueError(
                 f"`scores` must be one number for each of the {n_members} members, "
@@ -321,19 +309,9 @@ class MemberExchange:
         if self.was_asked:
             raise ValueError("`gather_scores` may be called once in a call of an update.")
         self.was_asked = True
-        if shared is None:
+        if divided is None:
             return jnp.asarray(scores)
-        # A training that was resumed may come here a second time. Its first offer stands, as others may have
-        # used it.
-        if not shared.has_offered(self.n_done):
-            shared.offer(self.n_done, scores, self._inherited())
-        missing = None
-        # Only those that were missing are looked at again, as an offer is never withdrawn.
-        while missing := shared.missing_trainings(self.n_done, missing):
-            if self.should_stop() or not shared.keeps_waiting(missing):
-                raise StoppedWaiting
-            time.sleep(SECONDS_BETWEEN_LOOKS)
-        return shared.scores(self.n_done)
+        return jnp.asarray(divided.gather_scores(self.n_done, np.asarray(scores)))
 
     def take(self, parents: Int[Any, " member"]) -> Population:
         """See `Population.take`."""
@@ -348,30 +326,60 @@ class MemberExchange:
             raise ValueError(
                 "`gather_scores` must be called before `take`: it waits for all members to be there."
             )
-        shared, own = self.view.shared, self._inherited()
-        inherited = members_at(own, parents) if shared is None else shared.rows_of(self.n_done, parents, own)
+        divided = self.view.divided
+        inherited = (
+            members_at(self._inherited(self.state), parents)
+            if divided is None
+            else self._read_members(divided, parents)
+        )
         state = self._with_inherited(inherited)
         population = self.view.population(self.label, state)
         return dataclasses.replace(
             population, restarted=parents != population.places, _exchange=self, _members=state
         )
 
-    def _parts(self) -> tuple[PyTree, ...]:
+    def _read_members(
+        self, divided: AbstractDividedPopulation, members: Int[np.ndarray, " member"]
+    ) -> PyTree[Array]:
+        """Return what is inherited of the members at some places, of which others are in other trainings."""
+        rows_of_parts: list[PyTree[Array]] = []
+        order: list[int] = []
+        for part, places in enumerate(divided.places):
+            row_of_place = {place: row for row, place in enumerate(places.tolist())}
+            here = [at for at, member in enumerate(members.tolist()) if member in row_of_place]
+            if here:
+                rows = np.array([row_of_place[members[at]] for at in here])
+                state = self.state if part == divided.part else self._read_state(divided, part)
+                rows_of_parts.append(members_at(self._inherited(state), rows))
+                order += here
+        joined = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *rows_of_parts)
+        return members_at(joined, np.argsort(order))
+
+    def _read_state(self, divided: AbstractDividedPopulation, part: int) -> TrainState:
+        """Return the state of another training of the population, as it was saved for this selection."""
+        own, n_members = named_state(self.state), divided.places[part].size
+        forms = {
+            name: jax.ShapeDtypeStruct((n_members, *array.shape[1:]), array.dtype)
+            for name, array in own.items()
+            if name not in SHARED
+        }
+        return with_named_state(self.state, {**own, **divided.read_part(part, self.n_done, forms)})
+
+    def _parts(self, state: TrainState) -> tuple[PyTree, ...]:
         """Return what changes in training: parameters, leaves that model updates change, and states."""
-        state = self.state
         changing = eqx.filter(state.model_without_params, self.recorded)
         return (state.params, changing, state.opt_state, state.loss_fn_state)
 
-    def _inherited(self) -> PyTree[Array]:
-        """Return what others may inherit of the members of this training; other settings stay with them."""
+    def _inherited(self, state: TrainState) -> PyTree[Array]:
+        """Return what may be inherited of the members in a state; their other settings stay with them."""
         places = self.view.places[self.label][0]
-        parts = eqx.filter(self._parts(), eqx.is_array)
-        return {"state": parts, "hyperparameters": values_at(self.state, places)}
+        parts = eqx.filter(self._parts(state), eqx.is_array)
+        return {"state": parts, "hyperparameters": values_at(state, places)}
 
     def _with_inherited(self, inherited: PyTree) -> TrainState:
         """Return the state in which the members have what they inherit."""
         places, kept = self.view.places[self.label][0], self.view.kept_hyperparameters(self.label)
-        params, changing, opt_state, carry = eqx.combine(inherited["state"], self._parts())
+        params, changing, opt_state, carry = eqx.combine(inherited["state"], self._parts(self.state))
         constant = eqx.filter(self.state.model_without_params, self.recorded, inverse=True)
         state = dataclasses.replace(
             self.state,

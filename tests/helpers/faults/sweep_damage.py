@@ -101,7 +101,7 @@ def _model(opened: OpenedSweep, number: int, step: int) -> str:
 
 def _numbers(opened: OpenedSweep) -> dict[str, xarray.DataArray]:
     """Return all numbers that are read of a sweep, by name."""
-    summary, history = opened.summary(), opened.history
+    summary, history = opened.summary(), opened.load()
     arrays = {str(name): history[name].load() for name in history.data_vars}
     arrays |= {"total_loss": opened.total_loss.load()}
     for name in summary.columns:

@@ -1,28 +1,25 @@
-"""A cell that is trained in a process of its own: the command, and how many of them are followed."""
+"""A cell that is trained in a process of its own: the command, and how the process ends."""
 
 import contextlib
 import dataclasses
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from popsim._shared.text_checks import one_line
-from popsim.experiments.run_options import RunStopped
 from popsim.sweeps.folder import SweepFolder
-from popsim.sweeps.progress import SweepProgress
 
-__all__ = ["CellStopped", "CellTask", "Cells", "default_workers", "stopped_by_errors", "train_cell"]
+__all__ = ["CellOutcome", "CellStopped", "CellTask", "default_workers", "option_words", "train_cell"]
 
 SECONDS_HELD = 60  # a lost worker's process notices that within a second or two, saves, and ends
 RETRIES = 5
 STOPPED = 75  # the exit code of popsim for a run that is saved and not finished, see popsim.cli
-WAS_STOPPED = "it was stopped"
+SCORES = "scores "  # begins the line that a cell prints at a selection
 
 
 class CellStopped(RuntimeError):
@@ -30,101 +27,92 @@ class CellStopped(RuntimeError):
 
 
 @dataclasses.dataclass(frozen=True)
+class CellOutcome:
+    """How the training of a cell ended.
+
+    - `failure`, `error`: why it failed; empty if it did not.
+    - `selection`: where it came to one, the number of batches, and the scores of the members.
+    - `left_to`: the process that trains it, if another one does.
+    """
+
+    failure: str = ""
+    selection: tuple[int, list[float]] | None = None
+    left_to: str = ""
+    error: BaseException | None = None
+
+    def __str__(self) -> str:
+        if self.left_to:
+            return f"is left to {self.left_to}"
+        return f"failed: {self.failure}" if self.failure else "is finished"
+
+
+WAS_STOPPED = CellOutcome("it was stopped")
+
+
+@dataclasses.dataclass(frozen=True)
 class CellTask:
     """A cell of the sweep in a folder, and what a process needs in order to train it, as plain values.
 
-    `together` are the cells that are trained in turn with it, and by other processes, if they select among
-    one another; the modules that the `arguments` of popsim name are found in the folders of `python_path`.
+    The modules that the `arguments` of popsim name are found in the folders of `python_path`.
     """
 
     path: str
     number: int
-    together: tuple[int, ...]
     arguments: tuple[str, ...]
     python_path: tuple[str, ...]
 
     @property
     def command(self) -> list[str]:
         """The command that trains the cell."""
-        cells = [word for number in self.together or [self.number] for word in ("--cell", str(number))]
-        return [sys.executable, "-P", "-m", "popsim.cli", *self.arguments, *cells]
+        return [sys.executable, "-P", "-m", "popsim.cli", *self.arguments, "--cell", str(self.number)]
 
 
-@dataclasses.dataclass(frozen=True)
-class Cells:
-    """The cells that are trained, when to stop, and what is told of them, see `run_in_processes`."""
-
-    tasks: Sequence[CellTask]
-    stop: Callable[[], bool]
-    tell: Callable[[str], None]
-    progress: SweepProgress
-
-    def follow(
-        self, futures: Mapping[Any, int], wait: Callable[[Sequence[Any]], None], stop_all: Callable[[], Any]
-    ) -> dict[int, str]:
-        """Wait for the futures of cells, and return why cells failed, by number."""
-        failed: dict[int, str] = {}
-        waiting, is_stopped = set(futures), False
-        while waiting:
-            if not is_stopped and self.stop():
-                is_stopped = True
-                stop_all()
-            wait([*waiting])
-            self.progress.read_cells(futures[future] for future in waiting)
-            for future in [pending for pending in waiting if pending.done()]:
-                waiting.remove(future)
-                number, error = futures[future], future.exception()
-                failure = future.result() if error is None else one_line(error) or type(error).__name__
-                outcome = (
-                    "is finished" if not failure else "is stopped" if is_stopped else f"failed: {failure}"
-                )
-                self.tell(f"cell {number} {outcome}")
-                self.progress.end_cell(number, is_finished=not failure)
-                if failure:
-                    failed[number] = failure
-        if is_stopped:
-            raise RunStopped(Path(self.tasks[0].path), 0)
-        return failed
+def option_words(*, without_lock: bool, enable_tensorboard: bool) -> list[str]:
+    """Return options of `run_cell` as words of the command that trains a cell in another process."""
+    return ["--quiet", *["--without-lock"] * without_lock, *["--tensorboard"] * enable_tensorboard]
 
 
-@contextlib.contextmanager
-def stopped_by_errors(stop_all: Callable[[], None]) -> Iterator[None]:
-    """Stop all cells if the context is left by an exception, such as `KeyboardInterrupt`."""
-    try:
-        yield
-    except BaseException:
-        stop_all()
-        raise
+def selection_line(n_batches: int, scores: list[float]) -> str:
+    """Return what the process of a cell prints when it has come to a selection."""
+    return SCORES + json.dumps([n_batches, scores])
 
 
-def train_cell(task: CellTask, stopping: Any, place: tuple[int, int] | None = None) -> str:
-    """Train a cell in a process, once; return why it failed, or nothing.
+def train_cell(task: CellTask, stopping: Any, place: tuple[int, int] | None = None) -> CellOutcome:
+    """Train a cell in a process, once; up to the next selection, if its members select with those of others.
 
     The event `stopping`, of `threading` or of Dask, stops all cells. `place` is the number of the process
     among those of this machine, and how many these are. A process that is killed raises `CellStopped`.
     """
     sweep = SweepFolder(Path(task.path))
-    if task.together and all(sweep.cell(number).is_finished for number in task.together):
-        return ""  # by those that began earlier
     until = time.monotonic() + SECONDS_HELD
-    while not task.together and (holder := sweep.holder(task.number)) is not None:
+    while (holder := sweep.holder(task.number)) is not None:
         if stopping.is_set():
             return WAS_STOPPED
         if time.monotonic() > until:
-            return f"{holder} holds {sweep.cell(task.number).path}"
+            return CellOutcome(left_to=holder)
         time.sleep(1)
-    with tempfile.TemporaryFile() as errors:
-        code = None if stopping.is_set() else _wait(_start(task, errors, place), stopping)
+    with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as errors:
+        code = None if stopping.is_set() else _wait(_start(task, printed, errors, place), stopping)
         if code is None:
             return WAS_STOPPED
+        last = _lines(printed)[-1:]
+        if code == STOPPED and last and last[0].startswith(SCORES):
+            n_batches, scores = json.loads(last[0].removeprefix(SCORES))
+            return CellOutcome(selection=(n_batches, scores))
         if code == STOPPED or code < 0:
             raise CellStopped(f"the process of cell {task.number} ended with code {code}")
-        errors.seek(0)
-        lines = errors.read().decode(errors="replace").strip().splitlines()
-    return "" if code == 0 else (lines or [f"its process ended with code {code}"])[-1]
+        said = _lines(errors) or [f"its process ended with code {code}"]
+        return CellOutcome("" if code == 0 else said[-1])
 
 
-def _start(task: CellTask, errors: IO[bytes], place: tuple[int, int] | None) -> subprocess.Popen[bytes]:
+def _lines(file: IO[bytes]) -> list[str]:
+    file.seek(0)
+    return file.read().decode(errors="replace").strip().splitlines()
+
+
+def _start(
+    task: CellTask, printed: IO[bytes], errors: IO[bytes], place: tuple[int, int] | None
+) -> subprocess.Popen[bytes]:
     """Start the process of a cell, on its share of the cores or on its accelerator."""
     paths = [*task.python_path, *filter(None, [os.environ.get("PYTHONPATH")])]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
@@ -134,9 +122,7 @@ def _start(task: CellTask, errors: IO[bytes], place: tuple[int, int] | None) -> 
         share = set(_cores()[number % len(_cores()) :: n_workers])
         if names := _accelerators():
             env["CUDA_VISIBLE_DEVICES"] = names[number % len(names)]
-    process = subprocess.Popen(
-        task.command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors, env=env
-    )
+    process = subprocess.Popen(task.command, stdin=subprocess.PIPE, stdout=printed, stderr=errors, env=env)
     if share and hasattr(os, "sched_setaffinity"):
         with contextlib.suppress(OSError):  # it has ended already
             os.sched_setaffinity(process.pid, share)
