@@ -34,7 +34,8 @@ def ideal_channel_force(
     """Return the force that would have compensated a field exactly, in N; positive to the left.
 
     It is minus the lateral force of the field on the hand as it moved in the channel. As in
-    `states.external_force`, row t is the force at the start of step t, when the hand is in state t - 1.
+    `states.external_force`, row t is the force at the start of step t, when the hand is in state t - 1, or in
+    its initial state for t = 0.
 
     **Arguments:**
 
@@ -101,7 +102,8 @@ def after_effect(
 ) -> Float[np.ndarray, "*axes"]:
     """Return the mean change in deviation of trials with the field off, from before to after adaptation.
 
-    Its sign is opposite to deviations in the field (Shadmehr & Mussa-Ivaldi 1994, J Neurosci 14:3208-3224).
+    In the unit of `deviation`. Its sign is opposite to that of the first deviations in the field
+    (Shadmehr & Mussa-Ivaldi 1994, J Neurosci 14:3208-3224).
 
     **Arguments:**
 

@@ -261,6 +261,8 @@ def chronometric_curves_by_outcome(
 ) -> ChronometricCurvesByOutcome:
     """Return the mean reaction time of correct and of wrong responses in each condition, for each member.
 
+    The errors are over trials of a member.
+
     **Arguments:**
 
     - `condition`: of each trial, such as the absolute value of the coherence.

@@ -85,7 +85,8 @@ class SlowDirections(NamedTuple):
 
     - `n_slow`: number of slow modes, by their time constants; 1 on a line attractor.
     - `eigenvalue`: eigenvalue of the slowest mode, the one closest to 1.
-    - `direction`: unit vector of that mode; all point along one axis.
+    - `direction`: unit vector of that mode; all point along one axis, along which the sum of the cubed
+        distances of the points from their mean is positive.
     - `selection`: vector whose product with a small change of the state is the movement along `direction`.
     - `alignment`: |cosine| between the direction and the curve through the points; 1 on a line attractor.
     - `next_largest`: largest absolute eigenvalue of the other modes; 0 without any.

@@ -130,7 +130,8 @@ def draw_rotation_plane(
     **Arguments:**
 
     - `projections`: of one member and plane, such as `rotations(...).projections[0, :, :, 0]`.
-    - `direction`, `frequency`: direction of each trial in rad, for its colour; of the rotation in Hz.
+    - `direction`: direction of each trial in rad, for its colour; None for grey.
+    - `frequency`: frequency of the rotation in Hz, for the title.
     """
     for trial, color in zip(projections, trial_colors(direction, len(projections)), strict=True):
         _draw_path(ax, trial, color)

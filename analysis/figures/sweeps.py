@@ -22,8 +22,8 @@ def draw_setting_scores(
 ) -> Axes:
     """Draw a score against the values of a setting: a point for each member, their mean and 95 % interval.
 
-    If all scores are above zero, such as losses, these are those of
-    `popsim.analysis.statistics.geometric_mean_interval`, else of `mean_interval`.
+    If all scores are above zero, such as losses, these are the geometric mean and its interval
+    (`popsim.analysis.statistics.geometric_mean_interval`), else the mean and that of `mean_interval`.
 
     **Arguments:**
 

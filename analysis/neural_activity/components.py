@@ -84,7 +84,8 @@ def participation_ratio(activity: Activity) -> Float[np.ndarray, " member"]:
     """Return the dimension of the activity, (sum of v)^2 / (sum of v^2) over the principal variances v.
 
     It ranges from 1 to the number of units, and is NaN without variance. Few samples bias it downward. After
-    Gao, Trautmann, Yu, Santhanam, Ryu, Shenoy & Ganguli 2017, bioRxiv 214262.
+    Gao, Trautmann, Yu, Santhanam, Ryu, Shenoy & Ganguli 2017, bioRxiv 214262; the equation is as in the
+    documentation of the package EffDim.
 
     **Arguments:**
 
@@ -117,7 +118,8 @@ def alignment_index(
     A = Tr(D^T C D) / (s_1 + ... + s_d), with D the first d principal components of the first epoch, and C and
     s the covariance of the second and its largest eigenvalues. 0 for orthogonal subspaces, 1 for the same
     subspace. Elsayed, Lara, Kaufman, Churchland & Cunningham 2016, Nat Commun 7:13239, who subtract the mean
-    over conditions from each epoch and soft-normalize the units.
+    over conditions from each epoch and soft-normalize the units; the equation is as in Bachschmid-Romano et
+    al., "Interplay between external inputs and recurrent dynamics during movement preparation ...", eLife.
 
     **Arguments:**
 

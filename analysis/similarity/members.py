@@ -203,7 +203,8 @@ def member_map(distances: Distances, *, n_dimensions: int = 2) -> MemberMap:
     """Map members by classical (metric, Torgerson's) multidimensional scaling; deterministic.
 
     Eigenvectors of -J D^2 J / 2, with J = I - 1/n, times the square roots of their eigenvalues (Torgerson
-    1952, Psychometrika 17:401-419). The sum of the cubed positions is positive in each dimension.
+    1952, Psychometrika 17:401-419; as in `torgerson` of the R package smacof). The sum of the cubed positions
+    is positive in each dimension.
 
     **Arguments:**
 

@@ -28,9 +28,10 @@ def canonical_correlations(
 ) -> Float[np.ndarray, " pattern"]:
     """Return the canonical correlations of two members, in decreasing order, from 0 to 1.
 
-    Each is the correlation of two patterns, weighted sums of the units of one member each, uncorrelated with
-    its other patterns (Hotelling 1936, Biometrika 28:321-377). They are invariant to invertible linear maps
-    of either activity, unless dimensions of low variance are dropped.
+    Each is the correlation of two patterns, one per member. A pattern is a weighted sum of the units of a
+    member, uncorrelated with its other patterns (Hotelling 1936, Biometrika 28:321-377). Their number is the
+    lower dimension of the two. They are invariant to invertible linear maps of either activity, unless
+    dimensions of low variance are dropped.
 
     **Arguments:**
 
@@ -189,7 +190,8 @@ def rbf_cka(first: AnyArray, second: AnyArray, *, bandwidth: float = 0.5) -> flo
     """Return the biased centred kernel alignment with Gaussian kernels, which detects nonlinear relations.
 
     k(x, z) = exp(-|x - z|^2 / (2 (bandwidth m)^2)), with m the median distance of two samples of the member
-    (Kornblith, Norouzi, Lee & Hinton 2019, ICML). From 0 to 1, with the invariances of `linear_cka`. Time and
+    (Kornblith, Norouzi, Lee & Hinton 2019, ICML; as in `gram_rbf` of the authors' demo, whose median also
+    counts the distance of each sample to itself). From 0 to 1, with the invariances of `linear_cka`. Time and
     memory are quadratic in the number of samples: give a few thousand.
 
     **Arguments:**

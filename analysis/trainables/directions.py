@@ -237,7 +237,8 @@ def input_output_change(
 ) -> Float[np.ndarray, "member outputs inputs"]:
     """Return the change of recurrent weights between inputs and outputs, W_out dW W_in.
 
-    It does not depend on the order of units, so members with other units have comparable ones.
+    It does not depend on the order of units, so it can be compared between members whose units do not
+    correspond.
 
     **Arguments:**
 

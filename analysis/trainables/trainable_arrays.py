@@ -176,7 +176,8 @@ def distance_travelled(
     **Arguments:**
 
     - `history`: arrays (batch, member, ...) by name, such as `run.history.dataset`.
-    - `groups`: the names of the arrays of each group, as {"a": ["network.cell.weight_hh"]}; None for each.
+    - `groups`: the names of the arrays of each group, such as `{"recurrent": ["network.cell.weight_hh"]}`;
+        None for one group per array.
     - `initial`: the ensemble before training, `run.models(batch=-1)`, or its arrays (member, ...) by name;
         None for the first row of a saved history that begins before training (batch -1).
 

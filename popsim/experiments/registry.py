@@ -47,9 +47,11 @@ class ExperimentRegistry(collections.UserDict[str, type[AbstractExperiment]]):
         return sum(1 for _ in self)
 
 
-DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    name: {"n_batches": 1300, "learning_rate_course": "constant"}  # all phases, each learned at one rate
-    for name in ("force-field-adaptation", "visuomotor-rotation")
+ADAPTATION = {"n_batches": 1300, "learning_rate_course": "constant"}  # all phases, each learned at one rate
+DEFAULTS: Mapping[str, Mapping[str, float | str]] = {
+    "force-field-adaptation": ADAPTATION,
+    "visuomotor-rotation": ADAPTATION,
+    "angle-reproduction": {"learning_rate": 3e-3},
 }
 """Defaults of the settings of experiments that differ from those of other tasks."""
 

@@ -157,7 +157,7 @@ class UnitNorm(AbstractConstraint):
 
 
 class SpectralNorm(AbstractConstraint):
-    """The constraint sigma(W) <= max_norm, sigma the largest singular value; else W max_norm / sigma.
+    """The constraint sigma(W) <= max_norm, the largest singular value; else W becomes W max_norm / sigma.
 
     The layer then stretches no input by more than `max_norm`. After Miyato et al. 2018, arXiv 1802.05957, who
     always divide by an estimate of sigma; here sigma comes from a singular value decomposition, which takes
@@ -297,9 +297,10 @@ class DalesLaw(AbstractConstraint):
     """The constraint s_j W_ij >= 0 on W[post, pre]: unit j excites (s_j = 1) or inhibits (-1) all targets.
 
     A weight of the wrong sign becomes 0. Excitatory and inhibitory units as in Song, Yang & Wang 2016, PLoS
-    Comput Biol 12:e1004792, who rectify the weights in the forward pass. It holds exactly; NaN stays NaN. It
-    acts on columns, so it holds in all gates of a GRU. Weights drawn with both signs lose their balance:
-    `LeakyRNN(..., signs=signs)` starts with weights that obey the law.
+    Comput Biol 12:e1004792, who rectify the weights in the forward pass; here they are projected after each
+    step. The law holds exactly; NaN stays NaN. It acts on columns, so it holds in all gates of a GRU. Weights
+    drawn with both signs lose their balance: `LeakyRNN(..., signs=signs)` starts with weights that obey the
+    law.
 
     **Arguments:**
 

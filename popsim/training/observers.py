@@ -224,11 +224,12 @@ def check_tensorboard() -> None:
 class TensorBoardWriter(Observer):
     """A writer of TensorBoard events during training: losses, learning rate, figures.
 
-    `TaskTrainer` adds one where `enable_tensorboard` is set. One made by hand is called at log points, as
-    one of the `log_fns`, and closed by its owner. The scalars are "training/total", "training/<term>", the
-    same for "validation", and "learning_rate" if it is known: means over members that are not frozen, nor
-    stopped while they train. An ensemble also has the total of each member, "training/total/member_3". The
-    step is the batch number. Events are on disk after ten seconds, or when the writer is closed.
+    `TaskTrainer` adds one where `enable_tensorboard` is set. One made by hand is called at log points, as one
+    of the `log_fns`, and closed by its owner. The scalars are "training/total", "training/<term>", the same
+    for "validation", and "learning_rate" if it is known: means over members that are not frozen, and those of
+    training and learning rate over members that are not stopped either. An ensemble also has the total of
+    each member, "training/total/member_3". The step is the batch number. Events are on disk after ten
+    seconds, or when the writer is closed.
 
     **Arguments:**
 

@@ -95,7 +95,8 @@ class TrainerOptions:
         Where one acts at log points, `log_step` must be the same where the training is resumed. Members that
         are stopped or frozen cost no more training once they fill a block of `member_batch_size`.
     - `observers`: see `Observer`; told after those that the trainer makes itself.
-    - `remat`: whether gradients recompute each time step instead of storing it: less memory, one more step.
+    - `remat`: whether gradients recompute each time step instead of storing it: less memory for one more
+        forward step.
     - `loss_update_func`: `(loss, loss_values, gradients) -> loss`, the loss of a member's next batch from the
         current loss, its mean weighted terms and the gradients.
     - `post_step_fns`: functions from model to model, applied last in each batch, such as constraints.

@@ -110,6 +110,14 @@ def test_balanced_weights_of_few_units_are_bounded(signs):
     assert 0.9 < largest < 30 * 0.9
 
 
+def test_balanced_networks_stay_bounded_without_input():
+    networks = drawn(50, 4, nonlinearity=jax.nn.relu)
+    starts = jax.random.normal(jax.random.key(2), (4, 50))
+    over_10_s = lambda network, start: hidden_over_time(network, start, 1000, jax.random.key(0))  # noqa: E731
+    largest = np.abs(eqx.filter_jit(eqx.filter_vmap(over_10_s))(networks, starts)).max(axis=2)
+    assert np.all(largest < 6) and np.all(largest[:, -1] < 1e-2)
+
+
 @pytest.mark.parametrize(
     "options, message",
     [

@@ -83,22 +83,22 @@ def assert_alike(found, expected):
 
 
 @eqx.filter_jit
-def simulated(ensemble, trials):
-    """The slopes of all that is learned and the states of members in trials; and what steps of one make.
+def simulated(ensemble, noisy, trials):
+    """The slopes of all that is learned, with noise; states of members in trials; and what steps of one make.
 
-    These are the states, the outputs and the activity after each step of the last member in the last trial,
-    and a state with another activity, and with that which it had.
+    The latter are the states, the outputs and the activity after each step of the last member in the last
+    trial, and a state with another activity, and with that which it had.
     """
-    learned, rest = eqx.partition(ensemble, popsim.is_parameter(ensemble))
+    learned, rest = eqx.partition(noisy, popsim.is_parameter(noisy))
 
-    def of_members(learned):
-        def of_member(model):
-            return jax.vmap(lambda trial: popsim.simulate(model, trial, key=KEY))(trials)
+    @eqx.filter_vmap
+    def states_of(model):
+        return jax.vmap(lambda trial: popsim.simulate(model, trial, key=KEY))(trials)
 
-        states = eqx.filter_vmap(of_member)(eqx.combine(learned, rest))
-        return jnp.sum(states.network.output**2), states
+    def loss(learned):
+        return jnp.sum(states_of(eqx.combine(learned, rest)).network.output ** 2)
 
-    slopes, states = eqx.filter_grad(of_members, has_aux=True)(learned)
+    slopes, states = eqx.filter_grad(loss)(learned), states_of(ensemble)
     network = jax.tree.map(lambda leaf: leaf[1] if eqx.is_array(leaf) else leaf, ensemble.network)
     hidden, found = network.init(key=KEY), []
     for row in trials.inputs["inputs"][1]:
@@ -116,7 +116,7 @@ def test_a_simulation_keeps_what_steps_make_and_all_that_is_learned_gets_a_gradi
     noisy = popsim.make_ensemble(lambda key: popsim.NetworkModel(BUILD[name](key), dt=DT), 2, key=KEY)
     ensemble = popsim.without_noise(noisy)
     trials = jax.vmap(trial_of)(jax.random.split(KEY, 2))
-    slopes, states, (steps, other, back) = simulated(ensemble, trials)
+    slopes, states, (steps, other, back) = simulated(ensemble, noisy, trials)
     activity = unit_activity(ensemble, states)
     for t, (expected, rates) in enumerate(steps):
         found = jax.tree.map(lambda leaf, t=t: leaf[1, 1, t], states.network)

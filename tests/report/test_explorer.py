@@ -109,6 +109,14 @@ def test_the_numbers_are_those_of_the_run(content):
     assert charts["activity"]["shape"] == [MOST_BATCHES, N_MEMBERS, N_TRIALS, 25, 32]
     hidden = np.random.default_rng(200).normal(size=(N_MEMBERS, N_TRIALS, N_STEPS, N_UNITS))
     np.testing.assert_allclose(numbers(charts["activity"])[-1, 1, 1, -1, -1], hidden[1, 1, -1, -1], atol=0.02)
+
+
+def test_rounded_numbers_are_within_half_a_step():
+    values = np.array([-3.0, 0.1, 7.0, np.inf])
+    for n_bytes in (1, 2):
+        codes, low, step = round_numbers(values, n_bytes)
+        found = low + step * np.frombuffer(codes, f"<u{n_bytes}")[:3]
+        np.testing.assert_allclose(found, values[:3], atol=0.5001 * step)
     assert round_numbers(np.full(2, np.nan), 1)[0] == b"\xff\xff"
 
 

@@ -7,6 +7,7 @@ from short_form import mostly_in_full
 
 from popsim.experiments import Cognitive
 from popsim.experiments.network_experiment import LEARNED, fresh_trials, scores
+from popsim.experiments.registry import DEFAULTS
 
 N_BATCHES = {
     100: "block-decisions",
@@ -28,7 +29,8 @@ SMALL = Cognitive(n_members=2, batch_size=32, n_units=48, log_step=1000)
 
 def trained_and_untrained(name):
     """The scores of each member after and before a short training, in 1,000 fresh trials."""
-    experiment = dataclasses.replace(SMALL, task=name, n_batches=N_BATCHES[name])
+    settings = {"n_batches": N_BATCHES[name], **DEFAULTS.get(name, {})}
+    experiment = dataclasses.replace(SMALL, task=name, **settings)
     task, untrained = experiment.build_task(), experiment.build_ensemble()
     trained, _ = experiment.build_trainer()(
         task,

@@ -214,11 +214,10 @@ def test_what_cannot_be_saved_hides_no_exception(tmp_path, monkeypatch):
     assert began == [0] and open_history(tmp_path).sizes["batch"] == 4
 
 
-def test_a_training_is_made_longer_but_not_shorter_with_log_and_history_cut_to_the_checkpoint(tmp_path):
-    """A killed process may have logged more, the last line in part."""
-    trainer = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path, stop=stopping_after(2))
-    step = train(6, trainer=trainer, log_step=1)[1].batch.size
-    assert 1 < step < 6
+def test_a_finished_training_is_made_longer_with_log_and_history_cut_to_the_checkpoint(tmp_path):
+    """A killed process may have logged more, the last line in part. It is not made shorter."""
+    step = 4
+    train(step, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), log_step=1)
     lines = (tmp_path / "log.jsonl").read_text().splitlines()
     further = json.dumps({**json.loads(lines[-1]), "batch": step})
     with (tmp_path / "log.jsonl").open("a") as log:
@@ -434,7 +433,7 @@ def test_a_training_is_not_begun_where_another_one_is(stopped_folder):
 def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path):
     trainer = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path, checkpoint_seconds=1e-9)
     whole = train(12, trainer=trainer, log_step=3)
-    loss = whole[1].loss.total.copy()
+    loss = jax.tree.map(np.array, whole[1].loss)  # before the folder from which it may be read is damaged
     data = tmp_path / "checkpoints" / "000000012.safetensors"
     bits = bytearray(data.read_bytes())
     bits[len(bits) // 2] ^= 1
@@ -443,5 +442,5 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path):
     with pytest.warns(UserWarning, match=data.name):
         model, history = train(12, trainer=again, restore_checkpoint=True, log_step=3)
     assert_same(model, whole[0])
-    np.testing.assert_array_equal(history.loss.total, loss)
+    assert_same(history.loss, loss)
     assert Checkpoints(tmp_path / "checkpoints").verify(12)["step"] == 12

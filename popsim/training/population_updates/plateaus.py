@@ -123,7 +123,8 @@ class ReduceOnPlateau(AbstractPopulationUpdate):
 
     - `hyperparameter`: its name, such as "learning_rate", see `Curriculum`.
     - `factor`: the factor, above 0 and below 1.
-    - `patience`: after this many calls in a row without a gain, counted anew, the value is reduced.
+    - `patience`: the number of calls in a row without a gain after which the value is reduced, and the count
+        begins again.
     - `min_gain`, `metric`, `mode`, `every`: see `EarlyStopping`.
     - `minimum`: the smallest value.
     """

@@ -69,9 +69,10 @@ class NodePerturbation(AbstractPerturbation):
     """The rule dW = -(rate / std²) <[E(xi) - E(0)] sum_t xi_t pre_t^T>, where < > is the mean over trials.
 
     At every time step xi_t ~ N(0, std² I) is added to the input of the units through their bias. E(xi) is the
-    total loss of the trial with xi, E(0) without it, with the same key and noise. pre is taken from the trial
-    without xi. For small std the expectation is -rate times the gradient of the mean loss. Werfel, Xie &
-    Seung 2005, Neural Comput 17:2699-2718. The simulation of a training batch is repeated once.
+    total loss of the trial with xi, E(0) without it, with the same key, so that all other noise is the same.
+    pre is taken from the trial without xi. For small std the expectation is -rate times the gradient of the
+    mean loss. Werfel, Xie & Seung 2005, Neural Comput 17:2699-2718. The simulation of a training batch is
+    repeated once.
 
     **Arguments:**
 
@@ -138,9 +139,9 @@ class PerturbedNodes(AbstractModel):
 class WeightPerturbation(AbstractPerturbation):
     """The rule dW = -(rate / std²) <[E(W + psi) - E(W)] psi>, where < > is the mean over trials.
 
-    Each trial draws one psi ~ N(0, std²) per weight. E is the total loss of the trial, with the same key and
-    noise. For small std the expectation is -rate times the gradient of the mean loss. Werfel, Xie & Seung
-    2005, Neural Comput 17:2699-2718. The simulation of a training batch is repeated once.
+    Each trial draws one psi ~ N(0, std²) per weight. E is the total loss of the trial, with the same key, so
+    that all noise is the same. For small std the expectation is -rate times the gradient of the mean loss.
+    Werfel, Xie & Seung 2005, Neural Comput 17:2699-2718. The simulation of a training batch is repeated once.
 
     **Arguments:**
 

@@ -219,7 +219,8 @@ def adam(
     **Arguments:**
 
     - `learning_rate`: a number or an optax schedule; per member, `PerMember` or `PerMember` times a schedule.
-    - `clip_norm`: the largest global norm of a member's gradient, which may be a `PerMember`; None for any.
+    - `clip_norm`: the largest global norm of a member's gradient, which may be a `PerMember`; None for no
+        clipping.
     """
     return _with_clipping(optax.adam, learning_rate, clip_norm)
 
