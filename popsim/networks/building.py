@@ -80,8 +80,9 @@ class AbstractNoisyNetwork(AbstractReadoutNetwork):
         output_bias = checks.as_float_array(output_bias) if np.ndim(output_bias) else output_bias
         readout = _draw_readout(n_units, self.n_outputs, key=key)
         # Not in the compiled function, of which there would be one for each number.
-        bias = readout.bias + output_bias
-        self.readout = eqx.tree_at(lambda linear: linear.bias, readout, bias)
+        self.readout = eqx.tree_at(
+            lambda linear: linear.bias, readout, replace_fn=lambda bias: bias + output_bias
+        )
 
 
 class AbstractRateNetwork(AbstractNoisyNetwork):
