@@ -35,10 +35,14 @@ def iterate_kinds(
 
 
 def _draw_kind_legend(ax: Axes) -> None:
-    n_kinds = len(ax.get_legend_handles_labels()[0])
-    columns = {"ncols": n_kinds if n_kinds < len(KIND_COLORS) else 3, "columnspacing": 0.8}
+    """Draw the legend above the axes, in a single row unless kinds are many, else from left to right."""
+    entries = [*zip(*ax.get_legend_handles_labels(), strict=True)]
+    n_columns = len(entries) if len(entries) < len(KIND_COLORS) else 3
+    # Matplotlib fills one column after the other.
+    by_column = [entry for column in range(n_columns) for entry in entries[column::n_columns]]
+    columns = {"ncols": n_columns, "columnspacing": 0.8}
     place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0}
-    ax.legend(handlelength=1, handletextpad=0.2, **columns, **place)
+    ax.legend(*zip(*by_column, strict=True), handlelength=1, handletextpad=0.2, **columns, **place)
 
 
 def draw_fixed_points(

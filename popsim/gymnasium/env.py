@@ -20,8 +20,18 @@ from popsim.environment import AbstractEnvironment, Box, Discrete
 from popsim.evaluation import check_trials_of
 from popsim.experiments import EXPERIMENTS
 from popsim.experiments.motor_experiment import AbstractMotorExperiment
-from popsim.gymnasium import episode as episodes
-from popsim.gymnasium.episode import AgentModel, Episode, StepRewards
+from popsim.gymnasium.episode import (
+    AgentModel,
+    Episode,
+    StepRewards,
+    advance_episode,
+    agent_network_model,
+    begin_episode,
+    default_limits,
+    observation_layout,
+    stepwise_terms,
+    with_agent,
+)
 from popsim.hand import HandState
 from popsim.loss import Loss
 from popsim.per_member import check_of_one_member
@@ -64,7 +74,7 @@ def begin(
             trial = setting.task.trial(batch=setting.batch, key=key_stream(key, "specification"))
     else:
         trial = jax.tree.map(lambda leaf: leaf[index], setting.validation_trials)
-    episode, observed = episodes.begin_episode(
+    episode, observed = begin_episode(
         setting.model, setting.rewards, trial, keeps_states=keeps_states, key=key
     )
     return episode, observed, episode_info(episode)
@@ -74,7 +84,7 @@ def begin(
 def _advance(
     setting: AgentTask, episode: Episode, action: Float[Array, " output"]
 ) -> tuple[Episode, Float[Array, " observation"], Float[Array, ""], dict[str, Any]]:
-    episode, observed, reward = episodes.advance_episode(setting.model, setting.rewards, episode, action)
+    episode, observed, reward = advance_episode(setting.model, setting.rewards, episode, action)
     return episode, observed, reward, episode_info(episode)
 
 
@@ -87,7 +97,7 @@ def agent_task(
 ) -> tuple[AgentTask, spaces.Box | spaces.Discrete]:
     """Return what the arguments of `TaskEnv` describe, checked, and the space of actions."""
     check_of_one_member("task", task)
-    model = episodes.agent_network_model(task) if model is None else episodes.with_agent(model)
+    model = agent_network_model(task) if model is None else with_agent(model)
     validation_trials = build_validation_trials(task)
     if validation_trials.session is not None:
         raise ValueError("`task` must have single trials: an episode is a trial, got one with sessions.")
@@ -106,7 +116,7 @@ def agent_task(
     trials = jax.tree.map(lambda leaf: leaf[tried], validation_trials)
     shape = (N_TRIED, trials.timeline.n_steps, *actions.shape)
     drawn = jax.random.uniform(seed_key(0), shape, minval=actions.low, maxval=actions.high)
-    stepwise = episodes.stepwise_terms(rewards, model, trials, drawn)
+    stepwise = stepwise_terms(rewards, model, trials, drawn)
     return AgentTask(task, model, jnp.asarray(batch), validation_trials, rewards, stepwise), actions
 
 
@@ -119,7 +129,7 @@ def _action_space(
         if limits is not None:
             raise ValueError(f"`limits` must be None for actions that are choices, got {limits}.")
         return spaces.Discrete(actions.n)
-    low, high = (float(limit) for limit in (episodes.default_limits(model) if limits is None else limits))
+    low, high = (float(limit) for limit in (default_limits(model) if limits is None else limits))
     if not -math.inf < low < high < math.inf:
         raise ValueError(f"`limits` must be two finite numbers, the lower one first, got {limits}.")
     if isinstance(actions, Box):
@@ -137,7 +147,7 @@ def observation_space(setting: AgentTask) -> tuple[spaces.Box, dict[str, slice]]
     """Return the space of observations, and the slice of each part of them by name."""
     first = jax.tree.map(lambda leaf: leaf[0], setting.validation_trials)
     space = spaces.Box(-np.inf, np.inf, (setting.model.network.n_inputs,), np.float32)
-    return space, episodes.observation_layout(setting.model, first)
+    return space, observation_layout(setting.model, first)
 
 
 def agent_outputs(

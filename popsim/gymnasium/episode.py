@@ -25,7 +25,7 @@ from popsim.network_input import inputs_by_name, network_input
 from popsim.networks import AbstractNetwork
 from popsim.networks.building import as_sizes
 from popsim.plants import AbstractPlant, MusculoskeletalPlant
-from popsim.policies import Action, Categorical
+from popsim.policies import AbstractPolicy, Action
 from popsim.randomness import as_key, key_stream, seed_key
 from popsim.schedules import LAST_BATCH
 from popsim.senses import SensoryChannel, n_network_inputs, network_input_names
@@ -49,12 +49,19 @@ ModelType = TypeVar("ModelType", bound=SensorimotorLoop | NetworkModel)
 TOLERANCE = 1e-4
 
 
-class GivenChoice(Categorical):
+class GivenChoice(AbstractPolicy):
     """The choice, one of `n`, that the output is the number of: it is sure."""
+
+    n: int = eqx.field(static=True)
+    critic: bool = eqx.field(static=True, default=False, init=False)
 
     @property
     def n_outputs(self) -> int:
         return 1
+
+    @property
+    def actions(self) -> Discrete:
+        return Discrete(self.n)
 
     def act(self, output: Float[Array, " output"], *, key: Key[Array, ""]) -> Action:
         return Action(self.best(output), jnp.zeros_like(output[0]), jnp.zeros_like(output[0]))
@@ -64,6 +71,9 @@ class GivenChoice(Categorical):
 
     def best(self, output: Float[Array, " output"]) -> Int[Array, ""]:
         return output[0].astype(int)
+
+    def greedy(self) -> "GivenChoice":
+        return self
 
 
 class Agent(AbstractNetwork):
@@ -101,11 +111,11 @@ def with_agent(model: ModelType) -> ModelType:
     """Return a model with its network replaced by an `Agent`, which decides for the policy as well."""
     n_outputs, policy = model.network.n_outputs, model.policy
     if policy is not None:
-        n_outputs, policy = _taken(policy.actions)  # without the critic
+        n_outputs, policy = _outputs_and_policy(policy.actions)  # without the critic
     return dataclasses.replace(model, network=Agent(model.network.n_inputs, n_outputs), policy=policy)
 
 
-def _taken(actions: Discrete | Box) -> tuple[int, GivenChoice | None]:
+def _outputs_and_policy(actions: Discrete | Box) -> tuple[int, GivenChoice | None]:
     """Return the number of outputs of an agent with these actions, and its policy if they are choices."""
     return (1, GivenChoice(actions.n)) if isinstance(actions, Discrete) else (actions.n, None)
 
@@ -137,7 +147,7 @@ def agent_network_model(task: AbstractTask) -> NetworkModel:
     targets = trials.targets.values if isinstance(trials.targets, OutputTarget) else trials.targets
     policy = None
     if isinstance(actions, Discrete | Box):
-        n_outputs, policy = _taken(actions)
+        n_outputs, policy = _outputs_and_policy(actions)
     elif actions is None and eqx.is_array(targets) and targets.ndim == 3:
         n_outputs = targets.shape[-1]
     else:
@@ -184,6 +194,17 @@ class StepRewards(eqx.Module):
         weights: dict = self.loss.at_batch(LAST_BATCH).weights
         costs = {term.name: term.step_cost(state, trial_at_step, model) for term in self.loss.terms}
         return {name: weights[name] * cost for name, cost in costs.items() if cost is not None}
+
+    def check_stepwise(self, state: PyTree[Array], trial: Trial, model: AgentModel) -> None:
+        """Raise `ValueError` unless all terms are paid step by step, as they are where no states are kept.
+
+        `state` is the recorded state at the start of the trial.
+        """
+        paid = self.costs(state, TrialAtStep(trial, jnp.zeros((), int)), model)
+        if at_end := [term.name for term in self.loss.terms if term.name not in paid]:
+            raise ValueError(
+                f"`keeps_states` must be True where terms are paid at the last step, {at_end}, got False."
+            )
 
     def final_costs(
         self, states: PyTree[Array], trial: Trial, model: AgentModel
@@ -235,7 +256,8 @@ def begin_episode(
     - `model`: a model with an `Agent`, with or without a plant.
     - `rewards`: the rewards; None for those of the environment of the trial.
     - `trial`: one trial.
-    - `keeps_states`: whether the states of all steps are kept, which terms paid at the last step need.
+    - `keeps_states`: whether the states of all steps are kept; needed for terms that are paid at the last
+        step.
     - `key`: the key of its noise.
     """
     key = as_key(key)
@@ -243,6 +265,8 @@ def begin_episode(
     if keeps_states:
         n_steps = trial.timeline.n_steps
         states = jax.tree.map(lambda leaf: jnp.tile(leaf, (n_steps, *[1] * leaf.ndim)), model.record(state))
+    elif rewards is not None:
+        rewards.check_stepwise(model.record(state), trial, model)
     step, false = jnp.zeros((), int), jnp.zeros((), bool)
     costs = {term.name: jnp.zeros(()) for term in (() if rewards is None else rewards.loss.terms)}
     episode = Episode(trial, key, step, state, states, costs, false)

@@ -1,7 +1,7 @@
 """Leaky networks of several areas."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Unpack
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -9,14 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, ScalarLike
 
-from popsim._shared.argument_shapes import check_one_or_each
+from popsim._shared.argument_shapes import OneOrEach, check_one_or_each
 from popsim._shared.checks import WholeNumber, check_instance, check_non_negative, check_positive_int
 from popsim._shared.plain_values import is_on_grid, nearest_times, step_at
 from popsim.model import DelayBuffer
 from popsim.networks import building
 from popsim.networks.areas import Areas, Sparse
 from popsim.networks.base import Projection
-from popsim.networks.leaky import AbstractLeakyNetwork, LeakyOptions
+from popsim.networks.leaky import AbstractLeakyNetwork
 from popsim.networks.plasticity import AbstractPlasticity
 from popsim.networks.registry import register_leaky
 from popsim.noise import AbstractNoise
@@ -80,18 +80,40 @@ class AreaRNN(AbstractLeakyNetwork):
         inputs: Mapping[str, int],
         n_outputs: WholeNumber,
         *,
+        tau: OneOrEach = 0.05,
+        dt: float = 0.01,
+        nonlinearity: Callable[[Array], Array] = jnp.tanh,
+        noise_std: OneOrEach = 0.0,
+        input_noise_std: OneOrEach = 0.0,
         gain: ScalarLike = 0.9,
+        train_tau: bool = False,
+        plasticity: AbstractPlasticity | None = None,
+        output_fn: Callable[[Array], Array] | None = None,
+        output_bias: OneOrEach = 0.0,
         key: Key[Array, ""],
-        **options: Unpack[LeakyOptions],
     ):
         check_instance("areas", areas, Areas, "an Areas")
         for name, size in inputs.items():
             check_positive_int(f"inputs[{name!r}]", size)
+        check_positive_int("n_outputs", n_outputs)
         self.delays = tuple((*pair, float(delay)) for pair, delay in areas.delays.items() if delay > 0)
-        if self.delays and options.get("plasticity") is not None:
+        if self.delays and plasticity is not None:
             raise ValueError("`plasticity` must be None for areas with delays.")
-        super().__init__(sum(inputs.values()), areas.n_units, n_outputs, **options, key=key)
-        check_delays(self.delays, self.dt)
+        sizes = (sum(inputs.values()), areas.n_units, int(n_outputs))
+        self._set_leaky_units(
+            sizes,
+            tau=tau,
+            dt=dt,
+            nonlinearity=nonlinearity,
+            noise_std=noise_std,
+            input_noise_std=input_noise_std,
+            train_tau=train_tau,
+            plasticity=plasticity,
+            output_fn=output_fn,
+            output_bias=output_bias,
+            key=key,
+        )
+        check_delays(self.delays, dt)
         check_one_or_each("gain", gain)
         check_non_negative("gain", gain)
         self.present = areas.draw_present(key=key_stream(key, "connections"))

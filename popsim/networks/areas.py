@@ -198,7 +198,7 @@ class Areas:
         names_of_inputs = np.repeat(list(input_sizes), list(input_sizes.values()))
         receives = np.zeros((self.n_units, n_inputs), bool)
         for area, names in self.inputs.items():
-            for name in set(names) - set(input_sizes):
+            for name in [name for name in names if name not in input_sizes]:
                 raise ValueError(
                     f"`inputs[{area!r}]` must name inputs of the network, {', '.join(input_sizes)}, got "
                     f"{name!r}.{suggestion(name, input_sizes)}"

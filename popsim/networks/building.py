@@ -28,33 +28,12 @@ RECURRENT_AXES = {"recurrent_weights": ("unit", "presynaptic_unit"), **RATE_AXES
 
 
 class AbstractReadoutNetwork(AbstractNetwork):
-    """Base class of networks of noisy units that put out `output_fn` of a linear readout of their rates."""
+    """Base class of networks that put out `output_fn` of a linear readout of the rates of their units."""
 
     readout: eqx.AbstractVar[eqx.nn.Linear]
-    noise: eqx.AbstractVar[AbstractNoise]
     output_fn: Callable[[Array], Array] | None = eqx.field(static=True, kw_only=True, default=None)
     n_inputs: int = eqx.field(static=True, converter=plain_number, kw_only=True)
     n_outputs: int = eqx.field(static=True, converter=plain_number, kw_only=True)
-
-    def _set_units(
-        self,
-        sizes: tuple[WholeNumber, WholeNumber, WholeNumber],
-        noise_std: OneOrEach,
-        output_fn: Callable[[Array], Array] | None,
-        output_bias: OneOrEach,
-        key: Key[Array, ""],
-    ) -> int:
-        """Check and set what all such networks have, and return the number of units, the second size."""
-        self.n_inputs, n_units, self.n_outputs = as_sizes(*sizes)
-        self.noise = noise_of("noise_std", noise_std, n_units, "units")
-        if output_fn is not None:
-            check_function("output_fn", output_fn, "jax.nn.sigmoid")
-        self.output_fn = output_fn
-        check_one_or_each("output_bias", output_bias, self.n_outputs, "outputs")
-        checks.check_finite("output_bias", output_bias)
-        output_bias = checks.as_float_array(output_bias) if np.ndim(output_bias) else output_bias
-        self.readout = _draw_readout(n_units, self.n_outputs, output_bias, key=key)
-        return n_units
 
     def rates(self, hidden: PyTree[Array]) -> Float[Array, "*axes unit"]:
         """Return what each unit sends; by default its activity."""
@@ -77,7 +56,36 @@ class AbstractReadoutNetwork(AbstractNetwork):
         return {"readout": readout}
 
 
-class AbstractRateNetwork(AbstractReadoutNetwork):
+class AbstractNoisyNetwork(AbstractReadoutNetwork):
+    """Base class of networks with noise on the units."""
+
+    noise: eqx.AbstractVar[AbstractNoise]
+
+    def _set_units(
+        self,
+        sizes: tuple[int, int, int],
+        noise_std: OneOrEach,
+        output_fn: Callable[[Array], Array] | None,
+        output_bias: OneOrEach,
+        key: Key[Array, ""],
+    ) -> None:
+        """Set what all such networks have; `sizes` are those of inputs, units and outputs."""
+        self.n_inputs, n_units, self.n_outputs = sizes
+        self.noise = noise_of("noise_std", noise_std, n_units, "units")
+        if output_fn is not None:
+            check_function("output_fn", output_fn, "jax.nn.sigmoid")
+        self.output_fn = output_fn
+        check_one_or_each("output_bias", output_bias, self.n_outputs, "outputs")
+        checks.check_finite("output_bias", output_bias)
+        output_bias = checks.as_float_array(output_bias) if np.ndim(output_bias) else output_bias
+        readout = _draw_readout(n_units, self.n_outputs, key=key)
+        # Not in the compiled function, of which there would be one for each number.
+        self.readout = eqx.tree_at(
+            lambda linear: linear.bias, readout, replace_fn=lambda bias: bias + output_bias
+        )
+
+
+class AbstractRateNetwork(AbstractNoisyNetwork):
     """Base class of networks whose units add up recurrent input, weighted inputs, and a bias.
 
     `recurrent_field` names the field that holds the recurrent weights, for learning rules; None if none does.
@@ -120,12 +128,9 @@ def check_function(name: str, function: Any, example: str) -> None:
 
 
 @jit_fast_compile
-def _draw_readout(
-    n_units: int, n_outputs: int, output_bias: OneOrEach, *, key: Key[Array, ""]
-) -> eqx.nn.Linear:
-    """Draw the readout of a network of this key, to whose bias `output_bias` is added."""
-    readout = eqx.nn.Linear(n_units, n_outputs, key=key_stream(key, "readout"))
-    return eqx.tree_at(lambda linear: linear.bias, readout, replace_fn=lambda bias: bias + output_bias)
+def _draw_readout(n_units: int, n_outputs: int, *, key: Key[Array, ""]) -> eqx.nn.Linear:
+    """Draw the readout of a network of this key."""
+    return eqx.nn.Linear(n_units, n_outputs, key=key_stream(key, "readout"))
 
 
 def gaussian_weights(

@@ -22,7 +22,7 @@ from popsim.randomness import key_stream
 __all__ = ["AbstractCellNetwork", "CellNetwork", "GRUNetwork", "LSTMNetwork"]
 
 
-class AbstractCellNetwork(building.AbstractReadoutNetwork):
+class AbstractCellNetwork(building.AbstractNoisyNetwork):
     """Base class of networks whose step is a cell, with noise on the units, and a readout of the units.
 
     The hidden state is one array, the units, or a tuple of arrays of which the first are the units, such as
@@ -84,7 +84,7 @@ class CellNetwork(AbstractCellNetwork):
         key: Key[Array, ""],
     ):
         self.cell, self.has_pair = cell, _has_pair(cell)
-        sizes = (cell.input_size, cell.hidden_size, n_outputs)
+        sizes = building.as_sizes(cell.input_size, cell.hidden_size, n_outputs)
         self._set_units(sizes, noise_std, output_fn, output_bias, key)
 
 
@@ -140,9 +140,9 @@ class _GatedNetwork(AbstractCellNetwork):
         output_bias: OneOrEach = 0.0,
         key: Key[Array, ""],
     ):
-        sizes = (n_inputs, n_units, n_outputs)
-        n_units = self._set_units(sizes, noise_std, output_fn, output_bias, key)
-        self.cell = _draw_cell(self.kind, self.n_inputs, n_units, key)
+        sizes = n_inputs, n_units, _ = building.as_sizes(n_inputs, n_units, n_outputs)
+        self._set_units(sizes, noise_std, output_fn, output_bias, key)
+        self.cell = _draw_cell(self.kind, n_inputs, n_units, key)
         self.has_pair = self.kind is eqx.nn.LSTMCell
 
     @abc.abstractmethod

@@ -194,7 +194,9 @@ class EncodedNetwork(AbstractNetworkWrapper):
         self.n_inputs = network.n_inputs if n_inputs is None else int(n_inputs)
         self.n_outputs = network.n_outputs
         if encoder is not None and (n := _n_returned("encoder", encoder, self.n_inputs)) != network.n_inputs:
-            raise ValueError(f"`encoder` must return the {network.n_inputs} inputs of the network, got {n}.")
+            raise ValueError(
+                f"`encoder` must return the {network.n_inputs} inputs of the network, got {n} numbers."
+            )
         if readout is not None:
             self.n_outputs = _n_returned("readout", readout, network.n_outputs)
 
@@ -217,7 +219,12 @@ class EncodedNetwork(AbstractNetworkWrapper):
 
 def _n_returned(name: str, function: Callable[[Array], Array], size: int) -> int:
     """Return the size of the vector that a function returns for one of this size."""
-    returned: Any = eqx.filter_eval_shape(function, jax.ShapeDtypeStruct((size,), float))
+    try:
+        returned: Any = eqx.filter_eval_shape(function, jax.ShapeDtypeStruct((size,), float))
+    except Exception as error:  # of the user's code
+        raise ValueError(
+            f"`{name}` must take a vector of {size} numbers, got a {type(error).__name__}: {error}"
+        ) from error
     if len(shape := getattr(returned, "shape", ())) != 1:
         raise ValueError(f"`{name}` must return a vector, got {checks.kind_of(returned)}.")
     return shape[0]

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import TypedDict, TypeVar
+from typing import TypeVar
 
 import equinox as eqx
 import jax
@@ -11,7 +11,6 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from popsim._shared import checks
 from popsim._shared.argument_shapes import OneOrEach, check_one_number, check_one_or_each
-from popsim._shared.checks import WholeNumber
 from popsim._shared.plain_values import plain_number
 from popsim.model import Unrecorded
 from popsim.networks import building
@@ -48,20 +47,6 @@ def activation_of(hidden: PyTree[Array]) -> Float[Array, "*axes unit"]:
     return hidden.activation if isinstance(hidden, LeakyState) else hidden
 
 
-class LeakyOptions(TypedDict, total=False):
-    """The keyword arguments that all leaky networks take, see `LeakyRNN`."""
-
-    tau: OneOrEach
-    dt: float
-    nonlinearity: Callable[[Array], Array]
-    noise_std: OneOrEach
-    input_noise_std: OneOrEach
-    train_tau: bool
-    plasticity: AbstractPlasticity | None
-    output_fn: Callable[[Array], Array] | None
-    output_bias: OneOrEach
-
-
 class AbstractLeakyNetwork(building.AbstractRateNetwork):
     """Base class of leaky rate networks: tau dx/dt = -x + (what units send) + W_in u + b + noise.
 
@@ -76,26 +61,24 @@ class AbstractLeakyNetwork(building.AbstractRateNetwork):
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True)
     train_tau: bool = eqx.field(static=True, default=False, kw_only=True)
 
-    def __init__(
+    def _set_leaky_units(
         self,
-        n_inputs: WholeNumber,
-        n_units: WholeNumber,
-        n_outputs: WholeNumber,
+        sizes: tuple[int, int, int],
         *,
-        tau: OneOrEach = 0.05,
-        dt: float = 0.01,
-        nonlinearity: Callable[[Array], Array] = jnp.tanh,
-        noise_std: OneOrEach = 0.0,
-        input_noise_std: OneOrEach = 0.0,
-        train_tau: bool = False,
-        plasticity: AbstractPlasticity | None = None,
-        output_fn: Callable[[Array], Array] | None = None,
-        output_bias: OneOrEach = 0.0,
+        tau: OneOrEach,
+        dt: float,
+        nonlinearity: Callable[[Array], Array],
+        noise_std: OneOrEach,
+        input_noise_std: OneOrEach,
+        train_tau: bool,
+        plasticity: AbstractPlasticity | None,
+        output_fn: Callable[[Array], Array] | None,
+        output_bias: OneOrEach,
         key: Key[Array, ""],
-    ):
+    ) -> None:
         """Set what leaky networks share; arguments are those of a `LeakyRNN`."""
-        sizes = (n_inputs, n_units, n_outputs)
-        n_units = self._set_units(sizes, noise_std, output_fn, output_bias, key)
+        self._set_units(sizes, noise_std, output_fn, output_bias, key)
+        n_units = sizes[1]
         self.input_noise = building.noise_of("input_noise_std", input_noise_std, self.n_inputs, "inputs")
         check_one_or_each("tau", tau, n_units, "units")
         check_one_number("dt", dt)

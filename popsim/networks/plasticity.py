@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key, PyTree, ScalarLike
 
 from popsim._shared import checks
 from popsim._shared.argument_shapes import check_one_or_each
-from popsim._shared.checks import WholeNumber, as_float_array
+from popsim._shared.checks import WholeNumber
 from popsim.parameters import Constants
 from popsim.randomness import key_stream
 
@@ -120,10 +120,10 @@ class ShortTermPlasticity(AbstractPlasticity):
     """
 
     constants: ClassVar[Constants] = "all"
-    release: Float[Array, "*units"] = eqx.field(converter=as_float_array)
-    tau_facilitation: Float[Array, "*units"] = eqx.field(converter=as_float_array)
-    tau_depression: Float[Array, "*units"] = eqx.field(converter=as_float_array)
-    rate_scale: Float[Array, ""] = eqx.field(converter=as_float_array, default=1.0)
+    release: Float[Array, "*units"] = eqx.field(converter=checks.as_float_array)
+    tau_facilitation: Float[Array, "*units"] = eqx.field(converter=checks.as_float_array)
+    tau_depression: Float[Array, "*units"] = eqx.field(converter=checks.as_float_array)
+    rate_scale: Float[Array, ""] = eqx.field(converter=checks.as_float_array, default=1.0)
 
     def __check_init__(self):
         for name in ("release", "tau_facilitation", "tau_depression"):
@@ -212,8 +212,8 @@ class FastWeights(AbstractPlasticity):
     """
 
     constants: ClassVar[Constants] = "all"
-    tau: Float[Array, ""] = eqx.field(converter=as_float_array)
-    rate: Float[Array, ""] = eqx.field(converter=as_float_array)
+    tau: Float[Array, ""] = eqx.field(converter=checks.as_float_array)
+    rate: Float[Array, ""] = eqx.field(converter=checks.as_float_array)
     is_recorded: bool = eqx.field(static=True, default=False, kw_only=True)
 
     def __check_init__(self):
@@ -236,9 +236,8 @@ class FastWeights(AbstractPlasticity):
         return send(rates) + state @ rates
 
     def check_dt(self, dt: float) -> None:
-        checks.check_time_constant(
-            "tau", self.tau, dt
-        )  # what it forgets within a step, the sum would count in full
+        # The sum would count in full what it forgets within a step.
+        checks.check_time_constant("tau", self.tau, dt)
 
 
 class HebbianTrace(eqx.Module):

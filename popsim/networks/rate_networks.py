@@ -1,7 +1,7 @@
 """Networks of rate units: leaky ones, those whose recurrent weights have a low rank, and plain ones."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -13,7 +13,7 @@ from popsim._shared.argument_shapes import OneOrEach, check_one_or_each
 from popsim._shared.checks import WholeNumber, check_non_negative, check_positive_int, is_traced
 from popsim.networks import building
 from popsim.networks.initial_weights import dale_weights
-from popsim.networks.leaky import AbstractLeakyNetwork, LeakyOptions
+from popsim.networks.leaky import AbstractLeakyNetwork
 from popsim.networks.plasticity import AbstractPlasticity, ShortTermPlasticity
 from popsim.networks.registry import register_leaky, register_network
 from popsim.noise import AbstractNoise
@@ -35,15 +35,14 @@ class LeakyRNN(AbstractLeakyNetwork):
     **Arguments:**
 
     - `n_inputs`, `n_units`, `n_outputs`: the sizes.
-    - `tau`: the time constant in seconds, by default 0.05, one for all units or one per unit; may differ
-        between members.
-    - `train_tau`: whether `tau` is trained rather than a constant (see `popsim.is_parameter`), by default
-        not. Training does not keep it above `dt`.
-    - `dt`: the time step in seconds, that of the trials, by default 0.01.
-    - `nonlinearity`: f, from activation to rate, by default `jnp.tanh`.
-    - `noise_std`: see above, one for all units or one per unit; 0, the default, draws no random numbers.
-    - `input_noise_std`: of noise on the inputs, one for all inputs or one per input; 0, the default, draws no
-        random numbers. Units receive it through W_in, and share it where they share inputs. It is scaled so
+    - `tau`: the time constant in seconds, one for all units or one per unit; may differ between members.
+    - `train_tau`: whether `tau` is trained rather than a constant (see `popsim.is_parameter`). Training does
+        not keep it above `dt`.
+    - `dt`: the time step in seconds, that of the trials.
+    - `nonlinearity`: f, from activation to rate.
+    - `noise_std`: see above, one for all units or one per unit; 0 draws no random numbers.
+    - `input_noise_std`: of noise on the inputs, one for all inputs or one per input; 0 draws no random
+        numbers. Units receive it through W_in, and share it where they share inputs. It is scaled so
         that an uncoupled unit with weights w fluctuates by exactly sqrt(sum_k w_k^2 input_noise_std_k^2) at
         any dt.
     - `gain`: the standard deviation of W_rec times sqrt(n_units); above 1 the network is chaotic before
@@ -74,14 +73,34 @@ class LeakyRNN(AbstractLeakyNetwork):
         n_units: WholeNumber,
         n_outputs: WholeNumber,
         *,
+        tau: OneOrEach = 0.05,
+        dt: float = 0.01,
+        nonlinearity: Callable[[Array], Array] = jnp.tanh,
+        noise_std: OneOrEach = 0.0,
+        input_noise_std: OneOrEach = 0.0,
         gain: ScalarLike = 0.9,
         signs: OneOrEach | None = None,
         density: float = 1.0,
+        train_tau: bool = False,
+        plasticity: AbstractPlasticity | None = None,
+        output_fn: Callable[[Array], Array] | None = None,
+        output_bias: OneOrEach = 0.0,
         key: Key[Array, ""],
-        **options: Unpack[LeakyOptions],
     ):
-        super().__init__(n_inputs, n_units, n_outputs, **options, key=key)
-        n_units = len(self.bias)
+        sizes = n_inputs, n_units, _ = building.as_sizes(n_inputs, n_units, n_outputs)
+        self._set_leaky_units(
+            sizes,
+            tau=tau,
+            dt=dt,
+            nonlinearity=nonlinearity,
+            noise_std=noise_std,
+            input_noise_std=input_noise_std,
+            train_tau=train_tau,
+            plasticity=plasticity,
+            output_fn=output_fn,
+            output_bias=output_bias,
+            key=key,
+        )
         check_one_or_each("gain", gain)
         check_non_negative("gain", gain)
         if signs is None and density != 1:
@@ -94,7 +113,7 @@ class LeakyRNN(AbstractLeakyNetwork):
         else:
             own_key = key_stream(key, "recurrent")
             self.recurrent_weights = dale_weights(signs, gain, density=density, key=own_key)
-        self.input_weights = building.gaussian_weights("input", (n_units, self.n_inputs), key=key)
+        self.input_weights = building.gaussian_weights("input", (n_units, n_inputs), key=key)
 
     def recurrent_input(self, rates: Float[Array, " unit"]) -> Float[Array, " unit"]:
         return self.recurrent_weights @ rates
@@ -153,11 +172,31 @@ class LowRankRNN(AbstractLeakyNetwork):
         *,
         rank: WholeNumber = 2,
         random_gain: ScalarLike = 0.0,
+        tau: OneOrEach = 0.05,
+        dt: float = 0.01,
+        nonlinearity: Callable[[Array], Array] = jnp.tanh,
+        noise_std: OneOrEach = 0.0,
+        input_noise_std: OneOrEach = 0.0,
+        train_tau: bool = False,
+        plasticity: AbstractPlasticity | None = None,
+        output_fn: Callable[[Array], Array] | None = None,
+        output_bias: OneOrEach = 0.0,
         key: Key[Array, ""],
-        **options: Unpack[LeakyOptions],
     ):
-        super().__init__(n_inputs, n_units, n_outputs, **options, key=key)
-        n_units = len(self.bias)
+        sizes = n_inputs, n_units, _ = building.as_sizes(n_inputs, n_units, n_outputs)
+        self._set_leaky_units(
+            sizes,
+            tau=tau,
+            dt=dt,
+            nonlinearity=nonlinearity,
+            noise_std=noise_std,
+            input_noise_std=input_noise_std,
+            train_tau=train_tau,
+            plasticity=plasticity,
+            output_fn=output_fn,
+            output_bias=output_bias,
+            key=key,
+        )
         check_positive_int("rank", rank)
         if rank > n_units:
             raise ValueError(f"`rank` must be at most the number of units, {n_units}, got {rank}.")
@@ -169,7 +208,7 @@ class LowRankRNN(AbstractLeakyNetwork):
         if is_traced(random_gain) or random_gain != 0:
             square = (n_units, n_units)
             self.random_weights = building.gaussian_weights("random", square, random_gain, key=key)
-        self.input_weights = building.gaussian_weights("input", (n_units, self.n_inputs), key=key)
+        self.input_weights = building.gaussian_weights("input", (n_units, n_inputs), key=key)
 
     @property
     def constants(self) -> tuple[str, ...]:
@@ -229,13 +268,13 @@ class VanillaRNN(building.AbstractRateNetwork):
         output_bias: OneOrEach = 0.0,
         key: Key[Array, ""],
     ):
-        sizes = (n_inputs, n_units, n_outputs)
-        n_units = self._set_units(sizes, noise_std, output_fn, output_bias, key)
+        sizes = n_inputs, n_units, _ = building.as_sizes(n_inputs, n_units, n_outputs)
+        self._set_units(sizes, noise_std, output_fn, output_bias, key)
         check_one_or_each("gain", gain)
         check_non_negative("gain", gain)
         building.check_function("nonlinearity", nonlinearity, "jnp.tanh")
         self.recurrent_weights = building.gaussian_weights("recurrent", (n_units, n_units), gain, key=key)
-        self.input_weights = building.gaussian_weights("input", (n_units, self.n_inputs), key=key)
+        self.input_weights = building.gaussian_weights("input", (n_units, n_inputs), key=key)
         self.bias = jnp.zeros(n_units)
         self.nonlinearity = nonlinearity
 

@@ -71,7 +71,10 @@ class ReportFolder:
         self.sections[title] = [shown, *map(note, notes)]
 
     def add_elements(self, title: str, subject: str, make: Callable[[], Sequence[Html]]) -> bool:
-        """Add a section of what a function makes, if anything; return whether it did, and made no failure."""
+        """Add a section of what a function makes, if anything.
+
+        Return whether the section holds what was made, not a note in its place.
+        """
         made = try_to_draw(subject, make, passes=DAMAGE)
         is_failed = isinstance(made, FailedDrawing)
         if made:

@@ -18,6 +18,7 @@ BLOCK_BYTES, CHUNK_BYTES = 2**24, 2**20
 COMPRESSION = {"compression": "gzip", "compression_opts": 4, "shuffle": True, "fletcher32": True}
 MOST_BYTES = 2**31 - 1  # of a variable, in version 5 of MAT files
 MARK = "popsim"
+NATIVE_TYPES = (str, int, float)  # of attributes; of all others NetCDF gets JSON
 
 
 def _legal_names(
@@ -152,8 +153,9 @@ def _as_attributes(values: Mapping[Any, Any]) -> dict[str, str | int | float]:
         str(name): value.tolist() if isinstance(value, np.ndarray | np.generic) else value
         for name, value in values.items()
     }
-    has_type = (str, int, float)  # of all others NetCDF gets JSON
-    return {name: value if type(value) in has_type else json.dumps(value) for name, value in plain.items()}
+    return {
+        name: value if type(value) in NATIVE_TYPES else json.dumps(value) for name, value in plain.items()
+    }
 
 
 def _new_variable(file: Any, names: Mapping[Any, str], name: Any, variable: Any, dtype: np.dtype) -> Any:

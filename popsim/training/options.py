@@ -156,6 +156,9 @@ class TrainerOptions:
             if (number := getattr(self, name)) is not None:
                 checks.check_positive_int(name, number)
         checks.check_positive("checkpoint_seconds", self.checkpoint_seconds)
+        if self.devices is not None:
+            expected = "different JAX devices, such as jax.local_devices()"
+            checks.check_instance("devices", self.devices, Sequence, expected)
         if not hasattr(self.optimizer, "init") or not hasattr(self.optimizer, "update"):
             raise ValueError(
                 f"`optimizer` must be an optax optimizer such as adam(1e-3), "
@@ -282,6 +285,8 @@ class Training:
         if self.members is not None:
             checks.check_instance("members", self.members, Members, "the Members of a popsim.member_grid")
         if self.batch_callbacks is not None:
+            expected = "functions by batch, such as {99: [function]}"
+            checks.check_instance("batch_callbacks", self.batch_callbacks, Mapping, expected)
             for batch, functions in self.batch_callbacks.items():
                 checks.check_callables(f"batch_callbacks[{batch!r}]", functions)
         for name in ("ensembled", "ensemble_random_trials", "restore_checkpoint", "disable_tqdm"):

@@ -22,7 +22,7 @@ __all__ = [
     "build_train_step_fn",
 ]
 
-LEARNED = ("params", "opt_state", "loss_fn_state")  # the parts of a state that a step may donate
+DONATED = ("params", "opt_state", "loss_fn_state")  # the parts of a state that a step may donate
 
 Tree = TypeVar("Tree", bound=PyTree)
 LossFn = Callable[[PyTree, PyTree, Key[Array, ""]], tuple[Float[Array, ""], tuple[PyTree, PyTree]]]
@@ -246,7 +246,7 @@ def build_train_step_fn(
     def train_step(train_state: TrainState, **inputs: PyTree) -> tuple[TrainState, Any]:
         result = compiled(shardings.place_state(train_state), **shardings.place_inputs(inputs))
         if donate_params_and_state:
-            _delete(state_parts(train_state, LEARNED))
+            _delete(state_parts(train_state, DONATED))
         return result
 
     return train_step
@@ -257,15 +257,15 @@ def _compile(step: Callable[..., tuple[TrainState, Any]], donates: bool) -> Call
     run = _run_in_place if donates else _run
 
     def train_step(train_state: TrainState, **inputs: PyTree) -> tuple[TrainState, Any]:
-        retained_state = dataclasses.replace(train_state, **dict.fromkeys(LEARNED))
-        return run((step, retained_state, inputs), state_parts(train_state, LEARNED))
+        retained_state = dataclasses.replace(train_state, **dict.fromkeys(DONATED))
+        return run((step, retained_state, inputs), state_parts(train_state, DONATED))
 
     return train_step
 
 
-def _run_step(retained: tuple[Any, ...], learned: dict[str, PyTree]) -> Any:
+def _run_step(retained: tuple[Any, ...], donated: dict[str, PyTree]) -> Any:
     step, retained_state, inputs = retained
-    return step(dataclasses.replace(retained_state, **learned), **inputs)
+    return step(dataclasses.replace(retained_state, **donated), **inputs)
 
 
 _run, _run_in_place = jit(_run_step), jit(_run_step, donate="all-except-first")

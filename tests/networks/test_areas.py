@@ -164,6 +164,13 @@ def test_bad_plans(as_users_run, arguments, message):
         Areas(options.pop("sizes"), **options)
 
 
+def test_areas_may_have_no_inputs():
+    network = AreaRNN(Areas(SIZES, connections=CONNECTIONS, excitatory=0.8), {}, 2, key=KEY)
+    assert network.n_inputs == 0 and network.input_weights.shape == (18, 0)
+    hidden = network.init(key=KEY)
+    assert jnp.array_equal(network.step(jnp.zeros(0), hidden, key=KEY), hidden)
+
+
 def test_bad_networks(as_users_run):
     with pytest.raises(ValueError, match="whole number of time steps of 0.01 s, got 0.025 s"):
         build(plan(delays={FORWARD: 0.025}))

@@ -6,8 +6,55 @@ import pytest
 from short_form import every_nth
 
 from popsim import make_ensemble
-from popsim.networks import LeakyRNN, dale_weights
+from popsim.networks import AbstractLeakyNetwork, AbstractReadoutNetwork, LeakyRNN, dale_weights
+from popsim.networks.plasticity import AbstractPlasticity
+from popsim.noise import AbstractNoise, NoNoise
 from popsim.training.constraints import dale_signs
+
+
+class Copy(AbstractReadoutNetwork):
+    """A network of a user, with all that its base asks for."""
+
+    readout: eqx.nn.Linear
+
+    def init(self, *, key):
+        return jnp.zeros(self.n_inputs)
+
+    def step(self, inputs, hidden, *, key):
+        return inputs
+
+
+class Uncoupled(AbstractLeakyNetwork):
+    """Units that receive nothing from one another; its constructor is the one that Equinox generates."""
+
+    input_weights: jax.Array
+    bias: jax.Array
+    readout: eqx.nn.Linear
+    tau: jax.Array
+    noise: AbstractNoise = NoNoise()
+    input_noise: AbstractNoise = NoNoise()
+    plasticity: AbstractPlasticity | None = None
+
+    def recurrent_input(self, rates):
+        return jnp.zeros_like(rates)
+
+
+def test_networks_of_users_have_their_own_constructors(getkey):
+    readout, inputs = eqx.nn.Linear(3, 2, key=getkey()), jnp.arange(3.0)
+    copy = Copy(readout, n_inputs=3, n_outputs=2)
+    np.testing.assert_array_equal(copy.read_out(copy.step(inputs, inputs, key=getkey())), readout(inputs))
+    sizes = {"n_inputs": 3, "n_outputs": 2}
+    network = Uncoupled(
+        jnp.eye(3), jnp.zeros(3), readout, jnp.asarray(0.1), nonlinearity=jnp.tanh, dt=0.01, **sizes
+    )
+    np.testing.assert_allclose(network.step(inputs, jnp.zeros(3), key=getkey()), 0.1 * inputs, rtol=1e-6)
+
+
+def test_the_bias_of_the_readout_is_added_to_what_is_drawn(getkey):
+    key = getkey()
+    drawn, moved = (LeakyRNN(3, 5, 2, output_bias=bias, key=key).readout for bias in (0.0, (-3.0, 0.5)))
+    np.testing.assert_array_equal(moved.bias, drawn.bias + jnp.array([-3.0, 0.5]))
+    np.testing.assert_array_equal(moved.weight, drawn.weight)
 
 
 def full(*values):

@@ -101,7 +101,11 @@ def test_projections_see_what_the_encoder_returns(float64, kind):
         ),
         (
             lambda: EncodedNetwork(GRUNetwork(3, 5, 4, key=KEY), lambda x: x[:2], n_inputs=6),
-            "`encoder` must return the 3 inputs of the network, got 2",
+            "`encoder` must return the 3 inputs of the network, got 2 numbers",
+        ),
+        (
+            lambda: EncodedNetwork(GRUNetwork(3, 5, 4, key=KEY), jnp.zeros((3, 5)).__matmul__, n_inputs=6),
+            "`encoder` must take a vector of 6 numbers, got a TypeError: ",
         ),
         (lambda: EncodedNetwork(GRUNetwork(3, 5, 4, key=KEY), jnp.sin), "`n_inputs` must be given with"),
         (

@@ -14,7 +14,7 @@ from short_form import mostly_in_full
 
 import popsim
 from popsim.training import TaskTrainer, TrainState, adam, build_train_step_fn, sgd
-from popsim.training.loop.training_plan import check_changes
+from popsim.training.loop.change_checks import check_changes
 from popsim.training.steps.member_step import MemberStep
 from popsim.training.steps.optimizers import learning_rate_of
 

@@ -191,27 +191,42 @@ def enabled_updates(
     return enabled
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class BatchNumbers:
     """The batches of a training at which something is done."""
 
-    def __init__(self, trainer: TrainerOptions, training: Training):
-        n_batches, kept, specs = training.n_batches, training.save_model_trainables, training.save_trial_specs
-        if isinstance(kept, (bool, np.bool_)):
-            kept = np.arange(n_batches if kept else 0)
-        recorded = batch_numbers("save_model_trainables", kept, n_batches)
-        spec_batches = batch_numbers("save_trial_specs", () if specs is None else specs, n_batches)
-        self.phases = training_phases(training.model, training.where_train)
-        self.callbacks = dict(training.batch_callbacks or {})
-        batch_numbers("where_train", list(self.phases.trained), n_batches)
-        batch_numbers("batch_callbacks", list(self.callbacks), n_batches)
-        self.recorded_batches = recorded[recorded >= training.start_batch]
-        self.specs = spec_batches[spec_batches >= training.start_batch]
-        self.resets = batch_numbers("reset_opt_state_at", training.reset_opt_state_at, n_batches).tolist()
-        toggle = training.toggle_model_update_funcs
-        self.enabled = enabled_updates(toggle, trainer.model_update_funcs, n_batches)
-        self.logged = range(training.log_step - 1, n_batches, training.log_step)
-        self._last = n_batches - 1
+    n_batches: int
+    recorded_batches: Int[np.ndarray, " recorded"]
+    specs: Int[np.ndarray, " spec"]
+    callbacks: Mapping[int, Sequence[Callable[[], None]]]
+    resets: list[int]
+    enabled: Bool[np.ndarray, "batch update"] | None
+    phases: TrainablePhases
+    logged: range
 
     def is_logged(self, batch: int) -> bool:
         """Whether there is a log point after a batch."""
-        return batch in self.logged or batch == self._last
+        return batch in self.logged or batch == self.n_batches - 1
+
+
+def number_batches(trainer: TrainerOptions, training: Training) -> BatchNumbers:
+    """Return the batches of a training at which something is done."""
+    n_batches, kept, specs = training.n_batches, training.save_model_trainables, training.save_trial_specs
+    if isinstance(kept, (bool, np.bool_)):
+        kept = np.arange(n_batches if kept else 0)
+    recorded = batch_numbers("save_model_trainables", kept, n_batches)
+    spec_batches = batch_numbers("save_trial_specs", () if specs is None else specs, n_batches)
+    phases = training_phases(training.model, training.where_train)
+    callbacks = dict(training.batch_callbacks or {})
+    batch_numbers("where_train", list(phases.trained), n_batches)
+    batch_numbers("batch_callbacks", list(callbacks), n_batches)
+    return BatchNumbers(
+        n_batches=n_batches,
+        recorded_batches=recorded[recorded >= training.start_batch],
+        specs=spec_batches[spec_batches >= training.start_batch],
+        callbacks=callbacks,
+        resets=batch_numbers("reset_opt_state_at", training.reset_opt_state_at, n_batches).tolist(),
+        enabled=enabled_updates(training.toggle_model_update_funcs, trainer.model_update_funcs, n_batches),
+        phases=phases,
+        logged=range(training.log_step - 1, n_batches, training.log_step),
+    )

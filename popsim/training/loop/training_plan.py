@@ -1,7 +1,7 @@
 """The plan of a training: all that follows from its options and those of the trainer."""
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -12,26 +12,23 @@ import optax
 from jaxtyping import Array, Int, PyTree
 
 from popsim._compiled import as_array
-from popsim._shared.checks import bytes_of, short_repr, warn_caller
+from popsim._shared.checks import bytes_of, warn_caller
 from popsim._shared.other_draws import drawing_from_key
 from popsim.ensemble import member, n_members
 from popsim.evaluation import check_trials_of, merge_member_axis, validation_trials
 from popsim.loss import Loss
-from popsim.model import AbstractModel, with_trained_inputs
+from popsim.model import with_trained_inputs
 from popsim.per_member import member_values, select_member, with_member_values
-from popsim.randomness import seed_key
-from popsim.schedules import AbstractBatchSchedule
 from popsim.session import separate_trials
-from popsim.task import differs_between_members
+from popsim.task import AbstractTask, differs_between_members
 from popsim.training.loop.batch_loop import BatchLoop, MemberLayout, members_at_a_time
-from popsim.training.loop.batches import BatchNumbers, max_kept_per_call
+from popsim.training.loop.batches import BatchNumbers, max_kept_per_call, number_batches
+from popsim.training.loop.change_checks import check_changes, check_like
 from popsim.training.options import TrainerOptions, Training, check_options
 from popsim.training.population_updates.apply import PopulationUpdates, plan_population_updates
 from popsim.training.population_updates.base import hyperparameters_of
 from popsim.training.population_updates.population_view import with_present_values
-from popsim.training.steps.gradients import BackpropThroughTime, BatchRun
 from popsim.training.steps.member_step import MemberStep, starts_finite, trials_differ, trials_of_batch
-from popsim.training.steps.model_updates import TrainedBatch, changed_leaves, first_carry
 from popsim.training.steps.optimizers import learning_rate_of
 from popsim.training.steps.train_state import OWN, TrainState, state_parts
 from popsim.trial import Trial, check_trials
@@ -42,6 +39,7 @@ CAPACITY = 64
 MAX_TRAINABLES_BYTES = 256 * 2**20
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class TrainingPlan:
     """The plan of a training: its checked options, and its first state and trials; nothing is written yet.
 
@@ -55,59 +53,21 @@ class TrainingPlan:
     - `member_batch_size`: the members trained at a time on each device; None for all.
     """
 
-    def __init__(self, trainer: TrainerOptions, training: Training):
-        self.trainer, self.training = trainer, training
-        self.count = n_members(training.model) if training.ensembled else None
-        check_options(trainer, training, self.count)
-        self.batches = BatchNumbers(trainer, training)
-        ids = np.arange(self.count or 1) if training.members is None else training.members.ids
-        self.member_ids = as_array(ids if training.ensembled else ids[0], int)
-        self.layout = MemberLayout.over(trainer.devices if training.ensembled else None, self.count or 1)
-        self._plan_states()
-        self._plan_trials()
-        self._plan_changes()
-
-    def _plan_states(self) -> None:
-        trainer, training = self.trainer, self.training
-        step = _member_step(trainer, training)
-        state = _new_state(trainer, training, step, self.batches.phases.where_train)
-        finite = starts_finite((state.opt_state, state.loss_fn_state.gradient))
-        # An optimizer may start from infinity; such a leaf says nothing about a member, and is never checked.
-        self.step = dataclasses.replace(step, starts_finite=finite)
-        self.population_updates = plan_population_updates(
-            trainer, training, self.step, state, log_batches=self.batches.logged, count=self.count
-        )
-        self.new_state, self.state = state, _first_state(training, state, self.population_updates)
-
-    def _plan_trials(self) -> None:
-        training = self.training
-        self.first_trials = self.trials_of(training.start_batch)
-        # Tasks that differ give different trials even where all members draw the same numbers.
-        self.trials_by_member = training.ensembled and trials_differ(
-            training.task, shared_trials=self.step.shared_trials
-        )
-        check_trials("trial", self._trials_of_first_member())
-        self.validation_trials = validation_trials(training.task, self.count or 1)
-        trials = merge_member_axis(self.first_trials) if self.trials_by_member else self.first_trials
-        sizes = _check_fit(training, trials, self.validation_trials)
-        self.new_state, self.state = (
-            state.with_trained_inputs(sizes) for state in (self.new_state, self.state)
-        )
-
-    def _plan_changes(self) -> None:
-        trainer, training, step = self.trainer, self.training, self.step
-        traced = (trainer.optimizer, step.gradient, step.updates, step.post_step_fns, step.loss_update_func)
-        with drawing_from_key("the optimizer, the gradient and each update", *traced):
-            self.recorded, state_bytes = check_changes(
-                *self.first_member(), self._trials_of_first_member(), self.batches.phases.trained.values()
-            )
-        self.member_batch_size = trainer.member_batch_size
-        if trainer.member_batch_size is None and training.ensembled and self.layout.platform == "cpu":
-            weight_bytes = bytes_of((training.model, self.state.params)) // self.layout.n_members
-            self.member_batch_size = members_at_a_time(self.layout.n_on_device, weight_bytes, state_bytes)
-
-    def _trials_of_first_member(self) -> Trial:
-        return _of_first(self.first_trials) if self.trials_by_member else self.first_trials
+    trainer: TrainerOptions
+    training: Training
+    count: int | None
+    member_ids: Int[Array, "*member"]
+    layout: MemberLayout
+    batches: BatchNumbers
+    step: MemberStep
+    state: TrainState
+    new_state: TrainState
+    first_trials: Trial
+    trials_by_member: bool
+    validation_trials: Trial
+    population_updates: PopulationUpdates
+    recorded: PyTree[bool]
+    member_batch_size: int | None
 
     @property
     def n_trained(self) -> int:
@@ -125,25 +85,14 @@ class TrainingPlan:
 
     def first_member(self) -> tuple[MemberStep, TrainState]:
         """Return the step and the state of one member, the state of an ensemble as shapes."""
-        if not self.training.ensembled:
-            return self.step, self.state
-        # Shapes suffice to see what changes: slicing the first member would copy all of its state.
-        shapes = eqx.filter_eval_shape(_of_first, state_parts(self.state, OWN))
-        return select_member(self.step, 0), dataclasses.replace(self.state, **shapes)
+        return _first_member(self.training, self.step, self.state)
 
     def trials_of(self, batch: int, hyperparameters: PyTree = None) -> Trial:
         """Return the trials of a batch; `hyperparameters` are those at present, None for those given."""
         task = self.training.task
         if hyperparameters is not None:
             task = with_present_values(task, self.layout.gather(hyperparameters), self.step)
-        return trials_of_batch(
-            task,
-            self.training.batch_size,
-            as_array(batch, int),
-            member_ids=self.member_ids,
-            shared_trials=self.step.shared_trials,
-            key=self.training.key,
-        )
+        return _trials_of(self.training, task, batch, self.step, self.member_ids)
 
     def loops(self, member_batch_size: int | None) -> dict[int, BatchLoop]:
         """Return the compiled loop of each phase, by first batch."""
@@ -178,7 +127,47 @@ class TrainingPlan:
 
 def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
     """Return the plan of a training."""
-    return TrainingPlan(trainer, training)
+    count = n_members(training.model) if training.ensembled else None
+    check_options(trainer, training, count)
+    batches = number_batches(trainer, training)
+    ids = np.arange(count or 1) if training.members is None else training.members.ids
+    member_ids = as_array(ids if training.ensembled else ids[0], int)
+    layout = MemberLayout.over(trainer.devices if training.ensembled else None, count or 1)
+    step = _member_step(trainer, training)
+    new_state = _new_state(trainer, training, step, batches.phases.where_train)
+    finite = starts_finite((new_state.opt_state, new_state.loss_fn_state.gradient))
+    # An optimizer may start from infinity; such a leaf says nothing about a member, and is never checked.
+    step = dataclasses.replace(step, starts_finite=finite)
+    updates = plan_population_updates(
+        trainer, training, step, new_state, log_batches=batches.logged, count=count
+    )
+    state = _first_state(training, new_state, updates)
+    first_trials = _trials_of(training, training.task, training.start_batch, step, member_ids)
+    # Tasks that differ give different trials even where all members draw the same numbers.
+    by_member = training.ensembled and trials_differ(training.task, shared_trials=step.shared_trials)
+    own_trials = _of_first(first_trials) if by_member else first_trials
+    check_trials("trial", own_trials)
+    validation = validation_trials(training.task, count or 1)
+    sizes = _check_fit(training, merge_member_axis(first_trials) if by_member else first_trials, validation)
+    new_state, state = (each.with_trained_inputs(sizes) for each in (new_state, state))
+    recorded, state_bytes = _recorded_leaves(trainer, training, step, state, own_trials, batches)
+    return TrainingPlan(
+        trainer=trainer,
+        training=training,
+        count=count,
+        member_ids=member_ids,
+        layout=layout,
+        batches=batches,
+        step=step,
+        state=state,
+        new_state=new_state,
+        first_trials=first_trials,
+        trials_by_member=by_member,
+        validation_trials=validation,
+        population_updates=updates,
+        recorded=recorded,
+        member_batch_size=_member_batch_size(trainer, training, layout, state, state_bytes),
+    )
 
 
 def _member_step(trainer: TrainerOptions, training: Training) -> MemberStep:
@@ -195,7 +184,9 @@ def _member_step(trainer: TrainerOptions, training: Training) -> MemberStep:
     )
 
 
-def _new_state(trainer: TrainerOptions, training: Training, step: MemberStep, where_train: Any) -> TrainState:
+def _new_state(
+    trainer: TrainerOptions, training: Training, step: MemberStep, where_train: Callable[[Any], Any]
+) -> TrainState:
     initial = TrainState.initial_ensemble if training.ensembled else TrainState.initial_state
     state = initial(training.model, trainer.optimizer, training.key, where_train=where_train)
     has_rate = not isinstance(state.opt_state, optax.EmptyState)  # `optax.set_to_zero` has no rate
@@ -229,6 +220,52 @@ def _first_state(training: Training, state: TrainState, updates: PopulationUpdat
         check_like("`opt_state`", training.opt_state, state.opt_state, "that of this optimizer and model")
         state = dataclasses.replace(state, opt_state=jax.tree.map(jnp.asarray, training.opt_state))
     return updates.with_first_states(state) if updates.updates else state
+
+
+def _trials_of(
+    training: Training, task: AbstractTask, batch: int, step: MemberStep, member_ids: Int[Array, "*member"]
+) -> Trial:
+    return trials_of_batch(
+        task,
+        training.batch_size,
+        as_array(batch, int),
+        member_ids=member_ids,
+        shared_trials=step.shared_trials,
+        key=training.key,
+    )
+
+
+def _first_member(training: Training, step: MemberStep, state: TrainState) -> tuple[MemberStep, TrainState]:
+    if not training.ensembled:
+        return step, state
+    # Shapes suffice to see what changes: slicing the first member would copy all of its state.
+    shapes = eqx.filter_eval_shape(_of_first, state_parts(state, OWN))
+    return select_member(step, 0), dataclasses.replace(state, **shapes)
+
+
+def _recorded_leaves(
+    trainer: TrainerOptions,
+    training: Training,
+    step: MemberStep,
+    state: TrainState,
+    trials: Trial,
+    batches: BatchNumbers,
+) -> tuple[PyTree[bool], int]:
+    """Return what `check_changes` does of the first member, with trials of its own."""
+    traced = (trainer.optimizer, step.gradient, step.updates, step.post_step_fns, step.loss_update_func)
+    first = _first_member(training, step, state)
+    with drawing_from_key("the optimizer, the gradient and each update", *traced):
+        return check_changes(*first, trials, batches.phases.trained.values())
+
+
+def _member_batch_size(
+    trainer: TrainerOptions, training: Training, layout: MemberLayout, state: TrainState, state_bytes: int
+) -> int | None:
+    """Return how many members are trained at a time on each device; None for all."""
+    if trainer.member_batch_size is not None or not training.ensembled or layout.platform != "cpu":
+        return trainer.member_batch_size
+    weight_bytes = bytes_of((training.model, state.params)) // layout.n_members
+    return members_at_a_time(layout.n_on_device, weight_bytes, state_bytes)
 
 
 def _of_first(tree: PyTree) -> PyTree:
@@ -267,107 +304,3 @@ def _check_something_counts(loss: Loss, *trials: Trial) -> None:
                 "got nothing in the first batch and in the validation trials: see the counts of targets or "
                 "recordings, and the profile of the term."
             )
-
-
-def check_changes(
-    step: MemberStep, state: TrainState, trials: Trial | None, trained: Iterable[PyTree[bool] | None]
-) -> tuple[PyTree[bool], int]:
-    """Return which leaves of the model training changes, and the bytes of the states of a minibatch.
-
-    Raise unless model, loss, gradient, optimizer and updates return what they should.
-    """
-    model, number = state.model, as_array(0, int)
-
-    def first_run(state: TrainState, trials: Trial | None) -> BatchRun:
-        run = step.batch_run(state, batch=number, member_id=number, trials=trials)
-        return dataclasses.replace(run, keeps_states=True)
-
-    run = eqx.filter_eval_shape(first_run, state, trials)
-    trained_batch = eqx.filter_eval_shape(BatchRun.__call__, run, state.params)
-    for trained_params in trained:
-        step_now = dataclasses.replace(step, trained=trained_params)
-        _check_gradient(step_now, state, run, trained_batch)
-        _check_optimizer(step_now, state, run, trained_batch)
-    is_kept = state.is_param
-    for update in step.updates:
-
-        def next_carry(state: PyTree, model: AbstractModel, batch: TrainedBatch, update=update) -> PyTree:
-            return update(model, batch, state, key=seed_key(0))[1]
-
-        changed = changed_leaves(update, model, trained_batch)
-        is_kept = jax.tree.map(lambda was_kept, changes: was_kept or changes, is_kept, changed)
-        carried = eqx.filter_eval_shape(first_carry, update, model)
-        name = f"state of {type(update).__name__} in model_update_funcs"
-        _check_same(name, next_carry, carried, model, trained_batch)
-    for index, post_step in enumerate(step.post_step_fns):
-        _check_same(f"post_step_fns[{index}]", post_step, model)
-    if step.loss_update_func is not None:
-        weights = step.task.loss.weights.items()
-        if scheduled := [name for name, weight in weights if isinstance(weight, AbstractBatchSchedule)]:
-            raise ValueError(
-                "`loss_update_func` updates weights that are numbers, but those of "
-                f"{scheduled} in `task.loss` follow a schedule over training batches."
-            )
-        values = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((), leaf.dtype), trained_batch.losses)
-        _check_same("loss_update_func", step.loss_update_func, trained_batch.loss, values, state.params)
-    return is_kept, bytes_of(trained_batch.initial_states) // step.n_minibatches
-
-
-def _check_gradient(step: MemberStep, state: TrainState, run: BatchRun, batch: TrainedBatch) -> None:
-    if type(step.gradient) is BackpropThroughTime:  # whose derivatives the loop alone need trace
-        return
-    name = type(step.gradient).__name__
-    params = step.trained_params(state.params)
-
-    def gradient(params: PyTree, carry: PyTree, run: BatchRun) -> Any:
-        returned = step.gradient(run, params, carry, key=seed_key(0))
-        if not isinstance(returned, tuple) or len(returned) != 3:
-            raise ValueError(
-                f"`gradient` {name} must return gradients, the batch and its carry, "
-                f"got {short_repr(returned)}."
-            )
-        return returned
-
-    carry = state.loss_fn_state.gradient
-    gradients, run_batch, next_carry = eqx.filter_eval_shape(gradient, params, carry, run)
-    check_like(f"what `gradient` {name} returns as gradients", gradients, params, "`params`")
-    check_like(f"the batch of `gradient` {name}", run_batch, batch, "that of `run(params)`")
-    check_like(f"the carry of `gradient` {name}", next_carry, carry, "the carry that it is given")
-
-
-def _check_optimizer(step: MemberStep, state: TrainState, run: BatchRun, batch: TrainedBatch) -> None:
-    def next_opt_state(opt_state, state, batch, run):
-        stepped = dataclasses.replace(state, opt_state=opt_state)
-        return step.apply_gradients(stepped, state.params, batch.mean_loss, run).opt_state
-
-    try:
-        _check_same("optimizer", next_opt_state, state.opt_state, state, batch, run)
-    except (TypeError, ValueError, AttributeError, LookupError) as error:
-        reason = str(error).partition("\n")[0]
-        phase = "" if step.trained is None else " where `where_train` trains other parts in other batches"
-        raise ValueError(f"`optimizer` cannot train this model{phase}: {reason}") from error
-
-
-def _check_same(name: str, function: Callable[..., Any], first: Any, *arguments: Any) -> None:
-    """Raise `ValueError` unless a function returns arrays like its first argument."""
-    check_like(f"what `{name}` returns", eqx.filter_eval_shape(function, first, *arguments), first)
-
-
-def check_like(name: str, given: Any, expected: Any, like: str = "what it is given") -> None:
-    """Raise `ValueError` unless a PyTree has the structure, shapes and dtypes expected."""
-
-    def forms_of(tree: Any) -> Any:
-        arrays = eqx.filter(tree, lambda leaf: hasattr(leaf, "shape"))
-        return jax.tree.map(lambda leaf: f"{leaf.dtype}{list(leaf.shape)}", arrays)
-
-    expected_forms, forms = forms_of(expected), forms_of(given)
-    if jax.tree.structure(forms) != jax.tree.structure(expected_forms):
-        raise ValueError(
-            f"{name} must be a {type(expected).__name__} with the structure of {like}, "
-            f"got {jax.tree.structure(forms)}."
-        )
-    pairs = zip(jax.tree.leaves_with_path(expected_forms), jax.tree.leaves(forms), strict=True)
-    for (path, expected_form), form in pairs:
-        if form != expected_form:
-            where = f" at {jax.tree_util.keystr(path)}" if path else ""
-            raise ValueError(f"{name} must be {expected_form}{where}, like {like}, got {form}.")
