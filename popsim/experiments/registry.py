@@ -51,7 +51,7 @@ ADAPTATION = {"n_batches": 1300, "learning_rate_course": "constant"}  # all phas
 DEFAULTS: Mapping[str, Mapping[str, float | str]] = {
     "force-field-adaptation": ADAPTATION,
     "visuomotor-rotation": ADAPTATION,
-    "angle-reproduction": {"learning_rate": 3e-3},
+    "angle-reproduction": {"n_batches": 2500, "learning_rate": 3e-3},
 }
 """Defaults of the settings of experiments that differ from those of other tasks."""
 
