@@ -14,7 +14,7 @@ from popsim.randomness import key_stream
 from popsim.tasks import _fields as fields
 from popsim.tasks import trial_parts as parts
 from popsim.tasks._fields import Drawn, Number, Scalar
-from popsim.tasks.choices.delayed_choices import AbstractDelayedChoice, AbstractStimuli, Question
+from popsim.tasks.choices.delayed_choices import AbstractDelayedChoice, AbstractRule, Question
 from popsim.tasks.trial_parts import NO, YES, Drawable
 from popsim.trial import OutputTarget, Trial
 from popsim.trial_plan import Epoch, TrialPlan
@@ -273,7 +273,7 @@ class DelayedPairedAssociation(AbstractDelayedChoice):
         return Question(shown, jnp.where(is_go, YES, NO), {"first": first, "second": second, "go": is_go})
 
 
-class DualDelayedMatchToSample(AbstractStimuli):
+class DualDelayedMatchToSample(AbstractRule):
     """Two samples at once; a cue says which is tested first, the other is tested then: report each match.
 
     The stimuli and times of NeuroGym's `DualDelayMatchSample`, after Rose et al. 2016, Science 354:1136

@@ -226,7 +226,9 @@ def _shape_of(timeline: Timeline, inputs: Mapping[str, Any]) -> SeriesShape:
     check_instance("timeline", timeline, Timeline, "that of a StoredTrials")
     bounds = timeline.epochs.get(TRIAL)
     if bounds is None or bounds.ndim != 2:
-        raise ValueError(f"`timeline` must have the epoch {TRIAL!r} of stacked trials, as a StoredTrials has.")
+        raise ValueError(
+            f"`timeline` must have the epoch {TRIAL!r} of stacked trials, as a StoredTrials has."
+        )
     given, expected = SeriesShape(inputs), (len(bounds), timeline.n_steps)
     if (given.n_trials, given.n_steps) != expected:
         raise ValueError(

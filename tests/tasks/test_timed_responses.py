@@ -10,7 +10,12 @@ from popsim import tasks
 from popsim.distributions import Choice, Uniform
 from popsim.tasks.rewards.timed_responses import ResponseEnvironment
 
-clicks = pytest.importorskip("references.optimal_clicks", reason="examples/ is not beside the tests")
+
+@pytest.fixture
+def clicks():
+    """What one knows of the tasks without popsim."""
+    return pytest.importorskip("references.optimal_clicks", reason="examples/ is not beside the tests")
+
 
 KEY = jax.random.key(0)
 
@@ -124,7 +129,7 @@ def test_clicks_have_their_rates_from_the_start_of_the_stimulus_on():
         np.testing.assert_array_equal(trials.conditions["choice"][of_ratio], log_ratio > 0)
 
 
-def test_the_best_bounds_of_clicks_are_paid_what_the_dynamic_programme_says():
+def test_the_best_bounds_of_clicks_are_paid_what_the_dynamic_programme_says(clicks):
     task = tasks.ReactionTimeClicks(log_ratio=Choice([-0.5, 0.5]), waiting_cost=0.5, error_payoff=-1.0)
     best, bounds = clicks.solve(clicks.Problem((-0.5, 0.5), 40.0, 0.05, 38, 0.5, -1.0))
     trials = popsim.sample_trials(task, 4000, batch=0, key=KEY)
