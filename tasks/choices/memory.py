@@ -1,7 +1,8 @@
 """Stimuli to remember over a delay, and to compare with others or answer after it."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -62,31 +63,14 @@ class DelayedResponse(AbstractDelayedChoice):
         return Question(shown, choice, {"rule": rule, "stimulus": direction}, inputs=inputs, n_choices=n)
 
 
-class DelayedMatchToSample(AbstractDelayedChoice):
-    """Sample, delay, test: after the go cue, report whether the test equals the sample.
-
-    Epochs and choices are those of NeuroGym's delayed match to sample, with any number of directions.
-
-    - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (`n_directions`), the activity of units on a
-        ring plus white noise during sample and test.
-    - Targets: two outputs, zero until the go cue, then 1 for the correct one: the first, "yes", if test and
-        sample match, the second, "no", if not; the reverse with `yes_to="non-match"`.
-    - Conditions: "sample" and "test" (the index of the direction), "match", "choice" (0 or 1), "catch".
-
-    A non-matching test is drawn uniformly from the other directions. There are two validation trials for
-    each sample: the matching test, and the opposite one (with an odd number, one of the two nearest to it).
-    With `rotation` the task is the delayed match to rotated sample of Masse et al. 2019, Nat Neurosci
-    22:1159, where it is a quarter turn (checked in their code, nmasse/Short-term-plasticity-RNN).
-    """
+class AbstractMatchToSample(AbstractDelayedChoice):
+    """Sample, delay, test: after the go cue, report whether the test is as the sample, or is not."""
 
     n_directions: int = fields.count("evenly spaced directions, at least two", default=2, least=2)
     rotation: int = fields.setting(
         "by how many directions a matching test is turned from the sample", default=0
     )
-    yes_to: Literal["match", "non-match"] = fields.setting(
-        'to which tests the answer is yes: "match", or "non-match" for delayed non-match to sample',
-        default="match",
-    )
+    yes_to: eqx.AbstractVar[str]
     match_probability: Scalar = fields.fraction(
         "the fraction of trials with a test that matches", default=0.5
     )
@@ -121,12 +105,42 @@ class DelayedMatchToSample(AbstractDelayedChoice):
         return Question({"sample": stimulus, "test": stimulus}, choice, labels)
 
 
-class DelayedNonMatchToSample(DelayedMatchToSample):
-    """Sample, delay, test: after the go cue, report whether the test differs from the sample."""
+class DelayedMatchToSample(AbstractMatchToSample):
+    """Sample, delay, test: after the go cue, report whether the test equals the sample.
+
+    Epochs and choices are those of NeuroGym's delayed match to sample, with any number of directions.
+
+    - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (`n_directions`), the activity of units on a
+        ring plus white noise during sample and test.
+    - Targets: two outputs, zero until the go cue, then 1 for the correct one: the first, "yes", if test and
+        sample match, the second, "no", if not; the reverse with `yes_to="non-match"`.
+    - Conditions: "sample" and "test" (the index of the direction), "match", "choice" (0 or 1), "catch".
+
+    A non-matching test is drawn uniformly from the other directions. There are two validation trials for
+    each sample: the matching test, and the opposite one (with an odd number, one of the two nearest to it).
+    With `rotation` the task is the delayed match to rotated sample of Masse et al. 2019, Nat Neurosci
+    22:1159, where it is a quarter turn (checked in their code, nmasse/Short-term-plasticity-RNN).
+    """
 
     yes_to: Literal["match", "non-match"] = fields.setting(
-        "to which tests the answer is yes", default="non-match"
+        'to which tests the answer is yes: "match", or "non-match" for delayed non-match to sample',
+        default="match",
     )
+
+
+class DelayedNonMatchToSample(AbstractMatchToSample):
+    """Sample, delay, test: after the go cue, report whether the test differs from the sample.
+
+    - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (`n_directions`), the activity of units on a
+        ring plus white noise during sample and test.
+    - Targets: two outputs, zero until the go cue, then 1 for the correct one: the first, "yes", if test and
+        sample do not match, the second, "no", if they do.
+    - Conditions: "sample" and "test" (the index of the direction), "match", "choice" (0 or 1), "catch".
+
+    Trials are those of `DelayedMatchToSample`, and so are the validation trials.
+    """
+
+    yes_to: ClassVar[str] = "non-match"
 
 
 PAIRS = ((18.0, 10.0), (22.0, 14.0), (26.0, 18.0), (30.0, 22.0), (34.0, 26.0))

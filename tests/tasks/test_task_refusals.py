@@ -207,6 +207,9 @@ SPECIAL = [
     (lambda: tasks.play(tasks.ThompsonSampling(2), tasks.GoNoGo().validation_trials(), key=KEY), "trials"),
     # Mixtures, suites and protocols.
     (lambda: tasks.MultiTask({}), "tasks"),
+    (lambda: tasks.MultiTask({"sine": tasks.SineGeneration()}, names=("sine",)), "names"),
+    (lambda: tasks.MultiTask((tasks.SineGeneration(),), names=("sine", "other")), "names"),
+    (lambda: tasks.Mixture([tasks.SineGeneration()], {"0": 1.0}), "shares"),
     (lambda: tasks.MultiTask({"sine": tasks.SineGeneration()}, shares=[1.0, 1.0]), "shares"),
     (lambda: tasks.MultiTask({"sine": tasks.SineGeneration()}, shares={"z": 1.0}), "shares"),
     (lambda: tasks.MultiTask({"sine": tasks.SineGeneration()}, shares=[-1.0]), "shares"),
