@@ -93,7 +93,7 @@ class AbstractRule(AbstractStimuli):
         """Return each condition by its random stream, in the order in which `rule` takes them.
 
         It is a distribution, the number n of equally probable values from 0 to n - 1, or, as an array, the
-        probability that it holds.
+        probability that it holds. `draw_conditions`, if a task has its own, draws by these probabilities.
         """
 
     @abc.abstractmethod

@@ -374,12 +374,12 @@ class DualDelayedMatchToSample(AbstractRule):
         question = self.rule(timeline, draws)
         values = jnp.zeros((timeline.n_steps, 2))
         is_test, counts = jnp.zeros((2, timeline.n_steps), bool)
-        for test in ("test 1", "test 2"):
-            during = timeline.in_epoch(test)
-            right = jnp.where(question.conditions[test.replace("test", "match")], YES, NO)
+        for turn in (1, 2):
+            during = timeline.in_epoch(f"test {turn}")
+            right = jnp.where(question.conditions[f"match {turn}"], YES, NO)
             values = jnp.where(during[:, None], jax.nn.one_hot(right, 2), values)
             is_test = is_test | during
-            counts = counts | (during & timeline.since(f"{test} on", self.grace))
+            counts = counts | (during & timeline.since(f"test {turn} on", self.grace))
         weights = jnp.where(counts, 1.0, jnp.where(is_test, 0.0, self.silence_counts))
         return Trial(
             init=(),
