@@ -215,15 +215,18 @@ def _inherit(cls: type, name: str, inherited: Any) -> None:
 
     One that is declared without `eqx.field`, as in `noise: float = 0.2`, is as in the base but its default.
     """
-    field: Any = vars(cls).get(name, MISSING)
     if "check" not in inherited.metadata:
         return
-    if not isinstance(field, dataclasses.Field):
+    own = vars(cls).get(name, MISSING)
+    if not isinstance(own, dataclasses.Field):
         options = {"metadata": inherited.metadata, "kw_only": inherited.kw_only}
-        setattr(cls, name, dataclasses.field(default=field, **options))
-        return
-    if "check" in field.metadata:
-        return
+        setattr(cls, name, dataclasses.field(default=own, **options))
+    elif "check" not in own.metadata:
+        _check_as(own, inherited)
+
+
+def _check_as(field: Any, inherited: Any) -> None:
+    """Give a field the help and the check of another one, after its own converter."""
     own = field.metadata.get("converter", _as_given)
     checked = {"converter": lambda value: _checked(field, own(value))}
     field.metadata = {**inherited.metadata, **field.metadata, **checked}

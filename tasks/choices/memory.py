@@ -1,8 +1,8 @@
 """Stimuli to remember over a delay, and to compare with others or answer after it."""
 
-from typing import ClassVar, Literal
+import abc
+from typing import Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -70,7 +70,6 @@ class AbstractMatchToSample(AbstractDelayedChoice):
     rotation: int = fields.setting(
         "by how many directions a matching test is turned from the sample", default=0
     )
-    yes_to: eqx.AbstractVar[str]
     match_probability: Scalar = fields.fraction(
         "the fraction of trials with a test that matches", default=0.5
     )
@@ -80,6 +79,11 @@ class AbstractMatchToSample(AbstractDelayedChoice):
     test: Drawn = fields.epoch(default=0.2)
     duration: float = fields.trial_duration(default=1.2)
     epochs = {"sample": "sample on", "delay": "sample off", "test": "test on"}
+
+    @property
+    @abc.abstractmethod
+    def is_yes_to_match(self) -> bool:
+        """Whether the answer to a matching test is yes."""
 
     def __check_init__(self):
         if self.rotation not in range(self.n_directions):
@@ -100,7 +104,7 @@ class AbstractMatchToSample(AbstractDelayedChoice):
         test = (sample + jnp.where(match, 0, 1 + further) + self.rotation) % n
         direction = jnp.where(timeline.in_epoch("sample"), sample, test)
         stimulus = parts.ring_activity(direction, n)
-        choice = jnp.where(match == (self.yes_to == "match"), YES, NO)
+        choice = jnp.where(match == self.is_yes_to_match, YES, NO)
         labels = {"sample": sample, "test": test, "match": match}
         return Question({"sample": stimulus, "test": stimulus}, choice, labels)
 
@@ -127,6 +131,10 @@ class DelayedMatchToSample(AbstractMatchToSample):
         default="match",
     )
 
+    @property
+    def is_yes_to_match(self) -> bool:
+        return self.yes_to == "match"
+
 
 class DelayedNonMatchToSample(AbstractMatchToSample):
     """Sample, delay, test: after the go cue, report whether the test differs from the sample.
@@ -140,7 +148,9 @@ class DelayedNonMatchToSample(AbstractMatchToSample):
     Trials are those of `DelayedMatchToSample`, and so are the validation trials.
     """
 
-    yes_to: ClassVar[str] = "non-match"
+    @property
+    def is_yes_to_match(self) -> bool:
+        return False
 
 
 PAIRS = ((18.0, 10.0), (22.0, 14.0), (26.0, 18.0), (30.0, 22.0), (34.0, 26.0))
