@@ -16,7 +16,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Float
 
 from popsim._shared import checks
-from popsim._shared.argument_shapes import check_field
+from popsim._shared.argument_shapes import check_field, check_kind
 from popsim._shared.plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, Uniform, as_distribution
 from popsim.hand import as_workspace
@@ -175,6 +175,7 @@ def _checked(field: Any, value: Any) -> Any:
     check = field.metadata["check"]
     if value is None and types.NoneType in get_args(field.type):
         return value
+    check_kind(field, value)
     check_field(field, value)
     if check is not None and field.metadata["is_drawn"] and isinstance(value, AbstractDistribution):
         check_drawn(field.name, value, check)
@@ -202,17 +203,30 @@ class DocumentedModule(eqx.Module, metaclass=_WithSpecifiers):
         inherited: dict[str, Any] = {}
         for base in cls.__mro__[1:]:
             inherited |= {**getattr(base, "__dataclass_fields__", {}), **inherited}
+        for name in inspect.get_annotations(cls).keys() & inherited.keys():
+            _inherit(cls, name, inherited[name])
         own = {name: field for name, field in vars(cls).items() if isinstance(field, dataclasses.Field)}
-        for name in own.keys() & inherited.keys():
-            _inherit(own[name], inherited[name])
         if cls.__doc__ and "**Arguments:**" not in cls.__doc__ and (listed := _listed(own | inherited | own)):
             cls.__doc__ = "\n\n".join([inspect.cleandoc(cls.__doc__), "**Arguments:**", listed])
 
 
-def _inherit(field: Any, inherited: Any) -> None:
-    """Give a field that a class of a user declares anew the help and the check of that of its base."""
-    if "check" not in inherited.metadata or "check" in field.metadata:
+def _inherit(cls: type, name: str, inherited: Any) -> None:
+    """Give a field that a class of a user declares anew the help and the check of that of its base.
+
+    One that is declared without `eqx.field`, as in `noise: float = 0.2`, is as in the base but its default.
+    """
+    if "check" not in inherited.metadata:
         return
+    own = vars(cls).get(name, MISSING)
+    if not isinstance(own, dataclasses.Field):
+        options = {"metadata": inherited.metadata, "kw_only": inherited.kw_only}
+        setattr(cls, name, dataclasses.field(default=own, **options))
+    elif "check" not in own.metadata:
+        _check_as(own, inherited)
+
+
+def _check_as(field: Any, inherited: Any) -> None:
+    """Give a field the help and the check of another one, after its own converter."""
     own = field.metadata.get("converter", _as_given)
     checked = {"converter": lambda value: _checked(field, own(value))}
     field.metadata = {**inherited.metadata, **field.metadata, **checked}

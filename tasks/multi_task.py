@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from popsim._shared.checks import as_parts, check_instance, check_same_dt, kind_of
+from popsim._shared.checks import as_parts, check_instance, check_same_dt, kind_of, short_repr
 from popsim.environment import AbstractEnvironment, Box, Discrete, Observation, Outcome
 from popsim.loss import Loss
 from popsim.network_input import inputs_by_name
@@ -353,8 +353,14 @@ class MultiTask(AbstractTask):
         loss: Loss | None = None,
         names: tuple[str, ...] | None = None,
     ):
-        is_tuple = names is not None and isinstance(tasks, tuple)
-        by_name: Any = dict(zip(names or (), tasks, strict=True)) if is_tuple else tasks
+        by_name: Any = tasks
+        if names is not None:
+            if not isinstance(tasks, tuple) or len(names) != len(tasks):
+                raise ValueError(
+                    f"`names` must be those of tasks in a tuple, one for each, got {names!r} for "
+                    f"{short_repr(tasks)}."
+                )
+            by_name = dict(zip(names, tasks, strict=True))
         check_instance("tasks", by_name, Mapping, 'tasks by name, such as {"go": task}')
         self.names = as_parts("tasks", list(by_name), str, "tasks by name")
         self.tasks = as_parts("tasks", by_name.values(), AbstractTask, "tasks")

@@ -109,7 +109,11 @@ class AbstractPlannedTask(AbstractCheckedTask):
         return {}
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
-        """Draw the conditions of a training trial, by default those of `draws`, independently."""
+        """Draw the conditions of a training trial, by default those of `draws`, independently.
+
+        A task that draws in another way must keep to the values and probabilities of `draws`, from which
+        `choice_probabilities` reckons.
+        """
         return tuple(_draw(each, key_stream(key, name)) for name, each in self.draws().items())
 
     def nominal(self) -> tuple[Array, ...]:

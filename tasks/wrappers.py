@@ -72,10 +72,10 @@ def check_same_trials(tasks: Sequence[AbstractTask]) -> None:
             )
 
 
-def as_shares(shares: Any, names: Sequence[str], others: float | None = None) -> AbstractBatchSchedule:
+def as_shares(shares: Any, names: Sequence[Any], others: float | None = None) -> AbstractBatchSchedule:
     """Return the schedule of shares, which a dict may give by name; `others` of those that it lacks."""
     if isinstance(shares, Mapping):
-        if not set(shares) <= set(names) or others is None and len(shares) < len(names):
+        if not set(shares) <= set(names) or (others is None and len(shares) < len(names)):
             raise ValueError(f"`shares` must be those of {list(names)}, got {list(shares)}.")
         shares = [shares.get(name, others) for name in names]
     return as_batch_schedule(jnp.ones(len(names)) if shares is None else shares)
@@ -205,7 +205,9 @@ class Mixture(AbstractSeveralTasks):
     def __init__(self, tasks: Sequence[AbstractTask], shares: Any = None, *, loss: Loss | None = None):
         self.tasks = as_parts("tasks", tasks, AbstractTask, "tasks")
         self.loss = common_loss(self.tasks, loss)
-        self.shares = as_shares(shares, [str(index) for index in range(len(self.tasks))])
+        if isinstance(shares, Mapping):
+            raise ValueError(f"`shares` must be in the order of `tasks`, without names, got {shares!r}.")
+        self.shares = as_shares(shares, range(len(self.tasks)))
 
     def __check_init__(self):
         check_shares(self.shares, len(self.tasks))

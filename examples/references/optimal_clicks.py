@@ -54,9 +54,8 @@ def solve(problem: Problem) -> tuple[float, np.ndarray]:
         value = np.maximum(responding, waiting)
         later = np.stack([left @ value @ right.T for left, right in to_come])
         waiting = np.sum(weights * later, axis=0) - cost
-    return float(waiting[0, 0]) + cost, np.stack(
-        bounds[::-1]
-    )  # nothing is waited for before the first clicks
+    # Nothing is waited for before the first clicks.
+    return float(waiting[0, 0]) + cost, np.stack(bounds[::-1])
 
 
 def posterior(counts: np.ndarray, log_ratios: np.ndarray) -> np.ndarray:

@@ -54,11 +54,15 @@ def check_kinds(module: Any) -> None:
     if not type(module).__module__.startswith("popsim."):  # others say themselves what they take
         return
     for field in dataclasses.fields(module):
-        kinds = get_args(field.type) if get_origin(field.type) is types.UnionType else (field.type,)
-        value = getattr(module, field.name)
-        if all(map(_is_checked, kinds)) and not any(_is_of(value, kind) for kind in kinds):
-            expected = " or ".join(map(_in_words, kinds))
-            raise ValueError(f"`{field.name}` must be {expected}, got {short_repr(value)}.")
+        check_kind(field, getattr(module, field.name))
+
+
+def check_kind(field: "dataclasses.Field[Any]", value: Any) -> None:
+    """Raise `ValueError` if the value of a field that is declared as in `check_kinds` is no such."""
+    kinds = get_args(field.type) if get_origin(field.type) is types.UnionType else (field.type,)
+    if all(map(_is_checked, kinds)) and not any(_is_of(value, kind) for kind in kinds):
+        expected = " or ".join(map(_in_words, kinds))
+        raise ValueError(f"`{field.name}` must be {expected}, got {short_repr(value)}.")
 
 
 def _is_checked(kind: Any) -> bool:

@@ -17,7 +17,7 @@ from popsim.tasks import trial_parts as parts
 from popsim.tasks._fields import POSITIVE, Drawn, Number, Scalar
 from popsim.tasks.choices.delayed_choices import (
     AbstractDelayedChoice,
-    AbstractStimuli,
+    AbstractRule,
     Question,
     choice_of_sign,
 )
@@ -78,7 +78,7 @@ class PerceptualDecision(AbstractDelayedChoice):
         return Question({"stimulus": streams}, choice_of_sign(coherence), {"coherence": coherence})
 
 
-class ContextIntegration(AbstractStimuli):
+class ContextIntegration(AbstractRule):
     """Two noisy streams of evidence with a context that selects the relevant one.
 
     The task of Mante, Sussillo, Shenoy & Newsome 2013, Nature 503:78, with other times and coherences, and no

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
-from popsim._compiled import jit
+from popsim._compiled import is_traced, jit
 from popsim._shared.checks import check_instance, kind_of
 from popsim.distributions import AbstractDistribution, Choice, Constant
 from popsim.loss import Loss
@@ -30,7 +30,7 @@ class Question(eqx.Module):
     **Arguments:**
 
     - `shown`: the stimulus without noise in each epoch that has one, (channels) or (time, channels).
-    - `choice`: the index of the correct output; 0.5 where a coin decides between the first two.
+    - `choice`: the index of the correct output; between two of them, as 0.5, where a coin decides.
     - `conditions`: labels of the trial besides "choice" and "catch".
     - `inputs`: other inputs, which have no noise, (channels) throughout or (time, channels).
     - `noise`: sigma of each channel, where it is not that of the task.
@@ -64,7 +64,14 @@ class AbstractStimuli(parts.AbstractPlannedTask):
 def clean_stimulus(
     timeline: Timeline, question: Question
 ) -> tuple[Float[Array, "time channels"], Bool[Array, " time"]]:
-    """Return the stimulus without noise, and whether there is one at each time step."""
+    """Return the stimulus without noise, and whether there is one at each time step.
+
+    Outside of its epochs the stimulus is that of the first of them; nothing of it is seen there.
+    """
+    if unknown := set(question.shown) - set(timeline.epochs):
+        raise ValueError(
+            f"`shown` must be stimuli of the epochs {sorted(timeline.epochs)}, got also {sorted(unknown)}."
+        )
     (stimulus, is_shown), *others = (
         (values, timeline.in_epoch(epoch)) for epoch, values in question.shown.items()
     )
@@ -76,6 +83,22 @@ def clean_stimulus(
 
 def _over_time(timeline: Timeline, inputs: dict[str, Array]) -> dict[str, Float[Array, "..."]]:
     return {name: jnp.broadcast_to(x, (timeline.n_steps, x.shape[-1])) for name, x in inputs.items()}
+
+
+class AbstractRule(AbstractStimuli):
+    """A task of stimuli that follow from its conditions by a rule."""
+
+    @abc.abstractmethod
+    def draws(self) -> dict[str, parts.Drawable]:
+        """Return each condition by its random stream, in the order in which `rule` takes them.
+
+        It is a distribution, the number n of equally probable values from 0 to n - 1, or, as an array, the
+        probability that it holds. `draw_conditions`, if a task has its own, draws by these probabilities.
+        """
+
+    @abc.abstractmethod
+    def rule(self, timeline: Timeline, draws: tuple[Array, ...]) -> Question:
+        """Return what a trial with these conditions shows, and what is right."""
 
 
 class AbstractGoTask(AbstractStimuli):
@@ -107,7 +130,9 @@ class AbstractGoTask(AbstractStimuli):
         """Return the trial of what is shown and right."""
         choice = jnp.asarray(question.choice)
         if jnp.issubdtype(choice.dtype, jnp.floating):
-            choice = parts.sign_or_coin(choice - 0.5, key=key_stream(key, "coin"))
+            low = jnp.floor(choice)
+            coin = parts.sign_or_coin(jnp.zeros(()), key=key_stream(key, "coin"))
+            choice = jnp.where(choice == low, low, low + coin.astype(low.dtype)).astype(int)
         fixation = {"fixation": self.response.fixation(timeline)}
         return Trial(
             init=(),
@@ -118,13 +143,19 @@ class AbstractGoTask(AbstractStimuli):
         )
 
 
-class AbstractDelayedChoice(AbstractGoTask):
+class AbstractDelayedChoice(AbstractGoTask, AbstractRule):
     """Base class of choices after a go cue that follow from the conditions by a rule.
 
     The inputs are "fixation", 1 until the go cue, "stimulus" with white noise, and those of the rule. The
-    targets are zero until the go cue, then 1 for the correct output. `draws` names the conditions, each with
-    the random stream that it is drawn from, and `rule` says what is shown in each epoch and what is right.
-    The validation trials are all combinations of conditions; the ideal observer is `choice_probabilities`.
+    targets are zero until the go cue, then 1 for the correct output. The validation trials are all
+    combinations of conditions; the ideal observer is `choice_probabilities`.
+
+    - `epochs`: the epochs between "fixation" and "decision", each with the event that begins it, or None. An
+        epoch is as long as the field of its name says, in seconds. In the timeline, and in what `rule`
+        shows, underscores of its name are spaces. By default "stimulus" and "delay".
+    - `draws`: the conditions by the random stream that each is drawn from: a distribution, the number n of
+        equally probable values from 0 to n - 1, or, as an array, the probability that it holds.
+    - `rule`: what is shown in each epoch, and what is right, as a `Question`.
 
     !!! example
 
@@ -154,10 +185,6 @@ class AbstractDelayedChoice(AbstractGoTask):
         ```
     """
 
-    @abc.abstractmethod
-    def rule(self, timeline: Timeline, draws: tuple[Array, ...]) -> Question:
-        """Return what a trial with these conditions shows, and what is right."""
-
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         return self.go_trial(timeline, self.rule(timeline, draws), key=key)
 
@@ -167,7 +194,9 @@ def choice_of_sign(evidence: Float[Array, ""]) -> Float[Array, ""]:
     return (jnp.sign(evidence) + 1) / 2
 
 
-def choice_probabilities(task: Any, trials: Trial, condition: str = "choice") -> Float[Array, "trial value"]:
+def choice_probabilities(
+    task: AbstractRule, trials: Trial, condition: str = "choice"
+) -> Float[Array, "trial value"]:
     """Return how probable each choice is to an ideal observer of the inputs of trials.
 
     It knows the task and when stimuli are shown. By Bayes' rule it weighs all combinations of the conditions
@@ -180,17 +209,42 @@ def choice_probabilities(task: Any, trials: Trial, condition: str = "choice") ->
 
     - `task`: a task with a `rule`, such as `DelayedMatchToSample`, which draws from a `Choice` or a number.
     - `trials`: stacked trials of it.
-    - `condition`: "choice", or the name of another one of two values, such as "match 1" of a
-        `DualDelayedMatchToSample`.
+    - `condition`: "choice", or the name of another one of the values 0 and 1, such as "match 1" of
+        a `DualDelayedMatchToSample`.
     """
     check_trials("trials", trials)
-    if not hasattr(task, "rule") or type(task).plan_for is not parts.AbstractPlannedTask.plan_for:
+    if not isinstance(task, AbstractRule) or type(task).plan_for is not parts.AbstractPlannedTask.plan_for:
         raise ValueError(
             f"`task` must have a rule, and times that do not depend on its conditions, got {kind_of(task)}."
         )
     shares = [_shares(name, each) for name, each in task.draws().items()]
     values = [parts.all_values(each) for each in task.draws().values()]
+    _check_condition(condition, _labels(task, tuple(values), jax.tree.map(lambda x: x[0], trials.timeline)))
     return _probabilities(task, condition, tuple(values), tuple(shares), trials)
+
+
+def _check_condition(condition: str, labels: dict[str, Array]) -> None:
+    """Raise `ValueError` unless a condition is "choice", or has no other values than 0 and 1."""
+    allowed = [
+        name
+        for name, each in labels.items()
+        if name == "choice" or is_traced(each) or set(each.ravel().tolist()) <= {0, 1}
+    ]
+    if condition not in allowed:
+        raise ValueError(f"`condition` must be one of {allowed}, got {condition!r}.")
+
+
+@jit
+def _labels(task: AbstractRule, values: tuple[Array, ...], timeline: Timeline) -> dict[str, Array]:
+    """Return the conditions of a task in all cases that there are, and "choice" if it has one."""
+
+    def of_case(case: tuple[Array, ...]) -> dict[str, Array]:
+        question = task.rule(timeline, case)
+        choice = {} if question.choice is None else {"choice": jnp.asarray(question.choice)}
+        return choice | {name: jnp.asarray(each) for name, each in question.conditions.items()}
+
+    indices = parts.all_combinations(*map(len, values))
+    return jax.vmap(of_case)(tuple(each[index] for each, index in zip(values, indices, strict=True)))
 
 
 def _shares(name: str, drawn: parts.Drawable) -> Float[Array, " value"]:
@@ -199,7 +253,9 @@ def _shares(name: str, drawn: parts.Drawable) -> Float[Array, " value"]:
         n = drawn if isinstance(drawn, int) else len(parts.nominal_values(drawn))
         return jnp.full(n, 1 / n)
     if isinstance(drawn, AbstractDistribution):
-        raise ValueError(f"the {name} of `task` must be drawn from a Choice, got {kind_of(drawn)}.")
+        raise ValueError(
+            f"the condition {name!r} of `task.draws()` must be drawn from a Choice, got {kind_of(drawn)}."
+        )
     return jnp.stack([1 - drawn, drawn])
 
 
@@ -235,7 +291,8 @@ def _log_likelihood(task: AbstractStimuli, trial: Trial, question: Question) -> 
     is_noisy, during = noise > 0, is_shown[:, None]
     exponents = (seen - clean / 2) * clean / jnp.where(is_noisy, noise, 1.0) ** 2
     exact = jnp.any(during & ~is_noisy & (jnp.abs(seen - clean) > 1e-5))
-    absent = jnp.any(is_noisy & jnp.all(jnp.where(during, seen == 0, True), axis=0))  # noise is never zero
+    is_silent = jnp.any(is_noisy & jnp.all(jnp.where(during, seen == 0, True), axis=0))
+    absent = is_silent & jnp.any(is_shown)  # noise is never zero
     others = _over_time(trial.timeline, question.inputs).items()
     differ = [jnp.any(jnp.abs(trial.inputs[name] - values) > 1e-5) for name, values in others]
     is_other = jnp.any(jnp.stack([exact, absent, *differ]))

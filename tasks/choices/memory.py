@@ -1,5 +1,6 @@
 """Stimuli to remember over a delay, and to compare with others or answer after it."""
 
+import abc
 from typing import Literal
 
 import jax
@@ -14,7 +15,7 @@ from popsim.randomness import key_stream
 from popsim.tasks import _fields as fields
 from popsim.tasks import trial_parts as parts
 from popsim.tasks._fields import Drawn, Number, Scalar
-from popsim.tasks.choices.delayed_choices import AbstractDelayedChoice, AbstractStimuli, Question
+from popsim.tasks.choices.delayed_choices import AbstractDelayedChoice, AbstractRule, Question
 from popsim.tasks.trial_parts import NO, YES, Drawable
 from popsim.trial import OutputTarget, Trial
 from popsim.trial_plan import Epoch, TrialPlan
@@ -62,30 +63,12 @@ class DelayedResponse(AbstractDelayedChoice):
         return Question(shown, choice, {"rule": rule, "stimulus": direction}, inputs=inputs, n_choices=n)
 
 
-class DelayedMatchToSample(AbstractDelayedChoice):
-    """Sample, delay, test: after the go cue, report whether the test equals the sample.
-
-    Epochs and choices are those of NeuroGym's delayed match to sample, with any number of directions.
-
-    - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (`n_directions`), the activity of units on a
-        ring plus white noise during sample and test.
-    - Targets: two outputs, zero until the go cue, then 1 for the correct one: the first, "yes", if test and
-        sample match, the second, "no", if not; the reverse with `yes_to="non-match"`.
-    - Conditions: "sample" and "test" (the index of the direction), "match", "choice" (0 or 1), "catch".
-
-    A non-matching test is drawn uniformly from the other directions. There are two validation trials for
-    each sample: the matching test, and the opposite one (with an odd number, one of the two nearest to it).
-    With `rotation` the task is the delayed match to rotated sample of Masse et al. 2019, Nat Neurosci
-    22:1159, where it is a quarter turn (checked in their code, nmasse/Short-term-plasticity-RNN).
-    """
+class AbstractMatchToSample(AbstractDelayedChoice):
+    """Sample, delay, test: after the go cue, report whether the test is as the sample, or is not."""
 
     n_directions: int = fields.count("evenly spaced directions, at least two", default=2, least=2)
     rotation: int = fields.setting(
         "by how many directions a matching test is turned from the sample", default=0
-    )
-    yes_to: Literal["match", "non-match"] = fields.setting(
-        'to which tests the answer is yes: "match", or "non-match" for delayed non-match to sample',
-        default="match",
     )
     match_probability: Scalar = fields.fraction(
         "the fraction of trials with a test that matches", default=0.5
@@ -96,6 +79,11 @@ class DelayedMatchToSample(AbstractDelayedChoice):
     test: Drawn = fields.epoch(default=0.2)
     duration: float = fields.trial_duration(default=1.2)
     epochs = {"sample": "sample on", "delay": "sample off", "test": "test on"}
+
+    @property
+    @abc.abstractmethod
+    def is_yes_to_match(self) -> bool:
+        """Whether the answer to a matching test is yes."""
 
     def __check_init__(self):
         if self.rotation not in range(self.n_directions):
@@ -116,17 +104,53 @@ class DelayedMatchToSample(AbstractDelayedChoice):
         test = (sample + jnp.where(match, 0, 1 + further) + self.rotation) % n
         direction = jnp.where(timeline.in_epoch("sample"), sample, test)
         stimulus = parts.ring_activity(direction, n)
-        choice = jnp.where(match == (self.yes_to == "match"), YES, NO)
+        choice = jnp.where(match == self.is_yes_to_match, YES, NO)
         labels = {"sample": sample, "test": test, "match": match}
         return Question({"sample": stimulus, "test": stimulus}, choice, labels)
 
 
-class DelayedNonMatchToSample(DelayedMatchToSample):
-    """Sample, delay, test: after the go cue, report whether the test differs from the sample."""
+class DelayedMatchToSample(AbstractMatchToSample):
+    """Sample, delay, test: after the go cue, report whether the test equals the sample.
+
+    Epochs and choices are those of NeuroGym's delayed match to sample, with any number of directions.
+
+    - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (`n_directions`), the activity of units on a
+        ring plus white noise during sample and test.
+    - Targets: two outputs, zero until the go cue, then 1 for the correct one: the first, "yes", if test and
+        sample match, the second, "no", if not; the reverse with `yes_to="non-match"`.
+    - Conditions: "sample" and "test" (the index of the direction), "match", "choice" (0 or 1), "catch".
+
+    A non-matching test is drawn uniformly from the other directions. There are two validation trials for
+    each sample: the matching test, and the opposite one (with an odd number, one of the two nearest to it).
+    With `rotation` the task is the delayed match to rotated sample of Masse et al. 2019, Nat Neurosci
+    22:1159, where it is a quarter turn (checked in their code, nmasse/Short-term-plasticity-RNN).
+    """
 
     yes_to: Literal["match", "non-match"] = fields.setting(
-        "to which tests the answer is yes", default="non-match"
+        'to which tests the answer is yes: "match", or "non-match" for delayed non-match to sample',
+        default="match",
     )
+
+    @property
+    def is_yes_to_match(self) -> bool:
+        return self.yes_to == "match"
+
+
+class DelayedNonMatchToSample(AbstractMatchToSample):
+    """Sample, delay, test: after the go cue, report whether the test differs from the sample.
+
+    - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (`n_directions`), the activity of units on a
+        ring plus white noise during sample and test.
+    - Targets: two outputs, zero until the go cue, then 1 for the correct one: the first, "yes", if test and
+        sample do not match, the second, "no", if they do.
+    - Conditions: "sample" and "test" (the index of the direction), "match", "choice" (0 or 1), "catch".
+
+    Trials are those of `DelayedMatchToSample`, and so are the validation trials.
+    """
+
+    @property
+    def is_yes_to_match(self) -> bool:
+        return False
 
 
 PAIRS = ((18.0, 10.0), (22.0, 14.0), (26.0, 18.0), (30.0, 22.0), (34.0, 26.0))
@@ -273,7 +297,7 @@ class DelayedPairedAssociation(AbstractDelayedChoice):
         return Question(shown, jnp.where(is_go, YES, NO), {"first": first, "second": second, "go": is_go})
 
 
-class DualDelayedMatchToSample(AbstractStimuli):
+class DualDelayedMatchToSample(AbstractRule):
     """Two samples at once; a cue says which is tested first, the other is tested then: report each match.
 
     The stimuli and times of NeuroGym's `DualDelayMatchSample`, after Rose et al. 2016, Science 354:1136
@@ -360,12 +384,12 @@ class DualDelayedMatchToSample(AbstractStimuli):
         question = self.rule(timeline, draws)
         values = jnp.zeros((timeline.n_steps, 2))
         is_test, counts = jnp.zeros((2, timeline.n_steps), bool)
-        for test in ("test 1", "test 2"):
-            during = timeline.in_epoch(test)
-            right = jnp.where(question.conditions[test.replace("test", "match")], YES, NO)
+        for turn in (1, 2):
+            during = timeline.in_epoch(f"test {turn}")
+            right = jnp.where(question.conditions[f"match {turn}"], YES, NO)
             values = jnp.where(during[:, None], jax.nn.one_hot(right, 2), values)
             is_test = is_test | during
-            counts = counts | (during & timeline.since(f"{test} on", self.grace))
+            counts = counts | (during & timeline.since(f"test {turn} on", self.grace))
         weights = jnp.where(counts, 1.0, jnp.where(is_test, 0.0, self.silence_counts))
         return Trial(
             init=(),

@@ -88,8 +88,8 @@ class DelayedReaches(parts.AbstractPlannedReach):
     The delay follows Tanji & Evarts 1976, J Neurophysiol 39:1062, and the targets Georgopoulos et al. 1982, J
     Neurosci 2:1527 (compared with the abstracts only).
 
-    - Inputs: "target" (space), its position in m from "target on", the centre before; "target shown" (1);
-        "go cue" (1).
+    - Inputs: "target" (space), its position in m from "target on", the centre before; "target shown"
+        (1), 1 from "target on" on, 0 before; "go cue" (1), 1 from "go cue" on, 0 before and in catch trials.
     - Targets: the hand at rest at the start until "go cue", then at the target; in catch trials at the start.
     - Conditions: "direction" (rad) and "distance" (m) of the target from the start; "catch".
 
@@ -142,7 +142,6 @@ class DelayedReaches(parts.AbstractPlannedReach):
 
 def obstacle_reach_loss(margin: float = 0.005) -> Loss:
     """Return the loss of `reach_loss`, and a cost of entering the obstacle or its margin.
-
 
     **Arguments:**
 

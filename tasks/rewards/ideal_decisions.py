@@ -118,7 +118,8 @@ class ReactionTimeClicks(timed.AbstractReactionTimeDecision, AbstractClicks):
     - Actions: wait, left, right. Targets: none.
     - Conditions: "log ratio", "choice" (0 or 1, the correct one).
 
-    The best player is a `ClickBounds`; `examples/references/optimal_clicks.py` computes its bounds.
+    The best player is a `ClickBounds`, if all log ratios are equally probable, `fixation` is one number, and
+    `early_payoff` is no more than what it earns; `examples/references/optimal_clicks.py` computes its bounds.
     """
 
     fixation: Drawn = fields.drawn("the time before the clicks, in seconds", default=0.1)

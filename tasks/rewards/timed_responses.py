@@ -233,7 +233,9 @@ class ReactionTimeDecision(AbstractReactionTimeDecision):
     - Actions: wait, left (for a negative coherence), right. Targets: none.
     - Conditions: "coherence", "choice" (0 or 1, the correct one).
 
-    The best player is a `DecisionBounds`; `examples/references/optimal_stopping.py` computes its bounds.
+    The best player is a `DecisionBounds`, if all coherences are equally probable, `fixation` is one number,
+    and `early_payoff` is no more than what it earns; `examples/references/optimal_stopping.py` computes its
+    bounds.
     """
 
     coherence: Drawn = fields.coherence(default=motion_coherences)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, Shaped
 
 from popsim._shared.argument_shapes import check_fields
-from popsim._shared.checks import check_instance, check_time_step
+from popsim._shared.checks import check_instance, check_time_step, short_repr
 from popsim.loss import Loss
 from popsim.losses import ChoiceError, OutputError
 from popsim.parameters import replace_fields
@@ -54,6 +54,7 @@ class StoredTrials(AbstractTask):
     - `inputs`: arrays of shape (trial, time, channel) by name; or for each name a list with an array of
         shape (time, channel) for each trial.
     - `targets`: (trial, time, output), or a list as for inputs; may be NaN where the mask is zero.
+        An `OutputTarget` of arrays has its own mask and `is_choice`.
     - `mask`: which time steps of the targets count: (trial, time), or (trial, time, output), of bools or
         weights; by default all.
     - `conditions`: labels by name, for each trial a number.
@@ -69,9 +70,12 @@ class StoredTrials(AbstractTask):
         cross-validation.
     - `train`: the trials that train, as for `validation`; by default all others. A fraction is drawn from the
         trials that the other argument does not select.
-    - `is_choice`: whether the targets represent choices, see `OutputTarget`.
+    - `is_choice`: whether the targets represent choices, see `OutputTarget`; by default they do not.
     - `loss`: the loss to train with; by default `OutputError`, if there are targets and no recordings.
     - `timeline`: times of the trials as a `StoredTrials` holds them, in place of `dt`, `epochs` and `events`.
+
+    `dataclasses.replace` changes any of the fields. It refuses `dt`, `epochs` and `events`, which are in
+    the `timeline`, and `mask` and `is_choice`, which are in the `targets`.
 
     **Warns:** if a trial both trains and validates.
     """
@@ -99,35 +103,37 @@ class StoredTrials(AbstractTask):
         events: Mapping[str, Any] | None = None,
         validation: Any = 0.2,
         train: Any = None,
-        is_choice: bool = False,
+        is_choice: bool | None = None,
         loss: Loss | None = None,
         timeline: Timeline | None = None,
     ):
-        dt = dt if timeline is None else timeline.dt
-        check_time_step(dt)
-        assert dt is not None
         check_instance("inputs", inputs, Mapping, 'arrays by name, such as {"stimulus": stimulus}')
         if not inputs:
             raise ValueError("`inputs` must be at least one array, got none.")
         if isinstance(targets, OutputTarget):
+            _refuse_beside("an OutputTarget", mask=mask, is_choice=is_choice)
             targets, mask, is_choice = targets.values, targets.counts, targets.is_choice
         targets = None if isinstance(targets, tuple) and not targets else targets
-        shape = SeriesShape(inputs, None if timeline is None else timeline.epochs[TRIAL][:, 1])
+        if timeline is None:
+            shape, step = SeriesShape(inputs), _time_step(dt)
+        else:
+            _refuse_beside("a `timeline`", dt=dt, epochs=epochs, events=events)
+            shape, step = _shape_of(timeline, inputs), timeline.dt
         labels = as_conditions(conditions or {}, shape.n_trials)
         labels = labels if timeline is None else {name: labels[name] for name in labels if name != STORED}
         training, validating = training_and_validation(train, validation, labels, shape.n_trials)
-        self.targets = _target(targets, mask, shape, is_choice)
+        self.targets = _target(targets, mask, shape, bool(is_choice))
         self.recordings = as_recordings(recordings or {}, shape)
         _check_something_counts(self.targets, self.recordings)
         bounds = np.stack([np.zeros_like(shape.lengths), shape.lengths], axis=1)
-        of_epochs = steps_of_times("epochs", epochs or {}, shape, dt, n_bounds=2)
-        of_events = steps_of_times("events", events or {}, shape, dt, n_bounds=0)
+        of_epochs = steps_of_times("epochs", epochs or {}, shape, step, n_bounds=2)
+        of_events = steps_of_times("events", events or {}, shape, step, n_bounds=0)
         series = {name: _input(name, each, shape) for name, each in inputs.items()}
         named = _with_name("conditions", labels, STORED, np.arange(shape.n_trials))
         times = _with_name("epochs", of_epochs, TRIAL, bounds), of_events
         arrays = jax.tree.map(jnp.asarray, (series, named, times, training, validating))
         self.inputs, self.conditions, times, self.train, self.validation = arrays
-        self.timeline = Timeline(dt, shape.n_steps, *times) if timeline is None else timeline
+        self.timeline = Timeline(step, shape.n_steps, *times) if timeline is None else timeline
         if loss is None and (targets is None or recordings):
             raise ValueError(
                 "`loss` must be given where there are recordings or no targets, such as "
@@ -205,6 +211,41 @@ class StoredTrials(AbstractTask):
         parts = (self.inputs, self.targets, self.conditions, self.recordings, self.timeline)
         inputs, targets, conditions, recordings, timeline = jax.tree.map(lambda leaf: leaf[number], parts)
         return Trial((), inputs, targets, timeline, conditions=conditions, recordings=recordings)
+
+
+def _time_step(dt: float | None) -> float:
+    """Return the time step; raise `ValueError` unless it is given."""
+    if dt is None:
+        raise ValueError("`dt` must be the time step in seconds where there is no `timeline`, got None.")
+    check_time_step(dt)
+    return dt
+
+
+def _shape_of(timeline: Timeline, inputs: Mapping[str, Any]) -> SeriesShape:
+    """Return the shape of inputs; raise `ValueError` unless it is that of the times of a `StoredTrials`."""
+    check_instance("timeline", timeline, Timeline, "that of a StoredTrials")
+    bounds = timeline.epochs.get(TRIAL)
+    if bounds is None or bounds.ndim != 2:
+        raise ValueError(
+            f"`timeline` must have the epoch {TRIAL!r} of stacked trials, as a StoredTrials has."
+        )
+    given, expected = SeriesShape(inputs), (len(bounds), timeline.n_steps)
+    if (given.n_trials, given.n_steps) != expected:
+        raise ValueError(
+            f"`inputs` must have the trials and time steps of the `timeline`, {expected}, got "
+            f"{(given.n_trials, given.n_steps)}: make a new StoredTrials to have others."
+        )
+    return SeriesShape(inputs, bounds[:, 1])
+
+
+def _refuse_beside(replacement: str, **given: Any) -> None:
+    """Raise `ValueError` for an argument that another one stands for, as in `dataclasses.replace`."""
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(
+                f"`{name}` must not be given with {replacement}, which has its own, got {short_repr(value)}: "
+                "make a new StoredTrials, or change that."
+            )
 
 
 def _input(name: str, series: Any, shape: SeriesShape) -> Any:

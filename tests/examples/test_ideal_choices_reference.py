@@ -5,12 +5,14 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 from scipy.special import expit, logsumexp
 from scipy.stats import norm, poisson
 
 ideal = pytest.importorskip("references.ideal_choices", reason="examples/ is not beside the tests")
 paid = pytest.importorskip("references.paid_choices")
 clicks = pytest.importorskip("references.optimal_clicks")
+interval_timing = pytest.importorskip("references.interval_timing")
 
 
 @pytest.mark.parametrize(("d_prime", "probability"), [(0.3, 0.5), (1.5, 0.8)])
@@ -106,3 +108,19 @@ def test_the_best_player_is_the_best_of_all_that_report_or_err_by_time_level_and
     numbers = np.array([0.01, 0.3]), 0.1, 2, 4
     assert paid.reward_in_staircase(*numbers) == pytest.approx(reporting)
     assert paid.reward_in_staircase(*numbers, can_err=True) == pytest.approx(best)
+
+
+def test_far_from_the_bounds_the_estimate_of_an_interval_exceeds_its_measurement():
+    """By the expansion of both integrals in w: their ratio is m (1 + 2 w²), up to w⁴."""
+    measured = np.array([0.8, 1.0, 1.2])
+    found = interval_timing.estimate(measured, 0.2, 4.0, 0.05)
+    np.testing.assert_allclose(found, measured * (1 + 2 * 0.05**2), rtol=2e-4)
+
+
+@pytest.mark.parametrize("measured", [0.55, 0.8, 1.1])
+def test_the_estimate_of_an_interval_is_the_mean_of_its_posterior(measured):
+    def moment(power):
+        return quad(lambda t: t**power * norm.pdf(measured, t, 0.1 * t), 0.6, 1.0)[0]
+
+    found = interval_timing.estimate(np.array(measured), 0.6, 1.0, 0.1)
+    np.testing.assert_allclose(found, moment(1) / moment(0), rtol=1e-5)

@@ -14,7 +14,11 @@ from popsim.session import separate_trials
 from popsim.tasks import BlockDecisions, HierarchicalReasoning
 from popsim.tasks.blocks.block_decisions import second_kind_before
 
-ideal = pytest.importorskip("references.ideal_choices", reason="examples/ is not beside the tests")
+
+@pytest.fixture
+def ideal():
+    """What one knows of the tasks without popsim."""
+    return pytest.importorskip("references.ideal_choices", reason="examples/ is not beside the tests")
 
 
 def sessions_of(task, n, key):
@@ -125,7 +129,7 @@ def test_the_filter_of_blocks_is_the_sum_over_all_sequences_of_blocks(lengths):
 
 
 @pytest.mark.full
-def test_the_correct_side_follows_interval_and_rule_and_the_ideal_observer_is_as_right_as_it_thinks():
+def test_the_correct_side_follows_interval_and_rule_and_the_ideal_observer_is_as_right_as_it_thinks(ideal):
     task = HierarchicalReasoning(n_trials=40)
     sessions, labels = sessions_of(task, 150, jax.random.key(2))
     side, rule, choice, is_long = (labels[name] for name in ("side", "rule", "choice", "is long"))

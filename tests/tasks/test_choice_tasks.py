@@ -5,6 +5,7 @@ Ideal observers see the inputs of the task's own trials, and are right as often 
 
 import functools
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,8 +16,14 @@ from short_form import every_nth
 
 import popsim
 from popsim import tasks
+from popsim.distributions import Choice, Uniform
 
-ideal = pytest.importorskip("references.ideal_choices", reason="examples/ is not beside the tests")
+
+@pytest.fixture
+def ideal():
+    """What one knows of the tasks without popsim."""
+    return pytest.importorskip("references.ideal_choices", reason="examples/ is not beside the tests")
+
 
 N = 4000
 CATCH = tasks.GoResponse(catch_probability=0.1)
@@ -75,7 +82,7 @@ def mean_stimulus(trials, epoch, where):
     return trials.inputs["stimulus"][shown].mean(0)
 
 
-def two_signals(seconds, task):
+def two_signals(ideal, seconds, task):
     return ideal.two_signals((2 * seconds) ** 0.5 / float(task.noise))
 
 
@@ -107,7 +114,7 @@ def test_stimuli_are_there_in_their_epochs_and_targets_after_the_go_cue(name):
     np.testing.assert_array_equal(popsim.correct_choice(jax.tree.map(jnp.asarray, trials.targets)), asked)
 
 
-def test_go_and_no_go_are_told_apart_as_two_signals_in_noise():
+def test_go_and_no_go_are_told_apart_as_two_signals_in_noise(ideal):
     task, trials = TASKS["go"], trials_of("go")
     is_go = trials.conditions["go"]
     is_near(is_go, 0.3)
@@ -116,7 +123,7 @@ def test_go_and_no_go_are_told_apart_as_two_signals_in_noise():
     is_near(rights(observed(task, trials), ~is_go), ideal.two_signals(1 / 0.5, 0.3))
 
 
-def test_a_signal_at_an_unknown_time_is_detected_as_often_as_computed():
+def test_a_signal_at_an_unknown_time_is_detected_as_often_as_computed(ideal):
     task, trials = TASKS["signal"], trials_of("signal")
     is_there, onset = trials.conditions["signal"], trials.conditions["onset"]
     is_near(is_there, 0.5)
@@ -131,7 +138,7 @@ def test_a_signal_at_an_unknown_time_is_detected_as_often_as_computed():
     is_near(rights(observed(known, trials), ~trials.conditions["signal"]), expected)
 
 
-def test_categories_are_halves_of_the_circle_and_match_as_often_as_both_are_known():
+def test_categories_are_halves_of_the_circle_and_match_as_often_as_both_are_known(ideal):
     task, trials = TASKS["category"], trials_of("category")
     sample, test, match = (trials.conditions[name] for name in ("sample", "test", "match"))
     np.testing.assert_array_equal(match, sample // 6 == test // 6)
@@ -150,7 +157,7 @@ def test_categories_are_halves_of_the_circle_and_match_as_often_as_both_are_know
     assert len(validation_trials(tasks.DelayedMatchToCategory(n_directions=4)).conditions["match"]) == 16
 
 
-def test_pairs_are_known_as_often_as_both_of_them_are():
+def test_pairs_are_known_as_often_as_both_of_them_are(ideal):
     task, trials = TASKS["association"], trials_of("association")
     first, second = trials.conditions["first"], trials.conditions["second"]
     np.testing.assert_array_equal(trials.conditions["go"], second - first == 2)
@@ -158,14 +165,14 @@ def test_pairs_are_known_as_often_as_both_of_them_are():
     is_near(trials.conditions["go"], 0.5)
     np.testing.assert_allclose(mean_stimulus(trials, "first", first == 1), [0, 1, 0, 0], atol=0.1)
     np.testing.assert_allclose(mean_stimulus(trials, "second", second == 2), [0, 0, 1, 0], atol=0.1)
-    known = two_signals(1.0, task)
+    known = two_signals(ideal, 1.0, task)
     is_near(rights(observed(task, trials), ~trials.conditions["go"]), ideal.same_kind(known, known))
 
 
-def test_the_cued_sample_is_tested_and_both_tests_are_answered_as_well():
+def test_the_cued_sample_is_tested_and_both_tests_are_answered_as_well(ideal):
     task, trials = TASKS["dual"], trials_of("dual")
     cued = trials.conditions["cued first"]
-    known = two_signals(0.5, task)
+    known = two_signals(ideal, 0.5, task)
     for turn, item in enumerate((cued, 1 - cued)):
         test, match = f"test {turn + 1}", trials.conditions[f"match {turn + 1}"]
         cue = trials.inputs["cue"][in_epoch(trials, f"cue {turn + 1}")].reshape(N, 10, 2)
@@ -198,11 +205,85 @@ def test_two_senses_are_combined_by_their_reliability():
         here = modality == each
         is_near(here, 1 / 3)
         is_near(is_right[here], best[here])
-    with pytest.raises(ValueError, match="the rate of `task` must be drawn from a Choice"):
+    with pytest.raises(
+        ValueError, match=r"the condition 'rate' of `task.draws\(\)` must be drawn from a Choice"
+    ):
         tasks.choice_probabilities(
-            tasks.MultisensoryIntegration(rate=popsim.distributions.Uniform(9.0, 16.0)),
+            tasks.MultisensoryIntegration(rate=Uniform(9.0, 16.0)),
             task.validation_trials(),
         )
+
+
+@pytest.mark.parametrize(
+    ("task", "condition"),
+    [
+        (TASKS["senses"], "modality"),
+        (TASKS["signal"], "onset"),
+        (TASKS["dual"], "choice"),
+    ],
+)
+def test_the_observer_is_asked_for_a_choice_or_for_what_is_so_or_not(task, condition):
+    with pytest.raises(ValueError, match=f"`condition` must be one of .*, got '{condition}'"):
+        tasks.choice_probabilities(task, task.validation_trials(), condition)
+
+
+HARD = {
+    "response": tasks.DelayedResponse(noise=0.5),
+    "match": tasks.DelayedMatchToSample(n_directions=4, noise=0.3, match_probability=0.4),
+    "comparison": tasks.DelayedComparison(noise=0.05),
+    "context": tasks.ContextIntegration(),
+}
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_the_observer_is_right_as_often_as_it_expects(name):
+    trials = many_trials(HARD[name], jax.random.key(0), N)
+    found = observed(HARD[name], trials)
+    is_right = rights(found, trials.conditions["choice"])
+    assert 0.3 < is_right.mean() < 0.97
+    is_near(is_right, found.max(axis=1))
+
+
+def test_without_a_stimulus_the_prior_is_left():
+    task = tasks.PerceptualDecision(coherence=Choice([-0.2, 0.2, 0.4]), stimulus=Uniform(0.0, 0.1))
+    trials = many_trials(task, jax.random.key(0), 200)
+    unseen = ~in_epoch(trials, "stimulus").any(axis=1)
+    assert 0 < unseen.sum() < 200
+    np.testing.assert_allclose(observed(task, trials)[unseen], [[1 / 3, 2 / 3]] * unseen.sum(), atol=1e-6)
+
+
+class ThreeTones(tasks.AbstractDelayedChoice):
+    """Each of three tones has an output of its own; in between a coin decides."""
+
+    noise: jax.Array = eqx.field(converter=jnp.asarray, default=0.1)
+    stimulus: float = 0.1
+    delay: float = 0.1
+    duration: float = 0.5
+
+    def draws(self):
+        return {"tone": Choice([0.0, 1.0, 1.5, 2.0])}
+
+    def rule(self, timeline, draws):
+        (tone,) = draws
+        return tasks.Question({"stimulus": tone[None]}, tone, {"tone": tone}, n_choices=3)
+
+
+def test_a_choice_between_two_outputs_is_a_coin_flip():
+    trials = many_trials(ThreeTones(), jax.random.key(0), 400)
+    tone, choice = trials.conditions["tone"], trials.conditions["choice"]
+    is_whole = tone != 1.5
+    np.testing.assert_array_equal(choice[is_whole], tone[is_whole])
+    assert set(choice[~is_whole]) == {1, 2}
+    is_near(choice[~is_whole] == 2, 0.5)
+
+
+def test_what_is_shown_in_an_epoch_that_there_is_not_is_refused():
+    class Typo(ThreeTones):
+        def rule(self, timeline, draws):
+            return tasks.Question({"stimulu": draws[0][None]}, draws[0], {})
+
+    with pytest.raises(ValueError, match="`shown` must be stimuli of the epochs .*stimulu"):
+        Typo().validation_trials()
 
 
 def test_pulses_begin_bins_as_often_as_asked():
@@ -229,7 +310,7 @@ def test_clicks_are_poisson_processes_of_their_rates():
 
 
 @pytest.mark.parametrize("correct_side", ["more pulses", "higher rate"])
-def test_who_counts_the_pulses_is_as_good_as_computed(correct_side):
+def test_who_counts_the_pulses_is_as_good_as_computed(correct_side, ideal):
     is_default = correct_side == "more pulses"
     flashes, clicks = (
         trials_of(name) if is_default else many_trials(kind(correct_side=correct_side), jax.random.key(0), N)

@@ -12,7 +12,11 @@ import popsim
 from popsim import tasks
 from popsim.tasks import AngleReproduction, DirectionCategory, ProbabilisticReasoning
 
-ideal = pytest.importorskip("references.ideal_choices", reason="examples/ is not beside the tests")
+
+@pytest.fixture
+def ideal():
+    """What one knows of the tasks without popsim."""
+    return pytest.importorskip("references.ideal_choices", reason="examples/ is not beside the tests")
 
 
 def test_angles_are_reproduced_in_their_order(getkey):
@@ -92,7 +96,7 @@ def test_shapes_stay_at_their_places_and_the_reward_follows_their_weights(getkey
 
 
 @pytest.mark.full
-def test_who_sums_the_weights_reaches_the_bound(getkey):
+def test_who_sums_the_weights_reaches_the_bound(getkey, ideal):
     weights, n = [-1.0, -0.5, 0.3, 0.6], 6000
     task = ProbabilisticReasoning(weights=weights, n_shapes=3, duration=3.05)
     trials = many_trials(task, getkey(), n)

@@ -11,12 +11,17 @@ import popsim
 from popsim import tasks
 from popsim.tasks import ChangingEnvironment, ChangingEnvironmentObserver
 
-paid = pytest.importorskip("references.paid_choices", reason="examples/ is not beside the tests")
+
+@pytest.fixture
+def paid():
+    """What one knows of the tasks without popsim."""
+    return pytest.importorskip("references.paid_choices", reason="examples/ is not beside the tests")
+
 
 KEY = jax.random.key(0)
 
 
-def best_in_staircase(task, **options):
+def best_in_staircase(paid, task, **options):
     numbers = np.asarray(task.coherences, float), float(task.noise_std), task.n_correct, task.n_choices
     return paid.reward_in_staircase(*numbers, **options)
 
@@ -44,7 +49,7 @@ def test_a_target_is_paid_if_direction_and_context_are_right_and_contexts_change
 
 
 @pytest.mark.parametrize(("hazard", "noise"), every_nth_row([(0.1, 0.1), (0.02, 0.3)], 2))
-def test_the_observer_reaches_the_reward_of_the_best_player(hazard, noise):
+def test_the_observer_reaches_the_reward_of_the_best_player(hazard, noise, paid):
     task, n = ChangingEnvironment(hazard_rate=hazard, noise_std=noise, n_choices=60), 1000
     reward = played(task, ChangingEnvironmentObserver(task), n).reward.mean(1).astype(float)
     coherences = np.asarray(task.coherence.values, float)
@@ -99,8 +104,8 @@ def test_it_stays_where_a_choice_is_correct_as_often_as_published(n_correct, per
 
 @pytest.mark.full  # in short: the best player, below, and those that report
 @pytest.mark.parametrize("options", [{}, {"n_correct": 3}, {"noise_std": 0.5, "n_choices": 20}])
-def test_the_observer_is_paid_what_is_computed(options):
+def test_the_observer_is_paid_what_is_computed(options, paid):
     task, n = tasks.StaircaseDecision(**options), 2000
     reward = played(task, tasks.StaircaseObserver(), n).reward.mean(1).astype(float)
-    assert reward.mean() == pytest.approx(best_in_staircase(task), abs=4 * reward.std() / n**0.5)
+    assert reward.mean() == pytest.approx(best_in_staircase(paid, task), abs=4 * reward.std() / n**0.5)
     assert played(task, tasks.RandomPlayer(2), n).reward.mean() < reward.mean() - 0.05

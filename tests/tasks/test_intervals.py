@@ -12,7 +12,11 @@ from popsim import tasks
 from popsim.analysis.behaviour import produced_interval
 from popsim.distributions import Uniform
 
-ideal = pytest.importorskip("references.ideal_choices", reason="examples/ is not beside the tests")
+
+@pytest.fixture
+def ideal():
+    """What one knows of the tasks without popsim."""
+    return pytest.importorskip("references.ideal_choices", reason="examples/ is not beside the tests")
 
 
 def test_pulses_mark_an_interval_and_the_ramp_reaches_one_after_gain_times_it(getkey):
@@ -148,7 +152,7 @@ def test_what_is_shown_is_the_measurement_and_what_is_asked_for_the_interval(tri
     np.testing.assert_allclose(interval.mean(), 0.8, atol=5 * 0.4 / (12 * 2000) ** 0.5)
 
 
-def test_two_shown_intervals_tell_as_much_as_computed(getkey):
+def test_two_shown_intervals_tell_as_much_as_computed(getkey, ideal):
     task = tasks.OneTwoThreeGo()
     labels = many_trials(task, getkey()).conditions
     first, second = (np.round(labels[name] / DT).astype(int) for name in ("first shown", "second shown"))

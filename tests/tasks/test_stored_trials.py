@@ -163,6 +163,25 @@ def test_stored_trials_can_be_changed_by_replace():
     assert_same(dataclasses.replace(recorded), recorded)
 
 
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"dt": 0.5}, "dt"),
+        ({"epochs": {"delay": np.zeros((N, 2))}}, "epochs"),
+        ({"events": {"go": np.zeros(N)}}, "events"),
+        ({"mask": np.ones((N, N_STEPS))}, "mask"),
+        ({"is_choice": True}, "is_choice"),
+        ({"inputs": {"stimulus": STIMULUS[1:]}}, "inputs"),
+        ({"inputs": {"stimulus": STIMULUS[:, 1:]}}, "inputs"),
+        ({"timeline": None}, "dt"),
+        ({"timeline": popsim.Timeline(DT, N_STEPS)}, "timeline"),
+    ],
+)
+def test_what_replace_could_not_change_is_refused(change, name):
+    with pytest.raises(ValueError, match=f"`{name}` must"):
+        dataclasses.replace(task_of(), **change)
+
+
 def test_times_in_seconds_are_those_of_the_nearest_step():
     go = changed(np.linspace(0.0, 0.1, N), 3, np.nan)
     delay = np.stack([np.full(N, 0.021), np.full(N, 0.059)], axis=1)

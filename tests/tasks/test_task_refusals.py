@@ -92,14 +92,26 @@ class LouderDecision(tasks.PerceptualDecision):
         assert self.noise * self.dt > 0
 
 
-def test_a_field_that_is_declared_anew_is_checked_and_described_as_before(as_users_run):
-    assert LouderDecision().noise == 0.2
-    assert "- `noise`: sigma of" in inspect.getdoc(LouderDecision)
+class PlainDecision(tasks.PerceptualDecision):
+    """A class of a user with other defaults of fields of popsim, and nothing else."""
+
+    noise: float = 0.2
+    n_streams: int = 2
+
+
+@pytest.mark.parametrize("kind", [LouderDecision, PlainDecision])
+def test_a_field_that_is_declared_anew_is_checked_and_described_as_before(kind, as_users_run):
+    assert kind().noise == 0.2
+    assert "- `noise`: sigma of" in inspect.getdoc(kind)
     for bad in (-1.0, np.nan):
         with pytest.raises(ValueError, match="`noise`"):
-            LouderDecision(noise=bad)
+            kind(noise=bad)
     with pytest.raises(ValueError, match="`dt`"):
-        LouderDecision(dt="1 ms")
+        kind(dt="1 ms")
+    with pytest.raises(ValueError, match="`n_streams`"):
+        kind(n_streams=7)
+    base = jax.tree.structure(dataclasses.replace(tasks.PerceptualDecision(), n_streams=2))
+    assert kind is LouderDecision or base.num_leaves == len(jax.tree.leaves(kind()))
 
 
 RANGE = Uniform(0.1, 0.2)
@@ -164,6 +176,7 @@ SPECIAL = [
     (lambda: tasks.PoissonClicks(total_rate="40 Hz"), "total_rate"),
     (lambda: tasks.PoissonClicks(log_ratio="1"), "log_ratio"),
     (lambda: tasks.PerceptualDecision(delay=None), "delay"),
+    (lambda: tasks.PerceptualDecision(response="x"), "response"),
     (lambda: tasks.SumOfSinusoids("0.1 Hz"), "frequencies"),
     (lambda: tasks.SumOfSinusoids([0.1, 0.2], "equal"), "amplitudes"),
     (lambda: tasks.ReversalObserver(reward_probability="high", hazard_rate=0.1), "reward_probability"),
@@ -194,6 +207,9 @@ SPECIAL = [
     (lambda: tasks.play(tasks.ThompsonSampling(2), tasks.GoNoGo().validation_trials(), key=KEY), "trials"),
     # Mixtures, suites and protocols.
     (lambda: tasks.MultiTask({}), "tasks"),
+    (lambda: tasks.MultiTask({"sine": tasks.SineGeneration()}, names=("sine",)), "names"),
+    (lambda: tasks.MultiTask((tasks.SineGeneration(),), names=("sine", "other")), "names"),
+    (lambda: tasks.Mixture([tasks.SineGeneration()], {"0": 1.0}), "shares"),
     (lambda: tasks.MultiTask({"sine": tasks.SineGeneration()}, shares=[1.0, 1.0]), "shares"),
     (lambda: tasks.MultiTask({"sine": tasks.SineGeneration()}, shares={"z": 1.0}), "shares"),
     (lambda: tasks.MultiTask({"sine": tasks.SineGeneration()}, shares=[-1.0]), "shares"),

@@ -10,7 +10,12 @@ from popsim import tasks
 from popsim.distributions import Choice, Uniform
 from popsim.tasks.rewards.timed_responses import ResponseEnvironment
 
-clicks = pytest.importorskip("references.optimal_clicks", reason="examples/ is not beside the tests")
+
+@pytest.fixture
+def clicks():
+    """What one knows of the tasks without popsim."""
+    return pytest.importorskip("references.optimal_clicks", reason="examples/ is not beside the tests")
+
 
 KEY = jax.random.key(0)
 
@@ -124,7 +129,21 @@ def test_clicks_have_their_rates_from_the_start_of_the_stimulus_on():
         np.testing.assert_array_equal(trials.conditions["choice"][of_ratio], log_ratio > 0)
 
 
-def test_the_best_bounds_of_clicks_are_paid_what_the_dynamic_programme_says():
+def test_the_best_bounds_of_evidence_are_paid_what_the_dynamic_programme_says():
+    stopping = pytest.importorskip("references.optimal_stopping", reason="examples/ is not beside the tests")
+    coherences = (-0.4, -0.1, 0.1, 0.4)
+    task = tasks.ReactionTimeDecision(
+        coherence=Choice(coherences), noise=0.2, waiting_cost=0.5, error_payoff=-1.0
+    )
+    best = stopping.solve(stopping.Problem(coherences, 0.2, task.dt, 38, 0.5, -1.0))
+    trials = popsim.sample_trials(task, 4000, batch=0, key=KEY)
+    mean, error = reward_of(tasks.DecisionBounds(best.bounds, dt=task.dt), trials)
+    assert abs(mean - best.value) < 4 * error
+    for factor in (0.5, 2.0):
+        assert reward_of(tasks.DecisionBounds(factor * best.bounds, dt=task.dt), trials)[0] < mean
+
+
+def test_the_best_bounds_of_clicks_are_paid_what_the_dynamic_programme_says(clicks):
     task = tasks.ReactionTimeClicks(log_ratio=Choice([-0.5, 0.5]), waiting_cost=0.5, error_payoff=-1.0)
     best, bounds = clicks.solve(clicks.Problem((-0.5, 0.5), 40.0, 0.05, 38, 0.5, -1.0))
     trials = popsim.sample_trials(task, 4000, batch=0, key=KEY)
