@@ -50,21 +50,23 @@ def count_text(count: int, noun: str) -> str:
     return f"{count} {noun if count == 1 else plural}"
 
 
-def check_text(name: str, text: str) -> None:
-    """Check that a path, or another word of a command, is not empty and can be encoded in UTF-8."""
+def is_utf8(text: str) -> bool:
+    """Whether a text can be encoded in UTF-8, as one with bytes of another encoding cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"`{name}` must be a path in UTF-8, got {text!r}.") from None
-    if not text:
-        raise ValueError(f"`{name}` must be a path, got an empty one.")
+        return False
+    return True
 
 
 def check_path(name: str, path: str | Path) -> None:
     """Check that an argument is a path; nothing at the path is opened."""
     if not isinstance(path, str | os.PathLike) or not isinstance(text := os.fspath(path), str):
         raise ValueError(f"`{name}` must be a path, got {one_line(repr(path))[:200]}.")
-    check_text(name, text)
+    if not is_utf8(text):
+        raise ValueError(f"`{name}` must be a path in UTF-8, got {text!r}.")
+    if not text:
+        raise ValueError(f"`{name}` must be a path, got an empty one.")
 
 
 def as_path(name: str, path: str | Path) -> Path:

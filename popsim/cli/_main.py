@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn, Union
 
 import tyro
 
-from popsim._shared.text_checks import check_text, one_line, printable, suggestion
+from popsim._shared.text_checks import is_utf8, one_line, printable, suggestion
 from popsim._shared.waiting import waiting_line
 from popsim.cli._commands import COMMANDS, Sweep, Train
 from popsim.cli._messages import backend_complaint, modules_of, notes_of, text_in_box, use_option_names
@@ -148,10 +148,12 @@ def _pass_over_settings_here() -> None:
 def _check_words(arguments: Sequence[str]) -> None:
     """Raise `ValueError` naming a word that is empty, which `Path` turns into ".", or is not UTF-8."""
     for place, argument in enumerate(arguments):
-        if not argument or argument.startswith("-") and argument.endswith("="):
-            words = " ".join(("popsim", *arguments[:place], *([argument] if argument else [])))
+        option, joined, value = argument.rpartition("=") if argument.startswith("-") else ("", "", argument)
+        words = " ".join(filter(None, ("popsim", *arguments[:place], option + joined)))
+        if not value:
             raise ValueError(f"there must be a value after `{words}`, got an empty one.")
-        check_text("path", argument)
+        if not is_utf8(value):
+            raise ValueError(f"what follows `{words}` must be in UTF-8, got {value!r}.")
 
 
 def _split_imports(arguments: list[str]) -> tuple[list[str], list[str]]:

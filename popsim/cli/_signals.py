@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
@@ -19,15 +20,27 @@ EXIT_CODE = 75  # EX_TEMPFAIL of sysexits.h: not finished, try again
 def ended_by_signals() -> Iterator[None]:
     """Let SIGINT, SIGTERM, SIGUSR1 and SIGHUP end a command with a line on standard error and `EXIT_CODE`.
 
-    They do so at the exit of the process, too. Files are written whole or not at all, so nothing is undone.
-    Outside of the main thread nothing is caught.
+    They do so at the exit of the process, too. Outside of the main thread nothing is caught.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, _leave) for number in caught_signals()}
+    received: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if _is_importing(frame):
+            _leave(number)
+        received.append(number)
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in caught_signals()}
     try:
         yield
+    except BaseException:
+        if not received:
+            raise
+        _tell(received[0])
+        sys.exit(EXIT_CODE)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -51,10 +64,20 @@ def _leave_on_signals() -> None:
 
 
 def _leave(number: int, _: FrameType | None = None) -> None:
+    _tell(number)
+    os._exit(EXIT_CODE)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    """Whether a module is being imported, in which an exception could be lost or become another one."""
+    files = (each.f_code.co_filename for each, _ in traceback.walk_stack(frame))
+    return any(file.startswith("<frozen importlib") for file in files)
+
+
+def _tell(number: int) -> None:
     with contextlib.suppress(OSError):  # of a terminal that is closed
         line = f"popsim: stopped by {signal.Signals(number).name}\n"
         os.write(2, (f"\n{line}" if os.isatty(2) else line).encode())  # below a line that is waited in
-    os._exit(EXIT_CODE)
 
 
 @contextlib.contextmanager

@@ -127,8 +127,9 @@ class SweepOptions:
         print(f"{count_text(sweep.n_cells, 'cell')}, {count_text(sweep.n_members, 'network')}: {out}")
         if self.only_make:
             run, script = (opened.folder.command(f"sweep {verb}") for verb in ("run", "script"))
-            print(f"To train one cell: {run} --cell NUMBER")
-            print(f"To write a job script: {script} --slurm")
+            if not sweep.selects_across_cells:
+                print(f"To train one cell: {run} --cell NUMBER")
+                print(f"To write a job script: {script} --slurm")
             print(f"Next, to train all cells: {run}")
         else:
             print_trained_sweep(self.engine.train(out, None))
@@ -221,13 +222,13 @@ class SweepRun:
         self.engine.check()
         if self.until_input_ends:
             stop_when_input_ends()
+        elif self.cell:
+            check_no_selection(read_sweep(self.path), "cell")
         if len(self.cell) != 1 or not self.engine.is_here:
             print_trained_sweep(self.engine.train(self.path, list(self.cell) or None))
             return
         (number,) = self.cell
-        cell = (opened := read_sweep(self.path)).cell(number)
-        if not self.until_input_ends:
-            check_no_selection(opened, "cell")
+        cell = read_sweep(self.path).cell(number)
         options = {"quiet": self.engine.quiet, **self.engine.cell_options}
 
         def train(stop: Callable[[], bool]) -> Run:

@@ -24,6 +24,7 @@ from popsim.task_description import sample_trials
 from popsim.tasks.library import TASKS, MotorTask, task_definition
 from popsim.trial import Trial
 
+MOST_TRIALS = 12
 BODY = "[body]"
 SUFFIXES = (".png", ".pdf", ".svg")
 
@@ -31,6 +32,8 @@ SUFFIXES = (".png", ".pdf", ".svg")
 def show_task(command: Any) -> Path:
     """Print the table of a task, draw some of its trials, and return the path of the figure."""
     check_positive_int("trials", command.trials)
+    if command.trials > MOST_TRIALS:
+        raise ValueError(f"`trials` must be at most {MOST_TRIALS}, got {command.trials}.")
     check_seed("seed", command.seed)
     batch = LAST_BATCH if command.batch is None else command.batch
     if not 0 <= batch <= LAST_BATCH:

@@ -24,7 +24,6 @@ from popsim.version import __version__
 __all__ = ["Checkpoint", "Checkpoints"]
 
 FORMAT = 1
-BELONGS_TO = "belongs_to"
 _VERSIONS = {"popsim": __version__, "jax": jax.__version__, "python": platform.python_version()}
 _OWN_FILE = re.compile(r"(?P<step>\d{9}|[1-9]\d{9,})\.safetensors")
 
@@ -63,7 +62,6 @@ class Checkpoints:
         n_kept: int = 3,
         shared_steps: Container[int] = (),
         run_id: str | None = None,
-        belongs_to: Mapping[str, str | int] | None = None,
     ):
         """
         **Arguments:**
@@ -71,14 +69,12 @@ class Checkpoints:
         - `path`: the folder of the checkpoints. The first save creates it; its parent must exist.
         - `n_kept`: how many to keep: the newest up to the one saved last. Later ones are kept as well.
         - `shared_steps`: the steps of checkpoints that others read: the last two of these are kept besides.
-        - `run_id`, `belongs_to`: the identity of the run, and what the checkpoints are of within it, such as
-            the number of a cell. Both are stored, and checkpoints of something else are rejected.
+        - `run_id`: the identity of the run. It is stored, and checkpoints of another run are rejected.
         """
         self.path = Path(path)
         self.n_kept = n_kept
         self._shared_steps = shared_steps
         self._run_id = run_id
-        self._belongs_to = dict(belongs_to or {})
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="popsim-checkpoints")
         self._pending: Future | None = None
 
@@ -105,7 +101,6 @@ class Checkpoints:
             "format": FORMAT,
             "step": int(step),
             RUN_ID: self._run_id,
-            BELONGS_TO: self._belongs_to,
             "versions": _VERSIONS,
             "details": plain_json("details", details),
         }
@@ -211,10 +206,8 @@ class Checkpoints:
         with ArrayFile.open(path, FORMAT, "a checkpoint") as file:
             content = file.content
             check_run_id(content.get(RUN_ID), self._run_id, path)
-            stored = {**content[BELONGS_TO], "step": content["step"]}
-            for name, value in {**self._belongs_to, "step": step}.items():
-                if stored.get(name) != value:
-                    raise MismatchError(f"{path} must be of {name} {value}, got {name} {stored.get(name)}.")
+            if content["step"] != step:
+                raise MismatchError(f"{path} must be of step {step}, got step {content['step']}.")
             yield file
 
     def _places(self) -> set[tuple[int, int]]:

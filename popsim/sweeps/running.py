@@ -51,7 +51,8 @@ def run_sweep(
     **Arguments:**
 
     - `path`: the folder of the sweep.
-    - `cells`: the numbers of the cells to train; by default all.
+    - `cells`: the numbers of the cells to train, of those that select among one another all; by default
+        all of the sweep.
     - `quiet`: whether to hide the progress bar over all cells.
     - `tell`: called with a line for each cell.
     - `options`: those of `run_cell`. Events for TensorBoard are in `tensorboard/` in the folder of each cell.
@@ -147,6 +148,7 @@ def _run(
         cells = [*dict.fromkeys(as_parts("cells", cells, (int, np.integer), "numbers of cells"))]
     opened = open_sweep(path).examine(cells)
     numbers = select_unfinished(opened, cells)
+    _check_populations(opened, cells or ())
     _repair(opened, without_lock=without_lock)
     if not numbers:
         return open_sweep(path)
@@ -167,6 +169,18 @@ def _run(
         errors = [outcomes[number].error for number in reasons if outcomes[number].error is not None]
         raise CellsFailed(failure_text(now, reasons)) from next(iter(errors), None)
     return now
+
+
+def _check_populations(opened: OpenedSweep, cells: Collection[int]) -> None:
+    """Raise `ValueError` if some of the cells that select among one another are given without the others."""
+    if not opened.sweep.selects_across_cells:
+        return
+    missing = sorted({other for cell in cells for other in opened.sweep.population_of(cell)} - {*cells})
+    if missing:
+        raise ValueError(
+            "`cells` must have all cells of a population, which select among one another: "
+            f"also {numbers_text(missing)}."
+        )
 
 
 def _train(

@@ -183,6 +183,7 @@ def write_slurm_script(
     check_replaceable(path, is_slurm_script, kind="a script", overwrite=overwrite, name="out")
     if has_control_characters(str(opened.folder.path)):
         raise ValueError(f"`path` must be one line of a script, got {str(opened.folder.path)!r}.")
+    script = slurm_script(opened, options)
     (opened.folder.path / "logs").mkdir(exist_ok=True)
-    write_file(path, [slurm_script(opened, options).encode()])
+    write_file(path, [script.encode()])
     return path

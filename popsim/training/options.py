@@ -310,9 +310,8 @@ class Training:
 
 def check_options(trainer: TrainerOptions, training: Training, count: int | None) -> None:
     """Raise `ValueError` if the options of a trainer and of a training do not fit together."""
-    population, members, n_members = training.population, training.members, count or 1
+    members, n_members = training.members, count or 1
     n_given = n_members if members is None else members.n_members
-    n_places = count if population is None else population.own_places.size
     updates, n_parts = trainer.population_updates, trainer.n_minibatches
     may_be_undone = any(update.replaces or hyperparameters_of(update) != () for update in updates)
     has_resets = np.size(np.asarray(training.reset_opt_state_at)) > 0
@@ -322,9 +321,6 @@ def check_options(trainer: TrainerOptions, training: Training, count: int | None
             training.restore_checkpoint and trainer.folder is None
         ),
         f"`members` must be the {n_members} of the model, got {n_given}.": n_given != n_members,
-        "`population` needs a population update that replaces members, such as PopulationBasedTraining, got "
-        "none.": population is not None and not any(update.replaces for update in updates),
-        f"`population` must have places of the {count} members, got {n_places}.": n_places != count,
         "`reset_opt_state_at` must be empty with `population_updates` that replace members or set "
         "hyperparameters: it would undo what they did.": has_resets and may_be_undone,
         f"`batch_size` must divide into n_minibatches = {n_parts} parts, got {training.batch_size}.": (

@@ -43,6 +43,8 @@ ROWS = {
         "--keep 99999": "--keep must be",
         "--out=": "there must be a value after `popsim train sum --out=`",
         "--out ''": "there must be a value after `popsim train sum --out`, got an empty one",
+        "--out caf\udce9": "what follows `popsim train sum --out` must be in UTF-8",
+        "--network=caf\udce9": "what follows `popsim train sum --network=` must be in UTF-8",
         "--out /dev/null/popsim": "--out must be",
         "--out file.txt": "--out must be",
         "--noise 1": "Missing value for argument '--noise'. Expected 2 values",
@@ -82,6 +84,7 @@ ROWS = {
     "show-task": {
         "flipflop": "Perhaps you meant flip-flop",
         "flip-flop --trials 0": f"--trials {COUNT}",
+        "flip-flop --trials 13": "--trials must be at most 12",
         "flip-flop --batch -1": "--batch must be from 0 to",
         "flip-flop --out figure.gif": "--out must end in one of .png, .pdf, .svg",
         "flip-flop --out there.png": "--out must not exist",

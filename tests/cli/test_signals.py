@@ -30,6 +30,15 @@ try:
 except BaseException as error:
     raise ImportError("an import that loses what was raised in it") from error
 """
+WAITING_IN_A_COMMAND = """
+import tempfile, time
+from popsim.cli._commands import List
+def wait(command):
+    with tempfile.TemporaryDirectory(dir="."):
+        print("ready", flush=True)
+        time.sleep(60)
+List.run = wait
+"""
 
 
 @pytest.mark.parametrize("name", SIGNALS)
@@ -75,9 +84,13 @@ def test_a_closed_terminal_stops_the_command_which_ends_with_code_75():
     assert command.wait(timeout=60) == 75
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_a_signal_ends_any_command_at_any_time_in_one_line(name, tmp_path):
-    (tmp_path / "waits.py").write_text(WAITING_IN_AN_IMPORT)
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(WAITING_IN_AN_IMPORT, "SIGINT"), (WAITING_IN_A_COMMAND, "SIGTERM")],
+)
+def test_a_signal_ends_any_command_at_any_time_in_one_line(module, name, tmp_path):
+    """And what the command would have removed in the end is gone."""
+    (tmp_path / "waits.py").write_text(module)
     words = [sys.executable, "-m", "popsim.cli", "--import", "waits", "list"]
     pipe = subprocess.PIPE
     with subprocess.Popen(words, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True) as command:
@@ -85,3 +98,4 @@ def test_a_signal_ends_any_command_at_any_time_in_one_line(name, tmp_path):
         command.send_signal(getattr(signal, name))
         said = command.communicate(timeout=60)
     assert (command.returncode, *said) == (75, "", f"popsim: stopped by {name}\n")
+    assert {path.name for path in tmp_path.iterdir()} <= {"waits.py", "__pycache__"}

@@ -64,7 +64,9 @@ def losses_of_a_trial(experiment):
 def test_every_motor_task_runs_on_every_body_with_every_network(name, network, body):
     experiment = task_experiment(name)(network=network, plant=body, n_units=5)
     total, terms = losses_of_a_trial(experiment)
-    assert total.shape == () and set(terms) == set(experiment.build_task().loss.weights)
+    task = experiment.build_task()
+    assert total.shape == () and set(terms) == set(task.loss.weights)
+    experiment.build_model(key=KEY).check(task.validation_trials())  # targets are within reach
     duration, dt = experiment.times
     assert experiment.vision_delay < duration and dt == experiment.dt
 

@@ -177,17 +177,16 @@ def test_what_does_not_fit_is_refused_by_name(saved, changes, message):
         saved.restore(lambda details: {"step": jax.ShapeDtypeStruct((), np.int32)}, step=2)
 
 
-def test_those_of_another_run_cell_or_step_are_refused(tmp_path):
+def test_those_of_another_run_or_step_are_refused(tmp_path):
     """Each is intact in itself, and an older one would be of this run."""
-    mine = Checkpoints(tmp_path / "mine", run_id=RUN_ID, belongs_to={"cell": 1})
+    mine = Checkpoints(tmp_path / "mine", run_id=RUN_ID)
     save_steps(mine, 1, 2)
     others = [
-        (OTHER_RUN, 1, 2, f"part of the run {RUN_ID}"),
-        (RUN_ID, 2, 2, "of cell 1, got cell 2"),
-        (RUN_ID, 1, 3, "of step 2, got step 3"),
+        (OTHER_RUN, 2, f"part of the run {RUN_ID}"),
+        (RUN_ID, 3, "of step 2, got step 3"),
     ]
-    for run_id, cell, step, message in others:
-        other = Checkpoints(tmp_path / message, run_id=run_id, belongs_to={"cell": cell})
+    for run_id, step, message in others:
+        other = Checkpoints(tmp_path / message, run_id=run_id)
         save_steps(other, step)
         shutil.copy(other.file(step), mine.file(2))
         for read in (lambda: mine.restore(expected_arrays), lambda: mine.verify(2), lambda: mine.check(2)):

@@ -32,7 +32,7 @@ from popsim.sweeps import (
     verify_sweep,
 )
 from popsim.sweeps.selection import SelectionPending, selecting
-from popsim.sweeps.slurm import SlurmOptions, slurm_script
+from popsim.sweeps.slurm import SlurmOptions, write_slurm_script
 from popsim.training import ancestors
 
 pytestmark = pytest.mark.slow
@@ -79,8 +79,6 @@ def test_cells_select_as_one_ensemble_does(at_once, tmp_path):
         run_cell(path, 0)
     with pytest.raises(ValueError, match="must not be a cell that selects among the members of others"):
         resume_run(opened.folder.cell(0).path)
-    with pytest.raises(CellsFailed, match="1 of 2 .*: 0; .* batch 3, which others of its .* not reached: 1"):
-        run_sweep(path, [0])
     finished = run_sweep(path)
     same(finished, at_once)
     report = report_sweep(finished)
@@ -154,11 +152,21 @@ def test_what_others_need_is_checked_and_named(at_once, tmp_path):
 
 def test_cells_that_select_are_trained_together_by_one_process(tmp_path, capsys):
     opened = make_sweep(SWEEP, tmp_path / "sw")
-    with pytest.raises(SystemExit) as end:
-        main(["--import", "swept_runs", "sweep", "run", str(tmp_path / "sw"), "--cell", "0"])
-    assert end.value.code == 2 and "select among one another. To train all of them" in capsys.readouterr().err
+    for options in ([], ["--cell", "1"], ["--workers", "1"], ["--scheduler", "tcp://nowhere:1"]):
+        with pytest.raises(SystemExit) as end:
+            main(["--import", "swept_runs", "sweep", "run", str(tmp_path / "sw"), "--cell", "0", *options])
+        assert end.value.code == 2
+        assert "select among one another. To train all of them" in capsys.readouterr().err
+    for run in (run_sweep, run_in_processes):
+        with pytest.raises(ValueError, match="`cells` must have all cells of a population, .*: also 1"):
+            run(tmp_path / "sw", [0])
     with pytest.raises(ValueError, match="`path` must be of a sweep whose cells are trained each by itself"):
-        slurm_script(opened, SlurmOptions())
+        write_slurm_script(opened, SlurmOptions())
+    assert not (tmp_path / "sw" / "logs").exists()
+    words = ["sweep", "--config", str(opened.folder.config), "--out", str(tmp_path / "new"), "--only-make"]
+    main(["--import", "swept_runs", *words])
+    printed = capsys.readouterr().out
+    assert "Next, to train all cells" in printed and "--cell" not in printed and "--slurm" not in printed
     errors = []
 
     def train():

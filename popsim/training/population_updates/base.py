@@ -61,9 +61,9 @@ class Population:
     def gather_scores(self, scores: Float[Any, " member"]) -> Float[Array, " population"]:
         """Return the scores of the whole population, from those of the members of this training.
 
-        It may be called once in a call of an update. Where a population is divided over several trainings it
-        waits for the others; the training is saved before. If the training is told to stop meanwhile, it ends
-        here, and the update is called again when it is resumed.
+        It may be called once in a call of an update. Where a population is divided over several trainings and
+        the scores of the others are not known yet, the training ends here; it is saved before, and the update
+        is called again when it is resumed.
         """
         return self._of_whole("gather_scores").gather_scores(scores)
 

@@ -324,7 +324,8 @@ class MemberExchange:
             )
         if not self.was_asked:
             raise ValueError(
-                "`gather_scores` must be called before `take`: it waits for all members to be there."
+                "`gather_scores` must be called before `take`: it makes sure that all trainings of the "
+                "population have come to this selection."
             )
         divided = self.view.divided
         inherited = (
