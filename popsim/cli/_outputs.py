@@ -1,6 +1,7 @@
 """What the commands `export` and `animate` write; each takes its command, whose arguments it checks first."""
 
 import contextlib
+import importlib.util
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,10 @@ def export_sweep(command: Any) -> None:
         check_replaceable(summary, is_summary, kind="a summary", overwrite=overwrite, name="summary")
     if history is not None:
         check_netcdf_path(history, overwrite=overwrite, name="history")
+        if importlib.util.find_spec("dask") is None:  # without it, all histories would be in memory at once
+            raise ValueError(
+                "`history` of a sweep must be exported where dask is installed: pip install popsim[dask]"
+            )
     opened = open_sweep(command.path)
     if summary is not None:
         write_file(summary, [summary_csv(opened.summary()).encode()])

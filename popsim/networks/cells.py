@@ -129,19 +129,10 @@ class _GatedNetwork(AbstractCellNetwork):
         **building.READOUT_AXES,
     }
 
-    def __init__(
-        self,
-        n_inputs: WholeNumber,
-        n_units: WholeNumber,
-        n_outputs: WholeNumber,
-        *,
-        noise_std: OneOrEach = 0.0,
-        output_fn: Callable[[Array], Array] | None = None,
-        output_bias: OneOrEach = 0.0,
-        key: Key[Array, ""],
-    ):
-        sizes = n_inputs, n_units, _ = building.as_sizes(n_inputs, n_units, n_outputs)
-        self._set_units(sizes, noise_std, output_fn, output_bias, key)
+    def _set_gated_units(self, sizes: tuple[WholeNumber, ...], *readout: Any, key: Key[Array, ""]) -> None:
+        """Set the fields: the units of the kind, and noise and readout as of `_set_units`."""
+        n_inputs, n_units, n_outputs = building.as_sizes(*sizes)
+        self._set_units((n_inputs, n_units, n_outputs), *readout, key)
         self.cell = _draw_cell(self.kind, n_inputs, n_units, key)
         self.has_pair = self.kind is eqx.nn.LSTMCell
 
@@ -193,6 +184,19 @@ class GRUNetwork(_GatedNetwork):
         "cell.bias_n": ("unit",),
     }
 
+    def __init__(
+        self,
+        n_inputs: WholeNumber,
+        n_units: WholeNumber,
+        n_outputs: WholeNumber,
+        *,
+        noise_std: OneOrEach = 0.0,
+        output_fn: Callable[[Array], Array] | None = None,
+        output_bias: OneOrEach = 0.0,
+        key: Key[Array, ""],
+    ):
+        self._set_gated_units((n_inputs, n_units, n_outputs), noise_std, output_fn, output_bias, key=key)
+
     def candidate(
         self, inputs: Float[Array, " inputs"], hidden: Float[Array, " hidden"]
     ) -> Float[Array, " hidden"]:
@@ -230,6 +234,19 @@ class LSTMNetwork(_GatedNetwork):
     """
 
     kind: ClassVar[type] = eqx.nn.LSTMCell
+
+    def __init__(
+        self,
+        n_inputs: WholeNumber,
+        n_units: WholeNumber,
+        n_outputs: WholeNumber,
+        *,
+        noise_std: OneOrEach = 0.0,
+        output_fn: Callable[[Array], Array] | None = None,
+        output_bias: OneOrEach = 0.0,
+        key: Key[Array, ""],
+    ):
+        self._set_gated_units((n_inputs, n_units, n_outputs), noise_std, output_fn, output_bias, key=key)
 
     def candidate(self, inputs: Float[Array, " inputs"], hidden: PyTree[Array]) -> Float[Array, " unit"]:
         """Return the candidate g = tanh(W_ig u + W_hg h + b_g), which the input gate adds to the memory."""

@@ -24,6 +24,8 @@ from popsim.version import __version__
 __all__ = ["Checkpoint", "Checkpoints"]
 
 FORMAT = 1
+N_SHARED = 3
+"""How many of the checkpoints that others read are kept: the newest, and so many less one to go back to."""
 _VERSIONS = {"popsim": __version__, "jax": jax.__version__, "python": platform.python_version()}
 _OWN_FILE = re.compile(r"(?P<step>\d{9}|[1-9]\d{9,})\.safetensors")
 
@@ -38,7 +40,7 @@ class Checkpoint:
     - `step`: the number of training batches.
     - `arrays`: numpy arrays, and JAX arrays of typed keys, by name.
     - `details`: further JSON values of the caller.
-    - `digest`: the SHA-256 of all that the file holds, see `Checkpoints.check`.
+    - `digest`: the SHA-256 of all arrays that the file holds, see `Checkpoints.check`.
     """
 
     step: int
@@ -68,7 +70,7 @@ class Checkpoints:
 
         - `path`: the folder of the checkpoints. The first save creates it; its parent must exist.
         - `n_kept`: how many to keep: the newest up to the one saved last. Later ones are kept as well.
-        - `shared_steps`: the steps of checkpoints that others read: the last two of these are kept besides.
+        - `shared_steps`: the steps of checkpoints that others read: the last `N_SHARED` are kept besides.
         - `run_id`: the identity of the run. It is stored, and checkpoints of another run are rejected.
         """
         self.path = Path(path)
@@ -81,6 +83,10 @@ class Checkpoints:
     def steps(self) -> list[int]:
         """Return the steps of the checkpoints, ascending."""
         return sorted(step for step, _ in self._places())
+
+    def kept_steps(self) -> list[int]:
+        """Return those of the `steps` that are kept until there are newer ones."""
+        return self._kept_of(self.steps())
 
     def file(self, step: int) -> Path:
         """Return the path of the checkpoint of a step, whether it exists or not."""
@@ -180,17 +186,16 @@ class Checkpoints:
             return file.content["details"]
 
     def check(self, step: int) -> str:
-        """Check a checkpoint but for its arrays, and return the SHA-256 of what it says it holds.
+        """Check a checkpoint but for its arrays, and return the SHA-256 of those that it says it holds.
 
         **Raises:** as `verify`.
         """
-        # The header has the digest of each array, so that its own digest stands for these as well.
         with self._open_file(step) as file:
-            return _digest(file.content)
+            return _digest(file)
 
     def _read(self, step: int, expected: Expected, subset: bool) -> Checkpoint:
         with self._open_file(step) as file:
-            content, arrays = file.content, file.arrays()
+            content, arrays, checksum = file.content, file.arrays(), _digest(file)
         forms = {name: describe(struct) for name, struct in expected(content["details"]).items()}
         source = f"{self.file(step)}, written by {content.get('versions')},"
         array_file.check_forms(file.forms, forms, source=source, subset=subset)
@@ -198,7 +203,7 @@ class Checkpoints:
             name: array_file.as_keys(arrays[name], form["key"]) if form["key"] else arrays[name]
             for name, form in forms.items()
         }
-        return Checkpoint(step, values, content["details"], _digest(content))
+        return Checkpoint(step, values, content["details"], checksum)
 
     @contextlib.contextmanager
     def _open_file(self, step: int) -> Iterator[ArrayFile]:
@@ -242,11 +247,14 @@ class Checkpoints:
         try:
             # Old ones are deleted last, so that at no time there are fewer complete ones than before.
             steps = [number for number in self.steps() if number <= step]
-            shared = [number for number in steps if number in self._shared_steps][-2:]
-            for old in sorted({*steps[: -self.n_kept]} - {*shared}):
+            for old in sorted({*steps} - {*self._kept_of(steps)}):
                 self.file(old).unlink()
         except OSError as error:
             raise SaveError(f"step {step} is saved, an old one is still in {self.path}: {error}") from error
+
+    def _kept_of(self, steps: list[int]) -> list[int]:
+        shared = [step for step in steps if step in self._shared_steps]
+        return sorted({*steps[-self.n_kept :], *shared[-N_SHARED:]})
 
     def _clear_leftovers(self) -> None:
         for path in [*self.path.iterdir()] if self.path.is_dir() else []:
@@ -254,6 +262,6 @@ class Checkpoints:
                 path.unlink()
 
 
-def _digest(content: Mapping[str, Any]) -> str:
-    # What is computed again under another version, and is the same, must have the same digest.
-    return digest({name: value for name, value in content.items() if name != "versions"})
+def _digest(file: ArrayFile) -> str:
+    # The forms have the digest of each array. What is computed again takes other times, for the same arrays.
+    return digest(dict(file.forms))

@@ -41,9 +41,11 @@ class RunParts:
         DESCRIPTION.write(self.folder.training, {"popsim": __version__, **entries})
 
     def missing_checkpoints(self) -> list[int]:
-        """Return the steps of lost checkpoints if fewer exist than listed: saving adds before it deletes."""
+        """Return the steps of lost checkpoints: of those that are listed, and were not replaced."""
         steps = Checkpoints(self.folder.checkpoints).steps()
-        return [] if len(steps) >= len(self.checkpoints) else sorted({*self.checkpoints} - {*steps})
+        # One that is newer than all that are listed is there while a training saves, which then deletes.
+        is_replaced = bool(steps) and steps[-1] > max(self.checkpoints, default=-1)
+        return [] if is_replaced else sorted({*self.checkpoints} - {*steps})
 
     def open_checkpoints(self) -> Checkpoints:
         """Return the checkpoints, with a warning if some are lost; raises `CorruptDataError` if all are."""

@@ -19,7 +19,7 @@ __all__ = ["CellOutcome", "CellStopped", "CellTask", "default_workers", "option_
 SECONDS_HELD = 60  # a lost worker's process notices that within a second or two, saves, and ends
 RETRIES = 5
 STOPPED = 75  # the exit code of popsim for a run that is saved and not finished, see popsim.cli
-SCORES = "scores "  # begins the line that a cell prints at a selection
+SCORES = "popsim scores "  # begins the line that a cell prints at a selection
 
 
 class CellStopped(RuntimeError):
@@ -32,7 +32,7 @@ class CellOutcome:
 
     - `failure`, `error`: why it failed; empty if it did not.
     - `selection`: where it came to one, the number of batches, and the scores of the members.
-    - `left_to`: the process that trains it, if another one does.
+    - `left_to`: the process that trains it, if another one does; a failure where cells have processes.
     """
 
     failure: str = ""
@@ -89,15 +89,16 @@ def train_cell(task: CellTask, stopping: Any, place: tuple[int, int] | None = No
         if stopping.is_set():
             return WAS_STOPPED
         if time.monotonic() > until:
-            return CellOutcome(left_to=holder)
+            return CellOutcome(f"{holder} trains it", left_to=holder)
         time.sleep(1)
     with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as errors:
         code = None if stopping.is_set() else _wait(_start(task, printed, errors, place), stopping)
         if code is None:
             return WAS_STOPPED
-        last = _lines(printed)[-1:]
-        if code == STOPPED and last and last[0].startswith(SCORES):
-            n_batches, scores = json.loads(last[0].removeprefix(SCORES))
+        # A module of the user may print more as the process ends.
+        found = [line.removeprefix(SCORES) for line in _lines(printed) if line.startswith(SCORES)]
+        if code == STOPPED and found:
+            n_batches, scores = json.loads(found[-1])
             return CellOutcome(selection=(n_batches, scores))
         if code == STOPPED or code < 0:
             raise CellStopped(f"the process of cell {task.number} ended with code {code}")

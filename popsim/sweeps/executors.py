@@ -7,9 +7,11 @@ import dataclasses
 import functools
 import queue
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
+from popsim.experiments import RunStopped
 from popsim.store.identity import FolderLockedError
 from popsim.sweeps.cell_process import RETRIES, WAS_STOPPED, CellOutcome, CellStopped, CellTask, train_cell
 from popsim.sweeps.cell_training import run_cell
@@ -51,7 +53,7 @@ def in_order(
     """Return what trains cells in this process, each while it is waited for."""
     waiting: collections.deque[tuple[int, Any]] = collections.deque()
     announced: set[int] = set()
-    observers = [*options.get("observers", ()), progress]
+    observers, stop = [*options.get("observers", ()), progress], options.get("stop")
 
     def submit(number: int) -> Any:
         waiting.append((number, concurrent.futures.Future()))
@@ -71,6 +73,10 @@ def in_order(
         except FolderLockedError:
             holder = opened.folder.holder(number) or "another process"
             future.set_result(CellOutcome(left_to=holder))
+            if opened.sweep.selects_across_cells:  # it is tried again, see `_train`
+                time.sleep(SECONDS_TO_RETRY)
+                if stop is not None and stop():
+                    raise RunStopped(opened.folder.path, 0) from None
         except (ValueError, OSError, MemoryError, RuntimeError, ArithmeticError) as error:
             future.set_exception(error)
 

@@ -163,7 +163,7 @@ def _run(
     reasons = {
         number: outcomes[number].failure or now.problem_of(number) or "it is not finished"
         for number in numbers
-        if number in {*now.unfinished_cells} and not outcomes[number].left_to
+        if number in {*now.unfinished_cells} and (outcomes[number].failure or not outcomes[number].left_to)
     }
     if reasons:
         errors = [outcomes[number].error for number in reasons if outcomes[number].error is not None]
@@ -191,9 +191,14 @@ def _train(
     stop: Callable[[], bool],
     tell: Tell,
 ) -> dict[int, CellOutcome]:
-    """Train cells, and return how each ended; those that come to a selection continue when all are there."""
+    """Train cells, and return how each ended; those that come to a selection continue when all are there.
+
+    Of a sweep that selects, a cell that another process trains is tried until that has come to a selection:
+    workers of a client that was killed go on so far.
+    """
     outcomes: dict[int, CellOutcome] = {}
     pending = {executor.submit(number): number for number in numbers}
+    awaited: set[int] = set()
     is_stopped = False
     while pending:
         if not is_stopped and stop():
@@ -207,6 +212,12 @@ def _train(
             if outcome.selection is not None and not is_stopped:
                 ready = rounds.add(number, *outcome.selection)
                 pending |= {executor.submit(cell): cell for cell in ready}
+                continue
+            if outcome.left_to and rounds.opened.sweep.selects_across_cells and not is_stopped:
+                if number not in awaited:
+                    awaited.add(number)
+                    tell(f"cell {number} is awaited: {outcome.left_to} trains it up to the next selection")
+                pending[executor.submit(number)] = number
                 continue
             # Only the first error, whose traceback holds all that the cell had in memory.
             has_error = any(earlier.error is not None for earlier in outcomes.values())

@@ -26,6 +26,7 @@ from popsim.store import (
     read_sealed_json,
     write_sealed_json,
 )
+from popsim.store.checkpoints import N_SHARED
 from popsim.store.files import make_folder, saving
 from popsim.sweeps.opened_sweep import OpenedSweep, numbers_text
 from popsim.training.population_updates.divided_population import (
@@ -35,7 +36,17 @@ from popsim.training.population_updates.divided_population import (
 
 __all__ = ["SelectionPending"]
 
-N_KEPT = 4  # selections of a population
+
+@dataclasses.dataclass(frozen=True)
+class Selection:
+    """What a selection of a population is decided by.
+
+    - `scores`: of its members, by their places.
+    - `digests`: of the checkpoints of its cells from which members inherit; empty if one was unreadable then.
+    """
+
+    scores: list[float]
+    digests: list[str]
 
 
 class SelectionPending(RunStopped):
@@ -53,15 +64,18 @@ class SelectionPending(RunStopped):
         )
 
 
-def read_selections(opened: OpenedSweep, cells: range) -> dict[int, list[float]]:
-    """Return the scores of a population, by the batches before which it selected; the last few of them."""
+def read_selections(opened: OpenedSweep, cells: range) -> dict[int, Selection]:
+    """Return the last few selections of a population, by the batches before which it selected."""
     path = opened.folder.selection(cells)
     if not path.exists():
         return {}
     content, expected = read_sealed_json(path), _identity(opened, cells)
     if {name: content.get(name) for name in expected} != expected:
         raise MismatchError(f"{path} must be of this population of the sweep, got that of another.")
-    return {int(batch): [*map(float, scores)] for batch, scores in content["scores"].items()}
+    return {
+        int(batch): Selection([*map(float, scores)], digests)
+        for batch, (scores, digests) in content["selections"].items()
+    }
 
 
 def _identity(opened: OpenedSweep, cells: range) -> dict[str, Any]:
@@ -88,13 +102,13 @@ class CellPopulation(AbstractDividedPopulation):
     def gather_scores(
         self, n_batches: int, own_scores: Float[np.ndarray, " member"]
     ) -> Float[np.ndarray, " population"]:
-        scores = read_selections(self.opened, self.cells)
-        if n_batches in scores:
-            return np.array(scores[n_batches])
-        if n_batches < max(scores, default=0):
+        decided = read_selections(self.opened, self.cells)
+        if n_batches in decided:
+            return np.array(decided[n_batches].scores)
+        if n_batches < max(decided, default=0):
             raise CorruptDataError(
                 f"the selection before batch {n_batches} cannot be repeated: "
-                f"{self.opened.folder.selection(self.cells)} has {numbers_text(sorted(scores))} only. "
+                f"{self.opened.folder.selection(self.cells)} has {numbers_text(sorted(decided))} only. "
                 f"{begin_again(self.opened, self.cells)}"
             )
         self.pending = np.asarray(own_scores, float).tolist()
@@ -103,16 +117,35 @@ class CellPopulation(AbstractDividedPopulation):
     def read_part(
         self, part: int, n_batches: int, forms: Mapping[str, jax.ShapeDtypeStruct]
     ) -> Mapping[str, Any]:
-        cell = self.opened.cell(self.cells[part])
-        checkpoints = Checkpoints(cell.folder.checkpoints, run_id=cell.read().run_id)
-        if n_batches not in checkpoints.steps():
+        checkpoints = _checkpoints_of(self.opened, self.cells[part])
+        if n_batches not in (steps := checkpoints.steps()):
+            is_past = n_batches < min(steps, default=0)
+            why = f"removed, as its cell has had {N_SHARED} later ones" if is_past else "missing"
             raise CorruptDataError(
                 f"there must be a checkpoint {checkpoints.file(n_batches)}, from which cell "
-                f"{self.cells[self.part]} inherits; it is missing. {begin_again(self.opened, self.cells)}"
+                f"{self.cells[self.part]} inherits; it is {why}. {begin_again(self.opened, self.cells)}"
             )
         checkpoint = checkpoints.restore(lambda _: forms, step=n_batches, subset=True)
         assert checkpoint is not None  # of this step there is one, or an error
+        expected = read_selections(self.opened, self.cells)[n_batches].digests[part]
+        if expected not in ("", checkpoint.digest):
+            raise MismatchError(
+                f"{checkpoints.file(n_batches)} must be the checkpoint by which its population selected, got "
+                f"one that was computed again, with other bits. {begin_again(self.opened, self.cells)}"
+            )
         return checkpoint.arrays
+
+
+def _checkpoints_of(opened: OpenedSweep, number: int) -> Checkpoints:
+    cell = opened.cell(number)
+    return Checkpoints(cell.folder.checkpoints, run_id=cell.read().run_id)
+
+
+def _digest(opened: OpenedSweep, number: int, n_batches: int) -> str:
+    try:
+        return _checkpoints_of(opened, number).check(n_batches)
+    except (ValueError, OSError):  # the cell itself says so, and computes it again, as it continues
+        return ""
 
 
 @contextlib.contextmanager
@@ -143,22 +176,27 @@ class SelectionRounds:
     def add(self, number: int, n_batches: int, scores: Sequence[float]) -> list[int]:
         """Take the scores of a cell, and return the cells that can continue: none, or all of its population.
 
-        The scores of a population are on disk before any of its cells continues.
+        A selection that is decided stays as it is: the cell continues alone. The scores of a population are
+        on disk before any of its cells continues.
         """
         sweep, cells = self.opened.sweep, self.opened.sweep.population_of(number)
+        decided = read_selections(self.opened, cells)
+        if n_batches in decided:  # which a cell on another machine may see later
+            return [number]
         self.waiting[number] = n_batches, scores
         if any(self.waiting.get(cell, (None,))[0] != n_batches for cell in cells):
             return []
         of_places = np.empty(sum(sweep.places_of(cell).size for cell in cells))
         for cell in cells:
             of_places[sweep.places_of(cell)] = self.waiting.pop(cell)[1]
-        kept = read_selections(self.opened, cells) | {n_batches: of_places.tolist()}
-        texts = {
-            str(batch): [score if np.isfinite(score) else str(score) for score in kept[batch]]
-            for batch in sorted(kept)[-N_KEPT:]
+        digests = [_digest(self.opened, cell, n_batches) for cell in cells]
+        decided[n_batches] = Selection(of_places.tolist(), digests)
+        entries = {
+            str(batch): [[score if np.isfinite(score) else str(score) for score in one.scores], one.digests]
+            for batch, one in sorted(decided.items())[-N_SHARED:]
         }
         path = self.opened.folder.selection(cells)
-        write_sealed_json(path, {**_identity(self.opened, cells), "scores": texts})
+        write_sealed_json(path, {**_identity(self.opened, cells), "selections": entries})
         return [*cells]
 
     def reasons_to_wait(self) -> dict[int, str]:

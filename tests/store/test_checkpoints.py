@@ -23,9 +23,11 @@ from checkpoint_helpers import (
 )
 from interruptions import closed, copied_at_operations, files_of_at_most, folder_of_others
 
+from popsim.store import RunFolder
 from popsim.store import checkpoints as module
 from popsim.store.checkpoints import Checkpoints
 from popsim.store.files import CorruptDataError, MismatchError, SaveError
+from popsim.store.run_parts import RunParts
 
 RUN_ID, OTHER_RUN = "0" * 32, "f" * 32
 
@@ -82,11 +84,18 @@ def test_the_newest_stay(tmp_path):
     assert checkpoints.steps() == [40, 50, 10**9, 10**9 + 1]
 
 
-def test_the_last_two_that_others_read_stay_besides(tmp_path):
+def test_the_last_that_others_read_stay_besides(tmp_path):
     checkpoints = Checkpoints(tmp_path / "checkpoints", n_kept=2, shared_steps=range(3, 30, 3))
-    for steps, kept in ((range(1, 8), [3, 6, 7]), (range(8, 12), [6, 9, 10, 11])):
+    for steps, kept in ((range(1, 8), [3, 6, 7]), (range(8, 15), [6, 9, 12, 13, 14])):
         save_steps(checkpoints, *steps)
-        assert checkpoints.steps() == kept
+        assert checkpoints.steps() == checkpoints.kept_steps() == kept
+    parts = RunParts(RunFolder(tmp_path), "", checkpoints=tuple(checkpoints.kept_steps()))
+    assert parts.missing_checkpoints() == []
+    for step in (14, 6):  # although there are as many as are kept of a training that shares none
+        checkpoints.file(step).unlink()
+    assert parts.missing_checkpoints() == [6, 14]
+    save_steps(checkpoints, 15)  # it goes on, and is about to write down what there is
+    assert parts.missing_checkpoints() == []
 
 
 def test_the_caller_may_change_what_it_gave(tmp_path, monkeypatch):

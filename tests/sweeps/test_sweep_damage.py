@@ -94,6 +94,13 @@ def test_the_command_names_what_is_missing(copied, capsys):
     assert end.value.code == 2 and "it has no sweep.json" in capsys.readouterr().err
 
 
+def test_a_damaged_file_of_failures_is_named(copied):
+    failure = open_sweep(copied).folder.failure(1)
+    failure.parent.mkdir(exist_ok=True)
+    failure.write_text("{")
+    assert set(verify_sweep(copied)) == {"failures/000001.json"}
+
+
 def test_derived_files_are_made_again(copied):
     """Also where a process was killed after the summary of its cell, and under other flags of JAX."""
     expected = open_sweep(copied)

@@ -20,9 +20,18 @@ from popsim.analysis.similarity import pairwise, procrustes_distance
 from popsim.analysis.trainables import spectral_radius
 from popsim.cli import main
 from popsim.experiments import RunStopped
-from popsim.store.identity import lock_holder
-from popsim.sweeps import CellsFailed, Sweep, _on_dask, executors, make_sweep, run_in_processes, run_sweep
-from popsim.sweeps.cell_process import CellOutcome, CellTask
+from popsim.store.identity import lock_folder, lock_holder
+from popsim.sweeps import (
+    CellsFailed,
+    Sweep,
+    _on_dask,
+    cell_process,
+    executors,
+    make_sweep,
+    run_in_processes,
+    run_sweep,
+)
+from popsim.sweeps.cell_process import CellOutcome, CellTask, selection_line, train_cell
 
 pytestmark = [
     pytest.mark.slow,
@@ -96,6 +105,23 @@ def test_a_cell_that_is_named_twice_has_one_process_with_all_cores(made, monkeyp
     with pytest.raises(CellsFailed, match="1 of 2 cells is not finished: 1"):
         run_in_processes(made, iter([1, 1]), n_workers=8)
     assert began == [(1, (0, 1))]
+
+
+def test_a_cell_that_another_process_trains_is_no_success(made, monkeypatch):
+    monkeypatch.setattr(cell_process, "SECONDS_HELD", -1)
+    place = made / "cells" / "000001"
+    place.mkdir()
+    with (
+        lock_folder(place),
+        pytest.raises(CellsFailed, match="is not finished: 1; the first: process .* trains it"),
+    ):
+        run_in_processes(made, [1], n_workers=1)
+
+
+def test_scores_are_found_before_what_a_module_prints_at_exit(made, run_script):
+    run_script(f"print({selection_line(3, [0.5])!r})\nprint('scores of mine')\nsys.exit(75)")
+    outcome = train_cell(CellTask(str(made), 1, (), ()), threading.Event())
+    assert outcome == CellOutcome(selection=(3, [0.5]))
 
 
 @pytest.mark.parametrize("stopped_by", [RunStopped, KeyboardInterrupt])

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -206,6 +207,10 @@ def test_show_export_and_info(copied, capsys, tmp_path):
     assert (copied / "figures" / "rate_n_units.png").exists()
     run("export", copied, "--summary", tmp_path / "s.csv", "--history", tmp_path / "h.nc")
     assert len((tmp_path / "s.csv").read_text().splitlines()) == 13
+    find = importlib.util.find_spec
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(importlib.util, "find_spec", lambda name: None if name == "dask" else find(name))
+        assert "where dask is installed" in run("export", copied, "--history", tmp_path / "large.nc")
     assert "what was checked is as it was written" in run("info", copied, "--verify")
     assert "must be one of" in run("show", copied, "--score", "tau")
     assert "must be given --summary or --history" in run("export", copied)

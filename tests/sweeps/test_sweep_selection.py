@@ -1,5 +1,6 @@
 """Populations divided over cells, which select among one another: the same as in one ensemble, to the bit."""
 
+import concurrent.futures
 import dataclasses
 import os
 import shutil
@@ -21,19 +22,26 @@ from popsim.cli import main
 from popsim.experiments import resume_run
 from popsim.report import report_sweep
 from popsim.store import CorruptDataError, MismatchError, read_sealed_json, write_sealed_json
-from popsim.store.identity import FolderLockedError
+from popsim.store.identity import FolderLockedError, lock_folder, lock_holder
 from popsim.sweeps import (
     CellsFailed,
     Sweep,
+    cell_process,
+    executors,
     make_sweep,
     run_cell,
     run_in_processes,
     run_sweep,
     verify_sweep,
 )
-from popsim.sweeps.selection import SelectionPending, selecting
+from popsim.sweeps.cell_process import CellOutcome
+from popsim.sweeps.opened_sweep import read_sweep
+from popsim.sweeps.progress import SweepProgress
+from popsim.sweeps.running import _train
+from popsim.sweeps.selection import CellPopulation, SelectionPending, read_selections, selecting
 from popsim.sweeps.slurm import SlurmOptions, write_slurm_script
 from popsim.training import ancestors
+from popsim.training.population_updates.divided_population import StoppedForSelection
 
 pytestmark = pytest.mark.slow
 
@@ -141,6 +149,16 @@ def test_what_others_need_is_checked_and_named(at_once, tmp_path):
         assert verify_sweep(folder.path)
         scores.write_bytes(good)
         checkpoint.write_bytes(weights)
+    content = read_sealed_json(scores)
+    values, digests = content["selections"]["3"]
+    assert len({*digests}) == 2 and "" not in digests
+    write_sealed_json(scores, {**content, "selections": {"3": [values, ["0" * 64] * 2]}})
+    with pytest.raises(MismatchError, match=r"000000003\.safetensors must be the .* computed again, with"):
+        run_cell(folder.path, heir)
+    scores.write_bytes(good)
+    with selecting(read_sweep(folder.path), without_lock=False) as rounds:  # a cell that saw it too late
+        assert rounds.add(heir, 3, [0.0] * 6) == [heir] and rounds.reasons_to_wait() == {}
+    assert scores.read_bytes() == good
     same(run_sweep(folder.path), at_once)
     assert verify_sweep(folder.path) == {}
     scores.unlink()
@@ -190,7 +208,125 @@ def wait_for_selection(path, n_batches):
         time.sleep(0.05)
 
 
-@pytest.mark.full  # in short: test_what_others_need_is_checked_and_named
+class CountingCells:
+    """Four cells that only count batches and take their scores from their places, in a random order.
+
+    They are held by others at times, lose their last checkpoint, and see late that a selection is decided.
+    """
+
+    def __init__(self, opened, n_batches, seed):
+        self.opened, self.n_batches, self.rng = opened, n_batches, np.random.default_rng(seed)
+        self.saved, self.waiting, self.seen = [2] * opened.n_cells, {}, {}
+
+    def submit(self, number):
+        future = concurrent.futures.Future()
+        self.waiting[future] = number
+        return future
+
+    def wait(self, futures):
+        future = futures[self.rng.integers(len(futures))]
+        future.set_result(self.train(self.waiting.pop(future)))
+
+    def train(self, number):
+        population = CellPopulation.of_cell(self.opened, number)
+        chance = self.rng.random()
+        if chance < 0.2:
+            return CellOutcome("process 1 trains it", left_to="process 1")
+        if chance < 0.4:
+            self.saved[number] = max(2, self.saved[number] - 2)
+        if chance > 0.8 and self.saved[number] in read_selections(self.opened, population.cells):
+            return CellOutcome(selection=(self.saved[number], [-1.0] * population.own_places.size))
+        while (batch := self.saved[number]) < self.n_batches:
+            try:
+                scores = population.gather_scores(batch, 100.0 * batch + population.own_places)
+            except StoppedForSelection:
+                return CellOutcome(selection=(batch, population.pending))
+            self.seen.setdefault((number, batch), []).append(scores)
+            self.saved[number] += 2
+        return CellOutcome()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_all_cells_of_a_population_select_by_the_same_scores(seed, tmp_path):
+    experiment = dataclasses.replace(SELECTING, n_batches=14, select_every=2)
+    sweep = Sweep(experiment, {"rate": (1e-3, 1e-2)}, range(4), members_per_cell=2)
+    opened = make_sweep(sweep, tmp_path / "sw")
+    cells, numbers = CountingCells(opened, 14, seed), range(4)
+    executor, progress = executors.Executor(cells.submit, cells.wait), SweepProgress(opened, numbers)
+    told = []
+    with selecting(opened, without_lock=False) as rounds:
+        outcomes = _train(executor, numbers, rounds, progress, lambda: False, told.append)
+    assert outcomes == dict.fromkeys(numbers, CellOutcome())
+    assert any("is awaited: process 1 trains it up to the next selection" in line for line in told)
+    assert set(cells.seen) == {(number, batch) for number in numbers for batch in range(2, 14, 2)}
+    for (_, batch), scores in cells.seen.items():
+        np.testing.assert_array_equal(scores, [100.0 * batch + np.arange(8)] * len(scores))
+    assert [*read_selections(opened, opened.sweep.population_of(0))] == [8, 10, 12]
+
+
+def kill_slowest(path, cells):
+    """Kill the process of the cell that is furthest behind, once another is ahead; return its number."""
+    until = time.monotonic() + 600
+    while time.monotonic() < until:
+        steps = [max([0, *saved_steps(cell_path(path, number))]) for number in cells]
+        slowest = int(np.argmin(steps))
+        holder = lock_holder(cell_path(path, slowest))
+        process = int(holder.split()[1]) if holder else os.getpid()
+        if min(steps) < max(steps) and max(steps) > 2 and process != os.getpid():
+            os.kill(process, signal.SIGKILL)
+            return slowest
+        time.sleep(0.01)
+    return None
+
+
+def cell_path(path, number):
+    return path / "cells" / f"{number:06d}"
+
+
+def saved_steps(cell):
+    return [int(file.stem) for file in cell.glob("checkpoints/*.safetensors")]
+
+
+@pytest.mark.full  # in short: test_all_cells_of_a_population_select_by_the_same_scores
+def test_a_population_selects_the_same_in_processes(tmp_path, monkeypatch):
+    """Of one cell the process is killed as another is ahead; one is held longer than is waited for."""
+    monkeypatch.setattr(cell_process, "SECONDS_HELD", -1)
+    monkeypatch.setattr(executors, "SECONDS_TO_RETRY", 0.01)
+    experiment = Swept(n_batches=14, batch_size=2, log_step=7, select_every=2)
+    whole = Sweep(experiment, {"rate": (1e-3, 1e-2)}, range(4), member_batch_size=1)
+    parts = dataclasses.replace(whole, members_per_cell=2)
+    assert parts.n_cells == 4 and whole.n_cells == 1
+    make_sweep(whole, tmp_path / "whole")
+    path = make_sweep(parts, tmp_path / "sw").folder.path
+    cell_path(path, 3).mkdir()
+    killed, told = [], []
+    free = threading.Event()
+
+    def hold():
+        with lock_folder(cell_path(path, 3)):
+            free.wait(600)
+
+    def tell(line):
+        told.append(line)
+        if "is awaited" in line:
+            free.set()
+
+    threads = [
+        threading.Thread(target=hold),
+        threading.Thread(target=lambda: killed.append(kill_slowest(path, range(4)))),
+    ]
+    for thread in threads:
+        thread.start()
+    finished = run_in_processes(path, n_workers=2, devices=1, tell=tell)
+    for thread in threads:
+        thread.join()
+    assert killed != [None] and any("cell 3 is awaited" in line for line in told)
+    assert [*read_selections(finished, range(4))] == [8, 10, 12]
+    assert verify_sweep(path) == {}
+    same(finished, run_sweep(tmp_path / "whole"))
+
+
+@pytest.mark.full  # in short: test_all_cells_of_a_population_select_by_the_same_scores
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # of distributed, as its workers are killed
 def test_a_population_selects_the_same_on_dask(tmp_path):
     """Its client is killed after a selection, and later a worker."""

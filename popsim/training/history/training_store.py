@@ -253,8 +253,7 @@ class TrainingStore(Observer):
             self._write_parts(parts)
 
     def _write_parts(self, parts: RunParts) -> None:
-        steps = self._checkpoints.steps()[-self._checkpoints.n_kept :]
-        parts = dataclasses.replace(parts, checkpoints=tuple(steps))
+        parts = dataclasses.replace(parts, checkpoints=tuple(self._checkpoints.kept_steps()))
         if parts != self._parts:
             parts.write()
             self._parts = parts
