@@ -129,10 +129,8 @@ class _GatedNetwork(AbstractCellNetwork):
         **building.READOUT_AXES,
     }
 
-    def _set_gated_units(self, sizes: tuple[WholeNumber, ...], *readout: Any, key: Key[Array, ""]) -> None:
-        """Set the fields: the units of the kind, and noise and readout as of `_set_units`."""
-        n_inputs, n_units, n_outputs = building.as_sizes(*sizes)
-        self._set_units((n_inputs, n_units, n_outputs), *readout, key)
+    def _set_cell(self, n_inputs: WholeNumber, n_units: WholeNumber, key: Key[Array, ""]) -> None:
+        """Draw the units of the kind."""
         self.cell = _draw_cell(self.kind, n_inputs, n_units, key)
         self.has_pair = self.kind is eqx.nn.LSTMCell
 
@@ -195,7 +193,9 @@ class GRUNetwork(_GatedNetwork):
         output_bias: OneOrEach = 0.0,
         key: Key[Array, ""],
     ):
-        self._set_gated_units((n_inputs, n_units, n_outputs), noise_std, output_fn, output_bias, key=key)
+        sizes = n_inputs, n_units, _ = building.as_sizes(n_inputs, n_units, n_outputs)
+        self._set_units(sizes, noise_std, output_fn, output_bias, key)
+        self._set_cell(n_inputs, n_units, key)
 
     def candidate(
         self, inputs: Float[Array, " inputs"], hidden: Float[Array, " hidden"]
@@ -246,7 +246,9 @@ class LSTMNetwork(_GatedNetwork):
         output_bias: OneOrEach = 0.0,
         key: Key[Array, ""],
     ):
-        self._set_gated_units((n_inputs, n_units, n_outputs), noise_std, output_fn, output_bias, key=key)
+        sizes = n_inputs, n_units, _ = building.as_sizes(n_inputs, n_units, n_outputs)
+        self._set_units(sizes, noise_std, output_fn, output_bias, key)
+        self._set_cell(n_inputs, n_units, key)
 
     def candidate(self, inputs: Float[Array, " inputs"], hidden: PyTree[Array]) -> Float[Array, " unit"]:
         """Return the candidate g = tanh(W_ig u + W_hg h + b_g), which the input gate adds to the memory."""
