@@ -129,7 +129,7 @@ class _GatedNetwork(AbstractCellNetwork):
         **building.READOUT_AXES,
     }
 
-    def _set_cell(self, n_inputs: WholeNumber, n_units: WholeNumber, key: Key[Array, ""]) -> None:
+    def _set_cell(self, n_inputs: int, n_units: int, key: Key[Array, ""]) -> None:
         """Draw the units of the kind."""
         self.cell = _draw_cell(self.kind, n_inputs, n_units, key)
         self.has_pair = self.kind is eqx.nn.LSTMCell
@@ -193,9 +193,9 @@ class GRUNetwork(_GatedNetwork):
         output_bias: OneOrEach = 0.0,
         key: Key[Array, ""],
     ):
-        sizes = n_inputs, n_units, _ = building.as_sizes(n_inputs, n_units, n_outputs)
+        sizes = building.as_sizes(n_inputs, n_units, n_outputs)
         self._set_units(sizes, noise_std, output_fn, output_bias, key)
-        self._set_cell(n_inputs, n_units, key)
+        self._set_cell(*sizes[:2], key)
 
     def candidate(
         self, inputs: Float[Array, " inputs"], hidden: Float[Array, " hidden"]
@@ -246,9 +246,9 @@ class LSTMNetwork(_GatedNetwork):
         output_bias: OneOrEach = 0.0,
         key: Key[Array, ""],
     ):
-        sizes = n_inputs, n_units, _ = building.as_sizes(n_inputs, n_units, n_outputs)
+        sizes = building.as_sizes(n_inputs, n_units, n_outputs)
         self._set_units(sizes, noise_std, output_fn, output_bias, key)
-        self._set_cell(n_inputs, n_units, key)
+        self._set_cell(*sizes[:2], key)
 
     def candidate(self, inputs: Float[Array, " inputs"], hidden: PyTree[Array]) -> Float[Array, " unit"]:
         """Return the candidate g = tanh(W_ig u + W_hg h + b_g), which the input gate adds to the memory."""
