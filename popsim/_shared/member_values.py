@@ -1,5 +1,6 @@
 """Checks of the values of members, one member at a time: while JAX traces, a check sees no value."""
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -107,7 +108,10 @@ def _first_of_each(rows: list[tuple[bytes, ...]]) -> Iterable[int]:
 
 
 def _check_again(module: eqx.Module) -> None:
-    """Call every `__check_init__` of a module, as when it was made."""
+    """Check the fields that check themselves when they are set, and call every `__check_init__`, as then."""
+    for field in dataclasses.fields(module):
+        if "check" in field.metadata:
+            field.metadata["converter"](getattr(module, field.name))
     for kind in type(module).__mro__:
         if "__check_init__" in vars(kind):
             vars(kind)["__check_init__"](module)
