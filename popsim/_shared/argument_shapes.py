@@ -53,8 +53,13 @@ def check_kinds(module: Any) -> None:
     """Raise `ValueError` unless fields that are declared as text, words, a module or a function are such."""
     if not type(module).__module__.startswith("popsim."):  # others say themselves what they take
         return
-    for field in dataclasses.fields(module):
+    for field in _checked_fields(module):
         check_kind(field, getattr(module, field.name))
+
+
+def _checked_fields(module: Any) -> list["dataclasses.Field[Any]"]:
+    """Return the fields of a module but those that check themselves when they are set, as tasks have."""
+    return [field for field in dataclasses.fields(module) if "check" not in field.metadata]
 
 
 def check_kind(field: "dataclasses.Field[Any]", value: Any) -> None:
@@ -93,7 +98,7 @@ def _in_words(kind: Any) -> str:
 def check_fields(module: Any) -> None:
     """Raise `ValueError` unless fields declared as one number are one, and the others pass `check_kinds`."""
     check_kinds(module)
-    for field in dataclasses.fields(module):
+    for field in _checked_fields(module):
         check_field(field, getattr(module, field.name))
 
 
