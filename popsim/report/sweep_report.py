@@ -86,6 +86,17 @@ class ScoredSweep:
         """The axes with more than one value."""
         return _axes(self.opened)
 
+    @functools.cached_property
+    def learning(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """At most `MOST_POINTS` batches, and the total loss of all members there; None without any."""
+        try:
+            loss = self.opened.total_loss
+        except ValueError:  # no cell has any, or their terms differ
+            return None
+        n_points = min(MOST_POINTS, loss.batch.size)
+        places = np.unique(np.geomspace(1, loss.batch.size, n_points).round().astype(int)) - 1
+        return loss.batch.values[places], loss.isel(batch=places).values
+
     @property
     def is_positive(self) -> bool:
         """Whether all scores are above zero, such as losses: means are then geometric.
@@ -183,14 +194,10 @@ def draw_sweep(results: ScoredSweep) -> Draws:
 
 
 def _curves(results: ScoredSweep, axis: Axis) -> dict[str, RunFigure]:
-    try:
-        loss = results.opened.total_loss
-    except ValueError:  # no cell has any, or their terms differ
+    if results.learning is None:
         return {}
+    (batch, losses), n_values = results.learning, len(axis.texts)
     figure, ax = small_axes()
-    n_points, n_values = min(MOST_POINTS, loss.batch.size), len(axis.texts)
-    places = np.unique(np.geomspace(1, loss.batch.size, n_points).round().astype(int)) - 1
-    batch, losses = loss.batch.values[places], loss.isel(batch=places).values
     shown = np.unique(np.linspace(0, n_values - 1, min(MOST_CURVES, n_values)).round().astype(int))
     counts = []
     for color, place in zip(COLORS, shown, strict=False):

@@ -33,10 +33,11 @@ def state_text(opened: OpenedSweep) -> str:
     states = current_states(opened)
     unfinished = opened.unfinished_cells
     lines = _about(opened, states)
-    listed = {number: _cell_line(opened, number) for number in unfinished}
-    named = [number for number in unfinished if listed[number] != NOT_STARTED][:MOST_CELLS]
+    described = ((number, _cell_line(opened, number, states[number])) for number in unfinished)
+    noted = ((number, line) for number, line in described if line != NOT_STARTED)
+    named = [f"  cell {number}: {line}" for number, line in itertools.islice(noted, MOST_CELLS)]
     if named:
-        lines += ["", "not finished", *(f"  cell {number}: {listed[number]}" for number in named)]
+        lines += ["", "not finished", *named]
         lines += [f"  and {len(unfinished) - len(named)} more"] * (len(unfinished) > len(named))
     if unfinished:
         lines.append(f"To train them: {opened.folder.command('resume')}")
@@ -66,11 +67,12 @@ def _about(opened: OpenedSweep, states: Sequence[str]) -> list[str]:
     return [*align(rows), *[warning][: len(codes)]]
 
 
-def _cell_line(opened: OpenedSweep, number: int) -> str:
+def _cell_line(opened: OpenedSweep, number: int, state: str) -> str:
     """Return the state of a cell that is not finished, and why it is not."""
-    note, problem, writer = opened.notes[number], opened.problem_of(number), opened.folder.holder(number)
+    note, problem = opened.notes[number], opened.problem_of(number)
     saved = f", {note.n_batches} of {note.n_planned} batches saved" if note.state == STOPPED else ""
-    state = f"{TRAINED} by {writer}" if writer else note.state
+    if state == TRAINED and (writer := opened.folder.holder(number)):
+        state = f"{TRAINED} by {writer}"
     return f"{state}{saved}{f': {problem:.300}' if problem else ''}"
 
 
