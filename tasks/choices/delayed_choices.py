@@ -1,7 +1,7 @@
 """What tasks of stimuli and choices share: what is shown in each epoch, what is right, and who knows best."""
 
 import abc
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -261,7 +261,7 @@ def _shares(name: str, drawn: parts.Drawable) -> Float[Array, " value"]:
 
 @jit
 def _probabilities(
-    task: Any, condition: str, values: tuple[Array, ...], shares: tuple[Array, ...], trials: Trial
+    task: AbstractRule, condition: str, values: tuple[Array, ...], shares: tuple[Array, ...], trials: Trial
 ) -> Float[Array, "trial value"]:
     indices = parts.all_combinations(*map(len, values))
     draws = tuple(each[index] for each, index in zip(values, indices, strict=True))
@@ -283,7 +283,7 @@ def _probabilities(
     return jax.lax.map(of_trial, trials, batch_size=32)
 
 
-def _log_likelihood(task: AbstractStimuli, trial: Trial, question: Question) -> Float[Array, ""]:
+def _log_likelihood(task: AbstractRule, trial: Trial, question: Question) -> Float[Array, ""]:
     """Return the log likelihood of inputs, less what is the same in all cases; -inf if they cannot be."""
     clean, is_shown = clean_stimulus(trial.timeline, question)
     seen = trial.inputs[task.stimulus_input]
