@@ -47,3 +47,8 @@ def test_other_rule_inputs_are_on_until_the_end_of_a_trial():
     for number, end in enumerate(np.asarray(trials.timeline.epochs["response"][:, 1])):
         np.testing.assert_allclose(changed.inputs["rule"][number, :end], [[1.0, 0.0, -0.5]] * end, atol=1e-6)
         assert not np.any(changed.inputs["rule"][number, end:])
+
+
+@pytest.mark.parametrize("kind", ["softplus", "tanh"])
+def test_the_stored_networks_can_be_read_and_are_of_their_recipe(kind):
+    assert networks.load_trained(kind, 0).network.recurrent_weights.shape == (1, 256, 256)
