@@ -74,8 +74,11 @@ def warn_of_damage(error: Exception) -> None:
     warn_caller(f"a cell is damaged, and NaN where it cannot be read: {error}")
 
 
-def join_histories(cells: Collection[SweepCell], names: Sequence[str]) -> xarray.Dataset:
-    """Return the variables of some names, without any of all, over the members of cells that have begun."""
+def join_histories(cells: Collection[SweepCell], names: Sequence[str], damage: str) -> xarray.Dataset:
+    """Return the variables of some names, without any of all, over the members of cells that have begun.
+
+    An error about a name says what is already known of `damage` in other cells, too.
+    """
     histories: dict[SweepCell, xarray.Dataset] = {}
     for cell in cells:
         try:
@@ -83,13 +86,14 @@ def join_histories(cells: Collection[SweepCell], names: Sequence[str]) -> xarray
         except (ValueError, OSError) as error:
             if cell.folder.history.exists():  # else nothing is saved yet
                 warn_of_damage(error)
+                damage = str(error)
     forms: dict[str, set[Any]] = {}
     for history in histories.values():
         for name, variable in history.data_vars.items():
             if variable.dims[1:2] == ("member",) and variable.dtype.kind in "fiu":
                 terms = tuple(history.attrs["terms"]) if "term" in variable.dims else ()
                 forms.setdefault(str(name), set()).add((variable.dims, variable.shape[2:], terms))
-    chosen = _choose(forms, names)
+    chosen = _choose(forms, names, damage)
     parts = [_members_of(cell, history, chosen) for cell, history in histories.items()]
     if not parts:
         return xarray.Dataset()
@@ -100,8 +104,8 @@ def join_histories(cells: Collection[SweepCell], names: Sequence[str]) -> xarray
     return dataset.assign_attrs({"left_out": left_out} if left_out else {})
 
 
-def _choose(forms: dict[str, set[Any]], names: Sequence[str]) -> list[str]:
-    """Return the names that are asked for, or without any those of one form in all cells."""
+def _choose(forms: dict[str, set[Any]], names: Sequence[str], damage: str) -> list[str]:
+    """Return the names that are asked for, or without any those of one form in all cells that are read."""
     if not names:
         return sorted(name for name in forms if len(forms[name]) == 1)
     chosen = []
@@ -110,7 +114,7 @@ def _choose(forms: dict[str, set[Any]], names: Sequence[str]) -> list[str]:
         if not found and "*" not in pattern:
             raise ValueError(
                 f"`names` must be of what cells have recorded so far, got {pattern!r}."
-                f"{suggestion(pattern, forms)}"
+                f"{suggestion(pattern, forms)} {damage}".rstrip()
             )
         if different := next((name for name in found if len(forms[name]) > 1), None):
             raise ValueError(

@@ -215,10 +215,10 @@ class OpenedSweep:
 
         if where:
             return self.where(**where).load(*names)
-        self._warn_of_damage()
+        damage = self._warn_of_damage()
         cells = [number for number in self._cells if self.notes[number].state in (STOPPED, FINISHED)]
         here = dataclasses.replace(self, folder=SweepFolder(self.folder.path.resolve()))
-        dataset = join_histories([*map(here.cell, cells)], names)
+        dataset = join_histories([*map(here.cell, cells)], names, damage)
         if "member" in dataset.coords and not np.array_equal(dataset.member, self._members):
             dataset = dataset.reindex(member=self._members)
         named = {f"setting.{name}" if name in self.sweep.axes else name: name for name in self.labels}
@@ -226,13 +226,16 @@ class OpenedSweep:
         del labels["place"]
         return dataset.assign_coords(labels | {"member": self._members})
 
-    def _warn_of_damage(self) -> None:
-        """Name the damaged cells of the chosen members in a warning."""
-        if damaged := [number for number in self._cells if self.notes[number].state == DAMAGED]:
-            warn_caller(
-                f"cells of {self.folder.path} are damaged, and NaN: {numbers_text(damaged)}; the first: "
-                f"{self.problem_of(damaged[0])}"
-            )
+    def _warn_of_damage(self) -> str:
+        """Name the damaged cells of the chosen members in a warning; return what is wrong with the first."""
+        damaged = [number for number in self._cells if self.notes[number].state == DAMAGED]
+        if not damaged:
+            return ""
+        damage = self.problem_of(damaged[0])
+        warn_caller(
+            f"cells of {self.folder.path} are damaged, and NaN: {numbers_text(damaged)}; the first: {damage}"
+        )
+        return damage
 
     @functools.cached_property
     def total_loss(self) -> Any:

@@ -246,6 +246,8 @@ def test_a_cell_that_is_not_what_the_plan_says_is_damaged_by_name(what, number, 
         assert np.isnan(chosen.summary()["validation_loss"]).all()
     with pytest.warns(UserWarning, match="are damaged, and NaN"):
         assert np.isnan(opened.total_loss.sel(member=opened.labels["cell"] == number)).all()
+    with pytest.warns(UserWarning, match=what), pytest.raises(ValueError, match=f"got 'loss'.*{what}"):
+        _ = chosen.total_loss
     for use in (lambda: opened.run(number), chosen.ensemble, lambda: run_cell(copied, number)):
         with pytest.raises((MismatchError, CorruptDataError), match=what):
             use()
