@@ -88,6 +88,8 @@ def run_notebook(notebook: Any, folder: Path) -> None:
         if outputs:
             cell.outputs = _joined([output for output in outputs if output.get("name") != "stderr"])
             for output in cell.outputs:
+                if "<script" in output.get("data", {}).get("text/html", ""):
+                    del output.data["text/html"]  # what treescope draws, where it is installed
                 _remove_folder(output, folder)
 
 
