@@ -4,7 +4,8 @@
 
 Names are those of modules, or of folders of `tests`; all without any. Each module that ends is put into
 benchmarks/proofs.md, with the commit that it is of. What has passed on this commit is not run again, test by
-test, so that a run that was interrupted continues; `--again` runs it all. Ends with 1 if a test fails.
+test, so that a run that was interrupted continues; `--again` runs it all. After a small mend `--mended` runs
+what has not passed on the commit before, and keeps the rest as it was there. Ends with 1 if a test fails.
 """
 
 import argparse
@@ -38,7 +39,7 @@ INTRODUCTION = (
 )
 
 Outcome = dict[str, Any]
-"""Of a test: what came out, its seconds, and by name what it counted."""
+"""Of a test: what came out, on which commit, its seconds, and by name what it counted."""
 
 
 def git(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -55,12 +56,13 @@ def is_as_now(commit: str) -> bool:
 class Record:
     """What came out of each test on this commit, kept in a file of lines, the commit first."""
 
-    def __init__(self, *, again: bool):
+    def __init__(self, *, again: bool, mended: bool):
         lines = RECORD.read_text().splitlines() if RECORD.exists() and not again else []
         if not lines or not is_as_now(lines[0]):
             commit = git("rev-parse", "--short", "HEAD").stdout.strip()
-            lines = [commit if is_as_now(commit) else f"{commit} and changes"]
-            RECORD.write_text(f"{lines[0]}\n")
+            kept = lines[1:] if mended else []
+            lines = [commit if is_as_now(commit) else f"{commit} and changes", *kept]
+            RECORD.write_text("".join(f"{line}\n" for line in lines))
         self.commit = lines[0]
         self.outcomes: dict[str, Outcome] = {}
         for line in lines[1:]:
@@ -68,6 +70,7 @@ class Record:
 
     def add(self, test: str, outcome: Outcome) -> None:
         """Keep what came out of a test."""
+        outcome = {**outcome, "commit": self.commit}
         self.outcomes[test] = outcome
         with RECORD.open("a") as file:
             file.write(json.dumps({test: outcome}) + "\n")
@@ -116,11 +119,12 @@ def rows_of(module: str, record: Record) -> Iterator[Sequence[str]]:
     own = [outcome for test, outcome in record.outcomes.items() if module_of(test) == module]
     text = ", ".join(f"{n} {came}" for came, n in collections.Counter(o["came out"] for o in own).items())
     day = datetime.datetime.now(datetime.UTC).date().isoformat()
-    stamp = record.commit, day, f"{platform.python_version()}, {jax.__version__}"
-    yield module, text, minutes(own), *stamp
+    versions = f"{platform.python_version()}, {jax.__version__}"
+    commits = ", ".join(dict.fromkeys(outcome["commit"] for outcome in own))
+    yield module, text, minutes(own), commits, day, versions
     for outcome in own:
         for name, counted in outcome["counts"].items():
-            yield f"{module}: {name}", counted, minutes([outcome]), *stamp
+            yield f"{module}: {name}", counted, minutes([outcome]), outcome["commit"], day, versions
 
 
 def minutes(outcomes: Sequence[Outcome]) -> str:
@@ -146,9 +150,8 @@ def modules_of(names: Sequence[str], parser: argparse.ArgumentParser) -> set[str
     return {own for own, path in MODULES.items() if not names or {own, path.parent.name} & {*names}}
 
 
-def run(modules: set[str], *, again: bool) -> int:
+def run(modules: set[str], record: Record) -> int:
     """Run what has not passed yet; 0 if all passed, else 1."""
-    record = Record(again=again)
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as passed:
         passed.write("\n".join(record.passed()))
         passed.flush()
@@ -162,17 +165,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("names", nargs="*", help="modules of tests, or folders of them; all without any")
     parser.add_argument("--again", action="store_true", help="run what has passed on this commit, too")
+    parser.add_argument("--mended", action="store_true", help="keep what has passed on the commit before")
     arguments = parser.parse_args()
     modules, code = modules_of(arguments.names, parser), 0
+    record = Record(again=arguments.again, mended=arguments.mended)
     if AS_USERS not in os.environ.get("XLA_FLAGS", "") and (trainings := modules & LONG_TRAININGS):
-        again = ["--again"] if arguments.again else []
         environment = os.environ | {"XLA_FLAGS": AS_USERS}
-        code = subprocess.run([sys.executable, __file__, *again, *trainings], env=environment).returncode
-        arguments.again, modules = False, modules - trainings
-    code = (run(modules, again=arguments.again) if modules else 0) or code
+        code = subprocess.run([sys.executable, __file__, *trainings], env=environment).returncode
+        modules, record = modules - trainings, Record(again=False, mended=False)
+    code = (run(modules, record) if modules else 0) or code
     if not arguments.names:
-        proved = {module_of(test) for test in Record(again=False).outcomes}
-        for module in MODULES.keys() - proved:
+        for module in MODULES.keys() - {module_of(test) for test in record.outcomes}:
             replace_rows(module, [])
     return code
 
