@@ -148,7 +148,8 @@ def _pass_over_settings_here() -> None:
 def _check_words(arguments: Sequence[str]) -> None:
     """Raise `ValueError` naming a word that is empty, which `Path` turns into ".", or is not UTF-8."""
     for place, argument in enumerate(arguments):
-        option, joined, value = argument.rpartition("=") if argument.startswith("-") else ("", "", argument)
+        has_value = argument.startswith("-") and "=" in argument
+        option, joined, value = argument.partition("=") if has_value else ("", "", argument)
         words = " ".join(filter(None, ("popsim", *arguments[:place], option + joined)))
         if not value:
             raise ValueError(f"there must be a value after `{words}`, got an empty one.")

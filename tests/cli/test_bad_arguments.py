@@ -42,6 +42,7 @@ ROWS = {
         "--keep sometimes": "--keep must be",
         "--keep 99999": "--keep must be",
         "--out=": "there must be a value after `popsim train sum --out=`",
+        "--out=a= --members": "Missing value for argument '--members'",
         "--out ''": "there must be a value after `popsim train sum --out`, got an empty one",
         "--out caf\udce9": "what follows `popsim train sum --out` must be in UTF-8",
         "--network=caf\udce9": "what follows `popsim train sum --network=` must be in UTF-8",
