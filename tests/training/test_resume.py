@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from jax.extend.random import define_prng_impl, threefry_prng_impl
 from short_form import mostly_in_full
 from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, network, train
 
@@ -31,12 +30,6 @@ pytestmark = pytest.mark.slow
 
 N = 21
 SCHEDULED = adam(optax.cosine_decay_schedule(1e-2, N), clip_norm=1.0)
-ANOTHER_GENERATOR = define_prng_impl(
-    **{part: getattr(threefry_prng_impl, part) for part in ("seed", "split", "random_bits", "fold_in")},
-    key_shape=(2,),
-    name="another",
-    tag="another",
-)
 RULE = rules.Hebb(rules.recurrent_synapses(), 1e-3)
 
 
@@ -334,7 +327,6 @@ OTHERS = {  # than that of `stopped_folder`: what is called, with which trainer,
     "optimizer": ({}, {"optimizer": popsim.training.sgd(1e-2)}, "`optimizer."),
     "batch_size": ({"batch_size": 8}, {}, "`batch_size`, 4 then and 8 now"),
     "key": ({"key": jax.random.key(4)}, {}, "`key`"),
-    "key implementation": ({"key": jax.random.key(3, impl=ANOTHER_GENERATOR)}, {}, "key implementation"),
     "first weights": ({"ensemble": other_ensemble}, {}, "the numbers of `initial model.network"),
     "size": ({"ensemble": lambda: other_ensemble(n_units=6)}, {}, "float32 (2, 5, 5) then and float32"),
     "validation_metrics": ({}, {"validation_metrics": largest_output}, "`validation_metrics`"),
