@@ -119,8 +119,8 @@ class ArrayFile:
             if not is_sound:
                 raise CorruptDataError(f"{path} must be as popsim wrote it; its metadata is damaged.")
             check_format(path, content.get("format"), expected_format)
-            if (written := content.get("kind", kind)) != kind:  # formats of all kinds may have one number
-                raise MismatchError(f"{path} must be {kind}; it is {str(written):.100}.")
+            if (written := content.get("kind")) != kind:  # formats of all kinds may have one number
+                raise MismatchError(f"{path} must be {kind}; it is {written!s:.100}.")
             yield cls(path, content, opened)
 
     @property

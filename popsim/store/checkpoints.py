@@ -24,6 +24,7 @@ from popsim.version import __version__
 __all__ = ["Checkpoint", "Checkpoints"]
 
 FORMAT = 1
+KIND = "a checkpoint"
 N_SHARED = 3
 """How many of the checkpoints that others read are kept: the newest, and so many less one to go back to."""
 _VERSIONS = {"popsim": __version__, "jax": jax.__version__, "python": platform.python_version()}
@@ -105,6 +106,7 @@ class Checkpoints:
         forms = {name: describe(array) for name, array in arrays.items()}
         content = {
             "format": FORMAT,
+            "kind": KIND,
             "step": int(step),
             RUN_ID: self._run_id,
             "versions": _VERSIONS,
@@ -208,7 +210,7 @@ class Checkpoints:
     @contextlib.contextmanager
     def _open_file(self, step: int) -> Iterator[ArrayFile]:
         path = self.file(step)
-        with ArrayFile.open(path, FORMAT, "a checkpoint") as file:
+        with ArrayFile.open(path, FORMAT, KIND) as file:
             content = file.content
             check_run_id(content.get(RUN_ID), self._run_id, path)
             if content["step"] != step:

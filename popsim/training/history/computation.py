@@ -334,7 +334,7 @@ class TrainingComputation:
             settings={**trained, "toggle_model_update_funcs": toggles, "reset_opt_state_at": repr(resets)},
             texts=texts,
         )
-        return self._unchanged | now
+        return now | self._unchanged  # messages name phases before the slots that they change
 
 
 def _training_settings(plan: TrainingPlan) -> dict[str, str]:
