@@ -92,7 +92,8 @@ class AbstractTask(eqx.Module):
 def _shown_task(task: AbstractTask) -> Html:
     """Describe a task; one that differs between members by the trials of the first."""
     note = "\nOf the first member; its trials differ from those of others." * differs_between_members(task)
-    return element("pre", f"{select_member(task, 0).describe()}{note}\n\n{task.loss!r}")
+    text = f"{select_member(task, 0).describe()}{note}\n\n{task.loss!r}"
+    return element("pre", text, attributes={"style": "overflow-x:auto"})
 
 
 def differs_between_members(task: AbstractTask) -> bool:
