@@ -60,7 +60,7 @@ class Record:
         lines = RECORD.read_text().splitlines() if RECORD.exists() and not again else []
         if not lines or not is_as_now(lines[0]):
             commit = git("rev-parse", "--short", "HEAD").stdout.strip()
-            kept = lines[1:] if mended else []
+            kept = [line for line in lines[1:] if mended and '"came out": "passed"' in line]
             lines = [commit if is_as_now(commit) else f"{commit} and changes", *kept]
             RECORD.write_text("".join(f"{line}\n" for line in lines))
         self.commit = lines[0]
