@@ -111,7 +111,7 @@ def test_what_is_not_a_part_of_this_run_is_said_by_name(run, pair, case):
     spoil(run, pair[1])
     assert any(named in f"{file}: {said}" for file, said in verify_run(run).items())
     is_unused = case == "mixed: an older checkpoint"
-    for use in () if is_unused else (read, lambda path: resume_run(path, quiet=True)):
+    for use in (*(() if is_unused else (read,)), lambda path: resume_run(path, quiet=True)):
         with warnings.catch_warnings(), pytest.raises((ValueError, UserWarning), match=named):
             warnings.simplefilter("error")
             use(run)
