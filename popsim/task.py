@@ -8,7 +8,7 @@ from jaxtyping import Array, Int, Key
 
 from popsim._shared.argument_shapes import check_fields
 from popsim._shared.checks import kind_of, naming_traced_code, short_repr
-from popsim._shared.html import Html, element, show_or_print
+from popsim._shared.html import Html, preformatted, show_or_print
 from popsim._shared.member_values import check_module_of_members
 from popsim._shared.other_draws import drawing_alike
 from popsim.loss import Loss
@@ -92,8 +92,7 @@ class AbstractTask(eqx.Module):
 def _shown_task(task: AbstractTask) -> Html:
     """Describe a task; one that differs between members by the trials of the first."""
     note = "\nOf the first member; its trials differ from those of others." * differs_between_members(task)
-    text = f"{select_member(task, 0).describe()}{note}\n\n{task.loss!r}"
-    return element("pre", text, attributes={"style": "overflow-x:auto"})
+    return preformatted(f"{select_member(task, 0).describe()}{note}\n\n{task.loss!r}")
 
 
 def differs_between_members(task: AbstractTask) -> bool:

@@ -25,6 +25,11 @@ def element(name: str, *inside: str, attributes: Mapping[str, str] | None = None
     return Html(f"<{name}{attribute_text}>{''.join(map(escape, inside))}</{name}>")
 
 
+def preformatted(text: str) -> Html:
+    """Return a text with its own lines, which scrolls where it is wider than the page."""
+    return element("pre", text, attributes={"style": "overflow-x:auto"})
+
+
 def show_or_print(show: Callable[[], Html], value: object) -> Html:
     """Return what `show` makes of an object, or its text where that fails, as of arrays that JAX traces."""
     try:
@@ -35,4 +40,4 @@ def show_or_print(show: Callable[[], Html], value: object) -> Html:
         except Exception:
             text = object.__repr__(value)
         why = shorten(one_line(f"{type(error).__name__}: {error}"), MOST_LETTERS)
-        return element("div", element("pre", text), element("small", f"shown as text, because of {why}"))
+        return element("div", preformatted(text), element("small", f"shown as text, because of {why}"))
