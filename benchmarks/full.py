@@ -17,7 +17,7 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -60,13 +60,15 @@ class Record:
         lines = RECORD.read_text().splitlines() if RECORD.exists() and not again else []
         if not lines or not is_as_now(lines[0]):
             commit = git("rev-parse", "--short", "HEAD").stdout.strip()
-            kept = [line for line in lines[1:] if mended and '"came out": "passed"' in line]
-            lines = [commit if is_as_now(commit) else f"{commit} and changes", *kept]
-            RECORD.write_text("".join(f"{line}\n" for line in lines))
+            lines = [commit if is_as_now(commit) else f"{commit} and changes", *(lines[1:] if mended else [])]
         self.commit = lines[0]
         self.outcomes: dict[str, Outcome] = {}
         for line in lines[1:]:
             self.outcomes |= json.loads(line)
+        if mended:  # what failed may be a test that is no more
+            self.outcomes = {test: self.outcomes[test] for test in self.passed()}
+        kept = (json.dumps({test: outcome}) for test, outcome in self.outcomes.items())
+        RECORD.write_text("".join(f"{line}\n" for line in (self.commit, *kept)))
 
     def add(self, test: str, outcome: Outcome) -> None:
         """Keep what came out of a test."""
@@ -106,7 +108,7 @@ class Watch:
         waiting = self._waiting[module := module_of(report.nodeid)]
         waiting.discard(report.nodeid)
         if not waiting:
-            replace_rows(module, [*rows_of(module, self._record)])
+            replace_rows({module}, [*rows_of(module, self._record)])
 
 
 def module_of(test: str) -> str:
@@ -132,11 +134,11 @@ def minutes(outcomes: Sequence[Outcome]) -> str:
     return f"{sum(outcome['seconds'] for outcome in outcomes) / 60:.1f}"
 
 
-def replace_rows(module: str, rows: Sequence[Sequence[str]]) -> None:
-    """Put rows into benchmarks/proofs.md, in place of those of the same module."""
+def replace_rows(modules: Set[str], rows: Sequence[Sequence[str]]) -> None:
+    """Put rows into benchmarks/proofs.md, in place of those of some modules."""
     lines = PAGE.read_text().splitlines() if PAGE.exists() else []
     kept = [tuple(line.strip("| ").split(" | ")) for line in lines if line.startswith("| test_")]
-    kept = [row for row in kept if row[0].partition(":")[0] in MODULES.keys() - {module}]
+    kept = [row for row in kept if row[0].partition(":")[0] in MODULES.keys() - modules]
     table = [HEAD, ("---",) * len(HEAD), *sorted([*kept, *rows], key=lambda row: row[0].partition(":")[0])]
     text = "".join(f"| {' | '.join(row)} |\n" for row in table)
     PAGE.write_text(f"{TITLE}\n\n{INTRODUCTION}\n\n{text}")
@@ -175,8 +177,7 @@ def main() -> int:
         modules, record = modules - trainings, Record(again=False, mended=False)
     code = (run(modules, record) if modules else 0) or code
     if not arguments.names:
-        for module in MODULES.keys() - {module_of(test) for test in record.outcomes}:
-            replace_rows(module, [])
+        replace_rows(MODULES.keys() - {module_of(test) for test in record.outcomes}, [])
     return code
 
 
