@@ -1,7 +1,6 @@
 """Ensembles: models stacked along a leading member axis."""
 
 import dataclasses
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -14,7 +13,6 @@ from popsim._compiled import as_array, jit_fast_compile
 from popsim._shared.checks import (
     LARGEST_INT,
     as_parts,
-    check_instance,
     check_non_negative_int,
     check_positive_int,
     is_int,
@@ -56,17 +54,6 @@ class Members:
     def __post_init__(self):
         if "seed" in self.settings:
             raise ValueError('`settings` must not be called "seed": that is the last axis of the grid.')
-        if len(self.shape) != len(self.settings) + 1 or np.prod(self.shape) != self.n_members:
-            raise ValueError(
-                f"`shape` must have the sizes of {list(self.names)}, whose product is the number of members, "
-                f"{self.n_members}, got {self.shape}."
-            )
-        for name, values in self.settings.items():
-            if values.shape[:1] != (self.n_members,):
-                raise ValueError(
-                    f"`settings[{name!r}]` must hold a value for each of the {self.n_members} members, "
-                    f"got shape {values.shape}."
-                )
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -256,10 +243,8 @@ def build_members(
 
     **Warns:** if `build` draws from another key than its own.
     """
-    key = as_key(key)
-    check_instance("members", members, Members, "the Members of a popsim.member_grid(5, tau=[0.05, 0.1])")
     columns = members.numbers(list(members.settings) if settings is None else settings)
-    return _build_ensemble(build, key, members.ids, columns)
+    return _build_ensemble(build, as_key(key), members.ids, columns)
 
 
 Settings = Mapping[str, Shaped[np.ndarray, "member ..."]]
@@ -272,17 +257,9 @@ def _build_ensemble(
     settings: Settings | None,
 ) -> ModelType:
     """Return the models `build(key=..., **settings)`; without settings the models `build(key)`."""
-    args, kwargs = _arguments(key, settings)
-    try:
-        inspect.signature(build).bind(*args, **kwargs)
-    except TypeError as error:
-        expected = "a key" if settings is None else f"`key` and the settings {list(settings)}"
-        hint = " Say in `settings` which of them it takes." if settings else ""
-        raise ValueError(f"`build` must take {expected}: {error}.{hint}") from error
 
     def build_one(key: Key[Array, ""], **values: Array) -> ModelType:
-        args, kwargs = _arguments(key, None if settings is None else values)
-        return build(*args, **kwargs)
+        return _build_one(build, key, None if settings is None else values)
 
     few = ids[:2] if settings is None else ids  # without settings all are built alike
     check_builds(build_one, key, few, settings or {})
@@ -291,9 +268,12 @@ def _build_ensemble(
     return ensemble
 
 
-def _arguments(key: Key[Array, ""], settings: Mapping[str, Any] | None) -> tuple[tuple, dict[str, Any]]:
-    """Return the arguments of `build`: a key, or by name a key and settings."""
-    return ((key,), {}) if settings is None else ((), {"key": key, **settings})
+def _build_one(build: Callable[..., ModelType], key: Key[Array, ""], settings: Any) -> ModelType:
+    """Build a model from a key, or by name from a key and settings."""
+    model = build(key) if settings is None else build(key=key, **settings)
+    if not isinstance(model, eqx.Module):
+        raise ValueError(f"`build` must return a model, got {kind_of(model)}.")
+    return model
 
 
 @jit_fast_compile
@@ -303,16 +283,9 @@ def _build(
     ids: Int[Array | np.ndarray, " member"],
     settings: Mapping[str, Shaped[Array | np.ndarray, "member ..."]] | None,
 ) -> ModelType:
-    def build_one(key: Key[Array, ""], of_member: dict[str, Array] | None) -> ModelType:
-        args, kwargs = _arguments(key, of_member)
-        model = build(*args, **kwargs)
-        if not isinstance(model, eqx.Module):
-            raise ValueError(f"`build` must return a model, got {kind_of(model)}.")
-        return model
-
     keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, ids)
     with naming_traced_code("`build`"), drawing_from_key("`build`", build):
-        return eqx.filter_vmap(build_one)(keys, settings)
+        return eqx.filter_vmap(lambda key, of_member: _build_one(build, key, of_member))(keys, settings)
 
 
 def n_members(ensemble: eqx.Module) -> int:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from popsim._shared.argument_shapes import check_kinds, check_one_number
+from popsim._shared.argument_shapes import check_fields, check_one_number
 from popsim._shared.checks import (
     as_float_array,
     check_finite,
@@ -76,7 +76,7 @@ class AbstractLossTerm(eqx.Module):
     __array_ufunc__ = None  # so that a NumPy number times this calls `__rmul__`
 
     def __check_init__(self):
-        check_kinds(self)
+        check_fields(self)
 
     @abc.abstractmethod
     def __call__(self, states: PyTree[Array], trial: Trial, model: AbstractModel) -> Float[Array, ""]:
@@ -255,11 +255,9 @@ class Loss(eqx.Module):
         return self * weight
 
     def __add__(self, other: "AbstractLossTerm | Loss") -> "Loss":
-        if not isinstance(other, AbstractLossTerm | Loss):
-            raise ValueError(f"a loss adds terms, such as 1e-6 * losses.Effort(), got {other!r}.")
-        other = other if isinstance(other, Loss) else 1.0 * other
-        both = self.weights | other.weights
-        return Loss(self.terms + other.terms, both)
+        if isinstance(other, AbstractLossTerm):
+            other = 1.0 * other
+        return Loss(self.terms + other.terms, self.weights | other.weights)
 
     def __radd__(self, other: Any) -> "Loss":
         return self if _is_start_of_sum(other) else self + other

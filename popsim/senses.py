@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from popsim._shared.argument_shapes import check_kinds, check_one_or_each
+from popsim._shared.argument_shapes import check_fields, check_one_or_each
 from popsim._shared.checks import (
     as_float_array,
     check_non_negative,
@@ -69,7 +69,7 @@ class SensoryChannel(eqx.Module):
     own_delay: Float[Array, ""] | None = eqx.field(converter=as_float_array, default=None)
 
     def __check_init__(self):
-        check_kinds(self)
+        check_fields(self)
         if not is_number(self.delay):
             raise ValueError(
                 f"`delay` must be a number of Python, the longest of all members, got {kind_of(self.delay)}: "
@@ -89,10 +89,6 @@ class SensoryChannel(eqx.Module):
 
 def channels_by_name(channels: Any) -> dict[str, SensoryChannel]:
     """Return channels as a dictionary."""
-    if not isinstance(channels, Mapping):
-        raise ValueError(
-            f"`channels` must be channels by name, such as {{'vision': channel}}, got {channels!r}."
-        )
     for name, channel in channels.items():
         if not isinstance(channel, SensoryChannel):
             raise ValueError(f"`channels[{name!r}]` must be a SensoryChannel, got {channel!r}.")

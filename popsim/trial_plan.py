@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
-from popsim._shared.argument_shapes import check_fields, check_kinds
+from popsim._shared.argument_shapes import check_fields
 from popsim._shared.checks import (
     as_float_array,
     as_parts,
@@ -52,7 +52,7 @@ class Epoch(eqx.Module):
     event: str | None = eqx.field(static=True, default=None)
 
     def __check_init__(self):
-        check_kinds(self)
+        check_fields(self)
 
 
 def _bounds_of_all_members(duration: AbstractDistribution) -> tuple[Array, Array]:

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
-from popsim._shared.argument_shapes import check_fields, check_kinds
+from popsim._shared.argument_shapes import check_fields
 from popsim._shared.checks import (
     check_finite,
     check_non_negative,
@@ -108,7 +108,7 @@ class AbstractWindow(eqx.Module):
     """
 
     def __check_init__(self):
-        check_kinds(self)
+        check_fields(self)
 
     @abc.abstractmethod
     def __call__(self, timeline: Timeline) -> Bool[Array, " time"]:
@@ -143,7 +143,6 @@ class FromEvent(AbstractWindow):
     duration: float | None = eqx.field(static=True, converter=plain_number, default=None)
 
     def __check_init__(self):
-        check_fields(self)
         check_finite("delay", self.delay)
         if self.duration is not None:
             check_non_negative("duration", self.duration)
@@ -177,7 +176,6 @@ class Between(AbstractWindow):
     stop: float = eqx.field(static=True, converter=plain_number)
 
     def __check_init__(self):
-        check_fields(self)
         check_non_negative("start", self.start)
         check_non_negative("stop", self.stop)
         if not self.stop >= self.start:

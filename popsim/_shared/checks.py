@@ -2,12 +2,11 @@
 
 import contextlib
 import functools
-import inspect
 import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, overload
 
 import equinox as eqx
 import jax
@@ -19,7 +18,7 @@ from jaxtyping import PyTree
 
 from popsim._compiled import as_array, is_traced, warn_outside
 from popsim._shared.plain_values import Seconds, is_on_grid, nearest_times, step_at
-from popsim._shared.text_checks import one_line, suggestion
+from popsim._shared.text_checks import one_line
 from popsim.per_member import PerMember
 
 # What lies between the user and a warning, and what the user calls.
@@ -37,32 +36,6 @@ def warn_caller_once(message: str) -> None:
     """Warn as `warn_caller`, the first time that a process has this to say."""
     # Python's own filter forgets what was shown whenever warnings are caught, as while a program is compiled.
     warn_caller(message)
-
-
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
-
-
-def names_arguments(call: str) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Let a function name an argument that it does not have, or lacks, and the call."""
-
-    def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-        @functools.wraps(function)
-        def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            signature = inspect.signature(function)
-            for name in kwargs:
-                if name not in signature.parameters:
-                    near = suggestion(name, signature.parameters)
-                    raise TypeError(f"{call} has no argument `{name}`.{near}")
-            try:
-                signature.bind(*args, **kwargs)
-            except TypeError as error:
-                raise TypeError(f"{call}: {error}.") from error
-            return function(*args, **kwargs)
-
-        return checked
-
-    return decorate
 
 
 LARGEST_INT = 2**31 - 1  # of JAX's default integers
@@ -142,12 +115,6 @@ def as_parts(name: str, values: Any, kind: type | tuple[type, ...], expected: st
         if not isinstance(part, kind):
             raise ValueError(f"`{name}` must be a list of {expected}, got {short_repr(part)} in it.")
     return parts
-
-
-def check_callables(name: str, values: Any) -> None:
-    """Raise `ValueError` unless `values` is a sequence of functions."""
-    if not isinstance(values, Sequence) or not all(map(callable, values)):
-        raise ValueError(f"`{name}` must be a sequence of functions, such as [function], got {values!r}.")
 
 
 def check_numbers(name: str, value: Any) -> None:
@@ -350,14 +317,14 @@ def kind_of(value: Any) -> str:
     return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
-def check_like(name: str, role: str, expected: PyTree[Array], returned: PyTree[Array]) -> None:
+def check_like(name: str, role: str, expected: PyTree, returned: PyTree) -> None:
     """Raise `ValueError` unless a method returned what has the structure and shapes of another PyTree."""
     returned_kind, expected_kind = (_kind_and_shapes(tree) for tree in (returned, expected))
     if returned_kind != expected_kind:
         raise ValueError(f"{name} must return what is like {role}, {expected_kind}, got {returned_kind}.")
 
 
-def _kind_and_shapes(tree: PyTree[Array]) -> str:
+def _kind_and_shapes(tree: PyTree) -> str:
     leaves = jax.tree.leaves_with_path(tree)
     shapes = ", ".join(f"{jax.tree_util.keystr(path)} {jnp.shape(leaf)}".strip() for path, leaf in leaves)
     is_array = isinstance(tree, jax.Array | np.ndarray | jax.ShapeDtypeStruct)

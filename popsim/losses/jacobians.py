@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
-from popsim._shared.argument_shapes import check_fields
 from popsim._shared.checks import check_positive, check_positive_int, kind_of
 from popsim._shared.plain_values import plain_number
 from popsim.loss import AbstractLossTerm
@@ -164,7 +163,6 @@ class VanishingGradient(AbstractLossTerm):
     name: str = eqx.field(static=True, default="vanishing gradient", kw_only=True)
 
     def __check_init__(self):
-        check_fields(self)
         check_positive("bound", self.bound)
 
     def check(self, trials: Trial, model: AbstractModel | None) -> None:

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from popsim._shared.argument_shapes import check_fields
 from popsim._shared.checks import as_float_array, check_non_negative
 from popsim.losses.profiles import AbstractSumOfSquares, EuclideanDistance
 from popsim.losses.reach import check_hand
@@ -35,7 +34,6 @@ class ObstacleEntry(AbstractSumOfSquares):
     name: str = eqx.field(static=True, default="obstacle entry", kw_only=True)
 
     def __check_init__(self):
-        check_fields(self)
         check_non_negative("margin", self.margin)
 
     def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time 1"]:

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from popsim._shared.argument_shapes import check_fields
 from popsim._shared.checks import as_float_array, check_instance, check_non_negative, kind_of
 from popsim.hand import HandState
 from popsim.interaction import active_steps, last_active_step
@@ -214,7 +213,6 @@ class FinalState(AbstractFinalTerm):
     name: str = eqx.field(static=True, default="final state", kw_only=True)
 
     def __check_init__(self):
-        check_fields(self)
         check_non_negative("velocity_time", self.velocity_time)
 
     def cost(self, cursor: HandState, target: HandState) -> Float[Array, ""]:
