@@ -10,18 +10,7 @@ import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree, Shaped
 
 from popsim._compiled import as_array, jit_fast_compile
-from popsim._shared.checks import (
-    LARGEST_INT,
-    as_parts,
-    check_non_negative_int,
-    check_positive_int,
-    is_int,
-    is_numeric,
-    is_traced,
-    kind_of,
-    naming_traced_code,
-    short_repr,
-)
+from popsim._shared import checks
 from popsim._shared.member_values import check_builds, warn_if_key_is_ignored
 from popsim._shared.other_draws import drawing_from_key
 from popsim.per_member import PerMember, per_member_nodes
@@ -92,7 +81,9 @@ class Members:
 
     def numbers(self, names: Sequence[str]) -> dict[str, Shaped[np.ndarray, "member ..."]]:
         """Return the named settings, each with a number or an array of numbers per member."""
-        return {name: self._numbers(name) for name in as_parts("settings", names, str, "names of settings")}
+        return {
+            name: self._numbers(name) for name in checks.as_parts("settings", names, str, "names of settings")
+        }
 
     def group(self, values: Tree, axis: int) -> Tree:
         """Replace the member axis of arrays by the grid axes: one per setting, then the seed.
@@ -129,14 +120,14 @@ class Members:
         if name not in self.settings:
             raise ValueError(f"`name` must be a setting of the members, {list(self.settings)}, got {name!r}.")
         values = self.settings[name]
-        if not is_numeric(values.dtype):
+        if not checks.is_numeric(values.dtype):
             raise ValueError(f"the setting {name!r} must be of numbers here, got {values.dtype}.")
         return values
 
 
 def _check_index(index: Any, count: int) -> None:
-    if not is_int(index) or not 0 <= index < count:
-        raise ValueError(f"`index` must be a member, 0 to {count - 1}, got {short_repr(index)}.")
+    if not checks.is_int(index) or not 0 <= index < count:
+        raise ValueError(f"`index` must be a member, 0 to {count - 1}, got {checks.short_repr(index)}.")
 
 
 def member_grid(n_seeds: int, **settings: Any) -> Members:
@@ -155,7 +146,7 @@ def member_grid(n_seeds: int, **settings: Any) -> Members:
 
     **Returns:** the members in C order: the seed varies fastest, the first setting slowest.
     """
-    check_positive_int("n_seeds", n_seeds)
+    checks.check_positive_int("n_seeds", n_seeds)
     return grid_of_seeds(range(n_seeds), settings)
 
 
@@ -172,17 +163,18 @@ def _as_values(name: str, values: Any) -> np.ndarray:
     array = np.asarray(values)
     if array.ndim == 0 or array.shape[0] == 0:
         raise ValueError(
-            f"`{name}` must be a list of at least one value of the setting, got {short_repr(values)}."
+            f"`{name}` must be a list of at least one value of the setting, got {checks.short_repr(values)}."
         )
     return array
 
 
 def as_member_ids(name: str, ids: Any) -> Int[Array, "*member"]:
     """Return the ids of members, on which their draws depend, as an array."""
-    if not is_traced(ids):
+    if not checks.is_traced(ids):
         numbers = np.asarray(ids)
-        if numbers.dtype.kind not in "iu" or np.any(numbers < 0) or np.any(numbers > LARGEST_INT):
-            raise ValueError(f"`{name}` must be whole numbers from 0 to 2**31 - 1, got {short_repr(ids)}.")
+        if numbers.dtype.kind not in "iu" or np.any(numbers < 0) or np.any(numbers > checks.LARGEST_INT):
+            given = checks.short_repr(ids)
+            raise ValueError(f"`{name}` must be whole numbers from 0 to 2**31 - 1, got {given}.")
     return as_array(ids, int)
 
 
@@ -211,9 +203,9 @@ def make_ensemble(
 
     **Warns:** if `build` draws from another key than its own.
     """
-    check_positive_int("n_members", n_members)
-    check_non_negative_int("first_member", first_member)
-    check_non_negative_int("first_member + n_members", first_member + n_members)
+    checks.check_positive_int("n_members", n_members)
+    checks.check_non_negative_int("first_member", first_member)
+    checks.check_non_negative_int("first_member + n_members", first_member + n_members)
     ids = np.arange(first_member, first_member + n_members, dtype=np.int32)
     return _build_ensemble(build, as_key(key), ids, None)
 
@@ -272,7 +264,7 @@ def _build_one(build: Callable[..., ModelType], key: Key[Array, ""], settings: A
     """Build a model from a key, or by name from a key and settings."""
     model = build(key) if settings is None else build(key=key, **settings)
     if not isinstance(model, eqx.Module):
-        raise ValueError(f"`build` must return a model, got {kind_of(model)}.")
+        raise ValueError(f"`build` must return a model, got {checks.kind_of(model)}.")
     return model
 
 
@@ -284,7 +276,7 @@ def _build(
     settings: Mapping[str, Shaped[Array | np.ndarray, "member ..."]] | None,
 ) -> ModelType:
     keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, ids)
-    with naming_traced_code("`build`"), drawing_from_key("`build`", build):
+    with checks.naming_traced_code("`build`"), drawing_from_key("`build`", build):
         return eqx.filter_vmap(lambda key, of_member: _build_one(build, key, of_member))(keys, settings)
 
 

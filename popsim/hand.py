@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -101,12 +101,3 @@ class Workspace(eqx.Module):
     def sample(self, *, key: Key[Array, ""]) -> Float[Array, " space"]:
         """Draw a position uniformly from the box, in metres."""
         return jax.random.uniform(as_key(key), self.low.shape, self.low.dtype, self.low, self.high)
-
-
-def as_workspace(value: Any) -> Workspace:
-    """Return `value` if it is a `Workspace`, else raise `ValueError`, such as for a list of two corners."""
-    if not isinstance(value, Workspace):
-        raise ValueError(
-            f"`workspace` must be a Workspace, such as plant.workspace, got {short_repr(value)}."
-        )
-    return value

@@ -14,12 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from popsim._shared.argument_shapes import check_fields, check_one_number
-from popsim._shared.checks import (
-    as_float_array,
-    check_finite,
-    check_instance,
-    is_traced,
-)
+from popsim._shared.checks import as_float_array, check_finite, is_traced
 from popsim._shared.other_draws import tracing
 from popsim._shared.text_checks import one_line
 from popsim.model import AbstractModel
@@ -168,13 +163,6 @@ def _value_of(
     return value
 
 
-def _as_terms(terms: Any) -> tuple[AbstractLossTerm, ...]:
-    listed = tuple(terms) if isinstance(terms, list | tuple) else (terms,)
-    for term in listed:
-        check_instance("terms", term, AbstractLossTerm, "loss terms, such as (losses.Effort(),)")
-    return listed
-
-
 def _as_weights(weights: Any) -> dict[str, Array | PerMember | AbstractBatchSchedule]:
     numbers = {name: own for name, own in weights.items() if not isinstance(own, AbstractBatchSchedule)}
     for name, weight in numbers.items():
@@ -196,14 +184,12 @@ class Loss(eqx.Module):
 
     __array_ufunc__ = None
 
-    terms: tuple[AbstractLossTerm, ...] = eqx.field(converter=lambda terms: _as_terms(terms))
+    terms: tuple[AbstractLossTerm, ...] = eqx.field(converter=tuple)
     weights: dict[str, Float[Array, ""] | PerMember | AbstractBatchSchedule] = eqx.field(
         converter=_as_weights
     )
 
     def __check_init__(self):
-        if not self.terms:
-            raise ValueError("`terms` of a loss must be at least one, got none.")
         names = [term.name for term in self.terms]
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:

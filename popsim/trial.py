@@ -81,8 +81,6 @@ def choice_accuracy(
     Arguments as for `output_choice`. **Returns** one fraction per member, if the outputs have a member axis.
     """
     right = correct_choice(target)
-    if not right.ndim:
-        raise ValueError("`target` must be that of stacked trials, got that of one: use `output_choice`.")
     is_asked = right >= 0
     is_right = is_asked & (output_choice(outputs, target) == right)
     n_right, n_asked = (jnp.sum(each, axis=-1).astype(float) for each in (is_right, is_asked))

@@ -6,7 +6,7 @@ import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -89,21 +89,20 @@ def check_time_step(dt: Any) -> None:
         warn_caller_once(f"`dt` should be in seconds, got {dt:g} s: for {dt:g} ms give {dt / 1000:g}.")
 
 
-def check_positive_int(name: str, value: Any) -> None:
-    """Raise `ValueError` unless `value` is a positive integer of 32 bits."""
-    _check_int(name, value, 1, "a positive whole number")
+def _check_of_integers(least: int, expected: str) -> Callable[[str, Any], None]:
+    """Return a check by name that a value is an integer of 32 bits, at least `least`."""
+
+    def check(name: str, value: Any) -> None:
+        if not is_int(value) or value < least:
+            raise ValueError(f"`{name}` must be {expected}, got {short_repr(value)}.")
+        if value > LARGEST_INT:
+            raise ValueError(f"`{name}` must be below 2**31, got {value}.")
+
+    return check
 
 
-def check_non_negative_int(name: str, value: Any) -> None:
-    """Raise `ValueError` unless `value` is an integer of 32 bits that is at least 0."""
-    _check_int(name, value, 0, "a whole number from 0 on")
-
-
-def _check_int(name: str, value: Any, least: int, expected: str) -> None:
-    if not is_int(value) or value < least:
-        raise ValueError(f"`{name}` must be {expected}, got {short_repr(value)}.")
-    if value > LARGEST_INT:
-        raise ValueError(f"`{name}` must be below 2**31, got {value}.")
+check_positive_int = _check_of_integers(1, "a positive whole number")
+check_non_negative_int = _check_of_integers(0, "a whole number from 0 on")
 
 
 def as_parts(name: str, values: Any, kind: type | tuple[type, ...], expected: str) -> tuple[Any, ...]:
@@ -117,24 +116,32 @@ def as_parts(name: str, values: Any, kind: type | tuple[type, ...], expected: st
     return parts
 
 
-def check_numbers(name: str, value: Any) -> None:
-    """Raise `ValueError` unless `value`, as for `check_finite`, holds numbers, none of them NaN."""
-    _check_numbers(name, value, lambda x: ~np.isnan(x), "not NaN")
+def _check_of_numbers(
+    good: Callable[[np.ndarray], np.ndarray | np.bool_], expected: str
+) -> Callable[[str, Any], None]:
+    """Return a check by name of a number, an array or a `PerMember`; traced arrays are accepted."""
+
+    def check(name: str, value: Any) -> None:
+        values = value.values if isinstance(value, PerMember) else value
+        if is_traced(values):
+            return
+        numbers = np.empty(0, object)
+        with contextlib.suppress(TypeError, ValueError):  # ragged lists have no dtype
+            numbers = np.asarray(values)
+        if not is_numeric(numbers.dtype):
+            raise ValueError(f"`{name}` must be a number, {expected}, got {short_repr(value)}.")
+        bad = numbers[~good(numbers)]
+        if bad.size:
+            raise ValueError(f"`{name}` must be {expected}, got {short_repr(bad.flat[0])}.")
+
+    return check
 
 
-def check_finite(name: str, value: Any) -> None:
-    """Raise `ValueError` unless a number, an array or a `PerMember` is finite; traced arrays are accepted."""
-    _check_numbers(name, value, np.isfinite, "finite")
-
-
-def check_positive(name: str, value: Any) -> None:
-    """Raise `ValueError` unless `value`, as for `check_finite`, is finite and above zero."""
-    _check_numbers(name, value, lambda x: np.isfinite(x) & (x > 0), "finite and above zero")
-
-
-def check_non_negative(name: str, value: Any) -> None:
-    """Raise `ValueError` unless `value`, as for `check_finite`, is finite and at least zero."""
-    _check_numbers(name, value, lambda x: np.isfinite(x) & (x >= 0), "finite and at least zero")
+check_numbers = _check_of_numbers(lambda x: ~np.isnan(x), "not NaN")
+check_finite = _check_of_numbers(np.isfinite, "finite")
+check_positive = _check_of_numbers(lambda x: np.isfinite(x) & (x > 0), "finite and above zero")
+check_non_negative = _check_of_numbers(lambda x: np.isfinite(x) & (x >= 0), "finite and at least zero")
+check_fraction = _check_of_numbers(lambda x: (x >= 0) & (x <= 1), "from zero to one")
 
 
 def check_time_constant(name: str, value: Any, dt: float) -> None:
@@ -173,38 +180,16 @@ def warn_of_unit(name: str, value: Any, kind: str) -> None:
         )
 
 
-def _check_numbers(
-    name: str, value: Any, good: Callable[[np.ndarray], np.ndarray | np.bool_], expected: str
-) -> None:
-    values = value.values if isinstance(value, PerMember) else value
-    if is_traced(values):
-        return
-    numbers = np.empty(0, object)
-    with contextlib.suppress(TypeError, ValueError):  # ragged lists have no dtype
-        numbers = np.asarray(values)
-    if not is_numeric(numbers.dtype):
-        raise ValueError(f"`{name}` must be a number, {expected}, got {short_repr(value)}.")
-    bad = numbers[~good(numbers)]
-    if bad.size:
-        raise ValueError(f"`{name}` must be {expected}, got {short_repr(bad.flat[0])}.")
-
-
-@overload
-def as_float_array(value: None) -> None: ...
-@overload
-def as_float_array(value: PerMember) -> PerMember: ...  # pyright: ignore[reportOverlappingOverload]
-@overload
-def as_float_array(value: ArrayLike | Sequence[Any] | PerMember) -> Array: ...
-def as_float_array(value: ArrayLike | Sequence[Any] | PerMember | None) -> Array | PerMember | None:
+def as_float_array(value: ArrayLike | Sequence[Any] | PerMember | None) -> Any:
     """Convert numbers to the default floating-point type; what is none is left to the check of its name."""
     if isinstance(value, PerMember):
         return PerMember(as_float_array(value.values))
     if value is None or _is_of_other_kind(value):
-        return value  # pyright: ignore[reportReturnType]
+        return value
     try:
         return as_array(value, jnp.result_type(float))
     except (TypeError, ValueError):
-        return value  # pyright: ignore[reportReturnType]
+        return value
 
 
 def _is_of_other_kind(value: Any) -> bool:
@@ -223,7 +208,6 @@ def n_steps_in(name: str, seconds: Seconds, dt: float) -> int:
 def steps_of_delay(name: str, seconds: Seconds, dt: float) -> int:
     """Return the number of time steps in a delay, which may be negative."""
     check_finite(name, seconds)
-    _check_countable(name, seconds, dt)
     if not is_on_grid(seconds, dt):
         raise ValueError(
             f"`{name}` must be a multiple of the time step dt = {dt} s, the nearest are "
@@ -234,29 +218,15 @@ def steps_of_delay(name: str, seconds: Seconds, dt: float) -> int:
 
 def steps_of_window(name: str, seconds: Seconds, dt: float) -> int:
     """Return the number of time steps in the duration of a window, rounded; zero for no time at all."""
-    _check_countable(name, seconds, dt)
     if seconds > 0 and (step_at(seconds, dt) == 0 or (seconds < dt and not is_on_grid(seconds, dt))):
         raise ValueError(f"`{name}` must be at least a time step, dt = {dt} s, got {short_repr(seconds)} s.")
     return step_at(seconds, dt)
-
-
-def _check_countable(name: str, seconds: Seconds, dt: float) -> None:
-    """Raise `ValueError` unless a time has few enough time steps to be counted."""
-    if not abs(seconds) / dt < LARGEST_INT:
-        raise ValueError(
-            f"`{name}` must be fewer than 2**31 time steps dt = {dt} s, got {short_repr(seconds)} s."
-        )
 
 
 def check_same_dt(dt: float, expected: float, owner: str, advice: str = "") -> None:
     """Raise `ValueError` unless a time step equals the expected one to within 1e-9 s."""
     if not abs(dt - expected) <= 1e-9:
         raise ValueError(f"`dt` must be that of the {owner}, {expected} s, got {dt} s. {advice}".rstrip())
-
-
-def check_fraction(name: str, value: Any) -> None:
-    """Raise `ValueError` unless `value`, a number or an array of numbers, is from zero to one."""
-    _check_numbers(name, value, lambda x: (x >= 0) & (x <= 1), "from zero to one")
 
 
 def violates(condition: Callable[..., Any], *values: Any) -> bool:

@@ -39,17 +39,6 @@ class _Steps(eqx.Module):
         return cls(before, received, None if current is None else current[1:])
 
 
-def _network_of(term: str, states: Any, model: Any) -> AbstractNetwork:
-    """Return the network of a model, without noise."""
-    network = getattr(model, "network", None)
-    if not isinstance(network, AbstractNetwork) or not hasattr(model, "network_inputs"):
-        raise ValueError(
-            f"`model` must have a network, as a NetworkModel or a SensorimotorLoop, for the term {term!r}, "
-            f"got {kind_of(model)}."
-        )
-    return without_noise(network)
-
-
 def _check_recorded(term: str, states: Any, network: AbstractNetwork) -> None:
     """Raise `ValueError` if a part of the hidden state was not recorded, so that no step starts from it."""
     at_start = jax.eval_shape(network.init, key=seed_key(0))
@@ -93,8 +82,8 @@ class RecurrentSensitivity(AbstractSumOfSquares):
         if self.n_directions is not None:
             check_positive_int("n_directions", self.n_directions)
 
-    def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
-        network = _network_of(self.name, states, model)
+    def signal(self, states: Any, trial: Trial, model: Any) -> Float[Array, "time features"]:
+        network = without_noise(model.network)
         if (leaky := _leaky_network(network)) is None:
             _check_recorded(self.name, states, network)
         steps = _Steps.of_trial(states, trial, model)
@@ -168,8 +157,8 @@ class VanishingGradient(AbstractLossTerm):
     def check(self, trials: Trial, model: AbstractModel | None) -> None:
         self.error.check(trials, model)
 
-    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        network = _network_of(self.name, states, model)
+    def __call__(self, states: Any, trial: Trial, model: Any) -> Float[Array, ""]:
+        network = without_noise(model.network)
         if getattr(model, "plant", None) is not None:
             raise ValueError(
                 f"`model` must have no body for the term {self.name!r}, because errors also flow through it, "

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, ScalarLike
 
 from popsim._shared.argument_shapes import OneOrEach
-from popsim._shared.checks import WholeNumber, check_instance, check_positive_int
-from popsim._shared.plain_values import is_on_grid, nearest_times, step_at
+from popsim._shared.checks import WholeNumber, check_instance, check_positive_int, n_steps_in
+from popsim._shared.plain_values import step_at
 from popsim.model import DelayBuffer
 from popsim.networks import building
 from popsim.networks.areas import Areas, Sparse
@@ -191,11 +191,7 @@ class AreaRNN(AbstractLeakyNetwork):
 def check_delays(delays: tuple[tuple[str, str, float], ...], dt: float) -> None:
     """Raise `ValueError` unless delays (from, to, seconds) are whole numbers of time steps."""
     for source, target, delay in delays:
-        if not is_on_grid(delay, dt):
-            raise ValueError(
-                f"`delays[{(source, target)}]` must be a whole number of time steps of {dt} s, "
-                f"got {delay} s: the nearest are {nearest_times(delay, dt)}."
-            )
+        n_steps_in(f"delays[{(source, target)}]", delay, dt)
 
 
 def _two_areas(n_inputs: int, n_units: int, n_outputs: int, **options: Any) -> AreaRNN:

@@ -175,8 +175,6 @@ class LowRankRNN(AbstractLeakyNetwork):
         self._set_units(sizes, noise_std, output_fn, output_bias, key)
         self._set_dynamics(tau, dt, nonlinearity, input_noise_std, train_tau, plasticity)
         check_positive_int("rank", rank)
-        if rank > n_units:
-            raise ValueError(f"`rank` must be at most the number of units, {n_units}, got {rank}.")
         building.check_gain("random_gain", random_gain)
         normal, modes = jax.random.normal, (n_units, int(rank))
         self.left, self.right = (normal(key_stream(key, name), modes) for name in ("left", "right"))

@@ -126,7 +126,6 @@ TRIALS_AND_TIMES = [
     ("active", lambda: schedule_intervention(TRIALS, "push", 1.0, 1.0)),
     ("carry", lambda: join_trials(TRIALS, carry=("weights",))),
     ("axis", lambda: split_time(jnp.zeros((4, 7)), 6, axis=1)),
-    ("target", lambda: popsim.choice_accuracy(jnp.zeros((6, 2)), popsim.OutputTarget(SIGNAL, jnp.ones(6)))),
     ("target", lambda: popsim.output_choice(
         SIGNAL, popsim.OutputTarget(SIGNAL, jnp.ones(6), is_choice=False))),
     ("outputs", lambda: popsim.output_choice(SIGNAL[1:], popsim.OutputTarget(SIGNAL, jnp.ones(6)))),
@@ -244,7 +243,6 @@ ENVIRONMENTS_AND_POLICIES = [
     ("mean_fn", lambda: policies.Deterministic(2, mean_fn=3)),
 ]
 LOSSES = [
-    ("terms", lambda: popsim.Loss((), {})),
     ("terms", lambda: losses.Effort() + losses.Effort()),
     ("weights", lambda: popsim.Loss((losses.Effort(),), {"work": 1.0})),
     *(("weights['effort']", lambda weight=weight: weight * losses.Effort()) for weight in
@@ -271,12 +269,10 @@ TASKS = [
     ("task", lambda: evaluated(MODEL, TASK)),
     ("task", lambda: evaluated(RunningSum)),
     ("task", lambda: evaluated(TRIALS)),
-    ("task", lambda: popsim.describe_task(RunningSum)),
     ("task", lambda: evaluated(RunningSum(scale=TWO))),
     ("loss", lambda: evaluated(RunningSum(losses.Effort()))),
     ("validation_trials", lambda: evaluated(NoTrials())),
     ("validation_trials", lambda: evaluated(OneValidationTrial())),
-    ("trial", lambda: popsim.sample_trials(TupleTrials(), 2, batch=0, key=KEY)),
     ("member_id", lambda: evaluated(member_id=2**40)),
     ("member_id", lambda: evaluated(member_id=[0, 1])),
     ("member_ids", lambda: popsim.evaluate_ensemble(ENSEMBLE, TASK, member_ids=["a", "b"], key=KEY)),
@@ -320,11 +316,6 @@ class NoTrials(RunningSum):
 class OneValidationTrial(RunningSum):
     def validation_trials(self):
         return self.trial(batch=0, key=KEY)
-
-
-class TupleTrials(RunningSum):
-    def trial(self, *, batch, key):
-        return 1, 2
 
 
 class Bare(tasks.RandomReaches):

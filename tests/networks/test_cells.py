@@ -132,7 +132,6 @@ class Odd(eqx.Module):
     ("build", "message"),
     [
         (lambda: CellNetwork(Odd(), 2, key=KEY), r"`cell` must return .*an array or a pair .*got an array"),
-        (lambda: LowRankRNN(*SIZES, rank=6, key=KEY), "`rank` must be at most the number of units, 5, got 6"),
         (lambda: VanillaRNN(*SIZES, gain=-1.0, key=KEY), "`gain`"),
         (
             lambda: TrainableStart(LSTMNetwork(*SIZES, key=KEY), jnp.zeros(5)),
