@@ -62,14 +62,14 @@ def check_fields(module: Any) -> None:
 def check_kind(field: "dataclasses.Field[Any]", value: Any) -> None:
     """Raise `ValueError` unless a field declared as text, words, a module or a function is such."""
     kinds = get_args(field.type) if get_origin(field.type) is types.UnionType else (field.type,)
-    known = [_known_kind(kind) for kind in kinds]
-    if all(known) and not any(fits(value) for fits, _ in known):
+    known = [each for each in map(_known_kind, kinds) if each is not None]
+    if len(known) == len(kinds) and not any(fits(value) for fits, _ in known):
         expected = " or ".join(text for _, text in known)
         raise ValueError(f"`{field.name}` must be {expected}, got {short_repr(value)}.")
 
 
-def _known_kind(kind: Any) -> tuple[Callable[[Any], bool], str] | tuple[()]:
-    """Return whether a value is of a declared kind, and the kind in words; nothing for other kinds."""
+def _known_kind(kind: Any) -> tuple[Callable[[Any], bool], str] | None:
+    """Return whether a value is of a declared kind, and the kind in words; None for other kinds."""
     words = get_args(kind)
     if get_origin(kind) is Literal and all(isinstance(word, str) for word in words):
         text = f"one of {', '.join(map(repr, words))}"
@@ -81,7 +81,7 @@ def _known_kind(kind: Any) -> tuple[Callable[[Any], bool], str] | tuple[()]:
     if isinstance(kind, type) and issubclass(kind, eqx.Module):
         article = "an" if kind.__name__[0] in "AEIOU" else "a"
         return lambda value: isinstance(value, kind), f"{article} {kind.__name__}"
-    return ()
+    return None
 
 
 def check_field(field: "dataclasses.Field[Any]", value: Any) -> None:

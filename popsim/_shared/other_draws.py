@@ -152,7 +152,7 @@ def _refusals() -> tuple[list[Place], dict[int, tuple[str, Any]]]:
     """Return where NumPy and Python have what draws; and the name and replacement of each, by its id."""
     places, refusals = [], {}
     for module in (np.random, random):
-        for name in {*module.__all__} - NOT_REPLACED:
+        for name in [name for name in module.__all__ if name not in NOT_REPLACED]:
             place = Place(vars(module), name)
             original, full_name = place.get(), f"{module.__name__}.{name}"
             refused = full_name, _refusing(full_name, original)
