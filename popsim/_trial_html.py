@@ -102,7 +102,7 @@ def _text(value: Any) -> str:
 def _times(timeline: Timeline, active: Mapping[str, Any], n_leading: int) -> Html:
     """List when epochs, events and interventions of the first trial begin and end, in seconds."""
     first, n_steps = (0,) * n_leading, timeline.n_steps
-    spans: list[tuple[str, str, list[tuple[int, int | None]]]] = []
+    spans: list[tuple[str, str, Sequence[tuple[int, int | None]]]] = []
     for name, bounds in timeline.epochs.items():
         begin, end = np.asarray(bounds)[first].tolist()
         spans.append((name, "epoch", [(begin, min(end, n_steps))] if begin < n_steps else []))
