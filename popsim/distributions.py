@@ -9,15 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from popsim._shared import checks
 from popsim._shared.argument_shapes import check_one_number
-from popsim._shared.checks import (
-    as_float_array,
-    check_finite,
-    check_non_negative,
-    check_positive,
-    is_traced,
-    short_repr,
-)
 from popsim.per_member import is_per_member
 from popsim.randomness import as_key
 
@@ -57,10 +50,10 @@ class AbstractDistribution(eqx.Module):
 class Constant(AbstractDistribution):
     """A distribution that always returns `value`, a number or an array."""
 
-    value: Float[Array, "*shape"] = eqx.field(converter=as_float_array)
+    value: Float[Array, "*shape"] = eqx.field(converter=checks.as_float_array)
 
     def __check_init__(self):
-        check_finite("value", self.value)
+        checks.check_finite("value", self.value)
 
     def sample(self, *, key: Key[Array, ""]) -> Float[Array, "*shape"]:
         return self.value
@@ -72,8 +65,8 @@ class Constant(AbstractDistribution):
 class Uniform(AbstractDistribution):
     """A uniform distribution between `low` and `high`, numbers or arrays of the same shape."""
 
-    low: Float[Array, "*shape"] = eqx.field(converter=as_float_array)
-    high: Float[Array, "*shape"] = eqx.field(converter=as_float_array)
+    low: Float[Array, "*shape"] = eqx.field(converter=checks.as_float_array)
+    high: Float[Array, "*shape"] = eqx.field(converter=checks.as_float_array)
 
     def __check_init__(self):
         _check_order("low", self.low, "high", self.high)
@@ -89,12 +82,12 @@ class Uniform(AbstractDistribution):
 class Normal(AbstractDistribution):
     """A normal distribution with mean `mean` and standard deviation `std`, of the same shape."""
 
-    mean: Float[Array, "*shape"] = eqx.field(converter=as_float_array)
-    std: Float[Array, "*shape"] = eqx.field(converter=as_float_array)
+    mean: Float[Array, "*shape"] = eqx.field(converter=checks.as_float_array)
+    std: Float[Array, "*shape"] = eqx.field(converter=checks.as_float_array)
 
     def __check_init__(self):
-        check_finite("mean", self.mean)
-        check_non_negative("std", self.std)
+        checks.check_finite("mean", self.mean)
+        checks.check_non_negative("std", self.std)
         _check_same_shape("mean", self.mean, "std", self.std)
 
     def sample(self, *, key: Key[Array, ""]) -> Float[Array, "*shape"]:
@@ -108,10 +101,10 @@ class Normal(AbstractDistribution):
 class Choice(AbstractDistribution):
     """A uniform choice among `values`: numbers, or arrays stacked on the leading axis."""
 
-    values: Float[Array, "choice ..."] = eqx.field(converter=as_float_array)
+    values: Float[Array, "choice ..."] = eqx.field(converter=checks.as_float_array)
 
     def __check_init__(self):
-        check_finite("values", self.values)
+        checks.check_finite("values", self.values)
         if not is_per_member(self.values) and (self.values.ndim == 0 or not self.values.size):
             raise ValueError(f"`values` must be some to choose from, got {self.values}.")
 
@@ -129,13 +122,13 @@ class TruncatedExponential(AbstractDistribution):
     u F), with u uniform and F the probability of the untruncated distribution below `high`.
     """
 
-    low: Float[Array, ""] = eqx.field(converter=as_float_array)
-    high: Float[Array, ""] = eqx.field(converter=as_float_array)
-    scale: Float[Array, ""] = eqx.field(converter=as_float_array)
+    low: Float[Array, ""] = eqx.field(converter=checks.as_float_array)
+    high: Float[Array, ""] = eqx.field(converter=checks.as_float_array)
+    scale: Float[Array, ""] = eqx.field(converter=checks.as_float_array)
 
     def __check_init__(self):
         _check_order("low", self.low, "high", self.high)
-        check_positive("scale", self.scale)
+        checks.check_positive("scale", self.scale)
         for name in ("low", "scale"):
             check_one_number(name, getattr(self, name))
 
@@ -155,13 +148,14 @@ def as_distribution(value: Any) -> AbstractDistribution:
 
 def _check_order(lower_name: str, lower: Any, upper_name: str, upper: Any) -> None:
     """Raise `ValueError` unless two parameters are finite, in order and of the same shape."""
-    check_finite(lower_name, lower)
-    check_finite(upper_name, upper)
+    checks.check_finite(lower_name, lower)
+    checks.check_finite(upper_name, upper)
     _check_same_shape(lower_name, lower, upper_name, upper)
     low, high = (bound.values if is_per_member(bound) else bound for bound in (lower, upper))
-    if not is_traced(low, high) and np.any(np.asarray(low) > np.asarray(high)):
+    if not checks.is_traced(low, high) and np.any(np.asarray(low) > np.asarray(high)):
         raise ValueError(
-            f"`{upper_name}` must be at least `{lower_name}`, {short_repr(low)}, got {short_repr(high)}."
+            f"`{upper_name}` must be at least `{lower_name}`, {checks.short_repr(low)}, "
+            f"got {checks.short_repr(high)}."
         )
 
 

@@ -1,7 +1,6 @@
 """Ensembles: models stacked along a leading member axis."""
 
 import dataclasses
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -11,19 +10,7 @@ import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree, Shaped
 
 from popsim._compiled import as_array, jit_fast_compile
-from popsim._shared.checks import (
-    LARGEST_INT,
-    as_parts,
-    check_instance,
-    check_non_negative_int,
-    check_positive_int,
-    is_int,
-    is_numeric,
-    is_traced,
-    kind_of,
-    naming_traced_code,
-    short_repr,
-)
+from popsim._shared import checks
 from popsim._shared.member_values import check_builds, warn_if_key_is_ignored
 from popsim._shared.other_draws import drawing_from_key
 from popsim.per_member import PerMember, per_member_nodes
@@ -56,17 +43,6 @@ class Members:
     def __post_init__(self):
         if "seed" in self.settings:
             raise ValueError('`settings` must not be called "seed": that is the last axis of the grid.')
-        if len(self.shape) != len(self.settings) + 1 or np.prod(self.shape) != self.n_members:
-            raise ValueError(
-                f"`shape` must have the sizes of {list(self.names)}, whose product is the number of members, "
-                f"{self.n_members}, got {self.shape}."
-            )
-        for name, values in self.settings.items():
-            if values.shape[:1] != (self.n_members,):
-                raise ValueError(
-                    f"`settings[{name!r}]` must hold a value for each of the {self.n_members} members, "
-                    f"got shape {values.shape}."
-                )
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -105,7 +81,9 @@ class Members:
 
     def numbers(self, names: Sequence[str]) -> dict[str, Shaped[np.ndarray, "member ..."]]:
         """Return the named settings, each with a number or an array of numbers per member."""
-        return {name: self._numbers(name) for name in as_parts("settings", names, str, "names of settings")}
+        return {
+            name: self._numbers(name) for name in checks.as_parts("settings", names, str, "names of settings")
+        }
 
     def group(self, values: Tree, axis: int) -> Tree:
         """Replace the member axis of arrays by the grid axes: one per setting, then the seed.
@@ -142,14 +120,14 @@ class Members:
         if name not in self.settings:
             raise ValueError(f"`name` must be a setting of the members, {list(self.settings)}, got {name!r}.")
         values = self.settings[name]
-        if not is_numeric(values.dtype):
+        if not checks.is_numeric(values.dtype):
             raise ValueError(f"the setting {name!r} must be of numbers here, got {values.dtype}.")
         return values
 
 
 def _check_index(index: Any, count: int) -> None:
-    if not is_int(index) or not 0 <= index < count:
-        raise ValueError(f"`index` must be a member, 0 to {count - 1}, got {short_repr(index)}.")
+    if not checks.is_int(index) or not 0 <= index < count:
+        raise ValueError(f"`index` must be a member, 0 to {count - 1}, got {checks.short_repr(index)}.")
 
 
 def member_grid(n_seeds: int, **settings: Any) -> Members:
@@ -168,7 +146,7 @@ def member_grid(n_seeds: int, **settings: Any) -> Members:
 
     **Returns:** the members in C order: the seed varies fastest, the first setting slowest.
     """
-    check_positive_int("n_seeds", n_seeds)
+    checks.check_positive_int("n_seeds", n_seeds)
     return grid_of_seeds(range(n_seeds), settings)
 
 
@@ -185,17 +163,18 @@ def _as_values(name: str, values: Any) -> np.ndarray:
     array = np.asarray(values)
     if array.ndim == 0 or array.shape[0] == 0:
         raise ValueError(
-            f"`{name}` must be a list of at least one value of the setting, got {short_repr(values)}."
+            f"`{name}` must be a list of at least one value of the setting, got {checks.short_repr(values)}."
         )
     return array
 
 
 def as_member_ids(name: str, ids: Any) -> Int[Array, "*member"]:
     """Return the ids of members, on which their draws depend, as an array."""
-    if not is_traced(ids):
+    if not checks.is_traced(ids):
         numbers = np.asarray(ids)
-        if numbers.dtype.kind not in "iu" or np.any(numbers < 0) or np.any(numbers > LARGEST_INT):
-            raise ValueError(f"`{name}` must be whole numbers from 0 to 2**31 - 1, got {short_repr(ids)}.")
+        if numbers.dtype.kind not in "iu" or np.any(numbers < 0) or np.any(numbers > checks.LARGEST_INT):
+            given = checks.short_repr(ids)
+            raise ValueError(f"`{name}` must be whole numbers from 0 to 2**31 - 1, got {given}.")
     return as_array(ids, int)
 
 
@@ -224,9 +203,9 @@ def make_ensemble(
 
     **Warns:** if `build` draws from another key than its own.
     """
-    check_positive_int("n_members", n_members)
-    check_non_negative_int("first_member", first_member)
-    check_non_negative_int("first_member + n_members", first_member + n_members)
+    checks.check_positive_int("n_members", n_members)
+    checks.check_non_negative_int("first_member", first_member)
+    checks.check_non_negative_int("first_member + n_members", first_member + n_members)
     ids = np.arange(first_member, first_member + n_members, dtype=np.int32)
     return _build_ensemble(build, as_key(key), ids, None)
 
@@ -256,10 +235,8 @@ def build_members(
 
     **Warns:** if `build` draws from another key than its own.
     """
-    key = as_key(key)
-    check_instance("members", members, Members, "the Members of a popsim.member_grid(5, tau=[0.05, 0.1])")
     columns = members.numbers(list(members.settings) if settings is None else settings)
-    return _build_ensemble(build, key, members.ids, columns)
+    return _build_ensemble(build, as_key(key), members.ids, columns)
 
 
 Settings = Mapping[str, Shaped[np.ndarray, "member ..."]]
@@ -272,17 +249,9 @@ def _build_ensemble(
     settings: Settings | None,
 ) -> ModelType:
     """Return the models `build(key=..., **settings)`; without settings the models `build(key)`."""
-    args, kwargs = _arguments(key, settings)
-    try:
-        inspect.signature(build).bind(*args, **kwargs)
-    except TypeError as error:
-        expected = "a key" if settings is None else f"`key` and the settings {list(settings)}"
-        hint = " Say in `settings` which of them it takes." if settings else ""
-        raise ValueError(f"`build` must take {expected}: {error}.{hint}") from error
 
     def build_one(key: Key[Array, ""], **values: Array) -> ModelType:
-        args, kwargs = _arguments(key, None if settings is None else values)
-        return build(*args, **kwargs)
+        return _build_one(build, key, None if settings is None else values)
 
     few = ids[:2] if settings is None else ids  # without settings all are built alike
     check_builds(build_one, key, few, settings or {})
@@ -291,9 +260,12 @@ def _build_ensemble(
     return ensemble
 
 
-def _arguments(key: Key[Array, ""], settings: Mapping[str, Any] | None) -> tuple[tuple, dict[str, Any]]:
-    """Return the arguments of `build`: a key, or by name a key and settings."""
-    return ((key,), {}) if settings is None else ((), {"key": key, **settings})
+def _build_one(build: Callable[..., ModelType], key: Key[Array, ""], settings: Any) -> ModelType:
+    """Build a model from a key, or by name from a key and settings."""
+    model = build(key) if settings is None else build(key=key, **settings)
+    if not isinstance(model, eqx.Module):
+        raise ValueError(f"`build` must return a model, got {checks.kind_of(model)}.")
+    return model
 
 
 @jit_fast_compile
@@ -303,16 +275,9 @@ def _build(
     ids: Int[Array | np.ndarray, " member"],
     settings: Mapping[str, Shaped[Array | np.ndarray, "member ..."]] | None,
 ) -> ModelType:
-    def build_one(key: Key[Array, ""], of_member: dict[str, Array] | None) -> ModelType:
-        args, kwargs = _arguments(key, of_member)
-        model = build(*args, **kwargs)
-        if not isinstance(model, eqx.Module):
-            raise ValueError(f"`build` must return a model, got {kind_of(model)}.")
-        return model
-
     keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, ids)
-    with naming_traced_code("`build`"), drawing_from_key("`build`", build):
-        return eqx.filter_vmap(build_one)(keys, settings)
+    with checks.naming_traced_code("`build`"), drawing_from_key("`build`", build):
+        return eqx.filter_vmap(lambda key, of_member: _build_one(build, key, of_member))(keys, settings)
 
 
 def n_members(ensemble: eqx.Module) -> int:

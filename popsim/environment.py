@@ -6,8 +6,7 @@ from typing import Any, ClassVar, Literal
 import equinox as eqx
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from popsim._shared.argument_shapes import check_fields, check_kinds
-from popsim._shared.checks import check_finite, check_instance, check_positive_int, kind_of
+from popsim._shared.argument_shapes import check_fields
 from popsim._shared.plain_values import plain_number
 from popsim.parameters import Constants
 
@@ -20,9 +19,6 @@ class Discrete(eqx.Module):
     """The actions 0 to n - 1, one of which is taken at each time step."""
 
     n: int = eqx.field(static=True, converter=plain_number)
-
-    def __check_init__(self):
-        check_positive_int("n", self.n)
 
 
 class Box(eqx.Module):
@@ -42,11 +38,7 @@ class Box(eqx.Module):
     high: float | None = eqx.field(static=True, default=None)
 
     def __check_init__(self):
-        check_positive_int("n", self.n)
         check_fields(self)
-        for name, bound in (("low", self.low), ("high", self.high)):
-            if bound is not None:
-                check_finite(name, bound)
         if self.low is not None and self.high is not None and self.low >= self.high:
             raise ValueError(f"`low` must be below `high`, {self.high}, got {self.low}.")
 
@@ -64,7 +56,7 @@ class HandMovement(eqx.Module):
     of: Literal["cursor", "hand"] = eqx.field(static=True, default="cursor")
 
     def __check_init__(self):
-        check_kinds(self)
+        check_fields(self)
 
 
 ActionSpace = Discrete | Box | HandMovement
@@ -163,15 +155,3 @@ class AbstractEnvironment(eqx.Module):
         - `key`: for random states.
         """
         return self.init(key=key)
-
-
-def check_environment(environment: Any) -> None:
-    """Raise `ValueError` unless the environment of a trial is an `AbstractEnvironment` with known actions."""
-    expected = "an AbstractEnvironment, or None"
-    check_instance("environment", environment, AbstractEnvironment, expected)
-    actions = environment.actions
-    if not isinstance(actions, ActionSpace):
-        raise ValueError(
-            f"`actions` of {type(environment).__name__} must be Discrete(n), Box(n) or HandMovement(), "
-            f"got {kind_of(actions)}."
-        )

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -13,7 +13,6 @@ from jaxtyping import Array, Float, Key
 from popsim._shared.argument_shapes import check_one_or_each
 from popsim._shared.checks import as_float_array, check_finite, is_traced, short_repr
 from popsim.parameters import Constants
-from popsim.per_member import is_per_member
 from popsim.randomness import as_key
 
 __all__ = ["HandState", "Load", "Workspace"]
@@ -71,12 +70,6 @@ class Workspace(eqx.Module):
     def __check_init__(self):
         check_finite("low", self.low)
         check_finite("high", self.high)
-        for name in ("low", "high"):
-            if is_per_member(getattr(self, name)):
-                raise ValueError(
-                    f"`{name}` must be that of one member, got a PerMember: put it into a task by "
-                    f"equinox.tree_at(lambda task: task.workspace.{name}, task, PerMember(corners))."
-                )
         if self.low.ndim != 1 or self.low.shape != self.high.shape:
             raise ValueError(
                 "`low` and `high` of a workspace must be vectors of one length, "
@@ -108,12 +101,3 @@ class Workspace(eqx.Module):
     def sample(self, *, key: Key[Array, ""]) -> Float[Array, " space"]:
         """Draw a position uniformly from the box, in metres."""
         return jax.random.uniform(as_key(key), self.low.shape, self.low.dtype, self.low, self.high)
-
-
-def as_workspace(value: Any) -> Workspace:
-    """Return `value` if it is a `Workspace`, else raise `ValueError`, such as for a list of two corners."""
-    if not isinstance(value, Workspace):
-        raise ValueError(
-            f"`workspace` must be a Workspace, such as plant.workspace, got {short_repr(value)}."
-        )
-    return value

@@ -114,17 +114,13 @@ def begin_environment(
     """Return the first state and observation; raise `ValueError` if they are not what `init` must return."""
     name = f"`init` of {type(environment).__name__}"
     with tracing(name, "(*, key)", environment):
-        begun = environment.init(key=key)
-    if not isinstance(begun, tuple) or len(begun) != 2:
-        raise ValueError(f"{name} must return a state and an observation, got {kind_of(begun)}.")
-    _check_observation(name, begun[1])
-    return begun
+        state, observation = environment.init(key=key)
+        _check_observation(name, observation)
+    return state, observation
 
 
 def _check_observation(name: str, observation: Any) -> None:
     expected = f'{name} must return a state, and a dict of vectors such as {{"reward": jnp.zeros(1)}}'
-    if not isinstance(observation, dict):
-        raise ValueError(f"{expected}, got {kind_of(observation)}.")
     for key, values in observation.items():
         if not isinstance(key, str) or jnp.ndim(values) != 1:
             raise ValueError(f"{expected}, got {key!r} of shape {jnp.shape(values)}.")

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from popsim._shared.argument_shapes import check_kinds
+from popsim._shared.argument_shapes import check_fields
 from popsim._shared.checks import check_finite
 from popsim.hand import HandState, Load
 from popsim.model import AbstractModel
@@ -87,7 +87,7 @@ class AbstractIntervention(eqx.Module):
     after_stage: eqx.AbstractVar[Stage]
 
     def __check_init__(self):
-        check_kinds(self)
+        check_fields(self)
 
     def apply(self, parameters: Parameters, state: State, *, key: Key[Array, ""]) -> State:
         """Return the changed state, of the same structure; by default unchanged.
@@ -145,17 +145,6 @@ class AbstractIntervention(eqx.Module):
     def prepare_in(self, model: AbstractModel | None, parameters: Parameters, state: State) -> State:
         """Return the initial state in a given model; by default what `prepare` returns. See `apply_in`."""
         return self.prepare(parameters, state)
-
-
-def as_interventions(values: Any) -> tuple[Any, ...]:
-    """Convert a sequence of interventions to a tuple."""
-    if not isinstance(values, Sequence) or not all(
-        isinstance(intervention, AbstractIntervention) for intervention in values
-    ):
-        raise ValueError(
-            f"`interventions` must be a tuple of interventions, such as (CurlField(),), got {values!r}."
-        )
-    return tuple(values)
 
 
 def check_interventions(interventions: tuple[AbstractIntervention, ...]) -> None:

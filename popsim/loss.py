@@ -13,13 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from popsim._shared.argument_shapes import check_kinds, check_one_number
-from popsim._shared.checks import (
-    as_float_array,
-    check_finite,
-    check_instance,
-    is_traced,
-)
+from popsim._shared.argument_shapes import check_fields, check_one_number
+from popsim._shared.checks import as_float_array, check_finite, is_traced
 from popsim._shared.other_draws import tracing
 from popsim._shared.text_checks import one_line
 from popsim.model import AbstractModel
@@ -76,7 +71,7 @@ class AbstractLossTerm(eqx.Module):
     __array_ufunc__ = None  # so that a NumPy number times this calls `__rmul__`
 
     def __check_init__(self):
-        check_kinds(self)
+        check_fields(self)
 
     @abc.abstractmethod
     def __call__(self, states: PyTree[Array], trial: Trial, model: AbstractModel) -> Float[Array, ""]:
@@ -168,13 +163,6 @@ def _value_of(
     return value
 
 
-def _as_terms(terms: Any) -> tuple[AbstractLossTerm, ...]:
-    listed = tuple(terms) if isinstance(terms, list | tuple) else (terms,)
-    for term in listed:
-        check_instance("terms", term, AbstractLossTerm, "loss terms, such as (losses.Effort(),)")
-    return listed
-
-
 def _as_weights(weights: Any) -> dict[str, Array | PerMember | AbstractBatchSchedule]:
     numbers = {name: own for name, own in weights.items() if not isinstance(own, AbstractBatchSchedule)}
     for name, weight in numbers.items():
@@ -196,14 +184,12 @@ class Loss(eqx.Module):
 
     __array_ufunc__ = None
 
-    terms: tuple[AbstractLossTerm, ...] = eqx.field(converter=lambda terms: _as_terms(terms))
+    terms: tuple[AbstractLossTerm, ...] = eqx.field(converter=tuple)
     weights: dict[str, Float[Array, ""] | PerMember | AbstractBatchSchedule] = eqx.field(
         converter=_as_weights
     )
 
     def __check_init__(self):
-        if not self.terms:
-            raise ValueError("`terms` of a loss must be at least one, got none.")
         names = [term.name for term in self.terms]
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
@@ -255,11 +241,9 @@ class Loss(eqx.Module):
         return self * weight
 
     def __add__(self, other: "AbstractLossTerm | Loss") -> "Loss":
-        if not isinstance(other, AbstractLossTerm | Loss):
-            raise ValueError(f"a loss adds terms, such as 1e-6 * losses.Effort(), got {other!r}.")
-        other = other if isinstance(other, Loss) else 1.0 * other
-        both = self.weights | other.weights
-        return Loss(self.terms + other.terms, both)
+        if isinstance(other, AbstractLossTerm):
+            other = 1.0 * other
+        return Loss(self.terms + other.terms, self.weights | other.weights)
 
     def __radd__(self, other: Any) -> "Loss":
         return self if _is_start_of_sum(other) else self + other

@@ -54,11 +54,6 @@ class PerMember(eqx.Module):
         return self * factor
 
     def _times_member_by_member(self, factor: "PerMember") -> "PerMember":
-        if self.values.shape[0] != factor.values.shape[0]:
-            raise ValueError(
-                "two PerMember can be multiplied if they hold values of the same members, "
-                f"got {self.values.shape[0]} and {factor.values.shape[0]}."
-            )
         numbers = _as_floating(self.values)
         return PerMember(jax.vmap(jnp.multiply)(numbers, factor.values.astype(numbers.dtype)))
 

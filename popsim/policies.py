@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._shared.argument_shapes import check_kinds, check_one_or_each
-from popsim._shared.checks import as_float_array, check_positive, check_positive_int, kind_of
+from popsim._shared.argument_shapes import check_fields, check_one_or_each
+from popsim._shared.checks import as_float_array, check_positive, kind_of
 from popsim._shared.plain_values import plain_number
 from popsim.distributions import bounded_logits, weigh
 from popsim.environment import ActionSpace, Box, Discrete, HandMovement
@@ -61,7 +61,7 @@ class AbstractPolicy(eqx.Module):
     critic: eqx.AbstractVar[bool]
 
     def __check_init__(self):
-        check_kinds(self)
+        check_fields(self)
 
     @property
     @abc.abstractmethod
@@ -115,9 +115,6 @@ class Categorical(AbstractPolicy):
     n: int = eqx.field(static=True, converter=plain_number)
     critic: bool = eqx.field(static=True, default=False, kw_only=True)
     is_greedy: bool = eqx.field(static=True, default=False, kw_only=True)
-
-    def __check_init__(self):
-        check_positive_int("n", self.n)
 
     @property
     def n_outputs(self) -> int:
@@ -234,7 +231,6 @@ class Gaussian(AbstractVectorPolicy):
         mean_fn: Callable[[Array], Array] | None = None,
         critic: bool = False,
     ):
-        check_positive_int("n", n)
         check_one_or_each("std", std, n, "numbers")
         check_positive("std", std)
         self.n, self.log_std = int(n), jnp.log(as_float_array(std))
@@ -284,9 +280,6 @@ class Deterministic(AbstractVectorPolicy):
     n: int = eqx.field(static=True, converter=plain_number)
     mean_fn: Callable[[Array], Array] | None = eqx.field(static=True, default=None, kw_only=True)
     critic: bool = eqx.field(static=True, default=False, kw_only=True)
-
-    def __check_init__(self):
-        check_positive_int("n", self.n)
 
     def act(self, output: Float[Array, " output"], *, key: Key[Array, ""]) -> Action:
         zero = jnp.zeros((), output.dtype)

@@ -51,8 +51,6 @@ def as_key(key: Any, name: str = "key") -> Key[Array, ""]:
                 f"{implementation}, whose draws depend on how keys are mapped."
             )
         description = f"an array of shape {key.shape} and type {key.dtype}"
-        if key.shape == (4,) and key.dtype == np.uint32:
-            description += ', as of a PRNGKey(0, impl="rbg"), whose draws depend on how keys are mapped'
     else:
         description = short_repr(key)
     raise ValueError(f"`{name}` must be one key, such as jax.random.key(0), got {description}.")

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from popsim._shared.checks import as_float_array, as_parts, check_finite, check_instance
+from popsim._shared.checks import as_float_array, check_finite
 from popsim._shared.plain_values import plain_number
 from popsim.per_member import is_per_member
 
@@ -94,8 +94,6 @@ class LinearSchedule(AbstractBatchSchedule):
     def __check_init__(self):
         check_finite("start", self.start)
         check_finite("stop", self.stop)
-        for name in ("first_batch", "last_batch"):
-            check_instance(name, getattr(self, name), (int, np.integer), "the number of a batch")
         if not 0 <= self.first_batch < self.last_batch:
             raise ValueError(
                 f"`last_batch` must be after `first_batch`, {self.first_batch}, got {self.last_batch}."
@@ -107,10 +105,6 @@ class LinearSchedule(AbstractBatchSchedule):
         return self.start + passed * (self.stop - self.start)
 
 
-def _as_batches(starts: Any) -> tuple[int, ...]:
-    return as_parts("starts", starts, (int, np.integer), "numbers of batches")
-
-
 class PiecewiseSchedule(AbstractBatchSchedule):
     """A piecewise constant schedule: `values[i]` from batch `starts[i]` on.
 
@@ -120,7 +114,7 @@ class PiecewiseSchedule(AbstractBatchSchedule):
     - `values`: one value per phase, on the first axis.
     """
 
-    starts: tuple[int, ...] = eqx.field(static=True, converter=_as_batches)
+    starts: tuple[int, ...] = eqx.field(static=True, converter=tuple)
     values: Float[Array, "phase ..."] = eqx.field(converter=as_float_array)
 
     def __check_init__(self):

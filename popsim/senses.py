@@ -9,19 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from popsim._shared.argument_shapes import check_kinds, check_one_or_each
-from popsim._shared.checks import (
-    as_float_array,
-    check_non_negative,
-    concrete_value,
-    is_number,
-    kind_of,
-    short_repr,
-    warn_of_unit,
-)
+from popsim._shared import checks
+from popsim._shared.argument_shapes import check_fields, check_one_or_each
 from popsim._shared.plain_values import plain_number
 from popsim.environment import Observation
-from popsim.hand import HandState
 from popsim.interaction import begin_environment, observation_to_come, showing
 from popsim.network_input import inputs_by_name
 from popsim.networks import NetworkState
@@ -66,33 +57,29 @@ class SensoryChannel(eqx.Module):
     sense: Callable[[LoopState, AbstractPlant], Float[Array, " features"]] = eqx.field(static=True)
     delay: float = eqx.field(static=True, converter=plain_number, default=0.0)
     noise: AbstractNoise = NoNoise()
-    own_delay: Float[Array, ""] | None = eqx.field(converter=as_float_array, default=None)
+    own_delay: Float[Array, ""] | None = eqx.field(converter=checks.as_float_array, default=None)
 
     def __check_init__(self):
-        check_kinds(self)
-        if not is_number(self.delay):
+        check_fields(self)
+        if not checks.is_number(self.delay):
             raise ValueError(
-                f"`delay` must be a number of Python, the longest of all members, got {kind_of(self.delay)}: "
-                "where delays differ between members, give that of each to `own_delay` in build_members."
+                "`delay` must be a number of Python, the longest of all members, got "
+                f"{checks.kind_of(self.delay)}: where delays differ between members, give that of each to "
+                "`own_delay` in build_members."
             )
-        check_non_negative("delay", self.delay)
-        warn_of_unit("delay", self.delay, "delay")
+        checks.check_non_negative("delay", self.delay)
+        checks.warn_of_unit("delay", self.delay, "delay")
         if self.own_delay is not None:
             check_one_or_each("own_delay", self.own_delay)
-            check_non_negative("own_delay", self.own_delay)
-            longest = concrete_value(jnp.max, self.own_delay)
+            checks.check_non_negative("own_delay", self.own_delay)
+            longest = checks.concrete_value(jnp.max, self.own_delay)
             if longest is not None and longest > self.delay * (1 + 1e-6):
-                raise ValueError(
-                    f"`own_delay` must be at most `delay`, {self.delay} s, got {short_repr(longest)} s."
-                )
+                given = checks.short_repr(longest)
+                raise ValueError(f"`own_delay` must be at most `delay`, {self.delay} s, got {given} s.")
 
 
 def channels_by_name(channels: Any) -> dict[str, SensoryChannel]:
     """Return channels as a dictionary."""
-    if not isinstance(channels, Mapping):
-        raise ValueError(
-            f"`channels` must be channels by name, such as {{'vision': channel}}, got {channels!r}."
-        )
     for name, channel in channels.items():
         if not isinstance(channel, SensoryChannel):
             raise ValueError(f"`channels[{name!r}]` must be a SensoryChannel, got {channel!r}.")
@@ -163,12 +150,7 @@ class Shown:
 
     def __call__(self, state: LoopState, plant: AbstractPlant) -> Float[Array, " features"]:
         """Return the observation at this step."""
-        shown = observation_to_come(state.interaction)
-        if self.name not in shown:
-            raise ValueError(
-                f"`name` of Shown must be in what the environment shows, {sorted(shown)}, got {self.name!r}."
-            )
-        return shown[self.name]
+        return observation_to_come(state.interaction)[self.name]
 
 
 def _muscles(state: LoopState, plant: AbstractPlant) -> tuple[MuscleReadings, MusculoskeletalPlant]:
@@ -196,11 +178,6 @@ def network_input_names(
     trials = eqx.filter_eval_shape(separate_trials, trials)  # only shapes are needed
     if (plant is None) != (channels is None):
         raise ValueError("`plant` and `channels` must be given together, or none of them.")
-    if plant is not None and not isinstance(trials.init, HandState):
-        raise ValueError(
-            "`init` of the trials must be the HandState at the start where there is a body, got "
-            f"{kind_of(trials.init)}."
-        )
     senses = {} if channels is None else channels_by_name(channels)
 
     def feedback(trial: Trial, shown: Observation) -> dict[str, Array]:

@@ -14,7 +14,7 @@ from popsim._compiled import jit_fast_compile
 from popsim._shared.checks import as_float_array, check_finite, check_instance, check_positive_int, kind_of
 from popsim._shared.html import show_or_print
 from popsim._trial_html import trial_html
-from popsim.environment import AbstractEnvironment, check_environment
+from popsim.environment import AbstractEnvironment
 from popsim.hand import HandState
 from popsim.windows import Timeline
 
@@ -81,8 +81,6 @@ def choice_accuracy(
     Arguments as for `output_choice`. **Returns** one fraction per member, if the outputs have a member axis.
     """
     right = correct_choice(target)
-    if not right.ndim:
-        raise ValueError("`target` must be that of stacked trials, got that of one: use `output_choice`.")
     is_asked = right >= 0
     is_right = is_asked & (output_choice(outputs, target) == right)
     n_right, n_asked = (jnp.sum(each, axis=-1).astype(float) for each in (is_right, is_asked))
@@ -204,8 +202,6 @@ class Trial(eqx.Module):
     recordings: dict[str, RecordedActivity] = eqx.field(default_factory=dict)
 
     def __check_init__(self):
-        if self.environment is not None:
-            check_environment(self.environment)
         if self.session is not None and (self.interventions or self.environment is not None):
             raise ValueError(
                 "`interventions` and `environment` of a session must be those of its trials: wrap the task "
@@ -290,20 +286,16 @@ def is_stacked(trials: Trial) -> bool:
 
 def check_trials(name: str, trials: Any) -> None:
     """Raise `ValueError` unless the argument called `name` is stacked trials."""
-    expected = f"`{name}` must be stacked trials, such as task.validation_trials()"
-    if isinstance(trials, list | tuple) and any(isinstance(trial, Trial) for trial in trials):
-        raise ValueError(
-            f"{expected}, got a {type(trials).__name__} of {len(trials)}: stack them by "
-            f"jax.tree.map(lambda *leaves: jnp.stack(leaves), *{name})."
-        )
+    given = None
     if not isinstance(trials, Trial):
-        raise ValueError(f"{expected}, got {kind_of(trials)}.")
-    if not is_stacked(trials):
-        raise ValueError(
-            f"{expected}, got one trial: jax.tree.map(lambda leaf: leaf[None], trial) is a stack of one."
-        )
-    if n_trials(trials) == 0:
-        raise ValueError(f"{expected}, got none.")
+        given = kind_of(trials)
+    elif not is_stacked(trials):
+        given = "one trial: jax.tree.map(lambda leaf: leaf[None], trial) is a stack of one"
+    elif n_trials(trials) == 0:
+        given = "none"
+    if given is not None:
+        expected = "stacked trials, such as task.validation_trials()"
+        raise ValueError(f"`{name}` must be {expected}, got {given}.")
 
 
 def check_one_trial(name: str, trial: Any) -> None:

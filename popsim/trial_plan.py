@@ -9,19 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
-from popsim._shared.argument_shapes import check_fields, check_kinds
-from popsim._shared.checks import (
-    as_float_array,
-    as_parts,
-    check_fraction,
-    check_positive,
-    check_time_step,
-    is_traced,
-    n_steps_in,
-    short_repr,
-    steps_of_window,
-    warn_of_unit,
-)
+from popsim._shared import checks
+from popsim._shared.argument_shapes import check_fields
 from popsim._shared.plain_values import plain_number, step_at
 from popsim.distributions import AbstractDistribution, Constant, as_distribution
 from popsim.per_member import has_per_member, is_per_member
@@ -52,7 +41,7 @@ class Epoch(eqx.Module):
     event: str | None = eqx.field(static=True, default=None)
 
     def __check_init__(self):
-        check_kinds(self)
+        check_fields(self)
 
 
 def _bounds_of_all_members(duration: AbstractDistribution) -> tuple[Array, Array]:
@@ -75,7 +64,7 @@ def longest_time(epochs: Sequence[Epoch]) -> float | None:
         if epoch.duration is None:
             continue
         _, high = _bounds_of_all_members(epoch.duration)
-        if is_traced(high):
+        if checks.is_traced(high):
             return None
         longest += float(high)
     return longest
@@ -121,20 +110,22 @@ class TrialPlan(eqx.Module):
     """
 
     epochs: tuple[Epoch, ...] = eqx.field(
-        converter=lambda epochs: as_parts("epochs", epochs, Epoch, "epochs")
+        converter=lambda epochs: checks.as_parts("epochs", epochs, Epoch, "epochs")
     )
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True)
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True)
     catch_event: str | None = eqx.field(static=True, kw_only=True, default=None)
-    catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
+    catch_probability: Float[Array, ""] = eqx.field(
+        kw_only=True, converter=checks.as_float_array, default=0.0
+    )
 
     def __check_init__(self):
         check_fields(self)
-        check_time_step(self.dt)
-        check_positive("duration", self.duration)
-        warn_of_unit("duration", self.duration, "duration")
-        n_steps_in("duration", self.duration, self.dt)
-        check_fraction("catch_probability", self.catch_probability)
+        checks.check_time_step(self.dt)
+        checks.check_positive("duration", self.duration)
+        checks.warn_of_unit("duration", self.duration, "duration")
+        checks.n_steps_in("duration", self.duration, self.dt)
+        checks.check_fraction("catch_probability", self.catch_probability)
         names = [epoch.name for epoch in self.epochs]
         events = [epoch.event for epoch in self.epochs if epoch.event is not None]
         for kind, labels in (("names", names), ("events", events)):
@@ -154,16 +145,16 @@ class TrialPlan(eqx.Module):
                 raise ValueError(
                     f"`duration` of the epoch {epoch.name!r} must be one number, got shape {np.shape(low)}."
                 )
-            if is_traced(low) or is_traced(high):
+            if checks.is_traced(low) or checks.is_traced(high):
                 return
             if not 0 <= float(low) <= float(high) < float("inf"):
                 raise ValueError(
                     f"`duration` of the epoch {epoch.name!r} must be finite and at least zero, "
-                    f"got from {short_repr(low)} to {short_repr(high)} s."
+                    f"got from {checks.short_repr(low)} to {checks.short_repr(high)} s."
                 )
             if isinstance(epoch.duration, Constant):
                 for seconds in np.ravel((low, high)):
-                    steps_of_window(f"duration of the epoch {epoch.name!r}", seconds, self.dt)
+                    checks.steps_of_window(f"duration of the epoch {epoch.name!r}", seconds, self.dt)
         longest = longest_time(self.epochs)
         if longest is not None and longest > self.duration + 1e-6:
             raise ValueError(
@@ -178,14 +169,14 @@ class TrialPlan(eqx.Module):
                 f"got {self.catch_event!r}."
             )
         probability = self.catch_probability
-        is_known = not is_traced(probability) and not has_per_member(probability)
+        is_known = not checks.is_traced(probability) and not has_per_member(probability)
         if self.catch_event is None and is_known and float(probability) > 0:
             raise ValueError("`catch_probability` needs a `catch_event`, got none.")
 
     @property
     def n_steps(self) -> int:
         """The number of time steps of a trial."""
-        return n_steps_in("duration", self.duration, self.dt)
+        return checks.n_steps_in("duration", self.duration, self.dt)
 
     def draw(self, *, key: Key[Array, ""]) -> Timeline:
         """Draw the timeline of one trial."""

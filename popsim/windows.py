@@ -8,15 +8,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
-from popsim._shared.argument_shapes import check_fields, check_kinds
-from popsim._shared.checks import (
-    check_finite,
-    check_non_negative,
-    check_positive_int,
-    check_time_step,
-    steps_of_delay,
-    steps_of_window,
-)
+from popsim._shared import checks
+from popsim._shared.argument_shapes import check_fields
 from popsim._shared.plain_values import plain_number, step_at
 
 __all__ = ["NEVER", "Timeline", "AbstractWindow", "WholeTrial", "InEpoch", "FromEvent", "Before", "Between"]
@@ -50,8 +43,8 @@ class Timeline(eqx.Module):
 
     def __check_init__(self):
         check_fields(self)
-        check_time_step(self.dt)
-        check_positive_int("n_steps", self.n_steps)
+        checks.check_time_step(self.dt)
+        checks.check_positive_int("n_steps", self.n_steps)
         for kind, shape, named in (("epochs", (2,), self.epochs), ("events", (), self.events)):
             for name, steps in named.items():
                 if steps.shape[steps.ndim - len(shape) :] != shape or steps.dtype.kind not in "iu":
@@ -72,7 +65,7 @@ class Timeline(eqx.Module):
 
     def step_after(self, event: str, delay: float = 0.0) -> Int[Array, "*trial"]:
         """Return the step `delay` seconds after an event, which may lie outside the trial."""
-        return self._named("events", event) + steps_of_delay("delay", delay, self.dt)
+        return self._named("events", event) + checks.steps_of_delay("delay", delay, self.dt)
 
     def happens(self, event: str) -> Bool[Array, "*trial"]:
         """Return whether an event happens within the trial."""
@@ -108,7 +101,7 @@ class AbstractWindow(eqx.Module):
     """
 
     def __check_init__(self):
-        check_kinds(self)
+        check_fields(self)
 
     @abc.abstractmethod
     def __call__(self, timeline: Timeline) -> Bool[Array, " time"]:
@@ -143,17 +136,16 @@ class FromEvent(AbstractWindow):
     duration: float | None = eqx.field(static=True, converter=plain_number, default=None)
 
     def __check_init__(self):
-        check_fields(self)
-        check_finite("delay", self.delay)
+        checks.check_finite("delay", self.delay)
         if self.duration is not None:
-            check_non_negative("duration", self.duration)
+            checks.check_non_negative("duration", self.duration)
 
     def __call__(self, timeline: Timeline) -> Bool[Array, " time"]:
         _check_within("delay", abs(self.delay), timeline)
         if self.duration is None:
             return timeline.since(self.event, self.delay)
         first = timeline.step_after(self.event, self.delay)
-        end = first + steps_of_window("duration", self.duration, timeline.dt)
+        end = first + checks.steps_of_window("duration", self.duration, timeline.dt)
         steps = jnp.arange(timeline.n_steps)
         return (steps >= first) & (steps < end)
 
@@ -177,16 +169,15 @@ class Between(AbstractWindow):
     stop: float = eqx.field(static=True, converter=plain_number)
 
     def __check_init__(self):
-        check_fields(self)
-        check_non_negative("start", self.start)
-        check_non_negative("stop", self.stop)
+        checks.check_non_negative("start", self.start)
+        checks.check_non_negative("stop", self.stop)
         if not self.stop >= self.start:
             raise ValueError(f"`stop` must be at least `start`, {self.start} s, got {self.stop} s.")
 
     def __call__(self, timeline: Timeline) -> Bool[Array, " time"]:
         _check_within("start", self.start, timeline)
         dt, steps = timeline.dt, jnp.arange(timeline.n_steps)
-        steps_of_window("stop - start", round(self.stop - self.start, 12), dt)
+        checks.steps_of_window("stop - start", round(self.stop - self.start, 12), dt)
         return (steps >= step_at(self.start, dt)) & (steps < step_at(self.stop, dt))
 
 

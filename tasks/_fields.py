@@ -19,7 +19,6 @@ from popsim._shared import checks
 from popsim._shared.argument_shapes import check_field, check_kind
 from popsim._shared.plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, Uniform, as_distribution
-from popsim.hand import as_workspace
 from popsim.per_member import PerMember, has_per_member
 
 Check = Callable[[str, Any], None]
@@ -85,7 +84,7 @@ def default_loss(*, default_factory: Callable[[], Any]) -> Any:
 def region(more: str = "", *, kw_only: bool) -> Any:
     """Return the field `workspace`."""
     help = f"the region of the task, such as `plant.workspace`{more}"
-    return _field(help, MISSING, None, kw_only=kw_only, converter=as_workspace)
+    return _field(help, MISSING, None, kw_only=kw_only)
 
 
 def positive(help: str, *, default: Any = MISSING, kw_only: bool = True) -> Any:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Key
 
-from popsim._shared.argument_shapes import check_kinds
+from popsim._shared.argument_shapes import check_fields
 from popsim._shared.checks import as_parts, check_positive_int, is_traced, naming_errors, short_repr
 from popsim._shared.member_values import check_modules
 from popsim._shared.plain_values import plain_number
@@ -271,7 +271,7 @@ class ParameterCurriculum(AbstractWrapper):
         self.task, self.where, self.schedule = task, where, schedule
 
     def __check_init__(self):
-        check_kinds(self)
+        check_fields(self)
         with naming_errors("`where`", "(task)"):
             picked = self.where(self.task)
         if not eqx.is_inexact_array(picked):

@@ -20,25 +20,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, PyTree
 
-from popsim._compiled import _threefry
-from popsim._compiled._operations import (
-    CHEAP,
-    ELEMENTWISE,
-    INLINED,
-    RECOMPUTED,
-    UNKNOWN_TO_ENGINE,
-    Operations,
-    TracedConstant,
-    UnknownOperation,
-    Variable,
-    bind,
-    can_repeat,
-    n_products,
-    operations_of,
-    products_of,
-    sizes_of_scan,
-    split_draws,
-)
+from popsim._compiled import _operations, _threefry
 
 _ALONG_AXES_NAMES = """
     argmax argmin cumlogsumexp cummax cummin cumprod cumsum reduce_and reduce_max reduce_min
@@ -71,8 +53,8 @@ def map_trials(function: Callable[..., PyTree[Array]], *stacked: PyTree[Array]) 
     )(*of_trial)
     inputs = [Value(jnp.moveaxis(leaf, 0, -1)) for leaf in leaves]
     try:
-        results = run(operations_of(program), inputs, n_trials)
-    except UnknownOperation as unknown:
+        results = run(_operations.operations_of(program), inputs, n_trials)
+    except _operations.UnknownOperation as unknown:
         if program.effects and unknown.__cause__ is not None:
             raise unknown.__cause__ from None
         raise
@@ -80,12 +62,12 @@ def map_trials(function: Callable[..., PyTree[Array]], *stacked: PyTree[Array]) 
     return jax.tree.unflatten(jax.tree.structure(struct), arrays)
 
 
-def run(operations: Operations, inputs: Sequence[Value], n_trials: int) -> list[Value]:
+def run(operations: _operations.Operations, inputs: Sequence[Value], n_trials: int) -> list[Value]:
     """Return the outputs of operations for all trials."""
-    values: dict[Variable, Value] = dict(zip(operations.inputs, inputs, strict=True))
+    values: dict[_operations.Variable, Value] = dict(zip(operations.inputs, inputs, strict=True))
 
-    def read(place: Variable | TracedConstant) -> Value:
-        return Value(place.value, False) if isinstance(place, TracedConstant) else values[place]
+    def read(place: _operations.Variable | _operations.TracedConstant) -> Value:
+        return Value(place.value, False) if isinstance(place, _operations.TracedConstant) else values[place]
 
     needed = {place for operation in operations.operations for place in operation.inputs}
     needed.update(operations.outputs)
@@ -95,8 +77,8 @@ def run(operations: Operations, inputs: Sequence[Value], n_trials: int) -> list[
         try:
             is_needed = [place in needed for place in operation.outputs]
             outputs = _run_equation(equation, received, n_trials, is_needed)
-        except UNKNOWN_TO_ENGINE as error:
-            raise UnknownOperation(f"the operation {name!r}") from error
+        except _operations.UNKNOWN_TO_ENGINE as error:
+            raise _operations.UnknownOperation(f"the operation {name!r}") from error
         values.update(zip(operation.outputs, outputs, strict=True))
     return [read(place) for place in operations.outputs]
 
@@ -107,7 +89,7 @@ def _run_equation(
     outputs, name = None, equation.primitive.name
     if name == "scan":
         outputs = _scan(equation, inputs, n_trials, needed)
-    elif name in RECOMPUTED:
+    elif name in _operations.RECOMPUTED:
         outputs = _run_checkpoint(equation, inputs, n_trials)
     elif name in RULES and any(value.has_trials for value in inputs):
         outputs = RULES[name](equation, inputs, n_trials)
@@ -125,17 +107,19 @@ def all_trials(value: Value, n_trials: int) -> Array:
 def _vmap_equation(equation: Any, inputs: Sequence[Value]) -> list[Value]:
     """Run an equation as it is, under `jax.vmap` if an input has trials."""
     if not any(value.has_trials for value in inputs):
-        return [Value(array, False) for array in bind(equation, *(value.array for value in inputs))]
+        return [
+            Value(array, False) for array in _operations.bind(equation, *(value.array for value in inputs))
+        ]
     of_all = equation.primitive.name.startswith("unvmap_")  # Equinox's, by which an error concerns all trials
     axes = [-1 if value.has_trials else None for value in inputs]
-    bind_equation = functools.partial(bind, equation)
+    bind_equation = functools.partial(_operations.bind, equation)
     mapped = jax.vmap(bind_equation, in_axes=axes, out_axes=None if of_all else -1)
     return [Value(array, not of_all) for array in mapped(*(value.array for value in inputs))]
 
 
 def _bind_values(equation: Any, *arrays: Any) -> list[Value]:
     """Run an equation on other arrays, as it is."""
-    return [Value(array) for array in bind(equation, *arrays)]
+    return [Value(array) for array in _operations.bind(equation, *arrays)]
 
 
 def _elementwise(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
@@ -216,7 +200,9 @@ def _dot_general(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[
     """A weight matrix times the vectors of all trials is one product of matrices; a few numbers need none."""
     lhs, rhs = inputs
     (left_summed, right_summed), (left_batch, _) = equation.params["dimension_numbers"]
-    if n_products(equation) <= FEW_PRODUCTS and jnp.issubdtype(equation.outvars[0].aval.dtype, jnp.inexact):
+    if _operations.n_products(equation) <= FEW_PRODUCTS and jnp.issubdtype(
+        equation.outvars[0].aval.dtype, jnp.inexact
+    ):
         return [Value(_few_products(equation, inputs, n_trials))]
     # Each trial has a matrix of its own: a batched product, for which `jax.vmap` has the rule.
     if left_batch or (lhs.has_trials and rhs.has_trials):
@@ -275,7 +261,7 @@ def _sort(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
 
 def _run_checkpoint(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
     """The operations of a function under `jax.checkpoint`, under it as well."""
-    body = operations_of(equation.params["jaxpr"])
+    body = _operations.operations_of(equation.params["jaxpr"])
     options = {name: equation.params[name] for name in ("prevent_cse", "policy")}
     return jax.checkpoint(lambda inputs: run(body, inputs, n_trials), **options)(list(inputs))
 
@@ -285,27 +271,31 @@ def _scan(
 ) -> list[Value] | None:
     """A loop over time; the draws that do not depend on its state run for all time steps before it."""
     params = equation.params
-    n_constants, n_state = sizes_of_scan(params)
+    n_constants, n_state = _operations.sizes_of_scan(params)
     constants, sequences = inputs[:n_constants], list(inputs[n_constants + n_state :])
     # A state that is alike in all trials at first may differ after a step, and a loop cannot change its
     # shapes.
     start = [Value(all_trials(value, n_trials)) for value in inputs[n_constants : n_constants + n_state]]
-    body = operations_of(params["jaxpr"])
+    body = _operations.operations_of(params["jaxpr"])
     equations = [operation.equation for operation in body.operations]
-    is_recomputed = len(equations) == 1 and equations[0].primitive.name in RECOMPUTED
+    is_recomputed = len(equations) == 1 and equations[0].primitive.name in _operations.RECOMPUTED
     if is_recomputed:
         # A body under `remat` is a single operation. It is opened, to find its draws, and closed again below.
-        body = operations_of(params["jaxpr"], inlined=INLINED | RECOMPUTED)
+        body = _operations.operations_of(
+            params["jaxpr"], inlined=_operations.INLINED | _operations.RECOMPUTED
+        )
     by_trial = {place for place, value in zip(body.inputs, inputs, strict=True) if value.has_trials}
     by_trial.update(body.inputs[n_constants : n_constants + n_state])
-    if any(n_products(product) > MANY_PRODUCTS for product in products_of(body, by_trial)):
+    if any(
+        _operations.n_products(product) > MANY_PRODUCTS for product in _operations.products_of(body, by_trial)
+    ):
         # Each trial has a matrix of its own, as with fast weights. To multiply it, it would be transposed
         # twice in each step, which takes longer than all that the trials on the last axis save.
         return None
     record_places = itertools.compress(body.outputs[n_state:], needed[n_state:])
     # What nobody reads is not computed in each step, nor stacked over time.
     body = body.restrict_to((*body.outputs[:n_state], *record_places))
-    draws, body = split_draws(body, body.inputs[n_constants : n_constants + n_state])
+    draws, body = _operations.split_draws(body, body.inputs[n_constants : n_constants + n_state])
 
     def draw(sequences: list[Value]) -> list[Value]:
         return run(draws, (*constants, *start, *sequences), n_trials)
@@ -318,7 +308,7 @@ def _scan(
     draws_of_steps = jax.vmap(draw, axis_size=params["length"])(sequences) if draws.outputs else []
     if is_recomputed:
         step = jax.checkpoint(step, prevent_cse=False, policy=equations[0].params["policy"])
-    elif can_repeat(params["jaxpr"]):
+    elif _operations.can_repeat(params["jaxpr"]):
         # The loop itself keeps XLA from merging what is repeated with the forward pass; `prevent_cse` would
         # foil other optimizations.
         step = jax.checkpoint(step, prevent_cse=False, policy=_is_stored)
@@ -329,11 +319,11 @@ def _scan(
 
 
 def _is_stored(primitive: Any, *avals: Any, **params: Any) -> bool:
-    return primitive.name not in CHEAP
+    return primitive.name not in _operations.CHEAP
 
 
 RULES.update(
-    dict.fromkeys(ELEMENTWISE, _elementwise)
+    dict.fromkeys(_operations.ELEMENTWISE, _elementwise)
     | dict.fromkeys(ALONG_AXES, _axis_operation)
     | {
         "broadcast_in_dim": _broadcast_in_dim,

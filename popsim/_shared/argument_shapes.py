@@ -49,61 +49,43 @@ def check_one_or_each(name: str, value: Any, n: int | None = None, each: str = "
         raise ValueError(f"`{name}` must be one number{more}, got shape {shape}.")
 
 
-def check_kinds(module: Any) -> None:
-    """Raise `ValueError` unless fields that are declared as text, words, a module or a function are such."""
-    if not type(module).__module__.startswith("popsim."):  # others say themselves what they take
-        return
-    for field in _checked_fields(module):
-        check_kind(field, getattr(module, field.name))
-
-
-def _checked_fields(module: Any) -> list["dataclasses.Field[Any]"]:
-    """Return the fields of a module but those that check themselves when they are set, as tasks have."""
-    return [field for field in dataclasses.fields(module) if "check" not in field.metadata]
+def check_fields(module: Any) -> None:
+    """Raise `ValueError` unless fields are what they are declared to be, see `check_kind`, `check_field`."""
+    for field in dataclasses.fields(module):
+        if "check" not in field.metadata:  # others, as those of tasks, check themselves when they are set
+            value = getattr(module, field.name)
+            if type(module).__module__.startswith("popsim."):  # others say themselves what they take
+                check_kind(field, value)
+            check_field(field, value)
 
 
 def check_kind(field: "dataclasses.Field[Any]", value: Any) -> None:
-    """Raise `ValueError` if the value of a field that is declared as in `check_kinds` is no such."""
+    """Raise `ValueError` unless a field declared as text, words, a module or a function is such."""
     kinds = get_args(field.type) if get_origin(field.type) is types.UnionType else (field.type,)
-    if all(map(_is_checked, kinds)) and not any(_is_of(value, kind) for kind in kinds):
-        expected = " or ".join(map(_in_words, kinds))
+    known = [each for each in map(_known_kind, kinds) if each is not None]
+    if len(known) == len(kinds) and not any(fits(value) for fits, _ in known):
+        expected = " or ".join(text for _, text in known)
         raise ValueError(f"`{field.name}` must be {expected}, got {short_repr(value)}.")
 
 
-def _is_checked(kind: Any) -> bool:
-    if get_origin(kind) is Literal:
-        return all(isinstance(word, str) for word in get_args(kind))
-    is_module = isinstance(kind, type) and issubclass(kind, eqx.Module)
-    return is_module or kind in (str, types.NoneType) or get_origin(kind) is Callable
-
-
-def _is_of(value: Any, kind: Any) -> bool:
+def _known_kind(kind: Any) -> tuple[Callable[[Any], bool], str] | None:
+    """Return whether a value is of a declared kind, and the kind in words; None for other kinds."""
+    words = get_args(kind)
+    if get_origin(kind) is Literal and all(isinstance(word, str) for word in words):
+        text = f"one of {', '.join(map(repr, words))}"
+        return lambda value: isinstance(value, str) and value in words, text
     if get_origin(kind) is Callable:
-        return callable(value)
-    if get_origin(kind) is Literal:
-        return isinstance(value, str) and value in get_args(kind)
-    return isinstance(value, kind)
-
-
-def _in_words(kind: Any) -> str:
-    if get_origin(kind) is Literal:
-        return f"one of {', '.join(map(repr, get_args(kind)))}"
-    if get_origin(kind) is Callable:
-        return "a function"
+        return callable, "a function"
     if kind in (str, types.NoneType):
-        return "text" if kind is str else "None"
-    return f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
-
-
-def check_fields(module: Any) -> None:
-    """Raise `ValueError` unless fields declared as one number are one, and the others pass `check_kinds`."""
-    check_kinds(module)
-    for field in _checked_fields(module):
-        check_field(field, getattr(module, field.name))
+        return lambda value: isinstance(value, kind), "text" if kind is str else "None"
+    if isinstance(kind, type) and issubclass(kind, eqx.Module):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        return lambda value: isinstance(value, kind), f"{article} {kind.__name__}"
+    return None
 
 
 def check_field(field: "dataclasses.Field[Any]", value: Any) -> None:
-    """Raise `ValueError` unless the value of a field that is declared as one number is one."""
+    """Raise `ValueError` unless a field that is declared as one number is one."""
     kinds = (field.type, *get_args(field.type))
     if any(getattr(kind, "dims", None) == () for kind in kinds):
         if eqx.is_array(value) or isinstance(value, PerMember):

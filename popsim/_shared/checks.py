@@ -2,12 +2,11 @@
 
 import contextlib
 import functools
-import inspect
 import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -19,7 +18,7 @@ from jaxtyping import PyTree
 
 from popsim._compiled import as_array, is_traced, warn_outside
 from popsim._shared.plain_values import Seconds, is_on_grid, nearest_times, step_at
-from popsim._shared.text_checks import one_line, suggestion
+from popsim._shared.text_checks import one_line
 from popsim.per_member import PerMember
 
 # What lies between the user and a warning, and what the user calls.
@@ -37,32 +36,6 @@ def warn_caller_once(message: str) -> None:
     """Warn as `warn_caller`, the first time that a process has this to say."""
     # Python's own filter forgets what was shown whenever warnings are caught, as while a program is compiled.
     warn_caller(message)
-
-
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
-
-
-def names_arguments(call: str) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Let a function name an argument that it does not have, or lacks, and the call."""
-
-    def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-        @functools.wraps(function)
-        def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            signature = inspect.signature(function)
-            for name in kwargs:
-                if name not in signature.parameters:
-                    near = suggestion(name, signature.parameters)
-                    raise TypeError(f"{call} has no argument `{name}`.{near}")
-            try:
-                signature.bind(*args, **kwargs)
-            except TypeError as error:
-                raise TypeError(f"{call}: {error}.") from error
-            return function(*args, **kwargs)
-
-        return checked
-
-    return decorate
 
 
 LARGEST_INT = 2**31 - 1  # of JAX's default integers
@@ -116,21 +89,20 @@ def check_time_step(dt: Any) -> None:
         warn_caller_once(f"`dt` should be in seconds, got {dt:g} s: for {dt:g} ms give {dt / 1000:g}.")
 
 
-def check_positive_int(name: str, value: Any) -> None:
-    """Raise `ValueError` unless `value` is a positive integer of 32 bits."""
-    _check_int(name, value, 1, "a positive whole number")
+def _check_of_integers(least: int, expected: str) -> Callable[[str, Any], None]:
+    """Return a check by name that a value is an integer of 32 bits, at least `least`."""
+
+    def check(name: str, value: Any) -> None:
+        if not is_int(value) or value < least:
+            raise ValueError(f"`{name}` must be {expected}, got {short_repr(value)}.")
+        if value > LARGEST_INT:
+            raise ValueError(f"`{name}` must be below 2**31, got {value}.")
+
+    return check
 
 
-def check_non_negative_int(name: str, value: Any) -> None:
-    """Raise `ValueError` unless `value` is an integer of 32 bits that is at least 0."""
-    _check_int(name, value, 0, "a whole number from 0 on")
-
-
-def _check_int(name: str, value: Any, least: int, expected: str) -> None:
-    if not is_int(value) or value < least:
-        raise ValueError(f"`{name}` must be {expected}, got {short_repr(value)}.")
-    if value > LARGEST_INT:
-        raise ValueError(f"`{name}` must be below 2**31, got {value}.")
+check_positive_int = _check_of_integers(1, "a positive whole number")
+check_non_negative_int = _check_of_integers(0, "a whole number from 0 on")
 
 
 def as_parts(name: str, values: Any, kind: type | tuple[type, ...], expected: str) -> tuple[Any, ...]:
@@ -144,30 +116,32 @@ def as_parts(name: str, values: Any, kind: type | tuple[type, ...], expected: st
     return parts
 
 
-def check_callables(name: str, values: Any) -> None:
-    """Raise `ValueError` unless `values` is a sequence of functions."""
-    if not isinstance(values, Sequence) or not all(map(callable, values)):
-        raise ValueError(f"`{name}` must be a sequence of functions, such as [function], got {values!r}.")
+def _check_of_numbers(
+    good: Callable[[np.ndarray], np.ndarray | np.bool_], expected: str
+) -> Callable[[str, Any], None]:
+    """Return a check by name of a number, an array or a `PerMember`; traced arrays are accepted."""
+
+    def check(name: str, value: Any) -> None:
+        values = value.values if isinstance(value, PerMember) else value
+        if is_traced(values):
+            return
+        numbers = np.empty(0, object)
+        with contextlib.suppress(TypeError, ValueError):  # ragged lists have no dtype
+            numbers = np.asarray(values)
+        if not is_numeric(numbers.dtype):
+            raise ValueError(f"`{name}` must be a number, {expected}, got {short_repr(value)}.")
+        bad = numbers[~good(numbers)]
+        if bad.size:
+            raise ValueError(f"`{name}` must be {expected}, got {short_repr(bad.flat[0])}.")
+
+    return check
 
 
-def check_numbers(name: str, value: Any) -> None:
-    """Raise `ValueError` unless `value`, as for `check_finite`, holds numbers, none of them NaN."""
-    _check_numbers(name, value, lambda x: ~np.isnan(x), "not NaN")
-
-
-def check_finite(name: str, value: Any) -> None:
-    """Raise `ValueError` unless a number, an array or a `PerMember` is finite; traced arrays are accepted."""
-    _check_numbers(name, value, np.isfinite, "finite")
-
-
-def check_positive(name: str, value: Any) -> None:
-    """Raise `ValueError` unless `value`, as for `check_finite`, is finite and above zero."""
-    _check_numbers(name, value, lambda x: np.isfinite(x) & (x > 0), "finite and above zero")
-
-
-def check_non_negative(name: str, value: Any) -> None:
-    """Raise `ValueError` unless `value`, as for `check_finite`, is finite and at least zero."""
-    _check_numbers(name, value, lambda x: np.isfinite(x) & (x >= 0), "finite and at least zero")
+check_numbers = _check_of_numbers(lambda x: ~np.isnan(x), "not NaN")
+check_finite = _check_of_numbers(np.isfinite, "finite")
+check_positive = _check_of_numbers(lambda x: np.isfinite(x) & (x > 0), "finite and above zero")
+check_non_negative = _check_of_numbers(lambda x: np.isfinite(x) & (x >= 0), "finite and at least zero")
+check_fraction = _check_of_numbers(lambda x: (x >= 0) & (x <= 1), "from zero to one")
 
 
 def check_time_constant(name: str, value: Any, dt: float) -> None:
@@ -206,38 +180,16 @@ def warn_of_unit(name: str, value: Any, kind: str) -> None:
         )
 
 
-def _check_numbers(
-    name: str, value: Any, good: Callable[[np.ndarray], np.ndarray | np.bool_], expected: str
-) -> None:
-    values = value.values if isinstance(value, PerMember) else value
-    if is_traced(values):
-        return
-    numbers = np.empty(0, object)
-    with contextlib.suppress(TypeError, ValueError):  # ragged lists have no dtype
-        numbers = np.asarray(values)
-    if not is_numeric(numbers.dtype):
-        raise ValueError(f"`{name}` must be a number, {expected}, got {short_repr(value)}.")
-    bad = numbers[~good(numbers)]
-    if bad.size:
-        raise ValueError(f"`{name}` must be {expected}, got {short_repr(bad.flat[0])}.")
-
-
-@overload
-def as_float_array(value: None) -> None: ...
-@overload
-def as_float_array(value: PerMember) -> PerMember: ...  # pyright: ignore[reportOverlappingOverload]
-@overload
-def as_float_array(value: ArrayLike | Sequence[Any] | PerMember) -> Array: ...
-def as_float_array(value: ArrayLike | Sequence[Any] | PerMember | None) -> Array | PerMember | None:
+def as_float_array(value: ArrayLike | Sequence[Any] | PerMember | None) -> Any:
     """Convert numbers to the default floating-point type; what is none is left to the check of its name."""
     if isinstance(value, PerMember):
         return PerMember(as_float_array(value.values))
     if value is None or _is_of_other_kind(value):
-        return value  # pyright: ignore[reportReturnType]
+        return value
     try:
         return as_array(value, jnp.result_type(float))
     except (TypeError, ValueError):
-        return value  # pyright: ignore[reportReturnType]
+        return value
 
 
 def _is_of_other_kind(value: Any) -> bool:
@@ -256,7 +208,6 @@ def n_steps_in(name: str, seconds: Seconds, dt: float) -> int:
 def steps_of_delay(name: str, seconds: Seconds, dt: float) -> int:
     """Return the number of time steps in a delay, which may be negative."""
     check_finite(name, seconds)
-    _check_countable(name, seconds, dt)
     if not is_on_grid(seconds, dt):
         raise ValueError(
             f"`{name}` must be a multiple of the time step dt = {dt} s, the nearest are "
@@ -267,29 +218,15 @@ def steps_of_delay(name: str, seconds: Seconds, dt: float) -> int:
 
 def steps_of_window(name: str, seconds: Seconds, dt: float) -> int:
     """Return the number of time steps in the duration of a window, rounded; zero for no time at all."""
-    _check_countable(name, seconds, dt)
     if seconds > 0 and (step_at(seconds, dt) == 0 or (seconds < dt and not is_on_grid(seconds, dt))):
         raise ValueError(f"`{name}` must be at least a time step, dt = {dt} s, got {short_repr(seconds)} s.")
     return step_at(seconds, dt)
-
-
-def _check_countable(name: str, seconds: Seconds, dt: float) -> None:
-    """Raise `ValueError` unless a time has few enough time steps to be counted."""
-    if not abs(seconds) / dt < LARGEST_INT:
-        raise ValueError(
-            f"`{name}` must be fewer than 2**31 time steps dt = {dt} s, got {short_repr(seconds)} s."
-        )
 
 
 def check_same_dt(dt: float, expected: float, owner: str, advice: str = "") -> None:
     """Raise `ValueError` unless a time step equals the expected one to within 1e-9 s."""
     if not abs(dt - expected) <= 1e-9:
         raise ValueError(f"`dt` must be that of the {owner}, {expected} s, got {dt} s. {advice}".rstrip())
-
-
-def check_fraction(name: str, value: Any) -> None:
-    """Raise `ValueError` unless `value`, a number or an array of numbers, is from zero to one."""
-    _check_numbers(name, value, lambda x: (x >= 0) & (x <= 1), "from zero to one")
 
 
 def violates(condition: Callable[..., Any], *values: Any) -> bool:
@@ -350,14 +287,14 @@ def kind_of(value: Any) -> str:
     return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
-def check_like(name: str, role: str, expected: PyTree[Array], returned: PyTree[Array]) -> None:
+def check_like(name: str, role: str, expected: PyTree, returned: PyTree) -> None:
     """Raise `ValueError` unless a method returned what has the structure and shapes of another PyTree."""
     returned_kind, expected_kind = (_kind_and_shapes(tree) for tree in (returned, expected))
     if returned_kind != expected_kind:
         raise ValueError(f"{name} must return what is like {role}, {expected_kind}, got {returned_kind}.")
 
 
-def _kind_and_shapes(tree: PyTree[Array]) -> str:
+def _kind_and_shapes(tree: PyTree) -> str:
     leaves = jax.tree.leaves_with_path(tree)
     shapes = ", ".join(f"{jax.tree_util.keystr(path)} {jnp.shape(leaf)}".strip() for path, leaf in leaves)
     is_array = isinstance(tree, jax.Array | np.ndarray | jax.ShapeDtypeStruct)

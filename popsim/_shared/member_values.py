@@ -6,17 +6,15 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key, PyTree, Shaped
 
 from popsim._compiled import as_array, ignores_key, is_tracing
 from popsim._shared.checks import is_traced, short_repr, warn_caller
 from popsim._shared.other_draws import drawing_from_key
-from popsim.per_member import PerMember, is_per_member, per_member_nodes
+from popsim.per_member import PerMember, per_member_nodes, with_member_values
 from popsim.randomness import folded_key
 
-Columns = Iterable[Shaped[np.ndarray, "member ..."]]
 Settings = Mapping[str, Shaped[np.ndarray, "member ..."]]
 
 
@@ -26,12 +24,11 @@ def check_builds(
     """Build the model of each combination of settings separately, so that every check in it sees numbers."""
     if is_tracing() or is_traced(key, dict(settings)):
         return
-    for place in _first_of_each(_rows(settings.values(), len(ids))):
-        values = {name: column[place] for name, column in settings.items()}
-        arrays = {name: as_array(value, jnp.result_type(value)) for name, value in values.items()}
+    for place in _distinct_places(settings.values(), len(ids)):
+        values = {name: as_array(column[place], column.dtype) for name, column in settings.items()}
         try:
             with drawing_from_key("`build`", build):
-                build(folded_key(key, np.uint32(ids[place])), **arrays)
+                build(folded_key(key, np.uint32(ids[place])), **values)
         except ValueError as error:
             if not settings:
                 raise
@@ -40,18 +37,12 @@ def check_builds(
 
 
 def warn_if_key_is_ignored(
-    build: Callable[..., Any],
-    key: Key[Array, ""],
-    ids: Int[np.ndarray, " member"],
-    settings: Settings,
+    build: Callable[..., Any], key: Key[Array, ""], ids: Int[np.ndarray, " member"], settings: Settings
 ) -> None:
     """Warn if members of different ids and equal settings draw the same numbers in the program of `build`."""
-    if is_tracing() or is_traced(key, dict(settings)):
+    if is_tracing() or is_traced(key, dict(settings)) or np.unique(ids).size < 2:
         return
-    rows = _rows(settings.values(), len(ids))
-    if len({*zip(rows, ids.tolist(), strict=True)}) == len({*rows}):
-        return
-    values = {name: as_array(column[0], jnp.result_type(column[0])) for name, column in settings.items()}
+    values = {name: as_array(column[0], column.dtype) for name, column in settings.items()}
     if ignores_key(lambda key, values: eqx.filter(build(key, **values), eqx.is_inexact_array), key, values):
         warn_caller(
             "`build` ignores its `key`: it draws the same numbers for members of different ids, which start "
@@ -68,13 +59,14 @@ def check_values_of_members(name: str, tree: PyTree) -> None:
 
 def check_module_of_members(name: str, module: eqx.Module) -> None:
     """Call `__check_init__` of a module that holds a `PerMember` with each combination of their values."""
-    nodes = per_member_nodes(module).values()
-    if is_traced([node.values for node in nodes]) or len({len(node.values) for node in nodes}) != 1:
+    columns = [node.values for node in per_member_nodes(module).values()]
+    if is_traced(columns) or len({*map(len, columns)}) != 1:
         return
-    columns = [np.asarray(node.values) for node in nodes]
-    for place in _first_of_each(_rows(columns, len(columns[0]))):
+    columns = [np.asarray(column) for column in columns]
+    for place in _distinct_places(columns, len(columns[0])):
+        values = [as_array(column[place], column.dtype) for column in columns]
         try:
-            _check_again(_of_member(module, place))
+            _check_again(with_member_values(module, values))
         except ValueError as error:
             raise ValueError(f"{name} of member {place}: {error}") from error
 
@@ -93,18 +85,12 @@ def check_modules(name: str, tree: PyTree) -> None:
             raise ValueError(f"`{name}{path}`: {error}") from error
 
 
-def _rows(columns: Columns, n_members: int) -> list[tuple[bytes, ...]]:
-    """Return the values of each member, as bits."""
-    listed = [np.asarray(column) for column in columns]
-    return [tuple(column[place].tobytes() for column in listed) for place in range(n_members)]
-
-
-def _first_of_each(rows: list[tuple[bytes, ...]]) -> Iterable[int]:
-    """Return the first place of each combination of values, in order."""
-    places: dict[tuple[bytes, ...], int] = {}
-    for place, row in enumerate(rows):
-        places.setdefault(row, place)
-    return places.values()
+def _distinct_places(columns: Iterable[Shaped[np.ndarray, "member ..."]], n_members: int) -> list[int]:
+    """Return the first place of each combination of values, which are compared by their bits, in order."""
+    columns, places = [*columns], {}
+    for place in range(n_members):
+        places.setdefault(tuple(column[place].tobytes() for column in columns), place)
+    return [*places.values()]
 
 
 def _check_again(module: eqx.Module) -> None:
@@ -115,15 +101,6 @@ def _check_again(module: eqx.Module) -> None:
     for kind in type(module).__mro__:
         if "__check_init__" in vars(kind):
             vars(kind)["__check_init__"](module)
-
-
-def _of_member(module: eqx.Module, place: int) -> Any:
-    def value(node: Any) -> Any:
-        if not isinstance(node, PerMember):
-            return node
-        return as_array(np.asarray(node.values)[place], node.values.dtype)
-
-    return jax.tree.map(value, module, is_leaf=is_per_member)
 
 
 def _modules(tree: PyTree, path: str = "") -> Iterator[tuple[str, eqx.Module]]:

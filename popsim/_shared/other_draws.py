@@ -1,16 +1,15 @@
 """Random numbers of NumPy and Python, which are refused while a function that has a key is traced.
 
-What they draw is a constant of the traced program. A generator of a seed draws alike at each trace, so the
-calls are found, not what they return: the functions of `numpy.random` and `random` are replaced by ones that
-raise in the thread that traces, as do `random.Random` and `random.SystemRandom`, which `secrets` draws from.
-Methods of other generators cannot be replaced: the states of those that a function holds, and of the global
-one of NumPy, are compared. That of Python is not: packages such as beartype draw from it.
+What they draw becomes a constant of the traced program. A generator of a seed draws alike at each trace, so
+the calls are found, not what they return: the functions and classes of `numpy.random`, and the functions of
+`random`, are replaced by ones that raise in the thread that traces. Methods of generators cannot be replaced:
+the states of those that a function holds, and of the global one of NumPy, are compared.
 """
 
 import contextlib
 import functools
 import itertools
-import linecache
+import pickle
 import random
 import sys
 import threading
@@ -18,24 +17,15 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from popsim._shared.checks import naming_errors
-from popsim._shared.text_checks import shorten
 from popsim._shared.user_code import Place, held_values, is_installed
 
 GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
 GLOBAL = np.random.get_state.__self__  # pyright: ignore[reportFunctionMemberAccess]
-# The classes of `random` are pickled by name: in their place, methods are replaced.
-NOT_REPLACED = ("get_state", "getstate", "BitGenerator", "Random", "SystemRandom")
-METHODS = [
-    (random.Random, "__init__"),
-    *((random.SystemRandom, name) for name in ("random", "getrandbits", "randbytes")),
-]
-DRAWING_PACKAGES = ("numpy", "random", "secrets", "statistics")  # for those who call them
-IGNORED_PACKAGES = ("jax", "jaxlib", "multiprocessing", "tempfile")  # they draw names of files
-MOST_LETTERS = 100  # of a line
+# The classes of `random` are pickled by name, and draw names of temporary files.
+NOT_REPLACED = {"get_state", "getstate", "BitGenerator", "Random", "SystemRandom"}
 
 
 class _Watched(NamedTuple):
@@ -91,12 +81,12 @@ def drawing_alike(name: str, *functions: Any) -> Iterator[None]:
 @contextlib.contextmanager
 def _watching(watched: _Watched, functions: Sequence[Any]) -> Iterator[None]:
     places, refusals = _refusals()
-    places, generators, jitted = [*places], {}, []
+    places, generators, jitted = [*places], [], []
     for name, value, place in held_values(functions):
         if hasattr(value, "clear_cache") and not isinstance(value, type):
             jitted.append(value)
         if isinstance(value, GENERATORS) and value is not GLOBAL:
-            generators[id(value)] = name, value, _state(value)
+            generators.append((name, value, _state(value)))
         elif place is not None and id(value) in refusals:
             places.append(place)
         elif id(value) in refusals and not isinstance(value, type):
@@ -108,7 +98,7 @@ def _watching(watched: _Watched, functions: Sequence[Any]) -> Iterator[None]:
             yield
         finally:
             _OF_THREAD.watched.pop()
-    for name, generator, state in generators.values():
+    for name, generator, state in generators:
         if _state(generator) != state:
             for function in jitted:  # which have the constant now, and would draw nothing at another try
                 function.clear_cache()
@@ -119,15 +109,9 @@ def _watching(watched: _Watched, functions: Sequence[Any]) -> Iterator[None]:
         watched.refuse("draws from the global generator of numpy.random, by another package")
 
 
-def _state(generator: Any) -> Any:
-    """Return the state of a generator as values to compare."""
-    if isinstance(generator, random.Random):
-        return None if isinstance(generator, random.SystemRandom) else generator.getstate()
-    if isinstance(generator, np.random.RandomState):
-        state = generator.get_state(legacy=False)
-    else:
-        state = getattr(generator, "bit_generator", generator).state
-    return [leaf.tobytes() if isinstance(leaf, np.ndarray) else leaf for leaf in jax.tree.leaves(state)]
+def _state(generator: Any) -> bytes | None:
+    """Return the state of a generator, to compare; None for that of the system, which has none."""
+    return None if isinstance(generator, random.SystemRandom) else pickle.dumps(generator)
 
 
 class _Replacements:
@@ -166,38 +150,29 @@ _REPLACEMENTS = _Replacements()
 @functools.cache
 def _refusals() -> tuple[list[Place], dict[int, tuple[str, Any]]]:
     """Return where NumPy and Python have what draws; and the name and replacement of each, by its id."""
-    named = [
-        (Place(vars(module), name), f"{module.__name__}.{name}")
-        for module in (np.random, random)
-        for name in module.__all__
-        if name not in NOT_REPLACED
-    ]
-    named += [(Place(kind, method), f"random.{kind.__name__}") for kind, method in METHODS]
-    refusals = {}
-    for place, name in named:
-        original = place.get()
-        refusals[id(original)] = refused = name, _refusing(name, original)
-        refusals[id(refused[1])] = refused
-    return [place for place, _ in named], refusals
+    places, refusals = [], {}
+    for module in (np.random, random):
+        for name in [name for name in module.__all__ if name not in NOT_REPLACED]:
+            place = Place(vars(module), name)
+            original, full_name = place.get(), f"{module.__name__}.{name}"
+            refused = full_name, _refusing(full_name, original)
+            refusals[id(original)] = refusals[id(refused[1])] = refused
+            places.append(place)
+    return places, refusals
 
 
 def _refusing(name: str, original: Any) -> Any:
     """Return a function or class that raises `ValueError` where what this thread traces calls it."""
-    is_method = name in ("random.Random", "random.SystemRandom")
-    makes_generator = isinstance(original, type) or name in ("numpy.random.default_rng", "random.Random")
+    makes_generator = isinstance(original, type) or name == "numpy.random.default_rng"
 
     @functools.wraps(original, updated=())
     def draw(*args: Any, **kwargs: Any) -> Any:
-        watched, line = _OF_THREAD.watched, None
-        if not watched:
+        if not (watched := _OF_THREAD.watched):
             next(_DRAWS_OF_OTHERS)
-        else:
-            line = _line_of_draw(sys._getframe(1))
-        if line is not None:
-            given = [*args[is_method:], *kwargs.values()]
-            has_seed = makes_generator and any(value is not None for value in given)
-            if not (has_seed and watched[-1].takes_seeds):
-                watched[-1].refuse(f"{name} in {line}")
+            return original(*args, **kwargs)
+        has_seed = makes_generator and any(value is not None for value in (*args, *kwargs.values()))
+        if not (has_seed and watched[-1].takes_seeds):
+            watched[-1].refuse(f"{name}{_line_of_user(sys._getframe(1))}")
         return original(*args, **kwargs)
 
     if not isinstance(original, type):
@@ -217,25 +192,8 @@ class _OfOriginal(type):
         return issubclass(subclass, cls.__mro__[1])
 
 
-def _line_of_draw(caller: FrameType) -> str | None:
-    """Return the user's line that draws, with its source; None if what draws computes nothing with it."""
-    while caller.f_back is not None and (
-        _package_of(caller) in DRAWING_PACKAGES or _module_of(caller) == __name__
-    ):
-        caller = caller.f_back
-    if _package_of(caller) in IGNORED_PACKAGES:
-        return None
-    frame = caller
-    while frame is not None and _package_of(frame) != "popsim" and is_installed(_module_of(frame)):
+def _line_of_user(frame: FrameType | None) -> str:
+    """Return the user's line that draws, directly or by a package; empty if there is none."""
+    while frame is not None and is_installed(frame.f_globals.get("__name__")):
         frame = frame.f_back
-    frame = caller if frame is None or _package_of(frame) == "popsim" else frame
-    file, number = frame.f_code.co_filename, frame.f_lineno
-    return f"line {number} of {file}: `{shorten(linecache.getline(file, number).strip(), MOST_LETTERS)}`"
-
-
-def _module_of(frame: FrameType) -> str:
-    return frame.f_globals.get("__name__", "")
-
-
-def _package_of(frame: FrameType) -> str:
-    return _module_of(frame).partition(".")[0]
+    return "" if frame is None else f" in line {frame.f_lineno} of {frame.f_code.co_filename}"

@@ -5,11 +5,11 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from popsim._shared.text_checks import one_line
 
@@ -96,11 +96,7 @@ HALF = 0.5 + 1e-4
 Seconds = float | np.floating
 
 
-@overload
-def step_at(seconds: Seconds, dt: float) -> int: ...
-@overload
-def step_at(seconds: Float[Array, "*axes"], dt: float) -> Int[Array, "*axes"]: ...
-def step_at(seconds: Any, dt: float) -> Any:
+def step_at(seconds: Seconds | Float[Array, "*axes"], dt: float) -> Any:
     """Return the number of the time step nearest to a time, floor(t / dt + 1/2); half a step counts up."""
     if isinstance(seconds, int | float | np.generic):
         return math.floor(float(seconds) / dt + HALF)

@@ -1,5 +1,6 @@
 """Many copies of a task as one vector environment of Gymnasium."""
 
+import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from gymnasium.vector.utils import batch_space
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from popsim._compiled import jit
-from popsim._shared.checks import check_positive_int, is_int
+from popsim._shared.checks import check_positive_int
 from popsim.gymnasium import env
 from popsim.gymnasium.episode import AgentModel, Episode, advance_episodes
 from popsim.loss import Loss
@@ -105,20 +106,17 @@ class TaskVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
 
     def _seed_generators(self, seed: Any) -> Flags:
         """Seed the generators, and return whether each is new."""
-        if seed is None or is_int(seed):
-            seeds = [None if seed is None else int(seed) + copy for copy in range(self.num_envs)]
+        if isinstance(seed, Sequence | np.ndarray):
+            seeds = [*seed]
         else:
-            seeds = [*seed] if isinstance(seed, Sequence | np.ndarray) else []
-        if len(seeds) != self.num_envs or not all(one is None or is_int(one) for one in seeds):
-            raise ValueError(
-                f"`seed` must be a whole number, or one for each of {self.num_envs} copies, got {seed!r}."
-            )
+            seeds = [None if seed is None else seed + copy for copy in range(self.num_envs)]
+        if len(seeds) != self.num_envs:
+            raise ValueError(f"`seed` must be one for each of {self.num_envs} copies, got {seed!r}.")
         is_new = np.array([one is not None or not self._generators for one in seeds])
         generators = [*self._generators]  # changed all at once, as a later seed may be refused
-        for copy, one in enumerate(seeds):
-            if is_new[copy]:
-                generator, used = seeding.np_random(None if one is None else int(one))
-                generators[copy : copy + 1] = [(generator, int(used))]
+        for copy in np.flatnonzero(is_new):
+            one = None if seeds[copy] is None else operator.index(seeds[copy])
+            generators[copy : copy + 1] = [seeding.np_random(one)]
         self._generators = generators
         return is_new
 

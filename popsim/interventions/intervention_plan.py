@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from popsim._shared.argument_shapes import check_kinds
+from popsim._shared.argument_shapes import check_fields
 from popsim._shared.checks import (
     as_parts,
     check_fraction,
@@ -47,7 +47,7 @@ class FromTrial(eqx.Module):
     function: Callable[[Trial], PyTree[Array]] = eqx.field(static=True)
 
     def __check_init__(self):
-        check_kinds(self)
+        check_fields(self)
 
 
 def _is_rule(node: Any) -> bool:
@@ -102,7 +102,7 @@ class InterventionPlan(eqx.Module):
     label: str | None = eqx.field(static=True, kw_only=True, default=None)
 
     def __check_init__(self):
-        check_kinds(self)
+        check_fields(self)
         if isinstance(self.probability, ConstantSchedule):
             check_fraction("probability", self.probability.value)
         elif isinstance(self.probability, PiecewiseSchedule):

@@ -67,7 +67,21 @@ class EffortChange(AbstractSumOfSquares):
         return rate_of_change(_commands(states, model), trial.timeline.dt)
 
 
-class HiddenActivity(AbstractSumOfSquares):
+class AbstractActivityTerm(AbstractSumOfSquares):
+    """Base class of terms on the activity of the network's units."""
+
+    units: UnitSelector | None = eqx.field(static=True, default=None, kw_only=True)
+
+    def activity(self, states: Any, model: AbstractModel) -> Float[Array, "time unit"]:
+        """Return the activity of the selected units."""
+
+        def at_step(hidden: PyTree[Array]) -> Float[Array, " unit"]:
+            return selected_units(self.name, model, hidden, self.units)
+
+        return jax.vmap(at_step)(states.network.hidden)
+
+
+class HiddenActivity(AbstractActivityTerm):
     """Sum over time of w_t |h_t|², where h is the activity of the network's units.
 
     **Arguments:**
@@ -78,13 +92,12 @@ class HiddenActivity(AbstractSumOfSquares):
     """
 
     name: str = eqx.field(static=True, default="hidden activity", kw_only=True)
-    units: UnitSelector | None = eqx.field(static=True, default=None, kw_only=True)
 
     def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
-        return _activity(self, states, model)
+        return self.activity(states, model)
 
 
-class HiddenActivityChange(AbstractSumOfSquares):
+class HiddenActivityChange(AbstractActivityTerm):
     """Sum over time of w_t |dh_t/dt|², in 1/s², where h is the activity of the network's units.
 
     dh_t/dt = (h_t - h_{t-1}) / dt, from the second step on. It penalises fast hidden trajectories.
@@ -93,19 +106,9 @@ class HiddenActivityChange(AbstractSumOfSquares):
 
     looks_back = True
     name: str = eqx.field(static=True, default="hidden activity change", kw_only=True)
-    units: UnitSelector | None = eqx.field(static=True, default=None, kw_only=True)
 
     def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
-        return rate_of_change(_activity(self, states, model), trial.timeline.dt)
-
-
-def _activity(
-    term: HiddenActivity | HiddenActivityChange, states: Any, model: AbstractModel
-) -> Float[Array, "time unit"]:
-    def at_step(hidden: PyTree[Array]) -> Float[Array, " unit"]:
-        return selected_units(term.name, model, hidden, term.units)
-
-    return jax.vmap(at_step)(states.network.hidden)
+        return rate_of_change(self.activity(states, model), trial.timeline.dt)
 
 
 def muscles_of(term: str, model: AbstractModel) -> MusculoskeletalPlant:

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
-from popsim._shared.argument_shapes import check_fields
 from popsim._shared.checks import check_positive, check_positive_int, kind_of
 from popsim._shared.plain_values import plain_number
 from popsim.loss import AbstractLossTerm
@@ -38,17 +37,6 @@ class _Steps(eqx.Module):
         received = model.network_inputs(states, trial)[1:]
         before = jax.tree.map(lambda leaf: leaf[:-1], states.network.hidden)
         return cls(before, received, None if current is None else current[1:])
-
-
-def _network_of(term: str, states: Any, model: Any) -> AbstractNetwork:
-    """Return the network of a model, without noise."""
-    network = getattr(model, "network", None)
-    if not isinstance(network, AbstractNetwork) or not hasattr(model, "network_inputs"):
-        raise ValueError(
-            f"`model` must have a network, as a NetworkModel or a SensorimotorLoop, for the term {term!r}, "
-            f"got {kind_of(model)}."
-        )
-    return without_noise(network)
 
 
 def _check_recorded(term: str, states: Any, network: AbstractNetwork) -> None:
@@ -94,8 +82,8 @@ class RecurrentSensitivity(AbstractSumOfSquares):
         if self.n_directions is not None:
             check_positive_int("n_directions", self.n_directions)
 
-    def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
-        network = _network_of(self.name, states, model)
+    def signal(self, states: Any, trial: Trial, model: Any) -> Float[Array, "time features"]:
+        network = without_noise(model.network)
         if (leaky := _leaky_network(network)) is None:
             _check_recorded(self.name, states, network)
         steps = _Steps.of_trial(states, trial, model)
@@ -164,14 +152,13 @@ class VanishingGradient(AbstractLossTerm):
     name: str = eqx.field(static=True, default="vanishing gradient", kw_only=True)
 
     def __check_init__(self):
-        check_fields(self)
         check_positive("bound", self.bound)
 
     def check(self, trials: Trial, model: AbstractModel | None) -> None:
         self.error.check(trials, model)
 
-    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        network = _network_of(self.name, states, model)
+    def __call__(self, states: Any, trial: Trial, model: Any) -> Float[Array, ""]:
+        network = without_noise(model.network)
         if getattr(model, "plant", None) is not None:
             raise ValueError(
                 f"`model` must have no body for the term {self.name!r}, because errors also flow through it, "

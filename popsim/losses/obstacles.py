@@ -1,6 +1,5 @@
 """Losses on obstacles in the way of the hand."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -8,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from popsim._shared.argument_shapes import check_fields
 from popsim._shared.checks import as_float_array, check_non_negative
 from popsim.losses.profiles import AbstractSumOfSquares, EuclideanDistance
 from popsim.losses.reach import check_hand
@@ -35,7 +33,6 @@ class ObstacleEntry(AbstractSumOfSquares):
     name: str = eqx.field(static=True, default="obstacle entry", kw_only=True)
 
     def __check_init__(self):
-        check_fields(self)
         check_non_negative("margin", self.margin)
 
     def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time 1"]:
@@ -48,9 +45,6 @@ def clearance_at(
     position: Float[Array | np.ndarray, "*axes time space"], trial: Trial
 ) -> Float[Array, "*axes time"]:
     """Return how far each position is from the edge of the obstacle, in m; infinite where there is none."""
-    for name in ("obstacle", "obstacle radius"):
-        if not isinstance(trial.inputs, Mapping) or name not in trial.inputs:
-            raise ValueError(f"`inputs` of a trial must show {name!r}, as those of ObstacleAvoidance do.")
     center, radius = (trial.inputs[name][..., :1, :] for name in ("obstacle", "obstacle radius"))
     distance = EuclideanDistance()(position - center)
     return jnp.where(radius[..., 0] > 0, distance - radius[..., 0], jnp.inf)

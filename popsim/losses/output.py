@@ -11,29 +11,23 @@ from jaxtyping import Array, Bool, Float, Shaped
 
 from popsim._shared.checks import check_finite, check_non_negative, is_traced, kind_of, short_repr
 from popsim.distributions import bounded_logits
-from popsim.interaction import active_steps
-from popsim.loss import AbstractLossTerm
-from popsim.losses.profiles import AbstractTimeProfile, InWindow, step_weights, with_time_axis
+from popsim.losses.profiles import AbstractWeightedMean
 from popsim.model import AbstractModel
 from popsim.networks.composed import check_gives_logits
-from popsim.trial import OutputTarget, Trial, TrialAtStep, has_counts_by_output
+from popsim.trial import OutputTarget, Trial, has_counts_by_output
 
 __all__ = ["OutputError", "CrossEntropy", "ChoiceError"]
 
 
-def output_target(targets: Any, output: Float[Array, "time outputs"]) -> OutputTarget:
-    """Return the targets of a trial, or raise `ValueError` if they are not for this output."""
+def check_output_target(targets: Any) -> OutputTarget:
+    """Return the targets of a trial; raise `ValueError` if they are not those of outputs, with counts."""
     if not isinstance(targets, OutputTarget):
         raise ValueError(f"`targets` of a trial must be an OutputTarget, got {kind_of(targets)}.")
-    if targets.values.shape != output.shape:
+    shape = targets.values.shape
+    if targets.counts.shape not in (shape[:1], shape):
         raise ValueError(
-            f"`targets.values` of a trial must have the shape of the network's output, {output.shape}, "
-            f"got {targets.values.shape}."
-        )
-    if targets.counts.shape not in (output.shape[:1], output.shape):
-        raise ValueError(
-            f"`targets.counts` of a trial must be one for each time step, {output.shape[:1]}, or for each "
-            f"output at each of them, {output.shape}, got {targets.counts.shape}."
+            f"`targets.counts` of a trial must be one for each time step, {shape[:1]}, or for each "
+            f"output at each of them, {shape}, got {targets.counts.shape}."
         )
     return targets
 
@@ -52,18 +46,12 @@ def counts_of_steps(target: OutputTarget) -> Float[Array, " time"]:
     return jnp.mean(target.counts, axis=-1) if has_counts_by_output(target) else target.counts
 
 
-class AbstractOutputTerm(AbstractLossTerm):
-    """Σ_t c_t x_t / Σ_t c_t, of the cost x that a subclass returns; zero if no time step counts.
+class AbstractOutputTerm(AbstractWeightedMean):
+    """Base class of the means Σ_t c_t x_t / Σ_t c_t of costs x of the output.
 
     c are the counts of the `OutputTarget`, times the profile. Of a choice whose outputs have weights of their
     own, c_t is the weight of the right one, as are the weights of classes in PyTorch's `CrossEntropyLoss`.
-
-    **Arguments:**
-
-    - `profile`: weights of the time steps that multiply c; uniform by default.
     """
-
-    profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
 
     @abc.abstractmethod
     def cost(self, output: Float[Array, "time outputs"], target: OutputTarget) -> Float[Array, " time"]:
@@ -73,35 +61,30 @@ class AbstractOutputTerm(AbstractLossTerm):
         """Return c without the profile."""
         return counts_of_choices(target)
 
-    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        output = states.network.output
-        cost = self.cost(output, output_target(trial.targets, output))
-        weights, total = self._weights(trial, active_steps(states))
-        return jnp.sum(weights * cost) / total
+    def reference(self, trial: Trial) -> OutputTarget:
+        return check_output_target(trial.targets)
 
-    def step_cost(
-        self, state: Any, trial_at_step: TrialAtStep, model: AbstractModel
-    ) -> Float[Array, ""] | None:
-        if active_steps(state) is not None:
-            return None  # an environment may end the trial at any step, on which Σ c depends
-        output = state.network.output[None]
-        (cost,) = self.cost(output, output_target(with_time_axis(trial_at_step.targets), output))
-        weights, total = self._weights(trial_at_step.trial, None)
-        return weights[trial_at_step.step] * cost / total
+    def weigh(self, reference: OutputTarget, of_steps: Float[Array, " time"]) -> Float[Array, " time"]:
+        return self.counts(reference) * of_steps
+
+    def sum_of_costs(
+        self,
+        states: Any,
+        reference: OutputTarget,
+        weights: Float[Array, " time"],
+        dt: float,
+        model: AbstractModel,
+    ) -> Float[Array, ""]:
+        output = states.network.output
+        if reference.values.shape != output.shape:
+            raise ValueError(
+                f"`targets.values` of a trial must have the shape of the network's output, {output.shape}, "
+                f"got {reference.values.shape}."
+            )
+        return jnp.sum(weights * self.cost(output, reference))
 
     def check(self, trials: Trial, model: AbstractModel | None) -> None:
         known_target(trials.targets)
-
-    def trial_weights(self, trials: Trial) -> Float[Array, " trial"]:
-        return jax.vmap(lambda trial: jnp.sum(self._weights(trial, None)[0]))(trials)
-
-    def _weights(
-        self, trial: Trial, is_active: Bool[Array, " time"] | None
-    ) -> tuple[Float[Array, " time"], Float[Array, ""]]:
-        """Return c, and its sum, or 1 if no time step counts."""
-        weights = self.counts(trial.targets) * step_weights(self.profile, trial.timeline, is_active)
-        total = jnp.sum(weights)
-        return weights, jnp.where(total == 0, 1.0, total)
 
 
 class OutputError(AbstractOutputTerm):

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
-from popsim._shared.argument_shapes import check_fields, check_kinds
+from popsim._shared.argument_shapes import check_fields
 from popsim._shared.checks import as_float_array, check_non_negative, check_positive, n_steps_in
 from popsim._shared.plain_values import plain_number
 from popsim.interaction import active_steps
@@ -125,7 +125,7 @@ class AbstractTimeProfile(eqx.Module):
     """
 
     def __check_init__(self):
-        check_kinds(self)
+        check_fields(self)
 
     @abc.abstractmethod
     def __call__(self, timeline: Timeline) -> Float[Array, " time"]:
@@ -155,7 +155,6 @@ class PowerProfile(AbstractTimeProfile):
     window: AbstractWindow = eqx.field(default=WholeTrial(), kw_only=True)
 
     def __check_init__(self):
-        check_fields(self)
         check_non_negative("exponent", self.exponent)
 
     def __call__(self, timeline: Timeline) -> Float[Array, " time"]:
@@ -186,7 +185,6 @@ class LateInEpochs(AbstractTimeProfile):
     exponent: float = eqx.field(static=True, converter=plain_number, default=6.0)
 
     def __check_init__(self):
-        check_fields(self)
         check_non_negative("exponent", self.exponent)
 
     def __call__(self, timeline: Timeline) -> Float[Array, " time"]:
@@ -213,7 +211,6 @@ class FinalSteps(AbstractTimeProfile):
     duration: float = eqx.field(static=True, converter=plain_number)
 
     def __check_init__(self):
-        check_fields(self)
         check_positive("duration", self.duration)
 
     def __call__(self, timeline: Timeline) -> Float[Array, " time"]:
@@ -291,3 +288,57 @@ class AbstractSumOfSquares(AbstractLossTerm):
             return None
         (signal,) = self.signal(with_time_axis(state), trial_at_step.trial, model)
         return weight_of_step(self.profile, trial_at_step, state) * jnp.sum(signal**2)
+
+
+class AbstractWeightedMean(AbstractLossTerm):
+    """Σ c x / Σ c over time steps, of the cost x that a subclass sums; zero if nothing counts.
+
+    c are the weights that belong to a reference, such as a target, times the `profile`.
+
+    **Arguments:**
+
+    - `profile`: weights of the time steps that multiply c; uniform by default.
+    """
+
+    profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
+
+    @abc.abstractmethod
+    def reference(self, trial: Trial) -> Any:
+        """Return what costs compare with, and its weights: arrays that lead with time."""
+
+    @abc.abstractmethod
+    def weigh(self, reference: Any, of_steps: Float[Array, " time"]) -> Float[Array, "time ..."]:
+        """Return c, given the weights of the time steps."""
+
+    @abc.abstractmethod
+    def sum_of_costs(
+        self, states: Any, reference: Any, weights: Float[Array, "time ..."], dt: float, model: AbstractModel
+    ) -> Float[Array, ""]:
+        """Return Σ c x over some time steps, of which these are the states, the reference and c."""
+
+    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+        reference = self.reference(trial)
+        weights, total = self._weights(trial, reference, active_steps(states))
+        return self.sum_of_costs(states, reference, weights, trial.timeline.dt, model) / total
+
+    def step_cost(
+        self, state: Any, trial_at_step: TrialAtStep, model: AbstractModel
+    ) -> Float[Array, ""] | None:
+        if active_steps(state) is not None:
+            return None  # an environment may end the trial at any step, on which Σ c depends
+        trial, step = trial_at_step.trial, trial_at_step.step
+        reference = self.reference(trial)
+        weights, total = self._weights(trial, reference, None)
+        at_step = jax.tree.map(lambda leaf: leaf[step][None], (reference, weights))
+        return self.sum_of_costs(with_time_axis(state), *at_step, trial.timeline.dt, model) / total
+
+    def trial_weights(self, trials: Trial) -> Float[Array, " trial"]:
+        return jax.vmap(lambda trial: jnp.sum(self._weights(trial, self.reference(trial), None)[0]))(trials)
+
+    def _weights(
+        self, trial: Trial, reference: Any, is_active: Bool[Array, " time"] | None
+    ) -> tuple[Float[Array, "time ..."], Float[Array, ""]]:
+        """Return c, and its sum, or 1 if nothing counts."""
+        weights = self.weigh(reference, step_weights(self.profile, trial.timeline, is_active))
+        total = jnp.sum(weights)
+        return weights, jnp.where(total == 0, 1.0, total)

@@ -13,14 +13,11 @@ from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, PyTree
 
 from popsim._shared import checks
-from popsim._shared.argument_shapes import check_fields
 from popsim._shared.plain_values import plain_number
-from popsim.interaction import active_steps
-from popsim.loss import AbstractLossTerm
-from popsim.losses.profiles import AbstractTimeProfile, InWindow, step_weights, with_time_axis
+from popsim.losses.profiles import AbstractWeightedMean
 from popsim.model import AbstractModel
 from popsim.networks.activity import UnitSelector, selected_units
-from popsim.trial import RecordedActivity, Trial, TrialAtStep
+from popsim.trial import RecordedActivity, Trial
 
 __all__ = ["RateError", "SpikeCountLikelihood"]
 
@@ -44,7 +41,7 @@ def _is_listed(units: Any) -> bool:
     return isinstance(units, Sequence) or (isinstance(units, jax.Array | np.ndarray) and units.ndim == 1)
 
 
-class AbstractRateTerm(AbstractLossTerm):
+class AbstractRateTerm(AbstractWeightedMean):
     """Σ_ti c_ti x_ti / Σ_ti c_ti, of the cost x that a subclass returns; zero if nothing counts.
 
     t is a time step and i a unit. c are the counts of the `RecordedActivity`, times the profile and the
@@ -69,10 +66,8 @@ class AbstractRateTerm(AbstractLossTerm):
     unit_weights: Float[Array, " unit"] | None = eqx.field(
         converter=checks.as_float_array, default=None, kw_only=True
     )
-    profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
 
     def __check_init__(self):
-        check_fields(self)
         if self.unit_weights is not None:
             checks.check_non_negative("unit_weights", self.unit_weights)
 
@@ -95,40 +90,7 @@ class AbstractRateTerm(AbstractLossTerm):
     def check_recording(self, name: str, counted: Float[np.ndarray, " number"]) -> None:  # noqa: B027
         """Raise `ValueError` if the numbers that count are not for this term; by default all are accepted."""
 
-    def trial_weights(self, trials: Trial) -> Float[Array, " trial"]:
-        return jax.vmap(lambda trial: jnp.sum(self._weights(trial, self._recorded(trial), None)[0]))(trials)
-
-    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        recorded = self._recorded(trial)
-        activity = self._activity(states, model, recorded)
-        weights, total = self._weights(trial, recorded, active_steps(states))
-        return self._sum_of_costs(activity, recorded.values, weights, trial.timeline.dt) / total
-
-    def step_cost(
-        self, state: Any, trial_at_step: TrialAtStep, model: AbstractModel
-    ) -> Float[Array, ""] | None:
-        if active_steps(state) is not None:
-            return None  # an environment may end the trial at any step, on which Σ c depends
-        trial, step = trial_at_step.trial, trial_at_step.step
-        recorded = self._recorded(trial)
-        activity = self._activity(with_time_axis(state), model, recorded)
-        weights, total = self._weights(trial, recorded, None)
-        of_step = recorded.values[step][None], weights[step][None]
-        return self._sum_of_costs(activity, *of_step, trial.timeline.dt) / total
-
-    def _sum_of_costs(
-        self,
-        activity: Float[Array, "time units"],
-        recorded: Float[Array, "time units"],
-        weights: Float[Array, "time units"],
-        dt: float,
-    ) -> Float[Array, ""]:
-        if self.rate_fn is not None:
-            # The rate of what does not count may overflow, and infinity times zero is NaN.
-            activity = jnp.where(weights == 0, 0.0, activity)
-        return jnp.sum(weights * self.cost(activity, recorded, dt))
-
-    def _recorded(self, trial: Trial) -> RecordedActivity:
+    def reference(self, trial: Trial) -> RecordedActivity:
         if self.rates not in trial.recordings:
             raise ValueError(
                 f"`rates` of {self.name!r} must be one of the recordings of the trial, "
@@ -138,6 +100,32 @@ class AbstractRateTerm(AbstractLossTerm):
         # What does not count may be NaN, which times zero is NaN.
         known = jnp.where(recorded.counts > 0, recorded.values, 0.0)
         return RecordedActivity(known, recorded.counts)
+
+    def weigh(
+        self, reference: RecordedActivity, of_steps: Float[Array, " time"]
+    ) -> Float[Array, "time units"]:
+        n_units = reference.values.shape[-1]
+        of_units = jnp.ones(n_units) if self.unit_weights is None else self.unit_weights
+        if of_units.shape != (n_units,):
+            raise ValueError(
+                f"`unit_weights` of {self.name!r} must be one for each of {n_units} units, "
+                f"got shape {of_units.shape}."
+            )
+        return reference.counts * of_steps[:, None] * of_units
+
+    def sum_of_costs(
+        self,
+        states: Any,
+        reference: RecordedActivity,
+        weights: Float[Array, "time units"],
+        dt: float,
+        model: AbstractModel,
+    ) -> Float[Array, ""]:
+        activity = self._activity(states, model, reference)
+        if self.rate_fn is not None:
+            # The rate of what does not count may overflow, and infinity times zero is NaN.
+            activity = jnp.where(weights == 0, 0.0, activity)
+        return jnp.sum(weights * self.cost(activity, reference.values, dt))
 
     def _activity(
         self, states: Any, model: AbstractModel, recorded: RecordedActivity
@@ -152,11 +140,6 @@ class AbstractRateTerm(AbstractLossTerm):
                 f"`units` of {self.name!r} must be as many as were recorded, {n_recorded}, such as "
                 f"units=range({n_recorded}), got {activity.shape[1:]}."
             )
-        if self.unit_weights is not None and self.unit_weights.shape != (n_recorded,):
-            raise ValueError(
-                f"`unit_weights` of {self.name!r} must be one for each of {n_recorded} units, "
-                f"got shape {self.unit_weights.shape}."
-            )
         return activity
 
     def rates_of(self, activity: Float[Array, "time units"]) -> Float[Array, "time units"]:
@@ -168,16 +151,6 @@ class AbstractRateTerm(AbstractLossTerm):
                 f"{activity.shape}, got {checks.kind_of(rates)}."
             )
         return rates
-
-    def _weights(
-        self, trial: Trial, recorded: RecordedActivity, is_active: Any
-    ) -> tuple[Float[Array, "time units"], Float[Array, ""]]:
-        """Return c, and its sum, or 1 if nothing counts."""
-        of_steps = step_weights(self.profile, trial.timeline, is_active)
-        of_units = jnp.ones(recorded.values.shape[-1]) if self.unit_weights is None else self.unit_weights
-        weights = recorded.counts * of_steps[:, None] * of_units
-        total = jnp.sum(weights)
-        return weights, jnp.where(total == 0, 1.0, total)
 
 
 def _activity_of(
@@ -228,7 +201,6 @@ class SpikeCountLikelihood(AbstractRateTerm):
     baseline: float = eqx.field(static=True, converter=plain_number, default=0.1, kw_only=True)
 
     def __check_init__(self):
-        check_fields(self)
         checks.check_positive("baseline", self.baseline)
 
     def check_recording(self, name, counted):

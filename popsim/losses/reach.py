@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from popsim._shared.argument_shapes import check_fields
-from popsim._shared.checks import as_float_array, check_instance, check_non_negative, kind_of
+from popsim._shared.checks import as_float_array, check_instance, check_non_negative
 from popsim.hand import HandState
 from popsim.interaction import active_steps, last_active_step
 from popsim.loss import AbstractLossTerm
@@ -59,11 +58,7 @@ def hand_jerk(states: Any, trial: Trial) -> Float[Array, "time space"]:
 
 
 def check_hand(states: Any, trial: Trial) -> None:
-    """Raise `ValueError` unless `states` has a hand and `trial.init` is a `HandState` of its shape."""
-    if not isinstance(getattr(states, "hand", None), HandState):
-        raise ValueError(f"`states` must be those of a body with a hand, got {kind_of(states)}.")
-    if not isinstance(trial.init, HandState):
-        raise ValueError(f"`init` of a trial must be a HandState, got {kind_of(trial.init)}.")
+    """Raise `ValueError` unless `trial.init` is a `HandState` of the shape of the hand of `states`."""
     for name in ("position", "velocity"):
         shape, expected = getattr(trial.init, name).shape, getattr(states.hand, name).shape[1:]
         if shape != expected:
@@ -86,7 +81,7 @@ def away_from_target(cursor: HandState, targets: Any, part: str) -> Float[Array,
 class AbstractSumOfDistances(AbstractLossTerm):
     """Sum over time of w_t |d_t|², w the `profile`, d the difference, and `distance` in place of |·|²."""
 
-    distance: eqx.AbstractVar[AbstractDistance]
+    distance: AbstractDistance = eqx.field(default=SquaredDistance(), kw_only=True)
 
     def time_profile(self) -> AbstractTimeProfile:
         """Return w, by default the field `profile` of a subclass."""
@@ -144,7 +139,6 @@ class PositionError(AbstractSumOfDistances):
     - `profile`: w, the weights of the time steps.
     """
 
-    distance: AbstractDistance = eqx.field(default=SquaredDistance(), kw_only=True)
     profile: AbstractTimeProfile = eqx.field(default=PowerProfile(), kw_only=True)
     name: str = eqx.field(static=True, default="position error", kw_only=True)
 
@@ -161,7 +155,6 @@ class VelocityError(AbstractSumOfDistances):
     - `profile`: w, the weights of the time steps.
     """
 
-    distance: AbstractDistance = eqx.field(default=SquaredDistance(), kw_only=True)
     profile: AbstractTimeProfile = eqx.field(default=PowerProfile(), kw_only=True)
     name: str = eqx.field(static=True, default="velocity error", kw_only=True)
 
@@ -214,7 +207,6 @@ class FinalState(AbstractFinalTerm):
     name: str = eqx.field(static=True, default="final state", kw_only=True)
 
     def __check_init__(self):
-        check_fields(self)
         check_non_negative("velocity_time", self.velocity_time)
 
     def cost(self, cursor: HandState, target: HandState) -> Float[Array, ""]:
@@ -235,7 +227,6 @@ class Straightness(AbstractSumOfDistances):
     - `profile`: w, the weights of the time steps; uniform by default.
     """
 
-    distance: AbstractDistance = eqx.field(default=SquaredDistance(), kw_only=True)
     profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
     name: str = eqx.field(static=True, default="straightness", kw_only=True)
 
@@ -267,7 +258,6 @@ class Hold(AbstractSumOfDistances):
 
     window: AbstractWindow
     place: HoldTarget = eqx.field(static=True, default="start")
-    distance: AbstractDistance = eqx.field(default=SquaredDistance(), kw_only=True)
     name: str = eqx.field(static=True, default="hold", kw_only=True)
 
     def time_profile(self) -> InWindow:

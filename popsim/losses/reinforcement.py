@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from popsim._shared.argument_shapes import check_fields
 from popsim._shared.checks import as_float_array, check_fraction, check_instance, is_traced, kind_of
 from popsim.distributions import weigh
 from popsim.environment import Discrete
@@ -16,10 +15,10 @@ from popsim.interaction import Interaction
 from popsim.loss import AbstractLossTerm
 from popsim.losses.output import (
     check_one_hot,
+    check_output_target,
     counts_of_choices,
     counts_of_steps,
     known_target,
-    output_target,
 )
 from popsim.model import AbstractModel
 from popsim.policies import AbstractPolicy
@@ -100,7 +99,6 @@ class AbstractReturnTerm(AbstractLossTerm):
     cut_credit: bool = eqx.field(static=True, default=False, kw_only=True)
 
     def __check_init__(self):
-        check_fields(self)
         check_fraction("discount", self.discount)
         check_fraction("gae_lambda", self.gae_lambda)
         check_instance("cut_credit", self.cut_credit, bool, "True or False")
@@ -222,9 +220,12 @@ class ChoiceLikelihood(AbstractLossTerm):
         policy = getattr(model, "policy", None)
         if not isinstance(policy, AbstractPolicy):
             raise ValueError(f"`model` must have a policy for the term {self.name!r}, got {kind_of(policy)}.")
-        interaction, targets = _interaction(self.name, states), trial.targets
-        size = policy.actions.n
-        output_target(targets, jnp.zeros((trial.timeline.n_steps, size)))
+        interaction, targets = _interaction(self.name, states), check_output_target(trial.targets)
+        if targets.values.shape[-1] != policy.actions.n:
+            raise ValueError(
+                f"`targets.values` of a trial must be of the {policy.actions.n} numbers of the actions, "
+                f"got shape {targets.values.shape}."
+            )
         is_choice = isinstance(policy.actions, Discrete)
         given = jnp.argmax(targets.values, axis=-1) if is_choice else targets.values
         log_probability = jax.vmap(policy.log_probability)(states.network.output, given)

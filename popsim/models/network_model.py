@@ -23,7 +23,6 @@ from popsim.interaction import (
 )
 from popsim.intervention import (
     AbstractIntervention,
-    as_interventions,
     check_interventions,
     check_scheduled,
     intervene,
@@ -64,7 +63,7 @@ class NetworkModel(AbstractModel):
     """
 
     network: AbstractNetwork
-    interventions: tuple[AbstractIntervention, ...] = eqx.field(converter=as_interventions, default=())
+    interventions: tuple[AbstractIntervention, ...] = eqx.field(converter=tuple, default=())
     policy: AbstractPolicy | None = eqx.field(default=None, kw_only=True)
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True)
 

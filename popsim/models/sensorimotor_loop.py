@@ -40,7 +40,6 @@ from popsim.interaction import (
 from popsim.intervention import (
     AbstractIntervention,
     Stage,
-    as_interventions,
     check_interventions,
     check_scheduled,
     external_load,
@@ -103,7 +102,7 @@ class SensorimotorLoop(AbstractModel):
     channels: dict[str, SensoryChannel] = eqx.field(converter=channels_by_name)
     motor_noise: AbstractNoise = NoNoise()
     scaling: dict[str, Scaling] = eqx.field(converter=dict, default_factory=dict)
-    interventions: tuple[AbstractIntervention, ...] = eqx.field(converter=as_interventions, default=())
+    interventions: tuple[AbstractIntervention, ...] = eqx.field(converter=tuple, default=())
     policy: AbstractPolicy | None = eqx.field(default=None, kw_only=True)
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True)
 

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, ScalarLike
 
-from popsim._shared.argument_shapes import OneOrEach, check_one_or_each
-from popsim._shared.checks import WholeNumber, check_instance, check_non_negative, check_positive_int
-from popsim._shared.plain_values import is_on_grid, nearest_times, step_at
+from popsim._shared.argument_shapes import OneOrEach
+from popsim._shared.checks import WholeNumber, check_instance, check_positive_int, n_steps_in
+from popsim._shared.plain_values import step_at
 from popsim.model import DelayBuffer
 from popsim.networks import building
 from popsim.networks.areas import Areas, Sparse
@@ -100,22 +100,10 @@ class AreaRNN(AbstractLeakyNetwork):
         if self.delays and plasticity is not None:
             raise ValueError("`plasticity` must be None for areas with delays.")
         sizes = (sum(inputs.values()), areas.n_units, int(n_outputs))
-        self._set_leaky_units(
-            sizes,
-            tau=tau,
-            dt=dt,
-            nonlinearity=nonlinearity,
-            noise_std=noise_std,
-            input_noise_std=input_noise_std,
-            train_tau=train_tau,
-            plasticity=plasticity,
-            output_fn=output_fn,
-            output_bias=output_bias,
-            key=key,
-        )
+        self._set_units(sizes, noise_std, output_fn, output_bias, key)
+        self._set_dynamics(tau, dt, nonlinearity, input_noise_std, train_tau, plasticity)
         check_delays(self.delays, dt)
-        check_one_or_each("gain", gain)
-        check_non_negative("gain", gain)
+        building.check_gain("gain", gain)
         self.present = areas.draw_present(key=key_stream(key, "connections"))
         weights = areas.draw_weights(self.present, gain, key=key_stream(key, "recurrent"))
         signs = areas.signs
@@ -203,11 +191,7 @@ class AreaRNN(AbstractLeakyNetwork):
 def check_delays(delays: tuple[tuple[str, str, float], ...], dt: float) -> None:
     """Raise `ValueError` unless delays (from, to, seconds) are whole numbers of time steps."""
     for source, target, delay in delays:
-        if not is_on_grid(delay, dt):
-            raise ValueError(
-                f"`delays[{(source, target)}]` must be a whole number of time steps of {dt} s, "
-                f"got {delay} s: the nearest are {nearest_times(delay, dt)}."
-            )
+        n_steps_in(f"delays[{(source, target)}]", delay, dt)
 
 
 def _two_areas(n_inputs: int, n_units: int, n_outputs: int, **options: Any) -> AreaRNN:

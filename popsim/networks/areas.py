@@ -132,7 +132,6 @@ class Areas:
 
     def units_of(self, area: str) -> slice:
         """Return the units of an area."""
-        self._check_names("area", [area])
         names = list(self.sizes)
         first = sum(self.sizes[name] for name in names[: names.index(area)])
         return slice(first, first + self.sizes[area])
@@ -219,8 +218,6 @@ class Areas:
     def _by_pair(self, argument: str, values: Mapping[Pair, Any] | None) -> dict[Pair, Any]:
         values = dict(values or {})
         for pair in values:
-            if not isinstance(pair, tuple) or len(pair) != 2:
-                raise ValueError(f"`{argument}` must be given by (from, to), got {checks.short_repr(pair)}.")
             self._check_names(argument, pair)
         return values
 
@@ -245,8 +242,6 @@ class Areas:
     def _n_excitatory(self, excitatory: float | Mapping[str, float]) -> dict[str, int]:
         fractions = excitatory if isinstance(excitatory, Mapping) else dict.fromkeys(self.sizes, excitatory)
         self._check_names("excitatory", fractions)
-        if missing := set(self.sizes) - set(fractions):
-            raise ValueError(f"`excitatory` must be given for all areas, got none for {sorted(missing)}.")
         for area, fraction in fractions.items():
             checks.check_fraction(f"excitatory[{area!r}]", fraction)
         counts = {area: round(fractions[area] * size) for area, size in self.sizes.items()}

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from popsim._compiled import jit
 from popsim._shared import checks
+from popsim._shared.argument_shapes import check_fields
 from popsim._shared.other_draws import tracing
 from popsim.ensemble import n_members
 from popsim.network_input import sizes_text
@@ -132,6 +133,9 @@ class AbstractNetwork(eqx.Module):
     parameter_axes: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     n_inputs: eqx.AbstractVar[int]
     n_outputs: eqx.AbstractVar[int]
+
+    def __check_init__(self):
+        check_fields(self)
 
     @abc.abstractmethod
     def init(self, *, key: Key[Array, ""]) -> PyTree[Array]:

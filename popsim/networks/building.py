@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -72,8 +72,6 @@ class AbstractNoisyNetwork(AbstractReadoutNetwork):
         """Set what all such networks have; `sizes` are those of inputs, units and outputs."""
         self.n_inputs, n_units, self.n_outputs = sizes
         self.noise = noise_of("noise_std", noise_std, n_units, "units")
-        if output_fn is not None:
-            check_function("output_fn", output_fn, "jax.nn.sigmoid")
         self.output_fn = output_fn
         check_one_or_each("output_bias", output_bias, self.n_outputs, "outputs")
         checks.check_finite("output_bias", output_bias)
@@ -121,10 +119,10 @@ def as_sizes(n_inputs: WholeNumber, n_units: WholeNumber, n_outputs: WholeNumber
     return int(n_inputs), int(n_units), int(n_outputs)
 
 
-def check_function(name: str, function: Any, example: str) -> None:
-    """Raise `ValueError` unless the argument called `name` is a function of an array."""
-    if not callable(function):
-        raise ValueError(f"`{name}` must be a function such as {example}, got {checks.short_repr(function)}.")
+def check_gain(name: str, gain: ScalarLike) -> None:
+    """Raise `ValueError` unless a gain of weights is one number that is at least zero."""
+    check_one_or_each(name, gain)
+    checks.check_non_negative(name, gain)
 
 
 @jit_fast_compile

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from popsim._compiled import jit_fast_compile
 from popsim._shared.argument_shapes import OneOrEach
-from popsim._shared.checks import WholeNumber, kind_of
+from popsim._shared.checks import WholeNumber, check_like, naming_errors
 from popsim.networks import building
 from popsim.networks.base import Projection
 from popsim.networks.registry import register_network
@@ -90,27 +90,16 @@ class CellNetwork(AbstractCellNetwork):
 
 def _has_pair(cell: Any) -> bool:
     """Return whether the hidden state of a cell is a pair of arrays, not one array."""
-    sizes = (getattr(cell, "input_size", None), getattr(cell, "hidden_size", None))
-    if not (callable(cell) and all(isinstance(size, int) for size in sizes)):
-        raise ValueError(
-            "`cell` must be a module with `input_size` and `hidden_size` that is called as "
-            f"cell(inputs, hidden), such as equinox.nn.LSTMCell, got {kind_of(cell)}."
-        )
-    inputs, units = (jax.ShapeDtypeStruct((size,), float) for size in sizes)
-    reasons = []
-    for hidden in (units, (units, units)):
-        try:
-            after = eqx.filter_eval_shape(cell, inputs, hidden)
-        except Exception as error:  # of the user's code, which takes the other hidden state
-            reasons.append(f"{type(error).__name__}: {error}")
-            continue
-        if jax.tree.map(jnp.shape, after) == jax.tree.map(jnp.shape, hidden):
-            return isinstance(hidden, tuple)
-        reasons.append(f"it returned {kind_of(after)}")
-    raise ValueError(
-        f"`cell` must take and return an array of shape ({sizes[1]},), its `hidden_size`, or a pair of them. "
-        f"With an array: {reasons[0]}. With a pair: {reasons[1]}."
-    )
+    inputs, units = (jax.ShapeDtypeStruct((size,), float) for size in (cell.input_size, cell.hidden_size))
+    try:
+        if eqx.filter_eval_shape(cell, inputs, units).shape == units.shape:
+            return False
+    except Exception:  # of the user's code, which takes another hidden state
+        pass
+    with naming_errors("`cell`", "inputs and a pair (h, c) of arrays"):
+        after = eqx.filter_eval_shape(cell, inputs, (units, units))
+    check_like("`cell`", "its hidden state, an array or a pair (h, c) of them", (units, units), after)
+    return True
 
 
 @jit_fast_compile

@@ -219,12 +219,8 @@ class EncodedNetwork(AbstractNetworkWrapper):
 
 def _n_returned(name: str, function: Callable[[Array], Array], size: int) -> int:
     """Return the size of the vector that a function returns for one of this size."""
-    try:
+    with checks.naming_errors(f"`{name}`", f"a vector of {size} numbers"):
         returned: Any = eqx.filter_eval_shape(function, jax.ShapeDtypeStruct((size,), float))
-    except Exception as error:  # of the user's code
-        raise ValueError(
-            f"`{name}` must take a vector of {size} numbers, got a {type(error).__name__}: {error}"
-        ) from error
     if len(shape := getattr(returned, "shape", ())) != 1:
         raise ValueError(f"`{name}` must return a vector, got {checks.kind_of(returned)}.")
     return shape[0]
@@ -254,8 +250,6 @@ class StackedNetwork(AbstractNetwork):
 
     def __init__(self, layers: Sequence[AbstractNetwork]):
         layers = checks.as_parts("layers", layers, AbstractNetwork, "networks such as GRUNetwork")
-        if not layers:
-            raise ValueError("`layers` must hold at least one network, got none.")
         for i, (before, after) in enumerate(zip(layers, layers[1:], strict=False)):
             if before.n_outputs != after.n_inputs:
                 raise ValueError(

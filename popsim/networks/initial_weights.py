@@ -75,8 +75,6 @@ def per_gate(initializer: Initializer) -> Initializer:
     """
 
     def draw(key: Key[Array, ""], shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-        if len(shape) != 2 or shape[0] % shape[1]:
-            raise ValueError(f"`where` must select square blocks stacked in the rows, got shape {shape}.")
         n_rows, n_units = shape
         keys = jax.random.split(key, n_rows // n_units)
         return jnp.concatenate([initializer(key, (n_units, n_units), dtype) for key in keys])
@@ -109,8 +107,6 @@ def spectral_weights(radius: ScalarLike = 0.9) -> Initializer:
     check_non_negative("radius", radius)
 
     def draw(key: Key[Array, ""], shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-        if len(shape) != 2 or shape[0] != shape[1]:
-            raise ValueError(f"`where` must select square weights for a spectral radius, got shape {shape}.")
         return scale_to_radius(jax.random.normal(key, shape, dtype), radius)
 
     return draw

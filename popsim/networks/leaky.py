@@ -61,37 +61,27 @@ class AbstractLeakyNetwork(building.AbstractRateNetwork):
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True)
     train_tau: bool = eqx.field(static=True, default=False, kw_only=True)
 
-    def _set_leaky_units(
+    def _set_dynamics(
         self,
-        sizes: tuple[int, int, int],
-        *,
         tau: OneOrEach,
         dt: float,
         nonlinearity: Callable[[Array], Array],
-        noise_std: OneOrEach,
         input_noise_std: OneOrEach,
         train_tau: bool,
         plasticity: AbstractPlasticity | None,
-        output_fn: Callable[[Array], Array] | None,
-        output_bias: OneOrEach,
-        key: Key[Array, ""],
     ) -> None:
-        """Set what leaky networks share; arguments are those of a `LeakyRNN`."""
-        self._set_units(sizes, noise_std, output_fn, output_bias, key)
-        n_units = sizes[1]
+        """Set what leaky networks share, after `_set_units`; arguments are those of a `LeakyRNN`."""
+        n_units = self.readout.in_features
         self.input_noise = building.noise_of("input_noise_std", input_noise_std, self.n_inputs, "inputs")
         check_one_or_each("tau", tau, n_units, "units")
         check_one_number("dt", dt)
         checks.check_time_step(dt)
         checks.check_time_constant("tau", tau, dt)
-        building.check_function("nonlinearity", nonlinearity, "jnp.tanh")
         self.nonlinearity, self.dt, self.train_tau = nonlinearity, dt, train_tau
         self.bias = jnp.zeros(n_units)
         self.tau = jnp.asarray(tau, self.bias.dtype)
         self.plasticity = plasticity
         if plasticity is not None:
-            expected = "None or one such as ShortTermPlasticity"
-            checks.check_instance("plasticity", plasticity, AbstractPlasticity, expected)
             plasticity.init(n_units)
             plasticity.check_dt(dt)
 

@@ -305,11 +305,6 @@ class DifferentiablePlasticity(AbstractPlasticity):
         self.trains_through = trains_through
 
     def init(self, n_units: int) -> HebbianTrace:
-        if self.strength.shape[-1] != n_units:
-            raise ValueError(
-                f"`plasticity` must be one of the {n_units} units of the network, "
-                f"got one of {self.strength.shape[-1]}."
-            )
         zeros = jnp.zeros(n_units, self.strength.dtype)
         return HebbianTrace(jnp.zeros_like(self.strength), zeros)
 

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, ScalarLike
 
-from popsim._shared.argument_shapes import OneOrEach, check_one_or_each
-from popsim._shared.checks import WholeNumber, check_non_negative, check_positive_int, is_traced
+from popsim._shared.argument_shapes import OneOrEach
+from popsim._shared.checks import WholeNumber, check_positive_int, is_traced
 from popsim.networks import building
 from popsim.networks.initial_weights import dale_weights
 from popsim.networks.leaky import AbstractLeakyNetwork
@@ -88,21 +88,9 @@ class LeakyRNN(AbstractLeakyNetwork):
         key: Key[Array, ""],
     ):
         sizes = n_inputs, n_units, _ = building.as_sizes(n_inputs, n_units, n_outputs)
-        self._set_leaky_units(
-            sizes,
-            tau=tau,
-            dt=dt,
-            nonlinearity=nonlinearity,
-            noise_std=noise_std,
-            input_noise_std=input_noise_std,
-            train_tau=train_tau,
-            plasticity=plasticity,
-            output_fn=output_fn,
-            output_bias=output_bias,
-            key=key,
-        )
-        check_one_or_each("gain", gain)
-        check_non_negative("gain", gain)
+        self._set_units(sizes, noise_std, output_fn, output_bias, key)
+        self._set_dynamics(tau, dt, nonlinearity, input_noise_std, train_tau, plasticity)
+        building.check_gain("gain", gain)
         if signs is None and density != 1:
             raise ValueError(f"`density` needs `signs`, got {density} and None.")
         if signs is None:
@@ -184,24 +172,10 @@ class LowRankRNN(AbstractLeakyNetwork):
         key: Key[Array, ""],
     ):
         sizes = n_inputs, n_units, _ = building.as_sizes(n_inputs, n_units, n_outputs)
-        self._set_leaky_units(
-            sizes,
-            tau=tau,
-            dt=dt,
-            nonlinearity=nonlinearity,
-            noise_std=noise_std,
-            input_noise_std=input_noise_std,
-            train_tau=train_tau,
-            plasticity=plasticity,
-            output_fn=output_fn,
-            output_bias=output_bias,
-            key=key,
-        )
+        self._set_units(sizes, noise_std, output_fn, output_bias, key)
+        self._set_dynamics(tau, dt, nonlinearity, input_noise_std, train_tau, plasticity)
         check_positive_int("rank", rank)
-        if rank > n_units:
-            raise ValueError(f"`rank` must be at most the number of units, {n_units}, got {rank}.")
-        check_one_or_each("random_gain", random_gain)
-        check_non_negative("random_gain", random_gain)
+        building.check_gain("random_gain", random_gain)
         normal, modes = jax.random.normal, (n_units, int(rank))
         self.left, self.right = (normal(key_stream(key, name), modes) for name in ("left", "right"))
         self.random_weights = None
@@ -270,9 +244,7 @@ class VanillaRNN(building.AbstractRateNetwork):
     ):
         sizes = n_inputs, n_units, _ = building.as_sizes(n_inputs, n_units, n_outputs)
         self._set_units(sizes, noise_std, output_fn, output_bias, key)
-        check_one_or_each("gain", gain)
-        check_non_negative("gain", gain)
-        building.check_function("nonlinearity", nonlinearity, "jnp.tanh")
+        building.check_gain("gain", gain)
         self.recurrent_weights = building.gaussian_weights("recurrent", (n_units, n_units), gain, key=key)
         self.input_weights = building.gaussian_weights("input", (n_units, n_inputs), key=key)
         self.bias = jnp.zeros(n_units)

@@ -46,8 +46,6 @@ def register_network(name: str) -> Callable[[BuildType], BuildType]:
 
     - `name`: the name, such as "two-areas".
     """
-    if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
-        raise ValueError(f"`name` of a network must be a word such as 'two-areas', got {short_repr(name)}.")
 
     def register(build: BuildType) -> BuildType:
         if NETWORKS.setdefault(name, build) is not build:

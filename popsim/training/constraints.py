@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
-from popsim._shared.argument_shapes import check_fields, check_kinds
+from popsim._shared.argument_shapes import check_fields
 from popsim._shared.checks import as_float_array, check_numbers, check_positive, check_positive_int, is_traced
 from popsim.parameters import picked_parameters
 from popsim.per_member import PerMember, check_n_members, check_of_one_member, per_member_nodes, select_member
@@ -61,7 +61,7 @@ class AbstractConstraint(eqx.Module):
     where: Callable[[Any], Any] = eqx.field(static=True)
 
     def __check_init__(self):
-        check_kinds(self)
+        check_fields(self)
 
     @abc.abstractmethod
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -130,7 +130,6 @@ class MaxNorm(AbstractConstraint):
     axis: int | tuple[int, ...] = eqx.field(static=True, default=-1)
 
     def __check_init__(self):
-        check_fields(self)
         check_positive("max_norm", self.max_norm)
 
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -173,7 +172,6 @@ class SpectralNorm(AbstractConstraint):
     max_norm: Float[Array, ""] | PerMember = eqx.field(converter=as_float_array)
 
     def __check_init__(self):
-        check_fields(self)
         check_positive("max_norm", self.max_norm)
 
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:

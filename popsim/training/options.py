@@ -54,6 +54,12 @@ def _convert_scalars(options: Any) -> None:
             object.__setattr__(options, field.name, plain_value(field.name, value))
 
 
+def _check_callables(name: str, values: Any) -> None:
+    """Raise `ValueError` unless `values` is a sequence of functions."""
+    if not isinstance(values, Sequence) or not all(map(callable, values)):
+        raise ValueError(f"`{name}` must be a sequence of functions, such as [function], got {values!r}.")
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class TrainerOptions:
     """The options of a `TaskTrainer`, which are its arguments.
@@ -174,10 +180,10 @@ class TrainerOptions:
         observers = checks.as_parts("observers", self.observers, Observer, "subclasses of Observer")
         object.__setattr__(self, "observers", observers)
         for name in ("post_step_fns", "log_fns"):
-            checks.check_callables(name, getattr(self, name))
+            _check_callables(name, getattr(self, name))
         for name in ("loss_update_func", "validation_metrics", "validation_figures", "stop"):
             if (function := getattr(self, name)) is not None:
-                checks.check_callables(name, [function])
+                _check_callables(name, [function])
         if self.nonfinite not in ("freeze", "raise"):
             raise ValueError(f'`nonfinite` must be "freeze" or "raise", got {self.nonfinite!r}.')
         kept_how = (self.checkpoint_seconds, self.n_checkpoints)
@@ -288,7 +294,7 @@ class Training:
             expected = "functions by batch, such as {99: [function]}"
             checks.check_instance("batch_callbacks", self.batch_callbacks, Mapping, expected)
             for batch, functions in self.batch_callbacks.items():
-                checks.check_callables(f"batch_callbacks[{batch!r}]", functions)
+                _check_callables(f"batch_callbacks[{batch!r}]", functions)
         for name in ("ensembled", "ensemble_random_trials", "restore_checkpoint", "disable_tqdm"):
             checks.check_instance(name, getattr(self, name), (bool, np.bool_), "True or False")
         for name in ("n_batches", "batch_size", "log_step"):

@@ -11,7 +11,6 @@ from jax.typing import DTypeLike
 from jaxtyping import PRNGKeyArray, PyTree
 
 from popsim._compiled import start_while_compiling, to_numpy
-from popsim._shared.checks import names_arguments
 from popsim.ensemble import Members
 from popsim.task import AbstractTask
 from popsim.training.history.history import TRAINABLES, TaskTrainerHistory
@@ -42,9 +41,6 @@ class TaskTrainer(TrainerOptions):
         ```
     """
 
-    __init__ = names_arguments("`TaskTrainer(...)`")(TrainerOptions.__init__)
-
-    @names_arguments("`trainer(...)` of a TaskTrainer")
     def __call__(
         self,
         task: AbstractTask,

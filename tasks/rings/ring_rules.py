@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from popsim._compiled import is_traced
 from popsim._shared import checks
-from popsim._shared.argument_shapes import check_kinds
+from popsim._shared.argument_shapes import check_fields
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform, as_distribution
 from popsim.randomness import key_stream
 from popsim.tasks import _fields as fields
@@ -177,7 +177,7 @@ class RingRule(eqx.Module):
     difference: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.0)
 
     def __check_init__(self):
-        check_kinds(self)
+        check_fields(self)
         checks.check_fraction("match_probability", self.match_probability)
         for epoch, duration in self.durations.items():
             fields.check_drawn(f"durations[{epoch!r}]", duration, checks.check_non_negative)

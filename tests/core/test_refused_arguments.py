@@ -26,8 +26,7 @@ from popsim import (
     training,
     windows,
 )
-from popsim.ensemble import Members
-from popsim.environment import Box, Discrete, HandMovement
+from popsim.environment import Box, HandMovement
 from popsim.networks import GRUNetwork, LeakyRNN
 from popsim.session import join_trials, split_time
 from popsim.trial import schedule_intervention
@@ -90,16 +89,11 @@ ENSEMBLES = [
     ("n_seeds", lambda: popsim.member_grid(0)),
     ("n_seeds", lambda: popsim.member_grid(1.5)),
     ("settings", lambda: popsim.member_grid(2, seed=[1, 2])),
-    ("shape", lambda: Members(np.arange(4), {"noise": np.zeros(4)}, (2, 3))),
-    ("settings['noise']", lambda: Members(np.arange(4), {"noise": np.zeros(3)}, (2, 2))),
     ("values['a']", lambda: two_grids().group({"a": np.zeros((5, 4))}, axis=0)),
     ("index", lambda: two_grids().select(4)),
     ("name", lambda: two_grids().per_member("mass")),
     ("build", lambda: popsim.make_ensemble(lambda key: None, 2, key=KEY)),
-    ("build", lambda: popsim.make_ensemble(lambda: MODEL, 2, key=KEY)),
-    ("build", lambda: built(lambda *, key: MODEL)),
     ("build", lambda: built(lambda *, key, tau: None)),
-    ("members", lambda: popsim.build_members(build, 3, key=KEY)),
     ("settings", lambda: built(settings="tau")),
     ("key", lambda: popsim.make_ensemble(build, 2, key=3)),
     ("key", lambda: popsim.make_ensemble(build, 2, key=jax.random.split(KEY))),
@@ -132,7 +126,6 @@ TRIALS_AND_TIMES = [
     ("active", lambda: schedule_intervention(TRIALS, "push", 1.0, 1.0)),
     ("carry", lambda: join_trials(TRIALS, carry=("weights",))),
     ("axis", lambda: split_time(jnp.zeros((4, 7)), 6, axis=1)),
-    ("target", lambda: popsim.choice_accuracy(jnp.zeros((6, 2)), popsim.OutputTarget(SIGNAL, jnp.ones(6)))),
     ("target", lambda: popsim.output_choice(
         SIGNAL, popsim.OutputTarget(SIGNAL, jnp.ones(6), is_choice=False))),
     ("outputs", lambda: popsim.output_choice(SIGNAL[1:], popsim.OutputTarget(SIGNAL, jnp.ones(6)))),
@@ -179,14 +172,11 @@ DISTRIBUTIONS_AND_SCHEDULES = [
     ("std", lambda: distributions.Normal(0.0, -1.0)),
     *(("values", lambda values=values: distributions.Choice(values)) for values in ([], 1.0, [1.0, NAN])),
     ("start", lambda: schedules.LinearSchedule("a", 1.0, last_batch=4)),
-    ("last_batch", lambda: schedules.LinearSchedule(0.0, 1.0, last_batch="a")),
     ("last_batch", lambda: schedules.LinearSchedule(0.0, 1.0, first_batch=4, last_batch=4)),
-    ("starts", lambda: schedules.PiecewiseSchedule([0, 1.5], [1.0, 2.0])),
     ("starts", lambda: schedules.PiecewiseSchedule([1, 2], [1.0, 2.0])),
     ("values", lambda: schedules.PiecewiseSchedule([0, 1], [1.0, 2.0, 3.0])),
     ("low", lambda: popsim.Workspace("a", "b")),
     ("low", lambda: popsim.Workspace([0.0, NAN], [1.0, 1.0])),
-    ("low", lambda: popsim.Workspace(PerMember([[0.0, 0.0]]), jnp.ones(2))),
     ("high", lambda: popsim.Workspace([0.0, 1.0], [1.0, 0.5])),
     ("low` and `high", lambda: popsim.Workspace([0.0, 0.0], [1.0, 1.0, 1.0])),
     ("side", lambda: popsim.Workspace.around(jnp.zeros(2), [0.1, 0.2])),
@@ -198,7 +188,6 @@ MODELS = [
     ("mass", lambda: plants.TwoLinkArm()),
     ("mass", lambda: plants.PointMass(TWO)),
     ("muscle", lambda: plants.arm26("Hill")),
-    ("channels", lambda: loop(channels=[VISION])),
     ("channels['vision']", lambda: loop(channels={"vision": popsim.vision})),
     ("model", lambda: evaluated(
         tasks.RandomReaches(WORKSPACE, duration=0.05),
@@ -228,8 +217,6 @@ MODELS = [
     ("tau", lambda: leaky(tau=MS, dt=0.01)),
     ("density", lambda: leaky(signs=[1, 1, 1, -1, -1], density=[0.1] * 5)),
     ("dt", lambda: popsim.NetworkModel(gated(), dt=[0.1, 0.1])),
-    ("interventions", lambda: popsim.NetworkModel(gated(), interventions.SilenceUnits(), dt=0.01)),
-    ("interventions", lambda: popsim.NetworkModel(gated(), ("curl field",), dt=0.01)),
     ("name", lambda: interventions.CurlField(3)),
     ("center", lambda: interventions.CursorRotation([NAN, 0.0])),
     *((name, lambda walls=walls: interventions.ForceChannelParameters(*walls)) for name, *walls in (
@@ -249,20 +236,13 @@ MODELS = [
     ("targets", lambda: evaluated(Bare(WORKSPACE), loop())),
 ]  # fmt: skip
 ENVIRONMENTS_AND_POLICIES = [
-    ("n", lambda: Discrete(0)),
     ("low", lambda: Box(2, low=1.0, high=0.0)),
-    ("low", lambda: Box(2, low=-INF)),
-    ("high", lambda: Box(2, high=NAN)),
     ("of", lambda: HandMovement("arm")),
-    ("environment", lambda: trial(environment="bandit")),
     ("std", lambda: policies.Gaussian(2, std=-1.0)),
     ("std", lambda: policies.Gaussian(2, std=[1.0, 1.0, 1.0])),
     ("mean_fn", lambda: policies.Deterministic(2, mean_fn=3)),
-    ("n", lambda: policies.Deterministic(0)),
-    ("n", lambda: policies.Categorical(1.5)),
 ]
 LOSSES = [
-    ("terms", lambda: popsim.Loss((), {})),
     ("terms", lambda: losses.Effort() + losses.Effort()),
     ("weights", lambda: popsim.Loss((losses.Effort(),), {"work": 1.0})),
     *(("weights['effort']", lambda weight=weight: weight * losses.Effort()) for weight in
@@ -289,12 +269,10 @@ TASKS = [
     ("task", lambda: evaluated(MODEL, TASK)),
     ("task", lambda: evaluated(RunningSum)),
     ("task", lambda: evaluated(TRIALS)),
-    ("task", lambda: popsim.describe_task(RunningSum)),
     ("task", lambda: evaluated(RunningSum(scale=TWO))),
     ("loss", lambda: evaluated(RunningSum(losses.Effort()))),
     ("validation_trials", lambda: evaluated(NoTrials())),
     ("validation_trials", lambda: evaluated(OneValidationTrial())),
-    ("trial", lambda: popsim.sample_trials(TupleTrials(), 2, batch=0, key=KEY)),
     ("member_id", lambda: evaluated(member_id=2**40)),
     ("member_id", lambda: evaluated(member_id=[0, 1])),
     ("member_ids", lambda: popsim.evaluate_ensemble(ENSEMBLE, TASK, member_ids=["a", "b"], key=KEY)),
@@ -338,11 +316,6 @@ class NoTrials(RunningSum):
 class OneValidationTrial(RunningSum):
     def validation_trials(self):
         return self.trial(batch=0, key=KEY)
-
-
-class TupleTrials(RunningSum):
-    def trial(self, *, batch, key):
-        return 1, 2
 
 
 class Bare(tasks.RandomReaches):

@@ -195,20 +195,12 @@ LOSS = 1.0 * losses.OutputError()
             for trial in (2, -1, 0.5, "0", True, [0])
         ],
         ("`options`", lambda: lottery_env().reset(options={"speed": 2})),
-        *[
-            ("`seed` must be a whole number, got", lambda seed=seed: lottery_env().reset(seed=seed))
-            for seed in (True, 1.5, "1")
-        ],
         ("`loss` must be None where the environment", lambda: TaskEnv(AnsweringTask(Lottery), loss=LOSS)),
         (
             "`limits` must be None for actions that",
             lambda: TaskEnv(AnsweringTask(Lottery), limits=(0.0, 1.0)),
         ),
-        ("`limits` must leave room", lambda: TaskEnv(AnsweringTask(Steering), limits=(-2.0, -1.0))),
-        *[
-            ("`limits` must be two finite numbers", lambda limits=limits: TaskEnv(Choose(), limits=limits))
-            for limits in ((1.0, 1.0), (0.0, np.inf))
-        ],
+        ("low values must be", lambda: TaskEnv(AnsweringTask(Steering), limits=(-2.0, -1.0))),
     ],
 )
 def test_what_makes_no_sense_is_refused(argument, call, as_users_run):

@@ -114,7 +114,7 @@ def test_what_an_area_sends_arrives_after_its_delay():
     assert "recurrent" not in build(plan(**unsigned, delays={FORWARD: 0.01})).projections()
     moved = network.with_dt(0.005)
     assert moved.init(key=KEY).synapses.values.shape == (6, 18)
-    with pytest.raises(ValueError, match="must be a whole number of time steps of 0.004 s, got 0.03 s"):
+    with pytest.raises(ValueError, match="must be a multiple of the time step dt = 0.004 s.*got 0.03 s"):
         network.with_dt(0.004)
     with pytest.raises(ValueError, match="must have no delays for its learned start"):
         TrainableStart(network).with_dt(0.005)
@@ -172,7 +172,7 @@ def test_areas_may_have_no_inputs():
 
 
 def test_bad_networks(as_users_run):
-    with pytest.raises(ValueError, match="whole number of time steps of 0.01 s, got 0.025 s"):
+    with pytest.raises(ValueError, match="multiple of the time step dt = 0.01 s.*got 0.025 s"):
         build(plan(delays={FORWARD: 0.025}))
     with pytest.raises(ValueError, match=r"`inputs\['PMd'\]` must name inputs of the network.*meant target"):
         build(plan(inputs={"PMd": ["targets"]}))

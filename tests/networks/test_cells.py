@@ -131,9 +131,7 @@ class Odd(eqx.Module):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: CellNetwork(jnp.tanh, 2, key=KEY), "`cell` must be a module with `input_size`"),
-        (lambda: CellNetwork(Odd(), 2, key=KEY), r"shape \(5,\), its `hidden_size`, or a pair .*it returned"),
-        (lambda: LowRankRNN(*SIZES, rank=6, key=KEY), "`rank` must be at most the number of units, 5, got 6"),
+        (lambda: CellNetwork(Odd(), 2, key=KEY), r"`cell` must return .*an array or a pair .*got an array"),
         (lambda: VanillaRNN(*SIZES, gain=-1.0, key=KEY), "`gain`"),
         (
             lambda: TrainableStart(LSTMNetwork(*SIZES, key=KEY), jnp.zeros(5)),

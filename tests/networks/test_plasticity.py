@@ -164,7 +164,3 @@ def test_bad_arguments(as_users_run):
     assert network_of(KINDS["fast weights"]()).with_dt(0.005).dt == 0.005
     with pytest.raises(ValueError, match="`release` must be one number, or one for each of 6 units"):
         network_of(ShortTermPlasticity.alternating(4))
-    with pytest.raises(
-        ValueError, match="`plasticity` must be one of the 6 units of the network, got one of 4"
-    ):
-        network_of(DifferentiablePlasticity(4, key=KEY))

@@ -105,7 +105,7 @@ def test_projections_see_what_the_encoder_returns(float64, kind):
         ),
         (
             lambda: EncodedNetwork(GRUNetwork(3, 5, 4, key=KEY), jnp.zeros((3, 5)).__matmul__, n_inputs=6),
-            "`encoder` must take a vector of 6 numbers, got a TypeError: ",
+            "`encoder`, called with a vector of 6 numbers, raises TypeError: ",
         ),
         (lambda: EncodedNetwork(GRUNetwork(3, 5, 4, key=KEY), jnp.sin), "`n_inputs` must be given with"),
         (

@@ -19,7 +19,7 @@ from popsim.training.steps.model_updates import TrainedBatch, changed_leaves, fi
 from popsim.training.steps.train_state import TrainState
 from popsim.trial import Trial
 
-__all__ = ["check_changes", "check_like"]
+__all__ = ["check_changes", "check_same_form"]
 
 
 def check_changes(
@@ -83,9 +83,9 @@ def _check_gradient(step: MemberStep, state: TrainState, run: BatchRun, batch: T
 
     carry = state.loss_fn_state.gradient
     gradients, run_batch, next_carry = eqx.filter_eval_shape(gradient, params, carry, run)
-    check_like(f"what `gradient` {name} returns as gradients", gradients, params, "`params`")
-    check_like(f"the batch of `gradient` {name}", run_batch, batch, "that of `run(params)`")
-    check_like(f"the carry of `gradient` {name}", next_carry, carry, "the carry that it is given")
+    check_same_form(f"what `gradient` {name} returns as gradients", gradients, params, "`params`")
+    check_same_form(f"the batch of `gradient` {name}", run_batch, batch, "that of `run(params)`")
+    check_same_form(f"the carry of `gradient` {name}", next_carry, carry, "the carry that it is given")
 
 
 def _check_optimizer(step: MemberStep, state: TrainState, run: BatchRun, batch: TrainedBatch) -> None:
@@ -103,10 +103,10 @@ def _check_optimizer(step: MemberStep, state: TrainState, run: BatchRun, batch: 
 
 def _check_same(name: str, function: Callable[..., Any], first: Any, *arguments: Any) -> None:
     """Raise `ValueError` unless a function returns arrays like its first argument."""
-    check_like(f"what `{name}` returns", eqx.filter_eval_shape(function, first, *arguments), first)
+    check_same_form(f"what `{name}` returns", eqx.filter_eval_shape(function, first, *arguments), first)
 
 
-def check_like(name: str, given: Any, expected: Any, like: str = "what it is given") -> None:
+def check_same_form(name: str, given: Any, expected: Any, like: str = "what it is given") -> None:
     """Raise `ValueError` unless a PyTree has the structure, shapes and dtypes expected."""
 
     def forms_of(tree: Any) -> Any:

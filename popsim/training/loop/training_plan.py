@@ -23,7 +23,7 @@ from popsim.session import separate_trials
 from popsim.task import AbstractTask, differs_between_members
 from popsim.training.loop.batch_loop import BatchLoop, MemberLayout, members_at_a_time
 from popsim.training.loop.batches import BatchNumbers, max_kept_per_call, number_batches
-from popsim.training.loop.change_checks import check_changes, check_like
+from popsim.training.loop.change_checks import check_changes, check_same_form
 from popsim.training.options import TrainerOptions, Training, check_options
 from popsim.training.population_updates.apply import PopulationUpdates, plan_population_updates
 from popsim.training.population_updates.base import hyperparameters_of
@@ -217,7 +217,7 @@ def _new_state(
 def _first_state(training: Training, state: TrainState, updates: PopulationUpdates) -> TrainState:
     """Return the state before the first batch if no checkpoint is restored."""
     if training.opt_state is not None:
-        check_like("`opt_state`", training.opt_state, state.opt_state, "that of this optimizer and model")
+        check_same_form("`opt_state`", training.opt_state, state.opt_state, "that of this optimizer")
         state = dataclasses.replace(state, opt_state=jax.tree.map(jnp.asarray, training.opt_state))
     return updates.with_first_states(state) if updates.updates else state
 
