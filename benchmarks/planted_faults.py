@@ -130,7 +130,8 @@ FAULTS = [Fault(*row) for row in [
      "post * (post - threshold.value)", "post * (post - state.value)",
      "training local_rules rules_in_training"),
     ("the stored history lacks who froze", "popsim/training",
-     "        self._attributes |= attributes\n", "",
+     "        self.arrays.attributes |= batches_of_ends(state.loss_fn_state.frozen_from, "
+     "state.loss_fn_state.stops)\n", "",
      "training saved_history nonfinite resume store/history_blocks"),
     ("a resumed log keeps a line too many", "popsim/training",
      'line["batch"] < checkpoint.step', 'line["batch"] <= checkpoint.step',
@@ -207,7 +208,7 @@ FAULTS = [Fault(*row) for row in [
      "        os.fsync(file.fileno())\n", "",
      "store lost_power files"),
     ("a commit is recorded before its parts", "popsim/store",
-     "        self._wait(0)\n        layouts = {name: buffer.", "        layouts = {name: buffer.",
+     "        self._wait(0)\n        self._record_rows(", "        self._record_rows(",
      "store growing_arrays lost_power"),
     ("the hash of an array is not compared", "popsim/store",
      'if array is None or _digest(array) != form["sha256"]:', 'if array is None:',
@@ -218,17 +219,14 @@ FAULTS = [Fault(*row) for row in [
     ("the lock of a training is not taken", "popsim/training",
      "with lock_folder(folder.path, without_lock=trainer.without_lock):", "with contextlib.nullcontext():",
      "store lock training/resume"),
-    ("arrays are created in their final folder", "popsim/store",
-     "partial = files.unfinished_name(path)\n        with files.saving(path):\n            files.make_folder",
-     "partial = path\n        with files.saving(path):\n            files.make_folder",
-     "store growing_arrays experiments/interrupted_starts"),
     ("a checkpoint of another run is taken", "popsim/store",
      "            check_run_id(content.get(RUN_ID), self._run_id, path)\n", "",
      "store checkpoints damaged_files"),
     ("rows are removed before the record is cut", "popsim/store",
-     "            record.write(self._path)\n            self._begin_after(record)",
-     "            remove_stale(self._path, layouts)\n            record.write(self._path)\n"
-     "            self._begin_after(record)",
+     "            self._record_rows(lengths, self._record.attributes)\n",
+     "            remove_stale(self._path, {name: layout.of_length(lengths[layout.axes[0]])\n"
+     "                for name, layout in self._record.layouts.items() if layout.axes[0] in lengths})\n"
+     "            self._record_rows(lengths, self._record.attributes)\n",
      "store growing_arrays lost_power"),
     # analysis
     ("movements end a step late", "analysis",

@@ -31,7 +31,7 @@ def count_waiting(waited: list[float]) -> Iterator[None]:
     """Adds to `waited` the seconds that training spends in saving, and in handing rows over."""
     owners = {
         training_store.TrainingStore: ("save", "wait", "on_log_point", "begin"),
-        training_store.RowsOnDisk: ("append", "rows"),
+        training_store.GrowingArrays: ("append", "read"),
     }
     originals = {(owner, name): getattr(owner, name) for owner, names in owners.items() for name in names}
 

@@ -32,7 +32,7 @@ from popsim.training.history.computation import (
     different_settings,
     task_computation,
 )
-from popsim.training.history.history import PREFIXES, TRAINABLES
+from popsim.training.history.recording import PREFIXES, TRAINABLES
 from popsim.training.steps.member_step import trials_of_batch
 from popsim.training.steps.train_state import MODEL, named_arrays, with_named_arrays
 from popsim.trial import Trial

@@ -42,8 +42,14 @@ class CommitRecord:
 
     @property
     def lengths(self) -> dict[str, int]:
-        """The number of committed rows, by growing axis."""
-        return {layout.axes[0]: layout.shape[0] for layout in self.layouts.values() if layout.grows}
+        """The number of committed rows, by axis."""
+        return {layout.axes[0]: layout.shape[0] for layout in self.layouts.values()}
+
+    def dataset(self, folder: Path) -> Any:
+        """Return the arrays in the folder of the group as a lazy `xarray.Dataset`."""
+        from popsim.store._lazy_dataset import lazy_dataset
+
+        return lazy_dataset(self.arrays(folder), self.attributes)
 
     def write(self, folder: Path) -> None:
         """Write the record into `folder`, in one atomic step."""
@@ -51,8 +57,7 @@ class CommitRecord:
         # The group comes last, as it is what popsim reads: after a crash before that, the old commit stands.
         for name, array_metadata in metadata.items():
             write_json(folder / name / "zarr.json", array_metadata)
-        fixed = [name for name, layout in self.layouts.items() if not layout.grows]
-        record: dict[str, Any] = {"format": FORMAT, RUN_ID: self.run_id, "fixed": fixed}
+        record: dict[str, Any] = {"format": FORMAT, RUN_ID: self.run_id}
         group = {
             "zarr_format": 3,
             "node_type": "group",
@@ -80,26 +85,21 @@ class CommitRecord:
             raise CorruptDataError(f"{path} must be as popsim wrote it; it is damaged.")
         check_format(path, record["format"], FORMAT)
         check_run_id(record[RUN_ID], run_id, path)
-        layouts = {
-            name: ArrayLayout.parse(metadata, grows=name not in record["fixed"])
-            for name, metadata in group["consolidated_metadata"]["metadata"].items()
-        }
+        arrays = group["consolidated_metadata"]["metadata"].items()
+        layouts = {name: ArrayLayout.parse(metadata) for name, metadata in arrays}
         return cls(layouts, attributes, record[RUN_ID])
 
 
 def open_arrays(path: str | Path, *, run_id: str | None = None) -> Any:
     """Open a folder of `GrowingArrays` as a lazy `xarray.Dataset` of the committed rows.
 
-    Arrays that do not grow, and those with a single axis of their own name, are coordinates.
+    Arrays with a single axis of their own name are coordinates.
 
     **Raises:** `ValueError` if there are no such arrays at `path`; `CorruptDataError` naming the file if one
     is damaged, missing or of another run, now or when it is read; `MismatchError` if all are of another run
     than `run_id`, None for any.
     """
-    from popsim.store._lazy_dataset import lazy_dataset
-
-    record = CommitRecord.read(Path(path), run_id)
-    return lazy_dataset(record.arrays(Path(path)), record.attributes)
+    return CommitRecord.read(Path(path), run_id).dataset(Path(path))
 
 
 def damage_of_arrays(

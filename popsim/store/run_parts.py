@@ -104,7 +104,9 @@ class RunParts:
 
     def _damaged_history(self, every_byte: bool) -> Iterator[tuple[str, ValueError | OSError]]:
         history = self.folder.history
-        if not (history.exists() or self.history or Checkpoints(self.folder.checkpoints).steps()):
+        if not (
+            (history / "zarr.json").exists() or self.history or Checkpoints(self.folder.checkpoints).steps()
+        ):
             return
         try:
             lengths = CommitRecord.read(history, self.run_id).lengths

@@ -37,14 +37,13 @@ DIGEST_BYTES = SEAL_BYTES = 32
 
 @dataclasses.dataclass(frozen=True)
 class ArrayLayout:
-    """The axes and data type of an array, the shapes of array, chunks and shards, and whether it grows."""
+    """The axes and data type of an array, and the shapes of the array, its chunks and its shards."""
 
     axes: tuple[str, ...]
     dtype: str
     shape: Shape
     chunk: Shape
     shard: Shape
-    grows: bool
 
     @property
     def shards_by_axis(self) -> Shape:
@@ -52,8 +51,8 @@ class ArrayLayout:
         return tuple(-(-length // part) for length, part in zip(self.shape, self.shard, strict=True))
 
     def of_length(self, length: int) -> "ArrayLayout":
-        """Return the same layout with another number of rows, if the array grows."""
-        return dataclasses.replace(self, shape=(length, *self.shape[1:])) if self.grows else self
+        """Return the same layout with another number of rows."""
+        return dataclasses.replace(self, shape=(length, *self.shape[1:]))
 
     def shard_name(self, place: ShardIndex) -> str:
         """Return the file name of a shard."""
@@ -97,18 +96,12 @@ class ArrayLayout:
         }
 
     @classmethod
-    def parse(cls, metadata: Mapping[str, Any], *, grows: bool) -> "ArrayLayout":
+    def parse(cls, metadata: Mapping[str, Any]) -> "ArrayLayout":
         """Invert `metadata`."""
         shard = metadata["chunk_grid"]["configuration"]["chunk_shape"]
         chunk = metadata["codecs"][0]["configuration"]["chunk_shape"]
-        return cls(
-            tuple(metadata["dimension_names"]),
-            metadata["data_type"],
-            tuple(metadata["shape"]),
-            tuple(chunk),
-            tuple(shard),
-            grows,
-        )
+        axes, shape = metadata["dimension_names"], metadata["shape"]
+        return cls(tuple(axes), metadata["data_type"], *map(tuple, (shape, chunk, shard)))
 
 
 CHUNK_BYTES = 2**19

@@ -81,7 +81,7 @@ def join_histories(cells: Collection[SweepCell], names: Sequence[str]) -> xarray
         try:
             histories[cell] = open_history(cell)
         except (ValueError, OSError) as error:
-            if cell.folder.history.exists():  # else nothing is saved yet
+            if (cell.folder.history / "zarr.json").exists():  # else nothing is saved yet
                 warn_of_damage(error)
     forms: dict[str, set[Any]] = {}
     for history in histories.values():

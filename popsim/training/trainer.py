@@ -14,8 +14,8 @@ from popsim._compiled import start_while_compiling, to_numpy
 from popsim._shared.checks import names_arguments
 from popsim.ensemble import Members
 from popsim.task import AbstractTask
-from popsim.training.history.history import TRAINABLES, TaskTrainerHistory
-from popsim.training.history.recording import HistoryRecorder, RowsInMemory
+from popsim.training.history.history import TaskTrainerHistory
+from popsim.training.history.recording import TRAINABLES, HistoryRecorder, RowsInMemory
 from popsim.training.history.training_store import TrainingStore, open_training_store
 from popsim.training.loop.host_loop import HostLoop
 from popsim.training.loop.training_plan import TrainingPlan, plan_training
@@ -91,7 +91,9 @@ def train(plan: TrainingPlan) -> tuple[Any, TaskTrainerHistory]:
         if training.on_begin is not None:
             training.on_begin(int(state.step))
         start_time = time.perf_counter() if store is None else store.start_time
-        rows = RowsInMemory({TRAINABLES: plan.batches.recorded_batches.size}) if store is None else store.rows
+        rows = (
+            RowsInMemory({TRAINABLES: plan.batches.recorded_batches.size}) if store is None else store.arrays
+        )
         recorder = HistoryRecorder(rows, plan)
         # The recorder comes first: the store notes how many rows the history has after the batches it saves.
         observers = [recorder, *_observers(plan, store, int(state.step))]

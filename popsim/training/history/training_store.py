@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
 from popsim._shared.checks import warn_caller
 from popsim.loss import LossValues
@@ -31,7 +30,7 @@ from popsim.store.identity import RUN_ID, new_run_id
 from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import RunParts, check_parts
 from popsim.training.history.computation import TrainingComputation, compare_computations, different_settings
-from popsim.training.history.history import RowsOnDisk, create_arrays
+from popsim.training.history.recording import batches_of_ends, create_arrays
 from popsim.training.loop.training_plan import TrainingPlan
 from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records
 from popsim.training.steps.train_state import TrainState, copy_arrays, named_state, with_named_state
@@ -57,7 +56,7 @@ class TrainingStore(Observer):
         self.plan, self.computation = plan, TrainingComputation(plan)
         self.member_batch_size = plan.member_batch_size
         self.start_time = self._saved_at = time.perf_counter()
-        self.rows: RowsOnDisk
+        self.arrays: GrowingArrays
         self._described, self._parts = described, RunParts(folder, described.run_id)
         self._checkpoints = Checkpoints(
             folder.checkpoints,
@@ -68,7 +67,6 @@ class TrainingStore(Observer):
         self._saved_step = -1
         self._logged: list[int] = []  # batch numbers
         self._pending: tuple[int, RunParts] | None = None  # the checkpoint that is being written
-        self._arrays: GrowingArrays | None = None
         self._batches: FinishedBatches
         self._finished: tuple[TrainState, float, dict[str, int]] | None = None  # with seconds, rows by axis
 
@@ -95,7 +93,7 @@ class TrainingStore(Observer):
         self._write_parts(parts)  # before newer rows are cut
         arrays.truncate(parts.history)
         keep_json_lines(self.folder.log, lambda line: line["batch"] < checkpoint.step)
-        self._use(arrays)
+        self.arrays = arrays
         # So that the log continues where it stopped.
         self.start_time = time.perf_counter() - checkpoint.details["seconds"]
         is_same_platform = checkpoint.details.get("platform") == self.plan.layout.platform
@@ -142,16 +140,7 @@ class TrainingStore(Observer):
             self.folder.log.unlink(missing_ok=True)
         plan, history, run_id = self.plan, self.folder.history, self._parts.run_id
         members, n_trained = plan.training.members, plan.n_trained
-        self._use(create_arrays(history, plan.count, members, run_id=run_id, n_trained=n_trained))
-
-    def _use(self, arrays: GrowingArrays) -> None:
-        plan, self._arrays = self.plan, arrays
-        self.rows = RowsOnDisk(
-            self.folder.history,
-            arrays,
-            has_members=plan.count is not None,
-            trials_by_member=plan.trials_by_member,
-        )
+        self.arrays = create_arrays(history, plan.count, members, run_id=run_id, n_trained=n_trained)
 
     def on_batches(self, batches: FinishedBatches) -> None:
         self._batches = batches
@@ -209,7 +198,7 @@ class TrainingStore(Observer):
     def _finish(self) -> None:
         """Keep what to save, copied: the next call of the compiled loop donates the arrays of the state."""
         seconds = time.perf_counter() - self.start_time
-        self._finished = copy_arrays(self._batches.state), seconds, self.rows.n_rows
+        self._finished = copy_arrays(self._batches.state), seconds, self.arrays.appended_lengths
 
     def save(self) -> None:
         """Commit the history of the finished batches, and write a checkpoint in the background."""
@@ -220,13 +209,11 @@ class TrainingStore(Observer):
         self.wait()
         if step == self._saved_step:
             return
-        carry = state.loss_fn_state
-        end_batches = {"frozen_from": carry.frozen_from, "stopped_from": carry.stops}
         # The history first: a checkpoint says how many rows it has, and they must be on disk by then. Rows
         # without a checkpoint, after a crash between the two, are cut when the training is resumed.
-        self.rows.commit(
-            n_rows, **{name: np.asarray(batches).tolist() for name, batches in end_batches.items()}
-        )
+        # Batches are appended as they are made, also those that came after the state to be saved.
+        self.arrays.attributes |= batches_of_ends(state.loss_fn_state.frozen_from, state.loss_fn_state.stops)
+        self.arrays.commit(n_rows)
         computation = self.computation.up_to(step)
         # The log may be ahead of the state that is saved.
         parts = {"history": n_rows, "n_log_lines": bisect.bisect_left(self._logged, step)}
@@ -272,8 +259,8 @@ class TrainingStore(Observer):
         try:
             self.wait()
         finally:
-            if self._arrays is not None:
-                self._arrays.close()
+            if hasattr(self, "arrays"):
+                self.arrays.close()
 
 
 @contextlib.contextmanager
