@@ -82,7 +82,15 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """Return the steps of the checkpoints, ascending."""
-        return sorted(step for step, _ in self._places())
+        # List until two listings agree: one made during a write may lack both the old and the new checkpoint.
+        before, steps = None, self._list_steps()
+        while steps != before:
+            before, steps = steps, self._list_steps()
+        return sorted(steps)
+
+    def _list_steps(self) -> set[int]:
+        names = os.listdir(self.path) if self.path.is_dir() else []
+        return {int(match["step"]) for match in map(_OWN_FILE.fullmatch, names) if match}
 
     def kept_steps(self) -> list[int]:
         """Return those of the `steps` that are kept until there are newer ones."""
@@ -149,19 +157,17 @@ class Checkpoints:
             if step not in (steps := self.steps()):
                 raise ValueError(f"`step` must be one of {steps}, for which {self.path} has one, got {step}.")
             return self._read(step, expected, subset)
-        damages: dict[tuple[int, int], CorruptDataError] = {}
-        # A damaged file is remembered with its inode: one that was replaced meanwhile is tried again.
-        while places := self._places() - damages.keys():  # listed anew, as another process may save meanwhile
-            place = max(places)
+        damages: dict[int, CorruptDataError] = {}
+        while steps := {*self.steps()} - damages.keys():  # listed anew, as another process may save meanwhile
+            newest = max(steps)
             if damages:
                 last = [*damages.values()][-1]
-                warn_caller(f"a checkpoint is passed over, that of step {place[0]} is tried: {last}")
+                warn_caller(f"a checkpoint is passed over, that of step {newest} is tried: {last}")
             try:
-                return self._read(place[0], expected, subset)
+                return self._read(newest, expected, subset)
             except CorruptDataError as error:
-                # Else it was deleted or replaced while it was read, which is no damage.
-                if place in self._places():
-                    damages[place] = error
+                if newest in self.steps():  # else it was deleted while it was read, which is no damage
+                    damages[newest] = error
         if damages:
             raise CorruptDataError(f"all checkpoints are damaged: {' '.join(map(str, damages.values()))}")
         return None
@@ -214,21 +220,6 @@ class Checkpoints:
             if content["step"] != step:
                 raise MismatchError(f"{path} must be of step {step}, got step {content['step']}.")
             yield file
-
-    def _places(self) -> set[tuple[int, int]]:
-        """Return step and inode number of each checkpoint; a replacement has another number."""
-        # List until two listings agree: one made during a write may lack both the old and the new checkpoint.
-        before, places = None, self._list_places()
-        while places != before:
-            before, places = places, self._list_places()
-        return places
-
-    def _list_places(self) -> set[tuple[int, int]]:
-        if not self.path.is_dir():
-            return set()
-        with os.scandir(self.path) as entries:
-            candidates = [(_OWN_FILE.fullmatch(entry.name), entry.inode()) for entry in entries]
-        return {(int(match["step"]), number) for match, number in candidates if match}
 
     def _write(
         self, step: int, copies: Mapping[str, np.ndarray], forms: Mapping[str, Form], content: dict[str, Any]

@@ -82,9 +82,8 @@ def lock_folder(path: Path, *, without_lock: bool = False) -> Iterator[None]:
             with contextlib.suppress(OSError):
                 (folder / LOCK).unlink()
         if not without_lock:
-            reason = f"{path} ({error.strerror})"
             raise ValueError(
-                f"`path` must be on a disk that can lock files, got {reason}: {_HOW_TO_LOCK}"
+                f"`path` must be on a disk that can lock files, got {path} ({error.strerror}): {_HOW_TO_LOCK}"
             ) from None
     is_holder = is_first and lock.is_locked
     try:

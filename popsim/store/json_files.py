@@ -19,8 +19,8 @@ __all__ = [
     "as_json_numbers",
     "keep_json_lines",
     "read_json",
-    "read_json_lines",
     "read_sealed_json",
+    "stream_json_lines",
     "write_json",
     "write_sealed_json",
 ]
@@ -138,11 +138,6 @@ def stream_json_lines(path: Path) -> Iterator[Any]:
             yield json.loads(line)
         except ValueError:
             damaged = number
-
-
-def read_json_lines(path: Path) -> list[Any]:
-    """Return the parsed lines of a log; as `stream_json_lines`."""
-    return [*stream_json_lines(path)]
 
 
 def keep_json_lines(path: Path, keep: Callable[[Any], bool]) -> None:

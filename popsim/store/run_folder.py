@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -46,12 +46,8 @@ class PlainFolder:
         """Return the unfinished files of a killed process, also of figures."""
         attributes = (value for kind in type(self).__mro__ for value in vars(kind).values())
         names = {LOCK, HOLDER} | {part.name for part in attributes if isinstance(part, FolderPart)}
-        own = [*self.path.iterdir()] if self.path.is_dir() else []
-        figures = self.path / "figures"
-        drawn = [*figures.iterdir()] if figures.is_dir() else []
-        return [path for path in own if files.finished_name(path.name) in names] + [
-            path for path in drawn if files.finished_name(path.name)
-        ]
+        own = [path for path in self.path.glob("*.partial") if files.finished_name(path.name) in names]
+        return own + [path for path in self.path.glob("figures/*") if files.finished_name(path.name)]
 
     def remove_left_overs(self) -> None:
         """Remove the unfinished files of a killed process."""
@@ -294,10 +290,6 @@ class DescribedRun:
     def run_id(self) -> str:
         """The identity of the run."""
         return self.content[RUN_ID]
-
-    def entry(self, name: str, make: Callable[[Any], Any]) -> Any:
-        """Return an entry of the description, converted by `make`."""
-        return make(self.content[name])
 
     def write(self, **entries: Any) -> "DescribedRun":
         """Write entries into the description, and return the run with them; its folder must be locked."""

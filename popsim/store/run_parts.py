@@ -5,6 +5,7 @@ what must exist: a part that is missing or was copied from another run is detect
 """
 
 import dataclasses
+import functools
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -79,10 +80,6 @@ class RunParts:
         if number < self.n_log_lines:
             raise CorruptDataError(f"{log} must have {self.n_log_lines} lines, got {number}.")
 
-    def read_log(self) -> list[dict[str, Any]]:
-        """Return all lines of the log; raises as `stream_log`."""
-        return list(self.stream_log())
-
     def damage(self, *, every_byte: bool) -> Damage:
         """Return what is wrong with checkpoints, history and log, or just with what is at their ends."""
         log = problem_of(self.folder.log.name, lambda: deque(self.stream_log(), maxlen=0))
@@ -92,8 +89,9 @@ class RunParts:
         checkpoints = Checkpoints(self.folder.checkpoints, run_id=self.run_id)
         name, steps = self.folder.checkpoints.name, checkpoints.steps()
         for step in steps if every_byte else steps[-1:]:
-            read, file = checkpoints.verify if every_byte else checkpoints.check, checkpoints.file(step)
-            problem = problem_of(f"{name}/{file.name}", lambda step=step, read=read: read(step))
+            file = checkpoints.file(step)
+            read = functools.partial(checkpoints.verify if every_byte else checkpoints.check, step)
+            problem = problem_of(f"{name}/{file.name}", read)
             if file.exists():  # else a newer one has replaced it
                 yield from problem.items()
         if not steps and (self.folder.is_finished or self.checkpoints):

@@ -59,12 +59,9 @@ class ArrayLayout:
         return ".".join(["c", *map(str, place)])
 
     def places(self, first: int | None = None) -> Iterator[ShardIndex]:
-        """Yield the places of the shards in order, lazily, all or those at `first` along the first axis."""
-        counts = self.shards_by_axis
-        stride = math.prod(counts[1:])
-        numbers = range(counts[0] * stride) if first is None else range(first * stride, (first + 1) * stride)
-        for number in numbers:
-            yield tuple(map(int, np.unravel_index(number, counts)))
+        """Return the places of the shards in order, all or those at `first` along the first axis."""
+        n_first, *counts = self.shards_by_axis
+        return itertools.product(range(n_first) if first is None else [first], *map(range, counts))
 
     def block(self, place: ShardIndex) -> tuple[slice, ...]:
         """Return the slices of the array that the shard at `place` holds."""
@@ -223,24 +220,20 @@ class StoredArray:
 
     def _check_seals(self, places: Iterable[ShardIndex]) -> list[Path]:
         """Check that files are of the run, in their places, and hold the committed rows; return them."""
-        files = []
-        for place in places:
-            name, rows = self.layout.shard_name(place), self.layout.block(place)[0]
-            try:
-                with (self.folder / name).open("rb") as file:
-                    file.seek(max(0, file.seek(0, os.SEEK_END) - SEAL_BYTES))
-                    seal = file.read()
-            except FileNotFoundError:
-                raise missing_file(self.folder / name) from None
-            self._check_seal(seal, name, rows.stop - rows.start)
-            files.append(self.folder / name)
-        return files
+        return [
+            self._check_seal(self.layout.shard_name(place), self.layout.block(place)[0]) for place in places
+        ]
 
-    def _check_seal(self, seal: bytes, name: str, n_rows: int) -> None:
-        run_id, count = seal[:16].hex(), int.from_bytes(seal[16:24], "little")
+    def _check_seal(self, name: str, rows: slice) -> Path:
+        try:
+            with (self.folder / name).open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - SEAL_BYTES))
+                seal = file.read()
+        except FileNotFoundError:
+            raise missing_file(self.folder / name) from None
+        run_id, count, n_rows = seal[:16].hex(), int.from_bytes(seal[16:24], "little"), rows.stop - rows.start
         damage = ""
-        # Checked against the run and count that it names itself: so damage is told from a file of another
-        # run.
+        # With the run and the count that it names itself, damage is told from a file of another run.
         if len(seal) < SEAL_BYTES or seal != _seal(run_id, self.folder.name, name, count):
             damage = "its end is not as it was written, or it has the place of another part"
         elif run_id != self.run_id:
@@ -251,6 +244,7 @@ class StoredArray:
             raise CorruptDataError(
                 f"{self.folder / name}, a part of the array {self.folder.name!r}, is damaged: {damage}."
             )
+        return self.folder / name
 
     def _check_memory(self, n_bytes: int) -> None:
         # The system gives memory that it does not have, and ends the process when it is filled.

@@ -33,15 +33,12 @@ def as_metrics(
     """Return metrics as arrays."""
     arrays = {name: np.asarray(values) for name, values in metrics.items()}
     for name, values in arrays.items():
-        if values.dtype.kind not in "biuf" or not is_plain_name(name):  # they name arrays on disk
+        is_numeric = values.dtype.kind in "biuf" and is_plain_name(name)  # they name arrays on disk
+        if not is_numeric or (n_members is not None and values.shape[:1] != (n_members,)):
+            members = "" if n_members is None else f", in arrays that lead with the {n_members} members"
             raise ValueError(
-                f"`validation_metrics` must return numbers by plain names, without '/', got {values.dtype} "
-                f"for {name!r}."
-            )
-        if n_members is not None and values.shape[:1] != (n_members,):
-            raise ValueError(
-                f"`validation_metrics` must return an array that leads with the {n_members} members, "
-                f"got shape {values.shape} for {name!r}."
+                f"`validation_metrics` must return numbers by plain names, without '/'{members}, "
+                f"got {values.dtype} of shape {values.shape} for {name!r}."
             )
     return arrays
 
@@ -188,22 +185,19 @@ class Observer:
         """Finish, after the last batch, or after an exception, which is raised again afterwards."""
 
 
-class LogFunctions(Observer):
-    """The `log_fns` of a trainer."""
+class UserFunctions(Observer):
+    """The `log_fns` of a trainer, and the `batch_callbacks` of a training."""
 
-    def __init__(self, functions: Sequence[Callable[[LogEntry], None]]):
-        self._functions = functions
+    def __init__(
+        self,
+        log_fns: Sequence[Callable[[LogEntry], None]],
+        callbacks: Mapping[int, Sequence[Callable[[], None]]],
+    ):
+        self._log_fns, self._callbacks = log_fns, callbacks
 
     def on_log_point(self, entry: LogEntry) -> None:
-        for function in self._functions:
+        for function in self._log_fns:
             function(entry)
-
-
-class BatchCallbacks(Observer):
-    """The `batch_callbacks` of a training."""
-
-    def __init__(self, callbacks: Mapping[int, Sequence[Callable[[], None]]]):
-        self._callbacks = callbacks
 
     def on_pause(self, last: int) -> None:
         for function in self._callbacks.get(last, ()):

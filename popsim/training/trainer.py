@@ -19,7 +19,7 @@ from popsim.training.history.recording import TRAINABLES, HistoryRecorder, RowsI
 from popsim.training.history.training_store import TrainingStore, open_training_store
 from popsim.training.loop.host_loop import HostLoop
 from popsim.training.loop.training_plan import TrainingPlan, plan_training
-from popsim.training.observers import BatchCallbacks, LogFunctions, Observer, TensorBoardWriter, TrainingStart
+from popsim.training.observers import Observer, TensorBoardWriter, TrainingStart, UserFunctions
 from popsim.training.options import BatchesOrMask, TrainerOptions, Training
 from popsim.training.progress import progress_observer
 from popsim.training.steps.train_state import WhereTrain, copy_arrays
@@ -110,17 +110,15 @@ def train(plan: TrainingPlan) -> tuple[Any, TaskTrainerHistory]:
 
 def _observers(plan: TrainingPlan, store: TrainingStore | None, first_batch: int) -> list[Observer]:
     """Return the observers of a training, in the order in which they are called."""
-    trainer, events, writers = plan.trainer, plan.trainer.tensorboard_logdir, []
+    trainer, events = plan.trainer, plan.trainer.tensorboard_logdir
+    observers = [] if store is None else [store]
+    observers += [] if plan.training.disable_tqdm else [progress_observer()]
+    # After the store: if a function of a user raises, the log point is in the log already, and the batch is
+    # among those that are saved.
+    observers.append(UserFunctions(trainer.log_fns, plan.batches.callbacks))
     if events is not None:
-        writers = [TensorBoardWriter(events, trainer.validation_figures, first_batch=first_batch)]
-    saving = [] if store is None else [store]
-    progress = [] if plan.training.disable_tqdm else [progress_observer()]
-    return [
-        *(BatchCallbacks(plan.batches.callbacks), *saving, *progress),
-        # After the store: if a function of a user raises, the log point is in the log already, and the batch
-        # among those that are saved.
-        *(LogFunctions(trainer.log_fns), *writers, *trainer.observers),
-    ]
+        observers.append(TensorBoardWriter(events, trainer.validation_figures, first_batch=first_batch))
+    return [*observers, *trainer.observers]
 
 
 def _donatable_copy(leaf: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Int, PyTree, Shaped
+from jaxtyping import Int, PyTree, Shaped
 
 from popsim._compiled import as_array
 from popsim._shared.checks import warn_caller
@@ -34,6 +34,7 @@ from popsim.trial import Trial
 
 __all__ = ["HostLoop"]
 
+UPDATED = "what population updates made"
 Results = Callable[[], tuple[Any, Evaluation, Trial, dict[str, np.ndarray]]]
 """Returns the model of a state and its results on the validation trials: evaluation, trials, metrics."""
 
@@ -80,7 +81,7 @@ class HostLoop:
         )
         frozen_from = self._frozen_from(state)
         if plan.trainer.nonfinite == "raise":  # members may have frozen before, under "freeze"
-            self._report_frozen(np.full_like(frozen_from, NOT_FROZEN), frozen_from, ends=False)
+            self._report_frozen(np.full_like(frozen_from, NOT_FROZEN), frozen_from)
         if self._has_ended(state):
             if not calls.is_finished:
                 warn_caller("training does not continue: every member is frozen or stopped.")
@@ -105,7 +106,8 @@ class HostLoop:
                     observer.on_batches(batches)
             finishes_calls = plan.trainer.folder is not None
             state, results = self._pause(state, batches, start_time)
-            if self._has_ended(state) or self._should_stop():
+            stop = plan.trainer.stop
+            if self._has_ended(state) or (stop is not None and stop()):
                 break
         return state
 
@@ -127,18 +129,8 @@ class HostLoop:
 
     def _has_ended(self, state: TrainState) -> bool:
         """Whether all members are frozen or stopped, and none can be replaced by one of another training."""
-        has_ended = self._frozen_from(state) != NOT_FROZEN
-        if self.plan.population_updates.may_stop:
-            has_ended = has_ended | self._is_stopped(state)
-        return self.plan.training.population is None and bool(np.all(has_ended))
-
-    def _is_stopped(self, state: TrainState) -> Bool[np.ndarray, "*member"]:
-        stops = np.asarray(self.plan.layout.gather(state.loss_fn_state.stops))
-        return np.asarray(stops != NOT_FROZEN)
-
-    def _should_stop(self) -> bool:
-        stop = self.plan.trainer.stop
-        return stop is not None and stop()
+        is_inactive = self.plan.layout.gather(state.loss_fn_state.is_inactive)
+        return self.plan.training.population is None and bool(np.all(is_inactive))
 
     def _results(self, state: TrainState) -> Results:
         """Return what runs the validation trials of a state, once; to be called before the next batch."""
@@ -171,9 +163,7 @@ class HostLoop:
         if not batches.updates:
             return state
         after, records = self._apply(state, batches.last, results, replaces=False)
-        self._report_frozen(
-            batches.frozen_from, self._frozen_from(after), ends=False, subject="what population updates made"
-        )
+        self._report_frozen(batches.frozen_from, self._frozen_from(after), subject=UPDATED)
         self._notify(self.observers, lambda observer: observer.on_updates(batches.last, records, after))
         return after
 
@@ -187,7 +177,7 @@ class HostLoop:
         # A frozen state may have been inherited, and was reported when the parent froze. What froze in this
         # very replacement is marked with the next batch.
         frozen_before = np.where(frozen_from == last + 1, NOT_FROZEN, frozen_from)
-        self._report_frozen(frozen_before, frozen_from, ends=False, subject="what population updates made")
+        self._report_frozen(frozen_before, frozen_from, subject=UPDATED)
         return after
 
     def _call(self, state: TrainState, calls: CallDivision) -> tuple[TrainState, FinishedBatches]:
@@ -198,9 +188,8 @@ class HostLoop:
         phase = max(batch for batch in self.loops if batch <= first)
         self._announce_compilation("training", phase)
         loop = self.loops[phase]
-        trainable_batches = plan.batches.recorded_batches[
-            (plan.batches.recorded_batches >= first) & (plan.batches.recorded_batches < first + count)
-        ]
+        recorded = plan.batches.recorded_batches
+        trainable_batches = recorded[(recorded >= first) & (recorded < first + count)]
         # A program writes in every step: steps that are not kept write to the spare last row.
         rows = np.full(loop.capacity, loop.n_kept)
         rows[trainable_batches - first] = np.arange(trainable_batches.size)
@@ -243,7 +232,7 @@ class HostLoop:
         before: Int[np.ndarray, "*member"],
         now: Int[np.ndarray, "*member"],
         *,
-        ends: bool,
+        ends: bool = False,
         subject: str = "the loss, the parameters or the optimizer state",
     ) -> None:
         """Warn of, or raise for, the members that froze; `ends` is whether no other is left."""
@@ -271,7 +260,7 @@ class HostLoop:
             validation_loss=jax.tree.map(lambda x: x.mean(axis=-1), jax.device_get(validation.losses)),
             metrics=metrics,
             frozen=np.asarray(batches.frozen_from != NOT_FROZEN),
-            stopped=self._is_stopped(batches.state),
+            stopped=np.asarray(self.plan.layout.gather(batches.state.loss_fn_state.stops) != NOT_FROZEN),
             learning_rate=last.learning_rate,
             seconds=time.perf_counter() - start_time,
         )

@@ -83,10 +83,6 @@ class TrainingPlan:
             return range(0)
         return range(batches[0].start + 1, batches[0].stop + 1, batches[0].step)
 
-    def first_member(self) -> tuple[MemberStep, TrainState]:
-        """Return the step and the state of one member, the state of an ensemble as shapes."""
-        return _first_member(self.training, self.step, self.state)
-
     def trials_of(self, batch: int, hyperparameters: PyTree = None) -> Trial:
         """Return the trials of a batch; `hyperparameters` are those at present, None for those given."""
         task = self.training.task
@@ -235,7 +231,8 @@ def _trials_of(
     )
 
 
-def _first_member(training: Training, step: MemberStep, state: TrainState) -> tuple[MemberStep, TrainState]:
+def first_member(training: Training, step: MemberStep, state: TrainState) -> tuple[MemberStep, TrainState]:
+    """Return the step and the state of one member, the state of an ensemble as shapes."""
     if not training.ensembled:
         return step, state
     # Shapes suffice to see what changes: slicing the first member would copy all of its state.
@@ -253,7 +250,7 @@ def _recorded_leaves(
 ) -> tuple[PyTree[bool], int]:
     """Return what `check_changes` does of the first member, with trials of its own."""
     traced = (trainer.optimizer, step.gradient, step.updates, step.post_step_fns, step.loss_update_func)
-    first = _first_member(training, step, state)
+    first = first_member(training, step, state)
     with drawing_from_key("the optimizer, the gradient and each update", *traced):
         return check_changes(*first, trials, batches.phases.trained.values())
 

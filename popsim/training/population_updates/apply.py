@@ -124,7 +124,8 @@ class PopulationUpdates:
         stopped_before = state.loss_fn_state.stops
         restarts_by_label = {label: np.zeros(active.size, bool) for label in self.updates}
         stops, freezes = np.zeros((2, active.size), bool)
-        update_states, records = self.view.update_states(state), {}
+        kept = jax.tree.map(np.array, dict(state.population_update_states))
+        update_states, records = self.view.add_member_axis(kept), {}
         for label in self.due_updates(batch, replaces=replaces):
             before = self.view.population(label, state)
             if replaces:
@@ -147,12 +148,16 @@ class PopulationUpdates:
         state, update_states = self._reset(state, update_states, restarts_by_label)
         state = self.view.with_states(state, update_states)
         restarts = np.any([*restarts_by_label.values()], axis=0)
-        # A member that begins anew, because a curriculum moved it on, is not stopped by a count of the stage
-        # before.
-        stops = stops if replaces else stops & ~restarts
-        state = self.view.mark_inactive(state, stops=stops, freezes=freezes, from_batch=batch + 1)
-        if replaces:
-            state = self.view.with_stop_batches(state, restarts, stopped_before, batch + 1)
+        state = self.view.mark_inactive(
+            state,
+            batch + 1,
+            # A member that begins anew, because a curriculum moved it on, is not stopped by a count of the
+            # stage before.
+            stops=stops if replaces else stops & ~restarts,
+            freezes=freezes,
+            replaced=restarts & replaces,
+            stopped_before=stopped_before,
+        )
         return state, self._rows(state, records)
 
     def _init(self, label: str, before: Population) -> tuple[Population, Named]:
@@ -185,13 +190,10 @@ class PopulationUpdates:
         given = dataclasses.replace(before, hyperparameters=values, stopped=before.stopped.copy())
         after, now, record = update(given, results, kept, batch=batch, key=key)
         values = cast_like(f"`hyperparameters` of {label}", before.hyperparameters, after.hyperparameters)
-        masks = cast_like(
-            f"what {label} returns",
-            {"stopped": before.stopped, "restarted": before.restarted},
-            {"stopped": after.stopped, "restarted": after.restarted},
-        )
+        masks = [{"stopped": each.stopped, "restarted": each.restarted} for each in (before, after)]
+        values = where_active(active, values, before.hyperparameters)
         after = dataclasses.replace(
-            after, hyperparameters=where_active(active, values, before.hyperparameters), **masks
+            after, hyperparameters=values, **cast_like(f"what {label} returns", *masks)
         )
         now = where_active(active, cast_like(f"the state of {label}", update_state, now), update_state)
         return after, now, check_named(f"the record of {label}", record, before.n_members)
