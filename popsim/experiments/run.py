@@ -193,7 +193,8 @@ class Run(RunInfo):
         """
         if isinstance(self.source, Script):
             self._warn_if_changed()
-        ensemble = with_named_arrays({"model": self._template}, self._checkpoint.arrays)["model"]
+        arrays = jax.device_put(self._checkpoint.arrays)
+        ensemble = with_named_arrays({"model": self._template}, arrays.__getitem__)["model"]
         return with_trained_inputs(ensemble, self._checkpoint.details.get("inputs"))
 
     @functools.cached_property

@@ -24,8 +24,7 @@ KEY = "popsim_arrays"
 class CommitRecord:
     """The layouts of the committed arrays, the attributes of the group, and the identity of the run.
 
-    All are in the zarr.json of the group, under one checksum. The zarr.json of each array repeats its layout
-    for other software; its length may be that of another commit, and popsim does not read it.
+    All are in the zarr.json of the group, under one checksum; arrays have none of their own.
     """
 
     layouts: Mapping[str, ArrayLayout]
@@ -54,9 +53,6 @@ class CommitRecord:
     def write(self, folder: Path) -> None:
         """Write the record into `folder`, in one atomic step."""
         metadata = {name: layout.metadata() for name, layout in self.layouts.items()}
-        # The group comes last, as it is what popsim reads: after a crash before that, the old commit stands.
-        for name, array_metadata in metadata.items():
-            write_json(folder / name / "zarr.json", array_metadata)
         record: dict[str, Any] = {"format": FORMAT, RUN_ID: self.run_id}
         group = {
             "zarr_format": 3,
@@ -71,7 +67,7 @@ class CommitRecord:
     def read(cls, folder: Path, run_id: str | None = None) -> "CommitRecord":
         """Read the record in `folder`, of the run `run_id` or any; errors as `open_arrays`."""
         path = folder / "zarr.json"
-        if not path.exists() and not any(folder.glob("*/zarr.json")):
+        if not path.exists() and not any(folder.glob("*/c.*")):
             raise ValueError(f"`path` must be a folder of arrays, got {folder}: it has no zarr.json.")
         group = read_json(path)
         try:
@@ -110,15 +106,6 @@ def damage_of_arrays(
     for name, array in CommitRecord.read(path, run_id).arrays(path).items():
         for file, error in array.damage(every_byte=every_byte):
             yield f"{name}/{file}", error
-        description = path / name / "zarr.json"  # which other software reads; its length may be another
-        try:
-            stored, expected = read_json(description), array.layout.metadata()
-            is_same = {**expected, "shape": [stored["shape"][0], *expected["shape"][1:]]} == stored
-        except (LookupError, TypeError, CorruptDataError):
-            is_same = False
-        if not is_same:
-            error = CorruptDataError(f"{description} must describe the array; it does not.")
-            yield f"{name}/zarr.json", error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,7 +164,7 @@ def remove_stale(group: Path, layouts: Mapping[str, ArrayLayout]) -> None:
         if path.name not in layouts and not remove_left_over(path):
             remove_array(path)
     for name, layout in layouts.items():
-        needed = {layout.shard_name(place) for place in layout.places()} | {"zarr.json"}
+        needed = {layout.shard_name(place) for place in layout.places()}
         for file in (group / name).iterdir():
             if _is_of_arrays(file.name) and file.name not in needed:
                 file.unlink()

@@ -112,10 +112,7 @@ class GrowingArrays:
     def create(
         cls, path: Path, *, attributes: Mapping[str, Any] | None = None, run_id: str | None = None
     ) -> "GrowingArrays":
-        """Create the folder `path`, a zarr group without arrays.
-
-        It has JSON values as `attributes`, and the identity of a run, which is stored in all files; None for
-        a new one.
+        """Create a zarr group without arrays, with JSON `attributes`; `run_id` is stored in all its files.
 
         **Raises:** `SaveError` if the folder cannot be written.
         """
@@ -130,10 +127,7 @@ class GrowingArrays:
 
     @classmethod
     def open(cls, path: Path, *, run_id: str | None = None) -> "GrowingArrays":
-        """Open a folder to continue appending after the last commit.
-
-        Arguments and errors as `open_arrays`.
-        """
+        """Open a folder to append after the last commit; errors as `open_arrays`."""
         return cls(path, CommitRecord.read(path, run_id))
 
     @property
@@ -157,11 +151,9 @@ class GrowingArrays:
         return lengths
 
     def append(self, axis: str, rows: Arrays) -> None:
-        """Append rows to all arrays that grow along an axis: by array, the axis names of a row, and the rows.
+        """Append copies of rows to all arrays of an axis: by array, the axis names of a row, and the rows.
 
-        The first append defines the arrays of the axis. Rows are copied.
-
-        **Raises:** `SaveError` if an earlier write failed.
+        The first append defines the arrays. **Raises:** `SaveError` if an earlier write failed.
         """
         self._wait(BUFFERED_BYTES)
         rows = as_rows(rows)

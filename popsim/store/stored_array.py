@@ -1,7 +1,6 @@
 """Stored arrays: zarr arrays that tensorstore encodes and decodes, in files that popsim commits.
 
-tensorstore compresses, shards, indexes and checks the checksums of chunks and tables. What it lacks is here:
-each file ends in a seal that names the run and the place, so that no file can stand in for another, and is
+Each file ends in a seal that names the run and the place, so that no file can stand in for another, and is
 written atomically.
 
 A chunk holds one member and about 512 KB: about ten rows of the weights of a small network, thousands of a

@@ -281,25 +281,19 @@ class TensorBoardWriter(Observer):
 
 
 def _scalars(entry: LogEntry) -> Iterator[tuple[str, float]]:
+    """Yield the means of a log point over members that train, and the total of each member."""
     idle = np.asarray(entry.frozen | entry.stopped)
-    yield from _of_loss("training", entry.loss, idle)
-    yield from _of_loss("validation", entry.validation_loss, entry.frozen)
-    if np.all(np.isfinite(entry.learning_rate[~idle])):
-        yield from _mean("learning_rate", entry.learning_rate, idle)
-
-
-def _of_loss(
-    name: str, loss: LossValues, left_out: Bool[np.ndarray, "*member"]
-) -> Iterator[tuple[str, float]]:
-    total = np.asarray(loss.total)
-    for term, values in {**loss.terms, "total": total}.items():
-        yield from _mean(f"{name}/{term}", values, left_out)
-    if total.ndim:
-        for index, value in enumerate(total):
+    losses = (("training", entry.loss, idle), ("validation", entry.validation_loss, entry.frozen))
+    rate = {"learning_rate": entry.learning_rate}
+    means = [(f"{name}/{term}", values, out) for name, loss, out in losses for term, values in _terms(loss)]
+    means += [(name, values, idle) for name, values in rate.items() if np.isfinite(values[~idle]).all()]
+    for name, values, left_out in means:
+        if (live := np.asarray(values)[~left_out]).size:
+            yield name, float(live.mean())
+    for name, loss, _ in losses:
+        for index, value in enumerate(np.asarray(loss.total) if entry.frozen.ndim else ()):
             yield f"{name}/total/member_{index}", float(value)
 
 
-def _mean(name: str, values: Any, left_out: Bool[np.ndarray, "*member"]) -> Iterator[tuple[str, float]]:
-    live = np.asarray(values)[~left_out]
-    if live.size:
-        yield name, float(live.mean())
+def _terms(loss: LossValues) -> list[tuple[str, Any]]:
+    return [*loss.terms.items(), ("total", loss.total)]

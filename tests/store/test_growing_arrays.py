@@ -162,7 +162,7 @@ def test_after_truncating_nothing_stale_is_left_and_foreign_files_are(small, tmp
     (path / "loss" / "c.9.0.0.0123abcd.partial").write_text("left by a process that was killed")
     store = GrowingArrays.open(path)
     store.truncate({"batch": 8})
-    assert sorted(os.listdir(path / "loss")) == ["c.0.0.0", "c.1.0.0", "notes.txt", "zarr.json"]
+    assert sorted(os.listdir(path / "loss")) == ["c.0.0.0", "c.1.0.0", "notes.txt"]
     assert not (path / "trainables.count").exists()
 
 

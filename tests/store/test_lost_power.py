@@ -28,7 +28,7 @@ def parts_of_arrays(source, target):
     for name, metadata in record["consolidated_metadata"]["metadata"].items():
         layout = ArrayLayout.parse(metadata)
         folder = target.parent / name
-        yield from (folder, folder / "zarr.json", *(folder / layout.shard_name(p) for p in layout.places()))
+        yield from (folder, *(folder / layout.shard_name(place) for place in layout.places()))
 
 
 def listed_checkpoints(source, target):

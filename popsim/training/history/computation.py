@@ -216,7 +216,12 @@ def task_computation(task: AbstractTask, model: Any, *, n_members: int | None) -
         },
         sums=sums_of(named_arrays({"validation trials": trials})),
         functions=code_of_modules(modules),
-        made_by=_versions(),
+        made_by={
+            "python": ".".join(platform.python_version_tuple()[:2]),
+            **{package: importlib.metadata.version(package) for package in PACKAGES},
+            "popsim": __version__,
+            "engine": current_engine(),
+        },
     ) | constants_of("task", task)
 
 
@@ -258,15 +263,6 @@ def sums_of(arrays: Mapping[str, Any]) -> dict[str, list[float | str | None]]:
 
 def _in_double(numbers: np.ndarray) -> np.ndarray:
     return numbers.astype(np.complex128 if np.iscomplexobj(numbers) else np.float64)
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "python": ".".join(platform.python_version_tuple()[:2]),
-        **{package: importlib.metadata.version(package) for package in PACKAGES},
-        "popsim": __version__,
-        "engine": current_engine(),
-    }
 
 
 class TrainingComputation:

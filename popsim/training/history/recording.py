@@ -9,19 +9,19 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Int, PyTree
+from jaxtyping import Int
 
 from popsim._shared.text_checks import check_path
 from popsim.ensemble import Members
 from popsim.loss import LossValues
-from popsim.store import GrowingArrays, leaf_names, open_arrays
+from popsim.store import GrowingArrays, open_arrays
 from popsim.store.array_group import remove_arrays
 from popsim.store.run_folder import RunFolder
 from popsim.training.history.history import BATCH, TaskTrainerHistory
 from popsim.training.loop.training_plan import TrainingPlan
 from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records
 from popsim.training.steps.member_step import BatchRecord
-from popsim.training.steps.train_state import TrainState
+from popsim.training.steps.train_state import TrainState, named_arrays, with_named_arrays
 from popsim.trial import Trial
 
 __all__ = ["open_history", "save_history"]
@@ -78,12 +78,6 @@ def split_terms(values: Any, names: Sequence[str]) -> dict[str, Any]:
     return {name: values[..., index] for index, name in enumerate(names)}
 
 
-def rows_of_tree(axis: str, tree: PyTree) -> Rows:
-    """Return the rows of trainables or of trials."""
-    leaves = jax.tree.leaves(tree)
-    return {PREFIXES[axis] + name: leaves[index] for name, index in leaf_names(tree).items()}
-
-
 class RowsInMemory:
     """Rows in memory, as `GrowingArrays` on disk; those of a known number are written where they stay."""
 
@@ -120,10 +114,8 @@ class HistoryRecorder(Observer):
 
     def __init__(self, rows: RowsInMemory | GrowingArrays, plan: TrainingPlan):
         self._rows, self._plan = rows, plan
-        self._like = {
-            TRAINABLES: eqx.filter(plan.state.model, plan.recorded),
-            TRIALS: eqx.filter(plan.first_trials, eqx.is_array),
-        }
+        self._trainables = {"trainables": eqx.filter(plan.state.model, plan.recorded)}
+        self._trials = {"trials": eqx.filter(plan.first_trials, eqx.is_array)}
         self._forms: dict[str, dict[str, tuple[int, ...]]] = {}
 
     def _append(self, axis: str, batches: Any, rows: Rows) -> None:
@@ -138,12 +130,12 @@ class HistoryRecorder(Observer):
             rows, dtype = batches.trainables, self._plan.training.trainables_dtype
             if dtype is not None:
                 rows = jax.tree.map(lambda leaf: leaf.astype(dtype), rows)
-            self._append(TRAINABLES, batches.recorded_batches, rows_of_tree(TRAINABLES, rows))
+            self._append(TRAINABLES, batches.recorded_batches, named_arrays({"trainables": rows}))
         for batch in np.intersect1d(self._plan.batches.specs, numbers):
             trials = self._plan.trials_of(int(batch), batches.state.hyperparameters)
             arrays = eqx.filter(trials, eqx.is_array)
             row = jax.tree.map(lambda leaf: np.asarray(leaf)[None], arrays)
-            self._append(TRIALS, batch[None], rows_of_tree(TRIALS, row))
+            self._append(TRIALS, batch[None], named_arrays({"trials": row}))
 
     def on_updates(self, batch: int, records: Records, state: TrainState) -> None:
         self.on_replacement(batch, records)
@@ -177,9 +169,12 @@ class HistoryRecorder(Observer):
         without_arrays = eqx.filter(self._plan.first_trials, eqx.is_array, inverse=True)
 
         def trials_at(row: int) -> Trial:
-            arrays = {name: jnp.asarray(values[row]) for name, values in trials.items()}
-            return eqx.combine(self._tree(TRIALS, arrays), without_arrays)
+            read = with_named_arrays(self._trials, lambda name: jnp.asarray(trials[name][row]))
+            return eqx.combine(read["trials"], without_arrays)
 
+        kept = None
+        if trainables:
+            kept = with_named_arrays(self._trainables, trainables.__getitem__)["trainables"]
         weights = records.get("loss_weights")
         logged = [name for name in validation if name.startswith(METRIC)]
         rows_of_updates = {name: self._read(update_axis(name)) for name in updates.axes}
@@ -192,7 +187,7 @@ class HistoryRecorder(Observer):
             validation_loss=LossValues(split_terms(validation["validation_loss"], terms)),
             metrics={name.removeprefix(METRIC): validation[name] for name in logged},
             trainables_batch=trainables_batch,
-            model_trainables=self._tree(TRAINABLES, trainables) if trainables else None,
+            model_trainables=kept,
             trial_specs={number: trials_at(row) for row, number in enumerate(trials_batch.tolist())},
             frozen_from=np.asarray(gather(state.loss_fn_state.frozen_from)),
             opt_state=gather(state.opt_state),
@@ -213,21 +208,9 @@ class HistoryRecorder(Observer):
         read = {name: array if axis == TRAINABLES else np.asarray(array) for name, array in rows.items()}
         return batches, read if batches.size else {}
 
-    def _tree(self, axis: str, rows: Rows) -> PyTree:
-        """Return trainables or trials as they were; arrays may be lazy."""
-        leaves, structure = jax.tree.flatten(self._like[axis])
-        for name, index in leaf_names(self._like[axis]).items():
-            leaves[index] = rows[PREFIXES[axis] + name]
-        return jax.tree.unflatten(structure, leaves)
-
 
 def create_arrays(
-    path: Path,
-    n_members: int | None,
-    members: Members | None,
-    *,
-    run_id: str | None = None,
-    **attributes: Any,
+    path: Path, n_members: int | None, members: Members | None, run_id: str | None = None, **attributes: Any
 ) -> GrowingArrays:
     """Create the arrays of a history, with the number of its members, and their settings and seeds."""
     if n_members is not None:
@@ -277,7 +260,7 @@ def save_history(path: str | Path, history: TaskTrainerHistory, *, untrained: An
             update_axis(name): (rows[BATCH], {array: rows[array] for array in rows if array != BATCH})
             for name, rows in history.updates.items()
         },
-        TRAINABLES: (kept_after, rows_of_tree(TRAINABLES, trainables)),
+        TRAINABLES: (kept_after, named_arrays({"trainables": trainables})),
         TRIALS: (np.array([*history.trial_specs], int), _rows_of_trials([*history.trial_specs.values()])),
     }
     n_members = history.learning_rate.shape[1] if is_ensemble else None
@@ -305,7 +288,7 @@ def batches_of_ends(frozen_from: Any, stopped_from: Any) -> dict[str, Any]:
 
 
 def _rows_of_trials(trials: Sequence[Trial]) -> Rows:
-    arrays = [rows_of_tree(TRIALS, eqx.filter(each, eqx.is_array)) for each in trials]
+    arrays = [named_arrays({"trials": eqx.filter(each, eqx.is_array)}) for each in trials]
     return {name: np.stack([each[name] for each in arrays]) for name in (arrays[0] if arrays else ())}
 
 

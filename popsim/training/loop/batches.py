@@ -1,7 +1,8 @@
 """Batches at which a training logs, records, calls back and changes phase."""
 
+import bisect
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -15,6 +16,8 @@ from popsim.training.steps.model_updates import is_model_update
 from popsim.training.steps.train_state import WhereTrain, select_trainables
 
 __all__ = ["every_nth_batch", "log_spaced_batches"]
+
+SECONDS_PER_CALL = 1.0
 
 
 def every_nth_batch(n_batches: int, n: int) -> Int[np.ndarray, " recorded"]:
@@ -63,59 +66,43 @@ def batch_numbers(name: str, value: object, n_batches: int) -> Int[np.ndarray, "
     return np.unique(numbers.astype(int))
 
 
-def _drop_before(batches: range, batch: int) -> range:
-    return batches[max(0, -(-(batch - batches.start) // batches.step)) :]
-
-
+@dataclasses.dataclass
 class CallDivision:
-    """A division of a training into calls of the compiled loop.
+    """A division of a training into calls of the compiled loop, which does not affect the results.
 
-    A call ends at each batch after which the host has work to do, has at most `capacity` batches, and, once
-    the time per batch is known, lasts about `seconds`, so that the progress bar and signals stay prompt. The
-    division does not affect the results.
+    A call ends at each batch after which the host has work to do, in one of the sorted lists `stops_after`,
+    has at most `capacity` batches, and, once the time per batch is known, lasts about a second, so that the
+    progress bar and signals stay prompt.
     """
 
-    def __init__(
-        self,
-        first_batch: int,
-        n_batches: int,
-        stops_after: Iterable[int],
-        *,
-        intervals: Sequence[range] = (),
-        capacity: int,
-        seconds: float = 1.0,
-    ):
-        # One past each batch that ends a call; the last batch always does, so a search below finds something.
-        self._ends = np.asarray(sorted({*stops_after, n_batches - 1}), int) + 1
-        self._intervals = intervals  # not listed: a long training has millions of log points
-        self._capacity = capacity
-        self._seconds = seconds
-        self._paced = 1
-        self._n_calls = 0
-        self._n_batches = n_batches
-        self.next_batch = first_batch
+    next_batch: int
+    n_batches: int
+    stops_after: Sequence[Sequence[int]]
+    capacity: int
+    _paced: int = 1
+    _has_compiled: bool = False
 
     @property
     def is_finished(self) -> bool:
         """Whether all batches are done."""
-        return self.next_batch >= self._n_batches
+        return self.next_batch >= self.n_batches
 
     def next_count(self) -> int:
         """Return the number of batches of the next call."""
-        listed = self._ends[np.searchsorted(self._ends, self.next_batch, side="right")]
-        regular = (_drop_before(batches, self.next_batch)[:1] for batches in self._intervals)
-        end = min([listed, *(last[0] + 1 for last in regular if last)])
-        return int(min(end - self.next_batch, self._capacity, self._paced))
+        end = self.n_batches
+        for batches in self.stops_after:
+            if (place := bisect.bisect_left(batches, self.next_batch)) < len(batches):
+                end = min(end, batches[place] + 1)
+        return min(end - self.next_batch, self.capacity, self._paced)
 
     def record_call(self, count: int, seconds: float) -> None:
         """Record the batches and time of a call. The first call is not timed, as it compiles."""
         self.next_batch += count
-        self._n_calls += 1
-        if self._n_calls > 1:
-            # From the last call alone, which follows a machine that gets slower or faster; the division of a
-            # training into calls changes none of its numbers.
-            fitting = self._seconds / max(seconds / count, 1e-9)
-            self._paced = int(np.clip(fitting, 1, self._capacity))
+        if self._has_compiled:
+            # From the last call alone, which follows a machine that gets slower or faster.
+            fitting = SECONDS_PER_CALL / max(seconds / count, 1e-9)
+            self._paced = int(np.clip(fitting, 1, self.capacity))
+        self._has_compiled = True
 
 
 def max_kept_per_call(batches: Int[np.ndarray, " recorded"], n_batches: int) -> int:
@@ -195,7 +182,6 @@ def enabled_updates(
 class BatchNumbers:
     """The batches of a training at which something is done."""
 
-    n_batches: int
     recorded_batches: Int[np.ndarray, " recorded"]
     specs: Int[np.ndarray, " spec"]
     callbacks: Mapping[int, Sequence[Callable[[], None]]]
@@ -203,10 +189,6 @@ class BatchNumbers:
     enabled: Bool[np.ndarray, "batch update"] | None
     phases: TrainablePhases
     logged: range
-
-    def is_logged(self, batch: int) -> bool:
-        """Whether there is a log point after a batch."""
-        return batch in self.logged or batch == self.n_batches - 1
 
 
 def number_batches(trainer: TrainerOptions, training: Training) -> BatchNumbers:
@@ -221,7 +203,6 @@ def number_batches(trainer: TrainerOptions, training: Training) -> BatchNumbers:
     batch_numbers("where_train", list(phases.trained), n_batches)
     batch_numbers("batch_callbacks", list(callbacks), n_batches)
     return BatchNumbers(
-        n_batches=n_batches,
         recorded_batches=recorded[recorded >= training.start_batch],
         specs=spec_batches[spec_batches >= training.start_batch],
         callbacks=callbacks,

@@ -72,12 +72,13 @@ class HostLoop:
 
     def _train_batches(self, state: TrainState, start_time: float) -> TrainState:
         plan, updates = self.plan, self.plan.population_updates
+        # A new phase, or a reset, comes before a batch.
+        stops = {*plan.batches.callbacks, *(batch - 1 for batch in (*plan.batches.resets, *self.loops))}
         calls = CallDivision(
             int(state.step),
             plan.training.n_batches,
-            {*plan.batches.callbacks, *(batch - 1 for batch in (*plan.batches.resets, *self.loops))},
-            intervals=[plan.batches.logged, *map(updates.batches, updates.updates)],
-            capacity=next(iter(self.loops.values())).capacity,
+            [sorted(stops), plan.batches.logged, *map(updates.batches, updates.updates)],
+            next(iter(self.loops.values())).capacity,
         )
         frozen_from = self._frozen_from(state)
         if plan.trainer.nonfinite == "raise":  # members may have frozen before, under "freeze"
@@ -153,7 +154,6 @@ class HostLoop:
             plan.layout.gather_state(state),
             ValidationResults(lambda: results()[1:], is_single=plan.count is None),
             batch,
-            recorded=plan.recorded,
             replaces=replaces,
         )
         return plan.layout.spread_state(after), records
@@ -205,6 +205,7 @@ class HostLoop:
             count = max(1, int(frozen_from.max()) + 1 - first)  # a selection may have left none to train
             trainable_batches = trainable_batches[trainable_batches < first + count]
             state = dataclasses.replace(state, step=jnp.full_like(state.step, first + count))
+        last = first + count - 1
         batches = FinishedBatches(
             first=first,
             count=count,
@@ -213,8 +214,8 @@ class HostLoop:
             trainables=self._filled_rows(buffers.trainables, trainable_batches.size),
             state=state,
             frozen_from=frozen_from,
-            logs=ended or plan.batches.is_logged(first + count - 1),
-            updates=bool(plan.population_updates.due_updates(first + count - 1, replaces=False)),
+            logs=ended or last in plan.batches.logged or last == plan.training.n_batches - 1,
+            updates=bool(plan.population_updates.due_updates(last, replaces=False)),
         )
         calls.record_call(count, time.perf_counter() - start_time)
         return state, batches

@@ -160,7 +160,9 @@ def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
         first_trials=first_trials,
         trials_by_member=by_member,
         validation_trials=validation,
-        population_updates=updates,
+        population_updates=dataclasses.replace(
+            updates, view=dataclasses.replace(updates.view, recorded=recorded)
+        ),
         recorded=recorded,
         member_batch_size=_member_batch_size(trainer, training, layout, state, state_bytes),
     )

@@ -6,30 +6,14 @@ from collections.abc import Mapping
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, Bool, Key, PyTree
+from jaxtyping import Array, Bool, Key
 
 from popsim.randomness import key_stream
 from popsim.training.options import TrainerOptions, Training
-from popsim.training.population_updates.base import (
-    HYPERPARAMETER,
-    AbstractPopulationUpdate,
-    Population,
-    ValidationResults,
-    axis_of,
-    hyperparameters_of,
-    label_updates,
-    prefix_of,
-)
-from popsim.training.population_updates.population_view import (
-    MemberExchange,
-    Named,
-    PopulationView,
-    cast_like,
-    check_named,
-    hyperparameter_places,
-    values_at,
-    where_active,
-)
+from popsim.training.population_updates import base
+from popsim.training.population_updates import population_view as views
+from popsim.training.population_updates.base import AbstractPopulationUpdate, Population, ValidationResults
+from popsim.training.population_updates.population_view import Named, where_active
 from popsim.training.steps.member_step import MemberStep
 from popsim.training.steps.train_state import TrainState
 
@@ -44,7 +28,7 @@ class PopulationUpdates:
     """The population updates of a training."""
 
     updates: Mapping[str, AbstractPopulationUpdate]
-    view: PopulationView
+    view: views.PopulationView
     log_batches: range
     n_batches: int
     start_batch: int
@@ -96,7 +80,7 @@ class PopulationUpdates:
     @property
     def axes(self) -> list[str]:
         """The axes of the records, such as "selection"."""
-        return sorted({axis_of(label, update) for label, update in self.updates.items()})
+        return sorted({base.axis_of(label, update) for label, update in self.updates.items()})
 
     def with_first_states(self, state: TrainState) -> TrainState:
         """Return the first state of a training with what the updates keep, and what they set before it."""
@@ -108,13 +92,7 @@ class PopulationUpdates:
         return self.view.with_states(state, update_states)
 
     def apply(
-        self,
-        state: TrainState,
-        results: ValidationResults,
-        batch: int,
-        *,
-        recorded: PyTree[bool],
-        replaces: bool,
+        self, state: TrainState, results: ValidationResults, batch: int, *, replaces: bool
     ) -> tuple[TrainState, Records]:
         """Apply the updates that are due, of those that replace members or of the others."""
         # Taken once: a member that one update stops takes part in the others of this call. Where members are
@@ -129,7 +107,7 @@ class PopulationUpdates:
         for label in self.due_updates(batch, replaces=replaces):
             before = self.view.population(label, state)
             if replaces:
-                exchange = MemberExchange(self.view, label, state, recorded, batch + 1)
+                exchange = views.MemberExchange(self.view, label, state, batch + 1)
                 before = dataclasses.replace(before, _exchange=exchange)
             after, update_states[label], records[label] = self._call(
                 label, before, results, update_states[label], batch, active
@@ -141,7 +119,7 @@ class PopulationUpdates:
             new_stops = after.stopped & ~before.stopped
             if np.any(new_stops) and not self.updates[label].may_stop:
                 raise ValueError(f"{label} stops members, and must have `may_stop = True`.")
-            state, is_finite = self.view.with_changes(state, label, before, after, recorded, active)
+            state, is_finite = self.view.with_changes(state, label, before, after, active)
             freezes |= active & ~is_finite
             restarts_by_label[label] = after.restarted & active
             stops |= new_stops & active
@@ -165,8 +143,10 @@ class PopulationUpdates:
         after, update_state = self.updates[label].init(before)
         if after.model is not before.model:
             raise ValueError(f"`init` of {label} must leave the model as it is.")
-        values = cast_like(f"`hyperparameters` of {label}", before.hyperparameters, after.hyperparameters)
-        kept = check_named(f"the state of {label}", update_state, before.n_members)
+        values = views.cast_like(
+            f"`hyperparameters` of {label}", before.hyperparameters, after.hyperparameters
+        )
+        kept = views.check_named(f"the state of {label}", update_state, before.n_members)
         return dataclasses.replace(after, hyperparameters=values), kept
 
     def _call(
@@ -189,14 +169,16 @@ class PopulationUpdates:
         )
         given = dataclasses.replace(before, hyperparameters=values, stopped=before.stopped.copy())
         after, now, record = update(given, results, kept, batch=batch, key=key)
-        values = cast_like(f"`hyperparameters` of {label}", before.hyperparameters, after.hyperparameters)
+        values = views.cast_like(
+            f"`hyperparameters` of {label}", before.hyperparameters, after.hyperparameters
+        )
         masks = [{"stopped": each.stopped, "restarted": each.restarted} for each in (before, after)]
         values = where_active(active, values, before.hyperparameters)
         after = dataclasses.replace(
-            after, hyperparameters=values, **cast_like(f"what {label} returns", *masks)
+            after, hyperparameters=values, **views.cast_like(f"what {label} returns", *masks)
         )
-        now = where_active(active, cast_like(f"the state of {label}", update_state, now), update_state)
-        return after, now, check_named(f"the record of {label}", record, before.n_members)
+        now = where_active(active, views.cast_like(f"the state of {label}", update_state, now), update_state)
+        return after, now, views.check_named(f"the record of {label}", record, before.n_members)
 
     def _reset(
         self,
@@ -214,7 +196,7 @@ class PopulationUpdates:
             before = self.view.population(label, state)
             after, first = self._init(label, before)
             kept = update_states[label]
-            first = where_active(restarts, cast_like(f"the state of {label}", kept, first), kept)
+            first = where_active(restarts, views.cast_like(f"the state of {label}", kept, first), kept)
             update_states = {**update_states, label: first}
             values = where_active(restarts, dict(after.hyperparameters), before.hyperparameters)
             state = self.view.with_values(state, label, values)
@@ -225,11 +207,11 @@ class PopulationUpdates:
         rows: Records = {}
         for label, record in records.items():
             update = self.updates[label]
-            prefix, values = prefix_of(label, update), values_at(state, self.view.places[label][0])
+            prefix, values = base.prefix_of(label, update), views.values_at(state, self.view.places[label][0])
             arrays = {**state.population_update_states[label], **self.view.drop_member_axis(record)}
-            row = rows.setdefault(axis_of(label, update), {})
+            row = rows.setdefault(base.axis_of(label, update), {})
             row |= {prefix + name: np.asarray(array) for name, array in arrays.items()}
-            row |= {HYPERPARAMETER + name: np.asarray(value) for name, value in values.items()}
+            row |= {base.HYPERPARAMETER + name: np.asarray(value) for name, value in values.items()}
         return rows
 
 
@@ -246,10 +228,10 @@ def plan_population_updates(
     first = eqx.filter_eval_shape(
         lambda params: params if count is None else jax.tree.map(lambda leaf: leaf[0], params), state.params
     )
-    updates, places = label_updates(trainer.population_updates), {}
+    updates, places = base.label_updates(trainer.population_updates), {}
     for label, update in updates.items():
-        names = hyperparameters_of(update)
-        places[label] = hyperparameter_places(names, state, step, first, owner=label)
+        names = base.hyperparameters_of(update)
+        places[label] = views.hyperparameter_places(names, state, step, first, owner=label)
         of_loss = [name for name in places[label][0] if name.startswith("task.loss")]
         if of_loss and trainer.loss_update_func is not None:
             raise ValueError(
@@ -258,7 +240,7 @@ def plan_population_updates(
             )
     return PopulationUpdates(
         updates=updates,
-        view=PopulationView(places, count, training.population),
+        view=views.PopulationView(places, count, training.population),
         log_batches=log_batches,
         n_batches=training.n_batches,
         start_batch=training.start_batch,

@@ -88,6 +88,7 @@ class PopulationView:
     places: Mapping[str, tuple[Places, Places]]
     count: int | None
     divided: AbstractDividedPopulation | None
+    recorded: PyTree[bool] = None  # which leaves of the model training changes
 
     def population(self, label: str, state: TrainState) -> Population:
         """Return the population as an update sees it."""
@@ -140,14 +141,13 @@ class PopulationView:
         label: str,
         before: Population,
         after: Population,
-        recorded: PyTree[bool],
         active: Bool[np.ndarray, " member"],
     ) -> tuple[TrainState, Bool[np.ndarray, " member"]]:
         """Return the state with the weights and hyperparameters that an update changed, of active members.
 
         Members for which a change is not finite keep what they had.
         """
-        changed = changed_leaves(label, before.model, after.model, recorded)
+        changed = changed_leaves(label, before.model, after.model, self.recorded)
         is_finite = np.ones(active.size, bool)
         for new in (*changed.values(), *after.hyperparameters.values()):
             # Checked here, on the host: the compiled step sees only what the next batch makes of it, and
@@ -266,7 +266,6 @@ class MemberExchange:
     view: PopulationView
     label: str
     state: TrainState
-    recorded: PyTree[bool]
     n_done: int
     was_asked: bool = False
 
@@ -337,7 +336,7 @@ class MemberExchange:
 
     def _parts(self, state: TrainState) -> tuple[PyTree, ...]:
         """Return what changes in training: parameters, leaves that model updates change, and states."""
-        changing = eqx.filter(state.model_without_params, self.recorded)
+        changing = eqx.filter(state.model_without_params, self.view.recorded)
         return (state.params, changing, state.opt_state, state.loss_fn_state)
 
     def _inherited(self, state: TrainState) -> PyTree[Array]:
@@ -350,7 +349,7 @@ class MemberExchange:
         """Return the state in which the members have what they inherit."""
         places, kept = self.view.places[self.label][0], self.view.kept_hyperparameters(self.label)
         params, changing, opt_state, carry = eqx.combine(inherited["state"], self._parts(self.state))
-        constant = eqx.filter(self.state.model_without_params, self.recorded, inverse=True)
+        constant = eqx.filter(self.state.model_without_params, self.view.recorded, inverse=True)
         state = dataclasses.replace(
             self.state,
             params=params,

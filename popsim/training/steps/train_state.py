@@ -258,11 +258,11 @@ def named_arrays(trees: dict[str, Any]) -> dict[str, Any]:
     return {path: leaves[index] for path, index in leaf_names(trees).items()}
 
 
-def with_named_arrays(trees: dict[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Return PyTrees with the arrays of `named_arrays` replaced by those given."""
+def with_named_arrays(trees: dict[str, Any], read: Callable[[str], Any]) -> dict[str, Any]:
+    """Return PyTrees with each of the arrays of `named_arrays` replaced by what is read for its name."""
     leaves, structure = jax.tree.flatten(trees)
     for path, index in leaf_names(trees).items():
-        leaves[index] = jax.device_put(arrays[path])
+        leaves[index] = read(path)
     return jax.tree.unflatten(structure, leaves)
 
 
@@ -278,5 +278,5 @@ def named_state(state: TrainState) -> dict[str, Array]:
 
 def with_named_state(state: TrainState, arrays: Mapping[str, Any]) -> TrainState:
     """Return the state with all its arrays replaced; other leaves stay."""
-    parts = with_named_arrays(_stored_parts(state), arrays)
+    parts = with_named_arrays(_stored_parts(state), lambda name: jax.device_put(arrays[name]))
     return dataclasses.replace(state.with_model(parts.pop("model")), **parts)
