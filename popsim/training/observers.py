@@ -284,9 +284,9 @@ def _scalars(entry: LogEntry) -> Iterator[tuple[str, float]]:
     """Yield the means of a log point over members that train, and the total of each member."""
     idle = np.asarray(entry.frozen | entry.stopped)
     losses = (("training", entry.loss, idle), ("validation", entry.validation_loss, entry.frozen))
-    rate = {"learning_rate": entry.learning_rate}
     means = [(f"{name}/{term}", values, out) for name, loss, out in losses for term, values in _terms(loss)]
-    means += [(name, values, idle) for name, values in rate.items() if np.isfinite(values[~idle]).all()]
+    if np.isfinite(entry.learning_rate[~idle]).all():
+        means.append(("learning_rate", entry.learning_rate, idle))
     for name, values, left_out in means:
         if (live := np.asarray(values)[~left_out]).size:
             yield name, float(live.mean())

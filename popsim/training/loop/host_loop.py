@@ -24,7 +24,7 @@ from popsim.task import differs_between_members
 from popsim.training.loop.batch_loop import BatchLoop
 from popsim.training.loop.batches import CallDivision
 from popsim.training.loop.training_plan import TrainingPlan
-from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records, TrainingStart, as_metrics
+from popsim.training.observers import FinishedBatches, LogEntry, Observer, TrainingStart, as_metrics
 from popsim.training.population_updates.base import ValidationResults
 from popsim.training.population_updates.divided_population import StoppedForSelection
 from popsim.training.population_updates.population_view import with_present_values
@@ -34,7 +34,6 @@ from popsim.trial import Trial
 
 __all__ = ["HostLoop"]
 
-UPDATED = "what population updates made"
 Results = Callable[[], tuple[Any, Evaluation, Trial, dict[str, np.ndarray]]]
 """Returns the model of a state and its results on the validation trials: evaluation, trials, metrics."""
 
@@ -77,7 +76,7 @@ class HostLoop:
         calls = CallDivision(
             int(state.step),
             plan.training.n_batches,
-            [sorted(stops), plan.batches.logged, *map(updates.batches, updates.updates)],
+            [sorted(map(int, stops)), plan.batches.logged, *map(updates.batches, updates.updates)],
             next(iter(self.loops.values())).capacity,
         )
         frozen_from = self._frozen_from(state)
@@ -93,7 +92,8 @@ class HostLoop:
             try:
                 # Replacing comes at the start of a turn, after the pause in which the checkpoint was written:
                 # where other trainings must be asked, this one ends here, and arrives here when resumed.
-                state = self._replace(state, calls.next_batch - 1, results)
+                results = results or self._results(state)
+                state = self._update(state, calls.next_batch - 1, results, replaces=True)
             except StoppedForSelection:
                 break
             results = None  # of which the memory is free while the next batches are made
@@ -119,7 +119,7 @@ class HostLoop:
         # Evaluated only if the log or an update asks, and once for both.
         results = self._results(state)
         entry = self._log_entry(batches, results, start_time) if batches.logs else None
-        after = self._update(state, batches, results)
+        after = self._update(state, batches.last, results, replaces=False)
         has_changed = after is not state
         if entry is None and has_changed and self._has_ended(after):
             entry = self._log_entry(batches, results, start_time)  # the last batch has a log point
@@ -146,38 +146,23 @@ class HostLoop:
 
         return results
 
-    def _apply(
-        self, state: TrainState, batch: int, results: Results, *, replaces: bool
-    ) -> tuple[TrainState, Records]:
-        plan = self.plan
-        after, records = plan.population_updates.apply(
-            plan.layout.gather_state(state),
-            ValidationResults(lambda: results()[1:], is_single=plan.count is None),
-            batch,
-            replaces=replaces,
-        )
-        return plan.layout.spread_state(after), records
-
-    def _update(self, state: TrainState, batches: FinishedBatches, results: Results) -> TrainState:
-        """Return the state after the population updates that are due, but for those that replace members."""
-        if not batches.updates:
+    def _update(self, state: TrainState, last: int, results: Results, *, replaces: bool) -> TrainState:
+        """Return the state after the updates due after batch `last`, those that replace members or others."""
+        plan, updates = self.plan, self.plan.population_updates
+        if not updates.due_updates(last, replaces=replaces):
             return state
-        after, records = self._apply(state, batches.last, results, replaces=False)
-        self._report_frozen(batches.frozen_from, self._frozen_from(after), subject=UPDATED)
-        self._notify(self.observers, lambda observer: observer.on_updates(batches.last, records, after))
-        return after
-
-    def _replace(self, state: TrainState, last: int, results: Results | None) -> TrainState:
-        """Return the state after the update that replaces members, if one is due after batch `last`."""
-        if not self.plan.population_updates.due_updates(last, replaces=True):
-            return state
-        after, records = self._apply(state, last, results or self._results(state), replaces=True)
-        self._notify(self.observers, lambda observer: observer.on_replacement(last, records))
+        of_members = ValidationResults(lambda: results()[1:], is_single=plan.count is None)
+        after, records = updates.apply(plan.layout.gather_state(state), of_members, last, replaces=replaces)
+        after = plan.layout.spread_state(after)
         frozen_from = self._frozen_from(after)
-        # A frozen state may have been inherited, and was reported when the parent froze. What froze in this
-        # very replacement is marked with the next batch.
+        # What froze in these updates is marked with the next batch. A frozen state that was inherited was
+        # reported when the parent froze.
         frozen_before = np.where(frozen_from == last + 1, NOT_FROZEN, frozen_from)
-        self._report_frozen(frozen_before, frozen_from, subject=UPDATED)
+        self._report_frozen(frozen_before, frozen_from, subject="what population updates made")
+        if replaces:
+            self._notify(self.observers, lambda observer: observer.on_replacement(last, records))
+        else:
+            self._notify(self.observers, lambda observer: observer.on_updates(last, records, after))
         return after
 
     def _call(self, state: TrainState, calls: CallDivision) -> tuple[TrainState, FinishedBatches]:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, Bool, Key
+from jaxtyping import Bool, PyTree
 
+from popsim.ensemble import n_members
 from popsim.randomness import key_stream
 from popsim.training.options import TrainerOptions, Training
 from popsim.training.population_updates import base
@@ -29,10 +30,7 @@ class PopulationUpdates:
 
     updates: Mapping[str, AbstractPopulationUpdate]
     view: views.PopulationView
-    log_batches: range
-    n_batches: int
-    start_batch: int
-    key: Key[Array, ""]
+    training: Training
 
     def __post_init__(self):
         names = [name for places, _ in self.view.places.values() for name in places]
@@ -45,7 +43,7 @@ class PopulationUpdates:
             if update.every is not None and not self.batches(label):
                 raise ValueError(
                     f"`every` of {label} must be {'below' if update.replaces else 'at most'} the "
-                    f"{self.n_batches} batches, got {update.every}."
+                    f"{self.training.n_batches} batches, got {update.every}."
                 )
 
     def batches(self, label: str) -> range:
@@ -54,15 +52,12 @@ class PopulationUpdates:
         What acts at log points does not act at that of the last batch, unless it is a regular one, and what
         replaces members never does: a longer training continues as if it had been longer from the start.
         """
-        update = self.updates[label]
-        if update.every is None:
-            # Rounded up: the log points before the start were those of another training.
-            skipped = -(-(self.start_batch - self.log_batches.start) // self.log_batches.step)
-            return self.log_batches[max(0, skipped) :]
+        update, training = self.updates[label], self.training
+        every = training.log_step if update.every is None else update.every
         # Counted from batch 0, not from the start: a training that continues another acts at the same
         # batches.
-        first = (self.start_batch // update.every + 1) * update.every
-        return range(first - 1, self.n_batches - update.replaces, update.every)
+        first = (training.start_batch // every + 1) * every
+        return range(first - 1, training.n_batches - update.replaces, every)
 
     def due_updates(self, batch: int, *, replaces: bool) -> dict[str, AbstractPopulationUpdate]:
         """Return the updates that act after a batch, of those that replace members or of the others."""
@@ -160,7 +155,7 @@ class PopulationUpdates:
     ) -> tuple[Population, Named, Named]:
         """Call an update, and return what it returned for active members, what was before for others."""
         update = self.updates[label]
-        stream = key_stream(self.key, update.recorded_as or f"population update {label}")
+        stream = key_stream(self.training.key, update.recorded_as or f"population update {label}")
         key = jax.random.fold_in(stream, batch + 1)
         # Copies, which may be changed in place.
         values, kept = (
@@ -220,11 +215,10 @@ def plan_population_updates(
     training: Training,
     step: MemberStep,
     state: TrainState,
-    *,
-    log_batches: range,
-    count: int | None,
+    recorded: PyTree[bool],
 ) -> PopulationUpdates:
-    """Return the population updates of a trainer, with what they need of a training."""
+    """Return the population updates of a trainer; `recorded` are the leaves of the model that may change."""
+    count = n_members(training.model) if training.ensembled else None
     first = eqx.filter_eval_shape(
         lambda params: params if count is None else jax.tree.map(lambda leaf: leaf[0], params), state.params
     )
@@ -238,11 +232,5 @@ def plan_population_updates(
                 f"{label} must not set `{of_loss[0]}` with a `loss_update_func`, which sets the loss of each "
                 "batch."
             )
-    return PopulationUpdates(
-        updates=updates,
-        view=views.PopulationView(places, count, training.population),
-        log_batches=log_batches,
-        n_batches=training.n_batches,
-        start_batch=training.start_batch,
-        key=training.key,
-    )
+    view = views.PopulationView(places, count, training.population, recorded)
+    return PopulationUpdates(updates, view, training)

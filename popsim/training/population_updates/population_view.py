@@ -88,7 +88,7 @@ class PopulationView:
     places: Mapping[str, tuple[Places, Places]]
     count: int | None
     divided: AbstractDividedPopulation | None
-    recorded: PyTree[bool] = None  # which leaves of the model training changes
+    recorded: PyTree[bool]  # which leaves of the model training changes
 
     def population(self, label: str, state: TrainState) -> Population:
         """Return the population as an update sees it."""
