@@ -131,11 +131,6 @@ class GrowingArrays:
         return cls(path, CommitRecord.read(path, run_id))
 
     @property
-    def run_id(self) -> str:
-        """The identity of the run."""
-        return self._record.run_id
-
-    @property
     def lengths(self) -> dict[str, int]:
         """The number of committed rows, by growing axis."""
         return self._record.lengths
@@ -181,7 +176,7 @@ class GrowingArrays:
         for name, cuts in cut(forms).items():
             axes, array = rows[name]
             layout = ArrayLayout((axis, *axes), array.dtype.name, (0, *array.shape[1:]), *cuts)
-            self._buffers[name] = RowBuffer(new_array(self._path, name, layout, self.run_id))
+            self._buffers[name] = RowBuffer(new_array(self._path, name, layout, self._record.run_id))
 
     def read(self, axis: str) -> dict[str, Any]:
         """Return the committed arrays along an axis as lazy `xarray.DataArray`s, by name."""

@@ -10,20 +10,9 @@ from typing import Any
 
 import jax
 
+from popsim import store
 from popsim._shared.checks import warn_caller
 from popsim.loss import LossValues
-from popsim.store import (
-    Checkpoint,
-    Checkpoints,
-    GrowingArrays,
-    MismatchError,
-    RunFolder,
-    SaveError,
-    append_json_line,
-    as_json_numbers,
-    keep_json_lines,
-    lock_folder,
-)
 from popsim.store.array_group import remove_arrays
 from popsim.store.files import make_folder, saving
 from popsim.store.identity import RUN_ID, new_run_id
@@ -56,9 +45,9 @@ class TrainingStore(Observer):
         self.plan, self.computation = plan, TrainingComputation(plan)
         self.member_batch_size = plan.member_batch_size
         self.start_time = self._saved_at = time.perf_counter()
-        self.arrays: GrowingArrays
+        self.arrays: store.GrowingArrays
         self._described, self._parts = described, RunParts(folder, described.run_id)
-        self._checkpoints = Checkpoints(
+        self._checkpoints = store.Checkpoints(
             folder.checkpoints,
             n_kept=plan.trainer.n_checkpoints,
             shared_steps=plan.shared_steps,
@@ -84,7 +73,7 @@ class TrainingStore(Observer):
             raise ValueError(
                 f"`n_batches` must be at least the {checkpoint.step} that were made already, got {n_batches}."
             )
-        arrays = GrowingArrays.open(self.folder.history, run_id=self._parts.run_id)
+        arrays = store.GrowingArrays.open(self.folder.history, run_id=self._parts.run_id)
         parts = dataclasses.replace(
             self._parts, history=checkpoint.details["history"], n_log_lines=checkpoint.details["n_log_lines"]
         )
@@ -92,7 +81,7 @@ class TrainingStore(Observer):
         self._logged = [line["batch"] for line in parts.stream_log()][: parts.n_log_lines]
         self._write_parts(parts)  # before newer rows are cut
         arrays.truncate(parts.history)
-        keep_json_lines(self.folder.log, lambda line: line["batch"] < checkpoint.step)
+        store.keep_json_lines(self.folder.log, lambda line: line["batch"] < checkpoint.step)
         self.arrays = arrays
         # So that the log continues where it stopped.
         self.start_time = time.perf_counter() - checkpoint.details["seconds"]
@@ -109,7 +98,7 @@ class TrainingStore(Observer):
         arrays = {**now.arrays, **named_state(state)}
         return {name: jax.ShapeDtypeStruct(array.shape, array.dtype) for name, array in arrays.items()}
 
-    def _compare(self, checkpoint: Checkpoint) -> None:
+    def _compare(self, checkpoint: store.Checkpoint) -> None:
         """**Raises:** `MismatchError` naming what differs, unless a checkpoint is of this training."""
         then = checkpoint.details["computation"]
         found = compare_computations(then, self.computation.up_to(checkpoint.step), checkpoint.arrays)
@@ -128,7 +117,7 @@ class TrainingStore(Observer):
             )
 
     def _refuse(self, step: int, different: str) -> None:
-        raise MismatchError(
+        raise store.MismatchError(
             f"the checkpoint after batch {step - 1} in {self.folder.path} must be of this training, got "
             f"another one: they differ in {different}. Train into another folder, or undo the change."
         )
@@ -154,7 +143,7 @@ class TrainingStore(Observer):
             self._finish()
 
     def on_log_point(self, entry: LogEntry) -> None:
-        append_json_line(self.folder.log, _log_line(entry, self._parts.run_id))
+        store.append_json_line(self.folder.log, _log_line(entry, self._parts.run_id))
         self._logged.append(entry.batch)
         self._finish()
 
@@ -184,7 +173,7 @@ class TrainingStore(Observer):
 
     def _save_before_leaving(self, error: BaseException) -> None:
         """Save what is finished, and add a note on it to `error`; a failure to save is only noted."""
-        with contextlib.suppress(SaveError):  # of an earlier checkpoint: the last one may still be written
+        with contextlib.suppress(store.SaveError):  # of an earlier checkpoint: this one may still be written
             self.wait()
         try:
             self.save()
@@ -267,7 +256,7 @@ class TrainingStore(Observer):
 def open_training_store(plan: TrainingPlan) -> Iterator[TrainingStore]:
     """Open the store of a training, locked against other processes; its folder is created if missing."""
     trainer, restore = plan.trainer, plan.training.restore_checkpoint
-    folder = RunFolder(Path(str(trainer.folder)))
+    folder = store.RunFolder(Path(str(trainer.folder)))
     folder.check_free_for_training(restore=restore)  # before anything is written
     try:
         make_folder(folder.path, parents=True)
@@ -275,18 +264,15 @@ def open_training_store(plan: TrainingPlan) -> Iterator[TrainingStore]:
         raise ValueError(
             f"`chkpt_dir` must be a folder that can be written, got {trainer.folder}: {error}"
         ) from None
-    with lock_folder(folder.path, without_lock=trainer.without_lock):
+    with store.lock_folder(folder.path, without_lock=trainer.without_lock):
         folder.check_free_for_training(restore=restore)  # again, as another process may have been here
         folder.remove_left_overs()
         if not folder.training.exists():
             has_run = folder.description.is_file()
             run_id = DescribedRun.read(folder).run_id if has_run else new_run_id()
             RunParts(folder, run_id, of_experiment=has_run).write()
-        store = TrainingStore(DescribedRun.read(folder), plan)
-        try:
-            yield store
-        finally:
-            store.close()
+        with contextlib.closing(TrainingStore(DescribedRun.read(folder), plan)) as opened:
+            yield opened
 
 
 def _log_line(entry: LogEntry, run_id: str) -> dict[str, Any]:
@@ -297,11 +283,11 @@ def _log_line(entry: LogEntry, run_id: str) -> dict[str, Any]:
         "seconds": round(entry.seconds, 3),
         "loss": _by_term(entry.loss),
         "validation_loss": _by_term(entry.validation_loss),
-        "metrics": {name: as_json_numbers(values) for name, values in entry.metrics.items()},
-        "learning_rate": as_json_numbers(entry.learning_rate),
+        "metrics": {name: store.as_json_numbers(values) for name, values in entry.metrics.items()},
+        "learning_rate": store.as_json_numbers(entry.learning_rate),
         "frozen": entry.frozen.tolist(),
     }
 
 
 def _by_term(loss: LossValues) -> dict[str, Any]:
-    return {name: as_json_numbers(values) for name, values in loss.terms.items()}
+    return {name: store.as_json_numbers(values) for name, values in loss.terms.items()}
