@@ -129,10 +129,11 @@ class StepShardings(eqx.Module):
 
     def map_state(self, function: Callable[[Any, Sharding], Any], state: TrainState) -> TrainState:
         """Return a state with `function(array, sharding)` of its arrays."""
-        parts = state_parts(state, tuple(self.parts))
-        return dataclasses.replace(
-            state, **_map_sharded(function, "train_state_shardings", self.parts, parts)
-        )
+        parts = {
+            part: _map_sharded(function, f"train_state_shardings.{part}", shardings, getattr(state, part))
+            for part, shardings in self.parts.items()
+        }
+        return dataclasses.replace(state, **parts)
 
 
 class TrainStep(eqx.Module):
