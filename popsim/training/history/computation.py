@@ -279,7 +279,7 @@ class TrainingComputation:
         )
         self._of_phases = {
             first_batch: MadeWhileCompiling(functools.partial(_step_text, plan, trained))
-            for first_batch, trained in plan.batches.phases.trained.items()
+            for first_batch, trained in plan.batches.trained.items()
         }
 
     @property
@@ -316,9 +316,7 @@ class TrainingComputation:
         enabled = None if plan.batches.enabled is None else np.asarray(plan.batches.enabled[:batch])
         begun = [first for first in self._of_phases if first < max(batch, 1)]
         trained = {
-            f"where_train.from batch {first}": _trained_text(
-                plan.state.params, plan.batches.phases.trained[first]
-            )
+            f"where_train.from batch {first}": _trained_text(plan.state.params, plan.batches.trained[first])
             for first in begun
         }
         texts = {f"a training step from batch {first} on": self._of_phases[first].result() for first in begun}

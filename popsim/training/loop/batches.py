@@ -115,19 +115,12 @@ def max_kept_per_call(batches: Int[np.ndarray, " recorded"], n_batches: int) -> 
     return min(n_batches, 2 ** (most - 1).bit_length()) if most else 0
 
 
-@dataclasses.dataclass(frozen=True)
-class TrainablePhases:
-    """What selects all that is trained, and which of it each phase trains, by first batch; None for all."""
-
-    where_train: Callable[[Any], Any]
-    trained: Mapping[int, PyTree[bool] | None]
-
-
-def training_phases(model: PyTree, where_train: WhereTrain) -> TrainablePhases:
-    """Return the phases given by `where_train`."""
+def training_phases(
+    model: PyTree, where_train: WhereTrain
+) -> tuple[Callable[[Any], Any], Mapping[int, PyTree[bool] | None]]:
+    """Return what selects all that is trained, and which of it each phase trains, by first batch."""
     if not isinstance(where_train, Mapping):
-        select_trainables(model, where_train)
-        return TrainablePhases(where_train, {0: None})
+        return where_train, {0: None}
     if 0 not in where_train or not all(is_int(batch) and batch >= 0 for batch in where_train):
         raise ValueError(
             "`where_train` must map numbers of batches, 0 and those from which on something else is trained, "
@@ -148,7 +141,7 @@ def training_phases(model: PyTree, where_train: WhereTrain) -> TrainablePhases:
         )
         return None if all(jax.tree.leaves(mask)) else mask
 
-    return TrainablePhases(union_of, {batch: mask_of(phase) for batch, phase in selected.items()})
+    return union_of, {batch: mask_of(phase) for batch, phase in selected.items()}
 
 
 def _is_none(node: Any) -> bool:
@@ -187,7 +180,8 @@ class BatchNumbers:
     callbacks: Mapping[int, Sequence[Callable[[], None]]]
     resets: list[int]
     enabled: Bool[np.ndarray, "batch update"] | None
-    phases: TrainablePhases
+    where_train: Callable[[Any], Any]
+    trained: Mapping[int, PyTree[bool] | None]  # by the first batch of each phase; None for all
     logged: range
 
 
@@ -198,9 +192,9 @@ def number_batches(trainer: TrainerOptions, training: Training) -> BatchNumbers:
         kept = np.arange(n_batches if kept else 0)
     recorded = batch_numbers("save_model_trainables", kept, n_batches)
     spec_batches = batch_numbers("save_trial_specs", () if specs is None else specs, n_batches)
-    phases = training_phases(training.model, training.where_train)
+    where_train, trained = training_phases(training.model, training.where_train)
     callbacks = dict(training.batch_callbacks or {})
-    batch_numbers("where_train", list(phases.trained), n_batches)
+    batch_numbers("where_train", list(trained), n_batches)
     batch_numbers("batch_callbacks", list(callbacks), n_batches)
     return BatchNumbers(
         recorded_batches=recorded[recorded >= training.start_batch],
@@ -208,6 +202,7 @@ def number_batches(trainer: TrainerOptions, training: Training) -> BatchNumbers:
         callbacks=callbacks,
         resets=batch_numbers("reset_opt_state_at", training.reset_opt_state_at, n_batches).tolist(),
         enabled=enabled_updates(training.toggle_model_update_funcs, trainer.model_update_funcs, n_batches),
-        phases=phases,
+        where_train=where_train,
+        trained=trained,
         logged=range(training.log_step - 1, n_batches, training.log_step),
     )

@@ -117,7 +117,7 @@ class TrainingPlan:
             first_batch: dataclasses.replace(
                 loop, member_step=layout.repeat(dataclasses.replace(self.step, trained=trained))
             )
-            for first_batch, trained in self.batches.phases.trained.items()
+            for first_batch, trained in self.batches.trained.items()
         }
 
 
@@ -130,7 +130,7 @@ def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
     member_ids = as_array(ids if training.ensembled else ids[0], int)
     layout = MemberLayout.over(trainer.devices if training.ensembled else None, count or 1)
     step = _member_step(trainer, training)
-    new_state = _new_state(trainer, training, step, batches.phases.where_train)
+    new_state = _new_state(trainer, training, step, batches.where_train)
     finite = starts_finite((new_state.opt_state, new_state.loss_fn_state.gradient))
     # An optimizer may start from infinity; such a leaf says nothing about a member, and is never checked.
     step = dataclasses.replace(step, starts_finite=finite)
@@ -145,7 +145,7 @@ def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
     traced = (trainer.optimizer, step.gradient, step.updates, step.post_step_fns, step.loss_update_func)
     with drawing_from_key("the optimizer, the gradient and each update", *traced):
         # Of the first member, with trials of its own.
-        first, trained = first_member(training, step, new_state), batches.phases.trained.values()
+        first, trained = first_member(training, step, new_state), batches.trained.values()
         recorded, state_bytes = check_changes(*first, own_trials, trained)
     updates = plan_population_updates(trainer, training, step, new_state, recorded)
     state = _first_state(training, new_state, updates)
