@@ -44,7 +44,7 @@ def write(path: Path, n_batches: int, pause: float) -> None:
     steps = {
         name: random.normal(0, 1e-3, (2, *weight.shape)).astype("f4") for name, weight in weights.items()
     }
-    history = GrowingArrays.create(path, fixed={"member": (("member",), np.arange(N_MEMBERS))})
+    history = GrowingArrays.create(path)
     appended, committed, cpu = [], [], 0.0
     for batch in range(n_batches):
         for name in weights:

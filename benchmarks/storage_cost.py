@@ -16,6 +16,7 @@ import numpy as np
 
 from popsim.cli._devices import training_devices
 from popsim.experiments import CenterOut
+from popsim.store import GrowingArrays
 from popsim.training.history import training_store
 
 parser = argparse.ArgumentParser(description=__doc__)
@@ -31,7 +32,7 @@ def count_waiting(waited: list[float]) -> Iterator[None]:
     """Adds to `waited` the seconds that training spends in saving, and in handing rows over."""
     owners = {
         training_store.TrainingStore: ("save", "wait", "on_log_point", "begin"),
-        training_store.RowsOnDisk: ("append", "rows"),
+        GrowingArrays: ("append", "read"),
     }
     originals = {(owner, name): getattr(owner, name) for owner, names in owners.items() for name in names}
 

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float, PyTree
 
 from popsim.store import leaf_names
-from popsim.training.history.history import PREFIXES, TRAINABLES
+from popsim.training.history.recording import PREFIXES, TRAINABLES
 
 __all__ = [
     "arrays_by_name",

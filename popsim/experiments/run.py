@@ -32,9 +32,9 @@ from popsim.training.history.computation import (
     different_settings,
     task_computation,
 )
-from popsim.training.history.history import PREFIXES, TRAINABLES
+from popsim.training.history.recording import PREFIXES, TRAINABLES
 from popsim.training.steps.member_step import trials_of_batch
-from popsim.training.steps.train_state import MODEL, named_arrays, with_named_arrays
+from popsim.training.steps.train_state import named_arrays, with_named_arrays
 from popsim.trial import Trial
 
 __all__ = ["RunHistory", "Run", "open_run"]
@@ -161,7 +161,7 @@ class Run(RunInfo):
     @functools.cached_property
     def _checkpoint(self) -> Checkpoint:
         """The model of the last checkpoint."""
-        expected = named_arrays(MODEL, self._template)
+        expected = named_arrays({"model": self._template})
         shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in expected.items()}
         different = ""
 
@@ -193,7 +193,8 @@ class Run(RunInfo):
         """
         if isinstance(self.source, Script):
             self._warn_if_changed()
-        ensemble = with_named_arrays(MODEL, self._template, self._checkpoint.arrays)
+        arrays = jax.device_put(self._checkpoint.arrays)
+        ensemble = with_named_arrays({"model": self._template}, arrays.__getitem__)["model"]
         return with_trained_inputs(ensemble, self._checkpoint.details.get("inputs"))
 
     @functools.cached_property
@@ -232,7 +233,7 @@ class Run(RunInfo):
     @functools.cached_property
     def log(self) -> list[dict[str, Any]]:
         """The log points; raises `CorruptDataError` if a line of the log is damaged."""
-        return self.parts.read_log()
+        return [*self.parts.stream_log()]
 
     def models(self, *, batch: WholeNumber) -> Any:
         """Return the ensemble, or the model, after a training batch whose trainables were kept.

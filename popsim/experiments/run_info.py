@@ -133,8 +133,7 @@ class RunInfo:
     @property
     def n_members(self) -> int | None:
         """The number of members; None for a single model, or if unknown."""
-        lengths = (array.shape[0] for array in self.arrays if array.name == "member")
-        return self.settings.get("n_members", next(lengths, None))
+        return self.settings.get("n_members", self._listed[1].get("n_members"))
 
     @property
     def writer(self) -> str | None:
@@ -325,7 +324,7 @@ def _state(info: RunInfo) -> str:
 
 def _members(info: RunInfo) -> str:
     number = "1 model" if info.n_members is None else str(info.n_members)
-    if not info.arrays and info.experiment_name is None:
+    if info.n_members is None and not info.arrays and info.experiment_name is None:
         number = "not known yet"
     if info.n_trained is not None:
         number += f", {info.n_trained:,} trained numbers each"

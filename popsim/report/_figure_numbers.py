@@ -27,9 +27,10 @@ def figure_csv(figure: Figure) -> tuple[str, int]:
 
     The step is above 1 if there are more than `MOST_ROWS` points.
     """
-    panels = [
-        (_panel_name(ax), list(_drawn_series(ax))) for ax in figure.axes if ax.get_label() != "<colorbar>"
-    ]
+    panels = []
+    for ax in (ax for ax in figure.axes if ax.get_label() != "<colorbar>"):
+        name = " against ".join(filter(None, (ax.get_ylabel(), ax.get_xlabel()))) or ax.get_title()
+        panels.append((name, list(_drawn_series(ax))))
     n_rows = sum(len(points) for _, several in panels for _, _, points in several)
     step = -(-n_rows // MOST_ROWS) or 1
     text = io.StringIO()
@@ -42,10 +43,6 @@ def figure_csv(figure: Figure) -> tuple[str, int]:
                 numbers = [f"{number:.6g}" for number in row]
                 writer.writerow([*labels, *numbers, *[""] * (len(COLUMNS) - len(labels) - len(numbers))])
     return text.getvalue(), step
-
-
-def _panel_name(ax: Axes) -> str:
-    return " against ".join(filter(None, (ax.get_ylabel(), ax.get_xlabel()))) or ax.get_title()
 
 
 def _drawn_series(ax: Axes) -> Iterator[Series]:

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -119,7 +119,9 @@ def settings_table(runs: Sequence[ComparedRun]) -> ResultTable:
     ]
     names = dict.fromkeys(name for settings in run_settings for name in settings)
     rows = [Row(name, [settings.get(name, MISSING) for settings in run_settings]) for name in names]
-    return ResultTable(_columns(runs), [row for row in rows if len(set(row.values)) > 1])
+    return ResultTable(
+        [Column(each.name) for each in runs], [row for row in rows if len(set(row.values)) > 1]
+    )
 
 
 def results_table(runs: Sequence[ComparedRun]) -> ResultTable:
@@ -139,7 +141,9 @@ def results_table(runs: Sequence[ComparedRun]) -> ResultTable:
         if metric.is_numeric and len(set(metric.limits)) > 1:
             texts[f"limit: {metric.name}"] = metric.limits
     caption = "Mean over members (lowest to highest member)"
-    return ResultTable(_columns(runs), [Row(name, row) for name, row in texts.items()], caption)
+    return ResultTable(
+        [Column(each.name) for each in runs], [Row(name, row) for name, row in texts.items()], caption
+    )
 
 
 def _last_losses(runs: Sequence[ComparedRun]) -> dict[str, list[np.ndarray]]:
@@ -244,10 +248,6 @@ def _change(before: Float[np.ndarray, " pair"], after: Float[np.ndarray, " pair"
     return [str(before.size), change, f"{comparison.test.p:.2g}"]
 
 
-def _columns(runs: Sequence[ComparedRun]) -> list[Column]:
-    return [Column(each.name) for each in runs]
-
-
 def draw_comparison(runs: Sequence[ComparedRun]) -> Draws:
     """Return what draws learning curves, metrics and, for reaches, speed profiles, one colour per run."""
     return {
@@ -285,13 +285,6 @@ def _losses(runs: Sequence[ComparedRun], kind: str) -> dict[str, RunFigure]:
     return {f"{kind}_loss": RunFigure(figure, f"Loss in {kind}", caption)}
 
 
-def _metric_scale(values: Sequence[Float[np.ndarray, " _"]]) -> Literal["linear", "log"]:
-    """Return "log" for positive values over a wide range; over a narrow one hardly a tick has a label."""
-    finite = np.concatenate([numbers[np.isfinite(numbers)] for numbers in values])
-    is_wide = finite.size > 0 and finite.min() > 0 and finite.max() > WIDE * finite.min()
-    return "log" if is_wide else "linear"
-
-
 def _draw_metrics(runs: Sequence[ComparedRun]) -> dict[str, RunFigure]:
     if not (metrics := [metric for metric in _metrics(runs) if metric.is_numeric]):
         return {}
@@ -299,7 +292,10 @@ def _draw_metrics(runs: Sequence[ComparedRun]) -> dict[str, RunFigure]:
     figure, axes = plt.subplots(len(metrics), 1, figsize=size, layout="constrained", squeeze=False)
     names = [each.short_name for each in runs]
     for ax, metric in zip(axes[:, 0], metrics, strict=True):
-        scale = _metric_scale(metric.values)
+        finite = np.concatenate([numbers[np.isfinite(numbers)] for numbers in metric.values])
+        is_wide = finite.size > 0 and finite.min() > 0 and finite.max() > WIDE * finite.min()
+        # Over a narrow range hardly a tick of a logarithmic axis has a label.
+        scale = "log" if is_wide else "linear"
         draw_member_values(ax, metric.values, names=names, label=metric.name, scale=scale)
     caption = (
         f"A point for each member ({_members(runs)}), a bar at their mean, on a logarithmic axis the "

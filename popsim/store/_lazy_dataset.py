@@ -26,10 +26,9 @@ class LazyArray(BackendArray):
 
 
 def lazy_dataset(arrays: Mapping[str, StoredArray], attributes: Mapping[str, Any]) -> Dataset:
-    """Return arrays as variables; what does not grow, or labels its own axis, is a coordinate."""
-    variables, coordinates = {}, {}
-    for name, array in arrays.items():
-        axes = array.layout.axes
-        where = variables if array.layout.grows and axes != (name,) else coordinates
-        where[name] = Variable(axes, indexing.LazilyIndexedArray(LazyArray(array)))
-    return Dataset(variables, coordinates, dict(attributes))
+    """Return arrays as variables; xarray takes one that labels its own axis for a coordinate."""
+    variables = {
+        name: Variable(array.layout.axes, indexing.LazilyIndexedArray(LazyArray(array)))
+        for name, array in arrays.items()
+    }
+    return Dataset(variables, attrs=dict(attributes))

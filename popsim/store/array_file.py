@@ -28,8 +28,7 @@ def describe(array: AnyArray | jax.ShapeDtypeStruct) -> Form:
     """Return the form in which an array is stored."""
     kind = None
     if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
-        keys = array if isinstance(array, jax.Array) else jnp.empty((), array.dtype)
-        kind = str(jax.random.key_impl(keys))
+        kind = str(jax.random.key_impl(jnp.empty((), array.dtype)))
         array = jax.eval_shape(jax.random.key_data, array)
     return {"dtype": jnp.dtype(array.dtype).name, "shape": list(array.shape), "key": kind}
 

@@ -24,8 +24,7 @@ KEY = "popsim_arrays"
 class CommitRecord:
     """The layouts of the committed arrays, the attributes of the group, and the identity of the run.
 
-    All are in the zarr.json of the group, under one checksum. The zarr.json of each array repeats its layout
-    for other software; its length may be that of another commit, and popsim does not read it.
+    All are in the zarr.json of the group, under one checksum; arrays have none of their own.
     """
 
     layouts: Mapping[str, ArrayLayout]
@@ -42,17 +41,19 @@ class CommitRecord:
 
     @property
     def lengths(self) -> dict[str, int]:
-        """The number of committed rows, by growing axis."""
-        return {layout.axes[0]: layout.shape[0] for layout in self.layouts.values() if layout.grows}
+        """The number of committed rows, by axis."""
+        return {layout.axes[0]: layout.shape[0] for layout in self.layouts.values()}
+
+    def dataset(self, folder: Path) -> Any:
+        """Return the arrays in the folder of the group as a lazy `xarray.Dataset`."""
+        from popsim.store._lazy_dataset import lazy_dataset
+
+        return lazy_dataset(self.arrays(folder), self.attributes)
 
     def write(self, folder: Path) -> None:
         """Write the record into `folder`, in one atomic step."""
         metadata = {name: layout.metadata() for name, layout in self.layouts.items()}
-        # The group comes last, as it is what popsim reads: after a crash before that, the old commit stands.
-        for name, array_metadata in metadata.items():
-            write_json(folder / name / "zarr.json", array_metadata)
-        fixed = [name for name, layout in self.layouts.items() if not layout.grows]
-        record: dict[str, Any] = {"format": FORMAT, RUN_ID: self.run_id, "fixed": fixed}
+        record: dict[str, Any] = {"format": FORMAT, RUN_ID: self.run_id}
         group = {
             "zarr_format": 3,
             "node_type": "group",
@@ -66,7 +67,7 @@ class CommitRecord:
     def read(cls, folder: Path, run_id: str | None = None) -> "CommitRecord":
         """Read the record in `folder`, of the run `run_id` or any; errors as `open_arrays`."""
         path = folder / "zarr.json"
-        if not path.exists() and not any(folder.glob("*/zarr.json")):
+        if not path.exists() and not any(folder.glob("*/c.*")):
             raise ValueError(f"`path` must be a folder of arrays, got {folder}: it has no zarr.json.")
         group = read_json(path)
         try:
@@ -80,26 +81,21 @@ class CommitRecord:
             raise CorruptDataError(f"{path} must be as popsim wrote it; it is damaged.")
         check_format(path, record["format"], FORMAT)
         check_run_id(record[RUN_ID], run_id, path)
-        layouts = {
-            name: ArrayLayout.parse(metadata, grows=name not in record["fixed"])
-            for name, metadata in group["consolidated_metadata"]["metadata"].items()
-        }
+        arrays = group["consolidated_metadata"]["metadata"].items()
+        layouts = {name: ArrayLayout.parse(metadata) for name, metadata in arrays}
         return cls(layouts, attributes, record[RUN_ID])
 
 
 def open_arrays(path: str | Path, *, run_id: str | None = None) -> Any:
     """Open a folder of `GrowingArrays` as a lazy `xarray.Dataset` of the committed rows.
 
-    Arrays that do not grow, and those with a single axis of their own name, are coordinates.
+    Arrays with a single axis of their own name are coordinates.
 
     **Raises:** `ValueError` if there are no such arrays at `path`; `CorruptDataError` naming the file if one
     is damaged, missing or of another run, now or when it is read; `MismatchError` if all are of another run
     than `run_id`, None for any.
     """
-    from popsim.store._lazy_dataset import lazy_dataset
-
-    record = CommitRecord.read(Path(path), run_id)
-    return lazy_dataset(record.arrays(Path(path)), record.attributes)
+    return CommitRecord.read(Path(path), run_id).dataset(Path(path))
 
 
 def damage_of_arrays(
@@ -110,15 +106,6 @@ def damage_of_arrays(
     for name, array in CommitRecord.read(path, run_id).arrays(path).items():
         for file, error in array.damage(every_byte=every_byte):
             yield f"{name}/{file}", error
-        description = path / name / "zarr.json"  # which other software reads; its length may be another
-        try:
-            stored, expected = read_json(description), array.layout.metadata()
-            is_same = {**expected, "shape": [stored["shape"][0], *expected["shape"][1:]]} == stored
-        except (LookupError, TypeError, CorruptDataError):
-            is_same = False
-        if not is_same:
-            error = CorruptDataError(f"{description} must describe the array; it does not.")
-            yield f"{name}/zarr.json", error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,7 +164,7 @@ def remove_stale(group: Path, layouts: Mapping[str, ArrayLayout]) -> None:
         if path.name not in layouts and not remove_left_over(path):
             remove_array(path)
     for name, layout in layouts.items():
-        needed = {layout.shard_name(place) for place in layout.places()} | {"zarr.json"}
+        needed = {layout.shard_name(place) for place in layout.places()}
         for file in (group / name).iterdir():
             if _is_of_arrays(file.name) and file.name not in needed:
                 file.unlink()

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import math
 import os
 import platform
 import re
@@ -59,20 +60,12 @@ class Checkpoints:
     """
 
     def __init__(
-        self,
-        path: Path,
-        *,
-        n_kept: int = 3,
-        shared_steps: Container[int] = (),
-        run_id: str | None = None,
+        self, path: Path, *, n_kept: int = 3, shared_steps: Container[int] = (), run_id: str | None = None
     ):
-        """
-        **Arguments:**
+        """Open the checkpoints in the folder `path`, which the first save creates, of a run, None for any.
 
-        - `path`: the folder of the checkpoints. The first save creates it; its parent must exist.
-        - `n_kept`: how many to keep: the newest up to the one saved last. Later ones are kept as well.
-        - `shared_steps`: the steps of checkpoints that others read: the last `N_SHARED` are kept besides.
-        - `run_id`: the identity of the run. It is stored, and checkpoints of another run are rejected.
+        The newest `n_kept` up to the one saved last are kept, and later ones; of `shared_steps`, which others
+        read, the last `N_SHARED` besides.
         """
         self.path = Path(path)
         self.n_kept = n_kept
@@ -83,22 +76,30 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """Return the steps of the checkpoints, ascending."""
-        return sorted(step for step, _ in self._places())
+        # List until two listings agree: one made during a write may lack both the old and the new checkpoint.
+        before, steps = None, self._list_steps()
+        while steps != before:
+            before, steps = steps, self._list_steps()
+        return sorted(steps)
 
-    def kept_steps(self) -> list[int]:
-        """Return those of the `steps` that are kept until there are newer ones."""
-        return self._kept_of(self.steps())
+    def _list_steps(self) -> set[int]:
+        names = os.listdir(self.path) if self.path.is_dir() else []
+        return {int(match["step"]) for match in map(_OWN_FILE.fullmatch, names) if match}
+
+    def kept_steps(self, *, up_to: float = math.inf) -> list[int]:
+        """Return those of the `steps` that are kept until there are newer ones, of those up to a step."""
+        steps = [step for step in self.steps() if step <= up_to]
+        shared = [step for step in steps if step in self._shared_steps]
+        return sorted({*steps[-self.n_kept :], *shared[-N_SHARED:]})
 
     def file(self, step: int) -> Path:
         """Return the path of the checkpoint of a step, whether it exists or not."""
         return self.path / f"{step:09d}.safetensors"
 
     def save(self, step: int, arrays: Mapping[str, AnyArray], details: Mapping[str, Any]) -> None:
-        """Save a checkpoint: copy the arrays to the host, and write them in the background.
+        """Save a checkpoint: wait for the previous save, copy the arrays, and write them in the background.
 
-        Waits for the previous save. Call `wait` before the process ends, in a `finally`: Python starts no
-        threads during shutdown, so an unfinished save would fail. The arrays may be donated after this
-        returns.
+        Call `wait` before the process ends: Python starts no threads during shutdown.
 
         **Raises:** `SaveError` if the previous save failed; then nothing is saved.
         """
@@ -136,34 +137,29 @@ class Checkpoints:
     def restore(
         self, expected: Expected, *, step: int | None = None, subset: bool = False
     ) -> Checkpoint | None:
-        """Read the newest undamaged checkpoint, or that of `step`. All of it is verified.
+        """Read the newest undamaged checkpoint, or that of `step`, verifying all of it; None without any.
 
         With `subset` the checkpoint may hold further arrays, which are left out.
 
-        **Returns:** the checkpoint; None if there is none at all.
-
-        **Raises:** `MismatchError` if a checkpoint was written by something else; older ones are then not
-        tried. `CorruptDataError` if all are damaged; one that is skipped gives a warning. `SaveError` if the
-        previous save failed.
+        **Raises:** `MismatchError` if a checkpoint was written by something else; `CorruptDataError` if all
+        are damaged; one that is passed over gives a warning.
         """
         self.wait()
         if step is not None:
             if step not in (steps := self.steps()):
                 raise ValueError(f"`step` must be one of {steps}, for which {self.path} has one, got {step}.")
             return self._read(step, expected, subset)
-        damages: dict[tuple[int, int], CorruptDataError] = {}
-        # A damaged file is remembered with its inode: one that was replaced meanwhile is tried again.
-        while places := self._places() - damages.keys():  # listed anew, as another process may save meanwhile
-            place = max(places)
+        damages: dict[int, CorruptDataError] = {}
+        while steps := {*self.steps()} - damages.keys():  # listed anew, as another process may save meanwhile
+            newest = max(steps)
             if damages:
                 last = [*damages.values()][-1]
-                warn_caller(f"a checkpoint is passed over, that of step {place[0]} is tried: {last}")
+                warn_caller(f"a checkpoint is passed over, that of step {newest} is tried: {last}")
             try:
-                return self._read(place[0], expected, subset)
+                return self._read(newest, expected, subset)
             except CorruptDataError as error:
-                # Else it was deleted or replaced while it was read, which is no damage.
-                if place in self._places():
-                    damages[place] = error
+                if newest in self.steps():  # else it was deleted while it was read, which is no damage
+                    damages[newest] = error
         if damages:
             raise CorruptDataError(f"all checkpoints are damaged: {' '.join(map(str, damages.values()))}")
         return None
@@ -217,21 +213,6 @@ class Checkpoints:
                 raise MismatchError(f"{path} must be of step {step}, got step {content['step']}.")
             yield file
 
-    def _places(self) -> set[tuple[int, int]]:
-        """Return step and inode number of each checkpoint; a replacement has another number."""
-        # List until two listings agree: one made during a write may lack both the old and the new checkpoint.
-        before, places = None, self._list_places()
-        while places != before:
-            before, places = places, self._list_places()
-        return places
-
-    def _list_places(self) -> set[tuple[int, int]]:
-        if not self.path.is_dir():
-            return set()
-        with os.scandir(self.path) as entries:
-            candidates = [(_OWN_FILE.fullmatch(entry.name), entry.inode()) for entry in entries]
-        return {(int(match["step"]), number) for match, number in candidates if match}
-
     def _write(
         self, step: int, copies: Mapping[str, np.ndarray], forms: Mapping[str, Form], content: dict[str, Any]
     ) -> None:
@@ -248,15 +229,11 @@ class Checkpoints:
             ) from error
         try:
             # Old ones are deleted last, so that at no time there are fewer complete ones than before.
-            steps = [number for number in self.steps() if number <= step]
-            for old in sorted({*steps} - {*self._kept_of(steps)}):
+            kept = self.kept_steps(up_to=step)
+            for old in (number for number in self.steps() if number <= step and number not in kept):
                 self.file(old).unlink()
         except OSError as error:
             raise SaveError(f"step {step} is saved, an old one is still in {self.path}: {error}") from error
-
-    def _kept_of(self, steps: list[int]) -> list[int]:
-        shared = [step for step in steps if step in self._shared_steps]
-        return sorted({*steps[-self.n_kept :], *shared[-N_SHARED:]})
 
     def _clear_leftovers(self) -> None:
         for path in [*self.path.iterdir()] if self.path.is_dir() else []:

@@ -48,10 +48,9 @@ _HOW_TO_LOCK = (
 
 @contextlib.contextmanager
 def lock_folder(path: Path, *, without_lock: bool = False) -> Iterator[None]:
-    """Hold the lock of a folder: `with lock_folder(path): ...`. Reentrant within a thread.
+    """Hold the lock of a folder, again in a context within it if wanted; `run.lock.json` names the holder.
 
-    The operating system releases it when the process ends for any reason. `run.lock.json` names the holder.
-    `without_lock` continues on a disk that has no locks.
+    The system releases it when the process ends. `without_lock` continues on a disk that has no locks.
 
     **Raises:** `FolderLockedError` naming the folder if another process or thread holds the lock;
     `ValueError` if it is missing, cannot be written, or is on a disk without locks.
@@ -82,9 +81,8 @@ def lock_folder(path: Path, *, without_lock: bool = False) -> Iterator[None]:
             with contextlib.suppress(OSError):
                 (folder / LOCK).unlink()
         if not without_lock:
-            reason = f"{path} ({error.strerror})"
             raise ValueError(
-                f"`path` must be on a disk that can lock files, got {reason}: {_HOW_TO_LOCK}"
+                f"`path` must be on a disk that can lock files, got {path} ({error.strerror}): {_HOW_TO_LOCK}"
             ) from None
     is_holder = is_first and lock.is_locked
     try:

@@ -1,6 +1,5 @@
 """JSON files, and logs with one JSON object per line."""
 
-import dataclasses
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -19,8 +18,8 @@ __all__ = [
     "as_json_numbers",
     "keep_json_lines",
     "read_json",
-    "read_json_lines",
     "read_sealed_json",
+    "stream_json_lines",
     "write_json",
     "write_sealed_json",
 ]
@@ -51,9 +50,10 @@ def write_json(path: Path, value: Any) -> None:
     write_file(path, [(json.dumps(value, indent=2, allow_nan=False) + "\n").encode()])
 
 
-def write_sealed_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write `value` as `write_json` does, together with a checksum of its content."""
-    plain = json.loads(json.dumps(value, allow_nan=False))  # hash what a reader will parse
+def write_sealed_json(path: Path, value: Mapping[str, Any], version: int | None = None) -> None:
+    """Write `value` as `write_json` does, with a checksum of its content, and the number of its format."""
+    entries = value if version is None else {**value, "format": version}
+    plain = json.loads(json.dumps(entries, allow_nan=False))  # hash what a reader will parse
     write_json(path, {**plain, CHECKSUM: digest(plain)})
 
 
@@ -67,16 +67,16 @@ def read_json(path: Path) -> Any:
         raise CorruptDataError(f"{path} must hold JSON; it is damaged: {error}") from None
 
 
-def read_sealed_json(path: Path) -> dict[str, Any]:
+def read_sealed_json(path: Path, version: int | None = None) -> dict[str, Any]:
     """Read a file of `write_sealed_json`, without the checksum.
 
-    **Raises:** `CorruptDataError` naming the file if it is missing, or was changed since it was written.
+    **Raises:** `CorruptDataError` naming the file if it is missing, or was changed since it was written;
+    `MismatchError` if its format is another `version`.
     """
-    return _without_seal(path, read_json(path))
-
-
-def _without_seal(path: Path, data: Any) -> dict[str, Any]:
+    data = read_json(path)
     value = {key: entry for key, entry in data.items() if key != CHECKSUM} if isinstance(data, dict) else {}
+    if version is not None and "format" in value:  # else it is of something else, or damaged
+        check_format(path, value["format"], version)
     try:
         is_sound = bool(value) and data.get(CHECKSUM) == digest(value)
     except ValueError:  # of a number that JSON does not have
@@ -84,24 +84,6 @@ def _without_seal(path: Path, data: Any) -> dict[str, Any]:
     if not is_sound:
         raise CorruptDataError(f"{path} must match its checksum; it is damaged, or was changed by hand.")
     return value
-
-
-@dataclasses.dataclass(frozen=True)
-class SealedFormat:
-    """The format of the sealed JSON files of one kind, such as `run.json`: a number in each file."""
-
-    version: int
-
-    def read(self, path: Path) -> dict[str, Any]:
-        """Read a file as `read_sealed_json`; raises `MismatchError` if it has another format."""
-        data = read_json(path)
-        if isinstance(data, dict) and "format" in data:  # else it is of something else, or damaged
-            check_format(path, data["format"], self.version)
-        return _without_seal(path, data)
-
-    def write(self, path: Path, content: Mapping[str, Any]) -> None:
-        """Write a file of this format; raises `SaveError`."""
-        write_sealed_json(path, {**content, "format": self.version})
 
 
 def append_json_line(path: Path, value: Any) -> None:
@@ -138,11 +120,6 @@ def stream_json_lines(path: Path) -> Iterator[Any]:
             yield json.loads(line)
         except ValueError:
             damaged = number
-
-
-def read_json_lines(path: Path) -> list[Any]:
-    """Return the parsed lines of a log; as `stream_json_lines`."""
-    return [*stream_json_lines(path)]
 
 
 def keep_json_lines(path: Path, keep: Callable[[Any], bool]) -> None:

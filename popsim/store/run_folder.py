@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -13,14 +13,13 @@ from popsim.store import files
 from popsim.store.array_group import remove_arrays
 from popsim.store.checkpoints import Checkpoints
 from popsim.store.identity import HOLDER, LOCK, RUN_ID, check_run_id, new_run_id
-from popsim.store.json_files import SealedFormat, read_json
+from popsim.store.json_files import read_json, read_sealed_json, write_sealed_json
 
 __all__ = ["RunFolder"]
 
 FolderType = TypeVar("FolderType", bound="PlainFolder")
 CONFIG_DIGEST = "config_sha256"  # in run.json: of run.yaml
 FORMAT = 1
-DESCRIPTION = SealedFormat(FORMAT)
 """The format of `run.json` and of `training.json`."""
 
 
@@ -46,12 +45,8 @@ class PlainFolder:
         """Return the unfinished files of a killed process, also of figures."""
         attributes = (value for kind in type(self).__mro__ for value in vars(kind).values())
         names = {LOCK, HOLDER} | {part.name for part in attributes if isinstance(part, FolderPart)}
-        own = [*self.path.iterdir()] if self.path.is_dir() else []
-        figures = self.path / "figures"
-        drawn = [*figures.iterdir()] if figures.is_dir() else []
-        return [path for path in own if files.finished_name(path.name) in names] + [
-            path for path in drawn if files.finished_name(path.name)
-        ]
+        own = [path for path in self.path.glob("*.partial") if files.finished_name(path.name) in names]
+        return own + [path for path in self.path.glob("figures/*") if files.finished_name(path.name)]
 
     def remove_left_overs(self) -> None:
         """Remove the unfinished files of a killed process."""
@@ -88,13 +83,9 @@ class PlainFolder:
 def import_option(description: Mapping[str, Any]) -> str:
     """Return the options that import modules of an experiment from outside popsim: `--import MODULE `."""
     modules = [description.get("module") or "popsim.", *description.get("network_modules", ())]
-    named = [module for module in modules if not module.startswith("popsim.")]
-    return "".join(f"--import {_importable(module)} " for module in dict.fromkeys(named))
-
-
-def _importable(module: str) -> str:
-    is_found = module != "__main__" and all(part.isidentifier() for part in module.split("."))
-    return module if is_found else "MODULE"
+    named = dict.fromkeys(module for module in modules if not module.startswith("popsim."))
+    is_found = {name: name != "__main__" and all(map(str.isidentifier, name.split("."))) for name in named}
+    return "".join(f"--import {name if is_found[name] else 'MODULE'} " for name in named)
 
 
 def description_or_empty(path: Path) -> dict[str, Any]:
@@ -152,10 +143,9 @@ class RunFolder(PlainFolder):
 
     @classmethod
     def create(cls, path: str | Path, *, overwrite: bool = False) -> "RunFolder":
-        """Create the folder of a new run.
+        """Create the folder of a new run; with `overwrite` an existing one is deleted.
 
-        With `overwrite` an existing run is deleted. Its `run.json` and its figures stay until new ones
-        replace them; files not listed above stay.
+        Its `run.json` and its figures stay until new ones replace them; files not listed above stay.
         """
         cls.check_free(path, overwrite=overwrite)
         folder = cls.make(Path(path))
@@ -207,7 +197,7 @@ class RunFolder(PlainFolder):
     def check_free_for_training(self, *, restore: bool) -> None:
         """Check that a training may be written into the folder, or continued with `restore`."""
         if self.training.exists():
-            content = DESCRIPTION.read(self.training)
+            content = read_sealed_json(self.training, FORMAT)
             saved = content.get("checkpoints") or Checkpoints(self.checkpoints).steps()
             if not restore and (saved or self.description.exists()):
                 raise ValueError(
@@ -222,11 +212,7 @@ class RunFolder(PlainFolder):
 
     @classmethod
     def open(cls, path: str | Path) -> "DescribedRun":
-        """Open the folder of a run, finished or not, and read its `run.json`.
-
-        **Raises:** `ValueError` if there is none; `MismatchError` if it has another format;
-        `CorruptDataError` if `run.json` was changed or is lost.
-        """
+        """Open the folder of a run, finished or not, and read `run.json`; errors as `read_sealed_json`."""
         folder = cls(as_path("path", path))
         if not folder.description.is_file():
             # Without `run.json`, only this entry tells a run that lost it from the training of a script.
@@ -261,16 +247,16 @@ class DescribedRun:
 
     @classmethod
     def read(cls, folder: RunFolder) -> "DescribedRun":
-        """Read the description of a run or a training; errors as `SealedFormat.read`."""
+        """Read the description of a run or a training; errors as `read_sealed_json`."""
         # `run.json` is written before `training.json`, and is there in every run of an experiment.
         path = folder.description if folder.description.is_file() else folder.training
-        return cls(folder, path, DESCRIPTION.read(path))
+        return cls(folder, path, read_sealed_json(path, FORMAT))
 
     @classmethod
     def create(cls, folder: RunFolder, entries: Mapping[str, Any]) -> "DescribedRun":
         """Write the `run.json` of a new run, with an identity; its folder must be locked."""
         content = {"format": FORMAT, RUN_ID: new_run_id(), **entries}
-        DESCRIPTION.write(folder.description, content)
+        write_sealed_json(folder.description, content, FORMAT)
         return cls(folder, folder.description, content)
 
     def reread(self) -> "DescribedRun":
@@ -295,12 +281,8 @@ class DescribedRun:
         """The identity of the run."""
         return self.content[RUN_ID]
 
-    def entry(self, name: str, make: Callable[[Any], Any]) -> Any:
-        """Return an entry of the description, converted by `make`."""
-        return make(self.content[name])
-
     def write(self, **entries: Any) -> "DescribedRun":
         """Write entries into the description, and return the run with them; its folder must be locked."""
         described = dataclasses.replace(self, content={**self.content, **entries})
-        DESCRIPTION.write(self.path, described.content)
+        write_sealed_json(self.path, described.content, FORMAT)
         return described

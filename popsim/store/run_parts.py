@@ -5,6 +5,7 @@ what must exist: a part that is missing or was copied from another run is detect
 """
 
 import dataclasses
+import functools
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -15,7 +16,7 @@ from popsim.store.checkpoints import Checkpoints
 from popsim.store.files import CorruptDataError, MismatchError, files_below, missing_file
 from popsim.store.identity import RUN_ID, check_run_id
 from popsim.store.json_files import read_sealed_json, stream_json_lines, write_sealed_json
-from popsim.store.run_folder import DESCRIPTION, DescribedRun, RunFolder
+from popsim.store.run_folder import FORMAT, DescribedRun, RunFolder
 from popsim.version import __version__
 
 __all__ = ["RunParts", "check_parts", "damage_of_run", "read_parts", "read_summary", "write_summary"]
@@ -38,7 +39,7 @@ class RunParts:
     def write(self) -> None:
         """Write `training.json`; the folder must be locked."""
         entries = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)[1:]}
-        DESCRIPTION.write(self.folder.training, {"popsim": __version__, **entries})
+        write_sealed_json(self.folder.training, {"popsim": __version__, **entries}, FORMAT)
 
     def missing_checkpoints(self) -> list[int]:
         """Return the steps of lost checkpoints: of those that are listed, and were not replaced."""
@@ -79,10 +80,6 @@ class RunParts:
         if number < self.n_log_lines:
             raise CorruptDataError(f"{log} must have {self.n_log_lines} lines, got {number}.")
 
-    def read_log(self) -> list[dict[str, Any]]:
-        """Return all lines of the log; raises as `stream_log`."""
-        return list(self.stream_log())
-
     def damage(self, *, every_byte: bool) -> Damage:
         """Return what is wrong with checkpoints, history and log, or just with what is at their ends."""
         log = problem_of(self.folder.log.name, lambda: deque(self.stream_log(), maxlen=0))
@@ -92,8 +89,9 @@ class RunParts:
         checkpoints = Checkpoints(self.folder.checkpoints, run_id=self.run_id)
         name, steps = self.folder.checkpoints.name, checkpoints.steps()
         for step in steps if every_byte else steps[-1:]:
-            read, file = checkpoints.verify if every_byte else checkpoints.check, checkpoints.file(step)
-            problem = problem_of(f"{name}/{file.name}", lambda step=step, read=read: read(step))
+            file = checkpoints.file(step)
+            read = functools.partial(checkpoints.verify if every_byte else checkpoints.check, step)
+            problem = problem_of(f"{name}/{file.name}", read)
             if file.exists():  # else a newer one has replaced it
                 yield from problem.items()
         if not steps and (self.folder.is_finished or self.checkpoints):
@@ -104,7 +102,9 @@ class RunParts:
 
     def _damaged_history(self, every_byte: bool) -> Iterator[tuple[str, ValueError | OSError]]:
         history = self.folder.history
-        if not (history.exists() or self.history or Checkpoints(self.folder.checkpoints).steps()):
+        if not (
+            (history / "zarr.json").exists() or self.history or Checkpoints(self.folder.checkpoints).steps()
+        ):
             return
         try:
             lengths = CommitRecord.read(history, self.run_id).lengths
@@ -159,7 +159,7 @@ def read_parts(described: DescribedRun) -> RunParts:
     """Return what must exist; an empty record for a run whose training has not begun.
 
     **Raises:** `MismatchError` if `training.json` and `run.json` are of different runs; `CorruptDataError` if
-    `training.json` is damaged, or missing although other files of a training exist, or `run.json` is missing.
+    one of them is damaged, or missing beside files that it must describe.
     """
     folder = described.folder
     if not folder.training.exists():
@@ -168,7 +168,7 @@ def read_parts(described: DescribedRun) -> RunParts:
                 f"there must be a file {folder.training} beside {present[0]}; it is missing."
             )
         return RunParts(folder, described.run_id)
-    content = DESCRIPTION.read(folder.training)
+    content = read_sealed_json(folder.training, FORMAT)
     place = f"{folder.training}, beside {described.path.name},"
     check_run_id(content.get(RUN_ID), described.run_id, place)
     if not described.is_run and content.get("of_experiment"):
@@ -191,13 +191,11 @@ def write_summary(described: DescribedRun, summary: Mapping[str, Any]) -> None:
 
 
 def check_parts(described: DescribedRun) -> RunParts:
-    """Check for missing parts and parts of another run before a run continues.
+    """Return what must exist, after a quick check for parts that are missing or of another run.
 
-    A missing checkpoint, or a damaged one of a finished run, only gives a warning. Only a small part of the
-    history is read. Returns what must exist.
+    A missing checkpoint, or a damaged one of a finished run, only gives a warning.
 
-    **Raises:** `MismatchError` naming a part of another run; `CorruptDataError` naming one that is missing or
-    visibly damaged.
+    **Raises:** `MismatchError` or `CorruptDataError` naming the part.
     """
     parts = read_parts(described)
     checkpoints = parts.open_checkpoints()

@@ -1,7 +1,6 @@
 """Stored arrays: zarr arrays that tensorstore encodes and decodes, in files that popsim commits.
 
-tensorstore compresses, shards, indexes and checks the checksums of chunks and tables. What it lacks is here:
-each file ends in a seal that names the run and the place, so that no file can stand in for another, and is
+Each file ends in a seal that names the run and the place, so that no file can stand in for another, and is
 written atomically.
 
 A chunk holds one member and about 512 KB: about ten rows of the weights of a small network, thousands of a
@@ -37,14 +36,13 @@ DIGEST_BYTES = SEAL_BYTES = 32
 
 @dataclasses.dataclass(frozen=True)
 class ArrayLayout:
-    """The axes and data type of an array, the shapes of array, chunks and shards, and whether it grows."""
+    """The axes and data type of an array, and the shapes of the array, its chunks and its shards."""
 
     axes: tuple[str, ...]
     dtype: str
     shape: Shape
     chunk: Shape
     shard: Shape
-    grows: bool
 
     @property
     def shards_by_axis(self) -> Shape:
@@ -52,20 +50,17 @@ class ArrayLayout:
         return tuple(-(-length // part) for length, part in zip(self.shape, self.shard, strict=True))
 
     def of_length(self, length: int) -> "ArrayLayout":
-        """Return the same layout with another number of rows, if the array grows."""
-        return dataclasses.replace(self, shape=(length, *self.shape[1:])) if self.grows else self
+        """Return the same layout with another number of rows."""
+        return dataclasses.replace(self, shape=(length, *self.shape[1:]))
 
     def shard_name(self, place: ShardIndex) -> str:
         """Return the file name of a shard."""
         return ".".join(["c", *map(str, place)])
 
     def places(self, first: int | None = None) -> Iterator[ShardIndex]:
-        """Yield the places of the shards in order, lazily, all or those at `first` along the first axis."""
-        counts = self.shards_by_axis
-        stride = math.prod(counts[1:])
-        numbers = range(counts[0] * stride) if first is None else range(first * stride, (first + 1) * stride)
-        for number in numbers:
-            yield tuple(map(int, np.unravel_index(number, counts)))
+        """Return the places of the shards in order, all or those at `first` along the first axis."""
+        n_first, *counts = self.shards_by_axis
+        return itertools.product(range(n_first) if first is None else [first], *map(range, counts))
 
     def block(self, place: ShardIndex) -> tuple[slice, ...]:
         """Return the slices of the array that the shard at `place` holds."""
@@ -97,18 +92,12 @@ class ArrayLayout:
         }
 
     @classmethod
-    def parse(cls, metadata: Mapping[str, Any], *, grows: bool) -> "ArrayLayout":
+    def parse(cls, metadata: Mapping[str, Any]) -> "ArrayLayout":
         """Invert `metadata`."""
         shard = metadata["chunk_grid"]["configuration"]["chunk_shape"]
         chunk = metadata["codecs"][0]["configuration"]["chunk_shape"]
-        return cls(
-            tuple(metadata["dimension_names"]),
-            metadata["data_type"],
-            tuple(metadata["shape"]),
-            tuple(chunk),
-            tuple(shard),
-            grows,
-        )
+        axes, shape = metadata["dimension_names"], metadata["shape"]
+        return cls(tuple(axes), metadata["data_type"], *map(tuple, (shape, chunk, shard)))
 
 
 CHUNK_BYTES = 2**19
@@ -230,24 +219,20 @@ class StoredArray:
 
     def _check_seals(self, places: Iterable[ShardIndex]) -> list[Path]:
         """Check that files are of the run, in their places, and hold the committed rows; return them."""
-        files = []
-        for place in places:
-            name, rows = self.layout.shard_name(place), self.layout.block(place)[0]
-            try:
-                with (self.folder / name).open("rb") as file:
-                    file.seek(max(0, file.seek(0, os.SEEK_END) - SEAL_BYTES))
-                    seal = file.read()
-            except FileNotFoundError:
-                raise missing_file(self.folder / name) from None
-            self._check_seal(seal, name, rows.stop - rows.start)
-            files.append(self.folder / name)
-        return files
+        return [
+            self._check_seal(self.layout.shard_name(place), self.layout.block(place)[0]) for place in places
+        ]
 
-    def _check_seal(self, seal: bytes, name: str, n_rows: int) -> None:
-        run_id, count = seal[:16].hex(), int.from_bytes(seal[16:24], "little")
+    def _check_seal(self, name: str, rows: slice) -> Path:
+        try:
+            with (self.folder / name).open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - SEAL_BYTES))
+                seal = file.read()
+        except FileNotFoundError:
+            raise missing_file(self.folder / name) from None
+        run_id, count, n_rows = seal[:16].hex(), int.from_bytes(seal[16:24], "little"), rows.stop - rows.start
         damage = ""
-        # Checked against the run and count that it names itself: so damage is told from a file of another
-        # run.
+        # With the run and the count that it names itself, damage is told from a file of another run.
         if len(seal) < SEAL_BYTES or seal != _seal(run_id, self.folder.name, name, count):
             damage = "its end is not as it was written, or it has the place of another part"
         elif run_id != self.run_id:
@@ -258,6 +243,7 @@ class StoredArray:
             raise CorruptDataError(
                 f"{self.folder / name}, a part of the array {self.folder.name!r}, is damaged: {damage}."
             )
+        return self.folder / name
 
     def _check_memory(self, n_bytes: int) -> None:
         # The system gives memory that it does not have, and ends the process when it is filled.

@@ -51,7 +51,7 @@ def run_cell(path: str | Path, number: int, *, keeps_devices: bool = False, **op
     population = CellPopulation.of_cell(opened, cell.number) if sweep.selects_across_cells else None
     now = RunOptions(**{"quiet": True, **options, "population": population})
     if keeps_devices and now.devices is not None and run is not None:
-        now = dataclasses.replace(now, devices=now.devices[: run.entry("devices", int)])
+        now = dataclasses.replace(now, devices=now.devices[: run.content["devices"]])
     place = RunFolder.make(cell.folder.path).path
     with (
         lock_folder(place, without_lock=now.without_lock),

@@ -15,13 +15,13 @@ from popsim.experiments.run_options import CODE
 from popsim.store import RunFolder
 from popsim.store.files import make_folder, saving
 from popsim.store.identity import lock_holder
-from popsim.store.json_files import SealedFormat, read_json, write_json
+from popsim.store.json_files import read_json, read_sealed_json, write_json
 from popsim.store.run_folder import FolderPart, PlainFolder
 from popsim.sweeps.sweep import Sweep
 
 __all__ = ["CellFolder", "SweepFolder", "describe_sweep", "modules_of", "named_modules"]
 
-SWEEP_FORMAT = SealedFormat(1)
+SWEEP_FORMAT = 1
 """The format of `sweep.json`."""
 
 
@@ -129,7 +129,7 @@ class SweepFolder(PlainFolder):
         check_path("path", self.path)
         if not self.description.exists():
             raise ValueError(f"`path` must be the folder of a sweep, got {self.path}: it has no sweep.json.")
-        return SWEEP_FORMAT.read(self.description)
+        return read_sealed_json(self.description, SWEEP_FORMAT)
 
 
 def describe_sweep(sweep: Sweep) -> dict[str, Any]:

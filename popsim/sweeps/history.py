@@ -84,7 +84,7 @@ def join_histories(cells: Collection[SweepCell], names: Sequence[str], damage: s
         try:
             histories[cell] = open_history(cell)
         except (ValueError, OSError) as error:
-            if cell.folder.history.exists():  # else nothing is saved yet
+            if (cell.folder.history / "zarr.json").exists():  # else nothing is saved yet
                 warn_of_damage(error)
                 damage = str(error)
     forms: dict[str, set[Any]] = {}

@@ -12,7 +12,7 @@ from popsim.experiments.run_options import FLAGS, check_size
 from popsim.store import MismatchError, lock_folder
 from popsim.store.files import make_folder, saving, write_file
 from popsim.store.identity import new_run_id
-from popsim.store.json_files import plain_json
+from popsim.store.json_files import plain_json, write_sealed_json
 from popsim.sweeps.folder import SWEEP_FORMAT, SweepFolder, describe_sweep
 from popsim.sweeps.opened_sweep import OpenedSweep, open_sweep, read_sweep
 from popsim.sweeps.sweep import Sweep
@@ -88,7 +88,9 @@ def make_sweep(sweep: Sweep, path: str | Path, *, without_lock: bool = False) ->
         if folder.description.exists():  # another process has made one meanwhile
             _check_same(folder, sweep)
         folder.remove_left_overs()
-        SWEEP_FORMAT.write(folder.description, described)  # first: after it, resuming makes what is missing
+        write_sealed_json(
+            folder.description, described, SWEEP_FORMAT
+        )  # first: after it, resuming makes what is missing
         complete_folder(folder, sweep)
     return open_sweep(path)
 

@@ -247,10 +247,6 @@ class ZeroDiagonal(AbstractConstraint):
         return jnp.where(to_itself, 0, weights)
 
 
-def _as_mask(value: Any) -> Array | PerMember:
-    return value if isinstance(value, PerMember) else jnp.asarray(value)
-
-
 class SparsityMask(AbstractConstraint):
     """The constraint w = 0 where the mask is False, exactly.
 
@@ -260,7 +256,9 @@ class SparsityMask(AbstractConstraint):
     - `mask`: booleans of the shape of the weights, True where there is a connection; may be a `PerMember`.
     """
 
-    mask: Bool[Array, "..."] | PerMember = eqx.field(converter=_as_mask)
+    mask: Bool[Array, "..."] | PerMember = eqx.field(
+        converter=lambda mask: mask if isinstance(mask, PerMember) else jnp.asarray(mask)
+    )
 
     def __check_init__(self):
         values = self.mask.values if isinstance(self.mask, PerMember) else self.mask

@@ -33,15 +33,12 @@ def as_metrics(
     """Return metrics as arrays."""
     arrays = {name: np.asarray(values) for name, values in metrics.items()}
     for name, values in arrays.items():
-        if values.dtype.kind not in "biuf" or not is_plain_name(name):  # they name arrays on disk
+        is_numeric = values.dtype.kind in "biuf" and is_plain_name(name)  # they name arrays on disk
+        if not is_numeric or (n_members is not None and values.shape[:1] != (n_members,)):
+            members = "" if n_members is None else f", in arrays that lead with the {n_members} members"
             raise ValueError(
-                f"`validation_metrics` must return numbers by plain names, without '/', got {values.dtype} "
-                f"for {name!r}."
-            )
-        if n_members is not None and values.shape[:1] != (n_members,):
-            raise ValueError(
-                f"`validation_metrics` must return an array that leads with the {n_members} members, "
-                f"got shape {values.shape} for {name!r}."
+                f"`validation_metrics` must return numbers by plain names, without '/'{members}, "
+                f"got {values.dtype} of shape {values.shape} for {name!r}."
             )
     return arrays
 
@@ -188,22 +185,19 @@ class Observer:
         """Finish, after the last batch, or after an exception, which is raised again afterwards."""
 
 
-class LogFunctions(Observer):
-    """The `log_fns` of a trainer."""
+class UserFunctions(Observer):
+    """The `log_fns` of a trainer, and the `batch_callbacks` of a training."""
 
-    def __init__(self, functions: Sequence[Callable[[LogEntry], None]]):
-        self._functions = functions
+    def __init__(
+        self,
+        log_fns: Sequence[Callable[[LogEntry], None]],
+        callbacks: Mapping[int, Sequence[Callable[[], None]]],
+    ):
+        self._log_fns, self._callbacks = log_fns, callbacks
 
     def on_log_point(self, entry: LogEntry) -> None:
-        for function in self._functions:
+        for function in self._log_fns:
             function(entry)
-
-
-class BatchCallbacks(Observer):
-    """The `batch_callbacks` of a training."""
-
-    def __init__(self, callbacks: Mapping[int, Sequence[Callable[[], None]]]):
-        self._callbacks = callbacks
 
     def on_pause(self, last: int) -> None:
         for function in self._callbacks.get(last, ()):
@@ -287,25 +281,19 @@ class TensorBoardWriter(Observer):
 
 
 def _scalars(entry: LogEntry) -> Iterator[tuple[str, float]]:
+    """Yield the means of a log point over members that train, and the total of each member."""
     idle = np.asarray(entry.frozen | entry.stopped)
-    yield from _of_loss("training", entry.loss, idle)
-    yield from _of_loss("validation", entry.validation_loss, entry.frozen)
-    if np.all(np.isfinite(entry.learning_rate[~idle])):
-        yield from _mean("learning_rate", entry.learning_rate, idle)
-
-
-def _of_loss(
-    name: str, loss: LossValues, left_out: Bool[np.ndarray, "*member"]
-) -> Iterator[tuple[str, float]]:
-    total = np.asarray(loss.total)
-    for term, values in {**loss.terms, "total": total}.items():
-        yield from _mean(f"{name}/{term}", values, left_out)
-    if total.ndim:
-        for index, value in enumerate(total):
+    losses = (("training", entry.loss, idle), ("validation", entry.validation_loss, entry.frozen))
+    means = [(f"{name}/{term}", values, out) for name, loss, out in losses for term, values in _terms(loss)]
+    if np.isfinite(entry.learning_rate[~idle]).all():
+        means.append(("learning_rate", entry.learning_rate, idle))
+    for name, values, left_out in means:
+        if (live := np.asarray(values)[~left_out]).size:
+            yield name, float(live.mean())
+    for name, loss, _ in losses:
+        for index, value in enumerate(np.asarray(loss.total) if entry.frozen.ndim else ()):
             yield f"{name}/total/member_{index}", float(value)
 
 
-def _mean(name: str, values: Any, left_out: Bool[np.ndarray, "*member"]) -> Iterator[tuple[str, float]]:
-    live = np.asarray(values)[~left_out]
-    if live.size:
-        yield name, float(live.mean())
+def _terms(loss: LossValues) -> list[tuple[str, Any]]:
+    return [*loss.terms.items(), ("total", loss.total)]

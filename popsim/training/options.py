@@ -146,9 +146,10 @@ class TrainerOptions:
 
     def __post_init__(self):
         _convert_scalars(self)
-        for name in ("chkpt_dir", "tensorboard_logdir"):
-            if (path := getattr(self, name)) is not None:
-                check_path(name, path)
+        for check, names in _CHECKS_IF_GIVEN.items():
+            for name in names:
+                if (value := getattr(self, name)) is not None:
+                    check(name, value)
         if self.enable_tensorboard != (self.tensorboard_logdir is not None):
             raise ValueError(
                 "`enable_tensorboard` and `tensorboard_logdir` must be given together: there is no default "
@@ -158,9 +159,6 @@ class TrainerOptions:
             check_tensorboard()
         elif self.validation_figures is not None:
             raise ValueError("`validation_figures` are drawn for TensorBoard: say `enable_tensorboard=True`.")
-        for name in ("n_minibatches", "n_checkpoints", "member_batch_size"):
-            if (number := getattr(self, name)) is not None:
-                checks.check_positive_int(name, number)
         checks.check_positive("checkpoint_seconds", self.checkpoint_seconds)
         if self.devices is not None:
             expected = "different JAX devices, such as jax.local_devices()"
@@ -173,17 +171,11 @@ class TrainerOptions:
         checks.check_instance(
             "gradient", self.gradient, AbstractGradient, "an AbstractGradient such as BackpropThroughTime()"
         )
-        updates = as_population_updates(
-            self.population_updates, has_metrics=self.validation_metrics is not None
-        )
+        has_metrics = self.validation_metrics is not None
+        updates = as_population_updates(self.population_updates, has_metrics=has_metrics)
         object.__setattr__(self, "population_updates", updates)
         observers = checks.as_parts("observers", self.observers, Observer, "subclasses of Observer")
         object.__setattr__(self, "observers", observers)
-        for name in ("post_step_fns", "log_fns"):
-            _check_callables(name, getattr(self, name))
-        for name in ("loss_update_func", "validation_metrics", "validation_figures", "stop"):
-            if (function := getattr(self, name)) is not None:
-                _check_callables(name, [function])
         if self.nonfinite not in ("freeze", "raise"):
             raise ValueError(f'`nonfinite` must be "freeze" or "raise", got {self.nonfinite!r}.')
         kept_how = (self.checkpoint_seconds, self.n_checkpoints)
@@ -204,6 +196,17 @@ class TrainerOptions:
         """The folder of the training; None for none."""
         return self.chkpt_dir if self.checkpointing else None
 
+
+def _check_callable(name: str, function: Any) -> None:
+    _check_callables(name, [function])
+
+
+_CHECKS_IF_GIVEN: dict[Callable[[str, Any], None], tuple[str, ...]] = {
+    check_path: ("chkpt_dir", "tensorboard_logdir"),
+    checks.check_positive_int: ("n_minibatches", "n_checkpoints", "member_batch_size"),
+    _check_callables: ("post_step_fns", "log_fns"),
+    _check_callable: ("loss_update_func", "validation_metrics", "validation_figures", "stop"),
+}
 
 KEPT_TYPES = ("float16", "float32", "float64")
 
@@ -302,12 +305,11 @@ class Training:
         checks.check_non_negative_int("start_batch", self.start_batch)
         if self.start_batch >= self.n_batches:
             raise ValueError(f"`start_batch` must be below {self.n_batches}, got {self.start_batch}.")
-        if not (
-            self.where_train is None or isinstance(self.where_train, Mapping) or callable(self.where_train)
-        ):
+        where = self.where_train
+        if not (where is None or isinstance(where, Mapping) or callable(where)):
             raise ValueError(
                 "`where_train` must be a function such as lambda model: model.network, or a mapping of such "
-                f"by batch number, got {checks.short_repr(self.where_train)}."
+                f"by batch number, got {checks.short_repr(where)}."
             )
         dtype = self.trainables_dtype
         if dtype is not None and getattr(dtype, "__name__", str(dtype)) not in KEPT_TYPES:

@@ -3,7 +3,6 @@
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -14,32 +13,12 @@ from popsim._shared.text_checks import count_text
 from popsim._shared.waiting import called_regularly, is_interactive, waiting_text
 from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records, TrainingStart
 
-__all__ = ["BatchClock", "Compiling", "ProgressBar", "ProgressLines", "last_loss", "progress_observer"]
+__all__ = ["Compiling", "ProgressBar", "ProgressLines", "last_loss", "progress_observer"]
 
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} batches{postfix}"
 SECONDS_BETWEEN_LINES = 30.0
 
 Losses = Float[Array | np.ndarray, "*member"] | np.floating
-
-
-class BatchClock:
-    """Counts batches and the seconds in which they were made, without those of compilations."""
-
-    def __init__(self) -> None:
-        self.seconds, self.n_batches = 0.0, 0
-        self._since: float | None = None
-
-    def count(self, n_batches: int) -> None:
-        """Count batches, and the seconds since the last event; neither after a pause, which this ends."""
-        now = time.perf_counter()
-        if self._since is not None:
-            self.seconds += now - self._since
-            self.n_batches += n_batches
-        self._since = now
-
-    def pause(self) -> None:
-        """Do not count what follows, up to the next event."""
-        self._since = None
 
 
 class Compiling(NamedTuple):
@@ -70,27 +49,36 @@ class ProgressLines(Observer):
     """
 
     def __init__(self) -> None:
-        self._table = LossTable()
+        self._columns: tuple[str, ...] = ()
         self._line = ""
 
     def on_begin(self, start: TrainingStart) -> None:
-        self._n_batches, self._line = start.n_batches, ""
-        self._clock, self._n_done = BatchClock(), start.first_batch
+        self._n_batches, self._n_done, self._line = start.n_batches, start.first_batch, ""
+        self._seconds, self._n_timed = 0.0, 0
+        self._since: float | None = None
         of_members = "" if start.n_members is None else f" in each of {count_text(start.n_members, 'member')}"
         self._write(f"training {start.n_trained:,} numbers{of_members}")
 
+    def _count(self, n_batches: int) -> None:
+        """Count batches and the seconds since the last event; neither after a compilation, which it ends."""
+        now = time.perf_counter()
+        if self._since is not None:
+            self._seconds += now - self._since
+            self._n_timed += n_batches
+        self._since = now
+
     def on_compilation(self, program: str) -> None:
-        self._clock.count(0)
-        self._clock.pause()
+        self._count(0)
+        self._since = None
         if program == "training":
             self._write("compiling")
 
     def on_batches(self, batches: FinishedBatches) -> None:
-        self._clock.count(batches.count)
+        self._count(batches.count)
         self._n_done += batches.count
         pace = ""
-        if self._clock.n_batches and self._clock.seconds:
-            rate = self._clock.n_batches / self._clock.seconds
+        if self._n_timed and self._seconds:
+            rate = self._n_timed / self._seconds
             left = tqdm.format_interval((self._n_batches - self._n_done) / rate)
             pace = f"{rate:.3g} batch/s, {left} left, "
         self._show(pace + last_loss(batches))
@@ -102,11 +90,19 @@ class ProgressLines(Observer):
             self._line = ""
 
     def on_log_point(self, entry: LogEntry) -> None:
-        for row in self._table.rows(entry):
-            self._write(row)
+        """Write the loss of the batch and the validation loss with its terms, headed where these are new."""
+        validation = entry.validation_loss
+        terms = validation.terms if len(validation.terms) > 1 else {}
+        columns: tuple[str, ...] = ("batch", "loss", "validation", *terms)
+        losses = [np.asarray(loss) for loss in (entry.loss.total, validation.total, *terms.values())]
+        row = (str(entry.batch), *(mean_of_finite(loss[~entry.frozen]) or "frozen" for loss in losses))
+        for texts in [row] if columns == self._columns else [columns, row]:
+            cells = (text.rjust(max(10, len(name))) for name, text in zip(columns, texts, strict=True))
+            self._write("  ".join(cells))
+        self._columns = columns
 
     def on_pause(self, last: int) -> None:
-        self._clock.count(0)
+        self._count(0)
 
     def on_replacement(self, batch: int, records: Records) -> None:
         self.on_pause(batch)
@@ -145,8 +141,8 @@ class ProgressBar(ProgressLines):
         self._shown.enter_context(called_regularly(self._refresh))
 
     def on_compilation(self, program: str) -> None:
-        self._clock.count(0)
-        self._clock.pause()
+        self._count(0)
+        self._since = None
         self._compiling = Compiling.now(program)
         self._refresh()
 
@@ -175,24 +171,6 @@ class ProgressBar(ProgressLines):
 
     def _write(self, text: str) -> None:
         self._bar.write(text, file=self._bar.fp)
-
-
-class LossTable:
-    """Rows of a table of losses, means over members that are not frozen, headed where columns are new."""
-
-    def __init__(self) -> None:
-        self._columns: tuple[str, ...] = ()
-
-    def rows(self, entry: LogEntry) -> Iterator[str]:
-        """Yield the row of a log point: the loss of the batch, and the validation loss with its terms."""
-        validation = entry.validation_loss
-        terms = validation.terms if len(validation.terms) > 1 else {}
-        columns: tuple[str, ...] = ("batch", "loss", "validation", *terms)
-        losses = [np.asarray(loss) for loss in (entry.loss.total, validation.total, *terms.values())]
-        row = (str(entry.batch), *(mean_of_finite(loss[~entry.frozen]) or "frozen" for loss in losses))
-        for texts in [row] if columns == self._columns else [columns, row]:
-            yield "  ".join(text.rjust(max(10, len(name))) for name, text in zip(columns, texts, strict=True))
-        self._columns = columns
 
 
 def last_loss(batches: FinishedBatches) -> str:

@@ -112,10 +112,6 @@ class StepShardings(eqx.Module):
         self.outputs = outputs
         self.parts |= dict.fromkeys(SHARED, _replicated_sharding(self.parts))
 
-    def place_state(self, state: TrainState) -> TrainState:
-        """Return the state moved to its devices; arrays already there are not copied."""
-        return self._map_state(_place, state)
-
     def place_inputs(self, inputs: dict[str, PyTree]) -> dict[str, PyTree]:
         """Return the inputs moved to their devices; arrays already there are not copied."""
         if not set(self.inputs) <= set(inputs):
@@ -123,17 +119,16 @@ class StepShardings(eqx.Module):
                 f"`input_kwarg_shardings` must be for inputs of the step, {sorted(inputs)}, "
                 f"got {sorted(self.inputs)}."
             )
-        return {
-            name: _map_sharded(_place, f"input_kwarg_shardings[{name!r}]", self.inputs.get(name), value)
-            for name, value in inputs.items()
-        }
+        shardings = dict.fromkeys(inputs) | self.inputs
+        return _map_sharded(_place, "input_kwarg_shardings", shardings, inputs)
 
     def constrain(self, state: TrainState, outputs: PyTree) -> tuple[TrainState, PyTree]:
         """Return the results of a step with sharding constraints, to be called in the compiled step."""
-        state = self._map_state(_constrain, state)
+        state = self.map_state(_constrain, state)
         return state, _map_sharded(_constrain, "aux_output_shardings", self.outputs, outputs)
 
-    def _map_state(self, function: Callable[[Any, Sharding], Any], state: TrainState) -> TrainState:
+    def map_state(self, function: Callable[[Any, Sharding], Any], state: TrainState) -> TrainState:
+        """Return a state with `function(array, sharding)` of its arrays."""
         parts = {
             part: _map_sharded(function, f"train_state_shardings.{part}", shardings, getattr(state, part))
             for part, shardings in self.parts.items()
@@ -244,7 +239,8 @@ def build_train_step_fn(
     compiled = _compile(TrainStep(loss_fn, shardings), donate_params_and_state)
 
     def train_step(train_state: TrainState, **inputs: PyTree) -> tuple[TrainState, Any]:
-        result = compiled(shardings.place_state(train_state), **shardings.place_inputs(inputs))
+        placed = shardings.map_state(_place, train_state)
+        result = compiled(placed, **shardings.place_inputs(inputs))
         if donate_params_and_state:
             _delete(state_parts(train_state, DONATED))
         return result

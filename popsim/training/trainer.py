@@ -13,12 +13,12 @@ from jaxtyping import PRNGKeyArray, PyTree
 from popsim._compiled import start_while_compiling, to_numpy
 from popsim.ensemble import Members
 from popsim.task import AbstractTask
-from popsim.training.history.history import TRAINABLES, TaskTrainerHistory
-from popsim.training.history.recording import HistoryRecorder, RowsInMemory
+from popsim.training.history.history import TaskTrainerHistory
+from popsim.training.history.recording import TRAINABLES, HistoryRecorder, RowsInMemory
 from popsim.training.history.training_store import TrainingStore, open_training_store
 from popsim.training.loop.host_loop import HostLoop
 from popsim.training.loop.training_plan import TrainingPlan, plan_training
-from popsim.training.observers import BatchCallbacks, LogFunctions, Observer, TensorBoardWriter, TrainingStart
+from popsim.training.observers import Observer, TensorBoardWriter, TrainingStart, UserFunctions
 from popsim.training.options import BatchesOrMask, TrainerOptions, Training
 from popsim.training.progress import progress_observer
 from popsim.training.steps.train_state import WhereTrain, copy_arrays
@@ -87,7 +87,9 @@ def train(plan: TrainingPlan) -> tuple[Any, TaskTrainerHistory]:
         if training.on_begin is not None:
             training.on_begin(int(state.step))
         start_time = time.perf_counter() if store is None else store.start_time
-        rows = RowsInMemory({TRAINABLES: plan.batches.recorded_batches.size}) if store is None else store.rows
+        rows = (
+            RowsInMemory({TRAINABLES: plan.batches.recorded_batches.size}) if store is None else store.arrays
+        )
         recorder = HistoryRecorder(rows, plan)
         # The recorder comes first: the store notes how many rows the history has after the batches it saves.
         observers = [recorder, *_observers(plan, store, int(state.step))]
@@ -104,17 +106,15 @@ def train(plan: TrainingPlan) -> tuple[Any, TaskTrainerHistory]:
 
 def _observers(plan: TrainingPlan, store: TrainingStore | None, first_batch: int) -> list[Observer]:
     """Return the observers of a training, in the order in which they are called."""
-    trainer, events, writers = plan.trainer, plan.trainer.tensorboard_logdir, []
+    trainer, events = plan.trainer, plan.trainer.tensorboard_logdir
+    observers = [] if store is None else [store]
+    observers += [] if plan.training.disable_tqdm else [progress_observer()]
+    # After the store: if a function of a user raises, the log point is in the log already, and the batch is
+    # among those that are saved.
+    observers.append(UserFunctions(trainer.log_fns, plan.batches.callbacks))
     if events is not None:
-        writers = [TensorBoardWriter(events, trainer.validation_figures, first_batch=first_batch)]
-    saving = [] if store is None else [store]
-    progress = [] if plan.training.disable_tqdm else [progress_observer()]
-    return [
-        *(BatchCallbacks(plan.batches.callbacks), *saving, *progress),
-        # After the store: if a function of a user raises, the log point is in the log already, and the batch
-        # among those that are saved.
-        *(LogFunctions(trainer.log_fns), *writers, *trainer.observers),
-    ]
+        observers.append(TensorBoardWriter(events, trainer.validation_figures, first_batch=first_batch))
+    return [*observers, *trainer.observers]
 
 
 def _donatable_copy(leaf: Any) -> Any:

@@ -23,14 +23,14 @@ def ends_of_calls(schedule: CallDivision, seconds_per_batch: float) -> list[int]
 
 
 def test_calls_end_where_the_host_has_something_to_do_and_hold_at_most_the_capacity():
-    ends = ends_of_calls(CallDivision(0, 300, [99, 149], capacity=64), 1e-6)
+    ends = ends_of_calls(CallDivision(0, 300, [[99, 149]], 64), 1e-6)
     assert {100, 150, 300} <= set(ends)
     assert max(np.diff([0, *ends])) <= 64
 
 
 def test_calls_last_about_a_second_from_a_later_start_too():
-    assert max(np.diff(ends_of_calls(CallDivision(0, 100, [], capacity=64), 0.1))) == 10
-    assert ends_of_calls(CallDivision(7, 9, [], capacity=64), 1e-6) == [8, 9]
+    assert max(np.diff(ends_of_calls(CallDivision(0, 100, [], 64), 0.1))) == 10
+    assert ends_of_calls(CallDivision(7, 9, [], 64), 1e-6) == [8, 9]
 
 
 def test_a_boolean_for_each_batch_is_a_mask():

@@ -13,7 +13,6 @@ from short_form import mostly_in_full
 
 from popsim.experiments import open_run, run_experiment
 from popsim.store import RunFolder
-from popsim.store.json_files import SealedFormat
 
 running = importlib.import_module("popsim.experiments.running")
 NOT_FINITE = float("nan")
@@ -36,7 +35,7 @@ STEPS = {
     "its removal": (Path, "unlink"),
     "the lock": ("popsim.store.identity.write_json",),
     "the deletion of the run before": (RunFolder, "remove_left_overs"),
-    "after the deletion": (SealedFormat, "write"),
+    "after the deletion": ("popsim.store.run_folder.write_sealed_json",),
     "the description": (os, "fsync"),
     "its last step": (Path, "replace"),
 }

@@ -11,7 +11,6 @@ from popsim.store.array_group import open_arrays
 from popsim.store.growing_arrays import GrowingArrays
 
 SHARD_ROWS, CHUNK_ROWS = 6, 2
-FIXED = {"member": (("member",), np.arange(3)), "scale": (("a",), np.asarray([2.5]))}
 ATTRIBUTES = {"terms": ["effort", "position"], "nested": {"a": [1, 2.5, None]}}
 
 
@@ -48,7 +47,7 @@ ROWS = {"batch": losses, "trainables_batch": trainables}
 
 def expected(lengths: dict[str, int]) -> dict[str, np.ndarray]:
     """All arrays after that many rows."""
-    arrays = {name: array for name, (_, array) in FIXED.items()}
+    arrays = {}
     for axis, length in lengths.items():
         arrays |= {name: array for name, (_, array) in ROWS[axis](0, length).items()}
     return arrays
@@ -67,7 +66,7 @@ def assert_holds(path: Path, lengths: dict[str, int]) -> None:
 
 def write_small(path: Path, n_batches: int = 40) -> dict[str, int]:
     """A history with several commits, whose last shards are not full."""
-    store = GrowingArrays.create(path, fixed=FIXED, attributes=ATTRIBUTES)
+    store = GrowingArrays.create(path, attributes=ATTRIBUTES)
     for begin in range(0, n_batches, 5):
         store.append("batch", losses(begin, begin + 5))
         store.append("trainables_batch", trainables(begin // 5, begin // 5 + 1))
@@ -87,7 +86,7 @@ def train(path: Path, checkpoint: Path, n_batches: int) -> None:
         store.truncate(lengths)
     else:
         lengths = {}
-        store = GrowingArrays.open(path) if path.exists() else GrowingArrays.create(path, fixed=FIXED)
+        store = GrowingArrays.open(path) if path.exists() else GrowingArrays.create(path)
         store.truncate({})
     for begin in range(lengths.get("batch", 0), n_batches, 3):
         store.append("batch", losses(begin, begin + 3))

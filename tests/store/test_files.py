@@ -13,8 +13,8 @@ from popsim.store import (
     as_json_numbers,
     keep_json_lines,
     read_json,
-    read_json_lines,
     read_sealed_json,
+    stream_json_lines,
     write_json,
     write_sealed_json,
 )
@@ -75,16 +75,16 @@ def test_a_log_is_read_up_to_a_torn_last_line_and_other_damage_is_named(tmp_path
     path = tmp_path / "log.jsonl"
     keep_json_lines(path, lambda line: True)
     with pytest.raises(CorruptDataError, match=r"log\.jsonl; it is missing"):
-        read_json_lines(path)
+        [*stream_json_lines(path)]
     for value in ({"batch": 0}, {"batch": 1}):
         append_json_line(path, value)
     whole = path.read_bytes()
     path.write_bytes(whole[:-5])
-    assert read_json_lines(path) == [{"batch": 0}]
+    assert [*stream_json_lines(path)] == [{"batch": 0}]
     for first in (b"{\n", b'{"batch": 0, "\xff": 1}\n'):
         path.write_bytes(first + whole)
         with pytest.raises(CorruptDataError, match="line 1"):
-            read_json_lines(path)
+            [*stream_json_lines(path)]
     for damaged in ('{"bauch": 0}\n', "[]\n", '{"batch": "0"}\n'):
         path.write_text(damaged)
         with pytest.raises(CorruptDataError, match=r"log\.jsonl"):

@@ -33,7 +33,7 @@ class AnyOrder(RuleBasedStateMachine):
         small_shards.use_small_shards(self.patch)
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name) / "h.zarr"
-        self.store = GrowingArrays.create(self.path, fixed=small_shards.FIXED)
+        self.store = GrowingArrays.create(self.path)
         self.lengths: dict[str, int] = {}
         self.commits: list[dict[str, int]] = [{}]
         self.before: list[tuple] = []
@@ -119,13 +119,12 @@ def test_large_rows_are_cut_into_parts(monkeypatch, tmp_path):
     monkeypatch.setattr(chunk_shapes, "SHARD_BYTES", 2**10)
     monkeypatch.setattr(chunk_shapes, "LARGEST_CHUNK_BYTES", 2**8)
     weights = np.random.default_rng(0).normal(size=(7, 3, 31, 17)).astype("f4")
-    store = GrowingArrays.create(tmp_path / "h.zarr", fixed={"x": (("a", "b"), weights[0, 0])})
+    store = GrowingArrays.create(tmp_path / "h.zarr")
     store.append("n", {"w": (("member", "row", "column"), weights[:4])})
     store.append("n", {"w": (("member", "row", "column"), weights[4:])})
     store.commit()
     dataset = open_arrays(tmp_path / "h.zarr")
     np.testing.assert_array_equal(dataset.w, weights)
-    np.testing.assert_array_equal(dataset.x, weights[0, 0])
     np.testing.assert_array_equal(dataset.w[::-2, 1, [30, 2, 2], 5:9], weights[::-2, 1][:, [30, 2, 2], 5:9])
     assert max(file.stat().st_size for file in (tmp_path / "h.zarr" / "w").glob("c.*")) < 2**10
 
@@ -145,12 +144,12 @@ def test_large_rows_are_cut_into_parts(monkeypatch, tmp_path):
 )
 def test_arrays_of_any_shape_and_type_are_kept(array, tmp_path):
     axes = tuple(f"axis {i}" for i in range(array.ndim))
-    store = GrowingArrays.create(tmp_path / "h.zarr", fixed={"x": (axes, array)})
+    store = GrowingArrays.create(tmp_path / "h.zarr")
     store.append("n", {"y": (axes, np.stack([array, array]))})
     store.append("empty", {"z": (axes, np.stack([array])[:0])})
     assert store.commit() == {"n": 2, "empty": 0}
     dataset = open_arrays(tmp_path / "h.zarr")
-    for found, wanted in ((dataset.x, array), (dataset.y[1], array), (dataset.z, np.stack([array])[:0])):
+    for found, wanted in ((dataset.y[1], array), (dataset.z, np.stack([array])[:0])):
         np.testing.assert_array_equal(found.values, wanted)
         assert found.dtype == array.dtype.newbyteorder("=")
     assert not [*damage_of_arrays(tmp_path / "h.zarr")]
@@ -163,7 +162,7 @@ def test_after_truncating_nothing_stale_is_left_and_foreign_files_are(small, tmp
     (path / "loss" / "c.9.0.0.0123abcd.partial").write_text("left by a process that was killed")
     store = GrowingArrays.open(path)
     store.truncate({"batch": 8})
-    assert sorted(os.listdir(path / "loss")) == ["c.0.0.0", "c.1.0.0", "notes.txt", "zarr.json"]
+    assert sorted(os.listdir(path / "loss")) == ["c.0.0.0", "c.1.0.0", "notes.txt"]
     assert not (path / "trainables.count").exists()
 
 
@@ -183,14 +182,14 @@ def test_after_truncating_nothing_stale_is_left_and_foreign_files_are(small, tmp
 )
 def test_rows_that_do_not_agree_are_refused_and_change_nothing(axis, rows, tmp_path):
     path = tmp_path / "h.zarr"
-    store = GrowingArrays.create(path, fixed={"member": (("member",), np.arange(3))})
+    store = GrowingArrays.create(path)
     first = {"x": (("a",), np.ones((2, 2))), "y": ((), np.ones(2))}
     store.append("n", first)
     with pytest.raises(ValueError, match="array"):
         store.append(axis, rows)
     store.append("n", first)
     assert store.commit() == {"n": 4}
-    assert sorted(os.listdir(path)) == ["member", "x", "y", "zarr.json"]
+    assert sorted(os.listdir(path)) == ["x", "y", "zarr.json"]
 
 
 def test_only_what_is_committed_can_be_truncated_to(tmp_path):
@@ -209,25 +208,30 @@ def interrupt(*arguments):
 
 
 @pytest.mark.parametrize("call", ["append", "commit"])
-def test_an_interrupted_call_is_not_committed(call, monkeypatch, tmp_path):
+def test_a_call_that_is_interrupted_loses_no_row_of_the_calls_before(call, small, monkeypatch, tmp_path):
     store = GrowingArrays.create(tmp_path / "h.zarr")
-    rows = {"x": ((), np.arange(3)), "y": ((), np.arange(3))}
+    rows = {"x": ((), np.arange(4)), "y": ((), np.arange(4))}
     store.append("n", rows)
-    lengths = store.commit()
-    calls = {"append": lambda: store.append("n", rows), "commit": store.commit}
-    store.append("n", rows)
-    where = {"append": (store._buffers["y"], "add"), "commit": (store, "_write")}
+    store.commit()
+    store.append("m", {"z": ((), np.arange(2))})
     with monkeypatch.context() as patch:
-        patch.setattr(*where[call], interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            calls[call]()
-    for later in calls.values():
-        with pytest.raises(SaveError, match="interrupted"):
-            later()
-    store.truncate(lengths)
-    store.append("n", rows)
-    assert store.commit() == {"n": 6}
-    np.testing.assert_array_equal(open_arrays(tmp_path / "h.zarr").y, [0, 1, 2, 0, 1, 2])
+        patch.setattr(store, "_write", interrupt)
+        with pytest.raises(KeyboardInterrupt):  # where the rows fill a file, as they are written
+            store.append("n", rows) if call == "append" else store.commit()
+    assert store.appended_lengths == {"n": 4, "m": 2} == store.commit()
+    assert not [*damage_of_arrays(tmp_path / "h.zarr")]
+    np.testing.assert_array_equal(open_arrays(tmp_path / "h.zarr").y, np.arange(4))
+
+
+def test_fewer_rows_than_were_appended_can_be_committed(small, tmp_path):
+    store = GrowingArrays.create(tmp_path / "h.zarr")
+    for first in (0, 10):
+        store.append("n", {"x": ((), np.arange(first, first + 10))})
+    store.append("m", {"z": ((), np.arange(2))})
+    assert store.commit({"n": 9}) == {"n": 9}
+    np.testing.assert_array_equal(open_arrays(tmp_path / "h.zarr").x, np.arange(9))
+    assert store.commit() == {"n": 20, "m": 2}
+    np.testing.assert_array_equal(open_arrays(tmp_path / "h.zarr").x, np.arange(20))
 
 
 def test_waiting_rows_are_bounded(monkeypatch, tmp_path):
@@ -292,17 +296,14 @@ def test_a_full_disk_is_told_at_the_next_call_and_leaves_what_was_committed(tmp_
     rows = {"x": (("a",), np.random.default_rng(0).normal(size=(64, 10_000)))}
     store.append("n", rows)
     assert store.commit() == {"n": 64}
-    with files_of_at_most(10_000):
-        with pytest.raises(SaveError, match=r"x/c\.\d+\.0"):  # noqa: PT012
-            for _ in range(20):
-                store.append("n", rows)
-            store.commit()
-        with pytest.raises(SaveError, match=r"other\.zarr"):
-            GrowingArrays.create(tmp_path / "other.zarr", fixed={"x": (("n", "a"), rows["x"][1])})
+    with files_of_at_most(10_000), pytest.raises(SaveError, match=r"x/c\.\d+\.0"):  # noqa: PT012
+        for _ in range(20):
+            store.append("n", rows)
+        store.commit()
     for call in (lambda: store.append("n", rows), store.commit, lambda: store.truncate({"n": 64})):
         with pytest.raises(SaveError, match="too large"):
             call()
-    assert not list(tmp_path.rglob("*.partial")) and not (tmp_path / "other.zarr").exists()
+    assert not list(tmp_path.rglob("*.partial"))
     np.testing.assert_array_equal(open_arrays(path).x, rows["x"][1])
     store = GrowingArrays.open(path)
     store.truncate({"n": 10})

@@ -23,7 +23,7 @@ def weights():
 
 
 def write(path, weights):
-    store = GrowingArrays.create(path, fixed={"member": (("member",), np.arange(5))})
+    store = GrowingArrays.create(path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stored_array, "SHARD_ROWS", 50)
         patch.setattr(stored_array, "CHUNK_ROWS", 10)
@@ -58,8 +58,8 @@ def shards_read(monkeypatch):
 def test_only_what_is_needed_is_read(path, weights, shards_read):
     dataset = open_arrays(path)
     assert dataset.weights.shape == (N_ROWS, *SHAPE) and dataset.weights.dtype == np.float32
-    assert set(dataset.coords) == {"kept", "member"} and set(dataset.data_vars) == {"weights"}
-    assert dataset.kept.dtype == dataset.member.dtype == np.int64
+    assert set(dataset.coords) == {"kept"} and set(dataset.data_vars) == {"weights"}
+    assert dataset.kept.dtype == np.int64
     assert dataset.weights.isel(kept=slice(3, 5), member=[1, 2]).shape == (2, 2, *SHAPE[1:])
     assert shards_read == []
     np.testing.assert_array_equal(dataset.weights[120], weights[120])

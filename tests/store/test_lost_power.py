@@ -14,7 +14,6 @@ from small_sweep import SELECTING
 
 from popsim.analysis.figures import save_figure
 from popsim.store import Checkpoints, GrowingArrays, append_json_line, save_model, write_sealed_json
-from popsim.store.array_group import KEY
 from popsim.store.files import make_folder
 from popsim.store.identity import HOLDER, LOCK
 from popsim.store.json_files import keep_json_lines, read_json
@@ -27,9 +26,9 @@ def parts_of_arrays(source, target):
     """Yield the folders, descriptions and parts of the arrays in a record."""
     record = read_json(source)
     for name, metadata in record["consolidated_metadata"]["metadata"].items():
-        layout = ArrayLayout.parse(metadata, grows=name not in record["attributes"][KEY]["fixed"])
+        layout = ArrayLayout.parse(metadata)
         folder = target.parent / name
-        yield from (folder, folder / "zarr.json", *(folder / layout.shard_name(p) for p in layout.places()))
+        yield from (folder, *(folder / layout.shard_name(place) for place in layout.places()))
 
 
 def listed_checkpoints(source, target):
@@ -56,7 +55,7 @@ def disk(tmp_path, monkeypatch):
 
 def append_rows(folder):
     """Append rows that fill a file, and some more; yield after each commit."""
-    store = GrowingArrays.create(folder / "h.zarr", fixed={"unit": (("unit",), np.arange(3))})
+    store = GrowingArrays.create(folder / "h.zarr")
     for n_rows in (5000, 3):
         yield
         store.append("batch", {"x": (("unit",), np.ones((n_rows, 3)))})

@@ -127,10 +127,13 @@ class Returns(AbstractGradient):
     "gradient, message",
     [
         (BackpropThroughTime, "`gradient` must be an AbstractGradient such as BackpropThroughTime"),
-        (Returns(lambda params, batch, carry: params), "must return gradients, the batch"),
-        (Returns(lambda params, batch, carry: (batch.mean_loss, batch, carry)), "returns as gradients"),
-        (Returns(lambda params, batch, carry: (params, batch.mean_loss, carry)), "batch of `gradient` Ret"),
-        (Returns(lambda params, batch, carry: (params, batch, jnp.zeros(2))), "carry of `gradient` Ret"),
+        (
+            Returns(lambda params, batch, carry: params),
+            "must be a tuple .* the gradients, the batch",
+        ),
+        (Returns(lambda params, batch, carry: (batch.mean_loss, batch, carry)), "Returns returns must"),
+        (Returns(lambda params, batch, carry: (params, batch.mean_loss, carry)), "Returns returns must"),
+        (Returns(lambda params, batch, carry: (params, batch, jnp.zeros(2))), "Returns returns must"),
     ],
 )
 def test_what_is_no_gradient_is_refused_before_anything_is_written(tmp_path, gradient, message, as_users_run):

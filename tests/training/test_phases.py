@@ -44,9 +44,9 @@ def test_each_phase_trains_its_own_part_and_the_history_holds_all_parts():
 
 def test_a_time_constant_is_trained_in_the_phase_that_picks_it():
     model, tau = build(jax.random.key(0)), "network.tau"
-    phases = training_phases(model, {0: lambda m: m.network, 3: lambda m: m.network.tau})
-    params, _ = select_trainables(model, phases.where_train)
-    first, then = (leaf_names(eqx.filter(params, trained)) for trained in phases.trained.values())
+    where_train, phases = training_phases(model, {0: lambda m: m.network, 3: lambda m: m.network.tau})
+    params, _ = select_trainables(model, where_train)
+    first, then = (leaf_names(eqx.filter(params, trained)) for trained in phases.values())
     assert set(then) == {tau} and set(first) == set(leaf_names(params)) - {tau}
     assert set(first) == set(leaf_names(eqx.filter(model, popsim.is_parameter(model))))
 

@@ -280,7 +280,7 @@ RETURNED = [
     (lambda population, state: (population, {"calls": state["calls"] + 0.5}, {}), "of type int32, got float"),
     (lambda population, state: (population, {"calls": np.zeros(7, np.int32)}, {}), "must keep names and"),
     (lambda population, state: (population, state, {"a/b": np.ones(4)}), "plain names without '/'"),
-    (lambda population, state: (population, state, {"a": 1.0}), "must lead with the 4 members"),
+    (lambda population, state: (population, state, {"a": 1.0}), "lead with the 4 members"),
     (lambda population, state: (population.take(np.arange(4)), state, {}), "with `replaces = True`"),
 ]
 

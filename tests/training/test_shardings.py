@@ -160,8 +160,9 @@ def test_what_lies_where_it_should_is_not_copied(problem, here):
     state, data = jax.tree.map(
         lambda leaf: jax.device_put(leaf, here) if eqx.is_array_like(leaf) else leaf, (state, data)
     )
-    seen = popsim.training.train_steps.StepShardings(here, {"inputs": here}, None)
-    for given, placed in ((state, seen.place_state(state)), (data, seen.place_inputs(data))):
+    module = popsim.training.train_steps
+    seen = module.StepShardings(here, {"inputs": here}, None)
+    for given, placed in ((state, seen.map_state(module._place, state)), (data, seen.place_inputs(data))):
         assert all(
             one is other for one, other in zip(jax.tree.leaves(given), jax.tree.leaves(placed), strict=True)
         )

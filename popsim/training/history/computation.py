@@ -35,7 +35,7 @@ from popsim.randomness import key_stream, seed_key
 from popsim.store import as_json_numbers, leaf_names
 from popsim.store.array_file import as_numpy
 from popsim.task import AbstractTask
-from popsim.training.loop.training_plan import TrainingPlan
+from popsim.training.loop.training_plan import TrainingPlan, first_member
 from popsim.training.steps.optimizers import learning_rate_of
 from popsim.training.steps.train_state import named_arrays
 from popsim.version import __version__
@@ -86,12 +86,10 @@ class Computation:
 class Differences:
     """What differs between two computations, one readable entry each."""
 
+    versions: str  # of what computes, those that differ
     refused: list[str]  # what makes them two
     unknown: list[str] = dataclasses.field(default_factory=list)  # what may be other in another version
-    not_compared: list[str] = dataclasses.field(
-        default_factory=list
-    )  # programs that call Python, or lack text
-    versions: str = ""  # of what computes, those that differ
+    not_compared: list[str] = dataclasses.field(default_factory=list)  # as they call Python, or lack text
 
 
 def different_settings(then: Mapping[str, Any], now: Computation) -> str:
@@ -112,9 +110,9 @@ def compare_computations(
     """Compare what a checkpoint describes with a computation."""
     settings = different_settings(then, now)
     found = Differences(
-        [settings] if settings else [], versions=describe_differences(then["made_by"], now.made_by)
+        describe_differences(then["made_by"], now.made_by),
+        [settings] if settings else _different_arrays(arrays_then, now.arrays),
     )
-    found.refused += [] if settings else _different_arrays(arrays_then, now.arrays)
     found.refused += _different_sums(then["sums"], now.sums)
     if "population_updates" in now.settings:
         # Versions of Python compile the same source to other code.
@@ -216,9 +214,14 @@ def task_computation(task: AbstractTask, model: Any, *, n_members: int | None) -
                 _run_trial, without_member_axes(task), model, jnp.asarray(0), seed_key(0), n_members is None
             )
         },
-        sums=sums_of(named_arrays("validation trials", trials)),
+        sums=sums_of(named_arrays({"validation trials": trials})),
         functions=code_of_modules(modules),
-        made_by=_versions(),
+        made_by={
+            "python": ".".join(platform.python_version_tuple()[:2]),
+            **{package: importlib.metadata.version(package) for package in PACKAGES},
+            "popsim": __version__,
+            "engine": current_engine(),
+        },
     ) | constants_of("task", task)
 
 
@@ -231,9 +234,9 @@ def _run_trial(task: AbstractTask, model: Any, batch: Any, key: Any, is_single: 
 
 def constants_of(name: str, value: Any) -> Computation:
     """Return the arrays in a value: data by their digests, large ones by digests or sums."""
-    arrays = named_arrays(name, value)
-    is_data = jax.tree.leaves(declared_leaves({name: value}, "data_fields"))
-    data = {own for own, place in leaf_names({name: value}).items() if is_data[place]}
+    named = {name: value}
+    arrays, is_data = named_arrays(named), jax.tree.leaves(declared_leaves(named, "data_fields"))
+    data = {own for own, place in leaf_names(named).items() if is_data[place]}
     large = {own for own, array in arrays.items() if own not in data and array.size > MOST_STORED}
     summed = {own for own in large if jnp.issubdtype(arrays[own].dtype, jnp.inexact)}
     exact = sorted((data | large) - summed)
@@ -262,15 +265,6 @@ def _in_double(numbers: np.ndarray) -> np.ndarray:
     return numbers.astype(np.complex128 if np.iscomplexobj(numbers) else np.float64)
 
 
-def _versions() -> dict[str, str]:
-    return {
-        "python": ".".join(platform.python_version_tuple()[:2]),
-        **{package: importlib.metadata.version(package) for package in PACKAGES},
-        "popsim": __version__,
-        "engine": current_engine(),
-    }
-
-
 class TrainingComputation:
     """What a training computes up to one of its batches.
 
@@ -285,7 +279,7 @@ class TrainingComputation:
         )
         self._of_phases = {
             first_batch: MadeWhileCompiling(functools.partial(_step_text, plan, trained))
-            for first_batch, trained in plan.batches.phases.trained.items()
+            for first_batch, trained in plan.batches.trained.items()
         }
 
     @property
@@ -296,7 +290,7 @@ class TrainingComputation:
     @functools.cached_property
     def _unchanged(self) -> Computation:
         plan, trainer, updates = self.plan, self.plan.trainer, self.plan.trainer.population_updates
-        changing, arrays = _changing_names(plan), named_arrays("model", plan.state.model)
+        changing, arrays = _changing_names(plan), named_arrays({"model": plan.state.model})
         parts = {
             "gradient": trainer.gradient,
             "model_update_funcs": trainer.updates,
@@ -307,7 +301,7 @@ class TrainingComputation:
             settings=_training_settings(plan) | _named(parts | {"optimizer": plan.state.opt_state}),
             sums=sums_of(
                 {f"initial {name}": array for name, array in arrays.items() if name in changing}
-                | named_arrays("initial opt_state", plan.state.opt_state)
+                | named_arrays({"initial opt_state": plan.state.opt_state})
             ),
             host_code=users_code(updates, trainer.validation_metrics) if updates else {},
             functions=code_of_modules(users_modules()),
@@ -322,9 +316,7 @@ class TrainingComputation:
         enabled = None if plan.batches.enabled is None else np.asarray(plan.batches.enabled[:batch])
         begun = [first for first in self._of_phases if first < max(batch, 1)]
         trained = {
-            f"where_train.from batch {first}": _trained_text(
-                plan.state.params, plan.batches.phases.trained[first]
-            )
+            f"where_train.from batch {first}": _trained_text(plan.state.params, plan.batches.trained[first])
             for first in begun
         }
         texts = {f"a training step from batch {first} on": self._of_phases[first].result() for first in begun}
@@ -384,22 +376,22 @@ def _changing_names(plan: TrainingPlan) -> set[str]:
         leaves = zip(jax.tree.leaves(model), jax.tree.leaves(after), strict=True)
         changes[:] = [new is not old for old, new in leaves]
 
-    eqx.filter_eval_shape(run_post_steps, plan.first_member()[1].model)
+    eqx.filter_eval_shape(run_post_steps, first_member(plan.training, plan.step, plan.state)[1].model)
     names = leaf_names({"model": plan.state.model})
-    recorded = named_arrays("model", eqx.filter(plan.state.model, plan.recorded))
+    recorded = named_arrays({"model": eqx.filter(plan.state.model, plan.recorded)})
     return {name for name, place in names.items() if changes[place]} | recorded.keys()
 
 
 def _trained_text(params: PyTree, trained: PyTree[bool] | None) -> str:
     """Return the names of the parameters that are trained, or their beginning and a digest."""
     return short_text(
-        ", ".join(named_arrays("model", params if trained is None else eqx.filter(params, trained)))
+        ", ".join(named_arrays({"model": params if trained is None else eqx.filter(params, trained)}))
     )
 
 
 def _step_text(plan: TrainingPlan, trained: PyTree[bool] | None) -> Any:
     """Return the text of the training step of one member, however a training divides its work."""
-    step, state = plan.first_member()
+    step, state = first_member(plan.training, plan.step, plan.state)
     step = dataclasses.replace(step, n_minibatches=1, remat=False, trained=trained)
     # Also where all are, as they may be toggled in later batches.
     are_enabled = jnp.ones(len(step.updates), bool) if step.updates else None

@@ -1,7 +1,6 @@
-"""The history of a training, and its rows by axis: arrays by the names that they have on disk."""
+"""The history of a training, as it is returned."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -12,22 +11,12 @@ from jaxtyping import Float, Int, PyTree, Shaped
 from popsim._shared.text_checks import align, size_text, spread_text
 from popsim.ensemble import Members
 from popsim.loss import LossValues
-from popsim.store import GrowingArrays, open_arrays
 from popsim.training.steps.member_step import NOT_FROZEN
 from popsim.trial import Trial
 
 __all__ = ["TaskTrainerHistory"]
 
 BATCH = "batch"
-VALIDATION = "validation_batch"
-TRAINABLES = "trainables_batch"
-TRIALS = "trials_batch"
-PREFIXES = {TRAINABLES: "trainables.", TRIALS: "trials."}
-METRIC = "metric."
-BY_TERM = ("loss", "loss_weights", "validation_loss")  # of batches and validations: their last axis
-
-Rows = Mapping[str, Any]
-"""Arrays by name, with a leading axis of rows."""
 MOST_SHAPES = 4  # that are listed of one record
 
 
@@ -126,77 +115,3 @@ def _recorded_rows(history: TaskTrainerHistory) -> Iterator[tuple[str, ...]]:
             count = f"{len(arrays)} of " if len(arrays) > 1 else ""
             size = size_text(sum(array.nbytes for array in arrays))
             yield name, f"{len(batches)}: {batches[0]} to {batches[-1]}", count + listed, size
-
-
-def update_axis(name: str) -> str:
-    """Return the axis of the rows of population updates that are recorded as `name`, such as "selection"."""
-    return f"{name}_batch"
-
-
-class RowsOnDisk:
-    """Rows in growing arrays. Those of an ensemble have a member axis, of trials if they differ by member."""
-
-    def __init__(
-        self, path: Path, arrays: GrowingArrays, *, has_members: bool, trials_by_member: bool = False
-    ):
-        self._path, self._arrays, self._attributes = path, arrays, arrays.attributes
-        self._has_members, self._trials_by_member = has_members, trials_by_member
-        self.term_names: Sequence[str] = self._attributes.get("terms", ())
-
-    def append(self, axis: str, batches: Int[np.ndarray, " row"], rows: Rows) -> None:
-        """Append copies of rows, arrays of the same names for each axis, and their batch numbers."""
-        by_member = self._trials_by_member if axis == TRIALS else self._has_members
-        member = ("member",) if by_member else ()
-        with_terms = BY_TERM if axis in (BATCH, VALIDATION) else ()
-
-        def axes_of(name: str, array: np.ndarray) -> tuple[str, ...]:
-            n_further = array.ndim - 1 - len(member)
-            own = name.removeprefix(PREFIXES.get(axis, METRIC if axis == VALIDATION else ""))
-            further = ("term",) if name in with_terms else (f"{own} axis {i}" for i in range(n_further))
-            return (*member, *further)
-
-        named = {name: (axes_of(name, array), array) for name, array in rows.items()}
-        self._arrays.append(axis, {axis: ((), np.asarray(batches)), **named})
-
-    @property
-    def n_rows(self) -> dict[str, int]:
-        """The number of rows so far, by axis."""
-        return self._arrays.appended_lengths
-
-    def commit(self, n_rows: dict[str, int], **attributes: Any) -> None:
-        """Write the rows, then how many to keep of each axis, with further JSON values."""
-        self._attributes |= attributes
-        if self.term_names:
-            self._attributes["terms"] = list(self.term_names)
-        # Batches are appended as they are made, also those that came after the state to be saved.
-        if self._arrays.commit(self._attributes) != n_rows:
-            self._arrays.truncate(n_rows)
-
-    def rows(self, axis: str) -> tuple[Int[np.ndarray, " row"], Rows]:
-        """Return all rows of an axis in order; without arrays if there are none."""
-        dataset = open_arrays(self._path, run_id=self._arrays.run_id)
-        if dataset.sizes.get(axis, 0) == 0:
-            return np.zeros(0, int), {}
-        arrays = {str(name): array for name, array in dataset.data_vars.items() if array.dims[0] == axis}
-        # Trainables stay lazy, as the largest part of a history.
-        is_lazy = axis == TRAINABLES
-        return dataset[axis].values, {
-            name: array if is_lazy else array.values for name, array in arrays.items()
-        }
-
-
-def create_arrays(
-    path: Path,
-    n_members: int | None,
-    members: Members | None,
-    *,
-    run_id: str | None = None,
-    **attributes: Any,
-) -> GrowingArrays:
-    """Create the arrays of a history: with the numbers of its members, and their settings and seeds."""
-    if n_members is not None and members is not None:
-        labels = {f"setting.{name}": values for name, values in members.settings.items()}
-        labels["seed"] = members.ids
-        attributes["members"] = {name: values.tolist() for name, values in labels.items()}
-    fixed = {} if n_members is None else {"member": (("member",), np.arange(n_members))}
-    return GrowingArrays.create(path, fixed=fixed, attributes=attributes, run_id=run_id)

@@ -9,29 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
+from popsim import store
 from popsim._shared.checks import warn_caller
 from popsim.loss import LossValues
-from popsim.store import (
-    Checkpoint,
-    Checkpoints,
-    GrowingArrays,
-    MismatchError,
-    RunFolder,
-    SaveError,
-    append_json_line,
-    as_json_numbers,
-    keep_json_lines,
-    lock_folder,
-)
 from popsim.store.array_group import remove_arrays
 from popsim.store.files import make_folder, saving
 from popsim.store.identity import RUN_ID, new_run_id
 from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import RunParts, check_parts
 from popsim.training.history.computation import TrainingComputation, compare_computations, different_settings
-from popsim.training.history.history import RowsOnDisk, create_arrays
+from popsim.training.history.recording import batches_of_ends, create_arrays
 from popsim.training.loop.training_plan import TrainingPlan
 from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records
 from popsim.training.steps.train_state import TrainState, copy_arrays, named_state, with_named_state
@@ -57,9 +45,9 @@ class TrainingStore(Observer):
         self.plan, self.computation = plan, TrainingComputation(plan)
         self.member_batch_size = plan.member_batch_size
         self.start_time = self._saved_at = time.perf_counter()
-        self.rows: RowsOnDisk
+        self.arrays: store.GrowingArrays
         self._described, self._parts = described, RunParts(folder, described.run_id)
-        self._checkpoints = Checkpoints(
+        self._checkpoints = store.Checkpoints(
             folder.checkpoints,
             n_kept=plan.trainer.n_checkpoints,
             shared_steps=plan.shared_steps,
@@ -68,7 +56,6 @@ class TrainingStore(Observer):
         self._saved_step = -1
         self._logged: list[int] = []  # batch numbers
         self._pending: tuple[int, RunParts] | None = None  # the checkpoint that is being written
-        self._arrays: GrowingArrays | None = None
         self._batches: FinishedBatches
         self._finished: tuple[TrainState, float, dict[str, int]] | None = None  # with seconds, rows by axis
 
@@ -86,7 +73,7 @@ class TrainingStore(Observer):
             raise ValueError(
                 f"`n_batches` must be at least the {checkpoint.step} that were made already, got {n_batches}."
             )
-        arrays = GrowingArrays.open(self.folder.history, run_id=self._parts.run_id)
+        arrays = store.GrowingArrays.open(self.folder.history, run_id=self._parts.run_id)
         parts = dataclasses.replace(
             self._parts, history=checkpoint.details["history"], n_log_lines=checkpoint.details["n_log_lines"]
         )
@@ -94,8 +81,8 @@ class TrainingStore(Observer):
         self._logged = [line["batch"] for line in parts.stream_log()][: parts.n_log_lines]
         self._write_parts(parts)  # before newer rows are cut
         arrays.truncate(parts.history)
-        keep_json_lines(self.folder.log, lambda line: line["batch"] < checkpoint.step)
-        self._use(arrays)
+        store.keep_json_lines(self.folder.log, lambda line: line["batch"] < checkpoint.step)
+        self.arrays = arrays
         # So that the log continues where it stopped.
         self.start_time = time.perf_counter() - checkpoint.details["seconds"]
         is_same_platform = checkpoint.details.get("platform") == self.plan.layout.platform
@@ -111,7 +98,7 @@ class TrainingStore(Observer):
         arrays = {**now.arrays, **named_state(state)}
         return {name: jax.ShapeDtypeStruct(array.shape, array.dtype) for name, array in arrays.items()}
 
-    def _compare(self, checkpoint: Checkpoint) -> None:
+    def _compare(self, checkpoint: store.Checkpoint) -> None:
         """**Raises:** `MismatchError` naming what differs, unless a checkpoint is of this training."""
         then = checkpoint.details["computation"]
         found = compare_computations(then, self.computation.up_to(checkpoint.step), checkpoint.arrays)
@@ -130,7 +117,7 @@ class TrainingStore(Observer):
             )
 
     def _refuse(self, step: int, different: str) -> None:
-        raise MismatchError(
+        raise store.MismatchError(
             f"the checkpoint after batch {step - 1} in {self.folder.path} must be of this training, got "
             f"another one: they differ in {different}. Train into another folder, or undo the change."
         )
@@ -142,16 +129,7 @@ class TrainingStore(Observer):
             self.folder.log.unlink(missing_ok=True)
         plan, history, run_id = self.plan, self.folder.history, self._parts.run_id
         members, n_trained = plan.training.members, plan.n_trained
-        self._use(create_arrays(history, plan.count, members, run_id=run_id, n_trained=n_trained))
-
-    def _use(self, arrays: GrowingArrays) -> None:
-        plan, self._arrays = self.plan, arrays
-        self.rows = RowsOnDisk(
-            self.folder.history,
-            arrays,
-            has_members=plan.count is not None,
-            trials_by_member=plan.trials_by_member,
-        )
+        self.arrays = create_arrays(history, plan.count, members, run_id=run_id, n_trained=n_trained)
 
     def on_batches(self, batches: FinishedBatches) -> None:
         self._batches = batches
@@ -165,7 +143,7 @@ class TrainingStore(Observer):
             self._finish()
 
     def on_log_point(self, entry: LogEntry) -> None:
-        append_json_line(self.folder.log, _log_line(entry, self._parts.run_id))
+        store.append_json_line(self.folder.log, _log_line(entry, self._parts.run_id))
         self._logged.append(entry.batch)
         self._finish()
 
@@ -195,7 +173,7 @@ class TrainingStore(Observer):
 
     def _save_before_leaving(self, error: BaseException) -> None:
         """Save what is finished, and add a note on it to `error`; a failure to save is only noted."""
-        with contextlib.suppress(SaveError):  # of an earlier checkpoint: the last one may still be written
+        with contextlib.suppress(store.SaveError):  # of an earlier checkpoint: this one may still be written
             self.wait()
         try:
             self.save()
@@ -209,7 +187,7 @@ class TrainingStore(Observer):
     def _finish(self) -> None:
         """Keep what to save, copied: the next call of the compiled loop donates the arrays of the state."""
         seconds = time.perf_counter() - self.start_time
-        self._finished = copy_arrays(self._batches.state), seconds, self.rows.n_rows
+        self._finished = copy_arrays(self._batches.state), seconds, self.arrays.appended_lengths
 
     def save(self) -> None:
         """Commit the history of the finished batches, and write a checkpoint in the background."""
@@ -220,13 +198,11 @@ class TrainingStore(Observer):
         self.wait()
         if step == self._saved_step:
             return
-        carry = state.loss_fn_state
-        end_batches = {"frozen_from": carry.frozen_from, "stopped_from": carry.stops}
         # The history first: a checkpoint says how many rows it has, and they must be on disk by then. Rows
         # without a checkpoint, after a crash between the two, are cut when the training is resumed.
-        self.rows.commit(
-            n_rows, **{name: np.asarray(batches).tolist() for name, batches in end_batches.items()}
-        )
+        # Batches are appended as they are made, also those that came after the state to be saved.
+        self.arrays.attributes |= batches_of_ends(state.loss_fn_state.frozen_from, state.loss_fn_state.stops)
+        self.arrays.commit(n_rows)
         computation = self.computation.up_to(step)
         # The log may be ahead of the state that is saved.
         parts = {"history": n_rows, "n_log_lines": bisect.bisect_left(self._logged, step)}
@@ -272,15 +248,15 @@ class TrainingStore(Observer):
         try:
             self.wait()
         finally:
-            if self._arrays is not None:
-                self._arrays.close()
+            if hasattr(self, "arrays"):
+                self.arrays.close()
 
 
 @contextlib.contextmanager
 def open_training_store(plan: TrainingPlan) -> Iterator[TrainingStore]:
     """Open the store of a training, locked against other processes; its folder is created if missing."""
     trainer, restore = plan.trainer, plan.training.restore_checkpoint
-    folder = RunFolder(Path(str(trainer.folder)))
+    folder = store.RunFolder(Path(str(trainer.folder)))
     folder.check_free_for_training(restore=restore)  # before anything is written
     try:
         make_folder(folder.path, parents=True)
@@ -288,18 +264,15 @@ def open_training_store(plan: TrainingPlan) -> Iterator[TrainingStore]:
         raise ValueError(
             f"`chkpt_dir` must be a folder that can be written, got {trainer.folder}: {error}"
         ) from None
-    with lock_folder(folder.path, without_lock=trainer.without_lock):
+    with store.lock_folder(folder.path, without_lock=trainer.without_lock):
         folder.check_free_for_training(restore=restore)  # again, as another process may have been here
         folder.remove_left_overs()
         if not folder.training.exists():
             has_run = folder.description.is_file()
             run_id = DescribedRun.read(folder).run_id if has_run else new_run_id()
             RunParts(folder, run_id, of_experiment=has_run).write()
-        store = TrainingStore(DescribedRun.read(folder), plan)
-        try:
-            yield store
-        finally:
-            store.close()
+        with contextlib.closing(TrainingStore(DescribedRun.read(folder), plan)) as opened:
+            yield opened
 
 
 def _log_line(entry: LogEntry, run_id: str) -> dict[str, Any]:
@@ -310,11 +283,11 @@ def _log_line(entry: LogEntry, run_id: str) -> dict[str, Any]:
         "seconds": round(entry.seconds, 3),
         "loss": _by_term(entry.loss),
         "validation_loss": _by_term(entry.validation_loss),
-        "metrics": {name: as_json_numbers(values) for name, values in entry.metrics.items()},
-        "learning_rate": as_json_numbers(entry.learning_rate),
+        "metrics": {name: store.as_json_numbers(values) for name, values in entry.metrics.items()},
+        "learning_rate": store.as_json_numbers(entry.learning_rate),
         "frozen": entry.frozen.tolist(),
     }
 
 
 def _by_term(loss: LossValues) -> dict[str, Any]:
-    return {name: as_json_numbers(values) for name, values in loss.terms.items()}
+    return {name: store.as_json_numbers(values) for name, values in loss.terms.items()}

@@ -99,16 +99,15 @@ class BatchLoop(eqx.Module):
             arrays, record = map_members(one_member, members, block)
         return dataclasses.replace(state, step=state.step + 1, **eqx.combine(arrays, static)), record
 
-    def trainables_of(self, state: TrainState) -> PyTree[Array]:
-        """Return the leaves of a state that are recorded as trainables."""
-        return state.params if self.recorded is None else eqx.filter(state.model, self.recorded)
-
     def run(self, state: TrainState, plan: CallPlan) -> tuple[TrainState, LoopBuffers]:
         """Make the steps of a call on one device."""
         arrays, static = eqx.partition(state, eqx.is_array)
 
-        def trainables_of_arrays(arrays: Any) -> PyTree[Array]:
-            return self.trainables_of(eqx.combine(arrays, static)) if self.n_kept else None
+        def trainables_of(arrays: Any) -> PyTree[Array]:
+            if not self.n_kept:
+                return None
+            state = eqx.combine(arrays, static)
+            return state.params if self.recorded is None else eqx.filter(state.model, self.recorded)
 
         def step_of(arrays: Any, enabled: Any) -> tuple[Any, PyTree[Array]]:
             state, record = self.step(eqx.combine(arrays, static), enabled)
@@ -118,7 +117,7 @@ class BatchLoop(eqx.Module):
         # The buffers need the shapes of a record before the loop is built. This gives them and the body at
         # once; `jax.eval_shape` would trace the step a second time.
         step, (_, record) = trace_function(step_of, arrays, first_enabled)
-        trainables = jax.eval_shape(trainables_of_arrays, arrays)
+        trainables = jax.eval_shape(trainables_of, arrays)
         buffers = LoopBuffers(_rows_like(record, self.capacity), _rows_like(trainables, self.n_kept + 1))
 
         def body(i, carry):
@@ -127,7 +126,7 @@ class BatchLoop(eqx.Module):
             arrays, record = step(arrays, enabled)
             buffers = LoopBuffers(
                 _write_row(buffers.records, record, i),
-                _write_row(buffers.trainables, trainables_of_arrays(arrays), plan.trainable_rows[i]),
+                _write_row(buffers.trainables, trainables_of(arrays), plan.trainable_rows[i]),
             )
             return arrays, buffers
 
@@ -162,7 +161,14 @@ def _map_blocks_with_active(
 
     first = jax.eval_shape(members_at, order[:block], arrays)
     program, (_, record) = trace_function(jax.vmap(one_member), first)
-    records = jax.tree.map(lambda leaf: _empty_record((n_members, *leaf.shape[1:]), leaf.dtype), record)
+    records = jax.tree.map(
+        lambda leaf: jnp.full(
+            (n_members, *leaf.shape[1:]),
+            jnp.nan if jnp.issubdtype(leaf.dtype, jnp.inexact) else 0,
+            leaf.dtype,
+        ),
+        record,
+    )
 
     def one_block(number, carry):
         block_places = jax.lax.dynamic_slice_in_dim(places, number * block, block)
@@ -170,10 +176,6 @@ def _map_blocks_with_active(
         return jax.tree.map(lambda leaf, new: leaf.at[block_places].set(new, mode="drop"), carry, after)
 
     return jax.lax.fori_loop(0, n_blocks, one_block, (arrays, records))
-
-
-def _empty_record(shape: tuple[int, ...], dtype: Any) -> Array:
-    return jnp.full(shape, jnp.nan if jnp.issubdtype(dtype, jnp.inexact) else 0, dtype)
 
 
 def members_at_a_time(n_members: int, weight_bytes: int, state_bytes: int) -> int:

@@ -1,7 +1,8 @@
 """Batches at which a training logs, records, calls back and changes phase."""
 
+import bisect
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -15,6 +16,8 @@ from popsim.training.steps.model_updates import is_model_update
 from popsim.training.steps.train_state import WhereTrain, select_trainables
 
 __all__ = ["every_nth_batch", "log_spaced_batches"]
+
+SECONDS_PER_CALL = 1.0
 
 
 def every_nth_batch(n_batches: int, n: int) -> Int[np.ndarray, " recorded"]:
@@ -63,59 +66,43 @@ def batch_numbers(name: str, value: object, n_batches: int) -> Int[np.ndarray, "
     return np.unique(numbers.astype(int))
 
 
-def _drop_before(batches: range, batch: int) -> range:
-    return batches[max(0, -(-(batch - batches.start) // batches.step)) :]
-
-
+@dataclasses.dataclass
 class CallDivision:
-    """A division of a training into calls of the compiled loop.
+    """A division of a training into calls of the compiled loop, which does not affect the results.
 
-    A call ends at each batch after which the host has work to do, has at most `capacity` batches, and, once
-    the time per batch is known, lasts about `seconds`, so that the progress bar and signals stay prompt. The
-    division does not affect the results.
+    A call ends at each batch after which the host has work to do, in one of the sorted lists `stops_after`,
+    has at most `capacity` batches, and, once the time per batch is known, lasts about a second, so that the
+    progress bar and signals stay prompt.
     """
 
-    def __init__(
-        self,
-        first_batch: int,
-        n_batches: int,
-        stops_after: Iterable[int],
-        *,
-        intervals: Sequence[range] = (),
-        capacity: int,
-        seconds: float = 1.0,
-    ):
-        # One past each batch that ends a call; the last batch always does, so a search below finds something.
-        self._ends = np.asarray(sorted({*stops_after, n_batches - 1}), int) + 1
-        self._intervals = intervals  # not listed: a long training has millions of log points
-        self._capacity = capacity
-        self._seconds = seconds
-        self._paced = 1
-        self._n_calls = 0
-        self._n_batches = n_batches
-        self.next_batch = first_batch
+    next_batch: int
+    n_batches: int
+    stops_after: Sequence[Sequence[int]]
+    capacity: int
+    _paced: int = 1
+    _has_compiled: bool = False
 
     @property
     def is_finished(self) -> bool:
         """Whether all batches are done."""
-        return self.next_batch >= self._n_batches
+        return self.next_batch >= self.n_batches
 
     def next_count(self) -> int:
         """Return the number of batches of the next call."""
-        listed = self._ends[np.searchsorted(self._ends, self.next_batch, side="right")]
-        regular = (_drop_before(batches, self.next_batch)[:1] for batches in self._intervals)
-        end = min([listed, *(last[0] + 1 for last in regular if last)])
-        return int(min(end - self.next_batch, self._capacity, self._paced))
+        end = self.n_batches
+        for batches in self.stops_after:
+            if (place := bisect.bisect_left(batches, self.next_batch)) < len(batches):
+                end = min(end, batches[place] + 1)
+        return min(end - self.next_batch, self.capacity, self._paced)
 
     def record_call(self, count: int, seconds: float) -> None:
         """Record the batches and time of a call. The first call is not timed, as it compiles."""
         self.next_batch += count
-        self._n_calls += 1
-        if self._n_calls > 1:
-            # From the last call alone, which follows a machine that gets slower or faster; the division of a
-            # training into calls changes none of its numbers.
-            fitting = self._seconds / max(seconds / count, 1e-9)
-            self._paced = int(np.clip(fitting, 1, self._capacity))
+        if self._has_compiled:
+            # From the last call alone, which follows a machine that gets slower or faster.
+            fitting = SECONDS_PER_CALL / max(seconds / count, 1e-9)
+            self._paced = int(np.clip(fitting, 1, self.capacity))
+        self._has_compiled = True
 
 
 def max_kept_per_call(batches: Int[np.ndarray, " recorded"], n_batches: int) -> int:
@@ -128,19 +115,12 @@ def max_kept_per_call(batches: Int[np.ndarray, " recorded"], n_batches: int) -> 
     return min(n_batches, 2 ** (most - 1).bit_length()) if most else 0
 
 
-@dataclasses.dataclass(frozen=True)
-class TrainablePhases:
-    """What selects all that is trained, and which of it each phase trains, by first batch; None for all."""
-
-    where_train: Callable[[Any], Any]
-    trained: Mapping[int, PyTree[bool] | None]
-
-
-def training_phases(model: PyTree, where_train: WhereTrain) -> TrainablePhases:
-    """Return the phases given by `where_train`."""
+def training_phases(
+    model: PyTree, where_train: WhereTrain
+) -> tuple[Callable[[Any], Any], Mapping[int, PyTree[bool] | None]]:
+    """Return what selects all that is trained, and which of it each phase trains, by first batch."""
     if not isinstance(where_train, Mapping):
-        select_trainables(model, where_train)
-        return TrainablePhases(where_train, {0: None})
+        return where_train, {0: None}
     if 0 not in where_train or not all(is_int(batch) and batch >= 0 for batch in where_train):
         raise ValueError(
             "`where_train` must map numbers of batches, 0 and those from which on something else is trained, "
@@ -161,7 +141,7 @@ def training_phases(model: PyTree, where_train: WhereTrain) -> TrainablePhases:
         )
         return None if all(jax.tree.leaves(mask)) else mask
 
-    return TrainablePhases(union_of, {batch: mask_of(phase) for batch, phase in selected.items()})
+    return union_of, {batch: mask_of(phase) for batch, phase in selected.items()}
 
 
 def _is_none(node: Any) -> bool:
@@ -195,18 +175,14 @@ def enabled_updates(
 class BatchNumbers:
     """The batches of a training at which something is done."""
 
-    n_batches: int
     recorded_batches: Int[np.ndarray, " recorded"]
     specs: Int[np.ndarray, " spec"]
     callbacks: Mapping[int, Sequence[Callable[[], None]]]
     resets: list[int]
     enabled: Bool[np.ndarray, "batch update"] | None
-    phases: TrainablePhases
+    where_train: Callable[[Any], Any]
+    trained: Mapping[int, PyTree[bool] | None]  # by the first batch of each phase; None for all
     logged: range
-
-    def is_logged(self, batch: int) -> bool:
-        """Whether there is a log point after a batch."""
-        return batch in self.logged or batch == self.n_batches - 1
 
 
 def number_batches(trainer: TrainerOptions, training: Training) -> BatchNumbers:
@@ -216,17 +192,17 @@ def number_batches(trainer: TrainerOptions, training: Training) -> BatchNumbers:
         kept = np.arange(n_batches if kept else 0)
     recorded = batch_numbers("save_model_trainables", kept, n_batches)
     spec_batches = batch_numbers("save_trial_specs", () if specs is None else specs, n_batches)
-    phases = training_phases(training.model, training.where_train)
+    where_train, trained = training_phases(training.model, training.where_train)
     callbacks = dict(training.batch_callbacks or {})
-    batch_numbers("where_train", list(phases.trained), n_batches)
+    batch_numbers("where_train", list(trained), n_batches)
     batch_numbers("batch_callbacks", list(callbacks), n_batches)
     return BatchNumbers(
-        n_batches=n_batches,
         recorded_batches=recorded[recorded >= training.start_batch],
         specs=spec_batches[spec_batches >= training.start_batch],
         callbacks=callbacks,
         resets=batch_numbers("reset_opt_state_at", training.reset_opt_state_at, n_batches).tolist(),
         enabled=enabled_updates(training.toggle_model_update_funcs, trainer.model_update_funcs, n_batches),
-        phases=phases,
+        where_train=where_train,
+        trained=trained,
         logged=range(training.log_step - 1, n_batches, training.log_step),
     )

@@ -9,7 +9,7 @@ import jax
 from jaxtyping import PyTree
 
 from popsim._compiled import as_array
-from popsim._shared.checks import bytes_of, short_repr
+from popsim._shared.checks import bytes_of
 from popsim.model import AbstractModel
 from popsim.randomness import seed_key
 from popsim.schedules import AbstractBatchSchedule
@@ -73,19 +73,12 @@ def _check_gradient(step: MemberStep, state: TrainState, run: BatchRun, batch: T
     params = step.trained_params(state.params)
 
     def gradient(params: PyTree, carry: PyTree, run: BatchRun) -> Any:
-        returned = step.gradient(run, params, carry, key=seed_key(0))
-        if not isinstance(returned, tuple) or len(returned) != 3:
-            raise ValueError(
-                f"`gradient` {name} must return gradients, the batch and its carry, "
-                f"got {short_repr(returned)}."
-            )
-        return returned
+        return step.gradient(run, params, carry, key=seed_key(0))
 
-    carry = state.loss_fn_state.gradient
-    gradients, run_batch, next_carry = eqx.filter_eval_shape(gradient, params, carry, run)
-    check_same_form(f"what `gradient` {name} returns as gradients", gradients, params, "`params`")
-    check_same_form(f"the batch of `gradient` {name}", run_batch, batch, "that of `run(params)`")
-    check_same_form(f"the carry of `gradient` {name}", next_carry, carry, "the carry that it is given")
+    expected = (params, batch, state.loss_fn_state.gradient)
+    returned = eqx.filter_eval_shape(gradient, params, expected[-1], run)
+    like = "the gradients, the batch and the carry that it is given"
+    check_same_form(f"what `gradient` {name} returns", returned, expected, like)
 
 
 def _check_optimizer(step: MemberStep, state: TrainState, run: BatchRun, batch: TrainedBatch) -> None:

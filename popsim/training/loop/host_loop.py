@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Int, PyTree, Shaped
+from jaxtyping import Int, PyTree, Shaped
 
 from popsim._compiled import as_array
 from popsim._shared.checks import warn_caller
@@ -24,7 +24,7 @@ from popsim.task import differs_between_members
 from popsim.training.loop.batch_loop import BatchLoop
 from popsim.training.loop.batches import CallDivision
 from popsim.training.loop.training_plan import TrainingPlan
-from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records, TrainingStart, as_metrics
+from popsim.training.observers import FinishedBatches, LogEntry, Observer, TrainingStart, as_metrics
 from popsim.training.population_updates.base import ValidationResults
 from popsim.training.population_updates.divided_population import StoppedForSelection
 from popsim.training.population_updates.population_view import with_present_values
@@ -71,16 +71,17 @@ class HostLoop:
 
     def _train_batches(self, state: TrainState, start_time: float) -> TrainState:
         plan, updates = self.plan, self.plan.population_updates
+        # A new phase, or a reset, comes before a batch.
+        stops = {*plan.batches.callbacks, *(batch - 1 for batch in (*plan.batches.resets, *self.loops))}
         calls = CallDivision(
             int(state.step),
             plan.training.n_batches,
-            {*plan.batches.callbacks, *(batch - 1 for batch in (*plan.batches.resets, *self.loops))},
-            intervals=[plan.batches.logged, *map(updates.batches, updates.updates)],
-            capacity=next(iter(self.loops.values())).capacity,
+            [sorted(map(int, stops)), plan.batches.logged, *map(updates.batches, updates.updates)],
+            next(iter(self.loops.values())).capacity,
         )
         frozen_from = self._frozen_from(state)
         if plan.trainer.nonfinite == "raise":  # members may have frozen before, under "freeze"
-            self._report_frozen(np.full_like(frozen_from, NOT_FROZEN), frozen_from, ends=False)
+            self._report_frozen(np.full_like(frozen_from, NOT_FROZEN), frozen_from)
         if self._has_ended(state):
             if not calls.is_finished:
                 warn_caller("training does not continue: every member is frozen or stopped.")
@@ -91,7 +92,8 @@ class HostLoop:
             try:
                 # Replacing comes at the start of a turn, after the pause in which the checkpoint was written:
                 # where other trainings must be asked, this one ends here, and arrives here when resumed.
-                state = self._replace(state, calls.next_batch - 1, results)
+                results = results or self._results(state)
+                state = self._update(state, calls.next_batch - 1, results, replaces=True)
             except StoppedForSelection:
                 break
             results = None  # of which the memory is free while the next batches are made
@@ -105,7 +107,8 @@ class HostLoop:
                     observer.on_batches(batches)
             finishes_calls = plan.trainer.folder is not None
             state, results = self._pause(state, batches, start_time)
-            if self._has_ended(state) or self._should_stop():
+            stop = plan.trainer.stop
+            if self._has_ended(state) or (stop is not None and stop()):
                 break
         return state
 
@@ -116,7 +119,7 @@ class HostLoop:
         # Evaluated only if the log or an update asks, and once for both.
         results = self._results(state)
         entry = self._log_entry(batches, results, start_time) if batches.logs else None
-        after = self._update(state, batches, results)
+        after = self._update(state, batches.last, results, replaces=False)
         has_changed = after is not state
         if entry is None and has_changed and self._has_ended(after):
             entry = self._log_entry(batches, results, start_time)  # the last batch has a log point
@@ -127,18 +130,8 @@ class HostLoop:
 
     def _has_ended(self, state: TrainState) -> bool:
         """Whether all members are frozen or stopped, and none can be replaced by one of another training."""
-        has_ended = self._frozen_from(state) != NOT_FROZEN
-        if self.plan.population_updates.may_stop:
-            has_ended = has_ended | self._is_stopped(state)
-        return self.plan.training.population is None and bool(np.all(has_ended))
-
-    def _is_stopped(self, state: TrainState) -> Bool[np.ndarray, "*member"]:
-        stops = np.asarray(self.plan.layout.gather(state.loss_fn_state.stops))
-        return np.asarray(stops != NOT_FROZEN)
-
-    def _should_stop(self) -> bool:
-        stop = self.plan.trainer.stop
-        return stop is not None and stop()
+        is_inactive = self.plan.layout.gather(state.loss_fn_state.is_inactive)
+        return self.plan.training.population is None and bool(np.all(is_inactive))
 
     def _results(self, state: TrainState) -> Results:
         """Return what runs the validation trials of a state, once; to be called before the next batch."""
@@ -153,41 +146,23 @@ class HostLoop:
 
         return results
 
-    def _apply(
-        self, state: TrainState, batch: int, results: Results, *, replaces: bool
-    ) -> tuple[TrainState, Records]:
-        plan = self.plan
-        after, records = plan.population_updates.apply(
-            plan.layout.gather_state(state),
-            ValidationResults(lambda: results()[1:], is_single=plan.count is None),
-            batch,
-            recorded=plan.recorded,
-            replaces=replaces,
-        )
-        return plan.layout.spread_state(after), records
-
-    def _update(self, state: TrainState, batches: FinishedBatches, results: Results) -> TrainState:
-        """Return the state after the population updates that are due, but for those that replace members."""
-        if not batches.updates:
+    def _update(self, state: TrainState, last: int, results: Results, *, replaces: bool) -> TrainState:
+        """Return the state after the updates due after batch `last`, those that replace members or others."""
+        plan, updates = self.plan, self.plan.population_updates
+        if not updates.due_updates(last, replaces=replaces):
             return state
-        after, records = self._apply(state, batches.last, results, replaces=False)
-        self._report_frozen(
-            batches.frozen_from, self._frozen_from(after), ends=False, subject="what population updates made"
-        )
-        self._notify(self.observers, lambda observer: observer.on_updates(batches.last, records, after))
-        return after
-
-    def _replace(self, state: TrainState, last: int, results: Results | None) -> TrainState:
-        """Return the state after the update that replaces members, if one is due after batch `last`."""
-        if not self.plan.population_updates.due_updates(last, replaces=True):
-            return state
-        after, records = self._apply(state, last, results or self._results(state), replaces=True)
-        self._notify(self.observers, lambda observer: observer.on_replacement(last, records))
+        of_members = ValidationResults(lambda: results()[1:], is_single=plan.count is None)
+        after, records = updates.apply(plan.layout.gather_state(state), of_members, last, replaces=replaces)
+        after = plan.layout.spread_state(after)
         frozen_from = self._frozen_from(after)
-        # A frozen state may have been inherited, and was reported when the parent froze. What froze in this
-        # very replacement is marked with the next batch.
+        # What froze in these updates is marked with the next batch. A frozen state that was inherited was
+        # reported when the parent froze.
         frozen_before = np.where(frozen_from == last + 1, NOT_FROZEN, frozen_from)
-        self._report_frozen(frozen_before, frozen_from, ends=False, subject="what population updates made")
+        self._report_frozen(frozen_before, frozen_from, subject="what population updates made")
+        if replaces:
+            self._notify(self.observers, lambda observer: observer.on_replacement(last, records))
+        else:
+            self._notify(self.observers, lambda observer: observer.on_updates(last, records, after))
         return after
 
     def _call(self, state: TrainState, calls: CallDivision) -> tuple[TrainState, FinishedBatches]:
@@ -198,9 +173,8 @@ class HostLoop:
         phase = max(batch for batch in self.loops if batch <= first)
         self._announce_compilation("training", phase)
         loop = self.loops[phase]
-        trainable_batches = plan.batches.recorded_batches[
-            (plan.batches.recorded_batches >= first) & (plan.batches.recorded_batches < first + count)
-        ]
+        recorded = plan.batches.recorded_batches
+        trainable_batches = recorded[(recorded >= first) & (recorded < first + count)]
         # A program writes in every step: steps that are not kept write to the spare last row.
         rows = np.full(loop.capacity, loop.n_kept)
         rows[trainable_batches - first] = np.arange(trainable_batches.size)
@@ -216,6 +190,7 @@ class HostLoop:
             count = max(1, int(frozen_from.max()) + 1 - first)  # a selection may have left none to train
             trainable_batches = trainable_batches[trainable_batches < first + count]
             state = dataclasses.replace(state, step=jnp.full_like(state.step, first + count))
+        last = first + count - 1
         batches = FinishedBatches(
             first=first,
             count=count,
@@ -224,8 +199,8 @@ class HostLoop:
             trainables=self._filled_rows(buffers.trainables, trainable_batches.size),
             state=state,
             frozen_from=frozen_from,
-            logs=ended or plan.batches.is_logged(first + count - 1),
-            updates=bool(plan.population_updates.due_updates(first + count - 1, replaces=False)),
+            logs=ended or last in plan.batches.logged or last == plan.training.n_batches - 1,
+            updates=bool(plan.population_updates.due_updates(last, replaces=False)),
         )
         calls.record_call(count, time.perf_counter() - start_time)
         return state, batches
@@ -243,7 +218,7 @@ class HostLoop:
         before: Int[np.ndarray, "*member"],
         now: Int[np.ndarray, "*member"],
         *,
-        ends: bool,
+        ends: bool = False,
         subject: str = "the loss, the parameters or the optimizer state",
     ) -> None:
         """Warn of, or raise for, the members that froze; `ends` is whether no other is left."""
@@ -271,7 +246,7 @@ class HostLoop:
             validation_loss=jax.tree.map(lambda x: x.mean(axis=-1), jax.device_get(validation.losses)),
             metrics=metrics,
             frozen=np.asarray(batches.frozen_from != NOT_FROZEN),
-            stopped=self._is_stopped(batches.state),
+            stopped=np.asarray(self.plan.layout.gather(batches.state.loss_fn_state.stops) != NOT_FROZEN),
             learning_rate=last.learning_rate,
             seconds=time.perf_counter() - start_time,
         )

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Int, PyTree
+from jaxtyping import Array, Int, Key, PyTree
 
 from popsim._compiled import as_array
 from popsim._shared.checks import bytes_of, warn_caller
@@ -83,16 +83,12 @@ class TrainingPlan:
             return range(0)
         return range(batches[0].start + 1, batches[0].stop + 1, batches[0].step)
 
-    def first_member(self) -> tuple[MemberStep, TrainState]:
-        """Return the step and the state of one member, the state of an ensemble as shapes."""
-        return _first_member(self.training, self.step, self.state)
-
     def trials_of(self, batch: int, hyperparameters: PyTree = None) -> Trial:
         """Return the trials of a batch; `hyperparameters` are those at present, None for those given."""
         task = self.training.task
         if hyperparameters is not None:
             task = with_present_values(task, self.layout.gather(hyperparameters), self.step)
-        return _trials_of(self.training, task, batch, self.step, self.member_ids)
+        return _trials_of(self.step, task, batch, self.member_ids, self.training.key)
 
     def loops(self, member_batch_size: int | None) -> dict[int, BatchLoop]:
         """Return the compiled loop of each phase, by first batch."""
@@ -121,7 +117,7 @@ class TrainingPlan:
             first_batch: dataclasses.replace(
                 loop, member_step=layout.repeat(dataclasses.replace(self.step, trained=trained))
             )
-            for first_batch, trained in self.batches.phases.trained.items()
+            for first_batch, trained in self.batches.trained.items()
         }
 
 
@@ -134,23 +130,25 @@ def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
     member_ids = as_array(ids if training.ensembled else ids[0], int)
     layout = MemberLayout.over(trainer.devices if training.ensembled else None, count or 1)
     step = _member_step(trainer, training)
-    new_state = _new_state(trainer, training, step, batches.phases.where_train)
+    new_state = _new_state(trainer, training, step, batches.where_train)
     finite = starts_finite((new_state.opt_state, new_state.loss_fn_state.gradient))
     # An optimizer may start from infinity; such a leaf says nothing about a member, and is never checked.
     step = dataclasses.replace(step, starts_finite=finite)
-    updates = plan_population_updates(
-        trainer, training, step, new_state, log_batches=batches.logged, count=count
-    )
-    state = _first_state(training, new_state, updates)
-    first_trials = _trials_of(training, training.task, training.start_batch, step, member_ids)
+    first_trials = _trials_of(step, step.task, training.start_batch, member_ids, training.key)
     # Tasks that differ give different trials even where all members draw the same numbers.
     by_member = training.ensembled and trials_differ(training.task, shared_trials=step.shared_trials)
     own_trials = _of_first(first_trials) if by_member else first_trials
     check_trials("trial", own_trials)
     validation = validation_trials(training.task, count or 1)
     sizes = _check_fit(training, merge_member_axis(first_trials) if by_member else first_trials, validation)
-    new_state, state = (each.with_trained_inputs(sizes) for each in (new_state, state))
-    recorded, state_bytes = _recorded_leaves(trainer, training, step, state, own_trials, batches)
+    new_state = new_state.with_trained_inputs(sizes)
+    traced = (trainer.optimizer, step.gradient, step.updates, step.post_step_fns, step.loss_update_func)
+    with drawing_from_key("the optimizer, the gradient and each update", *traced):
+        # Of the first member, with trials of its own.
+        first, trained = first_member(training, step, new_state), batches.trained.values()
+        recorded, state_bytes = check_changes(*first, own_trials, trained)
+    updates = plan_population_updates(trainer, training, step, new_state, recorded)
+    state = _first_state(training, new_state, updates)
     return TrainingPlan(
         trainer=trainer,
         training=training,
@@ -223,39 +221,19 @@ def _first_state(training: Training, state: TrainState, updates: PopulationUpdat
 
 
 def _trials_of(
-    training: Training, task: AbstractTask, batch: int, step: MemberStep, member_ids: Int[Array, "*member"]
+    step: MemberStep, task: AbstractTask, batch: int, member_ids: Int[Array, "*member"], key: Key[Array, ""]
 ) -> Trial:
-    return trials_of_batch(
-        task,
-        training.batch_size,
-        as_array(batch, int),
-        member_ids=member_ids,
-        shared_trials=step.shared_trials,
-        key=training.key,
-    )
+    options = {"member_ids": member_ids, "shared_trials": step.shared_trials, "key": key}
+    return trials_of_batch(task, step.batch_size, as_array(batch, int), **options)
 
 
-def _first_member(training: Training, step: MemberStep, state: TrainState) -> tuple[MemberStep, TrainState]:
+def first_member(training: Training, step: MemberStep, state: TrainState) -> tuple[MemberStep, TrainState]:
+    """Return the step and the state of one member, the state of an ensemble as shapes."""
     if not training.ensembled:
         return step, state
     # Shapes suffice to see what changes: slicing the first member would copy all of its state.
     shapes = eqx.filter_eval_shape(_of_first, state_parts(state, OWN))
     return select_member(step, 0), dataclasses.replace(state, **shapes)
-
-
-def _recorded_leaves(
-    trainer: TrainerOptions,
-    training: Training,
-    step: MemberStep,
-    state: TrainState,
-    trials: Trial,
-    batches: BatchNumbers,
-) -> tuple[PyTree[bool], int]:
-    """Return what `check_changes` does of the first member, with trials of its own."""
-    traced = (trainer.optimizer, step.gradient, step.updates, step.post_step_fns, step.loss_update_func)
-    first = _first_member(training, step, state)
-    with drawing_from_key("the optimizer, the gradient and each update", *traced):
-        return check_changes(*first, trials, batches.phases.trained.values())
 
 
 def _member_batch_size(

@@ -6,30 +6,15 @@ from collections.abc import Mapping
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, Bool, Key, PyTree
+from jaxtyping import Bool, PyTree
 
+from popsim.ensemble import n_members
 from popsim.randomness import key_stream
 from popsim.training.options import TrainerOptions, Training
-from popsim.training.population_updates.base import (
-    HYPERPARAMETER,
-    AbstractPopulationUpdate,
-    Population,
-    ValidationResults,
-    axis_of,
-    hyperparameters_of,
-    label_updates,
-    prefix_of,
-)
-from popsim.training.population_updates.population_view import (
-    MemberExchange,
-    Named,
-    PopulationView,
-    cast_like,
-    check_named,
-    hyperparameter_places,
-    values_at,
-    where_active,
-)
+from popsim.training.population_updates import base
+from popsim.training.population_updates import population_view as views
+from popsim.training.population_updates.base import AbstractPopulationUpdate, Population, ValidationResults
+from popsim.training.population_updates.population_view import Named, where_active
 from popsim.training.steps.member_step import MemberStep
 from popsim.training.steps.train_state import TrainState
 
@@ -44,11 +29,8 @@ class PopulationUpdates:
     """The population updates of a training."""
 
     updates: Mapping[str, AbstractPopulationUpdate]
-    view: PopulationView
-    log_batches: range
-    n_batches: int
-    start_batch: int
-    key: Key[Array, ""]
+    view: views.PopulationView
+    training: Training
 
     def __post_init__(self):
         names = [name for places, _ in self.view.places.values() for name in places]
@@ -61,7 +43,7 @@ class PopulationUpdates:
             if update.every is not None and not self.batches(label):
                 raise ValueError(
                     f"`every` of {label} must be {'below' if update.replaces else 'at most'} the "
-                    f"{self.n_batches} batches, got {update.every}."
+                    f"{self.training.n_batches} batches, got {update.every}."
                 )
 
     def batches(self, label: str) -> range:
@@ -70,15 +52,12 @@ class PopulationUpdates:
         What acts at log points does not act at that of the last batch, unless it is a regular one, and what
         replaces members never does: a longer training continues as if it had been longer from the start.
         """
-        update = self.updates[label]
-        if update.every is None:
-            # Rounded up: the log points before the start were those of another training.
-            skipped = -(-(self.start_batch - self.log_batches.start) // self.log_batches.step)
-            return self.log_batches[max(0, skipped) :]
+        update, training = self.updates[label], self.training
+        every = training.log_step if update.every is None else update.every
         # Counted from batch 0, not from the start: a training that continues another acts at the same
         # batches.
-        first = (self.start_batch // update.every + 1) * update.every
-        return range(first - 1, self.n_batches - update.replaces, update.every)
+        first = (training.start_batch // every + 1) * every
+        return range(first - 1, training.n_batches - update.replaces, every)
 
     def due_updates(self, batch: int, *, replaces: bool) -> dict[str, AbstractPopulationUpdate]:
         """Return the updates that act after a batch, of those that replace members or of the others."""
@@ -96,7 +75,7 @@ class PopulationUpdates:
     @property
     def axes(self) -> list[str]:
         """The axes of the records, such as "selection"."""
-        return sorted({axis_of(label, update) for label, update in self.updates.items()})
+        return sorted({base.axis_of(label, update) for label, update in self.updates.items()})
 
     def with_first_states(self, state: TrainState) -> TrainState:
         """Return the first state of a training with what the updates keep, and what they set before it."""
@@ -108,13 +87,7 @@ class PopulationUpdates:
         return self.view.with_states(state, update_states)
 
     def apply(
-        self,
-        state: TrainState,
-        results: ValidationResults,
-        batch: int,
-        *,
-        recorded: PyTree[bool],
-        replaces: bool,
+        self, state: TrainState, results: ValidationResults, batch: int, *, replaces: bool
     ) -> tuple[TrainState, Records]:
         """Apply the updates that are due, of those that replace members or of the others."""
         # Taken once: a member that one update stops takes part in the others of this call. Where members are
@@ -124,11 +97,12 @@ class PopulationUpdates:
         stopped_before = state.loss_fn_state.stops
         restarts_by_label = {label: np.zeros(active.size, bool) for label in self.updates}
         stops, freezes = np.zeros((2, active.size), bool)
-        update_states, records = self.view.update_states(state), {}
+        kept = jax.tree.map(np.array, dict(state.population_update_states))
+        update_states, records = self.view.add_member_axis(kept), {}
         for label in self.due_updates(batch, replaces=replaces):
             before = self.view.population(label, state)
             if replaces:
-                exchange = MemberExchange(self.view, label, state, recorded, batch + 1)
+                exchange = views.MemberExchange(self.view, label, state, batch + 1)
                 before = dataclasses.replace(before, _exchange=exchange)
             after, update_states[label], records[label] = self._call(
                 label, before, results, update_states[label], batch, active
@@ -140,19 +114,23 @@ class PopulationUpdates:
             new_stops = after.stopped & ~before.stopped
             if np.any(new_stops) and not self.updates[label].may_stop:
                 raise ValueError(f"{label} stops members, and must have `may_stop = True`.")
-            state, is_finite = self.view.with_changes(state, label, before, after, recorded, active)
+            state, is_finite = self.view.with_changes(state, label, before, after, active)
             freezes |= active & ~is_finite
             restarts_by_label[label] = after.restarted & active
             stops |= new_stops & active
         state, update_states = self._reset(state, update_states, restarts_by_label)
         state = self.view.with_states(state, update_states)
         restarts = np.any([*restarts_by_label.values()], axis=0)
-        # A member that begins anew, because a curriculum moved it on, is not stopped by a count of the stage
-        # before.
-        stops = stops if replaces else stops & ~restarts
-        state = self.view.mark_inactive(state, stops=stops, freezes=freezes, from_batch=batch + 1)
-        if replaces:
-            state = self.view.with_stop_batches(state, restarts, stopped_before, batch + 1)
+        state = self.view.mark_inactive(
+            state,
+            batch + 1,
+            # A member that begins anew, because a curriculum moved it on, is not stopped by a count of the
+            # stage before.
+            stops=stops if replaces else stops & ~restarts,
+            freezes=freezes,
+            replaced=restarts & replaces,
+            stopped_before=stopped_before,
+        )
         return state, self._rows(state, records)
 
     def _init(self, label: str, before: Population) -> tuple[Population, Named]:
@@ -160,8 +138,10 @@ class PopulationUpdates:
         after, update_state = self.updates[label].init(before)
         if after.model is not before.model:
             raise ValueError(f"`init` of {label} must leave the model as it is.")
-        values = cast_like(f"`hyperparameters` of {label}", before.hyperparameters, after.hyperparameters)
-        kept = check_named(f"the state of {label}", update_state, before.n_members)
+        values = views.cast_like(
+            f"`hyperparameters` of {label}", before.hyperparameters, after.hyperparameters
+        )
+        kept = views.check_named(f"the state of {label}", update_state, before.n_members)
         return dataclasses.replace(after, hyperparameters=values), kept
 
     def _call(
@@ -175,7 +155,7 @@ class PopulationUpdates:
     ) -> tuple[Population, Named, Named]:
         """Call an update, and return what it returned for active members, what was before for others."""
         update = self.updates[label]
-        stream = key_stream(self.key, update.recorded_as or f"population update {label}")
+        stream = key_stream(self.training.key, update.recorded_as or f"population update {label}")
         key = jax.random.fold_in(stream, batch + 1)
         # Copies, which may be changed in place.
         values, kept = (
@@ -184,17 +164,16 @@ class PopulationUpdates:
         )
         given = dataclasses.replace(before, hyperparameters=values, stopped=before.stopped.copy())
         after, now, record = update(given, results, kept, batch=batch, key=key)
-        values = cast_like(f"`hyperparameters` of {label}", before.hyperparameters, after.hyperparameters)
-        masks = cast_like(
-            f"what {label} returns",
-            {"stopped": before.stopped, "restarted": before.restarted},
-            {"stopped": after.stopped, "restarted": after.restarted},
+        values = views.cast_like(
+            f"`hyperparameters` of {label}", before.hyperparameters, after.hyperparameters
         )
+        masks = [{"stopped": each.stopped, "restarted": each.restarted} for each in (before, after)]
+        values = where_active(active, values, before.hyperparameters)
         after = dataclasses.replace(
-            after, hyperparameters=where_active(active, values, before.hyperparameters), **masks
+            after, hyperparameters=values, **views.cast_like(f"what {label} returns", *masks)
         )
-        now = where_active(active, cast_like(f"the state of {label}", update_state, now), update_state)
-        return after, now, check_named(f"the record of {label}", record, before.n_members)
+        now = where_active(active, views.cast_like(f"the state of {label}", update_state, now), update_state)
+        return after, now, views.check_named(f"the record of {label}", record, before.n_members)
 
     def _reset(
         self,
@@ -212,7 +191,7 @@ class PopulationUpdates:
             before = self.view.population(label, state)
             after, first = self._init(label, before)
             kept = update_states[label]
-            first = where_active(restarts, cast_like(f"the state of {label}", kept, first), kept)
+            first = where_active(restarts, views.cast_like(f"the state of {label}", kept, first), kept)
             update_states = {**update_states, label: first}
             values = where_active(restarts, dict(after.hyperparameters), before.hyperparameters)
             state = self.view.with_values(state, label, values)
@@ -223,11 +202,11 @@ class PopulationUpdates:
         rows: Records = {}
         for label, record in records.items():
             update = self.updates[label]
-            prefix, values = prefix_of(label, update), values_at(state, self.view.places[label][0])
+            prefix, values = base.prefix_of(label, update), views.values_at(state, self.view.places[label][0])
             arrays = {**state.population_update_states[label], **self.view.drop_member_axis(record)}
-            row = rows.setdefault(axis_of(label, update), {})
+            row = rows.setdefault(base.axis_of(label, update), {})
             row |= {prefix + name: np.asarray(array) for name, array in arrays.items()}
-            row |= {HYPERPARAMETER + name: np.asarray(value) for name, value in values.items()}
+            row |= {base.HYPERPARAMETER + name: np.asarray(value) for name, value in values.items()}
         return rows
 
 
@@ -236,29 +215,22 @@ def plan_population_updates(
     training: Training,
     step: MemberStep,
     state: TrainState,
-    *,
-    log_batches: range,
-    count: int | None,
+    recorded: PyTree[bool],
 ) -> PopulationUpdates:
-    """Return the population updates of a trainer, with what they need of a training."""
+    """Return the population updates of a trainer; `recorded` are the leaves of the model that may change."""
+    count = n_members(training.model) if training.ensembled else None
     first = eqx.filter_eval_shape(
         lambda params: params if count is None else jax.tree.map(lambda leaf: leaf[0], params), state.params
     )
-    updates, places = label_updates(trainer.population_updates), {}
+    updates, places = base.label_updates(trainer.population_updates), {}
     for label, update in updates.items():
-        names = hyperparameters_of(update)
-        places[label] = hyperparameter_places(names, state, step, first, owner=label)
+        names = base.hyperparameters_of(update)
+        places[label] = views.hyperparameter_places(names, state, step, first, owner=label)
         of_loss = [name for name in places[label][0] if name.startswith("task.loss")]
         if of_loss and trainer.loss_update_func is not None:
             raise ValueError(
                 f"{label} must not set `{of_loss[0]}` with a `loss_update_func`, which sets the loss of each "
                 "batch."
             )
-    return PopulationUpdates(
-        updates=updates,
-        view=PopulationView(places, count, training.population),
-        log_batches=log_batches,
-        n_batches=training.n_batches,
-        start_batch=training.start_batch,
-        key=training.key,
-    )
+    view = views.PopulationView(places, count, training.population, recorded)
+    return PopulationUpdates(updates, view, training)

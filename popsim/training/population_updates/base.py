@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, Shaped
 
 from popsim._shared.checks import as_parts, check_positive_int
-from popsim._shared.plain_values import plain_value
+from popsim._shared.plain_values import plain_number
 from popsim.evaluation import Evaluation
 from popsim.loss import LossValues
 from popsim.trial import Trial
@@ -23,6 +23,7 @@ HYPERPARAMETER = "hyperparameter."  # begins the names of those in a history
 AT_LOG_POINTS = "control"  # the axis of what acts at log points, and the prefix of its arrays
 State = Mapping[str, Shaped[Any, "member ..."]]
 Record = Mapping[str, Shaped[Any, "member ..."]]
+RandomKey = Key[Array, ""]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,10 +138,6 @@ class ValidationResults:
         )
 
 
-def _plain_every(every: Any) -> Any:
-    return None if every is None else plain_value("every", every)
-
-
 class AbstractPopulationUpdate(eqx.Module):
     """What acts on the whole population between training batches, by the results of its members.
 
@@ -185,7 +182,7 @@ class AbstractPopulationUpdate(eqx.Module):
         ```
     """
 
-    every: int | None = eqx.field(static=True, converter=_plain_every, default=None, kw_only=True)
+    every: int | None = eqx.field(static=True, converter=plain_number, default=None, kw_only=True)
     may_stop: ClassVar[bool] = False
     replaces: ClassVar[bool] = False
     restarts: ClassVar[bool] = True
@@ -207,13 +204,7 @@ class AbstractPopulationUpdate(eqx.Module):
 
     @abc.abstractmethod
     def __call__(
-        self,
-        population: Population,
-        results: ValidationResults,
-        state: State,
-        *,
-        batch: int,
-        key: Key[Array, ""],
+        self, population: Population, results: ValidationResults, state: State, *, batch: int, key: RandomKey
     ) -> tuple[Population, State, Record]:
         """Return the population for the next batch.
 
@@ -236,10 +227,14 @@ class AbstractPopulationUpdate(eqx.Module):
         """
 
 
+def as_hyperparameters(names: Any) -> tuple[str, ...] | None:
+    """Return the names of hyperparameters; None for all that differ by member."""
+    return None if names is None else as_parts("hyperparameters", names, str, "names of hyperparameters")
+
+
 def hyperparameters_of(update: AbstractPopulationUpdate) -> tuple[str, ...] | None:
     """Return the names of the hyperparameters that an update sets; None for all that differ by member."""
-    names = getattr(update, "hyperparameters", ())
-    return names if names is None else as_parts("hyperparameters", names, str, "names of hyperparameters")
+    return as_hyperparameters(getattr(update, "hyperparameters", ()))
 
 
 def metric_name_of(update: AbstractPopulationUpdate) -> str | None:

@@ -6,7 +6,7 @@ from typing import Literal
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Bool, Float, Int
 
 from popsim._shared.argument_shapes import check_one_number
 from popsim._shared.checks import check_finite, check_non_negative, check_positive_int
@@ -15,6 +15,7 @@ from popsim.per_member import aligned_mask
 from popsim.training.population_updates.base import (
     AbstractPopulationUpdate,
     Population,
+    RandomKey,
     Record,
     State,
     ValidationResults,
@@ -104,13 +105,7 @@ class EarlyStopping(AbstractPopulationUpdate):
         return population, first_count(self, population.n_members)
 
     def __call__(
-        self,
-        population: Population,
-        results: ValidationResults,
-        state: State,
-        *,
-        batch: int,
-        key: Key[Array, ""],
+        self, population: Population, results: ValidationResults, state: State, *, batch: int, key: RandomKey
     ) -> tuple[Population, State, Record]:
         state, is_over = count_calls_without_gain(self, results, state, population.n_members)
         return dataclasses.replace(population, stopped=population.stopped | is_over), state, {}
@@ -153,13 +148,7 @@ class ReduceOnPlateau(AbstractPopulationUpdate):
         return population, first_count(self, population.n_members)
 
     def __call__(
-        self,
-        population: Population,
-        results: ValidationResults,
-        state: State,
-        *,
-        batch: int,
-        key: Key[Array, ""],
+        self, population: Population, results: ValidationResults, state: State, *, batch: int, key: RandomKey
     ) -> tuple[Population, State, Record]:
         state, reduced = count_calls_without_gain(self, results, state, population.n_members)
         # The best stays: after a reduction, the member must improve on what it had reached before.
@@ -226,13 +215,7 @@ class Curriculum(AbstractPopulationUpdate):
         return self._at(np.zeros(population.n_members, np.int32), population)
 
     def __call__(
-        self,
-        population: Population,
-        results: ValidationResults,
-        state: State,
-        *,
-        batch: int,
-        key: Key[Array, ""],
+        self, population: Population, results: ValidationResults, state: State, *, batch: int, key: RandomKey
     ) -> tuple[Population, State, Record]:
         values = metric_of(self, results, population.n_members)
         reached = values >= self.threshold if self.mode == "max" else values <= self.threshold

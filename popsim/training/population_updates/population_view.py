@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,38 +23,26 @@ from popsim.training.steps.member_step import NOT_FROZEN
 from popsim.training.steps.optimizers import injected_hyperparameters
 from popsim.training.steps.train_state import SHARED, TrainState, named_state, with_named_state
 
-__all__ = [
-    "HyperparameterLeaf",
-    "MemberExchange",
-    "PopulationView",
-    "hyperparameter_places",
-    "with_present_values",
-]
+__all__ = ["MemberExchange", "PopulationView", "hyperparameter_places", "with_present_values"]
 
 Named = dict[str, np.ndarray]
-
-
-@dataclasses.dataclass(frozen=True)
-class HyperparameterLeaf:
-    """The place of a hyperparameter: a part of the train state, and the number of its leaf there."""
-
-    part: str
-    index: int
+Places = Mapping[str, tuple[str, int]]
+"""By hyperparameter, the part of the train state that it is in, and the number of its leaf there."""
 
 
 def hyperparameter_places(
     names: Sequence[str] | None, state: TrainState, step: Any, one_member: PyTree, *, owner: str
-) -> tuple[dict[str, HyperparameterLeaf], dict[str, HyperparameterLeaf]]:
+) -> tuple[Places, Places]:
     """Return the places of what a population update sets, and of others of the optimizer that differ between
     members."""
     injected, of_members = injected_hyperparameters(state.optimizer_def, state.opt_state, one_member)
-    by_name = {name: HyperparameterLeaf("opt_state", index) for name, index in injected.items()}
+    by_name = {name: ("opt_state", index) for name, index in injected.items()}
     chosen = [name for name in by_name if name in of_members]
     leaves = jax.tree.leaves(state.hyperparameters)
     for index, path in enumerate(per_member_nodes(step) if leaves else ()):
         name = re.sub(r"\[['\"]?(.*?)['\"]?\]", r".\1", path).strip(".")
         if np.issubdtype(leaves[index].dtype, np.floating):
-            by_name[name] = HyperparameterLeaf("hyperparameters", index)
+            by_name[name] = ("hyperparameters", index)
             chosen.append(name)
     place_names = chosen if names is None else list(names)
     for name in place_names:
@@ -67,20 +56,16 @@ def hyperparameter_places(
     return {name: by_name[name] for name in place_names}, member_places
 
 
-def values_at(state: TrainState, places: Mapping[str, HyperparameterLeaf]) -> dict[str, Array]:
+def values_at(state: TrainState, places: Places) -> dict[str, Array]:
     """Return the hyperparameters of all members, by name."""
-    return {name: jax.tree.leaves(getattr(state, at.part))[at.index] for name, at in places.items()}
+    return {name: jax.tree.leaves(getattr(state, part))[index] for name, (part, index) in places.items()}
 
 
-def with_values_at(
-    state: TrainState, places: Mapping[str, HyperparameterLeaf], values: Mapping[str, Any]
-) -> TrainState:
+def with_values_at(state: TrainState, places: Places, values: Mapping[str, Any]) -> TrainState:
     """Return the state with other hyperparameters."""
-    for part in {at.part for at in places.values()}:
+    for name, (part, index) in places.items():
         leaves, structure = jax.tree.flatten(getattr(state, part))
-        for name, at in places.items():
-            if at.part == part:
-                leaves[at.index] = values[name]
+        leaves[index] = values[name]
         state = dataclasses.replace(state, **{part: jax.tree.unflatten(structure, leaves)})
     return state
 
@@ -100,9 +85,10 @@ def with_present_values(tree: Any, hyperparameters: PyTree, step: Any) -> Any:
 class PopulationView:
     """The state of a training as its population updates see it: arrays that lead with the member."""
 
-    places: Mapping[str, tuple[Mapping[str, HyperparameterLeaf], Mapping[str, HyperparameterLeaf]]]
+    places: Mapping[str, tuple[Places, Places]]
     count: int | None
     divided: AbstractDividedPopulation | None
+    recorded: PyTree[bool]  # which leaves of the model training changes
 
     def population(self, label: str, state: TrainState) -> Population:
         """Return the population as an update sees it."""
@@ -119,15 +105,13 @@ class PopulationView:
             size=n_members if divided is None else divided.size,
         )
 
-    def kept_hyperparameters(self, label: str) -> dict[str, HyperparameterLeaf]:
+    def kept_hyperparameters(self, label: str) -> Places:
         """Return where the hyperparameters are that a member keeps when an update replaces it.
 
         They are those of the optimizer that differ between members, and those that other updates set.
         """
         by_others = [places for other, (places, _) in self.places.items() if other != label]
-        return {
-            name: place for places in (self.places[label][1], *by_others) for name, place in places.items()
-        }
+        return dict(ChainMap(*map(dict, by_others), dict(self.places[label][1])))
 
     def add_member_axis(self, tree: PyTree) -> PyTree:
         """Return arrays with a leading member axis, also of a single model."""
@@ -140,10 +124,6 @@ class PopulationView:
         if self.count is not None:
             return tree
         return jax.tree.map(lambda leaf: leaf[0] if _is_array(leaf) else leaf, tree)
-
-    def update_states(self, state: TrainState) -> dict[str, Named]:
-        """Return what the updates keep, copied, as arrays with a member axis."""
-        return self.add_member_axis(jax.tree.map(np.array, dict(state.population_update_states)))
 
     def with_states(self, state: TrainState, update_states: Mapping[str, Named]) -> TrainState:
         """Return the state with what the updates keep."""
@@ -161,14 +141,13 @@ class PopulationView:
         label: str,
         before: Population,
         after: Population,
-        recorded: PyTree[bool],
         active: Bool[np.ndarray, " member"],
     ) -> tuple[TrainState, Bool[np.ndarray, " member"]]:
         """Return the state with the weights and hyperparameters that an update changed, of active members.
 
         Members for which a change is not finite keep what they had.
         """
-        changed = changed_leaves(label, before.model, after.model, recorded)
+        changed = changed_leaves(label, before.model, after.model, self.recorded)
         is_finite = np.ones(active.size, bool)
         for new in (*changed.values(), *after.hyperparameters.values()):
             # Checked here, on the host: the compiled step sees only what the next batch makes of it, and
@@ -188,34 +167,28 @@ class PopulationView:
     def mark_inactive(
         self,
         state: TrainState,
+        from_batch: int,
         *,
         stops: Bool[np.ndarray, " member"],
         freezes: Bool[np.ndarray, " member"],
-        from_batch: int,
+        replaced: Bool[np.ndarray, " member"],
+        stopped_before: Int[Array, "*member"],
     ) -> TrainState:
-        """Return the state with members stopped or frozen from a batch on."""
+        """Return the state with members stopped or frozen from a batch on.
+
+        Members that were replaced by one that is stopped do not train since then, or since they were stopped.
+        """
         carry, changes = state.loss_fn_state, {}
         for name, ends in (("stopped_from", stops), ("frozen_from", freezes)):
             if ends.any():
                 mask = jnp.asarray(self.drop_member_axis(ends))
                 changes[name] = jnp.where(mask, from_batch, getattr(carry, name))
-        return dataclasses.replace(state, loss_fn_state=dataclasses.replace(carry, **changes))
-
-    def with_stop_batches(
-        self,
-        state: TrainState,
-        restarted: Bool[np.ndarray, " member"],
-        stopped_before: Int[Array, "*member"],
-        from_batch: int,
-    ) -> TrainState:
-        """Return the state in which replaced members that are stopped say since when they do not train."""
-        carry = state.loss_fn_state
-        if carry.stopped_from is None:
-            return state
-        # The inherited date is that of the parent, which may lie before batches that this member did train.
-        since = jnp.where(stopped_before == NOT_FROZEN, from_batch, stopped_before)
-        is_stopped = self.drop_member_axis(restarted) & (carry.stopped_from != NOT_FROZEN)
-        carry = dataclasses.replace(carry, stopped_from=jnp.where(is_stopped, since, carry.stopped_from))
+        carry = dataclasses.replace(carry, **changes)
+        if replaced.any() and carry.stopped_from is not None:
+            # The inherited date is that of the parent, which may lie before batches that this member trained.
+            since = jnp.where(stopped_before == NOT_FROZEN, from_batch, stopped_before)
+            is_stopped = self.drop_member_axis(replaced) & (carry.stopped_from != NOT_FROZEN)
+            carry = dataclasses.replace(carry, stopped_from=jnp.where(is_stopped, since, carry.stopped_from))
         return dataclasses.replace(state, loss_fn_state=carry)
 
 
@@ -227,11 +200,11 @@ def check_named(subject: str, arrays: Any, n_members: int) -> Named:
     """Return arrays by name, in the dtypes of JAX."""
     checked = {name: np.asarray(jnp.asarray(array)) for name, array in arrays.items()}
     for name, array in checked.items():
-        if not isinstance(name, str) or not is_plain_name(name):  # they name arrays on disk
-            raise ValueError(f"{subject} must have plain names without '/', got {name!r}.")
-        if array.shape[:1] != (n_members,):
+        is_name = isinstance(name, str) and is_plain_name(name)  # of an array on disk
+        if not is_name or array.shape[:1] != (n_members,):
             raise ValueError(
-                f"{subject} must lead with the {n_members} members, got shape {array.shape} for {name!r}."
+                f"{subject} must have plain names without '/' and lead with the {n_members} members, "
+                f"got shape {array.shape} for {name!r}."
             )
     return checked
 
@@ -244,9 +217,12 @@ def changed_leaves(label: str, before: Any, after: Any, recorded: PyTree[bool]) 
     new, structure_after = jax.tree.flatten(after)
     if structure_after != structure:
         raise ValueError(f"{label} must return a model of the structure given, got {structure_after}.")
+    # `recorded` has a boolean also where the model has None.
     may_change = jax.tree.leaves(
         jax.tree.map(
-            lambda leaf, changes: None if leaf is None else bool(changes), before, recorded, is_leaf=_is_none
+            lambda leaf, changes: None if leaf is None else bool(changes),
+            *(before, recorded),
+            is_leaf=lambda node: node is None,
         )
     )
     changed = {}
@@ -266,10 +242,6 @@ def changed_leaves(label: str, before: Any, after: Any, recorded: PyTree[bool]) 
         check_castable(f"{where} of {label}", jnp.result_type(new[index]), leaf.dtype)
         changed[index] = jnp.asarray(new[index]).astype(leaf.dtype)
     return changed
-
-
-def _is_none(node: Any) -> bool:
-    return node is None
 
 
 def cast_like(subject: str, before: Mapping[str, np.ndarray], now: Mapping[str, Any]) -> Named:
@@ -294,7 +266,6 @@ class MemberExchange:
     view: PopulationView
     label: str
     state: TrainState
-    recorded: PyTree[bool]
     n_done: int
     was_asked: bool = False
 
@@ -328,16 +299,13 @@ class MemberExchange:
                 "population have come to this selection."
             )
         divided = self.view.divided
-        inherited = (
-            members_at(self._inherited(self.state), parents)
-            if divided is None
-            else self._read_members(divided, parents)
-        )
+        if divided is None:
+            inherited = members_at(self._inherited(self.state), parents)
+        else:
+            inherited = self._read_members(divided, parents)
         state = self._with_inherited(inherited)
-        population = self.view.population(self.label, state)
-        return dataclasses.replace(
-            population, restarted=parents != population.places, _exchange=self, _members=state
-        )
+        population, restarted = self.view.population(self.label, state), parents != before.places
+        return dataclasses.replace(population, restarted=restarted, _exchange=self, _members=state)
 
     def _read_members(
         self, divided: AbstractDividedPopulation, members: Int[np.ndarray, " member"]
@@ -368,7 +336,7 @@ class MemberExchange:
 
     def _parts(self, state: TrainState) -> tuple[PyTree, ...]:
         """Return what changes in training: parameters, leaves that model updates change, and states."""
-        changing = eqx.filter(state.model_without_params, self.recorded)
+        changing = eqx.filter(state.model_without_params, self.view.recorded)
         return (state.params, changing, state.opt_state, state.loss_fn_state)
 
     def _inherited(self, state: TrainState) -> PyTree[Array]:
@@ -381,7 +349,7 @@ class MemberExchange:
         """Return the state in which the members have what they inherit."""
         places, kept = self.view.places[self.label][0], self.view.kept_hyperparameters(self.label)
         params, changing, opt_state, carry = eqx.combine(inherited["state"], self._parts(self.state))
-        constant = eqx.filter(self.state.model_without_params, self.recorded, inverse=True)
+        constant = eqx.filter(self.state.model_without_params, self.view.recorded, inverse=True)
         state = dataclasses.replace(
             self.state,
             params=params,

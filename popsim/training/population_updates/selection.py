@@ -13,17 +13,19 @@ from jaxtyping import Array, Float, Int, Key, Num, Shaped
 
 from popsim._compiled import jit_fast_compile
 from popsim._shared.argument_shapes import check_one_number
-from popsim._shared.checks import as_parts, check_instance, check_positive, is_number, short_repr, warn_caller
-from popsim._shared.plain_values import plain_number, plain_value
+from popsim._shared.checks import check_instance, check_positive, is_number, short_repr, warn_caller
+from popsim._shared.plain_values import plain_number
 from popsim.distributions import AbstractDistribution
 from popsim.per_member import aligned_mask
 from popsim.randomness import as_key
 from popsim.training.population_updates.base import (
     AbstractPopulationUpdate,
     Population,
+    RandomKey,
     Record,
     State,
     ValidationResults,
+    as_hyperparameters,
 )
 
 __all__ = [
@@ -168,10 +170,6 @@ class Resample(AbstractExplore):
         return jnp.broadcast_to(self.distribution.sample(key=key), value.shape).astype(value.dtype)
 
 
-def _as_hyperparameters(names: Any) -> tuple[str, ...] | None:
-    return None if names is None else as_parts("hyperparameters", names, str, "names of hyperparameters")
-
-
 class PopulationBasedTraining(AbstractPopulationUpdate):
     """Population-based training (Jaderberg et al. 2017, arXiv 1711.09846): the population trains itself.
 
@@ -206,11 +204,11 @@ class PopulationBasedTraining(AbstractPopulationUpdate):
         loss, which does not compare between members if its weights are hyperparameters.
     """
 
-    every: int = eqx.field(static=True, converter=lambda every: plain_value("every", every))
+    every: int = eqx.field(static=True, converter=plain_number)
     exploit: AbstractExploit = Truncation()
     explore: AbstractExplore | Mapping[str, AbstractExplore] = Perturb()
     hyperparameters: tuple[str, ...] | None = eqx.field(
-        static=True, converter=_as_hyperparameters, default=None
+        static=True, converter=as_hyperparameters, default=None
     )
     score: Callable[[Any, Any], Any] | None = eqx.field(static=True, default=None)
     replaces: ClassVar[bool] = True
@@ -244,13 +242,7 @@ class PopulationBasedTraining(AbstractPopulationUpdate):
         return population, {}
 
     def __call__(
-        self,
-        population: Population,
-        results: ValidationResults,
-        state: State,
-        *,
-        batch: int,
-        key: Key[Array, ""],
+        self, population: Population, results: ValidationResults, state: State, *, batch: int, key: RandomKey
     ) -> tuple[Population, State, Record]:
         scores = population.gather_scores(self._scores(population, results))
         if not np.isfinite(np.asarray(scores)).any():

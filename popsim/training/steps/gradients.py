@@ -243,7 +243,9 @@ class EvolutionStrategies(AbstractGradient):
         self, run: BatchRun, params: PyTree, carry: PyTree[Array], *, key: Key[Array, ""]
     ) -> tuple[PyTree, TrainedBatch, PyTree[Array]]:
         weights, unravel = ravel_pytree(params)
-        log_std, unravel_std = ravel_pytree(_trained_now(carry, params))
+        # The part of the carry that belongs to the parameters of this phase of the training.
+        is_trained = jax.tree.map(lambda node: node is not None, params, is_leaf=lambda node: node is None)
+        log_std, unravel_std = ravel_pytree(eqx.filter(carry, is_trained))
         draws = jax.random.normal(key, (self.population_size, weights.size), weights.dtype)
         std = jnp.exp(log_std)
 
@@ -253,21 +255,11 @@ class EvolutionStrategies(AbstractGradient):
 
         losses, batch = run.map_minibatches(evaluate)
         utilities = _utilities(losses)
-        growth = 0.5 * self._std_rate(weights.size) * (utilities @ (draws**2 - 1))
+        n = weights.size
+        rate = (3 + jnp.log(n)) / (5 * jnp.sqrt(n)) if self.std_rate is None else self.std_rate
+        growth = 0.5 * rate * (utilities @ (draws**2 - 1))
         next_carry = eqx.combine(unravel_std(log_std + growth), carry)
         return unravel(-std * (utilities @ draws)), batch, next_carry
-
-    def _std_rate(self, n_weights: int) -> Any:
-        if self.std_rate is not None:
-            return self.std_rate
-        return (3 + jnp.log(n_weights)) / (5 * jnp.sqrt(n_weights))
-
-
-def _trained_now(carry: PyTree[Array], params: PyTree) -> PyTree[Array]:
-    """Return the part of the carry that belongs to the parameters of this phase of the training."""
-    return jax.tree.map(
-        lambda leaf, param: None if param is None else leaf, carry, params, is_leaf=lambda node: node is None
-    )
 
 
 def _utilities(losses: Float[Array, " k"]) -> Float[Array, " k"]:

@@ -252,44 +252,31 @@ def copy_arrays(tree: Any) -> Any:
     return eqx.combine(jax.device_put(arrays, may_alias=False), static)
 
 
-MODEL = "model"
-NAMES = {
-    "params": MODEL,  # both share the leaf names of the whole model
-    "model_without_params": MODEL,
-    "opt_state": "opt_state",
-    "loss_fn_state": "loss_fn_state",
-    "hyperparameters": "hyperparameters",
-    "population_update_states": "control_state",
-    "step": "step",
-    "root_rng": "root_rng",
-}
+def named_arrays(trees: dict[str, Any]) -> dict[str, Any]:
+    """Return the arrays of PyTrees by name and path, such as "model.network.readout.weight"."""
+    leaves = jax.tree.leaves(trees)
+    return {path: leaves[index] for path, index in leaf_names(trees).items()}
 
 
-def named_arrays(name: str, tree: Any) -> dict[str, Any]:
-    """Return the arrays of a PyTree by `name` and path, such as "model.network.readout.weight"."""
-    named = {name: tree}
-    leaves = jax.tree.leaves(named)
-    return {own_name: leaves[index] for own_name, index in leaf_names(named).items()}
+def with_named_arrays(trees: dict[str, Any], read: Callable[[str], Any]) -> dict[str, Any]:
+    """Return PyTrees with each of the arrays of `named_arrays` replaced by what is read for its name."""
+    leaves, structure = jax.tree.flatten(trees)
+    for path, index in leaf_names(trees).items():
+        leaves[index] = read(path)
+    return jax.tree.unflatten(structure, leaves)
 
 
-def with_named_arrays(name: str, tree: Any, arrays: Mapping[str, Any]) -> Any:
-    """Return the PyTree with the arrays of `named_arrays` replaced by those given."""
-    named = {name: tree}
-    leaves, structure = jax.tree.flatten(named)
-    for own_name, index in leaf_names(named).items():
-        leaves[index] = jax.device_put(arrays[own_name])
-    return jax.tree.unflatten(structure, leaves)[name]
+def _stored_parts(state: TrainState) -> dict[str, Any]:
+    names = ("opt_state", "loss_fn_state", "hyperparameters", "population_update_states", *SHARED)
+    return {"model": state.model, **state_parts(state, names)}
 
 
 def named_state(state: TrainState) -> dict[str, Array]:
     """Return all arrays of a train state by name."""
-    arrays = {}
-    for part, name in NAMES.items():
-        arrays |= named_arrays(name, getattr(state, part))
-    return arrays
+    return named_arrays(_stored_parts(state))
 
 
 def with_named_state(state: TrainState, arrays: Mapping[str, Any]) -> TrainState:
     """Return the state with all its arrays replaced; other leaves stay."""
-    parts = {part: with_named_arrays(name, getattr(state, part), arrays) for part, name in NAMES.items()}
-    return dataclasses.replace(state, **parts)
+    parts = with_named_arrays(_stored_parts(state), lambda name: jax.device_put(arrays[name]))
+    return dataclasses.replace(state.with_model(parts.pop("model")), **parts)

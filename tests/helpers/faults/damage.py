@@ -13,7 +13,7 @@ from faults.trainings import SmallSum
 
 from popsim.experiments import open_run
 from popsim.store import Checkpoints
-from popsim.training.steps.train_state import MODEL, named_arrays
+from popsim.training.steps.train_state import named_arrays
 
 Fault = Callable[[bytes], bytes | None]
 
@@ -36,14 +36,14 @@ class Reader:
 
     def _model(self, step: int) -> str:
         arrays = checkpoint_arrays(self._checkpoints, step)
-        return digest_of({name: array for name, array in arrays.items() if name.startswith(f"{MODEL}.")})
+        return digest_of({name: array for name, array in arrays.items() if name.startswith("model.")})
 
     def read(self) -> str:
         """Read all: "right", "fell back" to an earlier checkpoint with a warning, or "WRONG"."""
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             run = open_run(self.path, build=SmallSum)
-            model = {name: np.asarray(array) for name, array in named_arrays(MODEL, run.ensemble).items()}
+            model = {name: np.asarray(array) for name, array in named_arrays({"model": run.ensemble}).items()}
             history = {name: array.load() for name, array in run.history.dataset.variables.items()}
         newest = max(self._saved)
         right = (

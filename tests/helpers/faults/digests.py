@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from popsim.store import Checkpoints, RunFolder, open_arrays, read_json_lines, read_sealed_json
+from popsim.store import Checkpoints, RunFolder, open_arrays, read_sealed_json, stream_json_lines
 from popsim.store.array_file import ArrayFile
 from popsim.store.checkpoints import FORMAT
 from popsim.store.identity import RUN_ID
@@ -23,7 +23,7 @@ def training_digests(path: Path) -> dict[str, Any]:
         "step": step,
         "state": digest_of(checkpoint_arrays(checkpoints, step)),
         "history": digest_of(history_arrays(folder.history)),
-        "log": [line["batch"] for line in read_json_lines(folder.log)],
+        "log": [line["batch"] for line in stream_json_lines(folder.log)],
     }
 
 

@@ -10,7 +10,7 @@ from faults.digests import checkpoint_arrays, digest_of
 
 from popsim.store import Checkpoints
 from popsim.sweeps import OpenedSweep, open_sweep, verify_sweep
-from popsim.training.steps.train_state import MODEL, named_arrays
+from popsim.training.steps.train_state import named_arrays
 
 
 class SweepReader:
@@ -64,7 +64,7 @@ class SweepReader:
         if opened.state_of(number) == "damaged":
             return False
         run = opened.run(number)
-        arrays = {name: np.asarray(array) for name, array in named_arrays(MODEL, run.ensemble).items()}
+        arrays = {name: np.asarray(array) for name, array in named_arrays({"model": run.ensemble}).items()}
         if digest_of(arrays) != self._models[number, run.n_batches_trained]:
             raise AssertionError(f"the model of cell {number} is another")
         return run.n_batches_trained == max(step for cell, step in self._models if cell == number)
@@ -96,7 +96,7 @@ class SweepReader:
 
 def _model(opened: OpenedSweep, number: int, step: int) -> str:
     arrays = checkpoint_arrays(Checkpoints(opened.folder.cell(number).checkpoints), step)
-    return digest_of({name: array for name, array in arrays.items() if name.startswith(f"{MODEL}.")})
+    return digest_of({name: array for name, array in arrays.items() if name.startswith("model.")})
 
 
 def _numbers(opened: OpenedSweep) -> dict[str, xarray.DataArray]:
