@@ -16,7 +16,7 @@ import tyro
 
 from popsim._shared.text_checks import is_utf8, one_line, printable, suggestion
 from popsim._shared.waiting import waiting_line
-from popsim.cli._commands import COMMANDS, Sweep, Train
+from popsim.cli._commands import COMMANDS
 from popsim.cli._messages import backend_complaint, modules_of, notes_of, text_in_box, use_option_names
 from popsim.version import __version__
 
@@ -91,7 +91,7 @@ def _run(arguments: Sequence[str], *, is_process: bool) -> None:
             for module in modules:
                 _import(module)
             if words[:1] == ["--completion"]:
-                print(completion_script("".join(words[1:2]), COMMANDS), end="")
+                print(completion_script("".join(words[1:2])), end="")
                 sys.exit()
             command, prog, settings = _command(words)
         parsed = _parse(command, prog, settings)
@@ -114,8 +114,7 @@ def _complaint(error: Exception, command: Any) -> tuple[str, int] | None:
     if isinstance(error, ValueError | ImportError) and modules_of(error)[-1].startswith("popsim."):
         return use_option_names(str(error), command), 2  # raised by popsim itself: the input is wrong
     if isinstance(error, MemoryError):
-        text = str(error) or "there must be enough memory: there is none left."
-        return " ".join([text, *notes_of(error)]), 1
+        return f"{error or 'there must be enough memory: there is none left.'} {notes_of(error)}", 1
     if isinstance(error, OSError):
         from popsim.store import SaveError
 
@@ -188,13 +187,11 @@ def _import(name: str) -> None:
         raise ValueError(f"--import must name a module that can be found, got {name!r}: {error}.") from None
 
 
-def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
+def _command(words: list[str]) -> tuple[Any, str, list[str]]:
     """Return the command to parse, the words that name it, and the remaining arguments."""
-    match arguments:
-        case ["train", *settings]:
-            return _train_command(settings)
-        case ["sweep", *settings]:
-            return _sweep_command(settings)
+    match words:
+        case ["train" | "sweep" as name, *settings]:
+            return _training_command(name, settings)
         case [name, *settings] if name in COMMANDS:
             return COMMANDS[name], f"popsim {name}", settings
         case [name, *_] if name not in ("-h", "--help"):
@@ -203,78 +200,50 @@ def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
                 f"the command must be one of {', '.join(COMMANDS)}, got {name!r}."
                 f"{suggestion(name, choices)} See popsim --help."
             )
-    return _union(COMMANDS), "popsim", arguments
+    return _union(COMMANDS), "popsim", words
 
 
-def _train_command(settings: list[str]) -> tuple[Any, str, list[str]]:
-    """Return the command that trains the experiment in the first setting, or the choice of one."""
-    from popsim.cli._train import choice, config_command, train_command
-    from popsim.experiments.registry import EXPERIMENTS
-
-    for place, word in enumerate(settings):
-        if word.partition("=")[0] == "--config":
-            file, further = _value_of_option(settings, place)
-            if not file:
-                raise ValueError("--config must be followed by a file.")
-            return config_command(file, further)
-    if settings and settings[0] in EXPERIMENTS:
-        return train_command(EXPERIMENTS[settings[0]]), f"popsim train {settings[0]}", settings[1:]
-    _refuse_unknown(settings, EXPERIMENTS)
-    chosen = choice(Train, [*EXPERIMENTS], "--config FILE, such as the run.yaml of a run")
-    return chosen, "popsim train", settings
-
-
-def _sweep_command(settings: list[str]) -> tuple[Any, str, list[str]]:
-    """Return the command on sweeps that the first setting names, or the choice of one."""
+def _training_command(command: str, settings: list[str]) -> tuple[Any, str, list[str]]:
+    """Return the command that trains or sweeps what the first word, or the file after --config, names."""
+    word = settings[0] if settings else "--help"
+    if word in ("-h", "--help"):
+        return COMMANDS[command], f"popsim {command}", settings
     from popsim.cli._sweep import VERBS, SweepConfig, sweep_command
-    from popsim.cli._train import choice
-    from popsim.experiments.registry import EXPERIMENTS
+    from popsim.cli._train import config_command, train_command
+    from popsim.experiments.registry import EXPERIMENTS, advice_on_name
 
-    match settings:
-        case [name, *further] if name in VERBS:
-            return VERBS[name], f"popsim sweep {name}", further
-        case [name, *further] if name in EXPERIMENTS:
-            return sweep_command(EXPERIMENTS[name]), f"popsim sweep {name}", further
-    if any(word.partition("=")[0] == "--config" for word in settings):
+    verbs, make = (VERBS, sweep_command) if command == "sweep" else ({}, train_command)
+    if word in verbs:
+        return verbs[word], f"popsim sweep {word}", settings[1:]
+    configs = [place for place, own in enumerate(settings) if own.partition("=")[0] == "--config"]
+    if configs and command == "train":
+        return config_command(*_value_of_option(settings, configs[0]))
+    if word in EXPERIMENTS:
+        return make(EXPERIMENTS[word]), f"popsim {command} {word}", settings[1:]
+    if configs:
         return SweepConfig, "popsim sweep", settings
-    names, verbs = [*EXPERIMENTS, *VERBS], " or ".join(VERBS)
-    _refuse_unknown(settings, names)
-    chosen = choice(Sweep, names, f"{verbs}, with the folder of a sweep; or --config FILE")
-    return chosen, "popsim sweep", settings
-
-
-def _refuse_unknown(settings: list[str], names: Any) -> None:
-    """Raise `ValueError` if the first word is neither an option nor a known name."""
-    from popsim.experiments.registry import advice_on_name
-
-    if settings and not settings[0].startswith("-"):
-        raise ValueError(
-            f"EXPERIMENT must be known, got {settings[0]!r}: {advice_on_name(settings[0], names)}"
-        )
+    if not word.startswith("-"):
+        names = [*EXPERIMENTS, *verbs]
+        raise ValueError(f"EXPERIMENT must be known, got {word!r}: {advice_on_name(word, names)}")
+    return COMMANDS[command], f"popsim {command}", settings
 
 
 def _parse(command: Any, prog: str, settings: list[str]) -> Any:
     of_tyro = [word for word in settings if word.replace("_", "-").startswith("--tyro-")]
     if of_tyro:  # these write scripts, to any file
         raise ValueError(f"Unrecognized options: {of_tyro[0]}. See {prog} --help.")
-    complaint = io.StringIO()
-    description = IMPORT if prog == "popsim" else None
+    complaint, config = io.StringIO(), (tyro.conf.OmitArgPrefixes,)
+    about = IMPORT if prog == "popsim" else None
     try:
         with contextlib.redirect_stderr(complaint):
-            return tyro.cli(
-                command,
-                prog=prog,
-                description=description,
-                args=settings,
-                config=(tyro.conf.OmitArgPrefixes,),
-            )
+            return tyro.cli(command, prog=prog, description=about, args=settings, config=config)
     except SystemExit as end:
         if end.code:
             raise ValueError(f"{text_in_box(complaint.getvalue())} See {prog} --help.") from None
         raise
 
 
-def completion_script(shell: str, commands: Mapping[str, type]) -> str:
+def completion_script(shell: str) -> str:
     """Return the script of a shell, "bash" or "zsh", which knows commands, experiments and their options."""
     if shell not in SHELLS:
         raise ValueError(f"--completion must be followed by {', '.join(SHELLS)}, got {shell!r}.")
@@ -282,21 +251,15 @@ def completion_script(shell: str, commands: Mapping[str, type]) -> str:
     from popsim.cli._train import train_command
     from popsim.experiments.registry import EXPERIMENTS
 
-    nested = {
-        "train": {name: train_command(kind) for name, kind in EXPERIMENTS.items()},
-        "sweep": {name: sweep_command(kind) for name, kind in EXPERIMENTS.items()} | VERBS,
-    }
-    kinds = dict(commands)
-    for name, inner in nested.items():  # a command that is followed by the name of another
-        kinds[name] = dataclasses.make_dataclass(name.capitalize(), [("named", _union(inner))])
+    kinds: dict[str, Any] = dict(COMMANDS)
+    for name, make, verbs in (("train", train_command, {}), ("sweep", sweep_command, VERBS)):
+        named = _union({experiment: make(kind) for experiment, kind in EXPERIMENTS.items()} | verbs)
+        kinds[name] = dataclasses.make_dataclass(name.capitalize(), [("named", named)])
     script = io.StringIO()
     with contextlib.redirect_stdout(script), contextlib.suppress(SystemExit):
-        tyro.cli(
-            _union(kinds),
-            prog="popsim",
-            args=["--tyro-print-completion", shell],
-            config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
-        )
+        words = ["--tyro-print-completion", shell]
+        config = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
+        tyro.cli(_union(kinds), prog="popsim", args=words, config=config)
     return script.getvalue()
 
 

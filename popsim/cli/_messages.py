@@ -1,4 +1,4 @@
-"""What the command line says of errors: of tyro's, of JAX's backend, and of damaged files."""
+"""What the command line says: JSON; and a line on errors of tyro, of JAX's backend, and of damaged files."""
 
 import contextlib
 import dataclasses
@@ -8,6 +8,7 @@ import traceback
 import typing
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import tyro
 
@@ -15,6 +16,22 @@ from popsim._shared.text_checks import one_line, shorten
 
 ALSO_CALLED = {"trainables": ("keep",), "runs": ("paths",), "axes": ("grid",), "path": ("paths", "out")}
 """Argument names in popsim's functions for options that have another name in a command."""
+MOST_LETTERS = 400  # of a message of XLA
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON, with null for numbers that are not finite."""
+    import msgspec
+
+    encoded = msgspec.json.encode(value, enc_hook=_as_plain)
+    print(msgspec.json.format(encoded, indent=2).decode())
+
+
+def _as_plain(value: Any) -> Any:
+    """Return what JSON has for an array, a range or a path."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return [*value] if isinstance(value, range) else str(value)
 
 
 def text_in_box(box: str) -> str:
@@ -42,16 +59,15 @@ def _options(command: type) -> Iterator[tuple[str, str]]:
     hints = typing.get_type_hints(command, include_extras=True)
     for field in dataclasses.fields(command):
         hint = hints[field.name]
-        if dataclasses.is_dataclass(kind := getattr(hint, "__origin__", hint)):
+        kind, marks = getattr(hint, "__origin__", hint), getattr(hint, "__metadata__", ())
+        if dataclasses.is_dataclass(kind):
             yield from _options(typing.cast(type, kind))
-            continue
-        settings = getattr(hint, "__metadata__", ())
-        if tyro.conf.Positional in settings:
-            typed = next(setting.metavar for setting in settings if hasattr(setting, "metavar")).split()[0]
+        elif tyro.conf.Positional in marks:
+            metavars = [mark.metavar for mark in marks if hasattr(mark, "metavar")]
+            yield field.name, metavars[0].split()[0] if metavars else field.name.upper()
         else:
-            names = [setting.name for setting in settings if getattr(setting, "name", None)]
-            typed = f"--{(names or [field.name])[0].replace('_', '-')}"
-        yield field.name, typed
+            names = [mark.name for mark in marks if getattr(mark, "name", None)]
+            yield field.name, f"--{(names or [field.name])[0].replace('_', '-')}"
 
 
 def modules_of(error: BaseException) -> list[str]:
@@ -59,17 +75,11 @@ def modules_of(error: BaseException) -> list[str]:
     return [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
 
 
-def notes_of(error: BaseException) -> list[str]:
+def notes_of(error: BaseException) -> str:
     """Return what popsim added to an error: what is saved, and how to continue."""
     jax_says = "For simplicity, JAX has removed its internal frames"
-    return [
-        note
-        for note in getattr(error, "__notes__", ())
-        if isinstance(note, str) and jax_says not in note and note.strip("-")
-    ]
-
-
-MOST_LETTERS = 400  # of a message of XLA
+    notes = [note for note in getattr(error, "__notes__", ()) if isinstance(note, str)]
+    return " ".join(note for note in notes if jax_says not in note and note.strip("-"))
 
 
 def backend_complaint(error: Exception) -> tuple[str, int] | None:
@@ -80,8 +90,7 @@ def backend_complaint(error: Exception) -> tuple[str, int] | None:
     import jax
 
     text, _, _ = str(error).partition("\n--------------------")  # what JAX says of its traceback
-    text = shorten(one_line(text).rstrip("."), MOST_LETTERS)
-    notes = " ".join(notes_of(error))
+    text, notes = shorten(one_line(text).rstrip("."), MOST_LETTERS), notes_of(error)
     if isinstance(error, jax.errors.JaxRuntimeError):
         if "RESOURCE_EXHAUSTED" in text or "Out of memory" in text:
             advice = "Fewer trials or members at a time (--batch-size, --members) take less."
@@ -100,16 +109,6 @@ def backend_complaint(error: Exception) -> tuple[str, int] | None:
     which = f"JAX_PLATFORMS must name devices that JAX finds, got {platforms!r}; unset it"
     what = which if platforms else "JAX must find a device"
     return f"{what}: {text}. JAX_PLATFORMS=cpu uses the processor.", 2
-
-
-def print_damage(damage: Mapping[str, str], *, unchecked: str | None) -> None:
-    """Print what is damaged, by name, or that nothing is; and what was not checked, if files were read."""
-    if unchecked is not None and not damage:
-        print("\nwhat was checked is as it was written")
-    for name, problem in damage.items():
-        print(f"DAMAGED: {name}: {problem}")
-    if unchecked is not None:
-        print(f"not checked: {unchecked}")
 
 
 def refuse_damaged(path: Path, damage: Mapping[str, str]) -> None:

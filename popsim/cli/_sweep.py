@@ -1,24 +1,22 @@
 """The commands on sweeps: `sweep EXPERIMENT`, `sweep run`, `sweep script`."""
 
+import collections
 import dataclasses
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 from tqdm import tqdm
 
 from popsim._shared.text_checks import count_text
-from popsim.cli._as_json import info_of_sweep, print_json
+from popsim.cli._commands import CellOptions, Flag
 from popsim.cli._devices import training_devices
-from popsim.cli._messages import print_damage, refuse_damaged
-from popsim.cli._options import Flag, TrainingOptions
 from popsim.cli._signals import EXIT_CODE, stop_on_signals, stop_when_input_ends
 from popsim.cli._train import Float16, Keep, as_experiment, finish, settings_of
 from popsim.experiments import AbstractExperiment, Recording, Run, RunStopped
 from popsim.sweeps import (
-    OpenedSweep,
     Sweep,
     SweepFolder,
     make_sweep,
@@ -28,11 +26,10 @@ from popsim.sweeps import (
     run_sweep,
     verify_sweep,
 )
-from popsim.sweeps.cell_process import default_workers, selection_line
+from popsim.sweeps.cell_process import selection_line
 from popsim.sweeps.making import check_sweep
 from popsim.sweeps.opened_sweep import read_sweep
-from popsim.sweeps.overview import plan_table, state_text
-from popsim.sweeps.running import check_workers
+from popsim.sweeps.overview import current_states, plan_table, state_text
 from popsim.sweeps.selection import SelectionPending, check_no_selection
 from popsim.sweeps.slurm import SlurmOptions, write_slurm_script
 from popsim.sweeps.sweep_config import parse_axes, read_config, read_seeds
@@ -44,73 +41,47 @@ SweepPath = Annotated[
 ]
 
 
+DESCRIBED = ("experiment", "axes", "seeds", "n_members", "n_cells")  # in sweep.json
 MOST_EXAMINED = 1000  # cells, each of which takes some milliseconds
-WORKERS = (
-    "train this many cells at a time, or all: one per accelerator, or per core; each in a process of its "
-    "own, over one device unless --devices says more; by default one after the other in this process"
-)
-SCHEDULER = (
-    "train cells in such processes on a Dask cluster (popsim[dask]), such as tcp://node1:8786, or the file "
-    "that its scheduler wrote"
-)
 
 
-@dataclasses.dataclass(frozen=True)
-class Engine(TrainingOptions):
-    """Where the cells of a sweep are trained."""
+def _options_here(options: CellOptions) -> dict[str, Any]:
+    """Return the options of `run_cell` in this process, whose devices are looked up."""
+    devices = {"devices": training_devices(options.devices), "keeps_devices": options.devices is None}
+    return {**devices, **options.disk_options}
 
-    workers: Annotated[int | Literal["all"] | None, tyro.conf.arg(metavar="NUMBER|all", help=WORKERS)] = None
-    scheduler: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help=SCHEDULER)] = None
 
-    def check(self) -> None:
-        """Raise `ValueError` if options do not go together."""
-        check_workers(self.n_workers, self.scheduler)
-        if self.tensorboard:
-            check_tensorboard()
+def train_cells(options: CellOptions, path: Path, cells: list[int] | None = None) -> None:
+    """Train cells of a sweep, by default those that are not finished, and print the state of the sweep."""
+    stopped = f"popsim: stopped; to continue: {SweepFolder(path).command('resume')}"
 
-    @property
-    def n_workers(self) -> int | None:
-        """The number of processes at a time, if one is given."""
-        return default_workers() if self.workers == "all" else self.workers
+    def tell(line: str) -> None:
+        if not options.quiet:
+            tqdm.write(line, file=sys.stderr)  # above a bar, if there is one
+            sys.stderr.flush()
 
-    @property
-    def is_here(self) -> bool:
-        """Whether this process trains the cells."""
-        return self.workers is None and self.scheduler is None
-
-    @property
-    def cell_options(self) -> dict[str, Any]:
-        """The options of `run_cell` in this process, whose devices are looked up."""
-        devices = {"devices": training_devices(self.devices), "keeps_devices": self.devices is None}
-        return {**devices, **self.disk_options}
-
-    def train(self, path: Path, cells: list[int] | None) -> OpenedSweep:
-        """Train cells of a sweep, by default those that are not finished."""
-        self.check()
-        stopped = f"popsim: stopped; to continue: {SweepFolder(path).command('resume')}"
-
-        def tell(line: str) -> None:
-            if not self.quiet:
-                tqdm.write(line, file=sys.stderr)  # above a bar, if there is one
-                sys.stderr.flush()
-
-        try:
-            with stop_on_signals(lambda: stopped) as stop:
-                told: dict[str, Any] = {"quiet": self.quiet, "stop": stop, "tell": tell}
-                if self.is_here:
-                    return run_sweep(path, cells, **told, **self.cell_options)
-                where = {"n_workers": self.n_workers, "scheduler": self.scheduler, "devices": self.devices}
-                return run_in_processes(path, cells, **where, **told, **self.disk_options)
-        except RunStopped:
-            print(stopped, file=sys.stderr)
-            sys.exit(EXIT_CODE)
+    try:
+        with stop_on_signals(lambda: stopped) as stop:
+            told: dict[str, Any] = {"quiet": options.quiet, "stop": stop, "tell": tell}
+            if options.is_here:
+                opened = run_sweep(path, cells, **told, **_options_here(options))
+            else:
+                where = {"n_workers": options.n_workers, "scheduler": options.scheduler}
+                further = {"devices": options.devices, **options.disk_options}
+                opened = run_in_processes(path, cells, **where, **told, **further)
+    except RunStopped:
+        print(stopped, file=sys.stderr)
+        sys.exit(EXIT_CODE)
+    print(f"cells: {opened.counts_text}")
+    print(f"sweep: {opened.folder.path}")
+    print(f"Next: {opened.folder.command('show' if opened.is_finished else 'resume')}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SweepOptions:
     """What is done with a sweep."""
 
-    engine: Engine
+    cells: CellOptions
     dry_run: Flag = False
     """print the cells, and do nothing"""
     only_make: Flag = False
@@ -118,12 +89,11 @@ class SweepOptions:
 
     def make_and_train(self, sweep: Sweep, out: Path) -> None:
         """Make a sweep and train its cells, or only print its cells."""
-        self.engine.check()
         if self.dry_run:
             print(plan_table(sweep))
             check_sweep(sweep, out)
             return
-        opened = make_sweep(sweep, out, without_lock=self.engine.without_lock)
+        opened = make_sweep(sweep, out, without_lock=self.cells.without_lock)
         print(f"{count_text(sweep.n_cells, 'cell')}, {count_text(sweep.n_members, 'network')}: {out}")
         if self.only_make:
             run, script = (opened.folder.command(f"sweep {verb}") for verb in ("run", "script"))
@@ -132,7 +102,7 @@ class SweepOptions:
                 print(f"To write a job script: {script} --slurm")
             print(f"Next, to train all cells: {run}")
         else:
-            print_trained_sweep(self.engine.train(out, None))
+            train_cells(self.cells, out)
 
 
 def sweep_command(kind: type[AbstractExperiment]) -> type:
@@ -199,19 +169,12 @@ class SweepConfig(SweepOptions):
         self.make_and_train(read_config(self.config), self.out)
 
 
-def print_trained_sweep(opened: OpenedSweep) -> None:
-    """Print the state and the results of a trained sweep."""
-    print(f"cells: {opened.counts_text}")
-    print(f"sweep: {opened.folder.path}")
-    print(f"Next: {opened.folder.command('show' if opened.is_finished else 'resume')}")
-
-
 @dataclasses.dataclass(frozen=True)
 class SweepRun:
     """Train cells of a sweep that are not finished, by default all of them."""
 
     path: SweepPath
-    engine: Engine
+    cells: CellOptions
     cell: Annotated[tyro.conf.UseAppendAction[tuple[int, ...]], tyro.conf.arg(metavar="NUMBER")] = ()
     """a cell to train or to continue; nothing is done where it is finished. Repeat it for further ones"""
     until_input_ends: Flag = False
@@ -219,17 +182,16 @@ class SweepRun:
 
     def run(self) -> None:
         """Train the cells."""
-        self.engine.check()
         if self.until_input_ends:
             stop_when_input_ends()
         elif self.cell:
             check_no_selection(read_sweep(self.path), "cell")
-        if len(self.cell) != 1 or not self.engine.is_here:
-            print_trained_sweep(self.engine.train(self.path, list(self.cell) or None))
+        if len(self.cell) != 1 or not self.cells.is_here:
+            train_cells(self.cells, self.path, list(self.cell) or None)
             return
         (number,) = self.cell
         cell = read_sweep(self.path).cell(number)
-        options = {"quiet": self.engine.quiet, **self.engine.cell_options}
+        options = {"quiet": self.cells.quiet, **_options_here(self.cells)}
 
         def train(stop: Callable[[], bool]) -> Run:
             try:
@@ -266,34 +228,28 @@ class SweepScript:
 VERBS: dict[str, type] = {"run": SweepRun, "script": SweepScript}
 
 
-def print_sweep(path: Path, *, verify: bool) -> None:
-    """Print the state of a sweep and the cells that are not finished; with `verify`, check its files."""
+def sweep_info(path: Path, verify: bool) -> tuple[dict[str, Any], str, dict[str, str], str]:
+    """Return what a sweep is as plain data and as text, what is damaged, and what was not checked."""
     damage = verify_sweep(path) if verify else {}
     opened = read_sweep(path, is_known=False).with_notes()
     is_examined = verify or opened.n_cells <= MOST_EXAMINED
     opened = opened.examine() if is_examined else opened
-    print(state_text(opened))
-    if not is_examined:
-        print("--verify looks for lost and damaged files of cells")
-    damage |= _damaged_cells(opened, damage)
-    unchecked = UNCHECKED_OF_SWEEP if opened.plan is not None else UNCHECKED_WITHOUT_PLAN
-    print_damage(damage, unchecked=unchecked if verify else None)
-    refuse_damaged(path, damage)
-
-
-def print_sweep_as_json(path: Path, *, verify: bool) -> None:
-    """Print the state of a sweep as JSON; with `verify`, check the files of its cells."""
-    damage = verify_sweep(path) if verify else {}
-    opened = read_sweep(path, is_known=False).with_notes()
-    print_json(info_of_sweep(opened) | ({"damage": damage} if verify else {}))
-    refuse_damaged(path, damage | _damaged_cells(opened, damage))
-
-
-def _damaged_cells(opened: OpenedSweep, damage: Mapping[str, str]) -> dict[str, str]:
-    """Return what is wrong with damaged cells of which no file is named yet, by their folder."""
-    found = {}
-    for number in opened.cells_in("damaged"):
+    states = current_states(opened)
+    described = {
+        "kind": "sweep",
+        "path": opened.folder.path,
+        **{name: opened.content.get(name) for name in DESCRIBED},
+        "counts": collections.Counter(states),
+        "cells": [
+            {"cell": number, "state": state, "problem": opened.notes[number].problem or None}
+            for number, state in enumerate(states)
+        ],
+        "resume_command": None if opened.is_finished else opened.folder.command("resume"),
+    }
+    hint = "" if is_examined else "\n--verify looks for lost and damaged files of cells"
+    for number in opened.cells_in("damaged"):  # of which no file is named yet
         name = opened.folder.cell(number).path.relative_to(opened.folder.path).as_posix()
         if not any(file.startswith(f"{name}/") for file in damage):
-            found[name] = opened.problem_of(number)
-    return found
+            damage[name] = opened.problem_of(number)
+    unchecked = UNCHECKED_WITHOUT_PLAN if opened.plan is None else UNCHECKED_OF_SWEEP
+    return described, state_text(opened) + hint, damage, unchecked

@@ -2,16 +2,16 @@
 
 import dataclasses
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 
 from popsim._shared.text_checks import as_path
+from popsim.cli._commands import Flag, TrainingOptions
 from popsim.cli._devices import training_devices
-from popsim.cli._options import Flag, TrainingOptions
 from popsim.cli._signals import EXIT_CODE, stop_on_signals
 from popsim.experiments import (
     AbstractExperiment,
@@ -37,11 +37,8 @@ def finish(path: Path, train: Callable[[Callable[[], bool]], Run], *, resumes: b
 
     def on_idle() -> str:
         folder = RunFolder(path)
-        how = (
-            f"to continue: {folder.resume_command}"
-            if folder.description.exists()
-            else f"there is no run in {path} yet"
-        )
+        begun, none = f"to continue: {folder.resume_command}", f"there is no run in {path} yet"
+        how = begun if folder.description.exists() else none
         return f"popsim: stopped before the first batch; {how}"
 
     was_finished = resumes and RunFolder(path).is_finished
@@ -62,32 +59,17 @@ def finish(path: Path, train: Callable[[Callable[[], bool]], Run], *, resumes: b
     print(f"Next: {run.folder.command('show')}")
 
 
-def choice(command: type, names: Sequence[str], further: str) -> type:
-    """Return a command without the name of an experiment, or another word: it lists those that may follow."""
-    chosen = Annotated[
-        tyro.conf.Positional[Literal[tuple(names)]],  # pyright: ignore[reportInvalidTypeForm]
-        tyro.conf.arg(metavar="EXPERIMENT", help=f"what to train, see popsim list; or {further}"),
-    ]
-    namespace = {"__doc__": command.__doc__}
-    return dataclasses.make_dataclass(
-        command.__name__, [("experiment", chosen)], namespace=namespace, frozen=True
-    )
-
-
 def settings_of(kind: type[AbstractExperiment]) -> type[AbstractExperiment]:
     """Return the settings of a kind of experiment as options for tyro, with the help of their metadata."""
-    described: list[Any] = [
-        (field.name, Annotated[hint, tyro.conf.arg(help=field.metadata["help"])], field)
-        for field, hint in zip(dataclasses.fields(kind), setting_types(kind).values(), strict=True)
-        if "help" in field.metadata
-    ]
-    members = Annotated[int, tyro.conf.arg(name="members", help="number of networks")]
-    described += [("n_members", members, dataclasses.field(default=kind.n_members))]
-    described += [("grid", tyro.conf.Suppress[Grid], dataclasses.field(default=()))]
-    unique = {name: (name, hint, field) for name, hint, field in described}
-    return dataclasses.make_dataclass(
-        "Settings", unique.values(), bases=(kind,), namespace={"__doc__": kind.__doc__}, frozen=True
-    )
+    hints: dict[str, Any] = {**setting_types(kind), "grid": tyro.conf.Suppress[Grid]}
+    described: list[Any] = []
+    for field in dataclasses.fields(kind):
+        if "help" in field.metadata or field.name == "n_members":
+            name = "members" if field.name == "n_members" else None
+            about = tyro.conf.arg(name=name, help=field.metadata.get("help", "number of networks"))
+            described.append((field.name, Annotated[hints[field.name], about], field))
+    namespace = {"__doc__": kind.__doc__}
+    return dataclasses.make_dataclass("Settings", described, bases=(kind,), namespace=namespace, frozen=True)
 
 
 def as_experiment(kind: type[AbstractExperiment], settings: AbstractExperiment) -> AbstractExperiment:
@@ -97,6 +79,8 @@ def as_experiment(kind: type[AbstractExperiment], settings: AbstractExperiment) 
 
 def config_command(file: str, words: list[str]) -> tuple[type, str, list[str]]:
     """Return the command, its name and options, that trains what a file says, with options in some words."""
+    if not file:
+        raise ValueError("--config must be followed by a file.")
     experiment, options = read_run_config(as_path("config", file))
     name = experiment.name
     if words and not words[0].startswith("-"):
@@ -140,20 +124,18 @@ def train_command(
                 raise ValueError("`resume` and `overwrite` must not be given together: got both.")
             experiment = as_experiment(kind, self.experiment)
             out = self.out or Path("runs") / f"{experiment.name}-{experiment.seed}"
+            devices = self.training.devices
+            if devices is None and self.resume and RunFolder(out).description.exists():
+                devices = devices_of_run(out)
             options: dict[str, Any] = {
                 "quiet": self.training.quiet,
                 "recording": Recording(self.keep, self.float16),
-                "devices": training_devices(self._n_devices(out)),
+                "devices": training_devices(devices),
                 "checkpoint_seconds": self.checkpoint_seconds,
                 **self.training.disk_options,
             }
             train = run_or_resume if self.resume else partial(run_experiment, overwrite=self.overwrite)
             finish(out, lambda stop: train(experiment, out, stop=stop, **options), resumes=self.resume)
-
-        def _n_devices(self, out: Path) -> int | None:
-            """Return the requested number, or the previous one for a run that continues."""
-            goes_on = self.resume and self.training.devices is None and RunFolder(out).description.exists()
-            return devices_of_run(out) if goes_on else self.training.devices
 
     TrainExperiment.__doc__ = kind.__doc__
     return TrainExperiment

@@ -75,7 +75,7 @@ ROWS = {
         "file.txt": "RUN must be the folder of a popsim run",
         ".": "RUN must be the folder of a popsim run",
     } for command in ("resume", "info", "show")},
-    "resume .": {"--quite": "Perhaps you meant --quiet", "--members 2": "Unrecognized options: --members, 2"},
+    "resume .": {"--workers 2 --scheduler x": "--workers must not be given with --scheduler", "--quite": "Perhaps you meant --quiet", "--members 2": "Unrecognized options: --members, 2"},
     "info .": {"--verfy": "Perhaps you meant --verify"},
     "compare": {
         ".": "RUN must be 2 to 8 different folders of runs, got ",
@@ -94,7 +94,7 @@ ROWS = {
         ". --frames-per-second 60": "--frames-per-second must be at most 50 in a GIF",
     },
     "export": {
-        ".": "--model, --history, --figures or --states",
+        ".": "--model, --history, --figures, --states, got none",
         ". --states x.csv": "--states must end in .nc or .mat",
         ". --model there.png": "--model must not exist",
         ". --history there.png --overwrite": "--history must not hold",

@@ -122,9 +122,8 @@ def test_training_ends_after_the_batch_in_which_the_last_member_froze(tmp_path, 
         assert history.batch.tolist() == history.trainables_batch.tolist() == [0, 1, 2]
         assert history.validation_batch.tolist() == [2] and history.frozen_from.tolist() == [2, 2, 2]
         assert np.all(np.isfinite(model.network.bias))
-    assert "3 batches saved; ended, as all members were frozen after 3\n" in info_table(
-        read_run_info(tmp_path)
-    )
+    said = info_table(read_run_info(tmp_path))
+    assert "member 0 from batch 2 on, member 1 from batch 2 on, member 2 from batch 2 on\n" in said
 
 
 @pytest.mark.full
