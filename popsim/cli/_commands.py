@@ -14,6 +14,10 @@ AsJson = Annotated[
     Flag, tyro.conf.arg(help="print one JSON value, whose keys are documented, for other programs")
 ]
 RunPath = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN", help="the folder of the run")]
+Named = Annotated[
+    tyro.conf.Positional[str],
+    tyro.conf.arg(metavar="EXPERIMENT", help="what to train, see popsim list; or --config FILE"),
+]
 DEVICES = (  # no docstring: of one with two lines, tyro prints two
     "number of devices over which the networks are divided; by default all, or as many as before for what "
     "has begun, for the same bits"
@@ -78,15 +82,12 @@ class CellOptions(TrainingOptions):
 
 @dataclasses.dataclass(frozen=True)
 class Train:
-    """Train an ensemble: `popsim train EXPERIMENT --help` lists the settings of an experiment."""
+    """Train an ensemble: `popsim train EXPERIMENT --help` lists the settings of an experiment.
 
-    experiment: Annotated[
-        tyro.conf.Positional[str],
-        tyro.conf.arg(
-            metavar="EXPERIMENT",
-            help="what to train, see popsim list; or --config FILE, such as the run.yaml of a run",
-        ),
-    ]
+    `popsim train --config RUN --seed 1` trains with the settings of another run, or of a YAML file.
+    """
+
+    experiment: Named
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,13 +97,7 @@ class Sweep:
     `popsim sweep run SWEEP --cell 17` trains a part of it, on any machine that sees its folder.
     """
 
-    experiment: Annotated[
-        tyro.conf.Positional[str],
-        tyro.conf.arg(
-            metavar="EXPERIMENT",
-            help="what to train, see popsim list; run or script, with a sweep's folder; or --config FILE",
-        ),
-    ]
+    experiment: Named
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -114,13 +109,11 @@ class Resume(CellOptions):
     def run(self) -> None:
         """Train the remaining batches, save, and print."""
         from popsim.cli._devices import training_devices
-        from popsim.cli._train import finish
+        from popsim.cli._train import finish, train_cells
         from popsim.experiments import devices_of_run, resume_run
         from popsim.sweeps import SweepFolder
 
         if SweepFolder(self.path).is_sweep:
-            from popsim.cli._sweep import train_cells
-
             train_cells(self, self.path)
             return
         for name in ("workers", "scheduler"):
@@ -142,11 +135,11 @@ class Info:
 
     def run(self) -> None:
         """Print what is known, and verify the run or the sweep if requested."""
-        from popsim.cli._messages import print_json, refuse_damaged
+        from popsim.store import CorruptDataError
         from popsim.sweeps import SweepFolder
 
         if SweepFolder(self.path).is_sweep:
-            from popsim.cli._sweep import sweep_info as info
+            from popsim.cli._train import sweep_info as info
         else:
             from popsim.cli._outputs import run_info as info
         described, text, damage, unchecked = info(self.path, self.verify)
@@ -160,7 +153,8 @@ class Info:
                 print(f"DAMAGED: {name}: {problem}")
             if self.verify:
                 print(f"not checked: {unchecked}")
-        refuse_damaged(self.path, damage)
+        if damage:
+            raise CorruptDataError(f"damaged in {self.path}: {', '.join(damage)}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,7 +171,6 @@ class Show:
     def run(self) -> None:
         """Print the table, and the paths of the figures and of the report."""
         from popsim._shared.waiting import waiting_line
-        from popsim.cli._messages import print_json
         from popsim.experiments import open_run
         from popsim.sweeps import SweepFolder, open_sweep
 
@@ -338,7 +331,6 @@ class List:
     def run(self) -> None:
         """Print the lists."""
         from popsim._shared.text_checks import align
-        from popsim.cli._messages import print_json
         from popsim.cli._tasks import listed
 
         if self.json:
@@ -347,6 +339,21 @@ class List:
         for title, summaries in listed().items():
             rows = [(f"  {name}", summary) for name, summary in summaries.items()]
             print("\n".join([title, *align(rows, at_least=[29])]))
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON, with null for numbers that are not finite."""
+    import msgspec
+
+    encoded = msgspec.json.encode(value, enc_hook=_as_plain)
+    print(msgspec.json.format(encoded, indent=2).decode())
+
+
+def _as_plain(value: Any) -> Any:
+    """Return what JSON has for an array, a range or a path."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return [*value] if isinstance(value, range) else str(value)
 
 
 COMMANDS = {

@@ -1,4 +1,4 @@
-"""The command `popsim`."""
+"""The command `popsim`: its words, and what it says of errors, in one line and with an exit code."""
 
 import contextlib
 import dataclasses
@@ -6,18 +6,20 @@ import errno
 import importlib
 import io
 import os
+import re
 import sys
+import traceback
+import typing
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, Union
 
 import tyro
 
-from popsim._shared.text_checks import is_utf8, one_line, printable, suggestion
+from popsim._shared.text_checks import is_utf8, one_line, printable, shorten, suggestion
 from popsim._shared.waiting import waiting_line
 from popsim.cli._commands import COMMANDS
-from popsim.cli._messages import backend_complaint, modules_of, notes_of, text_in_box, use_option_names
 from popsim.version import __version__
 
 IMPORT = (
@@ -28,14 +30,16 @@ _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAM
 UNREADABLE = (errno.EACCES, errno.EPERM, *_NOT_THERE)
 PIPE_CLOSED = 141  # the exit status that shells report for SIGPIPE
 SHELLS = ("bash", "zsh")  # of which tyro writes scripts without another package
+ALSO_CALLED = {"trainables": ("keep",), "runs": ("paths",), "axes": ("grid",), "path": ("paths", "out")}
+"""Argument names in popsim's functions for options that have another name in a command."""
+MOST_LETTERS = 400  # of a message of XLA
 
 
 def run_command(arguments: Sequence[str] | None = None) -> None:
     """Run a command, as `popsim.cli.main` says."""
     if "jax" not in sys.modules:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # errors are raised; XLA's lines are not for users
-    formatted = warnings.formatwarning
-    warnings.formatwarning = _format_warning
+    formatted, warnings.formatwarning = warnings.formatwarning, _format_warning
     if sys.stderr is None:  # it was closed before the start
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     try:
@@ -59,9 +63,8 @@ def run_command(arguments: Sequence[str] | None = None) -> None:
 
 def _leave_output() -> None:
     """Redirect standard output to nowhere, as Python flushes it once more at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _complain(text: str, code: int) -> NoReturn:
@@ -131,6 +134,83 @@ def _complaint(error: Exception, command: Any) -> tuple[str, int] | None:
         return None
     cause = backend_complaint(error.__cause__) if isinstance(error.__cause__, Exception) else None
     return (str(error) if cause is None else f"{error} {cause[0].partition(': ')[0]}."), 1
+
+
+def text_in_box(box: str) -> str:
+    """Return what tyro says in a box, without its frame and its advice; for misspelt options similar ones."""
+    lines = "\n".join(line.strip("│╭╮╰╯ ") for line in box.splitlines()[1:])
+    text, *further = [part for part in re.split(r"^[─-]{4,}$", lines, flags=re.MULTILINE) if part.strip()]
+    alike = dict.fromkeys(re.findall(r"^(--[\w-]+)", "\n".join(further[:-1]), re.MULTILINE))
+    hint = f" Perhaps you meant {' or '.join(alike)}." if alike and "Unrecognized" in text else ""
+    return f"{one_line(text).rstrip('.')}.{hint}"
+
+
+def use_option_names(message: str, command: object) -> str:
+    """Replace argument names in a message, such as `n_members`, by options of a command: --members."""
+    options = dict(_options(command)) if isinstance(command, type) else {}
+    for name, fields in ALSO_CALLED.items():
+        for field in fields:
+            if field in options:
+                options.setdefault(name, options[field])
+    message = re.sub(r"`(\w+)(?:\[\d+\])*`", lambda named: options.get(named[1], named[0]), message)
+    return re.sub(r"`(--[\w-]+)`", r"\1", message)
+
+
+def _options(command: type) -> Iterator[tuple[str, str]]:
+    """Yield the fields of a command, or of the experiment that it trains, with their options."""
+    hints = typing.get_type_hints(command, include_extras=True)
+    for field in dataclasses.fields(command):
+        hint = hints[field.name]
+        kind, marks = getattr(hint, "__origin__", hint), getattr(hint, "__metadata__", ())
+        if dataclasses.is_dataclass(kind):
+            yield from _options(typing.cast(type, kind))
+        elif tyro.conf.Positional in marks:
+            metavars = [mark.metavar for mark in marks if hasattr(mark, "metavar")]
+            yield field.name, metavars[0].split()[0] if metavars else field.name.upper()
+        else:
+            names = [mark.name for mark in marks if getattr(mark, "name", None)]
+            yield field.name, f"--{(names or [field.name])[0].replace('_', '-')}"
+
+
+def modules_of(error: BaseException) -> list[str]:
+    """Return the modules through which an error came, the innermost last."""
+    return [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+
+
+def notes_of(error: BaseException) -> str:
+    """Return what popsim added to an error: what is saved, and how to continue."""
+    jax_says = "For simplicity, JAX has removed its internal frames"
+    notes = [note for note in getattr(error, "__notes__", ()) if isinstance(note, str)]
+    return " ".join(note for note in notes if jax_says not in note and note.strip("-"))
+
+
+def backend_complaint(error: Exception) -> tuple[str, int] | None:
+    """Return one line and the exit code for an error of JAX's backend or variables; None for any other.
+
+    The code is 1 if memory or the device fail, and 2 if a variable of the environment is wrong.
+    """
+    import jax
+
+    text, _, _ = str(error).partition("\n--------------------")  # what JAX says of its traceback
+    text, notes = shorten(one_line(text).rstrip("."), MOST_LETTERS), notes_of(error)
+    if isinstance(error, jax.errors.JaxRuntimeError):
+        if "RESOURCE_EXHAUSTED" in text or "Out of memory" in text:
+            advice = "Fewer trials or members at a time (--batch-size, --members) take less."
+            return f"there must be enough memory on the device: {text}. {advice} {notes}", 1
+        if "Disallowed" in text and "transfer" in text:
+            return f"JAX_TRANSFER_GUARD must let popsim copy arrays; unset it: {text}. {notes}", 2
+        return f"JAX's backend failed: {text}. {notes}", 1
+    # JAX may have removed its own frames, of which the backend's is one
+    in_jax = any(module.partition(".")[0] == "jax" for module in modules_of(error)[-1:])
+    if not isinstance(error, RuntimeError | AssertionError) or not in_jax:
+        return None
+    with contextlib.suppress(RuntimeError, AssertionError):
+        if jax.devices():
+            return None
+    platforms = jax.config.values.get("jax_platforms") or os.environ.get("JAX_PLATFORMS")
+    which = f"JAX_PLATFORMS must name devices that JAX finds, got {platforms!r}; unset it"
+    what = which if platforms else "JAX must find a device"
+    return f"{what}: {text}. JAX_PLATFORMS=cpu uses the processor.", 2
 
 
 def _pass_over_settings_here() -> None:
@@ -208,8 +288,7 @@ def _training_command(command: str, settings: list[str]) -> tuple[Any, str, list
     word = settings[0] if settings else "--help"
     if word in ("-h", "--help"):
         return COMMANDS[command], f"popsim {command}", settings
-    from popsim.cli._sweep import VERBS, SweepConfig, sweep_command
-    from popsim.cli._train import config_command, train_command
+    from popsim.cli._train import VERBS, SweepConfig, config_command, sweep_command, train_command
     from popsim.experiments.registry import EXPERIMENTS, advice_on_name
 
     verbs, make = (VERBS, sweep_command) if command == "sweep" else ({}, train_command)
@@ -247,8 +326,7 @@ def completion_script(shell: str) -> str:
     """Return the script of a shell, "bash" or "zsh", which knows commands, experiments and their options."""
     if shell not in SHELLS:
         raise ValueError(f"--completion must be followed by {', '.join(SHELLS)}, got {shell!r}.")
-    from popsim.cli._sweep import VERBS, sweep_command
-    from popsim.cli._train import train_command
+    from popsim.cli._train import VERBS, sweep_command, train_command
     from popsim.experiments.registry import EXPERIMENTS
 
     kinds: dict[str, Any] = dict(COMMANDS)

@@ -24,6 +24,7 @@ from popsim.sweeps import SweepFolder, open_sweep
 
 FORMATS = {".nc": (check_netcdf_path, write_netcdf), ".mat": (check_mat_path, write_mat)}
 """How states are checked and written, by the ending of the file."""
+DAMAGE = (CorruptDataError, MismatchError)
 OF_RUN, OF_SWEEP = ("model", "history", "figures", "states"), ("summary", "history")
 
 
@@ -50,9 +51,15 @@ def export(command: Any) -> None:
 
 
 def _export_run(path: Path, paths: dict[str, Path], *, overwrite: bool) -> None:
+    from popsim.analysis.figures.style import is_figure
     from popsim.experiments.exported_states import history_dataset, states_dataset
+    from popsim.experiments.run_figures import save_figures
 
-    states, options = paths.get("states", Path("none.nc")), {"overwrite": overwrite}
+    def check(path: Path) -> None:
+        check_replaceable(path, is_figure, kind="a figure", overwrite=overwrite, name="figures")
+
+    figures, states = paths.get("figures"), paths.get("states", Path("none.nc"))
+    options = {"overwrite": overwrite}
     if states.suffix not in FORMATS:
         raise ValueError(f"`states` must end in {' or '.join(FORMATS)}, got {states}.")
     check_states, write_states = FORMATS[states.suffix]
@@ -61,7 +68,9 @@ def _export_run(path: Path, paths: dict[str, Path], *, overwrite: bool) -> None:
     for name, file in files.items():
         checks[name](file, name=name, **options)
     run = open_run(path)
-    failed = _export_figures(run, paths["figures"], **options) if "figures" in paths else []
+    drawn, failed = save_figures(run, figures, passes=DAMAGE, check=check) if figures else ((), ())
+    for file in drawn:
+        print(file)
     for name, file in files.items():
         with waiting_line(f"exporting the {name}"):
             if name == "model":
@@ -72,21 +81,7 @@ def _export_run(path: Path, paths: dict[str, Path], *, overwrite: bool) -> None:
                 write_states(states_dataset(run), file, **options)
         print(file)
     if failed:
-        raise SaveError(f"{paths['figures']} could not be written whole: {'; '.join(map(str, failed))}")
-
-
-def _export_figures(run: Any, folder: Path, *, overwrite: bool) -> list[Any]:
-    """Write the figures of a run and print their paths; return what cannot be drawn."""
-    from popsim.analysis.figures.style import is_figure
-    from popsim.experiments.run_figures import save_figures
-
-    def check(path: Path) -> None:
-        check_replaceable(path, is_figure, kind="a figure", overwrite=overwrite, name="figures")
-
-    paths, failed = save_figures(run, folder, passes=(CorruptDataError, MismatchError), check=check)
-    for path in paths:
-        print(path)
-    return failed
+        raise SaveError(f"{figures} could not be written whole: {'; '.join(map(str, failed))}")
 
 
 def _export_sweep(path: Path, paths: dict[str, Path], *, overwrite: bool) -> None:

@@ -118,32 +118,23 @@ def _panel(title: str, caption: str, draw: Callable[[Axes], Any]) -> RunFigure:
 
 def draw_cognitive_figures(run: Any) -> dict[str, RunFigure]:
     """Draw learning curves, and inputs, outputs and targets of member 0 in a few validation trials."""
-    trials = run.task.validation_trials()
-    states = run.evaluate().states
+    trials, states = run.task.validation_trials(), run.evaluate().states
+    if trials.environment is None:
+        label, below = "outputs", "puts out (thin) and should put out (dashed, where it counts)"
+        shown, further = np.asarray(states.network.output)[0], {}
+        values, counts = np.asarray(trials.targets.values), np.asarray(trials.targets.counts)
+        counts = counts if has_counts_by_output(trials.targets) else counts[..., None]
+        targets = np.where(counts > 0, values, np.nan)
+    else:
+        label, below = "action", "does, until its environment ends the trial"
+        of_first = jax.tree.map(lambda leaf: np.asarray(leaf)[0], states.interaction)
+        actions = of_first.action.reshape(*of_first.active.shape, -1)
+        shown, further = np.where(of_first.active[..., None], actions, np.nan), of_first.received
+        targets = np.full_like(shown, np.nan)
     with figure_style():
-        if trials.environment is None:
-            figure = _draw_outputs(trials, np.asarray(states.network.output)[0])
-            below = "puts out (thin) and should put out (dashed, where it counts)"
-        else:
-            figure = _draw_actions(trials, states.interaction)
-            below = "does, until its environment ends the trial"
+        figure = draw_trials(trials, shown, targets, further=further, label=label)
     what = f": what a network receives; below it what member 0 {below}"
     return {**draw_learning_figures(run), "trials": _trials_figure(figure, trials, what)}
-
-
-def _draw_outputs(trials: Trial, outputs: np.ndarray) -> Figure:
-    values, counts = np.asarray(trials.targets.values), np.asarray(trials.targets.counts)
-    counts = counts if has_counts_by_output(trials.targets) else counts[..., None]
-    targets = np.where(counts > 0, values, np.nan)
-    return draw_trials(trials, outputs, targets, label="outputs")
-
-
-def _draw_actions(trials: Trial, interaction: Any) -> Figure:
-    of_first = jax.tree.map(lambda leaf: np.asarray(leaf)[0], interaction)
-    actions = of_first.action.reshape(*of_first.active.shape, -1)
-    shown = np.where(of_first.active[..., None], actions, np.nan)
-    nothing = np.full_like(shown, np.nan)
-    return draw_trials(trials, shown, nothing, further=of_first.received, label="action")
 
 
 def draw_trials(

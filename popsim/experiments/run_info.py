@@ -5,7 +5,7 @@ import dataclasses
 import datetime
 import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -243,8 +243,7 @@ def read_run_info(path: str | Path) -> RunInfo:
 
     - `path`: the folder of the run, or the `chkpt_dir` of a training.
 
-    **Raises:** `ValueError` if there is none; `CorruptDataError` if its description is damaged;
-    `MismatchError` if it has another format.
+    **Raises:** `CorruptDataError` if its description is damaged; `MismatchError` if it has another format.
     """
     folder = RunFolder(as_path("path", path))
     if not folder.description.is_file() and not folder.training.is_file():
@@ -280,21 +279,12 @@ def duration_text(seconds: float) -> str:
     return f"{minutes} min {remainder} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _axes_text(axes: Sequence[str]) -> str:
-    return ", ".join(axis for axis in axes if " axis " not in axis)  # of those that have a meaning
-
-
-def _members_text(batches: Mapping[int, int]) -> str:
-    return ", ".join(f"member {member} from batch {batch} on" for member, batch in batches.items())
-
-
 FORMATS: Mapping[str, Callable[[Any], str]] = {
-    "axes": _axes_text,
+    "axes": lambda axes: ", ".join(axis for axis in axes if " axis " not in axis),  # those with a meaning
     "n_bytes": size_text,
     "seconds": duration_text,
     "written": lambda seconds: f"{datetime.datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M:%S}",
     **dict.fromkeys(("training", "validation"), spread_text),
-    **dict.fromkeys(("frozen_from", "stopped_from"), _members_text),
 }
 SECTIONS = ("settings_in_effect", "checkpoints", "history", "n_bytes")
 
@@ -304,7 +294,8 @@ def info_table(info: RunInfo) -> str:
     described = info.describe()
     changed, _ = described.pop("changed_settings"), described.pop("settings")
     sections = {name: described.pop(name) for name in SECTIONS}
-    lines = align([(name, _text(name, value)) for name, value in described.items() if _is_known(value)])
+    known = {name: value for name, value in described.items() if value not in (None, "", [], {})}
+    lines = align([(name, _text(name, value)) for name, value in known.items()])
     for title, entries in sections.items():
         if isinstance(entries, Mapping):
             marks = {name: "* " for name in changed or () if title == "settings_in_effect"}
@@ -318,16 +309,12 @@ def info_table(info: RunInfo) -> str:
     return "\n".join(map(printable, lines))
 
 
-def _is_known(value: Any) -> bool:
-    return value is not None and value != "" and value != [] and value != {}
-
-
 def _text(name: str, value: Any) -> str:
     """Format a value by its name: one of `FORMATS`, or what it consists of."""
     if name in FORMATS:
         return FORMATS[name](value)
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_text(key, entry)}" for key, entry in value.items())
+        return ", ".join(f"{key}: {_text(key, entry)}" for key, entry in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(_text("", entry) for entry in value)
     return shorten(value if isinstance(value, str) else json.dumps(value), MOST_LETTERS)

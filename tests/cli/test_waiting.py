@@ -90,7 +90,7 @@ def test_info_and_show_print_one_json_value(trained, capsys, monkeypatch):
 
 
 def test_a_number_that_is_not_finite_is_null(capsys):
-    from popsim.cli._messages import print_json
+    from popsim.cli._commands import print_json
 
     print_json({"losses": [float("nan"), 1.5], "axes": ("member",)})
     assert json.loads(capsys.readouterr().out) == {"losses": [None, 1.5], "axes": ["member"]}

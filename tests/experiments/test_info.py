@@ -97,7 +97,7 @@ def test_a_finished_run(finished, capsys):
     changed = {line.split()[1] for line in out.splitlines() if line.startswith("  * ")}
     assert changed == {"n_members", "n_batches", "batch_size", "log_step"}
     assert re.search(r"trainables.network.bias +trainables_batch, member +4, 2, 5 +float32", out)
-    assert ["n_figures", "4"] in rows and re.search(r"batch 7, seconds \d+ s, training \d", out)
+    assert ["n_figures", "4"] in rows and re.search(r"batch: 7, seconds: \d+ s, training: \d", out)
     assert out.endswith(f"\nwhat was checked is as it was written\nnot checked: {UNCHECKED}\n")
     assert files(finished) == before
 
@@ -142,7 +142,7 @@ def test_a_run_that_goes_on_elsewhere_says_so(stopped, tmp_path, capsys):
     (resumed,) = read_sealed_json(folder.description)["resumed"]
     assert resumed["after_batches"] == made and resumed["devices"] == 1
     assert resumed["jax"] == jax.__version__ and resumed["popsim"] == popsim.__version__
-    said = f"after_batches {made}, popsim {popsim.__version__}, jax {jax.__version__}"
+    said = f"after_batches: {made}, popsim: {popsim.__version__}, jax: {jax.__version__}"
     assert said in printed(folder, capsys)
 
     refused = RunFolder(shutil.copytree(stopped[0].path, tmp_path / "refused"))
@@ -207,7 +207,7 @@ def test_a_training_without_an_experiment(tmp_path, capsys):
         train(5, ensemble=broken, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path))
     out = printed(RunFolder(tmp_path), capsys, "--verify")
     assert re.search(r"state +stopped\n(.*\n)*n_batches_saved +5\nn_members +2\n", out)
-    assert "member 1 from batch 0 on" in out and "1 not finite" in out and "not the default" not in out
+    assert re.search(r"frozen_from +1: 0\n", out) and "1 not finite" in out and "not the default" not in out
 
 
 def test_what_is_no_run_is_refused(run, tmp_path, capsys):
