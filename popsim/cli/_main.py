@@ -117,7 +117,7 @@ def _complaint(error: Exception, command: Any) -> tuple[str, int] | None:
     if isinstance(error, ValueError | ImportError) and modules_of(error)[-1].startswith("popsim."):
         return use_option_names(str(error), command), 2  # raised by popsim itself: the input is wrong
     if isinstance(error, MemoryError):
-        return f"{error or 'there must be enough memory: there is none left.'} {notes_of(error)}", 1
+        return f"{str(error) or 'there must be enough memory: there is none left.'} {notes_of(error)}", 1
     if isinstance(error, OSError):
         from popsim.store import SaveError
 

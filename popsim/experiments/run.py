@@ -228,10 +228,10 @@ class Run(RunInfo):
 
         - `batch`: the number of the batch, from 0; -1 for the ensemble of an experiment before training.
         """
-        is_script, batches = isinstance(self.source, Script), kept_batches(self._dataset)
+        is_script = isinstance(self.source, Script)
         if batch == -1 and not is_script:
             return self.experiment.build_ensemble()
-        if batch not in batches:
+        if batch not in (batches := kept_batches(self._dataset)):
             start = "; what a script began with is not saved" if is_script else ", or -1, the start"
             raise ValueError(
                 f"`batch` must be one whose trainables were kept by `save_model_trainables`, "

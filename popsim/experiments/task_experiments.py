@@ -135,7 +135,7 @@ def _as_setting(name: str, hint: Any, default: Any) -> tuple[Any, Any, DrawnBy] 
         is_setting = bool(default) and all(map(is_number, default))
     else:
         is_setting = is_number(default) or drawn_by != "range" and isinstance(default, bool | str)
-        is_setting |= default is None and drawn_by is None and kind is not None
+        is_setting |= default is None and drawn_by != "range" and kind is not None
     kind = kind or (tuple[float, ...] if isinstance(default, tuple) else type(default))
     return (kind, default, drawn_by) if is_setting else None
 
