@@ -5,21 +5,89 @@ They import what they need when they run, so that help and refusals take no time
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
-from popsim.cli._options import Flag, TrainingOptions
-
+Flag = tyro.conf.FlagCreatePairsOff[bool]
 AsJson = Annotated[
     Flag, tyro.conf.arg(help="print one JSON value, whose keys are documented, for other programs")
 ]
 RunPath = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN", help="the folder of the run")]
+Named = Annotated[
+    tyro.conf.Positional[str],
+    tyro.conf.arg(metavar="EXPERIMENT", help="what to train, see popsim list; or --config FILE"),
+]
+DEVICES = (  # no docstring: of one with two lines, tyro prints two
+    "number of devices over which the networks are divided; by default all, or as many as before for what "
+    "has begun, for the same bits"
+)
+WORKERS = (
+    "of a sweep: train this many cells at a time, or all: one per accelerator, or per core; each in a "
+    "process of its own, over one device unless --devices says more; by default one after the other here"
+)
+SCHEDULER = (
+    "of a sweep: train cells in such processes on a Dask cluster (popsim[dask]), such as tcp://node1:8786, "
+    "or the file that its scheduler wrote"
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """Where a training runs, what it shows, and how it writes."""
+
+    devices: Annotated[int | None, tyro.conf.arg(help=DEVICES)] = None
+    quiet: Flag = False
+    """show no progress"""
+    without_lock: Flag = False
+    """write to a disk that cannot lock files; only if no other process writes there"""
+    tensorboard: Flag = False
+    """write events for TensorBoard (popsim[tensorboard]) into the folder tensorboard of each run"""
+
+    @property
+    def disk_options(self) -> dict[str, Any]:
+        """The options on what is written, as those of `run_experiment`."""
+        return {"without_lock": self.without_lock, "enable_tensorboard": self.tensorboard}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CellOptions(TrainingOptions):
+    """Where the cells of a sweep are trained, what is shown, and how they write."""
+
+    workers: Annotated[int | Literal["all"] | None, tyro.conf.arg(metavar="NUMBER|all", help=WORKERS)] = None
+    scheduler: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help=SCHEDULER)] = None
+
+    def __post_init__(self):
+        if self.workers is not None:
+            from popsim.sweeps.running import check_workers
+
+            check_workers(self.n_workers, self.scheduler)
+        if self.tensorboard:
+            from popsim.training.observers import check_tensorboard
+
+            check_tensorboard()
+
+    @property
+    def n_workers(self) -> int | None:
+        """The number of processes at a time, if one is given."""
+        from popsim.sweeps.cell_process import default_workers
+
+        return default_workers() if self.workers == "all" else self.workers
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this process trains the cells."""
+        return self.workers is None and self.scheduler is None
 
 
 @dataclasses.dataclass(frozen=True)
 class Train:
-    """Train an ensemble: `popsim train EXPERIMENT --help` lists the settings of an experiment."""
+    """Train an ensemble: `popsim train EXPERIMENT --help` lists the settings of an experiment.
+
+    `popsim train --config RUN --seed 1` trains with the settings of another run, or of a YAML file.
+    """
+
+    experiment: Named
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,9 +97,11 @@ class Sweep:
     `popsim sweep run SWEEP --cell 17` trains a part of it, on any machine that sees its folder.
     """
 
+    experiment: Named
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Resume(TrainingOptions):
+class Resume(CellOptions):
     """Finish an interrupted run, or what is missing of a sweep: the result is the same, bit for bit."""
 
     path: RunPath
@@ -39,18 +109,16 @@ class Resume(TrainingOptions):
     def run(self) -> None:
         """Train the remaining batches, save, and print."""
         from popsim.cli._devices import training_devices
-        from popsim.cli._train import finish
+        from popsim.cli._train import finish, train_cells
         from popsim.experiments import devices_of_run, resume_run
         from popsim.sweeps import SweepFolder
 
         if SweepFolder(self.path).is_sweep:
-            from popsim.cli._sweep import Engine, print_trained_sweep
-
-            engine = Engine(
-                **{field.name: getattr(self, field.name) for field in dataclasses.fields(TrainingOptions)}
-            )
-            print_trained_sweep(engine.train(self.path, None))
+            train_cells(self, self.path)
             return
+        for name in ("workers", "scheduler"):
+            if (value := getattr(self, name)) is not None:
+                raise ValueError(f"`{name}` must be given for a sweep only, got {value!r}.")
         devices = training_devices(devices_of_run(self.path) if self.devices is None else self.devices)
         options: Any = {"quiet": self.quiet, "devices": devices, **self.disk_options}
         finish(self.path, lambda stop: resume_run(self.path, stop=stop, **options), resumes=True)
@@ -66,27 +134,27 @@ class Info:
     json: AsJson = False
 
     def run(self) -> None:
-        """Print the table and verify the run if requested."""
-        from popsim.cli._messages import print_damage, refuse_damaged
-        from popsim.experiments import info_table, read_run_info
-        from popsim.experiments.run_info import UNCHECKED
+        """Print what is known, and verify the run or the sweep if requested."""
+        from popsim.store import CorruptDataError
         from popsim.sweeps import SweepFolder
 
         if SweepFolder(self.path).is_sweep:
-            from popsim.cli._sweep import print_sweep, print_sweep_as_json
-
-            (print_sweep_as_json if self.json else print_sweep)(self.path, verify=self.verify)
-            return
-        info = read_run_info(self.path)
-        damage = info.find_damage() if self.verify else {}
-        if self.json:
-            from popsim.cli._as_json import info_of_run, print_json
-
-            print_json(info_of_run(info) | ({"damage": damage} if self.verify else {}))
+            from popsim.cli._train import sweep_info as info
         else:
-            print(info_table(info))
-            print_damage(damage, unchecked=UNCHECKED if self.verify else None)
-        refuse_damaged(self.path, damage)
+            from popsim.cli._outputs import run_info as info
+        described, text, damage, unchecked = info(self.path, self.verify)
+        if self.json:
+            print_json(described | ({"damage": damage} if self.verify else {}))
+        else:
+            print(text)
+            if self.verify and not damage:
+                print("\nwhat was checked is as it was written")
+            for name, problem in damage.items():
+                print(f"DAMAGED: {name}: {problem}")
+            if self.verify:
+                print(f"not checked: {unchecked}")
+        if damage:
+            raise CorruptDataError(f"damaged in {self.path}: {', '.join(damage)}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,26 +171,33 @@ class Show:
     def run(self) -> None:
         """Print the table, and the paths of the figures and of the report."""
         from popsim._shared.waiting import waiting_line
-        from popsim.cli._as_json import print_json, results_of_run, results_of_sweep
         from popsim.experiments import open_run
         from popsim.sweeps import SweepFolder, open_sweep
 
-        is_sweep = SweepFolder(self.path).is_sweep
+        is_sweep, score = SweepFolder(self.path).is_sweep, self.score or "validation_loss"
         if self.score is not None and not is_sweep:
             raise ValueError(f"`score` must be given for a sweep only, got {self.score!r}.")
         opened: Any = open_sweep(self.path) if is_sweep else open_run(self.path)
-        score = self.score or "validation_loss"
         with waiting_line("drawing the figures"):
             from popsim.report import report_run, report_sweep
 
-            out = self.out
-            report = report_sweep(opened, out, score=score) if is_sweep else report_run(opened, out)
+            report = report_sweep(opened, self.out, score=score) if is_sweep else report_run(opened, self.out)
         if not self.json:
             _print(report)
-        elif is_sweep:
-            print_json(results_of_sweep(opened, report, score))
-        else:
-            print_json(results_of_run(opened, report))
+            return
+        results = opened.summary().to_dict("records") if is_sweep else opened.results()
+        print_json(
+            {
+                "kind": "sweep" if is_sweep else "run",
+                "path": opened.folder.path,
+                "experiment": (opened.sweep if is_sweep else opened).experiment.name,
+                "is_finished": opened.is_finished,
+                **({"score": score} if is_sweep else {"summary": opened.summary}),
+                "results": results,
+                "figures": report.figures,
+                "report": report.page,
+            }
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -226,10 +301,9 @@ class Export:
 
     def run(self) -> None:
         """Write the requested files and print their paths; all arguments are checked first."""
-        from popsim.cli._outputs import export_run, export_sweep
-        from popsim.sweeps import SweepFolder
+        from popsim.cli._outputs import export
 
-        (export_sweep if SweepFolder(self.path).is_sweep else export_run)(self)
+        export(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,11 +317,9 @@ class Init:
 
     def run(self) -> None:
         """Write the files, and print their paths and the next commands."""
-        from popsim.cli._init import print_next_commands, write_project
+        from popsim.cli._init import write_project
 
-        print(*write_project(self.path), sep="\n")
-        print()
-        print_next_commands(self.path)
+        write_project(self.path)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -258,13 +330,30 @@ class List:
 
     def run(self) -> None:
         """Print the lists."""
-        from popsim.cli._as_json import print_json
-        from popsim.cli._tasks import listed, print_lists
+        from popsim._shared.text_checks import align
+        from popsim.cli._tasks import listed
 
         if self.json:
             print_json({title.partition(" (")[0]: summaries for title, summaries in listed().items()})
-        else:
-            print_lists()
+            return
+        for title, summaries in listed().items():
+            rows = [(f"  {name}", summary) for name, summary in summaries.items()]
+            print("\n".join([title, *align(rows, at_least=[29])]))
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON, with null for numbers that are not finite."""
+    import msgspec
+
+    encoded = msgspec.json.encode(value, enc_hook=_as_plain)
+    print(msgspec.json.format(encoded, indent=2).decode())
+
+
+def _as_plain(value: Any) -> Any:
+    """Return what JSON has for an array, a range or a path."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return [*value] if isinstance(value, range) else str(value)
 
 
 COMMANDS = {

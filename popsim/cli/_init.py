@@ -3,22 +3,19 @@
 import importlib.util
 import keyword
 import sys
-from collections.abc import Iterator
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from popsim._shared.text_checks import as_path, as_word
 from popsim.experiments import EXPERIMENTS
 from popsim.store.files import saving, write_file
 
-TEMPLATE = "project_template"
+TEMPLATE = Path(__file__).with_name("project_template")
 TASK = "cued-response"  # of the template
 ENDING = ".txt"  # of all files of the template, which are no modules of popsim
 
 
-def write_project(path: Path) -> list[Path]:
-    """Write a project into an empty or new folder, of which the package has the name; return its files."""
+def write_project(path: Path) -> None:
+    """Write a project into an empty or new folder, of which the package has the name; print what is next."""
     package = _package_name(as_path("path", path))
     if path.exists() and not path.is_dir():
         raise ValueError(f"`path` must be a folder, got {path}, which is a file.")
@@ -29,16 +26,18 @@ def write_project(path: Path) -> list[Path]:
         "EXPERIMENT": experiment_name(package),
         "KIND": "".join(word.capitalize() for word in package.split("_")) + "Experiment",
     }
-    files = []
-    for name, text in _template(resources.files("popsim.cli") / TEMPLATE):
+    for source in sorted(TEMPLATE.rglob(f"*{ENDING}")):
+        name, text = source.relative_to(TEMPLATE).as_posix(), source.read_text(encoding="utf-8")
         for word, meaning in words.items():
             name, text = name.replace(word, meaning), text.replace(word, meaning)
         file = path / name.replace("package/", f"{package}/").removesuffix(ENDING)
         with saving(path):
             file.parent.mkdir(parents=True, exist_ok=True)
             write_file(file, [text.encode()])
-        files.append(file)
-    return files
+        print(file)
+    print(f"\ncd {as_word(path)}")
+    print(f"popsim --import {package}.experiment train {experiment_name(package)} --members 4")
+    print("pip install pytest && python -m pytest")
 
 
 def _package_name(path: Path) -> str:
@@ -61,20 +60,3 @@ def _package_name(path: Path) -> str:
 def experiment_name(package: str) -> str:
     """Return the name of the experiment of a package, on the command line."""
     return package.strip("_").replace("_", "-")
-
-
-def _template(folder: Traversable, below: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the path within the template and the text of each of its files."""
-    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if entry.is_dir():
-            yield from _template(entry, f"{below}{entry.name}/")
-        elif entry.name.endswith(ENDING):
-            yield f"{below}{entry.name}", entry.read_text(encoding="utf-8")
-
-
-def print_next_commands(path: Path) -> None:
-    """Print how to train and to test a project."""
-    package = path.resolve().name
-    print(f"cd {as_word(path)}")
-    print(f"popsim --import {package}.experiment train {experiment_name(package)} --members 4")
-    print("pip install pytest && python -m pytest")

@@ -1,4 +1,4 @@
-"""The command `popsim`."""
+"""The command `popsim`: its words, and what it says of errors, in one line and with an exit code."""
 
 import contextlib
 import dataclasses
@@ -6,18 +6,20 @@ import errno
 import importlib
 import io
 import os
+import re
 import sys
+import traceback
+import typing
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, Union
 
 import tyro
 
-from popsim._shared.text_checks import is_utf8, one_line, printable, suggestion
+from popsim._shared.text_checks import is_utf8, one_line, printable, shorten, suggestion
 from popsim._shared.waiting import waiting_line
-from popsim.cli._commands import COMMANDS, Sweep, Train
-from popsim.cli._messages import backend_complaint, modules_of, notes_of, text_in_box, use_option_names
+from popsim.cli._commands import COMMANDS
 from popsim.version import __version__
 
 IMPORT = (
@@ -28,14 +30,16 @@ _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAM
 UNREADABLE = (errno.EACCES, errno.EPERM, *_NOT_THERE)
 PIPE_CLOSED = 141  # the exit status that shells report for SIGPIPE
 SHELLS = ("bash", "zsh")  # of which tyro writes scripts without another package
+ALSO_CALLED = {"trainables": ("keep",), "runs": ("paths",), "axes": ("grid",), "path": ("paths", "out")}
+"""Argument names in popsim's functions for options that have another name in a command."""
+MOST_LETTERS = 400  # of a message of XLA
 
 
 def run_command(arguments: Sequence[str] | None = None) -> None:
     """Run a command, as `popsim.cli.main` says."""
     if "jax" not in sys.modules:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # errors are raised; XLA's lines are not for users
-    formatted = warnings.formatwarning
-    warnings.formatwarning = _format_warning
+    formatted, warnings.formatwarning = warnings.formatwarning, _format_warning
     if sys.stderr is None:  # it was closed before the start
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     try:
@@ -59,9 +63,8 @@ def run_command(arguments: Sequence[str] | None = None) -> None:
 
 def _leave_output() -> None:
     """Redirect standard output to nowhere, as Python flushes it once more at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _complain(text: str, code: int) -> NoReturn:
@@ -91,7 +94,7 @@ def _run(arguments: Sequence[str], *, is_process: bool) -> None:
             for module in modules:
                 _import(module)
             if words[:1] == ["--completion"]:
-                print(completion_script("".join(words[1:2]), COMMANDS), end="")
+                print(completion_script("".join(words[1:2])), end="")
                 sys.exit()
             command, prog, settings = _command(words)
         parsed = _parse(command, prog, settings)
@@ -114,8 +117,7 @@ def _complaint(error: Exception, command: Any) -> tuple[str, int] | None:
     if isinstance(error, ValueError | ImportError) and modules_of(error)[-1].startswith("popsim."):
         return use_option_names(str(error), command), 2  # raised by popsim itself: the input is wrong
     if isinstance(error, MemoryError):
-        text = str(error) or "there must be enough memory: there is none left."
-        return " ".join([text, *notes_of(error)]), 1
+        return f"{str(error) or 'there must be enough memory: there is none left.'} {notes_of(error)}", 1
     if isinstance(error, OSError):
         from popsim.store import SaveError
 
@@ -132,6 +134,83 @@ def _complaint(error: Exception, command: Any) -> tuple[str, int] | None:
         return None
     cause = backend_complaint(error.__cause__) if isinstance(error.__cause__, Exception) else None
     return (str(error) if cause is None else f"{error} {cause[0].partition(': ')[0]}."), 1
+
+
+def text_in_box(box: str) -> str:
+    """Return what tyro says in a box, without its frame and its advice; for misspelt options similar ones."""
+    lines = "\n".join(line.strip("│╭╮╰╯ ") for line in box.splitlines()[1:])
+    text, *further = [part for part in re.split(r"^[─-]{4,}$", lines, flags=re.MULTILINE) if part.strip()]
+    alike = dict.fromkeys(re.findall(r"^(--[\w-]+)", "\n".join(further[:-1]), re.MULTILINE))
+    hint = f" Perhaps you meant {' or '.join(alike)}." if alike and "Unrecognized" in text else ""
+    return f"{one_line(text).rstrip('.')}.{hint}"
+
+
+def use_option_names(message: str, command: object) -> str:
+    """Replace argument names in a message, such as `n_members`, by options of a command: --members."""
+    options = dict(_options(command)) if isinstance(command, type) else {}
+    for name, fields in ALSO_CALLED.items():
+        for field in fields:
+            if field in options:
+                options.setdefault(name, options[field])
+    message = re.sub(r"`(\w+)(?:\[\d+\])*`", lambda named: options.get(named[1], named[0]), message)
+    return re.sub(r"`(--[\w-]+)`", r"\1", message)
+
+
+def _options(command: type) -> Iterator[tuple[str, str]]:
+    """Yield the fields of a command, or of the experiment that it trains, with their options."""
+    hints = typing.get_type_hints(command, include_extras=True)
+    for field in dataclasses.fields(command):
+        hint = hints[field.name]
+        kind, marks = getattr(hint, "__origin__", hint), getattr(hint, "__metadata__", ())
+        if dataclasses.is_dataclass(kind):
+            yield from _options(typing.cast(type, kind))
+        elif tyro.conf.Positional in marks:
+            metavars = [mark.metavar for mark in marks if hasattr(mark, "metavar")]
+            yield field.name, metavars[0].split()[0] if metavars else field.name.upper()
+        else:
+            names = [mark.name for mark in marks if getattr(mark, "name", None)]
+            yield field.name, f"--{(names or [field.name])[0].replace('_', '-')}"
+
+
+def modules_of(error: BaseException) -> list[str]:
+    """Return the modules through which an error came, the innermost last."""
+    return [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+
+
+def notes_of(error: BaseException) -> str:
+    """Return what popsim added to an error: what is saved, and how to continue."""
+    jax_says = "For simplicity, JAX has removed its internal frames"
+    notes = [note for note in getattr(error, "__notes__", ()) if isinstance(note, str)]
+    return " ".join(note for note in notes if jax_says not in note and note.strip("-"))
+
+
+def backend_complaint(error: Exception) -> tuple[str, int] | None:
+    """Return one line and the exit code for an error of JAX's backend or variables; None for any other.
+
+    The code is 1 if memory or the device fail, and 2 if a variable of the environment is wrong.
+    """
+    import jax
+
+    text, _, _ = str(error).partition("\n--------------------")  # what JAX says of its traceback
+    text, notes = shorten(one_line(text).rstrip("."), MOST_LETTERS), notes_of(error)
+    if isinstance(error, jax.errors.JaxRuntimeError):
+        if "RESOURCE_EXHAUSTED" in text or "Out of memory" in text:
+            advice = "Fewer trials or members at a time (--batch-size, --members) take less."
+            return f"there must be enough memory on the device: {text}. {advice} {notes}", 1
+        if "Disallowed" in text and "transfer" in text:
+            return f"JAX_TRANSFER_GUARD must let popsim copy arrays; unset it: {text}. {notes}", 2
+        return f"JAX's backend failed: {text}. {notes}", 1
+    # JAX may have removed its own frames, of which the backend's is one
+    in_jax = any(module.partition(".")[0] == "jax" for module in modules_of(error)[-1:])
+    if not isinstance(error, RuntimeError | AssertionError) or not in_jax:
+        return None
+    with contextlib.suppress(RuntimeError, AssertionError):
+        if jax.devices():
+            return None
+    platforms = jax.config.values.get("jax_platforms") or os.environ.get("JAX_PLATFORMS")
+    which = f"JAX_PLATFORMS must name devices that JAX finds, got {platforms!r}; unset it"
+    what = which if platforms else "JAX must find a device"
+    return f"{what}: {text}. JAX_PLATFORMS=cpu uses the processor.", 2
 
 
 def _pass_over_settings_here() -> None:
@@ -189,13 +268,11 @@ def _import(name: str) -> None:
         raise ValueError(f"--import must name a module that can be found, got {name!r}: {error}.") from None
 
 
-def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
+def _command(words: list[str]) -> tuple[Any, str, list[str]]:
     """Return the command to parse, the words that name it, and the remaining arguments."""
-    match arguments:
-        case ["train", *settings]:
-            return _train_command(settings)
-        case ["sweep", *settings]:
-            return _sweep_command(settings)
+    match words:
+        case ["train" | "sweep" as name, *settings]:
+            return _training_command(name, settings)
         case [name, *settings] if name in COMMANDS:
             return COMMANDS[name], f"popsim {name}", settings
         case [name, *_] if name not in ("-h", "--help"):
@@ -204,100 +281,64 @@ def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
                 f"the command must be one of {', '.join(COMMANDS)}, got {name!r}."
                 f"{suggestion(name, choices)} See popsim --help."
             )
-    return _union(COMMANDS), "popsim", arguments
+    return _union(COMMANDS), "popsim", words
 
 
-def _train_command(settings: list[str]) -> tuple[Any, str, list[str]]:
-    """Return the command that trains the experiment in the first setting, or the choice of one."""
-    from popsim.cli._train import choice, config_command, train_command
-    from popsim.experiments.registry import EXPERIMENTS
+def _training_command(command: str, settings: list[str]) -> tuple[Any, str, list[str]]:
+    """Return the command that trains or sweeps what the first word, or the file after --config, names."""
+    word = settings[0] if settings else "--help"
+    if word in ("-h", "--help"):
+        return COMMANDS[command], f"popsim {command}", settings
+    from popsim.cli._train import VERBS, SweepConfig, config_command, sweep_command, train_command
+    from popsim.experiments.registry import EXPERIMENTS, advice_on_name
 
-    for place, word in enumerate(settings):
-        if word.partition("=")[0] == "--config":
-            file, further = _value_of_option(settings, place)
-            if not file:
-                raise ValueError("--config must be followed by a file.")
-            return config_command(file, further)
-    if settings and settings[0] in EXPERIMENTS:
-        return train_command(EXPERIMENTS[settings[0]]), f"popsim train {settings[0]}", settings[1:]
-    _refuse_unknown(settings, EXPERIMENTS)
-    chosen = choice(Train, [*EXPERIMENTS], "--config FILE, such as the run.yaml of a run")
-    return chosen, "popsim train", settings
-
-
-def _sweep_command(settings: list[str]) -> tuple[Any, str, list[str]]:
-    """Return the command on sweeps that the first setting names, or the choice of one."""
-    from popsim.cli._sweep import VERBS, SweepConfig, sweep_command
-    from popsim.cli._train import choice
-    from popsim.experiments.registry import EXPERIMENTS
-
-    match settings:
-        case [name, *further] if name in VERBS:
-            return VERBS[name], f"popsim sweep {name}", further
-        case [name, *further] if name in EXPERIMENTS:
-            return sweep_command(EXPERIMENTS[name]), f"popsim sweep {name}", further
-    if any(word.partition("=")[0] == "--config" for word in settings):
+    verbs, make = (VERBS, sweep_command) if command == "sweep" else ({}, train_command)
+    if word in verbs:
+        return verbs[word], f"popsim sweep {word}", settings[1:]
+    configs = [place for place, own in enumerate(settings) if own.partition("=")[0] == "--config"]
+    if configs and command == "train":
+        return config_command(*_value_of_option(settings, configs[0]))
+    if word in EXPERIMENTS:
+        return make(EXPERIMENTS[word]), f"popsim {command} {word}", settings[1:]
+    if configs:
         return SweepConfig, "popsim sweep", settings
-    names, verbs = [*EXPERIMENTS, *VERBS], " or ".join(VERBS)
-    _refuse_unknown(settings, names)
-    chosen = choice(Sweep, names, f"{verbs}, with the folder of a sweep; or --config FILE")
-    return chosen, "popsim sweep", settings
-
-
-def _refuse_unknown(settings: list[str], names: Any) -> None:
-    """Raise `ValueError` if the first word is neither an option nor a known name."""
-    from popsim.experiments.registry import advice_on_name
-
-    if settings and not settings[0].startswith("-"):
-        raise ValueError(
-            f"EXPERIMENT must be known, got {settings[0]!r}: {advice_on_name(settings[0], names)}"
-        )
+    if not word.startswith("-"):
+        names = [*EXPERIMENTS, *verbs]
+        raise ValueError(f"EXPERIMENT must be known, got {word!r}: {advice_on_name(word, names)}")
+    return COMMANDS[command], f"popsim {command}", settings
 
 
 def _parse(command: Any, prog: str, settings: list[str]) -> Any:
     of_tyro = [word for word in settings if word.replace("_", "-").startswith("--tyro-")]
     if of_tyro:  # these write scripts, to any file
         raise ValueError(f"Unrecognized options: {of_tyro[0]}. See {prog} --help.")
-    complaint = io.StringIO()
-    description = IMPORT if prog == "popsim" else None
+    complaint, config = io.StringIO(), (tyro.conf.OmitArgPrefixes,)
+    about = IMPORT if prog == "popsim" else None
     try:
         with contextlib.redirect_stderr(complaint):
-            return tyro.cli(
-                command,
-                prog=prog,
-                description=description,
-                args=settings,
-                config=(tyro.conf.OmitArgPrefixes,),
-            )
+            return tyro.cli(command, prog=prog, description=about, args=settings, config=config)
     except SystemExit as end:
         if end.code:
             raise ValueError(f"{text_in_box(complaint.getvalue())} See {prog} --help.") from None
         raise
 
 
-def completion_script(shell: str, commands: Mapping[str, type]) -> str:
+def completion_script(shell: str) -> str:
     """Return the script of a shell, "bash" or "zsh", which knows commands, experiments and their options."""
     if shell not in SHELLS:
         raise ValueError(f"--completion must be followed by {', '.join(SHELLS)}, got {shell!r}.")
-    from popsim.cli._sweep import VERBS, sweep_command
-    from popsim.cli._train import train_command
+    from popsim.cli._train import VERBS, sweep_command, train_command
     from popsim.experiments.registry import EXPERIMENTS
 
-    nested = {
-        "train": {name: train_command(kind) for name, kind in EXPERIMENTS.items()},
-        "sweep": {name: sweep_command(kind) for name, kind in EXPERIMENTS.items()} | VERBS,
-    }
-    kinds = dict(commands)
-    for name, inner in nested.items():  # a command that is followed by the name of another
-        kinds[name] = dataclasses.make_dataclass(name.capitalize(), [("named", _union(inner))])
+    kinds: dict[str, Any] = dict(COMMANDS)
+    for name, make, verbs in (("train", train_command, {}), ("sweep", sweep_command, VERBS)):
+        named = _union({experiment: make(kind) for experiment, kind in EXPERIMENTS.items()} | verbs)
+        kinds[name] = dataclasses.make_dataclass(name.capitalize(), [("named", named)])
     script = io.StringIO()
     with contextlib.redirect_stdout(script), contextlib.suppress(SystemExit):
-        tyro.cli(
-            _union(kinds),
-            prog="popsim",
-            args=["--tyro-print-completion", shell],
-            config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
-        )
+        words = ["--tyro-print-completion", shell]
+        config = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
+        tyro.cli(_union(kinds), prog="popsim", args=words, config=config)
     return script.getvalue()
 
 

@@ -8,8 +8,6 @@ from typing import Any
 import jax
 
 import popsim.tasks
-from popsim._shared.checks import check_positive_int
-from popsim._shared.text_checks import align
 from popsim.analysis.figures import draw_task_trials, figure_style, task_trial_rows
 from popsim.analysis.figures.style import is_figure, write_figure
 from popsim.cli._outputs import drawing
@@ -25,19 +23,16 @@ from popsim.tasks.library import TASKS, MotorTask, task_definition
 from popsim.trial import Trial
 
 MOST_TRIALS = 12
-BODY = "[body]"
 SUFFIXES = (".png", ".pdf", ".svg")
 
 
 def show_task(command: Any) -> Path:
     """Print the table of a task, draw some of its trials, and return the path of the figure."""
-    check_positive_int("trials", command.trials)
-    if command.trials > MOST_TRIALS:
-        raise ValueError(f"`trials` must be at most {MOST_TRIALS}, got {command.trials}.")
+    for name, low, high in (("trials", 1, MOST_TRIALS), ("batch", 0, LAST_BATCH)):
+        if (number := getattr(command, name)) is not None and not low <= number <= high:
+            raise ValueError(f"`{name}` must be from {low} to {high}, got {number}.")
     check_seed("seed", command.seed)
     batch = LAST_BATCH if command.batch is None else command.batch
-    if not 0 <= batch <= LAST_BATCH:
-        raise ValueError(f"`batch` must be from 0 to {LAST_BATCH}, got {batch}.")
     task = find_task(command.name)
     path = Path("figures", f"{command.name}.png") if command.out is None else command.out
     if path.suffix not in SUFFIXES:
@@ -75,16 +70,8 @@ def task_figure(trials: Trial) -> Any:
     return figure
 
 
-def print_lists() -> None:
-    """Print the experiments, tasks, plants and networks, with summaries; those of others with a module."""
-    for title, summaries in listed().items():
-        if summaries:
-            rows = [(f"  {name}", summary) for name, summary in summaries.items()]
-            print("\n".join([title, *align(rows, at_least=[29])]))
-
-
 def listed() -> dict[str, dict[str, str]]:
-    """Return by title what `popsim list` prints: names, each with a summary."""
+    """Return by title what `popsim list` prints: names with summaries, and modules of what is a user's."""
     definitions = {name: task_definition(name) for name in TASKS}
     further = {
         name: _summary(kind)
@@ -93,8 +80,8 @@ def listed() -> dict[str, dict[str, str]]:
     }
     return {
         "experiments (popsim train)": {name: _listed(kind) for name, kind in EXPERIMENTS.data.items()},
-        f"tasks (popsim train, popsim show-task); {BODY}: with a body, --plant": {
-            name: f"{BODY} " * isinstance(TASKS[name], MotorTask) + _listed(definition, names_class=True)
+        "tasks (popsim train, popsim show-task); [body]: with a body, --plant": {
+            name: "[body] " * isinstance(TASKS[name], MotorTask) + _listed(definition, names_class=True)
             for name, definition in definitions.items()
         },
         "further tasks (popsim.tasks)": further,

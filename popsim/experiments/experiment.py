@@ -50,16 +50,14 @@ class Recording:
     def batches(self, n_batches: int, log_step: int) -> Int[np.ndarray, " kept"]:
         """Return the numbers of the batches, for a training of `n_batches` that logs every `log_step`."""
         match self.trainables.split():
-            case ["logged"]:
-                return every_nth_batch(n_batches, log_step)
-            case ["all"]:
-                return np.arange(n_batches)
             case ["none"]:
                 return np.zeros(0, int)
-            case ["every", n]:
-                return every_nth_batch(n_batches, int(n))
             case ["log", n]:
                 return log_spaced_batches(n_batches, int(n))
+            case ["logged" | "all" as which]:
+                return every_nth_batch(n_batches, log_step if which == "logged" else 1)
+            case ["every", n]:
+                return every_nth_batch(n_batches, int(n))
             case numbers:
                 batches = np.unique(np.array(numbers, int))
         if batches[-1] >= n_batches:
@@ -125,52 +123,46 @@ class AbstractExperiment(abc.ABC):
         for name in ("n_members", "n_batches", "batch_size", "log_step"):
             check_positive_int(name, getattr(self, name))
         check_non_negative_int("first_member", self.first_member)
-        if self.select_every is not None:
-            check_positive_int("select_every", self.select_every)
-            if self.select_every >= self.n_batches:
-                raise ValueError(
-                    f"`select_every` must be below the {self.n_batches} batches, got {self.select_every}."
-                )
         check_seed("seed", self.seed)
         if self.n_members > MOST_MEMBERS:
             raise ValueError(f"`n_members` must be at most {MOST_MEMBERS}, got {self.n_members}.")
-        if self.grid:
-            self._check_grid()
-
-    def _check_grid(self) -> None:
-        """Raise `ValueError` unless the grid is of member settings, and each combination is an experiment."""
+        if (every := self.select_every) is not None:
+            check_positive_int("select_every", every)
+            if every >= self.n_batches:
+                raise ValueError(f"`select_every` must be below the {self.n_batches} batches, got {every}.")
         for name, values in self.grid:
             if name not in self.member_settings:
+                known = sorted(self.member_settings)
                 raise ValueError(
-                    "`grid` must be of settings in which members may differ, "
-                    f"{sorted(self.member_settings)}, got {name!r}."
+                    f"`grid` must be of settings in which members may differ, {known}, got {name!r}."
                 )
             if not values:
                 raise ValueError(f"`grid` must have values of {name!r}, got none.")
-        n_combinations = math.prod(len(values) for _, values in self.grid)
-        if self.n_members % n_combinations:
+        if self.n_members % (n_combinations := math.prod(len(values) for _, values in self.grid)):
             raise ValueError(
                 f"`n_members` must be a multiple of the {n_combinations} combinations of settings in `grid`, "
                 f"got {self.n_members}."
             )
-        self._combinations([name for name, _ in self.grid])
+        if self.grid:
+            self._combinations([name for name, _ in self.grid])  # each checks itself
 
     def _combinations(self, names: list[str]) -> list[Any]:
         """Return an experiment for each combination of values of some settings of the grid."""
         values = [choices for name, choices in self.grid if name in names]
-        n_seeds = self.n_members // math.prod(len(choices) for _, choices in self.grid)
+        replaced = {"grid": (), "n_members": self._n_seeds}
         return [
-            dataclasses.replace(
-                self, grid=(), n_members=n_seeds, **dict(zip(names, combination, strict=True))
-            )
+            dataclasses.replace(self, **replaced, **dict(zip(names, combination, strict=True)))
             for combination in itertools.product(*values)
         ]
 
     @property
+    def _n_seeds(self) -> int:
+        return self.n_members // math.prod(len(values) for _, values in self.grid)
+
+    @property
     def members(self) -> Members:
         """The seeds of the members, from `first_member` on, and their settings."""
-        n_seeds = self.n_members // math.prod(len(values) for _, values in self.grid)
-        seeds = range(self.first_member, self.first_member + n_seeds)
+        seeds = range(self.first_member, self.first_member + self._n_seeds)
         return grid_of_seeds(seeds, dict(self.grid))
 
     def per_member(self, name: str) -> Any:
@@ -192,11 +184,11 @@ class AbstractExperiment(abc.ABC):
         if self.select_every is None:
             return
         selected = [name for name, kind in self.member_settings.items() if kind == "trainer"]
-        if not set(names) & set(selected):
+        if not {*names} & {*selected}:
+            some, got = ", ".join(selected) or "of which there are none here", ", ".join(names)
             raise ValueError(
                 "`select_every` must be given with a sweep over settings of the trainer, "
-                f"{', '.join(selected) or 'of which there are none here'}, "
-                f"got {', '.join(names) or 'no such setting'}."
+                f"{some}, got {got or 'no such setting'}."
             )
         if n_members < 2:
             raise ValueError(f"`select_every` must be given with two networks or more, got {n_members}.")
@@ -251,15 +243,11 @@ class AbstractExperiment(abc.ABC):
         from popsim.experiments.joined_ensembles import join_ensembles  # which loads the bodies
 
         names = [name for name, _ in self.grid if self.member_settings[name] == "model"]
-        experiments = self._combinations(names)
-        labels = [
-            ", ".join(f"{name} = {getattr(experiment, name)}" for name in names) for experiment in experiments
-        ]
-        return _in_order(
-            join_ensembles([experiment._build_seeds() for experiment in experiments], labels),
-            self.members,
-            names,
-        )
+        parts, labels = self._combinations(names), []
+        for part in parts:
+            labels.append(", ".join(f"{name} = {getattr(part, name)}" for name in names))
+        joined = join_ensembles([part._build_seeds() for part in parts], labels)
+        return _in_order(joined, self.members, names)
 
     def _build_seeds(self) -> Any:
         """Build a model for each seed, by a program that does not depend on the first of them."""

@@ -1,7 +1,6 @@
 """States of trained networks on the validation trials, and histories, as datasets for other software."""
 
-import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -41,6 +40,9 @@ FEATURES: Mapping[str, tuple[str, str]] = {
 of its state, see `AbstractPlant.state_axes`."""
 
 
+NO_UNIT = ("loss", "validation_loss", "learning_rate")
+
+
 def states_dataset(run: Run) -> Any:
     """Return states and trials of the trained networks on the validation trials, as an `xarray.Dataset`.
 
@@ -49,29 +51,26 @@ def states_dataset(run: Run) -> Any:
     """
     import xarray
 
-    task, count = run.task, run.experiment.n_members
-    trials = validation_trials(task, count)
-    evaluation = run.evaluate()
+    task, evaluation = run.task, run.evaluate()
+    trials = validation_trials(task, run.experiment.n_members)
     of_members = ("member",) if differs_between_members(task) else ()
     plant = getattr(run.ensemble, "plant", None)
     of_body = {} if plant is None else plant.state_axes()
-    axes = NamedAxes({**FEATURES, **{f"plant_{name}": axis for name, axis in of_body.items()}})
-    for name, array in named_states(run.ensemble, evaluation.states):
-        axes.add(name, ("member", "trial", "time"), array)
-    for name, leading, array in named_parts(trials):
-        axes.add(name, (*of_members, *leading), array)
+    arrays = [*named_states(run.ensemble, evaluation.states), *named_parts(trials, of_members)]
+    features = {**FEATURES, **{f"plant_{name}": axis for name, axis in of_body.items()}}
+    variables, lengths = named_variables(arrays, features)
     losses = evaluation.losses.terms
     stacked = np.stack([np.asarray(loss) for loss in losses.values()], axis=-1)
-    axes.variables["loss"] = (("member", "trial", "term"), stacked, {"long_name": "weighted loss"})
+    variables["loss"] = (("member", "trial", "term"), stacked, {"long_name": "weighted loss"})
     timeline = trials.timeline
     times = (np.arange(timeline.n_steps) + 1) * timeline.dt
     coordinates = {
         "time": ("time", times, {"units": "s", "long_name": "time of the state after the step"}),
         "member": np.asarray(run.experiment.members.ids),
         "term": list(losses),
-        **_areas(run.ensemble, axes.lengths),
+        **_areas(run.ensemble, lengths),
     }
-    return xarray.Dataset(axes.variables, coordinates, {**_attributes(run), "dt": float(timeline.dt)})
+    return xarray.Dataset(variables, coordinates, {**_attributes(run), "dt": float(timeline.dt)})
 
 
 def history_dataset(run: Run) -> Any:
@@ -82,30 +81,25 @@ def history_dataset(run: Run) -> Any:
     """
     import xarray
 
-    dataset, sizes = run.history.dataset, {}
-    network = getattr(run.history.template, "network", None)
+    dataset, template, sizes = run.history.dataset, run.history.template, {}
+    network = getattr(template, "network", None)
     known = network.parameter_axes if isinstance(network, AbstractNetwork) else {}
-    roles = {f"network.{name}": axes for name, axes in known.items()}
 
-    def renamed(name: str, variable: Any) -> Any:
-        named = roles.get(name.removeprefix("trainables."))
-        renamed = variable.copy(deep=False)
-        n_leading = variable.ndim - len(named or ())
-        lengths = dict(zip(named or (), variable.shape[n_leading:], strict=True)) if n_leading >= 1 else {}
-        if lengths and all(sizes.get(axis, length) == length for axis, length in lengths.items()):
+    def named(name: str, variable: Any) -> Any:
+        axes = known.get(name.partition("trainables.network.")[2], ())
+        variable, n_leading = variable.copy(deep=False), variable.ndim - len(axes)
+        lengths = dict(zip(axes, variable.shape[n_leading:], strict=True)) if n_leading >= 1 else {}
+        if all(sizes.get(axis, length) == length for axis, length in lengths.items()):
             sizes.update(lengths)
-            renamed.dims = (*variable.dims[:n_leading], *lengths)
-        return renamed
+            variable.dims = (*variable.dims[: variable.ndim - len(lengths)], *lengths)
+        if name in NO_UNIT:
+            variable.attrs = {"units": "1", **variable.attrs}
+        return variable
 
-    variables = {name: renamed(str(name), variable) for name, variable in dataset.variables.items()}
-    coordinates = {name: variables.pop(name) for name in dataset.coords}
-    coordinates |= _areas(run.history.template, sizes)
-    attributes = {**dataset.attrs, **_attributes(run), "dt": float(run.task.validation_trials().timeline.dt)}
-    described = xarray.Dataset(variables, coordinates, attributes)
-    for name, units in (("loss", "1"), ("validation_loss", "1"), ("learning_rate", "1")):
-        if name in described:
-            described[name].attrs.setdefault("units", units)
-    return described
+    variables = {name: named(str(name), variable) for name, variable in dataset.variables.items()}
+    coordinates = {name: variables.pop(name) for name in dataset.coords} | _areas(template, sizes)
+    dt = float(run.task.validation_trials().timeline.dt)
+    return xarray.Dataset(variables, coordinates, {**dataset.attrs, **_attributes(run), "dt": dt})
 
 
 def _areas(model: Any, lengths: Mapping[str, int]) -> dict[str, tuple[str, list[str]]]:
@@ -123,12 +117,11 @@ def _areas(model: Any, lengths: Mapping[str, int]) -> dict[str, tuple[str, list[
 
 def _attributes(run: Run) -> dict[str, Any]:
     """Return what a file says of the run from which it comes."""
-    experiment = run.experiment
-    described = describe_experiment(experiment)
+    described = describe_experiment(run.experiment)
     return {
-        "experiment": experiment.name,
+        "experiment": run.experiment.name,
         "task": type(run.task).__name__,
-        "seed": experiment.seed,
+        "seed": run.experiment.seed,
         "settings": described["settings"],
         "settings_in_effect": described["in_force"],
         "n_batches_trained": run.n_batches_trained,
@@ -136,54 +129,54 @@ def _attributes(run: Run) -> dict[str, Any]:
     }
 
 
-@dataclasses.dataclass
-class NamedAxes:
-    """Variables of a dataset, whose axes with a common name have a common length."""
+NamedArray = tuple[str, tuple[str, ...], Any]
+"""The name of an array, those of its first axes, and the array."""
 
-    features: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=lambda: FEATURES)
-    variables: dict[str, Any] = dataclasses.field(default_factory=dict)
-    lengths: dict[str, int] = dataclasses.field(default_factory=dict)
 
-    def add(self, name: str, leading: tuple[str, ...], array: Any) -> None:
-        """Add an array, the first axes of which are known."""
-        values = np.asarray(array)
-        shape = values.shape[len(leading) :]
-        axis, units = self.features.get(name, (f"{name}_feature", ""))
+def named_variables(
+    arrays: Iterable[NamedArray], features: Mapping[str, tuple[str, str]] = FEATURES
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """Return variables of a dataset, and the lengths of their axes, of which those of one name are equal."""
+    variables: dict[str, Any] = {}
+    lengths: dict[str, int] = {}
+    for name, leading, array in arrays:
+        shape = np.shape(array)[len(leading) :]
+        axis, units = features.get(name, (f"{name}_feature", ""))
         further = tuple(f"{name}_axis_{i}" for i in range(len(shape)))
-        if len(shape) == 1 and self.lengths.get(axis, shape[0]) == shape[0]:
+        if len(shape) == 1 and lengths.get(axis, shape[0]) == shape[0]:
             further = (axis,)
-        self.lengths |= dict(zip(further, shape, strict=True))
-        self.variables[name] = ((*leading, *further), values, {"units": units} if units else {})
+        lengths |= dict(zip(further, shape, strict=True))
+        variables[name] = ((*leading, *further), np.asarray(array), {"units": units} if units else {})
+    return variables, lengths
 
 
-def _named_leaves(tree: PyTree, name: str) -> Iterator[tuple[str, Any]]:
+def _named_leaves(tree: PyTree, name: str, *leading: str) -> Iterator[NamedArray]:
     """Yield the arrays of a tree, called by the name of the tree and their place in it."""
     leaves = jax.tree.leaves(tree)
     for place, index in leaf_names(tree).items():
-        yield "_".join(part for part in (name, *place.split(".")) if part), leaves[index]
+        yield "_".join(part for part in (name, *place.split(".")) if part), leading, leaves[index]
 
 
-def named_states(ensemble: Any, states: PyTree) -> Iterator[tuple[str, Any]]:
+def named_states(ensemble: Any, states: PyTree) -> Iterator[NamedArray]:
     """Yield the recorded states by name; the hidden state of a network only if it is not its activity."""
-    activity = unit_activity(ensemble, states) if defines_activity(ensemble, states) else None
-    if activity is not None:
-        yield "activity", activity
-    for name, array in _named_leaves(states, ""):
-        is_activity = name == "network_hidden" and activity is not None and np.array_equal(array, activity)
-        if not is_activity:
-            yield name, array
+    axes, activity = ("member", "trial", "time"), None
+    if defines_activity(ensemble, states):
+        activity = unit_activity(ensemble, states)
+        yield "activity", axes, activity
+    for name, _, array in _named_leaves(states, ""):
+        if name != "network_hidden" or activity is None or not np.array_equal(array, activity):
+            yield name, axes, array
 
 
-def named_parts(trials: Trial) -> Iterator[tuple[str, tuple[str, ...], Any]]:
-    """Yield what trials consist of: names, the names of their first axes, and arrays."""
+def named_parts(trials: Trial, of_members: tuple[str, ...] = ()) -> Iterator[NamedArray]:
+    """Yield what trials consist of; `of_members` is the axis before that of trials, where there is one."""
+    of_trials = (*of_members, "trial")
     parts = {"input": trials.inputs, "target": trials.targets, "recording": trials.recordings}
     for name, part in parts.items():
-        for leaf_name, array in _named_leaves(part, name):
-            yield leaf_name, ("trial", "time"), array
+        yield from _named_leaves(part, name, *of_trials, "time")
     for name, label in trials.conditions.items():
-        for leaf_name, array in _named_leaves(label, f"condition_{name}"):
-            yield leaf_name, ("trial",), array
+        yield from _named_leaves(label, f"condition_{name}", *of_trials)
     for name, steps in trials.timeline.epochs.items():
-        yield f"epoch_{name}", ("trial", "bound"), steps
+        yield f"epoch_{name}", (*of_trials, "bound"), steps
     for name, step in trials.timeline.events.items():
-        yield f"event_{name}", ("trial",), step
+        yield f"event_{name}", of_trials, step

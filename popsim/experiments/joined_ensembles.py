@@ -7,7 +7,6 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
 
 from popsim.noise import AbstractNoise, NoNoise
 from popsim.senses import SensoryChannel
@@ -37,7 +36,11 @@ def join_ensembles(ensembles: Sequence[Any], labels: Sequence[str]) -> Any:
         if (sizes := ensemble.trained_inputs.sizes) is not None:
             first.trained_inputs.check(sizes)
         columns.append(ensemble_leaves)
-    return jax.tree.unflatten(structure, [_concatenate(column) for column in zip(*columns, strict=True)])
+    joined = [
+        jnp.concatenate(column) if eqx.is_array(column[0]) else column[0]
+        for column in zip(*columns, strict=True)
+    ]
+    return jax.tree.unflatten(structure, joined)
 
 
 def _are_incompatible(first: Any, second: Any) -> bool:
@@ -47,67 +50,45 @@ def _are_incompatible(first: Any, second: Any) -> bool:
     return type(first) is not type(second) or bool(first != second)
 
 
-def _concatenate(leaves: Sequence[Any]) -> Any:
-    return jnp.concatenate(leaves) if eqx.is_array(leaves[0]) else leaves[0]
-
-
-def _is_part(node: Any) -> bool:
-    return isinstance(node, AbstractNoise | SensoryChannel)
-
-
-def _with_common_parts(ensembles: Sequence[Any]) -> list[Any]:
+def _with_common_parts(ensembles: Sequence[Any]) -> Sequence[Any]:
     """Return the ensembles with delays and noises of the same kind."""
-    columns, structures = [], []
-    for ensemble in ensembles:
-        nodes, structure = jax.tree.flatten(ensemble, is_leaf=_is_part)
-        columns.append(nodes)
-        structures.append(structure)
+
+    def is_part(node: Any) -> bool:
+        return isinstance(node, AbstractNoise | SensoryChannel)
+
+    columns, structures = zip(*(jax.tree.flatten(each, is_leaf=is_part) for each in ensembles), strict=True)
     if any(structure != structures[0] for structure in structures):
-        return list(ensembles)
-    counts = [_n_members(ensemble) for ensemble in ensembles]
+        return ensembles
+    arrays = [filter(eqx.is_array, jax.tree.leaves(ensemble)) for ensemble in ensembles]
+    counts = [next(array).shape[0] for array in arrays]
     rows = [_common(nodes, counts) for nodes in zip(*columns, strict=True)]
-    return [
-        jax.tree.unflatten(structure, parts)
-        for structure, parts in zip(structures, zip(*rows, strict=True), strict=True)
-    ]
+    return [jax.tree.unflatten(structures[0], parts) for parts in zip(*rows, strict=True)]
 
 
-def _n_members(ensemble: PyTree) -> int:
-    return next(leaf.shape[0] for leaf in jax.tree.leaves(ensemble) if eqx.is_array(leaf))
-
-
-def _common(nodes: Sequence[Any], counts: Sequence[int]) -> list[Any]:
+def _common(nodes: Sequence[Any], counts: Sequence[int]) -> Sequence[Any]:
     """Return the nodes at one place of all ensembles, made alike where they are noises or channels."""
-    if all(isinstance(node, SensoryChannel) for node in nodes):
-        noises = _common_noise([node.noise for node in nodes], counts)
-        nodes = [dataclasses.replace(node, noise=noise) for node, noise in zip(nodes, noises, strict=True)]
-        longest = max(node.delay for node in nodes)
-        if all(node.delay == longest and node.own_delay is None for node in nodes):
-            return list(nodes)
-        return [_extend_delay(node, longest, n) for node, n in zip(nodes, counts, strict=True)]
     if all(isinstance(node, AbstractNoise) for node in nodes):
-        return _common_noise(nodes, counts)
-    return list(nodes)
+        template = next((noise for noise in nodes if not isinstance(noise, NoNoise)), None)
+        if template is None:
+            return nodes
+
+        def silent(n_members: int) -> Any:
+            return jax.tree.map(lambda leaf: jnp.zeros((n_members, *leaf.shape[1:]), leaf.dtype), template)
+
+        return [
+            silent(n) if isinstance(node, NoNoise) else node for node, n in zip(nodes, counts, strict=True)
+        ]
+    if not all(isinstance(node, SensoryChannel) for node in nodes):
+        return nodes
+    noises = _common([node.noise for node in nodes], counts)
+    nodes = [dataclasses.replace(node, noise=noise) for node, noise in zip(nodes, noises, strict=True)]
+    longest = max(node.delay for node in nodes)
+    if all(node.delay == longest and node.own_delay is None for node in nodes):
+        return nodes
+    return [_extend_delay(node, longest, n) for node, n in zip(nodes, counts, strict=True)]
 
 
 def _extend_delay(channel: SensoryChannel, longest: float, n_members: int) -> SensoryChannel:
     delays = jnp.full(n_members, channel.delay) if channel.own_delay is None else channel.own_delay
-
-    def of_member(noise: AbstractNoise, delay: Any) -> SensoryChannel:
-        return SensoryChannel(channel.sense, longest, noise, delay)
-
-    return eqx.filter_vmap(of_member)(channel.noise, delays)
-
-
-def _common_noise(noises: Sequence[Any], counts: Sequence[int]) -> list[Any]:
-    """Replace `NoNoise` by silent noise of the kind that others have."""
-    template = next((noise for noise in noises if not isinstance(noise, NoNoise)), None)
-    if template is None:
-        return list(noises)
-
-    def silent(n_members: int) -> Any:
-        return jax.tree.map(lambda leaf: jnp.zeros((n_members, *leaf.shape[1:]), leaf.dtype), template)
-
-    return [
-        silent(n) if isinstance(noise, NoNoise) else noise for noise, n in zip(noises, counts, strict=True)
-    ]
+    extend = eqx.filter_vmap(lambda noise, delay: SensoryChannel(channel.sense, longest, noise, delay))
+    return extend(channel.noise, delays)

@@ -13,12 +13,7 @@ from jaxtyping import Array, Key
 from popsim import interventions, muscles, plants
 from popsim._compiled import jit_fast_compile
 from popsim._shared.checks import check_non_negative, check_positive, check_time_step, kind_of, n_steps_in
-from popsim.experiments.movement_results import (
-    movement_table,
-    reach_table,
-    summarize_movements,
-    summarize_reaches,
-)
+from popsim.experiments.movement_results import movement_table, summarize_movements, summarize_reaches
 from popsim.experiments.results import ResultTable, RunFigure
 from popsim.experiments.settings import setting
 from popsim.experiments.task_experiments import AbstractTaskExperiment
@@ -264,14 +259,6 @@ class CenterOut(AbstractMotorExperiment):
 
     def summarize(self, ensemble: Any) -> dict[str, Any]:
         return summarize_reaches(self, ensemble, tolerance=PLANTS[self.plant].tolerance)
-
-    def table(self, summary: dict[str, Any]) -> ResultTable:
-        return reach_table(summary)
-
-    def draw_figures(self, run: Any) -> dict[str, RunFigure]:
-        from popsim.experiments.run_figures import draw_reach_figures  # which loads matplotlib
-
-        return draw_reach_figures(run)
 
 
 @jit_fast_compile

@@ -181,10 +181,10 @@ class AbstractNetworkExperiment(AbstractTaskExperiment):
         super().__post_init__()
         if self.tau is not None:
             check_positive("tau", self.tau)
-            if "tau" not in options_of_network(self.chosen_network):
+            if "tau" not in options_of_network(network := self.effective_value("network")):
                 raise ValueError(
                     f"`tau` must be given with a network that has a time constant, such as 'tanh', got "
-                    f"{self.tau} s with {self.chosen_network!r}."
+                    f"{self.tau} s with {network!r}."
                 )
         self.definition.trial_shapes(self)
 
@@ -201,21 +201,11 @@ class AbstractNetworkExperiment(AbstractTaskExperiment):
         network, criterion = LEARNED.get(self.task_name, ("gru", None))
         return network, criterion if self.definition.is_default(self) else None
 
-    @property
-    def chosen_network(self) -> str:
-        """The network, or the default for the task if it is None."""
-        return self.preset[0] if self.network is None else self.network
-
-    @property
-    def criterion(self) -> Criterion | None:
-        """The criterion for solving the task; None if there is none."""
-        return self.preset[1]
-
     def effective_value(self, name: str) -> Any:
         if name == "network":
-            return self.chosen_network
+            return self.preset[0] if self.network is None else self.network
         if name == "tau" and self.tau is None:
-            default = options_of_network(self.chosen_network).get("tau")
+            default = options_of_network(self.effective_value("network")).get("tau")
             return None if default is None else TIME_CONSTANTS.get(self.task_name, default)
         return super().effective_value(name)
 
@@ -234,7 +224,7 @@ class AbstractNetworkExperiment(AbstractTaskExperiment):
         n_outputs = trials.targets.values.shape[-1] if policy is None else policy.n_outputs
         tau, dt = self.effective_value("tau"), trials.timeline.dt
         network = build_network(
-            self.chosen_network,
+            self.effective_value("network"),
             n_network_inputs(trials),
             self.n_units,
             n_outputs,
@@ -250,23 +240,22 @@ class AbstractNetworkExperiment(AbstractTaskExperiment):
 
         The latter are drawn as in training, and decide whether the criterion is met, if there is one.
         """
-        task, criterion, key = self.build_task(), self.criterion, self.key("evaluation")
+        task, criterion, key = self.build_task(), self.preset[1], self.key("evaluation")
         score = score_of(task) if criterion is None else criterion.score
         trial_sets = {"validation": task.validation_trials(), "fresh": fresh_trials(task, N_TRIALS, key=key)}
 
         def rows(members: Any) -> list[dict[str, Any]]:
-            named_scores = {
-                name: scores(members, task, trials, score, member_ids=self.members.ids, key=key)
+            named = {
+                name: scores(members, task, trials, score, member_ids=self.members.ids, key=key).tolist()
                 for name, trials in trial_sets.items()
             }
-            return [
-                {
-                    "member": index,
-                    **{name: as_json_numbers(values[index]) for name, values in named_scores.items()},
-                    **({} if criterion is None else {"does_the_task": bool(criterion.is_met(fresh))}),
-                }
-                for index, fresh in enumerate(named_scores["fresh"].tolist())
+            rows = [
+                {"member": index} | {name: as_json_numbers(values[index]) for name, values in named.items()}
+                for index in range(self.n_members)
             ]
+            for row, fresh in zip(rows, named["fresh"], strict=True):
+                row |= {} if criterion is None else {"does_the_task": bool(criterion.is_met(fresh))}
+            return rows
 
         return {
             "task": self.task_name,

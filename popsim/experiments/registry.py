@@ -121,19 +121,16 @@ def describe_experiment(experiment: AbstractExperiment) -> dict[str, Any]:
     """Return the name, module and settings of an experiment: as given, and those in effect as text."""
     units, grid = experiment.units(), dict(experiment.grid)
     common = {field.name for field in dataclasses.fields(AbstractExperiment)}
-
-    def effective_text(name: str) -> str:
-        if name == "grid":
-            return ", ".join(grid) or "not set"
+    in_effect = {}
+    for name in [field.name for field in dataclasses.fields(experiment)]:
         setting = getattr(experiment, name) if name in common else experiment.effective_value(name)
-        values = grid.get(name, (setting,))
-        return " or ".join(setting_text(value, units.get(name, ())) for value in values)
-
+        texts = [setting_text(value, units.get(name, ())) for value in grid.get(name, (setting,))]
+        in_effect[name] = " or ".join(texts)
     return {
         "experiment": experiment.name,
-        **described_modules(experiment, dict(experiment.grid).get("network", ())),
+        **described_modules(experiment, grid.get("network", ())),
         "settings": dataclasses.asdict(experiment),
-        "in_force": {field.name: effective_text(field.name) for field in dataclasses.fields(experiment)},
+        "in_force": in_effect | {"grid": ", ".join(grid) or "not set"},
     }
 
 
@@ -151,12 +148,10 @@ def setting_text(value: object, units: Sequence[str] = ()) -> str:
     if len(units) > 1 and (not isinstance(value, list | tuple) or len(units) != len(value)):
         raise ValueError(f"`units` must be one, or one for each number of {value!r}, got {units!r}.")
     if isinstance(value, list | tuple):
-        units = units if len(units) > 1 else (*units, "")[:1] * len(value)
-        return ", ".join(
-            setting_text(each, (unit,) if unit else ()) for each, unit in zip(value, units, strict=True)
-        )
+        each_unit = [units[:1]] * len(value) if len(units) < 2 else [(unit,) for unit in units]
+        return ", ".join(setting_text(each, unit) for each, unit in zip(value, each_unit, strict=True))
     text = value if isinstance(value, str) else json.dumps(value)
-    return f"{text} {' '.join(units)}".rstrip()
+    return " ".join([text, *units])
 
 
 def rebuild_experiment(
@@ -170,12 +165,13 @@ def rebuild_experiment(
     if not isinstance(name, str) or not isinstance(stored_settings, dict):
         raise ValueError(f"{source} must name an experiment and its settings.")
     if build is None and name not in EXPERIMENTS:
-        raise ValueError(
-            f"the experiment of {source} must be registered, got {name!r}: "
-            "see popsim.experiments.register_experiment; on the command line name the module that does it: "
-            f"popsim {import_option({'module': '__main__', **description})}..."
-        )
-    _check_networks(description, stored_settings, source)
+        known = {"module": "__main__", **description}
+        raise ValueError(_advice_on_import("experiment", name, known, source))
+    axes = description.get("axes") or {}  # of a sweep
+    for network in (stored_settings.get("network"), *axes.get("network", ())):
+        is_registered = not isinstance(network, str) or network in NETWORKS
+        if not is_registered and description.get("network_modules"):
+            raise ValueError(_advice_on_import("network", network, description, source))
     settings = {key: plain_value(key, value) for key, value in stored_settings.items()}
     try:
         return (build or EXPERIMENTS[name])(**settings)
@@ -183,18 +179,12 @@ def rebuild_experiment(
         raise ValueError(f"the settings in {source} must be those of {name}: {error}") from None
 
 
-def _check_networks(description: Mapping[str, Any], settings: Mapping[str, Any], source: str | Path) -> None:
-    """Raise `ValueError` naming the module to import, if a network of a user's module is not registered."""
-    axes = description.get("axes")  # of a sweep
-    along_axis = axes.get("network") if isinstance(axes, dict) else None
-    names = [settings.get("network"), *(along_axis if isinstance(along_axis, list) else ())]
-    missing = [name for name in names if isinstance(name, str) and name not in NETWORKS]
-    if missing and description.get("network_modules"):
-        raise ValueError(
-            f"the network of {source} must be registered, {sorted(NETWORKS)}, got {missing[0]!r}: see "
-            "popsim.networks.register_network; on the command line name the module that does it: "
-            f"popsim {import_option(description)}..."
-        )
+def _advice_on_import(what: str, name: str, description: Mapping[str, Any], source: str | Path) -> str:
+    """Return what to do where the experiment or the network of a file is not registered."""
+    return (
+        f"the {what} of {source} must be registered, got {name!r}: see register_{what} of popsim.{what}s; on "
+        f"the command line name the module that does it: popsim {import_option(description)}..."
+    )
 
 
 def save_ensemble(
@@ -209,8 +199,8 @@ def save_ensemble(
     - `experiment`: the experiment that trained it.
     - `overwrite`: whether to replace an existing model file.
 
-    **Raises:** `MismatchError` naming the array or number of `ensemble` that `experiment` would not build.
-    `ValueError` and `SaveError` as `popsim.store.save_model`.
+    **Raises:** `MismatchError` naming the array or number of `ensemble` that `experiment` would not build;
+    `SaveError`.
     """
     check_experiment(experiment)
     template = eqx.filter_eval_shape(experiment.build_ensemble)
@@ -238,8 +228,7 @@ def load_ensemble(
 
     **Returns:** the experiment and the ensemble.
 
-    **Raises:** `ValueError` if the experiment is not registered, or the settings do not fit it.
-    `CorruptDataError` and `MismatchError` as `popsim.store.load_model`.
+    **Raises:** `CorruptDataError` and `MismatchError` as `popsim.store.load_model`.
     """
     experiment = rebuild_experiment(read_model_details(path), path, build=build)
     return experiment, load_model(path, eqx.filter_eval_shape(experiment.build_ensemble))

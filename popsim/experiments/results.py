@@ -1,6 +1,7 @@
 """What comes out of a run: tables of results, with units, and figures with titles and captions."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -26,13 +27,11 @@ class RunFigure:
     - `title`: a short title.
     - `caption`: what is drawn, the number of members and trials, and what is averaged over: the unit of
         replication.
-    - `repeats`: whether it only repeats other figures, such as an overview; reports leave it out.
     """
 
     figure: Any
     title: str
     caption: str
-    repeats: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,38 +126,31 @@ class ResultTable:
 
     def __str__(self) -> str:
         """Format the table as text, without member numbers if there are none."""
-        columns = [["", *(row.label for row in self.rows)]]
-        sides, at_least = "<", [19]
+        labels = [["", *(row.label for row in self.rows)]]
         if self.has_members:
-            columns.append(["member", *("" if row.member is None else str(row.member) for row in self.rows)])
-            sides, at_least = "<>", [19, 7]
-        n_labels = len(columns)
+            numbers = ("" if row.member is None else str(row.member) for row in self.rows)
+            labels.append(["member", *numbers])
+        columns, sides, at_least = labels, "<>"[: len(labels)], [19, 7][: len(labels)]
+        n_labels = len(labels)
         for i, column in enumerate(self.columns):
             values = [row.values[i] for row in self.rows]
             numeric = is_numeric(values)
-            sides += ">" if numeric else "<"
-            at_least.append(column.width if numeric else 0)
+            sides, at_least = sides + "<>"[numeric], [*at_least, column.width * numeric]
             texts = [column.title, *(entry_text(value, column) for value in values)]
-            columns.append([f"{' ' if numeric else '  '}{text}" for text in texts])
+            columns = [*columns, [f"{' ' if numeric else '  '}{text}" for text in texts]]
         rows = list(zip(*columns, strict=True))
         widths = column_widths(rows, at_least)
-        lines, place = [self.caption] if self.caption else [], n_labels
-        if spans := self.spans():
-            line = " " * sum(widths[:n_labels])
-            for heading, n_columns in spans:
-                line += f"{heading:>{sum(widths[place : place + n_columns])}}"
-                place += n_columns
-            lines.append(line.rstrip())
-        return "\n".join([*lines, *align(rows, at_least=widths, sides=sides, gap=0)])
+        line, place = " " * sum(widths[:n_labels]), n_labels
+        for heading, n_columns in self.spans():
+            line += f"{heading:>{sum(widths[place : place + n_columns])}}"
+            place += n_columns
+        above = [text for text in (self.caption, line.rstrip()) if text]
+        return "\n".join([*above, *align(rows, at_least=widths, sides=sides, gap=0)])
 
     def spans(self) -> list[tuple[str, int]]:
         """Return the headings from left to right, with the number of columns below each; empty if none."""
-        spans: list[tuple[str, int]] = []
-        for column in self.columns:
-            if spans and spans[-1][0] == column.heading:
-                spans[-1] = (column.heading, spans[-1][1] + 1)
-            else:
-                spans.append((column.heading, 1))
+        grouped = itertools.groupby(self.columns, lambda column: column.heading)
+        spans = [(heading, len([*columns])) for heading, columns in grouped]
         return spans if any(heading for heading, _ in spans) else []
 
 

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
 from popsim._shared.checks import WholeNumber, warn_caller
-from popsim._shared.named_values import named_values
 from popsim._shared.text_checks import count_text
 from popsim.ensemble import make_ensemble
 from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble
@@ -27,7 +26,6 @@ from popsim.store.run_parts import read_summary
 from popsim.task import AbstractTask, check_task
 from popsim.training import open_history
 from popsim.training.history.computation import (
-    Computation,
     compare_computations,
     different_settings,
     task_computation,
@@ -163,23 +161,13 @@ class Run(RunInfo):
         """The model of the last checkpoint."""
         expected = named_arrays({"model": self._template})
         shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in expected.items()}
-        different = ""
-
-        def compare(details: dict[str, Any]) -> Any:
-            nonlocal different
-            if isinstance(self.source, Script):
-                now = Computation(settings=named_values("model", self._template))
-                different = different_settings(details["computation"], now)
-            return shapes
-
         try:
-            checkpoint = self.parts.open_checkpoints().restore(compare, subset=True)
+            checkpoint = self.parts.open_checkpoints().restore(lambda _: shapes, subset=True)
         except MismatchError as error:
-            if not different:
+            if not isinstance(self.source, Script):
                 raise
-            raise MismatchError(
-                f"`build` must give what was trained in {self.folder.path}, got another: {different}."
-            ) from error
+            path = self.folder.path
+            raise MismatchError(f"`build` must give what was trained in {path}: {error}") from error
         if checkpoint is None:
             raise ValueError(f"the run {self.folder.path} must have a checkpoint: it has none yet.")
         return checkpoint
@@ -188,8 +176,7 @@ class Run(RunInfo):
     def ensemble(self) -> Any:
         """The ensemble, or single model, of the last checkpoint; damaged and missing ones give a warning.
 
-        **Raises:** `ValueError` if there is no checkpoint; `CorruptDataError` if all are damaged;
-        `MismatchError` if their shapes are not those of the model, or they are of another run.
+        **Raises:** `CorruptDataError` if all are damaged; `MismatchError` if they are of another run.
         """
         if isinstance(self.source, Script):
             self._warn_if_changed()
@@ -242,18 +229,14 @@ class Run(RunInfo):
 
         - `batch`: the number of the batch, from 0; -1 for the ensemble of an experiment before training.
         """
-        if batch == -1:
-            if isinstance(self.source, Script):
-                raise ValueError(
-                    "`batch` must be 0 or more for a script's training, got -1: what it began with is not "
-                    "saved, it is the ensemble, or the model, that its trainer was given."
-                )
+        is_script = isinstance(self.source, Script)
+        if batch == -1 and not is_script:
             return self.experiment.build_ensemble()
-        batches = kept_batches(self._dataset)
-        if batch not in batches:
+        if batch not in (batches := kept_batches(self._dataset)):
+            start = "; what a script began with is not saved" if is_script else ", or -1, the start"
             raise ValueError(
-                f"`batch` must be one whose trainables were kept by `save_model_trainables`, {batches}, or "
-                f"of an experiment -1, the start; got {batch}."
+                f"`batch` must be one whose trainables were kept by `save_model_trainables`, "
+                f"{batches}{start}; got {batch}."
             )
 
         def at_batch(leaf: Any, rows: Any) -> Any:
@@ -275,15 +258,15 @@ class Run(RunInfo):
         - `key`: by default that of the experiment; of a script's training it must be given.
         """
         ensemble = self.ensemble if ensemble is None else ensemble
-        if isinstance(self.source, Script):
-            if key is None:
-                raise ValueError("`key` must be given for a script's training, got None.")
-            run = evaluate if self._n_members is None else evaluate_ensemble
-            return run(ensemble, self.task, trials=trials, key=key)
-        self._warn_if_changed()
-        key = self.experiment.key("evaluation") if key is None else key
-        ids = self.experiment.members.ids
-        return evaluate_ensemble(ensemble, self.task, trials=trials, member_ids=ids, key=key)
+        if not isinstance(self.source, Script):
+            self._warn_if_changed()
+            key = self.experiment.key("evaluation") if key is None else key
+            ids = self.experiment.members.ids
+            return evaluate_ensemble(ensemble, self.task, trials=trials, member_ids=ids, key=key)
+        if key is None:
+            raise ValueError("`key` must be given for a script's training, got None.")
+        run = evaluate if self._n_members is None else evaluate_ensemble
+        return run(ensemble, self.task, trials=trials, key=key)
 
     @functools.cached_property
     def summary(self) -> dict[str, Any]:
@@ -296,10 +279,7 @@ class Run(RunInfo):
         return read_summary(self.described)
 
     def results(self) -> ResultTable:
-        """The metrics as a table, with the settings and the seed of each member where members differ in them.
-
-        **Raises:** `ValueError` if the run is not finished.
-        """
+        """The metrics as a table, with settings and seed of each member where members differ in them."""
         return self.experiment.table(self.summary).with_labels(self.member_labels())
 
     def member_labels(self) -> dict[str, list[str]]:
@@ -341,11 +321,9 @@ def open_run(
     - `build`: builds the experiment from its settings, `build(**settings)`, such as its class; None for the
         registered one. With a `task`: builds one model, `build(key)`, as for `popsim.make_ensemble`.
 
-    **Raises:** `ValueError` if there is no run, its experiment is not registered, its settings do not fit the
-    experiment, or there is a `task` without `build`; `MismatchError` if it has another format, or its
-    `training.json` is of another run; `CorruptDataError` if one of these is damaged or missing. The parts of
-    the run raise the same errors when they are read. `popsim.experiments.read_run_info` opens a run without
-    its experiment.
+    **Raises:** `MismatchError` if it has another format, or its `training.json` is of another run;
+    `CorruptDataError` if one of these is damaged or missing. The parts of the run raise the same errors when
+    they are read. `popsim.experiments.read_run_info` opens a run without its experiment.
     """
     if task is not None:
         if not callable(build):

@@ -1,7 +1,6 @@
 """The figures of runs: learning curves, trials, movements and activity; and how they are saved."""
 
-import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -30,7 +29,6 @@ from popsim.analysis.figures.tasks import draw_named_times, intervention_bars
 from popsim.analysis.neural_activity import cosine_tuning
 from popsim.experiments.movement_results import is_still_at_end, trial_groups
 from popsim.experiments.results import RunFigure
-from popsim.interaction import Interaction
 from popsim.networks.activity import defines_activity, unit_activity
 from popsim.noise import with_zero_noise
 from popsim.plants import MusculoskeletalPlant
@@ -39,68 +37,12 @@ from popsim.store import SaveError
 from popsim.store.files import saving
 from popsim.trial import Trial, has_counts_by_output, n_trials
 
-__all__ = [
-    "draw_cognitive_figures",
-    "draw_learning_figures",
-    "draw_movement_figures",
-    "draw_reach_figures",
-    "save_figures",
-]
+__all__ = ["draw_cognitive_figures", "draw_learning_figures", "draw_movement_figures", "save_figures"]
 
 MOST_LABELS = 10
 N_SHOWN = 4
-EXAMPLE = "An example: one trial of one member, noise off."
 OF_MEMBERS = "The unit of replication is the member"
-TO_THE_RIGHT = "member 0, reach to the right, noise off"
-
-
-@dataclasses.dataclass(frozen=True)
-class Drawing:
-    """A function that draws on axes, their heading, and the title and caption of a `RunFigure`."""
-
-    draw: Callable[[Axes], Any]
-    heading: str
-    title: str
-    caption: str
-
-    def on(self, ax: Axes) -> Axes:
-        """Draw on axes."""
-        self.draw(ax)
-        ax.set_title(self.heading)
-        return ax
-
-    def alone(self) -> RunFigure:
-        """Draw a figure of its own."""
-        figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
-        self.on(ax)
-        return RunFigure(figure, self.title, self.caption)
-
-
-def learning_drawing(run: Any) -> Drawing:
-    """Return the drawing of the total training and validation losses of a `Run`."""
-    history = run.history  # the loss of a batch is that before its update: the untrained stand at the first
-    untrained = run.evaluate(run.models(batch=-1)).losses.total.mean(axis=-1)
-    validation = np.concatenate([np.asarray(untrained)[None], history.total_validation_loss.values])
-    validation_batch = np.concatenate([[0], history.validation_batch.values])
-
-    def draw(ax: Axes) -> None:
-        draw_learning_curves(ax, history.batch.values, history.total_loss.values)
-        draw_learning_curves(ax, validation_batch, validation, label="validation", color="#D55E00")
-        ax.legend()
-
-    caption = (
-        f"Total loss in training batches of {run.experiment.batch_size} trials, and in the validation trials "
-        f"before training and after every {run.experiment.log_step} batches. Thin lines: "
-        f"{run.experiment.n_members} members; thick: their mean, geometric if all losses are above zero. "
-        f"{OF_MEMBERS}: a network with a start and with trials of its own."
-    )
-    return Drawing(draw, "learning", "Learning curves", caption)
-
-
-def draw_learning_figures(run: Any) -> dict[str, RunFigure]:
-    """Draw the learning curves of a `Run` of any experiment."""
-    with figure_style():
-        return {"learning_curves": learning_drawing(run).alone()}
+EXAMPLE = "in the first validation trial, noise off. An example: one trial of one member."
 
 
 def save_figures(
@@ -145,19 +87,54 @@ def save_figures(
     return paths, failed
 
 
-def _shown(trials: Trial) -> np.ndarray:
-    """Return the numbers of a few evenly spaced trials."""
-    count = n_trials(trials)
-    return np.unique(np.linspace(0, count - 1, min(N_SHOWN, count)).round().astype(int))
+def draw_learning_figures(run: Any) -> dict[str, RunFigure]:
+    """Draw the total training and validation losses of a `Run` of any experiment."""
+    history = run.history  # the loss of a batch is that before its update: the untrained stand at the first
+    untrained = run.evaluate(run.models(batch=-1)).losses.total.mean(axis=-1)
+    validation = np.concatenate([np.asarray(untrained)[None], history.total_validation_loss.values])
+    validation_batch = np.concatenate([[0], history.validation_batch.values])
 
+    def draw(ax: Axes) -> None:
+        draw_learning_curves(ax, history.batch.values, history.total_loss.values)
+        draw_learning_curves(ax, validation_batch, validation, label="validation", color="#D55E00")
+        ax.legend()
 
-def _trials_figure(figure: Figure, trials: Trial, what: str) -> RunFigure:
-    bars = " Bars are interventions while they are active." if trials.interventions else ""
     caption = (
-        f"{len(_shown(trials))} of {n_trials(trials)} validation trials{what}. Epochs are shaded, "
-        f"events are lines.{bars} Examples of one member; the table says how well all of them do."
+        f"Total loss in training batches of {run.experiment.batch_size} trials, and in the validation trials "
+        f"before training and after every {run.experiment.log_step} batches. Thin lines: "
+        f"{run.experiment.n_members} members; thick: their mean, geometric if all losses are above zero. "
+        f"{OF_MEMBERS}: a network with a start and with trials of its own."
     )
-    return RunFigure(figure, "Trials", caption)
+    with figure_style():
+        return {"learning_curves": _panel("Learning curves", caption, draw)}
+
+
+def _panel(title: str, caption: str, draw: Callable[[Axes], Any]) -> RunFigure:
+    """Draw on axes of their own."""
+    figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
+    draw(ax)
+    return RunFigure(figure, title, caption)
+
+
+def draw_cognitive_figures(run: Any) -> dict[str, RunFigure]:
+    """Draw learning curves, and inputs, outputs and targets of member 0 in a few validation trials."""
+    trials, states = run.task.validation_trials(), run.evaluate().states
+    if trials.environment is None:
+        label, below = "outputs", "puts out (thin) and should put out (dashed, where it counts)"
+        shown, further = np.asarray(states.network.output)[0], {}
+        values, counts = np.asarray(trials.targets.values), np.asarray(trials.targets.counts)
+        counts = counts if has_counts_by_output(trials.targets) else counts[..., None]
+        targets = np.where(counts > 0, values, np.nan)
+    else:
+        label, below = "action", "does, until its environment ends the trial"
+        of_first = jax.tree.map(lambda leaf: np.asarray(leaf)[0], states.interaction)
+        actions = of_first.action.reshape(*of_first.active.shape, -1)
+        shown, further = np.where(of_first.active[..., None], actions, np.nan), of_first.received
+        targets = np.full_like(shown, np.nan)
+    with figure_style():
+        figure = draw_trials(trials, shown, targets, further=further, label=label)
+    what = f": what a network receives; below it what member 0 {below}"
+    return {**draw_learning_figures(run), "trials": _trials_figure(figure, trials, what)}
 
 
 def draw_trials(
@@ -199,46 +176,45 @@ def draw_trials(
     return figure
 
 
-def draw_cognitive_figures(run: Any) -> dict[str, RunFigure]:
-    """Draw learning curves, and inputs, outputs and targets of member 0 in a few validation trials."""
-    trials = run.task.validation_trials()
-    states = run.evaluate().states
-    with figure_style():
-        if trials.environment is None:
-            figure = _draw_outputs(trials, np.asarray(states.network.output)[0])
-            below = "puts out (thin) and should put out (dashed, where it counts)"
-        else:
-            figure = _draw_actions(trials, states.interaction)
-            below = "does, until its environment ends the trial"
-    what = f": what a network receives; below it what member 0 {below}"
-    return {**draw_learning_figures(run), "trials": _trials_figure(figure, trials, what)}
+def _shown(trials: Trial) -> np.ndarray:
+    """Return the numbers of a few evenly spaced trials."""
+    count = n_trials(trials)
+    return np.unique(np.linspace(0, count - 1, min(N_SHOWN, count)).round().astype(int))
 
 
-def _draw_outputs(trials: Trial, outputs: np.ndarray) -> Figure:
-    values, counts = np.asarray(trials.targets.values), np.asarray(trials.targets.counts)
-    counts = counts if has_counts_by_output(trials.targets) else counts[..., None]
-    targets = np.where(counts > 0, values, np.nan)
-    return draw_trials(trials, outputs, targets, label="outputs")
-
-
-def _draw_actions(trials: Trial, interaction: Interaction) -> Figure:
-    of_first = jax.tree.map(lambda leaf: np.asarray(leaf)[0], interaction)
-    actions = of_first.action.reshape(*of_first.active.shape, -1)
-    shown = np.where(of_first.active[..., None], actions, np.nan)
-    nothing = np.full_like(shown, np.nan)
-    return draw_trials(trials, shown, nothing, further=of_first.received, label="action")
+def _trials_figure(figure: Figure, trials: Trial, what: str) -> RunFigure:
+    bars = " Bars are interventions while they are active." if trials.interventions else ""
+    caption = (
+        f"{len(_shown(trials))} of {n_trials(trials)} validation trials{what}. Epochs are shaded, "
+        f"events are lines.{bars} Examples of one member; the table says how well all of them do."
+    )
+    return RunFigure(figure, "Trials", caption)
 
 
 def draw_movement_figures(run: Any) -> dict[str, RunFigure]:
-    """Draw learning curves, example trials with noise and, if targets are at rest at the end, movements."""
-    trials = run.task.validation_trials()
-    states = jax.tree.map(np.asarray, run.evaluate().states)
+    """Draw learning, trials with noise, the activity of units and muscles without it, and movements.
+
+    The latter, paths with noise and speeds without, if all targets are at rest in the end.
+    """
+    trials, quiet = run.task.validation_trials(), with_zero_noise(run.ensemble)
+    noisy, clean = (
+        jax.tree.map(np.asarray, run.evaluate(ensemble).states) for ensemble in (run.ensemble, quiet)
+    )
     figures = draw_learning_figures(run)
     with figure_style():
-        figures["trials"] = _cursor_trials(trials, states.cursor.position[0])
+        figures["trials"] = _cursor_trials(trials, noisy.cursor.position[0])
         if is_still_at_end(trials):
-            speeds = _speeds(trials, states).alone()
-            figures |= {"hand_paths": _paths(trials, states), "speed_profiles": speeds}
+            figures |= {"hand_paths": _paths(trials, noisy), "speed_profiles": _speeds(trials, clean)}
+        if defines_activity(quiet, clean):
+            units = np.asarray(unit_activity(quiet, clean))[0, 0]
+            figures["hidden_activity"] = _panel(
+                "Hidden activity",
+                f"The {units.shape[-1]} units of member 0, ordered by when they are furthest from zero, "
+                f"{EXAMPLE}",
+                lambda ax: draw_hidden_activity(ax, units, dt=trials.timeline.dt),
+            )
+        if isinstance(plant := run.ensemble.plant, MusculoskeletalPlant):
+            figures |= _muscles(trials, clean.plant.activation, plant.muscle_names)
     return figures
 
 
@@ -261,116 +237,45 @@ def _paths(trials: Trial, states: Any) -> RunFigure:
     for ax, (group, chosen) in zip(axes[0], groups.items(), strict=True):
         draw_hand_paths(ax, states.cursor.position[:, chosen], starts[chosen], targets[chosen])
         ax.set_title(group)
-    n_members = len(states.cursor.position)
+    draw_direction_key(axes[0, -1].inset_axes((1.0, 0.76, 0.24, 0.24)), label="target")
     counts = ", ".join(f"{group}: {chosen.sum()}" for group, chosen in groups.items())
     caption = (
         f"Paths of the cursor in the validation trials with noise ({counts}), one line for each of "
-        f"{n_members} members and each trial; coloured by the direction of the last target. {OF_MEMBERS}."
+        f"{len(states.cursor.position)} members and each trial; coloured by the direction of the last "
+        f"target. {OF_MEMBERS}."
     )
     return RunFigure(figure, "Paths of the cursor", caption)
 
 
-def _speeds(trials: Trial, states: Any) -> Drawing:
+def _speeds(trials: Trial, states: Any) -> RunFigure:
     group, chosen = next(iter(trial_groups(trials).items()))  # those without interventions
-    n_members = len(states.cursor.position)
+    speed = np.asarray(hand_speed(states.hand))[:, chosen]
+    options = {"dt": trials.timeline.dt, "label_members": len(speed) <= MOST_LABELS}
     caption = (
-        f"Speed of the hand with noise, for {n_members} members: the mean over {chosen.sum()} validation "
+        f"Speed of the hand, noise off, for {len(speed)} members: the mean over {chosen.sum()} validation "
         f"trials ({group}), and a band of one standard deviation over these trials. {OF_MEMBERS}: how far "
         "lines differ is how far networks differ."
     )
-    return _speed_drawing(np.asarray(hand_speed(states.hand))[:, chosen], trials, group, caption)
+    return _panel("Speed profiles", caption, lambda ax: draw_speed_profiles(ax, speed, **options))
 
 
-def _speed_drawing(speed: np.ndarray, trials: Trial, heading: str, caption: str) -> Drawing:
-    options = {"dt": trials.timeline.dt, "label_members": len(speed) <= MOST_LABELS}
-    return Drawing(lambda ax: draw_speed_profiles(ax, speed, **options), heading, "Speed profiles", caption)
-
-
-def draw_reach_figures(run: Any) -> dict[str, RunFigure]:
-    """Draw learning, paths with noise, speeds, activity and muscles without, each alone and all in one."""
-    trials = run.task.validation_trials()
-    quiet = with_zero_noise(run.ensemble)
-    noisy, clean = (
-        jax.tree.map(np.asarray, run.evaluate(ensemble).states) for ensemble in (run.ensemble, quiet)
-    )
-    dt = trials.timeline.dt
-    drawings = {"learning_curves": learning_drawing(run), **_movements(trials, noisy, clean)}
-    if defines_activity(quiet, clean):
-        units = np.asarray(unit_activity(quiet, clean))[0, 0]
-        drawings["hidden_activity"] = Drawing(
-            lambda ax: draw_hidden_activity(ax, units, dt=dt),
-            TO_THE_RIGHT,
-            "Hidden activity",
-            f"The {units.shape[-1]} units of member 0 in the first validation trial, a reach to the right, "
-            f"ordered by when they are furthest from zero. {EXAMPLE}",
-        )
-    if isinstance(plant := run.ensemble.plant, MusculoskeletalPlant):
-        directions = np.asarray(trials.conditions["direction"])
-        drawings |= _muscles(clean.plant.activation, directions, dt, plant.muscle_names)
-    with figure_style():
-        return _panels_and_overview(drawings)
-
-
-def _movements(trials: Trial, noisy: Any, clean: Any) -> dict[str, Drawing]:
-    n_members, n_trials = clean.hand.position.shape[:2]
-    starts, targets = np.asarray(trials.init.position), np.asarray(trials.targets.position)[:, -1]
-
-    def draw_paths(ax: Axes) -> None:
-        draw_hand_paths(ax, noisy.cursor.position, starts, targets)
-        draw_direction_key(ax.inset_axes((1.0, 0.76, 0.24, 0.24)), label="target")
-
-    return {
-        "hand_paths": Drawing(
-            draw_paths,
-            f"{n_members} members, {n_trials} trials each, noise on",
-            "Paths of the hand",
-            f"One reach to each of {n_trials} targets, noise on, one line for each of {n_members} members; "
-            f"coloured by the direction of the target. {OF_MEMBERS}.",
-        ),
-        "speed_profiles": _speed_drawing(
-            np.asarray(hand_speed(clean.hand)),
-            trials,
-            f"mean and SD over {n_trials} trials, noise off",
-            f"Speed of the hand, noise off, for {n_members} members: the mean over {n_trials} "
-            "trials, one to each target, and a band of one standard deviation over these trials. "
-            f"{OF_MEMBERS}: how far lines differ is how far networks differ, the bands are of targets.",
-        ),
-    }
-
-
-def _muscles(
-    activation: np.ndarray, direction: np.ndarray, dt: float, names: Sequence[str]
-) -> dict[str, Drawing]:
-    tuning = cosine_tuning(activation.mean(axis=2), direction)
-    n_members, n_trials = activation.shape[:2]
-    return {
-        "muscle_activations": Drawing(
-            lambda ax: draw_muscle_activations(ax, activation[0, 0], dt=dt, names=names),
-            TO_THE_RIGHT,
+def _muscles(trials: Trial, activation: np.ndarray, names: Any) -> dict[str, RunFigure]:
+    """Draw the activation of muscles (member, trial, time, muscle), and its tuning to directions, if any."""
+    figures = {
+        "muscle_activations": _panel(
             "Activation of the muscles",
-            f"The {len(names)} muscles of member 0 in the first validation trial, a reach to the right. "
-            f"{EXAMPLE}",
-        ),
-        "preferred_directions": Drawing(
-            lambda ax: draw_preferred_directions(ax, tuning.preferred, tuning.depth, names=names),
-            "mean activation, noise off",
-            "Preferred directions of the muscles",
-            f"For each muscle of each of {n_members} members the direction and depth of the cosine fitted "
-            f"to its mean activation over {n_trials} directions, noise off. {OF_MEMBERS}.",
-        ),
+            f"The {len(names)} muscles of member 0 {EXAMPLE}",
+            lambda ax: draw_muscle_activations(ax, activation[0, 0], dt=trials.timeline.dt, names=names),
+        )
     }
-
-
-def _panels_and_overview(drawings: dict[str, Drawing]) -> dict[str, RunFigure]:
-    """Return a figure for each drawing, and "overview" with all of them."""
-    figures = {name: drawing.alone() for name, drawing in drawings.items()}
-    n_rows = (len(drawings) + 1) // 2
-    overview, axes = plt.subplots(n_rows, 2, figsize=(6.9, 2.7 * n_rows), layout="constrained")
-    captions = []
-    for letter, ax, drawing in zip("abcdef", axes.flat, drawings.values(), strict=False):
-        drawing.on(ax).set_title(letter, loc="left", x=-0.16, fontweight="bold")
-        captions.append(f"{letter}: {drawing.caption}")
-    for ax in axes.flat[len(drawings) :]:
-        ax.remove()
-    figures["overview"] = RunFigure(overview, "Overview", " ".join(captions), repeats=True)
+    directions = np.asarray(trials.conditions.get("direction", ()))
+    if is_still_at_end(trials) and np.unique(directions).size > 2:
+        tuning = cosine_tuning(activation.mean(axis=2), directions)
+        figures["preferred_directions"] = _panel(
+            "Preferred directions of the muscles",
+            f"For each muscle of each of {len(activation)} members the direction and depth of the cosine "
+            f"fitted to its mean activation over {len(directions)} validation trials, noise off. "
+            f"{OF_MEMBERS}.",
+            lambda ax: draw_preferred_directions(ax, tuning.preferred, tuning.depth, names=names),
+        )
     return figures

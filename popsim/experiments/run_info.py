@@ -5,14 +5,14 @@ import dataclasses
 import datetime
 import functools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from popsim._shared.text_checks import align, as_path, count_text, printable, shorten, size_text, spread_text
+from popsim._shared.text_checks import align, as_path, printable, shorten, size_text, spread_text
 from popsim.experiments.registry import EXPERIMENTS, setting_text
 from popsim.store import Checkpoints, CorruptDataError, ListedArray, MismatchError, RunFolder, list_arrays
 from popsim.store.files import files_below
@@ -51,15 +51,6 @@ def logged_losses(line: Any) -> LoggedLosses:
 
 def _total(terms: dict[str, Any]) -> Float[np.ndarray, " member"]:
     return np.sum([np.atleast_1d(np.asarray(values, float)) for values in terms.values()], axis=0)
-
-
-@dataclasses.dataclass(frozen=True)
-class CheckpointInfo:
-    """A checkpoint: after how many batches, when it was written (s since 1970), and its size."""
-
-    n_batches: int
-    written: float
-    n_bytes: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,43 +122,19 @@ class RunInfo:
         return self.settings.get("n_batches")
 
     @property
-    def n_members(self) -> int | None:
-        """The number of members; None for a single model, or if unknown."""
-        return self.settings.get("n_members", self._listed[1].get("n_members"))
-
-    @property
-    def writer(self) -> str | None:
-        """The process that writes the run now; None if there is none."""
-        return lock_holder(self.folder.path)
-
-    @functools.cached_property
-    def checkpoints(self) -> list[CheckpointInfo]:
-        """The checkpoints in order; one may be deleted meanwhile if the run is in progress."""
-        checkpoints, infos = Checkpoints(self.folder.checkpoints), []
-        for step in checkpoints.steps():
-            with contextlib.suppress(FileNotFoundError):
-                file = checkpoints.file(step).stat()
-                infos.append(CheckpointInfo(step, file.st_mtime, file.st_size))
-        return infos
-
-    @property
     def n_saved(self) -> int:
         """The number of batches of the newest checkpoint."""
-        return max((checkpoint.n_batches for checkpoint in self.checkpoints), default=0)
+        return max(Checkpoints(self.folder.checkpoints).steps(), default=0)
 
     @functools.cached_property
     def _listed(self) -> tuple[list[ListedArray], Mapping[str, Any], str]:
+        """The arrays of the history, what it says besides, and why it cannot be listed."""
         try:
             return *list_arrays(self.folder.history, run_id=self.described.run_id), ""
         except (CorruptDataError, MismatchError) as error:
             return [], {}, str(error)
         except ValueError:  # there is none yet
             return [], {}, ""
-
-    @property
-    def arrays(self) -> list[ListedArray]:
-        """The arrays of the history."""
-        return self._listed[0]
 
     @property
     def history_damage(self) -> str:
@@ -193,12 +160,6 @@ class RunInfo:
         from_batch = np.atleast_1d(np.asarray(self._listed[1].get(name, []), int))
         return {member: int(batch) for member, batch in enumerate(from_batch) if batch >= 0}
 
-    @property
-    def n_until_inactive(self) -> int | None:
-        """The number of batches after which all members were frozen or stopped; None if not all are."""
-        ends = {member: batch + 1 for member, batch in self.frozen.items()} | dict(self.stopped)
-        return max(ends.values()) if ends and len(ends) == (self.n_members or 1) else None
-
     @functools.cached_property
     def _end_of_log(self) -> tuple[LoggedLosses | None, int]:
         """The losses in the last whole line of the log, and how many lines there are."""
@@ -216,23 +177,54 @@ class RunInfo:
         """The losses of the last log point; None if there is none."""
         return self._end_of_log[0]
 
-    @property
-    def n_log_lines(self) -> int:
-        """The number of log points."""
-        return self._end_of_log[1]
+    def describe(self) -> dict[str, Any]:
+        """Return what is known, as plain data: what `popsim info --json` prints, with documented keys."""
+        content, writer, is_run = self.description, lock_holder(self.folder.path), self.described.is_run
+        arrays, attributes, damage = self._listed
+        return {
+            "kind": "run" if is_run else "training",
+            "path": str(self.folder.path),
+            "popsim": content.get("popsim"),
+            "format": content.get("format"),
+            "experiment": self.experiment_name,
+            "state": "finished" if self.is_finished else "being trained" if writer else "stopped",
+            "writer": writer,
+            "n_batches": self.n_batches,
+            "n_batches_saved": self.n_saved,
+            "n_members": self.settings.get("n_members", attributes.get("n_members")),
+            "n_trained_numbers": self.n_trained,
+            "frozen_from": self.frozen,
+            "stopped_from": self.stopped,
+            "losses": None if self.losses is None else vars(self.losses),
+            "n_log_points": self._end_of_log[1],
+            "n_figures": sum(1 for _ in files_below(self.folder.figures)),
+            **{name: content.get(name) for name in ("recording", "devices", "engine", "checkpoint_seconds")},
+            "resumed": content.get("resumed", []),
+            "resume_command": self.folder.resume_command if is_run and not self.is_finished else None,
+            "settings": self.settings,
+            "settings_in_effect": self.effective_settings,
+            "changed_settings": None if self.changed is None else sorted(self.changed),
+            "checkpoints": self._checkpoints(),
+            "history": [vars(array) for array in arrays],
+            "history_damage": damage,
+            "n_bytes": self._sizes(),
+        }
 
-    @property
-    def n_figures(self) -> int:
-        """The number of files in `figures/`."""
-        return sum(1 for _ in files_below(self.folder.figures))
+    def _checkpoints(self) -> list[dict[str, float]]:
+        """Return the number of batches, time (s since 1970) and size of each checkpoint."""
+        checkpoints, listed = Checkpoints(self.folder.checkpoints), []
+        for step in checkpoints.steps():
+            with contextlib.suppress(FileNotFoundError):  # deleted meanwhile by a run in progress
+                file = checkpoints.file(step).stat()
+                listed.append({"n_batches": step, "written": file.st_mtime, "n_bytes": file.st_size})
+        return listed
 
-    @functools.cached_property
-    def sizes(self) -> Mapping[str, int]:
-        """The size in bytes of each part of the folder: checkpoints, history, log, figures and other."""
+    def _sizes(self) -> dict[str, int]:
+        """Return the size of each part of the folder, in bytes."""
         sizes: dict[str, int] = dict.fromkeys(PARTS, 0)
         of_part = {getattr(self.folder, part).name: part for part in PARTS[:-1]}
         for name, file in files_below(self.folder.path):
-            with contextlib.suppress(FileNotFoundError):  # deleted meanwhile by a run in progress
+            with contextlib.suppress(FileNotFoundError):
                 sizes[of_part.get(name.partition("/")[0], "other")] += file.lstat().st_size
         return sizes
 
@@ -250,8 +242,7 @@ def read_run_info(path: str | Path) -> RunInfo:
 
     - `path`: the folder of the run, or the `chkpt_dir` of a training.
 
-    **Raises:** `ValueError` if there is none; `CorruptDataError` if its description is damaged;
-    `MismatchError` if it has another format.
+    **Raises:** `CorruptDataError` if its description is damaged; `MismatchError` if it has another format.
     """
     folder = RunFolder(as_path("path", path))
     if not folder.description.is_file() and not folder.training.is_file():
@@ -279,114 +270,6 @@ def verify_run(path: str | Path) -> dict[str, str]:
     return read_run_info(path).find_damage()
 
 
-def info_table(info: RunInfo) -> str:
-    """Format what is known of a run, by `read_run_info` or `popsim.open_run`, as text."""
-    sections = [align(_overview(info)), _settings(info), *_lists(info)]
-    lines = [line for section in sections if section for line in [*section, ""]]
-    return "\n".join(map(printable, lines[:-1]))
-
-
-def _overview(info: RunInfo) -> list[tuple[str, str]]:
-    described = info.description
-    rows = [
-        ("run", str(info.folder.path)),
-        ("experiment", info.experiment_name or "none: a training by TaskTrainer"),
-        ("written by", f"popsim {described.get('popsim')}, format {described.get('format')}"),
-        ("state", _state(info)),
-        ("members", _members(info)),
-        ("losses", _losses(info)),
-    ]
-    if "recording" in described:
-        digits = ", half the digits" if described["recording"].get("float16") else ""
-        rows.append(("recording", f"trainables: {_short(described['recording'].get('trainables'))}{digits}"))
-    for name in ("devices", "engine", "checkpoint_seconds"):
-        rows += [(name, _short(described[name]))] if name in described else []
-    for resumption in described.get("resumed", ()):
-        rows.append(("resumed", ", ".join(f"{name} {_short(value)}" for name, value in resumption.items())))
-    return rows
-
-
-def _state(info: RunInfo) -> str:
-    end = info.n_until_inactive
-    how = "frozen" if not info.stopped else "stopped" if not info.frozen else "frozen or stopped"
-    if info.is_finished:
-        ended = ", " if end is None else f": all members {how} after {end} of "
-        return f"finished{ended}{count_text(info.settings['n_batches'], 'batch')}"
-    of = "" if info.n_batches is None else f"of {info.n_batches} "
-    saved = f"{info.n_saved} {of}batches saved" if info.n_saved else "nothing saved yet"
-    if (writer := info.writer) is not None:
-        return f"being written now by {writer}, {saved}"
-    if info.experiment_name is not None:
-        return f"stopped, {saved}; to continue: {info.folder.resume_command}"
-    ended = f"ended, as all members were {how} after {end}"
-    return f"{saved}; {'restore_checkpoint=True continues it' if end is None else ended}"
-
-
-def _members(info: RunInfo) -> str:
-    number = "1 model" if info.n_members is None else str(info.n_members)
-    if info.n_members is None and not info.arrays and info.experiment_name is None:
-        number = "not known yet"
-    if info.n_trained is not None:
-        number += f", {info.n_trained:,} trained numbers each"
-    for how, members in (("frozen", info.frozen), ("stopped", info.stopped)):
-        if members:
-            texts = [f"{member} from batch {batch} on" for member, batch in members.items()]
-            number += f"; {how}: {', '.join(texts)}"
-    return number
-
-
-def _losses(info: RunInfo) -> str:
-    if (losses := info.losses) is None:
-        return "no log point yet"
-    training, validation = (spread_text(values) for values in (losses.training, losses.validation))
-    after = duration_text(losses.seconds)
-    return f"batch {losses.batch}, after {after}: training {training}; validation {validation}"
-
-
-def _settings(info: RunInfo) -> list[str]:
-    if info.experiment_name is None:
-        return []
-    changed, what = info.changed or frozenset(), "*: not the default"
-    if info.changed is None:
-        what = "the experiment is not registered here: its defaults are not known"
-    rows = [
-        (f"{'*' if name in changed else ' '} {name}", _short(value))
-        for name, value in info.effective_settings.items()
-    ]
-    return [f"settings ({what})", *align(rows)]
-
-
-def _lists(info: RunInfo) -> Iterator[list[str]]:
-    """Yield the lists of checkpoints, of the arrays of the history, and of the sizes of parts."""
-    checkpoints = [
-        (
-            f"  after {count_text(own.n_batches, 'batch')}",
-            f"{datetime.datetime.fromtimestamp(own.written):%Y-%m-%d %H:%M:%S}",
-            size_text(own.n_bytes),
-        )
-        for own in info.checkpoints
-    ]
-    arrays = [(f"  {own.name}", _axes(own), own.dtype, size_text(own.n_bytes)) for own in info.arrays]
-    for title, rows in (("checkpoints", checkpoints), ("history", arrays)):
-        damage = info.history_damage if title == "history" else ""
-        found = f"DAMAGED: {damage}" if damage else "none"
-        yield [title, *align(rows)] if rows else [f"{title}: {found}"]
-    total = sum(info.sizes.values())
-    counts = {"log": count_text(info.n_log_lines, "line"), "figures": count_text(info.n_figures, "file")}
-    sizes = [
-        (f"  {part}", size_text(n_bytes), f"{n_bytes / max(total, 1):.0%}", counts.get(part, ""))
-        for part, n_bytes in info.sizes.items()
-    ]
-    yield [f"size: {size_text(total)}", *align(sizes)]
-
-
-def _axes(array: ListedArray) -> str:
-    """Format axes such as "trainables_batch 40, member 5, 192, 64"; axes without a meaning by length only."""
-    suffixes = tuple(f" axis {number}" for number in range(len(array.axes)))
-    pairs = zip(array.axes, array.shape, strict=True)
-    return ", ".join(str(n) if axis.endswith(suffixes) else f"{axis} {n}" for axis, n in pairs)
-
-
 def duration_text(seconds: float) -> str:
     """Format a duration, such as "42 s", "3 min 20 s" or "2 h 5 min"."""
     if round(seconds) < 60:
@@ -395,5 +278,42 @@ def duration_text(seconds: float) -> str:
     return f"{minutes} min {remainder} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _short(value: Any) -> str:
+FORMATS: Mapping[str, Callable[[Any], str]] = {
+    "axes": lambda axes: ", ".join(axis for axis in axes if " axis " not in axis),  # those with a meaning
+    "n_bytes": size_text,
+    "seconds": duration_text,
+    "written": lambda seconds: f"{datetime.datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M:%S}",
+    **dict.fromkeys(("training", "validation"), spread_text),
+}
+SECTIONS = ("settings_in_effect", "checkpoints", "history", "n_bytes")
+
+
+def info_table(info: RunInfo) -> str:
+    """Format what is known of a run, by `read_run_info` or `popsim.open_run`, as text."""
+    described = info.describe()
+    changed, _ = described.pop("changed_settings"), described.pop("settings")
+    sections = {name: described.pop(name) for name in SECTIONS}
+    known = {name: value for name, value in described.items() if value not in (None, "", [], {})}
+    lines = align([(name, _text(name, value)) for name, value in known.items()])
+    for title, entries in sections.items():
+        if isinstance(entries, Mapping):
+            marks = {name: "* " for name in changed or () if title == "settings_in_effect"}
+            rows = [[marks.get(name, "") + name, _text(title, value)] for name, value in entries.items()]
+        else:
+            rows = [[_text(name, value) for name, value in entry.items()] for entry in entries]
+            rows = [[*entry] for entry in entries[:1]] + rows
+        lines += ["", title if rows else f"{title}: none", *(f"  {line}" for line in align(rows))]
+    what = "*: not the default" if changed is not None else "not registered here: its defaults are not known"
+    lines += ["", what] * (info.experiment_name is not None)
+    return "\n".join(map(printable, lines))
+
+
+def _text(name: str, value: Any) -> str:
+    """Format a value by its name: one of `FORMATS`, or what it consists of."""
+    if name in FORMATS:
+        return FORMATS[name](value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_text(key, entry)}" for key, entry in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_text("", entry) for entry in value)
     return shorten(value if isinstance(value, str) else json.dumps(value), MOST_LETTERS)

@@ -22,7 +22,6 @@ from popsim.trial import Trial, n_trials
 
 __all__ = ["animate_run", "find_trials"]
 
-STAGES = ("start", "first", "middle", "last")
 Stage = WholeNumber | str
 
 
@@ -57,8 +56,11 @@ def animate_run(
         raise ValueError(
             f"`run` must be of models with a body, got {type(run.ensemble).__name__} in {run.folder.path}."
         )
-    _check_numbers("members", members, run.experiment.n_members)
-    _check_numbers("trials", trials, n_trials(_trials_of(run, 0)))
+    n_each = {"members": run.experiment.n_members, "trials": n_trials(_trials_of(run, 0))}
+    for (name, count), numbers in zip(n_each.items(), (members, trials), strict=True):
+        if len(numbers) == 0 or not all(0 <= number < count for number in numbers):
+            got = short_repr(tuple(numbers))
+            raise ValueError(f"`{name}` must be numbers from 0 to {count - 1}, got {got}.")
     stages = _stages(run, batches)
     motions, titles = [], []
     for title, batch in stages:
@@ -95,10 +97,8 @@ def find_trials(run: Run, conditions: Mapping[str, float]) -> list[int]:
     fits = np.ones(n_trials(trials), bool)
     for name, value in conditions.items():
         if name not in labels:
-            raise ValueError(
-                f"`conditions` must be of {', '.join(sorted(labels)) or 'a task with some'}, got {name!r}."
-                f"{suggestion(name, labels)}"
-            )
+            known = ", ".join(sorted(labels)) or "a task with some"
+            raise ValueError(f"`conditions` must be of {known}, got {name!r}.{suggestion(name, labels)}")
         near = np.abs(labels[name] - value) <= 0.006 * np.maximum(np.abs(labels[name]), 0.01)  # three digits
         if not near.any():
             there = ", ".join(f"{each:.3g}" for each in np.unique(labels[name]).tolist()[:20])
@@ -119,28 +119,20 @@ def _at(tree: PyTree, place: Any) -> Any:
     return jax.tree.map(lambda leaf: leaf[place], tree)
 
 
-def _check_numbers(name: str, numbers: Sequence[WholeNumber], count: int) -> None:
-    if len(numbers) == 0 or not all(0 <= number < count for number in numbers):
-        raise ValueError(f"`{name}` must be numbers from 0 to {count - 1}, got {short_repr(tuple(numbers))}.")
-
-
 def _stages(run: Run, batches: Sequence[Stage]) -> list[tuple[str, int | None]]:
     """Return the title and the batch of each stage; no batch for the last checkpoint."""
     kept = kept_batches(run.history.dataset)
-    numbers = {"start": -1} | {str(batch): batch for batch in kept}
+    named: dict[str, int | None] = {"start": -1, "last": None} | {str(batch): batch for batch in kept}
     if kept:
-        numbers |= {"first": kept[0], "middle": kept[len(kept) // 2]}
-    stages: list[tuple[str, int | None]] = []
+        named |= {"first": kept[0], "middle": kept[len(kept) // 2]}
+    stages = []
     for text in map(str, batches):
-        if text == "last":
-            stages.append((f"after {run.n_batches_trained} batches", None))
-            continue
-        if text not in numbers:
+        if text not in named:
             some = ", ".join(map(str, kept if len(kept) <= 12 else [*kept[:6], "…", *kept[-3:]]))
             raise ValueError(
-                f"`batches` must be {', '.join(STAGES)}, or a batch whose trainables were kept, "
+                "`batches` must be start, first, middle, last, or a batch whose trainables were kept, "
                 f"{some or 'of which there are none'}; got {text!r}."
             )
-        batch = numbers[text]
-        stages.append(("untrained" if batch == -1 else f"after {batch + 1} batches", batch))
+        n_trained = run.n_batches_trained if (batch := named[text]) is None else batch + 1
+        stages.append((f"after {n_trained} batches" if n_trained else "untrained", batch))
     return stages

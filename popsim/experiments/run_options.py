@@ -85,16 +85,19 @@ class RunOptions:
         self, experiment: AbstractExperiment, folder: Path, entries: Mapping[str, Any]
     ) -> TaskTrainer:
         """Build the trainer of a run in a folder, with the options in some entries of its run.json."""
-        options: dict[str, Any] = {"checkpoint_seconds": entries["checkpoint_seconds"]}
-        if (size := entries.get("member_batch_size")) is not None:
-            options["member_batch_size"] = size
-        if experiment.selection is not None:
-            options["population_updates"] = [experiment.selection]
-        if self.without_lock:
-            options["without_lock"] = True
-        if self.enable_tensorboard:
-            options |= {"enable_tensorboard": True, "tensorboard_logdir": RunFolder(folder).tensorboard}
-        options |= {"chkpt_dir": folder, "devices": self.devices, "stop": self.stop}
+        selection = experiment.selection
+        options = {
+            "chkpt_dir": folder,
+            "checkpoint_seconds": entries["checkpoint_seconds"],
+            "member_batch_size": entries.get("member_batch_size"),
+            "population_updates": None if selection is None else [selection],
+            "devices": self.devices,
+            "stop": self.stop,
+            "without_lock": self.without_lock or None,
+            "enable_tensorboard": self.enable_tensorboard or None,
+            "tensorboard_logdir": RunFolder(folder).tensorboard if self.enable_tensorboard else None,
+        }
+        options = {name: value for name, value in options.items() if value is not None}
         trainer = experiment.build_trainer(**options)
         progress = [] if self.quiet else [progress_observer()]
         return dataclasses.replace(trainer, observers=[*trainer.observers, *progress, *self.observers])
@@ -191,12 +194,12 @@ def check_size(experiment: AbstractExperiment, trainer: TaskTrainer | None = Non
     at a time, and on which devices.
     """
 
+    trainer, key = trainer or experiment.build_trainer(), seed_key(0)
+
     def one_trial() -> Any:
-        key = seed_key(0)
         trial = select_member(experiment.build_task(), 0).trial(batch=0, key=key)
         return trial, simulate(member(experiment.build_ensemble(), 0), trial, key=key)
 
-    trainer = trainer or experiment.build_trainer()
     device = (trainer.devices or jax.local_devices())[0]
     on_device = None if device.platform == "cpu" else (device.memory_stats() or {}).get("bytes_limit")
     memory = memory_of_machine() if device.platform == "cpu" else on_device

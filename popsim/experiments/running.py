@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from popsim._compiled import current_engine, record_fallbacks
+from popsim._compiled import record_fallbacks
 from popsim._shared.checks import warn_caller
 from popsim._shared.text_checks import as_path, count_text
 from popsim.ensemble import member
@@ -15,7 +15,6 @@ from popsim.evaluation import check_trials_of
 from popsim.experiments.experiment import AbstractExperiment, Recording, check_experiment
 from popsim.experiments.registry import describe_experiment
 from popsim.experiments.run import Run, open_run
-from popsim.experiments.run_config import write_config
 from popsim.experiments.run_options import (
     SHARED,
     NewRunOptions,
@@ -55,9 +54,8 @@ def run_experiment(
 
     **Returns:** the run, as opened by `open_run`.
 
-    **Raises:** `ValueError` if `out` already holds something, cannot be written, or another process writes
-    it, or if its settings cannot fit into memory; `SaveError` if the disk is full;
-    `RunStopped` if `stop` returned True. What memory ends in the first batch leaves no run.
+    **Raises:** `SaveError` if the disk is full; `RunStopped` if `stop` returned True. What memory ends in the
+    first batch leaves no run.
     """
     check_experiment(experiment)
     return _begin(experiment, out, NewRunOptions(**options), overwrite=overwrite)
@@ -71,18 +69,16 @@ def _begin(
     if options.population is None:
         experiment.check_selection(dict(experiment.grid), experiment.n_members)
     RunFolder.check_free(out, overwrite=overwrite)
-    entries = {**describe_experiment(experiment), **options.entries}
+    entries = plain_json("experiment", {**describe_experiment(experiment), **options.entries})
     trainer = options.build_trainer(experiment, Path(out), entries)
-    stored = plain_json("experiment", entries)
     untrained = _untrained(experiment, trainer, options)
     check_trials_of(member(untrained, 0), select_member(experiment.build_task(), 0).validation_trials())
     RunFolder.make(out)
     with lock_folder(Path(out), without_lock=options.without_lock):
         folder = RunFolder.create(out, overwrite=overwrite)
-        described = DescribedRun.create(folder, stored | options.circumstances(experiment))
-        run = _with_config(Run(described, experiment))
+        described = DescribedRun.create(folder, entries | options.circumstances(experiment))
         try:
-            return _train(run, trainer, untrained, options, _write_engine)
+            return _train(Run(described, experiment), trainer, untrained, options)
         except (MemoryError, jax.errors.JaxRuntimeError) as error:
             _remove_if_untrained(folder, error)
             raise
@@ -93,26 +89,6 @@ def _untrained(experiment: AbstractExperiment, trainer: TaskTrainer, options: Ru
     with options.waiting(f"building {count_text(experiment.n_members, 'network')}"):
         check_size(experiment, trainer)
         return experiment.build_ensemble()
-
-
-def _write_engine(run: Run, *_: Any) -> DescribedRun:
-    """Record in run.json that the engine did not know an operation, which is seen when it is traced."""
-    engine, described = current_engine(), run.described
-    return described if described.content.get("engine") == engine else described.write(engine=engine)
-
-
-def _with_config(run: Run) -> Run:
-    """Return a run with its run.yaml, which a kill may have kept from being written."""
-    described = run.described
-    if described.content.get(SHARED):  # which is not trained by itself
-        return run
-    seconds = described.content["checkpoint_seconds"]
-    options = NewRunOptions(recording=_recording(described), checkpoint_seconds=seconds)
-    return Run(write_config(described, run.experiment, options), run.experiment)
-
-
-def _recording(described: DescribedRun) -> Recording:
-    return Recording(**described.content["recording"])
 
 
 def _remove_if_untrained(folder: RunFolder, error: Exception) -> None:
@@ -139,9 +115,8 @@ def resume_run(
 
     **Returns:** the finished run.
 
-    **Raises:** as `open_run` and `run_experiment`; `CorruptDataError` if all checkpoints are damaged, or a
-    part is missing; `MismatchError` if the experiment is not the interrupted one, or a part is of another
-    run.
+    **Raises:** as `open_run` and `run_experiment`; `MismatchError` also if the experiment is not the
+    interrupted one.
     """
     run_options = RunOptions(**options)
     return finish_run(open_run(path, build=build), run_options)
@@ -171,9 +146,7 @@ def finish_run(run: Run, options: RunOptions, *, checkpoint_seconds: float | Non
         # Another process may have continued it before the lock was free.
         run = Run(described.reread(), run.experiment)
         with engine_of_run(run.described):
-            run = _with_config(run)
-            untrained = _untrained(run.experiment, trainer, options)
-            return _train(run, trainer, untrained, options, _write_resumption)
+            return _train(run, trainer, _untrained(run.experiment, trainer, options), options)
 
 
 def devices_of_run(path: str | Path) -> int:
@@ -182,20 +155,14 @@ def devices_of_run(path: str | Path) -> int:
 
 
 @record_fallbacks()
-def _train(
-    run: Run,
-    trainer: TaskTrainer,
-    untrained: Any,
-    options: RunOptions,
-    on_begin: Callable[[Run, RunOptions, int], DescribedRun],
-) -> Run:
-    """Train the remaining batches and finish the run; `on_begin` writes down how it continues."""
+def _train(run: Run, trainer: TaskTrainer, untrained: Any, options: RunOptions) -> Run:
+    """Train the remaining batches, finish the run, and write down how it continues."""
     described, experiment = run.described, run.experiment
-    recording = _recording(described)
+    recording = Recording(**described.content["recording"])
 
     def begin(n_batches: int) -> None:
         nonlocal described
-        described = on_begin(run, options, n_batches)
+        described = _write_circumstances(described, options.circumstances(experiment), n_batches)
 
     training = Training(
         experiment.build_task(),
@@ -227,12 +194,16 @@ def _train(
     return _finish(Run(described, experiment), options)
 
 
-def _write_resumption(run: Run, options: RunOptions, n_batches: int) -> DescribedRun:
-    """Record in run.json after which batch a run continues, if its circumstances have changed."""
-    described, now = run.described, options.circumstances(run.experiment)
+def _write_circumstances(described: DescribedRun, now: Mapping[str, Any], n_batches: int) -> DescribedRun:
+    """Record in run.json after how many batches a run continues, if its circumstances have changed.
+
+    Those of a run of which nothing is trained, too: which engine it has is seen when it is traced.
+    """
     before = latest_description(described)
     if all(before.get(name) == value for name, value in now.items()):
         return described
+    if n_batches == 0:
+        return described.write(**now)
     resumed = described.content.get("resumed", [])
     return described.write(resumed=[*resumed, {"after_batches": n_batches, **now}])
 

@@ -20,7 +20,7 @@ __all__ = ["setting"]
 
 
 def setting(default: Any, help: str, *units: str) -> Any:
-    """Return a field of an experiment with what it is for, which help and `run.yaml` show, and its units.
+    """Return a field of an experiment with what it is for, which help shows, and its units.
 
     **Arguments:**
 

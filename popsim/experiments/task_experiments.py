@@ -37,6 +37,7 @@ DRAWN = {
 }
 """What is said of a setting whose numbers are drawn in each trial."""
 NOT_SETTINGS = ("workspace", "loss", "key")
+DrawnBy = Literal["range", "choice", "pair"] | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +53,7 @@ class TaskArgument:
     default: Any
     help: str = ""
     unit: str = ""
-    drawn_by: Literal["range", "choice", "pair"] | None = None
+    drawn_by: DrawnBy = None
 
     def argument(self, value: Any) -> Any:
         """Return what the task takes for a setting."""
@@ -79,11 +80,11 @@ def task_arguments(build: Callable[..., Any]) -> tuple[TaskArgument, ...]:
     documented = _documented(inspect.getdoc(build) or "")
     arguments = []
     for name, hint, default in _parameters(build):
-        argument = None if name in NOT_SETTINGS else _argument(name, hint, default)
-        if argument is not None:
+        if name not in NOT_SETTINGS and (plain := _as_setting(name, hint, default)) is not None:
+            kind, default, drawn_by = plain
             text, unit = documented.get(name, ("", ""))
-            help = "; ".join(filter(None, (text, DRAWN.get(argument.drawn_by or ""))))
-            arguments.append(dataclasses.replace(argument, help=help, unit=unit))
+            help = "; ".join(filter(None, (text, DRAWN.get(drawn_by or ""))))
+            arguments.append(TaskArgument(name, kind, default, help, unit, drawn_by))
     order = {name: place for place, name in enumerate(documented)} if inspect.isclass(build) else {}
     return tuple(sorted(arguments, key=lambda argument: order.get(argument.name, len(order))))
 
@@ -105,46 +106,38 @@ def _parameters(build: Callable[..., Any]) -> Iterator[tuple[str, Any, Any]]:
     kind: Any = build
     fields = {field.name: field for field in dataclasses.fields(kind)} if inspect.isclass(build) else {}
     for name, parameter in inspect.signature(build).parameters.items():
-        default = parameter.default
         factory = getattr(fields.get(name), "default_factory", dataclasses.MISSING)
-        if factory is not dataclasses.MISSING:
-            default = factory()
+        default = parameter.default if factory is dataclasses.MISSING else factory()
         if default is not parameter.empty:
             yield name, hints.get(name, Any), default
 
 
-def _argument(name: str, hint: Any, default: Any) -> TaskArgument | None:
-    """Return an argument without its documentation; None if it is no setting."""
-    kinds = alternatives(hint)
-    if isinstance(default, AbstractDistribution) or any(
-        isinstance(kind, type) and issubclass(kind, AbstractDistribution) for kind in kinds
-    ):
-        return _drawn_argument(name, default)
-    is_plain = takes_texts(hint)
-    if isinstance(default, tuple) and default and all(map(is_number, default)):
-        kind = hint if is_plain else tuple[float, ...]
-    elif isinstance(default, bool | int | float | str) or default is None and is_plain:
-        kind = hint if is_plain else type(default)
-    else:
-        return None
-    is_pair = {float, tuple[float, float]} <= {*kinds}
-    return TaskArgument(name, kind, default, drawn_by="pair" if is_pair else None)
-
-
-def _drawn_argument(name: str, default: Any) -> TaskArgument | None:
-    """Return an argument that each trial draws, if its default has plain numbers."""
+def _as_setting(name: str, hint: Any, default: Any) -> tuple[Any, Any, DrawnBy] | None:
+    """Return the type and the plain default of a setting, and how it is drawn; None if it is none."""
+    kinds, drawn_by, kind = alternatives(hint), None, hint if takes_texts(hint) else None
+    if any(isinstance(own, type) and issubclass(own, AbstractDistribution) for own in kinds):
+        drawn_by = "range"
+    elif {float, tuple[float, float]} <= {*kinds}:
+        drawn_by = "pair"
     match default:
-        case Choice(values=values):
-            kind, drawn_by, value = tuple[float, ...], "choice", values
-        case Uniform(low=low, high=high):
-            kind, drawn_by, value = float | tuple[float, float], "range", (low, high)
-        case AbstractDistribution() if not isinstance(default, Constant):
+        case Choice():
+            default, drawn_by, kind = default.values, "choice", tuple[float, ...]
+        case Uniform():
+            default, drawn_by = (default.low, default.high), "range"
+        case Constant():
+            default, drawn_by = default.value, "range"
+        case AbstractDistribution():
             return None
-        case _:
-            kind, drawn_by, value = float | tuple[float, float], "range", getattr(default, "value", default)
-    value = plain_value(name, value)
-    numbers = value if isinstance(value, tuple) else (value,)
-    return TaskArgument(name, kind, value, drawn_by=drawn_by) if all(map(is_number, numbers)) else None
+    if drawn_by in ("range", "choice"):
+        default = plain_value(name, default)
+        kind = float | tuple[float, float] if drawn_by == "range" else kind
+    if isinstance(default, tuple):
+        is_setting = bool(default) and all(map(is_number, default))
+    else:
+        is_setting = is_number(default) or drawn_by != "range" and isinstance(default, bool | str)
+        is_setting |= default is None and drawn_by != "range" and kind is not None
+    kind = kind or (tuple[float, ...] if isinstance(default, tuple) else type(default))
+    return (kind, default, drawn_by) if is_setting else None
 
 
 @dataclasses.dataclass(frozen=True)

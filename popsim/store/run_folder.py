@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +17,6 @@ from popsim.store.json_files import read_json, read_sealed_json, write_sealed_js
 __all__ = ["RunFolder"]
 
 FolderType = TypeVar("FolderType", bound="PlainFolder")
-CONFIG_DIGEST = "config_sha256"  # in run.json: of run.yaml
 FORMAT = 1
 """The format of `run.json` and of `training.json`."""
 
@@ -107,17 +105,14 @@ class RunFolder(PlainFolder):
     - `log.jsonl`: one line per log point;
     - `history.zarr/`: losses, learning rate, trainables and trials over training batches;
     - `checkpoints/`: the last states of the training, each in a file named by its number of batches;
-    - `run.yaml`: the settings for `popsim train --config`, of which nothing is read otherwise;
     - `summary.json`: the metrics, in SI units; written when the run is finished;
     - `figures/`, `tensorboard/`: PNG and PDF; events for TensorBoard, if they were asked for;
     - `run.lock`: held by the process that writes the folder.
 
-    A training without an experiment has no `run.json`, `run.yaml`, `summary.json`, `figures/` and
-    `tensorboard/`.
+    A training without an experiment has no `run.json`, `summary.json`, `figures/` and `tensorboard/`.
     """
 
     description = FolderPart("run.json")
-    config = FolderPart("run.yaml")
     training = FolderPart("training.json")
     log = FolderPart("log.jsonl")
     history = FolderPart("history.zarr")
@@ -158,23 +153,11 @@ class RunFolder(PlainFolder):
         self.remove_left_overs()
         Checkpoints(self.checkpoints).remove()
         remove_arrays(self.history)
-        if self.config_problem(description_or_empty(self.description)) == "":
-            self.config.unlink()
         events = [] if self.tensorboard.is_symlink() else self.tensorboard.glob("events.out.tfevents.*")
         for file in (self.summary, self.log, self.training, *events):
             file.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # missing, or with files of others
             self.tensorboard.rmdir()
-
-    def config_problem(self, described: Mapping[str, Any]) -> str | None:
-        """Return how `run.yaml` differs from what popsim wrote, as run.json says; None if it wrote none."""
-        if not isinstance(written := described.get(CONFIG_DIGEST), str):
-            return None
-        try:
-            is_same = hashlib.sha256(self.config.read_bytes()).hexdigest() == written
-        except FileNotFoundError:
-            return "must be there; it is missing: the settings are in run.json, too"
-        return "" if is_same else "is not as popsim wrote it: the settings of the run are in run.json"
 
     @classmethod
     def check_free(cls, path: str | Path, *, overwrite: bool) -> None:

@@ -146,9 +146,6 @@ def _walk(described: DescribedRun) -> Damage:
         return damage
     if described.is_finished or described.content.get("finished"):
         damage |= problem_of(folder.summary.name, lambda: read_summary(described))
-    has_begun = folder.training.exists() or folder.config.exists()
-    if has_begun and (problem := folder.config_problem(described.content)):
-        damage[folder.config.name] = CorruptDataError(problem)
     drawn = {name for name, _ in files_below(folder.figures)}
     advice = f"must be there; it is missing. To draw it again: {folder.command('show')}"
     lost = sorted({*described.content.get("figures", ())} - drawn)

@@ -76,7 +76,11 @@ ROWS = {
         "file.txt": "RUN must be the folder of a popsim run",
         ".": "RUN must be the folder of a popsim run",
     } for command in ("resume", "info", "show")},
-    "resume .": {"--quite": "Perhaps you meant --quiet", "--members 2": "Unrecognized options: --members, 2"},
+    "resume .": {
+        "--quite": "Perhaps you meant --quiet",
+        "--members 2": "Unrecognized options: --members, 2",
+        "--workers 2 --scheduler x": "--workers must not be given with --scheduler",
+    },
     "info .": {"--verfy": "Perhaps you meant --verify"},
     "compare": {
         ".": "RUN must be 2 to 8 different folders of runs, got ",
@@ -84,8 +88,7 @@ ROWS = {
     },
     "show-task": {
         "flipflop": "Perhaps you meant flip-flop",
-        "flip-flop --trials 0": f"--trials {COUNT}",
-        "flip-flop --trials 13": "--trials must be at most 12",
+        "flip-flop --trials 13": "--trials must be from 1 to 12, got 13",
         "flip-flop --batch -1": "--batch must be from 0 to",
         "flip-flop --out figure.gif": "--out must end in one of .png, .pdf, .svg",
         "flip-flop --out there.png": "--out must not exist",
@@ -95,7 +98,7 @@ ROWS = {
         ". --frames-per-second 60": "--frames-per-second must be at most 50 in a GIF",
     },
     "export": {
-        ".": "--model, --history, --figures or --states",
+        ".": "--model, --history, --figures, --states, got none",
         ". --states x.csv": "--states must end in .nc or .mat",
         ". --model there.png": "--model must not exist",
         ". --history there.png --overwrite": "--history must not hold",

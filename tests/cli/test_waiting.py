@@ -90,7 +90,7 @@ def test_info_and_show_print_one_json_value(trained, capsys, monkeypatch):
 
 
 def test_a_number_that_is_not_finite_is_null(capsys):
-    from popsim.cli._as_json import print_json
+    from popsim.cli._commands import print_json
 
     print_json({"losses": [float("nan"), 1.5], "axes": ("member",)})
     assert json.loads(capsys.readouterr().out) == {"losses": [None, 1.5], "axes": ["member"]}
@@ -98,7 +98,7 @@ def test_a_number_that_is_not_finite_is_null(capsys):
 
 @pytest.mark.full
 def test_a_shell_can_read_the_script_that_completes_commands():
-    script, _ = (completion_script(shell, COMMANDS) for shell in SHELLS)
+    script, _ = (completion_script(shell) for shell in SHELLS)
     for word in (*COMMANDS, "center-out", "--n-batches", "--grid"):
         assert word in script
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)

@@ -10,7 +10,7 @@ import pytest
 from test_programs import TRAIN
 
 from popsim.cli import main
-from popsim.cli._messages import backend_complaint
+from popsim.cli._main import backend_complaint
 
 COMMANDS = {
     "train": [*TRAIN, "--out", "run"],

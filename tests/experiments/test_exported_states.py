@@ -19,7 +19,7 @@ import popsim
 from popsim import networks
 from popsim.cli import main
 from popsim.experiments import Cognitive, load_ensemble, open_run, run_experiment
-from popsim.experiments.exported_states import NamedAxes, named_parts, named_states
+from popsim.experiments.exported_states import named_parts, named_states, named_variables
 from popsim.store import leaf_names, list_arrays, write_mat
 
 pytestmark = pytest.mark.slow
@@ -175,12 +175,8 @@ def test_a_body_is_exported_with_its_units(reach_setup, tmp_path):
     task, build = reach_setup
     ensemble = popsim.make_ensemble(build, 2, key=jax.random.key(0))
     states = popsim.evaluate_ensemble(ensemble, task, key=jax.random.key(1)).states
-    axes = NamedAxes()
-    for name, array in named_states(ensemble, states):
-        axes.add(name, ("member", "trial", "time"), array)
-    for name, leading, array in named_parts(task.validation_trials()):
-        axes.add(name, leading, array)
-    dataset = xarray.Dataset(axes.variables)
+    arrays = [*named_states(ensemble, states), *named_parts(task.validation_trials())]
+    dataset = xarray.Dataset(named_variables(arrays)[0])
     assert dataset.hand_position.dims[2:] == ("time", "space") and dataset.hand_position.units == "m"
     assert dataset.hand_velocity.units == "m/s" and dataset.command.dims[-1] == "actuator"
     np.testing.assert_array_equal(dataset.cursor_position, states.cursor.position)

@@ -38,9 +38,7 @@ class Reported(Sum):
             ax.set(xlabel="batch <b>&", ylabel='loss "')
             many, ax = plt.subplots(figsize=(7.8, 2.0))
             ax.plot(*np.random.default_rng(0).normal(size=(2, 2000)), ".", markersize=1)
-            again = plt.figure(figsize=(1, 1))
         return {
             "few": RunFigure(few, self.label, self.label),
             "many": RunFigure(many, "Many points", "of 2,000 trials"),
-            "again": RunFigure(again, "Again", "what there was", repeats=True),
         }

@@ -49,7 +49,7 @@ def _made(tmp_path_factory, code: str) -> Path:
 
 def spare_center_out(patch):
     """Have runs of `CenterOut` draw no figures, and take their summary as given."""
-    patch.setattr("popsim.experiments.run_figures.draw_reach_figures", lambda run: {})
+    patch.setattr("popsim.experiments.run_figures.draw_movement_figures", lambda run: {})
     patch.setattr("popsim.experiments.motor_experiment.summarize_reaches", _given)
 
 

@@ -119,7 +119,7 @@ def test_a_report_says_what_was_trained_and_what_came_out(pages):
         assert re.search(row, pages["report"].page.read_text()), cells
     kinds = [attributes["src"][11:14] for tag, attributes in page.found if tag == "img"]
     further = ["weight_distances", "weight_change"]
-    assert kinds == ["svg", "png"] + ["svg"] * len(further)  # PNG is the large one; no "again", which repeats
+    assert kinds == ["svg", "png"] + ["svg"] * len(further)  # PNG is the large one
     links = [attributes for tag, attributes in page.found if tag == "a" and "download" in attributes]
     assert [link["download"] for link in links[:4]] == ["few.svg", "few.csv", "many.png", "many.csv"]
     losses = base64.b64decode(links[1]["href"].partition(",")[2]).decode().splitlines()
@@ -128,7 +128,7 @@ def test_a_report_says_what_was_trained_and_what_came_out(pages):
     anchors = [attributes["id"] for tag, attributes in page.found if tag == "section"]
     assert [link[1:] for link in contents if link.startswith("#")] == anchors and len(anchors) == 5
     names = {path.name for path in (pages["report"].page.parent / "figures").iterdir()}
-    drawn = ["few", "many", "again", *further]
+    drawn = ["few", "many", *further]
     assert names == {f"{name}.{kind}" for name in drawn for kind in ("png", "pdf")}
 
 

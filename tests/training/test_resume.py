@@ -287,7 +287,7 @@ def test_the_training_of_a_script_locks_its_folder_and_is_opened_with_its_task_a
     assert_same(run.ensemble, trained)
     assert run.n_batches_trained == 6 and run.log[-1]["batch"] == 5
     other = popsim.open_run(tmp_path, task=RunningSum(), build=lambda key: build(key, n_units=6))
-    with pytest.raises(MismatchError, match="`build` must give what was trained .*recurrent_weights`"):
+    with pytest.raises(MismatchError, match="`build` must give what was trained .*recurrent_weights"):
         other.ensemble  # noqa: B018
     with pytest.warns(UserWarning, match="must be those trained .*`task.scale`, 1 then and 2 now"):
         popsim.open_run(tmp_path, task=RunningSum(scale=jnp.asarray(2.0)), build=build).evaluate(key=KEY)
