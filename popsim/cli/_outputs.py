@@ -75,7 +75,7 @@ def _export_figures(run: Any, folder: Path, *, overwrite: bool) -> list[Any]:
 
 def export_sweep(command: Any) -> None:
     """Write the summary and the history of a sweep, and print their paths."""
-    from popsim.sweeps.summary import is_summary, summary_csv
+    from popsim.sweeps.results import is_summary, summary_csv
 
     overwrite, summary, history = command.overwrite, command.summary, command.history
     for name in ("model", "figures", "states"):

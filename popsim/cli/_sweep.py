@@ -2,7 +2,7 @@
 
 import dataclasses
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,7 +16,7 @@ from popsim.cli._messages import print_damage, refuse_damaged
 from popsim.cli._options import Flag, TrainingOptions
 from popsim.cli._signals import EXIT_CODE, stop_on_signals, stop_when_input_ends
 from popsim.cli._train import Float16, Keep, as_experiment, finish, settings_of
-from popsim.experiments import AbstractExperiment, Recording, Run, RunStopped
+from popsim.experiments import AbstractExperiment, Recording, RunStopped
 from popsim.sweeps import (
     OpenedSweep,
     Sweep,
@@ -28,15 +28,13 @@ from popsim.sweeps import (
     run_sweep,
     verify_sweep,
 )
-from popsim.sweeps.cell_process import default_workers, selection_line
-from popsim.sweeps.making import check_sweep
+from popsim.sweeps.cell_training import check_no_selection
+from popsim.sweeps.executors import default_workers
+from popsim.sweeps.folder import parse_axes, read_config, read_seeds
 from popsim.sweeps.opened_sweep import read_sweep
-from popsim.sweeps.overview import plan_table, state_text
-from popsim.sweeps.running import check_workers
-from popsim.sweeps.selection import SelectionPending, check_no_selection
+from popsim.sweeps.overview import UNCHECKED_OF_SWEEP, UNCHECKED_WITHOUT_PLAN, plan_table, state_text
+from popsim.sweeps.running import check_sweep, check_workers
 from popsim.sweeps.slurm import SlurmOptions, write_slurm_script
-from popsim.sweeps.sweep_config import parse_axes, read_config, read_seeds
-from popsim.sweeps.verification import UNCHECKED_OF_SWEEP, UNCHECKED_WITHOUT_PLAN
 from popsim.training.observers import check_tensorboard
 
 SweepPath = Annotated[
@@ -230,15 +228,7 @@ class SweepRun:
         (number,) = self.cell
         cell = read_sweep(self.path).cell(number)
         options = {"quiet": self.engine.quiet, **self.engine.cell_options}
-
-        def train(stop: Callable[[], bool]) -> Run:
-            try:
-                return run_cell(self.path, number, stop=stop, **options)
-            except SelectionPending as pending:
-                print(selection_line(pending.n_batches, pending.scores), flush=True)
-                raise
-
-        finish(cell.folder.path, train, resumes=True)
+        finish(cell.folder.path, lambda stop: run_cell(self.path, number, stop=stop, **options), resumes=True)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
