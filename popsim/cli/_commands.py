@@ -70,7 +70,7 @@ class CellOptions(TrainingOptions):
     @property
     def n_workers(self) -> int | None:
         """The number of processes at a time, if one is given."""
-        from popsim.sweeps.cell_process import default_workers
+        from popsim.sweeps.executors import default_workers
 
         return default_workers() if self.workers == "all" else self.workers
 

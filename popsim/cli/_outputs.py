@@ -85,7 +85,7 @@ def _export_run(path: Path, paths: dict[str, Path], *, overwrite: bool) -> None:
 
 
 def _export_sweep(path: Path, paths: dict[str, Path], *, overwrite: bool) -> None:
-    from popsim.sweeps.summary import is_summary, summary_csv
+    from popsim.sweeps.results import is_summary, summary_csv
 
     if summary := paths.get("summary"):
         check_replaceable(summary, is_summary, kind="a summary", overwrite=overwrite, name="summary")

@@ -39,14 +39,18 @@ from popsim.sweeps import (
     run_sweep,
     verify_sweep,
 )
-from popsim.sweeps.cell_process import selection_line
-from popsim.sweeps.making import check_sweep
+from popsim.sweeps.cell_training import check_no_selection
+from popsim.sweeps.folder import parse_axes, read_config, read_seeds
 from popsim.sweeps.opened_sweep import read_sweep
-from popsim.sweeps.overview import current_states, plan_table, state_text
-from popsim.sweeps.selection import SelectionPending, check_no_selection
+from popsim.sweeps.overview import (
+    UNCHECKED_OF_SWEEP,
+    UNCHECKED_WITHOUT_PLAN,
+    current_states,
+    plan_table,
+    state_text,
+)
+from popsim.sweeps.running import check_sweep
 from popsim.sweeps.slurm import SlurmOptions, write_slurm_script
-from popsim.sweeps.sweep_config import parse_axes, read_config, read_seeds
-from popsim.sweeps.verification import UNCHECKED_OF_SWEEP, UNCHECKED_WITHOUT_PLAN
 from popsim.training.observers import check_tensorboard
 
 Keep = Annotated[str, tyro.conf.arg(metavar="BATCHES", help=f"when to keep the weights: {HELP}")]
@@ -314,15 +318,7 @@ class SweepRun:
         (number,) = self.cell
         cell = read_sweep(self.path).cell(number)
         options = {"quiet": self.cells.quiet, **_options_here(self.cells)}
-
-        def train(stop: Callable[[], bool]) -> Run:
-            try:
-                return run_cell(self.path, number, stop=stop, **options)
-            except SelectionPending as pending:
-                print(selection_line(pending.n_batches, pending.scores), flush=True)
-                raise
-
-        finish(cell.folder.path, train, resumes=True)
+        finish(cell.folder.path, lambda stop: run_cell(self.path, number, stop=stop, **options), resumes=True)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

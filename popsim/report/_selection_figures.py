@@ -6,7 +6,7 @@ import numpy as np
 from popsim.analysis.figures import draw_discovered_schedules, draw_genealogy
 from popsim.experiments import RunFigure
 from popsim.sweeps import OpenedSweep
-from popsim.sweeps.history import PARENT
+from popsim.sweeps.results import PARENT
 from popsim.training.population_updates.base import HYPERPARAMETER
 
 NOTE = (

@@ -359,7 +359,7 @@ def _list_unfinished(opened: OpenedSweep) -> dict[str, list[Html]]:
         problem = opened.problem_of(number)
         n_batches = opened.notes[number].n_batches
         saved = f", {n_batches} batches" if n_batches else ""
-        state = f"{opened.state_of(number)}{saved}{f': {problem}' if problem else ''}"
+        state = f"{opened.notes[number].state}{saved}{f': {problem}' if problem else ''}"
         values[f"cell {number}"] = f"{state} ({opened.sweep.cell(number)})"
     n_more = len(opened.unfinished_cells) - len(values)
     more = [element("p", f"And {n_more} more.")] if n_more else []

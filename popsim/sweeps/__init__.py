@@ -3,11 +3,10 @@
 from popsim.sweeps.cell_training import run_cell
 from popsim.sweeps.executors import CellsFailed
 from popsim.sweeps.folder import SweepFolder
-from popsim.sweeps.making import make_sweep
 from popsim.sweeps.opened_sweep import OpenedSweep, open_sweep
-from popsim.sweeps.running import run_in_processes, run_sweep
+from popsim.sweeps.overview import verify_sweep
+from popsim.sweeps.running import make_sweep, run_in_processes, run_sweep
 from popsim.sweeps.sweep import Cell, Sweep
-from popsim.sweeps.verification import verify_sweep
 
 __all__ = [
     "Cell",

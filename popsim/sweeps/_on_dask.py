@@ -3,20 +3,28 @@
 import asyncio
 import concurrent.futures
 import contextlib
+import functools
 import itertools
 import logging
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from popsim._shared.checks import warn_caller
 from popsim._shared.text_checks import one_line
-from popsim.experiments.run_options import RunStopped
+from popsim.experiments import RunStopped
 from popsim.store import read_json
-from popsim.sweeps.cell_process import RETRIES, CellOutcome, CellTask, train_cell
-from popsim.sweeps.executors import CellsFailed, Executor
+from popsim.sweeps.executors import (
+    RETRIES,
+    CellOutcome,
+    CellProcess,
+    CellsFailed,
+    Executor,
+    Work,
+    in_processes,
+)
 from popsim.sweeps.folder import SweepFolder
 from popsim.version import __version__
 
@@ -24,13 +32,7 @@ SECONDS_TO_CONNECT = 10
 
 
 @contextlib.contextmanager
-def on_dask(
-    task: Callable[[int], CellTask],
-    folder: SweepFolder,
-    scheduler: Any,
-    stop: Callable[[], bool],
-    tell: Callable[[str], None],
-) -> Iterator[Executor]:
+def on_dask(work: Work, process: CellProcess, scheduler: Any) -> Iterator[Executor]:
     """Return what trains cells on the workers of a scheduler, all of which see the folder."""
     try:
         import distributed
@@ -39,10 +41,10 @@ def on_dask(
             "`scheduler` must be given where distributed is installed: pip install popsim[dask]"
         ) from None
 
-    name, counter = f"popsim-stop-{uuid.uuid4().hex}", itertools.count()
+    folder, name, counter = work.opened.folder, f"popsim-stop-{uuid.uuid4().hex}", itertools.count()
     with _quiet_logs(), _client(distributed, scheduler) as client, _lost_scheduler(client, folder):
-        _wait_for_workers(client, folder, stop)
-        tell(f"Dask: {client.dashboard_link}")
+        _wait_for_workers(client, work)
+        work.tell(f"Dask: {client.dashboard_link}")
         for worker, problem in client.run(_problem, folder, __version__, on_error="return").items():
             if problem:
                 raise ValueError(
@@ -53,7 +55,7 @@ def on_dask(
 
         def submit(number: int) -> Any:
             key = f"cell-{number}-{next(counter)}-{name[-8:]}"  # as the dashboard groups them
-            return client.submit(_train, task(number), __version__, name, key=key, retries=RETRIES)
+            return client.submit(_train_on_worker, process, number, name, key=key, retries=RETRIES)
 
         def wait(futures: Collection[Any]) -> None:
             with contextlib.suppress(TimeoutError):
@@ -63,26 +65,18 @@ def on_dask(
                 raise RunStopped(folder.path, 0)
 
         try:
-            yield Executor(submit, wait, stopping.set)
+            yield functools.partial(in_processes, work, submit, wait, stopping)
         except BaseException:
             if client.status == "running":
                 stopping.set()
             raise
 
 
-def _problem(folder: SweepFolder, version: str) -> str:
-    """Return why this worker cannot train the cells of a sweep, or nothing."""
-    if version != __version__:
-        return f"it has popsim {__version__}"
-    return "" if folder.is_sweep else "it does not see the folder"
-
-
-def _train(task: CellTask, version: str, stop: str) -> CellOutcome:
+def _train_on_worker(process: CellProcess, number: int, stop: str) -> CellOutcome:
     """Train a cell on a worker; Dask tries it again if this raises `CellStopped`."""
     import distributed
 
-    problem = _problem(SweepFolder(Path(task.path)), version)  # the worker may have come later than others
-    return CellOutcome(problem) if problem else train_cell(task, distributed.Event(stop))
+    return process.train(number, distributed.Event(stop))
 
 
 @contextlib.contextmanager
@@ -107,16 +101,21 @@ def _client(distributed: Any, scheduler: Any) -> Iterator[Any]:
         yield client
 
 
-def _wait_for_workers(client: Any, folder: SweepFolder, stop: Callable[[], bool]) -> None:
-    """Wait until there is a worker, and say so; raises `RunStopped` if `stop` returns True meanwhile."""
-    is_told = False
+def _wait_for_workers(client: Any, work: Work) -> None:
+    """Wait until there is a worker, and say so; raises `RunStopped` if it is to stop meanwhile."""
+    if not client.nthreads():
+        warn_caller(f"waiting for workers: the Dask scheduler {client.scheduler.address} has none yet.")
     while not client.nthreads():
-        if not is_told:
-            warn_caller(f"waiting for workers: the Dask scheduler {client.scheduler.address} has none yet.")
-        is_told = True
-        if stop():
-            raise RunStopped(folder.path, 0)
+        if work.stop():
+            raise RunStopped(work.opened.folder.path, 0)
         time.sleep(1)
+
+
+def _problem(folder: SweepFolder, version: str) -> str:
+    """Return why this worker cannot train the cells of a sweep, or nothing."""
+    if version != __version__:
+        return f"it has popsim {__version__}"
+    return "" if folder.is_sweep else "it does not see the folder"
 
 
 @contextlib.contextmanager

@@ -1,29 +1,25 @@
-"""The cells of a sweep on disk, and what is known of each: from the note that it leaves, or from its run."""
+"""The cells of a sweep on disk, and what is known of each from its run."""
 
-import contextlib
 import dataclasses
 import functools
-import hashlib
-import itertools
+import json
+import os
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from popsim.experiments import AbstractExperiment
-from popsim.experiments.run_info import RunInfo, logged_losses
+from popsim.experiments.run_info import logged_losses
+from popsim.experiments.run_options import CODE
 from popsim.experiments.running import differences_from_plan, differences_text
-from popsim.store import (
-    CorruptDataError,
-    MismatchError,
-    as_json_numbers,
-    read_sealed_json,
-    write_sealed_json,
-)
+from popsim.store import Checkpoints, CorruptDataError, MismatchError, RunFolder
+from popsim.store.array_group import CommitRecord
 from popsim.store.files import missing_file
+from popsim.store.identity import RUN_ID, check_run_id
+from popsim.store.json_files import log_lines
 from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import read_parts, read_summary
-from popsim.sweeps.folder import CellFolder
 from popsim.sweeps.sweep import Sweep
 
 __all__ = ["CellNote", "SweepCell"]
@@ -37,15 +33,16 @@ LOSSES = ("training_loss", "validation_loss")
 class CellNote:
     """What is known of a cell: its state, how many batches are saved and planned, and what is wrong with it.
 
-    Of its members there are, by name, the last losses and when they became inactive, NaN for what is not
-    known, or did not happen; and the metrics, by titles such as "error (mm), noise on, mean".
+    - `members`: by name, the last losses of its members, and when they became inactive; NaN for what is not
+        known, or did not happen.
+    - `code`: the digest of the user's modules with which it began.
     """
 
     state: str = NOT_STARTED
     n_batches: int = 0
     n_planned: int | None = None
-    members: Mapping[str, list[float]] = dataclasses.field(default_factory=dict)
-    metrics: Mapping[str, list[float]] = dataclasses.field(default_factory=dict)
+    members: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    code: str = ""
     problem: str = ""
 
 
@@ -60,7 +57,7 @@ class SweepCell:
     """
 
     number: int
-    folder: CellFolder
+    folder: RunFolder
     part_of: Mapping[str, Any]
     sweep: Sweep | None
 
@@ -70,22 +67,32 @@ class SweepCell:
         assert self.sweep is not None
         return self.sweep.cell(self.number).experiment
 
-    def read(self) -> DescribedRun:
-        """Read the description of the run, which must be what the plan says of it, before the run is used."""
+    @property
+    def is_started(self) -> bool:
+        """Whether there is anything of a run or its training."""
+        files = (self.folder.description, self.folder.training, self.folder.summary)
+        return any(map(os.path.lexists, files)) or bool(self.folder.existing_training_files())
+
+    def _read_description(self) -> DescribedRun:
+        """Read the description of the run, which must be of this cell."""
         if not self.folder.description.exists():
             raise missing_file(self.folder.description)
         run = DescribedRun.read(self.folder)
-        if (described := run.content.get("part_of")) != self.part_of:
+        if (part_of := run.content.get("part_of")) != self.part_of:
             raise MismatchError(
                 f"{self.folder.path} must be cell {self.number} of this sweep, got a part of "
-                f"{described!r:.200}."
+                f"{part_of!r:.200}."
             )
+        return run
+
+    def read(self) -> DescribedRun:
+        """Read the description of the run, which must be what the plan says of it, before the run is used."""
+        run = self._read_description()
         if self.sweep is None:
             return run
         differences = differences_from_plan(run.content, self.experiment, self.sweep.recording)
-        batch_size = run.content.get("member_batch_size", self.sweep.member_batch_size)
-        if batch_size != self.sweep.member_batch_size:
-            differences.append(("member_batch_size", batch_size, self.sweep.member_batch_size))
+        sizes = run.content.get("member_batch_size"), self.sweep.member_batch_size
+        differences += [("member_batch_size", *sizes)] * (sizes[0] != sizes[1])
         if differences:
             raise MismatchError(
                 f"{run.path} must be as the sweep plans it: {differences_text(differences):.500}."
@@ -93,77 +100,29 @@ class SweepCell:
         return run
 
     def look(self) -> CellNote:
-        """Return what is known of the cell: as its note says, if that is of its run as it is now."""
-        with contextlib.suppress(ValueError, OSError):
-            return self.read_note()
+        """Return what is known of the cell from the ends of its files; `visible_damage` looks closer."""
         try:
-            return self._inspect() if self.folder.is_started else CellNote()
+            return self._look() if self.is_started else CellNote()
         except (ValueError, OSError) as error:
             return CellNote(DAMAGED, problem=str(error)[:300])
 
-    def read_note(self) -> CellNote:
-        """Read the `cell.json` of a finished cell; raises if it is not of this cell and its run now."""
-        note = read_sealed_json(self.folder.note)
-        expected = {**self.part_of, **self._digests()}
-        if {name: note.get(name) for name in expected} != expected:
-            raise CorruptDataError(f"{self.folder.note} must be of this cell, and of its run as it is now.")
-        members, metrics = (
-            {
-                name: [np.nan if n is None else float(n) for n in numbers]
-                for name, numbers in note[part].items()
-            }
-            for part in ("members", "metrics")
-        )
-        return CellNote(FINISHED, note["n_batches"], note["n_batches"], members, metrics)
-
-    def write_note(self) -> None:
-        """Write the `cell.json` of a finished cell, unless it is there; its run must be locked."""
-        note = self._inspect()
-        if note.state != FINISHED:
-            return
-        content = {
-            **self.part_of,
-            **self._digests(),
-            "n_batches": note.n_batches,
-            "members": {name: as_json_numbers(values) for name, values in note.members.items()},
-            "metrics": {name: as_json_numbers(values) for name, values in note.metrics.items()},
-        }
-        with contextlib.suppress(ValueError, OSError):
-            if read_sealed_json(self.folder.note) == content:
-                return
-        write_sealed_json(self.folder.note, content)
-
-    def _digests(self) -> dict[str, str]:
-        """Return the digests of the files on which a `cell.json` depends."""
-        folder = self.folder
-        files = {
-            "run": folder.description,
-            "summary": folder.summary,
-            "history": folder.history / "zarr.json",
-        }
-        return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()}
-
-    def _inspect(self) -> CellNote:
-        """Read what is known of the cell from its run; raises what names its damage."""
-        run = self.read()
-        info = RunInfo(run)
-        if run.content.get("finished") and not info.is_finished:
-            raise missing_file(self.folder.summary)
-        if info.history_damage:
-            raise CorruptDataError(info.history_damage)
-        state = FINISHED if info.is_finished else STOPPED
-        if self.sweep is None:
-            return CellNote(state, info.n_saved, info.n_batches)
-        n_members = self.experiment.n_members
-        members = {
-            name: [float(batches.get(i, np.nan)) for i in range(n_members)]
-            for name, batches in zip(FIRST_BATCHES, (info.frozen, info.stopped), strict=True)
-        }
-        members |= last_losses(info)
-        metrics = member_metrics(self.experiment, read_summary(run)) if info.is_finished else {}
-        if wrong := next((name for name, numbers in members.items() if len(numbers) != n_members), None):
-            raise CorruptDataError(f"{wrong} of {self.folder.path} must be of {n_members} members.")
-        return CellNote(state, info.n_saved, info.n_batches, members, metrics)
+    def _look(self) -> CellNote:
+        run = self._read_description()
+        # Without this entry, it was killed after its summary, and is finished when it is resumed.
+        is_finished, settings = bool(run.content.get("finished")), run.content["settings"]
+        n_rows, attributes = _read_record(run, must_exist=is_finished)
+        never = np.full(settings["n_members"], -1)
+        members = {name: np.array(attributes.get(name, never), float) for name in FIRST_BATCHES}
+        for first in members.values():
+            first[first < 0] = np.nan
+        members |= _last_losses(run, *members.values(), must_exist=is_finished)
+        if is_finished:
+            read_summary(run)  # to see that it is whole
+            n_batches = n_rows["batch"]
+        else:
+            n_batches = max(Checkpoints(self.folder.checkpoints).steps(), default=0)
+        state, code = FINISHED if is_finished else STOPPED, run.content.get(CODE, "")
+        return CellNote(state, n_batches, settings["n_batches"], members, code)
 
     def visible_damage(self) -> str:
         """Return what is wrong with the cell, as far as is seen without reading it all; empty if nothing."""
@@ -176,34 +135,41 @@ class SweepCell:
             return str(error)
         return next(map(str, damage.values()), "")
 
-
-def last_losses(info: RunInfo) -> dict[str, list[float]]:
-    """Return the last losses of the members of a run, by name."""
-    parts, last, training = info.parts, None, None
-    # The log of a run that is not finished may be ahead of what is saved.
-    for line in itertools.islice(parts.stream_log(), None if info.is_finished else parts.n_log_lines):
-        last = line
-        if info.stopped:  # their last losses are earlier ones
-            now = logged_losses(line).training
-            training = now if training is None else np.where(np.isfinite(now), now, training)
-    if last is None:
-        return {}
-    losses = logged_losses(last)
-    training = losses.training.copy() if training is None else training
-    training[list(info.frozen)] = np.nan
-    return dict(zip(LOSSES, (training.tolist(), losses.validation.tolist()), strict=True))
+    def metrics(self) -> dict[str, np.ndarray]:
+        """Return the metrics of the members of a finished cell by titles such as "error (mm), noise on"."""
+        results = self.experiment.table(read_summary(self._read_description()))
+        columns = [(column, results.of_members(column)) for column in results.columns if results.has_members]
+        return {
+            f"{column.title}{', ' * bool(column.heading)}{column.heading}": numbers
+            for column, numbers in columns
+            if numbers.shape == (self.experiment.n_members,)
+        }
 
 
-def member_metrics(experiment: AbstractExperiment, summary: Mapping[str, Any]) -> dict[str, list[float]]:
-    """Return the metrics of the members in a summary, by name."""
-    metrics = {}
+def _read_record(run: DescribedRun, *, must_exist: bool) -> tuple[Mapping[str, int], Mapping[str, Any]]:
+    """Return the rows of the history of a run by axis, and its attributes; empty if there is none yet."""
     try:
-        results = experiment.table(dict(summary))
-        for column in results.columns if results.has_members else ():
-            numbers = results.of_members(column)
-            if numbers.shape == (experiment.n_members,):
-                heading = f", {column.heading}" if column.heading else ""
-                metrics[f"{column.title}{heading}"] = numbers.tolist()
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise CorruptDataError(f"a summary must be of {experiment.name}: {error!r:.200}") from error
-    return metrics
+        record = CommitRecord.read(run.folder.history, run.run_id)
+    except ValueError as error:
+        if must_exist or isinstance(error, CorruptDataError | MismatchError):
+            raise
+        return {}, {}
+    return record.lengths, record.attributes
+
+
+def _last_losses(
+    run: DescribedRun, frozen_from: np.ndarray, stopped_from: np.ndarray, *, must_exist: bool
+) -> dict[str, np.ndarray]:
+    """Return the last losses of the members of a run, by name; of a stopped one, those before it stopped."""
+    log = run.folder.log
+    lines = [line for line in log_lines(log) if line.endswith(b"\n")] if must_exist or log.exists() else []
+    if not lines:
+        return {}
+    last = json.loads(lines[-1])
+    losses = logged_losses(last)
+    check_run_id(last.get(RUN_ID), run.run_id, f"the last line of {log}")
+    training = losses.training.copy()
+    for line in reversed(lines[:-1] if np.isfinite(stopped_from).any() else []):
+        training = np.where(np.isfinite(training), training, logged_losses(json.loads(line)).training)
+    training[np.isfinite(frozen_from)] = np.nan
+    return dict(zip(LOSSES, (training, losses.validation), strict=True))

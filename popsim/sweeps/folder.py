@@ -1,41 +1,39 @@
-"""The folder of a sweep: its layout, its description, and the modules that make its experiment known."""
+"""The folder of a sweep: its layout, and the plan as its files have it, and as users write it.
 
-import contextlib
+It is `sweep.json`, and as YAML, `sweep.yaml`; axes and seeds are also given on the command line.
+"""
+
 import dataclasses
 import os
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from popsim._shared.checks import warn_caller
+from popsim._shared.plain_values import plain_value
 from popsim._shared.text_checks import check_path
-from popsim._shared.user_code import code_digest, different_names, python_of
-from popsim.experiments.registry import describe_experiment, described_modules
-from popsim.experiments.run_options import CODE
+from popsim._shared.user_code import code_digest, different_names
+from popsim.experiments import AbstractExperiment, Recording
+from popsim.experiments.registry import described_modules
+from popsim.experiments.run_config import parse_grid, parse_settings, parse_values, read_entries
+from popsim.experiments.settings import parse_setting
 from popsim.store import RunFolder
 from popsim.store.files import make_folder, saving
 from popsim.store.identity import lock_holder
 from popsim.store.json_files import read_json, read_sealed_json, write_json
-from popsim.store.run_folder import FolderPart, PlainFolder
-from popsim.sweeps.sweep import Sweep
+from popsim.store.run_folder import FolderPart, PlainFolder, import_option
+from popsim.store.yaml_files import yaml_text
+from popsim.sweeps.sweep import NOT_AXES, SHARED_SETTINGS, Sweep
 
-__all__ = ["CellFolder", "SweepFolder", "describe_sweep", "modules_of", "named_modules"]
+__all__ = ["SweepFolder", "config_text", "describe_sweep", "parse_axes", "read_config", "read_seeds"]
 
 SWEEP_FORMAT = 1
 """The format of `sweep.json`."""
-
-
-@dataclasses.dataclass(frozen=True)
-class CellFolder(RunFolder):
-    """The layout of a cell: an ordinary run, and `cell.json`, its note, from which the sweep is opened."""
-
-    note = FolderPart("cell.json")
-
-    @property
-    def is_started(self) -> bool:
-        """Whether there is anything of a run or its training."""
-        files = (self.description, self.training, self.summary, self.note)
-        return any(map(os.path.lexists, files)) or bool(self.existing_training_files())
+TYPES = {"seeds": str, "members_per_cell": int, "member_batch_size": int, "keep": str, "float16": bool}
+"""The types of the entries of `sweep.yaml` that are no settings."""
+KEYS = ("experiment", "settings", "grid", *TYPES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,14 +43,11 @@ class SweepFolder(PlainFolder):
     - `sweep.json`: format and popsim version, identity, experiment, axes, seeds and their division into
         cells; written first;
     - `sweep.yaml`: the same as a configuration for `popsim sweep --config`;
-    - `cells/NUMBER/`: the run of each cell, see `CellFolder`;
+    - `cells/NUMBER/`: the run of each cell, an ordinary run;
     - `failures/NUMBER.json`: why the last attempt at a cell failed;
-    - `selections/NUMBER.json`: the last scores by which the members of a population selected, by the number
-        of its first cell;
-    - `code/`: a file for each state of the user's modules with which a cell began: digests of what they
-        define;
-    - `logs/`: what the jobs of SLURM print;
-    - `figures/`: of the report.
+    - `selections/NUMBER.json`: the last scores with which the members of a cell came to a selection;
+    - `code/`: digests of what the user's modules define, a file for each state with which a cell began;
+    - `logs/`, `figures/`: what the jobs of SLURM print; the figures of the report.
 
     Each file of a cell is written only by the process that holds the lock of its run.
     """
@@ -66,9 +61,9 @@ class SweepFolder(PlainFolder):
     logs = FolderPart("logs")
     figures = FolderPart("figures")
 
-    def cell(self, number: int) -> CellFolder:
+    def cell(self, number: int) -> RunFolder:
         """Return the folder of the run of a cell."""
-        return CellFolder(self.cells / f"{number:06d}")
+        return RunFolder(self.cells / f"{number:06d}")
 
     def holder(self, number: int) -> str | None:
         """Return the process that trains a cell, such as "process 123 on 'host'"; None if there is none."""
@@ -80,11 +75,10 @@ class SweepFolder(PlainFolder):
 
     def failure_text(self, number: int) -> str:
         """Return why the last attempt at a cell failed; empty if none did."""
-        failure = self.failure(number)
-        if not failure.exists():
+        if not self.failure(number).exists():
             return ""
         try:
-            record = read_json(failure)
+            record = read_json(self.failure(number))
             return f"failed on {record['host']}: {record['error']}"
         except (ValueError, LookupError, TypeError):
             return "failed"
@@ -102,21 +96,9 @@ class SweepFolder(PlainFolder):
         others = [read_json(other) for other in sorted(self.codes.glob("*.json")) if other != path]
         return next(filter(None, (different_names(other, code) for other in others)), [])
 
-    def cells_by_code(self, n_cells: int) -> dict[str, list[int]]:
-        """Return the cells by the digest of the user's code that they began with; empty if that is one."""
-        if len([*self.codes.glob("*.json")]) < 2:
-            return {}
-        cells: dict[str, list[int]] = {}
-        for number in range(n_cells):
-            with contextlib.suppress(ValueError, OSError):
-                digest = read_json(self.cell(number).description).get(CODE)
-                cells.setdefault(str(digest), []).append(number)
-        # Of one version of Python, there is more than one.
-        return cells if len(cells) > len({*map(python_of, cells)}) else {}
-
-    def selection(self, population: range) -> Path:
-        """Return the file of the scores by which the members of some cells selected among one another."""
-        return self.selections / f"{population[0]:06d}.json"
+    def selection(self, number: int) -> Path:
+        """Return the file of the scores with which the members of a cell came to a selection."""
+        return self.selections / f"{number:06d}.json"
 
     @property
     def is_sweep(self) -> bool:
@@ -134,11 +116,10 @@ class SweepFolder(PlainFolder):
 
 def describe_sweep(sweep: Sweep) -> dict[str, Any]:
     """Return what identifies a sweep, as JSON values."""
-    described = describe_experiment(sweep.experiment)
     return {
-        "experiment": described["experiment"],
+        "experiment": sweep.experiment.name,
         **named_modules(sweep),
-        "settings": described["settings"],
+        "settings": dataclasses.asdict(sweep.experiment),
         "axes": {name: list(values) for name, values in sweep.axes.items()},
         "seeds": [sweep.seeds.start, sweep.seeds.stop],
         "members_per_cell": sweep.members_per_cell,
@@ -155,17 +136,105 @@ def named_modules(sweep: Sweep) -> dict[str, Any]:
 def modules_of(sweep: Sweep) -> list[tuple[str, Path]]:
     """Return the modules of the user's own, each with the folder in which it is found."""
     described = named_modules(sweep)
-    names = dict.fromkeys([described["module"], *described.get("network_modules", ())])
-    return [(name, _folder_of(name, sweep)) for name in names if not name.startswith("popsim.")]
+    found = []
+    for name in dict.fromkeys([described["module"], *described.get("network_modules", ())]):
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if name == "__main__" or file is None:
+            is_experiment = name == type(sweep.experiment).__module__
+            raise ValueError(
+                f"the {'experiment' if is_experiment else 'network of'} {sweep.experiment.name} must be in a "
+                f"module, which the processes of the cells import, got {name}."
+            )
+        if not name.startswith("popsim."):
+            depth = name.count(".") + (Path(file).name == "__init__.py")
+            found.append((name, Path(file).resolve().parents[depth]))
+    return found
 
 
-def _folder_of(name: str, sweep: Sweep) -> Path:
-    file = getattr(sys.modules.get(name), "__file__", None)
-    if name == "__main__" or file is None:
-        is_experiment = name == type(sweep.experiment).__module__
+def read_seeds(text: str) -> range:
+    """Return the seeds that a user wrote: "0:20" leaves out 20; "7" is one, with a warning."""
+    if not (match := re.fullmatch(r"([0-9]{1,10})(?::([0-9]{1,10}))?", text.strip())):
         raise ValueError(
-            f"the {'experiment' if is_experiment else 'network of'} {sweep.experiment.name} must be in a "
-            f"module, which the processes of the cells import, got {name}."
+            f"`seeds` must be whole numbers such as 0:20, which leaves out 20, got {text!r:.100}."
         )
-    depth = name.count(".") + (Path(file).name == "__init__.py")
-    return Path(file).resolve().parents[depth]
+    first = int(match[1])
+    end = first + 1 if match[2] is None else int(match[2])
+    if end <= first:
+        raise ValueError(f"`seeds` must end after they begin, got {text!r}.")
+    if match[2] is None and first > 1:
+        warn_caller(
+            f"`seeds` {first} is one network, that of seed {first}: for {first} networks, say 0:{first}."
+        )
+    return range(first, end)
+
+
+def parse_axes(kind: type[AbstractExperiment], texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """Return the axes in texts such as "learning-rate=1e-3,3e-3" or "vision-noise=0.002 0.02,0.004 0.04"."""
+    axes: dict[str, tuple[Any, ...]] = {}
+    for text in texts:
+        name, _, values = text.partition("=")
+        words = [value.strip() for value in values.split(",")]
+        if not all(words):
+            raise ValueError(f"`grid` must be such as learning-rate=1e-3,3e-3, got {text!r:.100}.")
+        name = name.strip().lstrip("-").replace("-", "_")
+        if name in axes:
+            raise ValueError(f"`grid` must have each axis once, got {name.replace('_', '-')} twice.")
+        axes[name] = parse_values(kind, name, [None if word == "None" else word for word in words])
+    return axes
+
+
+def config_text(sweep: Sweep) -> str:
+    """Return a sweep as YAML, with the settings that are not the default; `read_config` gives it back."""
+    experiment, hidden = sweep.experiment, {*NOT_AXES, *sweep.axes} - {*SHARED_SETTINGS}
+    settings = {}
+    for field in dataclasses.fields(experiment):
+        value, default = getattr(experiment, field.name), field.default
+        is_default = default is not dataclasses.MISSING and value == plain_value(field.name, default)
+        if field.name not in hidden and not is_default:
+            settings[field.name] = value
+    config: dict[str, Any] = {
+        "experiment": experiment.name,
+        "settings": settings,
+        "grid": dict(sweep.axes),
+        "seeds": f"{sweep.seeds.start}:{sweep.seeds.stop}",
+        "members_per_cell": sweep.members_per_cell,
+        "member_batch_size": sweep.member_batch_size,
+        "keep": sweep.recording.trainables,
+        "float16": sweep.recording.float16,
+    }
+    option = import_option(named_modules(sweep))
+    return f"# popsim {option}sweep --config FILE --out FOLDER\n{yaml_text(config)}"
+
+
+def read_config(path: Path) -> Sweep:
+    """Read a sweep from YAML, as `config_text` writes it; only `experiment` must be given.
+
+    Values are taken as they are written, and parsed as on the command line: `1e-3` is a number, and neither
+    `no` nor `20:40` is what some versions of YAML take it for.
+    """
+    content, kind = read_entries(path, KEYS)
+    try:
+        settings = parse_settings(kind, content.get("settings"))
+        if misplaced := next((name for name in NOT_AXES if name in {*settings} - {*SHARED_SETTINGS}), None):
+            raise ValueError(f"`settings` must not have {misplaced!r}: {NOT_AXES[misplaced]}.")
+        axes = parse_grid(kind, content.get("grid"))
+        if twice := sorted({*settings} & {*axes}):
+            raise ValueError(
+                f"`settings` must have none of the settings in `grid`, got {twice[0]!r} in both."
+            )
+        entries = {
+            name: parse_setting(name, content[name], type_of_entry)
+            for name, type_of_entry in TYPES.items()
+            if content.get(name) is not None
+        }
+        experiment = kind(**settings)
+        return Sweep(
+            experiment,
+            axes,
+            read_seeds(entries.get("seeds", f"0:{experiment.n_members}")),
+            entries.get("members_per_cell"),
+            entries.get("member_batch_size"),
+            Recording(entries.get("keep", "logged"), entries.get("float16", False)),
+        )
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None

@@ -13,14 +13,14 @@ from jaxtyping import Int
 
 from popsim._shared.checks import warn_caller
 from popsim._shared.text_checks import as_path, count_text, suggestion
+from popsim._shared.user_code import python_of
 from popsim.ensemble import members_at
-from popsim.experiments import EXPERIMENTS, AbstractExperiment, Recording, Run
+from popsim.experiments import EXPERIMENTS, Recording, Run
 from popsim.experiments.joined_ensembles import join_ensembles
 from popsim.experiments.registry import rebuild_experiment
 from popsim.store import CorruptDataError, MismatchError
 from popsim.sweeps.cells import DAMAGED, FINISHED, NOT_STARTED, STATES, STOPPED, CellNote, SweepCell
 from popsim.sweeps.folder import SweepFolder
-from popsim.sweeps.summary import summary_table
 from popsim.sweeps.sweep import Division, Sweep
 
 __all__ = ["OpenedSweep", "open_sweep"]
@@ -33,7 +33,7 @@ class OpenedSweep:
     - `folder`: its folder.
     - `content`: what is in `sweep.json`.
     - `plan`: what this describes; None if the experiment is not registered, see `read_sweep`.
-    - `notes`: what was known of each cell when it was opened.
+    - `notes`: what was known of each cell when it was opened, such as its state.
     - `chosen`: the numbers of the members that `where` chose; None for all.
     """
 
@@ -55,11 +55,6 @@ class OpenedSweep:
         return self.plan
 
     @property
-    def sweep_id(self) -> str:
-        """The identity of the sweep."""
-        return self.content["sweep_id"]
-
-    @property
     def n_cells(self) -> int:
         """The number of cells."""
         return self.content["n_cells"] if self.plan is None else self.plan.n_cells
@@ -68,7 +63,7 @@ class OpenedSweep:
         """Return a cell, whether or not it is started; raises `ValueError` if there is none."""
         if self.plan is not None:
             self.plan.check_number(number)
-        part_of = {"sweep": self.sweep_id, "cell": number}
+        part_of = {"sweep": self.content["sweep_id"], "cell": number}
         return SweepCell(number, self.folder.cell(number), part_of, self.plan)
 
     @functools.cached_property
@@ -120,10 +115,6 @@ class OpenedSweep:
             keep &= np.array([label in choices for label in values], bool)
         return dataclasses.replace(self, chosen=self._members[keep])
 
-    def state_of(self, number: int) -> str:
-        """Return the state of a cell when the sweep was opened, of `popsim.sweeps.cells.STATES`."""
-        return self.notes[number].state
-
     def cells_in(self, *states: str) -> list[int]:
         """Return the numbers of the cells in some of the states."""
         return [number for number, note in enumerate(self.notes) if note.state in states]
@@ -148,6 +139,14 @@ class OpenedSweep:
         """How many cells are in each state, such as "3 finished, 1 damaged"."""
         return ", ".join(f"{count} {state}" for state, count in self.counts.items() if count)
 
+    @property
+    def cells_by_code(self) -> dict[str, list[int]]:
+        """The cells by the digest of the user's code that they began with; empty if that is one."""
+        codes = {note.code for note in self.notes} - {""}
+        if len(codes) == len({*map(python_of, codes)}):  # those of two versions of Python are not compared
+            return {}
+        return {code: [n for n, note in enumerate(self.notes) if note.code == code] for code in codes}
+
     def problem_of(self, number: int) -> str:
         """Return what is wrong with a cell: its damage, or why its last attempt failed; empty if nothing."""
         note = self.notes[number]
@@ -165,7 +164,7 @@ class OpenedSweep:
         return Run(cell.read(), cell.experiment)
 
     def summary(self, **selection: Any) -> Any:
-        """Return a `pandas.DataFrame` with a row for each member, whether or not its cell is trained.
+        """Return a `pandas.DataFrame` with a row for each member, or for those of a selection, see `where`.
 
         Its columns are the axes, the seed, the cell and the place in it; the state of the cell and the number
         of its batches; the batch from which on the member is frozen or stopped, its last losses in training
@@ -173,28 +172,17 @@ class OpenedSweep:
         identifiers, for `query`: "error (mm), noise on, mean" of the table of a run is the column
         "result_error_mm_noise_on_mean", and the attribute `attrs["titles"]` has the former by the latter.
         Damaged cells are named in a warning.
-
-        **Arguments:**
-
-        - `selection`: see `where`.
         """
+        from popsim.sweeps.results import summary_table  # which loads pandas and xarray
+
         if selection:
             return self.where(**selection).summary()
         self._warn_of_damage()
-        table = summary_table(self.labels, self.notes, self._of_members)
-        if by_code := self.folder.cells_by_code(self.n_cells):
+        if with_code := bool(self.cells_by_code):
             warn_caller(f"cells of {self.folder.path} were trained by different code, see the column `code`.")
-            codes = {number: code for code, numbers in by_code.items() for number in numbers}
-            table["code"] = [codes.get(number, "") for number in self.labels["cell"].tolist()]
-        return table
-
-    def _of_members(self, of_cells: Sequence[Sequence[float] | None]) -> np.ndarray:
-        """Return the numbers of the chosen members from those of each cell; NaN where it has none."""
-        numbers = np.full(self.content["n_members"], np.nan)
-        for number, of_cell in enumerate(of_cells):
-            if of_cell is not None:
-                numbers[self.sweep.members_of(number)] = of_cell
-        return numbers[self._members]
+        finished = [number for number in self._cells if self.notes[number].state == FINISHED]
+        metrics = {number: self.cell(number).metrics() for number in finished}
+        return summary_table(self.labels, self.notes, metrics, with_code=with_code)
 
     def load(self, *names: str, where: Mapping[str, Any] | None = None) -> Any:
         """Return what the cells recorded over batches as one `xarray.Dataset`: `sweep.load("loss")`.
@@ -211,7 +199,7 @@ class OpenedSweep:
             in all cells; without any, all that have. Others are named in the attribute "left_out".
         - `where`: the members by their settings, see the method `where`: `{"n_units": 64}`.
         """
-        from popsim.sweeps.history import join_histories  # which loads xarray
+        from popsim.sweeps.results import join_histories  # which loads xarray
 
         if where:
             return self.where(**where).load(*names)
@@ -251,15 +239,11 @@ class OpenedSweep:
         return self.load("validation_loss").validation_loss.sum("term", skipna=False)
 
     def ensemble(self, **selection: Any) -> Any:
-        """Return the trained members of a selection as one ensemble, in the order of `summary`.
+        """Return the trained members of a selection, see `where`, as one ensemble in the order of `summary`.
 
-        **Arguments:**
-
-        - `selection`: see `where`. Sizes must not differ between its members.
-
-        **Raises:** `ValueError` if a cell of it has saved nothing, or the models differ in more than numbers;
-        `CorruptDataError` if the last checkpoint of a finished cell is damaged; otherwise as `run` and
-        `Run.ensemble`.
+        **Raises:** `ValueError` if a cell of it has saved nothing, or the models differ in more than numbers,
+        such as in sizes; `CorruptDataError` if the last checkpoint of a finished cell is damaged; otherwise
+        as `run` and `Run.ensemble`.
         """
         if selection:
             return self.where(**selection).ensemble()
@@ -277,28 +261,22 @@ class OpenedSweep:
             cell_texts.append(f"cell {number} ({self.sweep.cell(number)})")
         try:
             return join_ensembles(parts, cell_texts)
-        except ValueError as error:
+        except ValueError:
             axes = ", ".join(self.sweep.cell_axes)
-            difference = str(error).partition("got ")[2].partition(":")[0]
             raise ValueError(
-                f"`selection` must choose models of one structure, by values of {axes}: got {difference}."
+                f"`selection` must choose models of one structure, by values of {axes}: got other ones."
             ) from None
 
     def examine(self, cells: Collection[int] | None = None) -> "OpenedSweep":
-        """Return the sweep after a look at the files of cells: damaged are those that miss some.
+        """Return the sweep after a look at the files of some cells, None for all: the damaged miss some.
 
-        The notes alone do not tell. Cells that are being trained are left as they are. Of a cell it takes
-        some milliseconds.
-
-        **Arguments:**
-
-        - `cells`: the numbers of the cells; None for all.
+        It takes some milliseconds a cell. Cells that are being trained are left as they are.
         """
         notes = list(self.notes)
         for number in self.cells_in(FINISHED, STOPPED):
             is_asked = cells is None or number in cells
             if is_asked and not self.folder.holder(number) and (damage := self.cell(number).visible_damage()):
-                notes[number] = dataclasses.replace(notes[number], state=DAMAGED, problem=damage)
+                notes[number] = CellNote(DAMAGED, problem=damage)
         return dataclasses.replace(self, notes=notes)
 
     def with_notes(self) -> "OpenedSweep":
@@ -317,10 +295,6 @@ def open_sweep(path: str | Path) -> OpenedSweep:
     Nothing is written. What is known of the cells is read now: open the sweep again to see what was trained
     since.
 
-    **Arguments:**
-
-    - `path`: the folder.
-
     **Raises:** `ValueError` if there is no sweep, or its experiment is not registered; `MismatchError` if it
     has another format; `CorruptDataError` if its description was changed.
     """
@@ -330,34 +304,24 @@ def open_sweep(path: str | Path) -> OpenedSweep:
 def read_sweep(path: str | Path, *, is_known: bool = True) -> OpenedSweep:
     """Read the description of a sweep, and nothing of its cells; errors as `open_sweep`.
 
-    **Arguments:**
-
-    - `path`: the folder.
-    - `is_known`: whether the experiment must be registered; without it the sweep has no plan.
+    `is_known` says whether the experiment must be registered; without it the sweep has no plan.
     """
     folder = SweepFolder(as_path("path", path))
     content = folder.read_plain()
     if not is_known and content.get("experiment") not in EXPERIMENTS:
         return OpenedSweep(folder, content, None)
     experiment = rebuild_experiment(content, folder.description)
+    axes, seeds = content["axes"], range(*content["seeds"])
+    sizes = (content["members_per_cell"], content["member_batch_size"])
     try:
-        sweep = _sweep_of(content, experiment)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise CorruptDataError(f"{folder.description} must describe a sweep: {error}") from None
-    try:
+        sweep = Sweep(experiment, axes, seeds, *sizes, Recording(**content["recording"]))
+        sweep = sweep.with_division(Division(**content["division"]))
         sweep.cell(0)
     except ValueError as error:
         raise MismatchError(
             f"the experiment {experiment.name} must train the cells that {folder.description} has: {error}"
         ) from None
     return OpenedSweep(folder, content, sweep)
-
-
-def _sweep_of(content: Mapping[str, Any], experiment: AbstractExperiment) -> Sweep:
-    axes = {str(name): tuple(values) for name, values in content["axes"].items()}
-    sizes = (content["members_per_cell"], content["member_batch_size"])
-    sweep = Sweep(experiment, axes, range(*content["seeds"]), *sizes, Recording(**content["recording"]))
-    return sweep.with_division(Division.parse(content["division"], sweep.axes, len(sweep.seeds)))
 
 
 def numbers_text(numbers: Sequence[int]) -> str:

@@ -1,22 +1,39 @@
-"""A sweep as text: its plan, and its state, also where its experiment is not registered."""
+"""What is said of a sweep: its plan, its state, and which of its files are not as they were written."""
 
 import collections
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 
 from popsim._shared.text_checks import align, as_word, count_text, printable, shorten
 from popsim.experiments import Column, ResultTable, Row
-from popsim.sweeps.cells import DAMAGED, FINISHED, NOT_STARTED, STOPPED
-from popsim.sweeps.folder import SweepFolder
-from popsim.sweeps.opened_sweep import OpenedSweep
+from popsim.experiments.run_info import UNCHECKED
+from popsim.store import CorruptDataError
+from popsim.store.files import missing_file
+from popsim.store.json_files import read_json
+from popsim.store.run_parts import Damage, damage_of_run, problem_of, read_parts
+from popsim.sweeps.cell_training import read_selections
+from popsim.sweeps.cells import DAMAGED, FINISHED, NOT_STARTED, STOPPED, SweepCell
+from popsim.sweeps.folder import SweepFolder, read_config
+from popsim.sweeps.opened_sweep import OpenedSweep, read_sweep
 from popsim.sweeps.sweep import Sweep
 
-__all__ = ["current_states", "plan_table", "state_text"]
+__all__ = ["current_states", "plan_table", "state_text", "verify_sweep"]
 
 MOST_ROWS = 40
 MOST_CELLS = 20
 LONGEST_AXIS = 1000  # characters
 TRAINED = "being trained"
+UNCHECKED_OF_SWEEP = (
+    "whether the whole folder of a cell was removed, which counts as not started; whether files of failures/ "
+    f"are missing; what is in logs/ and figures/; of each cell, {UNCHECKED}"
+)
+"""What `verify_sweep` does not check."""
+
+UNCHECKED_WITHOUT_PLAN = (
+    f"as the experiment is not known, sweep.yaml, and whether cells are as planned; {UNCHECKED_OF_SWEEP}"
+)
+"""What it does not check where the experiment is not registered."""
 
 
 def current_states(opened: OpenedSweep) -> list[str]:
@@ -52,7 +69,7 @@ def _about(opened: OpenedSweep, states: Sequence[str]) -> list[str]:
     module, (first, end) = content["module"], content["seeds"]
     origin = "" if module.startswith("popsim.") else f", of the module {module}"
     axes = [f"{name}: {', '.join(map(str, values))}" for name, values in content["axes"].items()]
-    codes = opened.folder.cells_by_code(opened.n_cells)
+    codes = opened.cells_by_code
     by_code = [f"{count_text(len(cells), 'cell')} from {cells[0]} by {code}" for code, cells in codes.items()]
     rows = [
         ("sweep", str(opened.folder.path)),
@@ -91,3 +108,64 @@ def plan_table(sweep: Sweep) -> str:
         rows.append(Row("...", ["", f"and {sweep.n_cells - MOST_ROWS} more"]))
     rows.append(Row("all", [sweep.n_members, ""]))
     return str(ResultTable([Column("networks", digits=0), Column("what")], rows))
+
+
+def verify_sweep(path: str | Path) -> dict[str, str]:
+    """Check a sweep: its own files, and each cell as `verify_run` does.
+
+    Each cell must be what `sweep.json` plans, `sweep.yaml` must say the same as `sweep.json`, and the scores
+    of cells that have selected, in `selections/`, must be as they were written, of these cells. A cell of
+    which the whole folder was removed counts as not started, and is not named. Nothing is written. A sweep
+    that is being trained may be verified as well. Where the experiment is not registered, cells are not
+    compared with the plan.
+
+    **Arguments:**
+
+    - `path`: the folder of the sweep.
+
+    **Returns:** the problems by file, or by cell and file, relative to `path`; empty if there are none.
+    """
+    opened = read_sweep(path, is_known=False)
+    folder = opened.folder
+    found = {} if opened.plan is None else problem_of(folder.config.name, lambda: _check_config(opened))
+    for file in sorted(folder.failures.glob("*.json")):
+        found |= problem_of(f"{folder.failures.name}/{file.name}", lambda file=file: read_json(file))
+    for cell in map(opened.cell, range(opened.n_cells)):
+        scores = f"{folder.selections.name}/{folder.selection(cell.number).name}"
+        found |= problem_of(scores, lambda cell=cell: _check_selections(opened, cell))
+        if cell.is_started:
+            place = f"{folder.cells.name}/{cell.folder.path.name}"
+            found |= {f"{place}/{file}": error for file, error in _damage_of_cell(cell).items()}
+    return {name: str(error) for name, error in found.items()}
+
+
+def _check_config(opened: OpenedSweep) -> None:
+    """Raise `CorruptDataError` unless `sweep.yaml` is there, and says what `sweep.json` does."""
+    file, command = opened.folder.config, opened.folder.command("resume")
+    if not file.exists():
+        raise CorruptDataError(f"must be there; it is missing. To write it again: {command}")
+    if read_config(file) != opened.sweep:
+        raise CorruptDataError(
+            f"must say the same as {opened.folder.description.name}: to write it again, remove it, "
+            f"then: {command}"
+        )
+
+
+def _check_selections(opened: OpenedSweep, cell: SweepCell) -> None:
+    """Raise `ValueError` unless the scores of a cell that has selected with others are there, and whole."""
+    if read_selections(opened, cell.number) or opened.plan is None or not opened.sweep.selects_across_cells:
+        return
+    try:
+        lengths = read_parts(cell.read()).history
+    except (ValueError, OSError):  # a damaged cell is named by itself
+        return
+    if any(n_rows for axis, n_rows in lengths.items() if axis.startswith("selection")):
+        raise missing_file(opened.folder.selection(cell.number))
+
+
+def _damage_of_cell(cell: SweepCell) -> Damage:
+    """Return the problems of a cell by file."""
+    try:
+        return damage_of_run(cell.read())
+    except (ValueError, OSError) as error:
+        return {cell.folder.description.name: error}

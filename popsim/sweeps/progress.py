@@ -10,7 +10,8 @@ from tqdm.auto import tqdm
 
 from popsim._shared.text_checks import count_text
 from popsim._shared.waiting import called_regularly, is_interactive
-from popsim.store.checkpoints import Checkpoints
+from popsim.store import Checkpoints
+from popsim.sweeps.cells import FINISHED
 from popsim.sweeps.opened_sweep import OpenedSweep
 from popsim.training import FinishedBatches, Observer, TrainingStart
 from popsim.training.observers import Records
@@ -33,14 +34,16 @@ class SweepProgress(Observer):
     def __init__(self, opened: OpenedSweep, numbers: Iterable[int]):
         sweep = opened.sweep
         self._folder, self._numbers = opened.folder, tuple(numbers)
-        self._n_batches = {n: sweep.n_batches_of(n) for n in range(sweep.n_cells)}
-        self._finished = set(opened.cells_in("finished"))
-        self._done = {n: note.n_batches for n, note in enumerate(opened.notes)}
-        self._done |= {n: self._n_batches[n] for n in self._finished}
+        settings, n_batches = map(sweep.settings_of, range(sweep.n_cells)), sweep.experiment.n_batches
+        self._n_batches = [of_cell.get("n_batches", n_batches) for of_cell in settings]
+        self._done = [note.n_batches for note in opened.notes]
+        self._finished = {*opened.cells_in(FINISHED)}
+        for number in self._finished:  # all of its members may have ended before
+            self._done[number] = self._n_batches[number]
         self._n_at_start = self._n_own_done
         self._start = self._last_read = time.perf_counter()
         self._last_shown = math.inf  # nothing is, before `shown`
-        self._cell: int | None = None
+        self._cell = -1  # that this process trains
         self._doing: str | Compiling = ""
         self._bar: tqdm | None = None
 
@@ -52,7 +55,7 @@ class SweepProgress(Observer):
             yield self
             self._print()
             return
-        total, done = (sum(counts.values()) for counts in (self._n_batches, self._done))
+        total, done = sum(self._n_batches), sum(self._done)
         bar = tqdm(total=total, initial=done, desc="sweep", bar_format=BAR, dynamic_ncols=True)
         self._bar = bar
         with contextlib.closing(bar), called_regularly(self._refresh):
@@ -67,7 +70,7 @@ class SweepProgress(Observer):
         if is_finished:
             self._done[number] = self._n_batches[number]
             self._finished.add(number)
-        self._cell, self._doing = None, ""
+        self._doing = ""
         self._show()
 
     def read_cells(self, numbers: Iterable[int]) -> None:
@@ -82,27 +85,21 @@ class SweepProgress(Observer):
         self._show()
 
     def on_begin(self, start: TrainingStart) -> None:
-        if self._cell is not None:
-            self._done[self._cell] = start.first_batch
+        self._done[self._cell] = start.first_batch
 
     def on_compilation(self, program: str) -> None:
         self._doing = Compiling.now(program)
 
     def on_batches(self, batches: FinishedBatches) -> None:
-        if self._cell is not None:
-            self._done[self._cell] = batches.last + 1
+        self._done[self._cell] = batches.last + 1
         self._doing = last_loss(batches)
         self._show()
 
     def on_pause(self, last: int) -> None:
-        self._end_compilation()
+        self._doing = ""
 
     def on_replacement(self, batch: int, records: Records) -> None:
-        self._end_compilation()
-
-    def _end_compilation(self) -> None:
-        if isinstance(self._doing, Compiling):
-            self._doing = ""
+        self._doing = ""
 
     def on_end(self, error: BaseException | None) -> None:
         self._doing = "measuring"
@@ -136,11 +133,11 @@ class SweepProgress(Observer):
         if (bar := self._bar) is None:
             return
         with bar.get_lock():
-            bar.n = sum(self._done.values())
+            bar.n = sum(self._done)
             bar.set_postfix_str(self._text(), refresh=False)
             bar.refresh()
 
     def _print(self) -> None:
-        n_done, n_batches = sum(self._done.values()), sum(self._n_batches.values())
-        print(f"sweep: {n_done}/{n_batches} batches, {self._text()}", file=sys.stderr, flush=True)
+        done = f"{sum(self._done)}/{sum(self._n_batches)} batches"
+        print(f"sweep: {done}, {self._text()}", file=sys.stderr, flush=True)
         self._last_shown = time.perf_counter()

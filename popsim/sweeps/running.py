@@ -1,38 +1,112 @@
-"""Train the cells of a sweep that are missing: in this process, in others on this machine, or on Dask."""
+"""Make the folder of a sweep, and train the cells that are missing."""
 
+import collections
 import contextlib
 import dataclasses
-import errno
 import functools
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from popsim._shared.checks import as_parts, check_positive_int
-from popsim._shared.text_checks import count_text, one_line
-from popsim.experiments import Run, RunStopped
-from popsim.experiments.run_options import RunOptions
-from popsim.experiments.running import finish_run
+from popsim._shared.checks import as_parts, check_instance, check_positive_int
+from popsim._shared.named_values import numeric_flags
+from popsim._shared.text_checks import as_path, check_path, count_text
+from popsim.experiments.run_options import FLAGS, check_size
 from popsim.store import lock_folder
-from popsim.store.files import saving
-from popsim.store.identity import FolderLockedError
-from popsim.sweeps.cell_process import CellTask, default_workers, option_words
-from popsim.sweeps.cells import DAMAGED, FINISHED
-from popsim.sweeps.executors import CellOutcome, CellsFailed, Executor, in_order, on_this_machine
-from popsim.sweeps.folder import modules_of
-from popsim.sweeps.making import complete_folder
+from popsim.store.files import make_folder, saving, write_file
+from popsim.store.identity import FolderLockedError, new_run_id
+from popsim.store.json_files import plain_json, write_sealed_json
+from popsim.sweeps.cell_training import cells_to_continue, why_it_waits
+from popsim.sweeps.cells import DAMAGED
+from popsim.sweeps.executors import (
+    CellProcess,
+    CellsFailed,
+    Executor,
+    Work,
+    default_workers,
+    in_order,
+    on_this_machine,
+    option_words,
+)
+from popsim.sweeps.folder import SWEEP_FORMAT, SweepFolder, config_text, describe_sweep
 from popsim.sweeps.opened_sweep import OpenedSweep, numbers_text, open_sweep
 from popsim.sweeps.overview import damaged_text
 from popsim.sweeps.progress import SweepProgress
-from popsim.sweeps.selection import SelectionRounds, selecting
+from popsim.sweeps.sweep import Sweep
+from popsim.training import Observer
+from popsim.version import __version__
 
-__all__ = ["run_in_processes", "run_sweep"]
+__all__ = ["make_sweep", "run_in_processes", "run_sweep"]
 
-Tell = Callable[[str], None]
-OpenExecutor = contextlib.AbstractContextManager[Executor]
-MakeExecutor = Callable[[OpenedSweep, Collection[int], SweepProgress], OpenExecutor]
+MOST_MEASURED = 64  # kinds of cells whose memory is forecast; of more as many, evenly spaced
+
+
+def check_sweep(sweep: Sweep, path: str | Path) -> None:
+    """Check a sweep before anything is written: every cell, and its memory."""
+    check_instance("sweep", sweep, Sweep, "a Sweep")
+    folder = SweepFolder(as_path("out", path))
+    check_path("out", folder.cell(0).path)  # below which the longest paths are
+    _check_is_new(folder)
+    if name := folder.foreign_file():
+        raise ValueError(f"`out` must be an empty folder, got {path}: it has {name}.")
+    by_width = sorted(sweep.cells(), key=lambda cell: cell.experiment.n_members)  # each checks itself
+    for cell in by_width:
+        sweep.recording.batches(cell.experiment.n_batches, cell.experiment.log_step)
+    plain_json("sweep", describe_sweep(sweep))  # before a folder is made
+    config_text(sweep)
+    cells = [*{tuple(cell.settings.items()): cell for cell in by_width}.values()]  # the widest of each kind
+    for cell in cells[:: -(-len(cells) // MOST_MEASURED)]:
+        check_size(cell.experiment)
+
+
+def _check_is_new(folder: SweepFolder) -> None:
+    if folder.description.exists():
+        raise ValueError(
+            f"`out` must not hold a sweep already, got {folder.path}. "
+            f"To continue it: {folder.command('resume')}"
+        )
+
+
+def make_sweep(sweep: Sweep, path: str | Path, *, without_lock: bool = False) -> OpenedSweep:
+    """Make the folder of a sweep, in which nothing is trained yet.
+
+    **Arguments:**
+
+    - `sweep`: the plan.
+    - `path`: a folder that is empty or does not exist.
+    - `without_lock`: see `TaskTrainer`.
+
+    **Raises:** `ValueError` if a cell is refused or too large, or `path` holds something; `SaveError` if it
+    cannot be written.
+    """
+    check_sweep(sweep, path)
+    folder = SweepFolder.make(path)
+    described = {
+        "popsim": __version__,
+        "sweep_id": new_run_id(),
+        **describe_sweep(sweep),
+        FLAGS: numeric_flags(),
+        "division": dataclasses.asdict(sweep.division),
+        "n_cells": sweep.n_cells,
+        "n_members": sweep.n_members,
+    }
+    with lock_folder(folder.path, without_lock=without_lock), saving(folder.path):
+        _check_is_new(folder)  # another process may have made one meanwhile
+        # First: after it, resuming makes what is missing.
+        write_sealed_json(folder.description, described, SWEEP_FORMAT)
+        _complete(folder, sweep)
+    return open_sweep(path)
+
+
+def _complete(folder: SweepFolder, sweep: Sweep) -> None:
+    """Make what follows from `sweep.json` and is not there."""
+    folder.remove_left_overs()
+    for place in (folder.cells, folder.failures):
+        make_folder(place)
+    if not folder.config.exists():
+        write_file(folder.config, [config_text(sweep).encode()])
 
 
 def run_sweep(
@@ -40,30 +114,35 @@ def run_sweep(
     cells: Iterable[int] | None = None,
     *,
     quiet: bool = True,
-    tell: Tell = lambda line: None,
+    stop: Callable[[], bool] = lambda: False,
+    tell: Callable[[str], None] = lambda line: None,
+    observers: Sequence[Observer] = (),
     **options: Any,
 ) -> OpenedSweep:
     """Train the cells of a sweep that are not finished, one after the other, in this process.
 
-    A cell that fails, or that another process trains, is left; the others are trained, unless the disk is
-    full. Where cells select among one another, each is trained up to the next selection in turn.
+    A cell that fails, or that another process trains, is left; the others are trained. Where cells select
+    among one another, each is trained up to the next selection in turn.
 
     **Arguments:**
 
     - `path`: the folder of the sweep.
-    - `cells`: the numbers of the cells to train, of those that select among one another all; by default
+    - `cells`: the numbers of the cells to train, with which those train that select among them; by default
         all of the sweep.
     - `quiet`: whether to hide the progress bar over all cells.
     - `tell`: called with a line for each cell.
-    - `options`: those of `run_cell`. Events for TensorBoard are in `tensorboard/` in the folder of each cell.
+    - `stop`, `observers`, `options`: those of `run_cell`.
 
     **Returns:** the sweep, opened. Cells that other processes train may not be finished.
 
     **Raises:** `CellsFailed` naming the cells that failed; `RunStopped` if `stop` returned True.
     """
-    # `stop` ends the cell that is being trained, and so the whole.
-    make_executor = functools.partial(in_order, options=options, tell=tell)
-    return _run(path, cells, make_executor, tell, quiet, options.get("without_lock", False))
+
+    def here(work: Work, n_cells: int) -> Any:
+        seen_by = {"observers": [*observers, work.progress]}
+        return contextlib.nullcontext(functools.partial(in_order, work, options | seen_by))
+
+    return _run(path, cells, here, tell, stop, quiet=quiet)
 
 
 def run_in_processes(
@@ -76,8 +155,8 @@ def run_in_processes(
     without_lock: bool = False,
     enable_tensorboard: bool = False,
     quiet: bool = True,
-    stop: Callable[[], bool] | None = None,
-    tell: Tell = lambda line: None,
+    stop: Callable[[], bool] = lambda: False,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> OpenedSweep:
     """Train the cells of a sweep that are not finished in parallel, each in a process of its own.
 
@@ -85,36 +164,33 @@ def run_in_processes(
 
     **Arguments:**
 
-    - `path`, `cells`, `quiet`: see `run_sweep`; all workers must see the folder.
+    - `path`, `cells`, `quiet`, `stop`, `tell`: see `run_sweep`; all workers must see the folder.
     - `n_workers`: how many processes run at a time on this machine, which share its cores, or its
         accelerators; None for one per accelerator, or per core.
     - `scheduler`: a `distributed.Client`, the address of a Dask scheduler, or the file that it wrote, to
         train on its workers, which are waited for if there are none; None for this machine.
     - `devices`: the number of devices over which the members of a cell are divided; None for one.
-    - `without_lock`, `enable_tensorboard`: see `run_cell`.
-    - `stop`: called about once a second; if it returns True, the cells are saved and stopped.
-    - `tell`: called with a line for each cell that ends.
+    - `without_lock`, `enable_tensorboard`: see `RunOptions`.
 
-    **Returns:** the sweep, opened.
+    **Returns:** the sweep, opened. Cells that other processes train may not be finished.
 
     **Raises:** `ValueError` if distributed is not installed, the scheduler is not reached, or a worker has
     another popsim or does not see the folder; `CellsFailed` naming the cells that are not finished, or saying
     that the scheduler was lost; `RunStopped` if `stop` returned True.
     """
     check_workers(n_workers, scheduler)
-    stopped = stop or (lambda: False)
     words = option_words(without_lock=without_lock, enable_tensorboard=enable_tensorboard)
     words += ["--devices", str(1 if devices is None else devices)]
 
-    def make(opened: OpenedSweep, numbers: Collection[int], progress: SweepProgress) -> OpenExecutor:
-        task = _task(opened, words)
+    def elsewhere(work: Work, n_cells: int) -> Any:
+        process = CellProcess.of(work.opened, words)
         if scheduler is None:
-            return on_this_machine(task, min(n_workers or default_workers(), len(numbers)))
+            return on_this_machine(work, process, min(n_workers or default_workers(), n_cells))
         from popsim.sweeps._on_dask import on_dask
 
-        return on_dask(task, opened.folder, scheduler, stopped, tell)
+        return on_dask(work, process, scheduler)
 
-    return _run(path, cells, make, tell, quiet, without_lock, stopped)
+    return _run(path, cells, elsewhere, tell, stop, quiet=quiet)
 
 
 def check_workers(n_workers: int | None, scheduler: Any) -> None:
@@ -125,169 +201,86 @@ def check_workers(n_workers: int | None, scheduler: Any) -> None:
         raise ValueError(f"`workers` must not be given with --scheduler, which has its own, got {n_workers}.")
 
 
-def _task(opened: OpenedSweep, options: Iterable[str]) -> Callable[[int], CellTask]:
-    """Return what makes the task of a cell by its number."""
-    folder, modules = str(opened.folder.path.resolve()), modules_of(opened.sweep)
-    imports = [word for module, _ in modules for word in ("--import", module)]
-    arguments = (*imports, "sweep", "run", folder, *options, "--until-input-ends")
-    places = tuple(dict.fromkeys(str(place) for _, place in modules))
-    return lambda number: CellTask(folder, number, arguments, places)
-
-
 def _run(
     path: str | Path,
     cells: Iterable[int] | None,
-    make_executor: MakeExecutor,
-    tell: Tell,
+    make_executor: Callable[[Work, int], Any],
+    tell: Callable[[str], None],
+    stop: Callable[[], bool],
+    *,
     quiet: bool,
-    without_lock: bool,
-    stop: Callable[[], bool] = lambda: False,
 ) -> OpenedSweep:
     """Train the cells that are not finished by an executor, and return the sweep as it is then."""
-    if cells is not None:
-        cells = [*dict.fromkeys(as_parts("cells", cells, (int, np.integer), "numbers of cells"))]
-    opened = open_sweep(path).examine(cells)
-    numbers = select_unfinished(opened, cells)
-    _check_populations(opened, cells or ())
-    _repair(opened, without_lock=without_lock)
-    if not numbers:
-        return open_sweep(path)
-    progress = SweepProgress(opened, numbers)
-    with (
-        selecting(opened, without_lock=without_lock) as rounds,
-        make_executor(opened, numbers, progress) as executor,
-        contextlib.nullcontext() if quiet else progress.shown(),
-    ):
-        outcomes = _train(executor, numbers, rounds, progress, stop, tell)
-    now = open_sweep(path).examine(numbers)
-    reasons = {
-        number: outcomes[number].failure or now.problem_of(number) or "it is not finished"
-        for number in numbers
-        if number in {*now.unfinished_cells} and (outcomes[number].failure or not outcomes[number].left_to)
-    }
-    if reasons:
-        errors = [outcomes[number].error for number in reasons if outcomes[number].error is not None]
-        raise CellsFailed(failure_text(now, reasons)) from next(iter(errors), None)
-    return now
-
-
-def _check_populations(opened: OpenedSweep, cells: Collection[int]) -> None:
-    """Raise `ValueError` if some of the cells that select among one another are given without the others."""
-    if not opened.sweep.selects_across_cells:
-        return
-    missing = sorted({other for cell in cells for other in opened.sweep.population_of(cell)} - {*cells})
-    if missing:
-        raise ValueError(
-            "`cells` must have all cells of a population, which select among one another: "
-            f"also {numbers_text(missing)}."
-        )
-
-
-def _train(
-    executor: Executor,
-    numbers: Iterable[int],
-    rounds: SelectionRounds,
-    progress: SweepProgress,
-    stop: Callable[[], bool],
-    tell: Tell,
-) -> dict[int, CellOutcome]:
-    """Train cells, and return how each ended; those that come to a selection continue when all are there.
-
-    Of a sweep that selects, a cell that another process trains is tried until that has come to a selection:
-    workers of a client that was killed go on so far.
-    """
-    outcomes: dict[int, CellOutcome] = {}
-    pending = {executor.submit(number): number for number in numbers}
-    awaited: set[int] = set()
-    is_stopped = False
-    while pending:
-        if not is_stopped and stop():
-            is_stopped = True
-            executor.stop()
-        executor.wait([*pending])
-        progress.read_cells(pending.values())
-        for future in [future for future in pending if future.done()]:
-            number = pending.pop(future)
-            outcome = _outcome(future)
-            if outcome.selection is not None and not is_stopped:
-                ready = rounds.add(number, *outcome.selection)
-                pending |= {executor.submit(cell): cell for cell in ready}
-                continue
-            if outcome.left_to and rounds.opened.sweep.selects_across_cells and not is_stopped:
-                if number not in awaited:
-                    awaited.add(number)
-                    tell(f"cell {number} is awaited: {outcome.left_to} trains it up to the next selection")
-                pending[executor.submit(number)] = number
-                continue
-            # Only the first error, whose traceback holds all that the cell had in memory.
-            has_error = any(earlier.error is not None for earlier in outcomes.values())
-            outcomes[number] = dataclasses.replace(outcome, error=None) if has_error else outcome
-            is_finished = outcome == CellOutcome()
-            tell(f"cell {number} {'is stopped' if is_stopped and not is_finished else outcome}")
-            progress.end_cell(number, is_finished=is_finished)
-            if _disk_is_full(outcome.error):  # every other cell would fail as well
-                failed = {cell: each.failure for cell, each in outcomes.items() if each.failure}
-                raise CellsFailed(failure_text(rounds.opened, failed)) from outcome.error
-    if is_stopped:
-        raise RunStopped(rounds.opened.folder.path, 0)
-    return outcomes | {cell: CellOutcome(why) for cell, why in rounds.reasons_to_wait().items()}
-
-
-def _outcome(future: Any) -> CellOutcome:
-    """Return how a cell ended; an error of its future is a failure."""
-    error = future.exception()
-    if error is None:
-        return future.result()
-    return CellOutcome(one_line(error) or type(error).__name__, error=error)
-
-
-def _repair(opened: OpenedSweep, *, without_lock: bool) -> None:
-    """Write what is missing or damaged of a sweep and follows from the rest of it."""
-    folder = opened.folder
+    opened = open_sweep(path)
+    sweep, folder = opened.sweep, opened.folder
+    numbers = (
+        range(sweep.n_cells) if cells is None else as_parts("cells", cells, (int, np.integer), "numbers")
+    )
+    asked = dict.fromkeys(opened.cell(number).number for number in numbers)
+    if sweep.selects_across_cells:
+        asked = dict.fromkeys(other for number in asked for other in sweep.population_of(number))
+    opened = opened.examine(asked)
+    unfinished = {*opened.unfinished_cells}
+    missing = [number for number in asked if number in unfinished]
     if not folder.config.exists() or folder.left_overs():
         # What another process is writing need not be repaired here.
         with contextlib.suppress(FolderLockedError), lock_folder(folder.path), saving(folder.path):
-            folder.remove_left_overs()
-            complete_folder(folder, opened.sweep)
-    for number in opened.cells_in(FINISHED):
-        cell = opened.cell(number)
-        try:
-            cell.read_note()
-        except (ValueError, OSError):
-            with contextlib.suppress(ValueError, OSError):
-                # Of a cell that was killed after its summary, the run does not say yet that it is finished.
-                options = RunOptions(quiet=True, without_lock=without_lock)
-                finish_run(Run(cell.read(), cell.experiment), options)
-                with lock_folder(cell.folder.path, without_lock=without_lock):
-                    cell.write_note()
+            _complete(folder, sweep)
+    if not missing:
+        return opened
+    work = Work(opened, SweepProgress(opened, missing), tell, stop)
+    with (
+        make_executor(work, len(missing)) as executor,
+        contextlib.nullcontext() if quiet else work.progress.shown(),
+    ):
+        failed, error = _train(executor, work, missing)
+    now = open_sweep(path).examine({*missing})
+    if failed := {number: text for number, text in failed.items() if number in {*now.unfinished_cells}}:
+        raise CellsFailed(failure_text(now, failed)) from error
+    return now
 
 
-def _disk_is_full(error: BaseException | None) -> bool:
-    """Whether an error comes from a disk, or a share of it, that is full."""
-    while error is not None:
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return True
-        # A `SaveError` wraps the error of the system.
-        error = error.__cause__ or error.__context__
-    return False
+def _train(
+    executor: Executor, work: Work, numbers: Iterable[int]
+) -> tuple[dict[int, str], BaseException | None]:
+    """Train cells, and return why some are not finished, and the first error.
 
-
-def select_unfinished(opened: OpenedSweep, cells: Iterable[int] | None) -> list[int]:
-    """Return those of some cells of a sweep, None for all, that are not finished."""
-    if cells is None:
-        return opened.unfinished_cells
-    numbers, unfinished = [opened.cell(number).number for number in cells], set(opened.unfinished_cells)
-    return [number for number in numbers if number in unfinished]
+    Those that come to a selection continue when all are there. Of a sweep that selects, a cell that another
+    process trains is tried until that has come to a selection: workers of a client that was killed go on so
+    far.
+    """
+    opened, cells = work.opened, collections.deque(numbers)
+    waiting, awaited, failed = set[int](), set[int](), dict[int, str]()
+    first_error = None  # only of one, as its traceback holds all that the cell had in memory
+    for number, outcome in executor(cells):
+        if outcome.how == "waits":
+            waiting.add(number)
+            ready = cells_to_continue(opened, waiting, number)
+            waiting.difference_update(ready)
+            cells.extend(ready)
+        elif outcome.how == "left" and opened.sweep.selects_across_cells:
+            if number not in awaited:
+                awaited.add(number)
+                work.tell(f"cell {number} is awaited: {outcome.text} trains it up to the next selection")
+            cells.append(number)
+        else:
+            work.tell(f"cell {number} {outcome}")
+            work.progress.end_cell(number, is_finished=outcome.how == "finished")
+            if outcome.how in ("failed", "finished"):
+                failed[number] = outcome.text
+                first_error = first_error or outcome.error
+    return failed | {number: why_it_waits(opened, number) for number in waiting}, first_error
 
 
 def failure_text(opened: OpenedSweep, failed: Mapping[int, str]) -> str:
     """Return a line that names the cells that are not finished, with the reason of the first."""
-    names, first = numbers_text([*failed]), next(iter(failed.values()))
+    names, (number, reason) = numbers_text([*failed]), next(iter(failed.items()))
+    reason = reason or opened.problem_of(number) or "it is not finished"
     advice = f"To try them again: {opened.folder.command('resume')}"
-    if any(opened.state_of(number) == DAMAGED for number in failed):
+    if any(opened.notes[number].state == DAMAGED for number in failed):
         advice = damaged_text(opened.folder, opened.cells_in(DAMAGED))
     verb = "is" if len(failed) == 1 else "are"
     return (
         f"{len(failed)} of {count_text(opened.sweep.n_cells, 'cell')} {verb} not finished: {names}; "
-        f"the first: {first.rstrip('.'):.300}. {advice}"
+        f"the first: {reason.rstrip('.'):.300}. {advice}"
     )

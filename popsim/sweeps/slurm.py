@@ -4,26 +4,26 @@ import dataclasses
 import os
 import re
 import shlex
+import string
 import sys
 import sysconfig
 from pathlib import Path
-from typing import Any
 
 from popsim._shared.checks import check_positive_int
 from popsim._shared.text_checks import has_control_characters
 from popsim.store.files import check_replaceable, has_mark, write_file
 from popsim.store.run_folder import import_option
-from popsim.sweeps.cell_process import option_words
+from popsim.sweeps.cell_training import check_no_selection
+from popsim.sweeps.executors import option_words
 from popsim.sweeps.folder import modules_of, named_modules
 from popsim.sweeps.opened_sweep import OpenedSweep
-from popsim.sweeps.selection import check_no_selection
 from popsim.sweeps.sweep import Sweep
 
 __all__ = ["SlurmOptions", "write_slurm_script"]
 
 SIGNAL_SECONDS = 120  # before the time limit; SLURM may be a minute early
-LEAST_SECONDS = 300
-_TIME = re.compile(r"\d+|\d+:\d\d(:\d\d)?|\d+-\d+(:\d\d(:\d\d)?)?")  # as sbatch takes it
+# Of what sbatch takes, hours, minutes and seconds alone: 4:00 are four minutes to it.
+_TIME = re.compile(r"(\d+-)?\d+:\d\d:\d\d")
 _OWN_OPTIONS = ("array", "job-name", "output", "signal", "requeue", "no-requeue", "open-mode")
 
 
@@ -58,14 +58,11 @@ class SlurmOptions:
         for name in ("gpus", "cpus", "tasks", "at_a_time"):
             if (number := getattr(self, name)) is not None:
                 check_positive_int(name, number)
-        if self.time is not None:
-            if not _TIME.fullmatch(self.time):
-                raise ValueError(f"`time` must be such as 4:00:00, got {self.time!r}.")
-            if (seconds := _seconds(self.time)) < LEAST_SECONDS:
-                raise ValueError(
-                    f"`time` must be {LEAST_SECONDS // 60} minutes or more, as jobs save and stop "
-                    f"{SIGNAL_SECONDS} s before it, got {self.time!r}, which is {seconds} s to SLURM."
-                )
+        if self.time is not None and not _TIME.fullmatch(self.time):
+            raise ValueError(
+                "`time` must be hours, minutes and seconds, such as 4:00:00, or also days, such as "
+                f"1-12:00:00, got {self.time!r}."
+            )
         for option in self.slurm_option:
             if (name := option.partition("=")[0]) in _OWN_OPTIONS:
                 raise ValueError(f"`slurm_option` must not be one that the script sets, got {name}.")
@@ -73,8 +70,9 @@ class SlurmOptions:
             if has_control_characters(line.replace("\t", " ")):
                 raise ValueError(f"`setup` and the options of sbatch must be one line each, got {line!r}.")
 
-    def lines(self) -> list[str]:
-        """Return the options as they are written into a script."""
+    @property
+    def requests(self) -> list[str]:
+        """The options of sbatch that ask for a partition, time, and hardware."""
         requests = {
             "partition": self.partition,
             "time": self.time,
@@ -82,53 +80,44 @@ class SlurmOptions:
             "cpus-per-task": self.cpus,
             "mem": self.memory,
         }
-        named = [f"{name}={value}" for name, value in requests.items() if value is not None]
-        return [f"#SBATCH --{option}" for option in (*named, *self.slurm_option)]
+        return [*(f"{name}={value}" for name, value in requests.items() if value), *self.slurm_option]
 
 
-def _seconds(time: str) -> int:
-    """Return a time limit in seconds, read as sbatch does: "4" and "4:00" are four minutes."""
-    days, dash, clock = time.rpartition("-")
-    numbers = list(map(int, clock.split(":")))
-    if not dash and len(numbers) < 3:
-        numbers = [0, *numbers]
-    hours, minutes, seconds = [*numbers, 0, 0][:3]
-    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+class _Template(string.Template):
+    delimiter = "@"  # "$" is of the shell
 
 
 _BEGINNING = "#!/bin/bash\n# written by popsim sweep script\n"
-_SCRIPT = (
+_SCRIPT = _Template(
     _BEGINNING
-    + """#SBATCH --job-name={name}
-#SBATCH --array=0-{last}{limit}{options}
-#SBATCH --output={logs}
-#SBATCH --signal=B:USR1@{seconds}
+    + """\
+#SBATCH --job-name=@name
+#SBATCH --array=0-@last@limit
+@requests
+#SBATCH --output="@logs/%a.txt"
+#SBATCH --signal=B:USR1@@@seconds
 #SBATCH --requeue
 #SBATCH --open-mode=append
 # --mem: what a cell takes, see docs/scale.md; --cpus-per-task: cores that share the networks of a cell
-{setup}
-sweep={sweep}
-out_of_time= ended= child=
+@setup
+sweep=@sweep
+out_of_time= ended= child= failed=0
 stop() { [ "$child" ] && kill -TERM "$child" 2> /dev/null; }
-trap 'out_of_time=yes; stop' USR1  # {seconds} s before the time limit
+trap 'out_of_time=yes; stop' USR1  # @seconds s before the time limit
 trap 'ended=yes; stop' TERM        # cancelled, or preempted: SLURM requeues by itself what it preempts
-failed=0
-train() {
-    {popsim} sweep run "$sweep" "$@" {cell_options} &
+for ((cell = SLURM_ARRAY_TASK_ID; cell < @n_cells; cell += @n_tasks)); do
+    [ -f "$sweep/cells/$(printf %06d "$cell")/summary.json" ] && continue
+    @popsim sweep run "$sweep" --cell "$cell" @options &
     child=$!
     while wait "$child"; code=$?; kill -0 "$child" 2> /dev/null; do :; done  # a signal ends wait, not popsim
     child=
     if [ "$out_of_time" ]; then scontrol requeue "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"; fi
     if [ "$out_of_time$ended" ] || [ "$code" -eq 75 ]; then exit 75; fi  # 75: stopped and saved
     [ "$code" -eq 0 ] || failed=1
-}
-{loop}
+done
 exit "$failed"
 """
 )
-_LOOP = """for ((cell = SLURM_ARRAY_TASK_ID; cell < {n_cells}; cell += {n_tasks})); do
-    [ -f "$sweep/cells/$(printf %06d "$cell")/summary.json" ] || train --cell "$cell"
-done"""
 
 
 def _paths(sweep: Sweep) -> list[str]:
@@ -151,23 +140,21 @@ def slurm_script(opened: OpenedSweep, options: SlurmOptions) -> str:
     check_no_selection(opened, "path")
     sweep, folder = opened.sweep, opened.folder.path.resolve()
     n_tasks = min(sweep.n_cells, options.tasks)
-    place = str(folder / "logs").replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
-    setup = (*options.setup, *_paths(sweep))
-    flags = {"without_lock": options.without_lock, "enable_tensorboard": options.tensorboard}
-    parts = {
-        "loop": _LOOP.format(n_cells=sweep.n_cells, n_tasks=n_tasks),
-        "name": re.sub(r"[^\w.-]", "_", folder.name),
-        "last": n_tasks - 1,
-        "limit": "" if options.at_a_time is None else f"%{options.at_a_time}",
-        "options": "".join(f"\n{line}" for line in options.lines()),
-        "logs": f'"{place}/%a.txt"',
-        "seconds": SIGNAL_SECONDS,
-        "setup": "".join(f"\n{line}" for line in setup),
-        "cell_options": " ".join(option_words(**flags)),
-        "sweep": shlex.quote(str(folder)),
-        "popsim": f"popsim {import_option(named_modules(sweep))}".strip(),
-    }
-    return re.sub(r"\{(\w+)\}(?<!\$\{SLURM_ARRAY_JOB_ID\})", lambda part: str(parts[part[1]]), _SCRIPT)
+    words = option_words(without_lock=options.without_lock, enable_tensorboard=options.tensorboard)
+    return _SCRIPT.substitute(
+        name=re.sub(r"[^\w.-]", "_", folder.name),
+        last=n_tasks - 1,
+        limit="" if options.at_a_time is None else f"%{options.at_a_time}",
+        requests="\n".join(f"#SBATCH --{request}" for request in options.requests),
+        logs=str(folder / "logs").replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%"),
+        seconds=SIGNAL_SECONDS,
+        setup="\n".join([*options.setup, *_paths(sweep)]),
+        sweep=shlex.quote(str(folder)),
+        n_cells=sweep.n_cells,
+        n_tasks=n_tasks,
+        popsim=f"popsim {import_option(named_modules(sweep))}".strip(),
+        options=" ".join(words),
+    )
 
 
 def is_slurm_script(path: Path) -> bool:
@@ -179,7 +166,7 @@ def write_slurm_script(
     opened: OpenedSweep, options: SlurmOptions, out: Path | None = None, *, overwrite: bool = False
 ) -> Path:
     """Write a script for sbatch that trains a sweep, by default into its folder, and return the path."""
-    path: Any = opened.folder.path / "sweep.sbatch" if out is None else out
+    path = opened.folder.path / "sweep.sbatch" if out is None else out
     check_replaceable(path, is_slurm_script, kind="a script", overwrite=overwrite, name="out")
     if has_control_characters(str(opened.folder.path)):
         raise ValueError(f"`path` must be one line of a script, got {str(opened.folder.path)!r}.")

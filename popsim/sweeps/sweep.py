@@ -4,21 +4,22 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from popsim._shared.checks import check_non_negative_int, check_positive_int, is_number
+from popsim._shared.checks import LARGEST_INT, check_non_negative_int, check_positive_int, is_number
 from popsim._shared.plain_values import plain_value
 from popsim._shared.text_checks import suggestion
 from popsim.experiments import AbstractExperiment, Recording
 from popsim.experiments.experiment import check_experiment, check_recording
+from popsim.experiments.settings import as_setting, setting_types
 from popsim.per_member import MOST_MEMBERS
-from popsim.sweeps.limits import MOST_CELLS, as_axes, as_seeds, check_extent
 
 __all__ = ["Cell", "Sweep"]
 
+MOST_CELLS = 20_000
 NOT_AXES = {
     "n_members": "`seeds` says how many there are",
     "first_member": "`seeds` says which there are",
@@ -59,19 +60,8 @@ class Division:
     - `seeds`: how many seeds are in each piece.
     """
 
-    member_axes: Mapping[str, tuple[int, ...]]
-    seeds: tuple[int, ...]
-
-    @classmethod
-    def parse(cls, described: Any, axes: Mapping[str, Sequence[Any]], n_seeds: int) -> "Division":
-        """Return a division of a sweep over `axes` from `sweep.json`."""
-        given = described["member_axes"]
-        pieces = {name: tuple(given[name]) for name in axes if name in given}
-        division = cls(pieces, tuple(described["seeds"]))
-        is_whole = all(sum(lengths) == len(axes[name]) for name, lengths in pieces.items())
-        if not is_whole or sum(division.seeds) != n_seeds:
-            raise ValueError("its division must have each value and each seed once.")
-        return division
+    member_axes: Mapping[str, Sequence[int]]
+    seeds: Sequence[int]
 
     @property
     def n_parts(self) -> int:
@@ -83,7 +73,7 @@ def divide(axes: Mapping[str, Sequence[Any]], seeds: range, most: int | None) ->
     """Divide members into cells of at most `most`, as evenly as possible, along the first axes first."""
     lengths = {name: len(values) for name, values in axes.items()}
     most = most or math.prod(lengths.values()) * len(seeds)
-    pieces: dict[str, tuple[int, ...]] = {}
+    pieces: dict[str, list[int]] = {}
     for place, (name, length) in enumerate(lengths.items()):
         n_per_value = math.prod([*lengths.values()][place + 1 :])
         pieces[name] = _even(length, max(1, most // n_per_value))
@@ -91,11 +81,11 @@ def divide(axes: Mapping[str, Sequence[Any]], seeds: range, most: int | None) ->
     return Division(pieces, _even(len(seeds), max(1, most // n_per_piece) if n_per_piece <= most else 1))
 
 
-def _even(n: int, most: int) -> tuple[int, ...]:
+def _even(n: int, most: int) -> list[int]:
     """Divide `n` into numbers of at most `most`, as evenly as possible."""
     n_parts = -(-n // most)
     ends = [n * part // n_parts for part in range(n_parts + 1)]
-    return tuple(end - first for first, end in itertools.pairwise(ends))
+    return [end - first for first, end in itertools.pairwise(ends)]
 
 
 def _cut(values: Any, lengths: Sequence[int]) -> list[Any]:
@@ -169,9 +159,9 @@ class Sweep:
         for name in self.axes:
             self._check_axis(name)
         divided = {name: self.axes[name] for name in self._divisible_axes()}
-        check_extent("members", self.n_members, MOST_MEMBERS, "fewer values of `axes`, or of `seeds`")
+        _check_extent("members", self.n_members, MOST_MEMBERS, "fewer values of `axes`, or of `seeds`")
         object.__setattr__(self, "division", divide(divided, self.seeds, self.members_per_cell))
-        check_extent("cells", self.n_cells, MOST_CELLS, "a larger `members_per_cell`, or fewer `axes`")
+        _check_extent("cells", self.n_cells, MOST_CELLS, "a larger `members_per_cell`, or fewer `axes`")
         self.recording.batches(self.experiment.n_batches, self.experiment.log_step)
         n_per_population = len(self.seeds) * math.prod(map(len, divided.values()))
         self.experiment.check_selection(divided, n_per_population)
@@ -212,6 +202,12 @@ class Sweep:
         return tuple(name for name in self.axes if name not in self.member_axes)
 
     @functools.cached_property
+    def _settings(self) -> list[dict[str, Any]]:
+        """The combinations of values of the cell axes."""
+        values = itertools.product(*(self.axes[name] for name in self.cell_axes))
+        return [dict(zip(self.cell_axes, combination, strict=True)) for combination in values]
+
+    @functools.cached_property
     def _parts(self) -> list[_Part]:
         """The cells of one combination of the cell axes."""
         pieces = [_cut(self.axes[name], lengths) for name, lengths in self.division.member_axes.items()]
@@ -229,7 +225,8 @@ class Sweep:
     @property
     def n_cells(self) -> int:
         """The number of cells."""
-        return self.division.n_parts * math.prod(len(self.axes[name]) for name in self.cell_axes)
+        n_combinations = math.prod(len(self.axes[name]) for name in self.cell_axes)
+        return self.division.n_parts * n_combinations
 
     @functools.cached_property
     def n_members(self) -> int:
@@ -269,17 +266,10 @@ class Sweep:
 
     def settings_of(self, number: int) -> dict[str, Any]:
         """Return the settings of the axes that all members of a cell share."""
-        shape = [len(self.axes[name]) for name in self.cell_axes]
-        places = np.unravel_index(number // len(self._parts), shape) if shape else ()
-        return {name: self.axes[name][int(at)] for name, at in zip(self.cell_axes, places, strict=True)}
-
-    def n_batches_of(self, number: int) -> int:
-        """Return the number of batches of a cell."""
-        return self.settings_of(number).get("n_batches", self.experiment.n_batches)
+        return self._settings[number // len(self._parts)]
 
     def labels_of(self, number: int) -> dict[str, list[Any]]:
         """Return for each axis, and for "seed", the value of each member of a cell."""
-        self.check_number(number)
         part = self._parts[number % len(self._parts)]
         columns = zip(*itertools.product(*(values for _, values in part.grid), part.seeds), strict=True)
         labels = dict(zip([*(name for name, _ in part.grid), "seed"], map(list, columns), strict=True))
@@ -320,3 +310,43 @@ class Sweep:
 def _is_numeric(value: Any) -> bool:
     """Whether a value of a setting is a number, or some numbers."""
     return all(map(_is_numeric, value)) if isinstance(value, tuple) else is_number(value)
+
+
+def as_axes(kind: type[AbstractExperiment], axes: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """Return the values of each axis as settings of an experiment, see `as_setting`."""
+    types = setting_types(kind)
+    return {
+        str(name): _axis(f"axes[{name!r}]", values, types.get(name, Any)) for name, values in axes.items()
+    }
+
+
+def _axis(argument: str, values: Any, kind: Any) -> tuple[Any, ...]:
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise ValueError(f"`{argument}` must be a list of values, got {values!r:.100}.")
+    settings = tuple(as_setting(f"{argument}[{at}]", value, kind) for at, value in enumerate(values))
+    if not settings:
+        raise ValueError(f"`{argument}` must have at least one value, got none.")
+    if len({*map(repr, settings)}) < len(settings):
+        raise ValueError(f"`{argument}` must have different values, got {settings!r:.200}.")
+    return settings
+
+
+def as_seeds(seeds: Any) -> range:
+    """Return the seeds of a sweep, a range or whole numbers in order, as a range."""
+    numbers = seeds if isinstance(seeds, range) else plain_value("seeds", seeds)
+    if isinstance(numbers, tuple) and numbers and all(type(number) is int for number in numbers):
+        consecutive = range(numbers[0], numbers[0] + len(numbers))
+        numbers = consecutive if tuple(consecutive) == numbers else None
+    if not isinstance(numbers, range) or numbers.step != 1 or numbers.start < 0 or not numbers:
+        raise ValueError(
+            f"`seeds` must be whole numbers without gaps, such as range(20), got {seeds!r:.100}."
+        )
+    if numbers.stop - 1 > LARGEST_INT:
+        raise ValueError(f"`seeds` must be below 2**31, got {numbers.stop - 1}.")
+    return numbers
+
+
+def _check_extent(what: str, n: int, most: int, advice: str) -> None:
+    """Check how many members, or cells, a sweep has, before any is made: a few letters ask for billions."""
+    if n > most:
+        raise ValueError(f"a sweep must have at most {most} {what}, got {n}: give {advice}.")

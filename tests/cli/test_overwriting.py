@@ -79,7 +79,7 @@ FOREIGN = {
 def test_what_popsim_did_not_write_stays(kind, command, places, capsys):
     file = command.file(kind)
     descriptions = {place.name: place / f"{place.name}.json" for place in places.values()}
-    parts = {"note": places["sweep"] / "cells/000000/cell.json", "config": places["sweep"] / "sweep.yaml"}
+    parts = {"config": places["sweep"] / "sweep.yaml"}
     parts["checkpoint"] = next((places["run"] / "checkpoints").iterdir())
     sources = descriptions | parts
     copies = {name: lambda path, source=source: shutil.copy(source, path) for name, source in sources.items()}

@@ -23,7 +23,7 @@ from popsim.experiments.registry import describe_experiment, rebuild_experiment,
 from popsim.experiments.settings import as_setting, parse_setting, setting, setting_types
 from popsim.store.yaml_files import read_yaml, yaml_text
 from popsim.sweeps import Sweep
-from popsim.sweeps.sweep_config import parse_axes
+from popsim.sweeps.folder import parse_axes
 
 pytestmark = pytest.mark.usefixtures("as_users_run")  # which may give other scalars than are kept
 

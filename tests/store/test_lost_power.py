@@ -131,7 +131,7 @@ def test_a_sweep_is_on_disk_and_parts_before_their_records(disk, tmp_path):
     folder = run_sweep(make_sweep(sweep, tmp_path / "made" / "sweep").folder.path).folder.path
     assert disk.too_early == {} and disk.lost() == []
     written = {os.path.basename(path) for path in disk.renamed}
-    assert written >= {"sweep.json", "run.json", "training.json", "summary.json", "cell.json"}
+    assert written >= {"sweep.json", "run.json", "training.json", "summary.json"}
     for cell in (folder / "cells").iterdir():
         assert_history_before_checkpoints(disk, cell)
     assert [*folder.glob("selections/*.json")] and [*folder.glob("cells/*/log.jsonl")]

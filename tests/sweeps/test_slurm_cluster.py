@@ -13,7 +13,7 @@ from repository import HELPERS
 from small_training import assert_same
 from swept_runs import Swept
 
-from popsim.sweeps import Sweep, make_sweep, open_sweep, run_sweep, slurm
+from popsim.sweeps import Sweep, make_sweep, open_sweep, run_sweep
 from popsim.sweeps.slurm import SlurmOptions, write_slurm_script
 
 pytestmark = [
@@ -71,10 +71,9 @@ def check(cluster, opened, job):
     return cluster.tasks(job)
 
 
-def test_time_limit(tmp_path, cluster, monkeypatch):
+def test_time_limit(tmp_path, cluster):
     """The jobs requeue themselves before it ends."""
-    monkeypatch.setattr(slurm, "LEAST_SECONDS", 180)  # so that it comes soon
-    opened, job = submitted(cluster, tmp_path / "sw", LONG, time="3")
+    opened, job = submitted(cluster, tmp_path / "sw", LONG, time="0:03:00")
     tasks = check(cluster, opened, job)
     assert max(restarts for _, _, restarts in tasks.values()) >= 1
 

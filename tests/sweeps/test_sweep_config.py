@@ -1,7 +1,6 @@
 """Sweeps as YAML, on the command line and in Python: what is written is read, what is wrong is named."""
 
 import dataclasses
-import itertools
 import re
 import warnings
 from typing import Literal
@@ -13,7 +12,7 @@ from popsim.cli import main
 from popsim.experiments import CenterOut, Recording
 from popsim.experiments.registry import EXPERIMENTS
 from popsim.sweeps import Sweep, make_sweep
-from popsim.sweeps.sweep_config import config_text, parse_axes, read_config
+from popsim.sweeps.folder import config_text, parse_axes, read_config
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +153,6 @@ def test_what_is_wrong_on_the_command_line_is_named_and_nothing_is_made(argument
 @pytest.mark.parametrize(
     ("sweep", "said"),
     [
-        ({"axes": {"rate": itertools.count(1)}}, "must have at most 2000 values"),
         ({"axes": {"mapping": [{"a": ("b",)}, {"a": ["b"]}]}}, "must have different values"),
         ({"axes": {"rate": (float("nan"),)}}, r"`axes\['rate'\]"),
         ({"axes": {"label": ({1},)}}, r"`axes\['label'\]"),

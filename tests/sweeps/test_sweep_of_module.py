@@ -15,9 +15,9 @@ from popsim.cli import main
 from popsim.experiments.registry import EXPERIMENTS
 from popsim.sweeps import Sweep, SweepFolder, make_sweep, open_sweep
 from popsim.sweeps.cell_training import run_cell
+from popsim.sweeps.overview import UNCHECKED_WITHOUT_PLAN
 from popsim.sweeps.running import failure_text
 from popsim.sweeps.slurm import SlurmOptions, slurm_script
-from popsim.sweeps.verification import UNCHECKED_WITHOUT_PLAN
 
 
 def outcome(arguments, capsys):

@@ -25,13 +25,12 @@ from popsim.sweeps import (
     CellsFailed,
     Sweep,
     _on_dask,
-    cell_process,
     executors,
     make_sweep,
     run_in_processes,
     run_sweep,
 )
-from popsim.sweeps.cell_process import CellOutcome, CellTask, selection_line, train_cell
+from popsim.sweeps.executors import CellOutcome, CellProcess
 
 pytestmark = [
     pytest.mark.slow,
@@ -76,7 +75,7 @@ def run_script(monkeypatch, tmp_path):
         begin = f"import os, pathlib, signal, sys, time\nfile = pathlib.Path({str(tmp_path)!r}) / 'began'\n"
         begin += "first = not file.exists()\nfile.open('a').write(f'{os.getpid()}\\n')\n"
         command = [sys.executable, "-c", begin + script]
-        monkeypatch.setattr(CellTask, "command", property(lambda task: command))
+        monkeypatch.setattr(CellProcess, "command", lambda process, number: command)
         return tmp_path / "began"
 
     return use
@@ -97,31 +96,23 @@ def test_a_process_that_is_killed_is_started_again(made, run_script):
 def test_a_cell_that_is_named_twice_has_one_process_with_all_cores(made, monkeypatch):
     began = []
 
-    def train(task, stopping, place):
-        began.append((task.number, place))
+    def train(process, number, stopping, place):
+        began.append((number, place))
         return CellOutcome()
 
-    monkeypatch.setattr(executors, "train_cell", train)
+    monkeypatch.setattr(CellProcess, "train", train)
     with pytest.raises(CellsFailed, match="1 of 2 cells is not finished: 1"):
         run_in_processes(made, iter([1, 1]), n_workers=8)
     assert began == [(1, (0, 1))]
 
 
-def test_a_cell_that_another_process_trains_is_no_success(made, monkeypatch):
-    monkeypatch.setattr(cell_process, "SECONDS_HELD", -1)
-    place = made / "cells" / "000001"
+def test_a_cell_that_another_process_trains_is_left(made, monkeypatch):
+    monkeypatch.setattr(executors, "SECONDS_HELD", -1)
+    place, told = made / "cells" / "000001", []
     place.mkdir()
-    with (
-        lock_folder(place),
-        pytest.raises(CellsFailed, match="is not finished: 1; the first: process .* trains it"),
-    ):
-        run_in_processes(made, [1], n_workers=1)
-
-
-def test_scores_are_found_before_what_a_module_prints_at_exit(made, run_script):
-    run_script(f"print({selection_line(3, [0.5])!r})\nprint('scores of mine')\nsys.exit(75)")
-    outcome = train_cell(CellTask(str(made), 1, (), ()), threading.Event())
-    assert outcome == CellOutcome(selection=(3, [0.5]))
+    with lock_folder(place):
+        assert run_in_processes(made, [1], n_workers=1, tell=told.append).unfinished_cells == [0, 1]
+    assert "cell 1 is left to process" in told[0]
 
 
 @pytest.mark.parametrize("stopped_by", [RunStopped, KeyboardInterrupt])

@@ -1,6 +1,5 @@
 """Populations divided over cells, which select among one another: the same as in one ensemble, to the bit."""
 
-import concurrent.futures
 import dataclasses
 import os
 import shutil
@@ -9,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 
 import distributed
 import numpy as np
@@ -21,12 +21,11 @@ from swept_runs import Swept
 from popsim.cli import main
 from popsim.experiments import resume_run
 from popsim.report import report_sweep
-from popsim.store import CorruptDataError, MismatchError, read_sealed_json, write_sealed_json
-from popsim.store.identity import FolderLockedError, lock_folder, lock_holder
+from popsim.store import Checkpoints, CorruptDataError, MismatchError, read_sealed_json, write_sealed_json
+from popsim.store.identity import lock_folder, lock_holder
 from popsim.sweeps import (
     CellsFailed,
     Sweep,
-    cell_process,
     executors,
     make_sweep,
     run_cell,
@@ -34,11 +33,11 @@ from popsim.sweeps import (
     run_sweep,
     verify_sweep,
 )
-from popsim.sweeps.cell_process import CellOutcome
-from popsim.sweeps.opened_sweep import read_sweep
+from popsim.sweeps.cell_training import CellPopulation, SelectionPending, read_selections
+from popsim.sweeps.cells import SweepCell
+from popsim.sweeps.executors import CellOutcome, Work
 from popsim.sweeps.progress import SweepProgress
 from popsim.sweeps.running import _train
-from popsim.sweeps.selection import CellPopulation, SelectionPending, read_selections, selecting
 from popsim.sweeps.slurm import SlurmOptions, write_slurm_script
 from popsim.training import ancestors
 from popsim.training.population_updates.divided_population import StoppedForSelection
@@ -119,27 +118,23 @@ def test_places_are_those_of_the_whole_however_it_is_divided():
 def begin(path):
     """Make a sweep and train its cells up to the first selection."""
     opened = make_sweep(PARTS, path)
-    with selecting(opened, without_lock=False) as rounds:
-        for number in range(PARTS.n_cells):
-            with pytest.raises(SelectionPending) as pending:
-                run_cell(path, number)
-            rounds.add(number, pending.value.n_batches, pending.value.scores)
+    for number in range(PARTS.n_cells):
+        with pytest.raises(SelectionPending):
+            run_cell(path, number)
     return opened.folder
 
 
 def test_what_others_need_is_checked_and_named(at_once, tmp_path):
-    """The scores of a population, and the checkpoints of other cells from which a cell inherits."""
+    """The scores of other cells, and the checkpoints from which a cell inherits."""
     folder = begin(tmp_path / "sw")
     parents = at_once.load("parent").parent.values[0]
     heir = next(n for n in (0, 1) if not np.isin(parents[PARTS.places_of(n)], PARTS.places_of(n)).all())
-    scores = folder.selections / "000000.json"
+    scores = folder.selection(1 - heir)
     checkpoint = folder.cell(1 - heir).checkpoints / "000000003.safetensors"
     good, weights = scores.read_bytes(), checkpoint.read_bytes()
-    foreign = tmp_path / "foreign.json"
-    write_sealed_json(foreign, {**read_sealed_json(scores), "sweep": "0" * 32})
     for file, damage, said in (
-        (scores, foreign.read_bytes(), "must be of this population of the sweep"),
-        (scores, good.replace(b"cells", b"sells"), r"000000\.json must match its checksum"),
+        (scores, folder.selection(heir).read_bytes(), "must be of this cell of the sweep"),
+        (scores, good.replace(b"cell", b"sell"), r"\.json must match its checksum"),
         (checkpoint, b"", "000000003"),
         (checkpoint, None, f"from which cell {heir} inherits; it is missing. If it cannot be restored"),
     ):
@@ -150,21 +145,19 @@ def test_what_others_need_is_checked_and_named(at_once, tmp_path):
         scores.write_bytes(good)
         checkpoint.write_bytes(weights)
     content = read_sealed_json(scores)
-    values, digests = content["selections"]["3"]
-    assert len({*digests}) == 2 and "" not in digests
-    write_sealed_json(scores, {**content, "selections": {"3": [values, ["0" * 64] * 2]}})
+    values, _ = content["selections"]["3"]
+    write_sealed_json(scores, {**content, "selections": {"3": [values, "0" * 64]}})
     with pytest.raises(MismatchError, match=r"000000003\.safetensors must be the .* computed again, with"):
         run_cell(folder.path, heir)
     scores.write_bytes(good)
-    with selecting(read_sweep(folder.path), without_lock=False) as rounds:  # a cell that saw it too late
-        assert rounds.add(heir, 3, [0.0] * 6) == [heir] and rounds.reasons_to_wait() == {}
-    assert scores.read_bytes() == good
     same(run_sweep(folder.path), at_once)
     assert verify_sweep(folder.path) == {}
-    scores.unlink()
+    folder.selection(0).unlink()
     assert [*verify_sweep(folder.path)] == ["selections/000000.json"]
     shutil.rmtree(folder.cell(1).path)
-    with pytest.raises(CellsFailed, match="before batch 3, whose scores are lost. If it cannot be restored"):
+    with pytest.raises(
+        CellsFailed, match="waits at a selection for the scores of 0. If it cannot be restored"
+    ):
         run_sweep(folder.path)
 
 
@@ -175,9 +168,6 @@ def test_cells_that_select_are_trained_together_by_one_process(tmp_path, capsys)
             main(["--import", "swept_runs", "sweep", "run", str(tmp_path / "sw"), "--cell", "0", *options])
         assert end.value.code == 2
         assert "select among one another. To train all of them" in capsys.readouterr().err
-    for run in (run_sweep, run_in_processes):
-        with pytest.raises(ValueError, match="`cells` must have all cells of a population, .*: also 1"):
-            run(tmp_path / "sw", [0])
     with pytest.raises(ValueError, match="`path` must be of a sweep whose cells are trained each by itself"):
         write_slurm_script(opened, SlurmOptions())
     assert not (tmp_path / "sw" / "logs").exists()
@@ -185,20 +175,7 @@ def test_cells_that_select_are_trained_together_by_one_process(tmp_path, capsys)
     main(["--import", "swept_runs", *words])
     printed = capsys.readouterr().out
     assert "Next, to train all cells" in printed and "--cell" not in printed and "--slurm" not in printed
-    errors = []
-
-    def train():
-        try:
-            run_sweep(tmp_path / "sw")
-        except FolderLockedError as error:
-            errors.append(str(error))
-
-    with selecting(opened, without_lock=False):
-        thread = threading.Thread(target=train)
-        thread.start()
-        thread.join()
-    assert "selections: another thread of this process holds it" in errors[0]
-    assert not [*(tmp_path / "sw" / "cells").iterdir()]
+    assert run_sweep(tmp_path / "sw", [0]).is_finished  # with the cell that selects with it
 
 
 def wait_for_selection(path, n_batches):
@@ -216,52 +193,49 @@ class CountingCells:
 
     def __init__(self, opened, n_batches, seed):
         self.opened, self.n_batches, self.rng = opened, n_batches, np.random.default_rng(seed)
-        self.saved, self.waiting, self.seen = [2] * opened.n_cells, {}, {}
+        self.saved, self.seen = [2] * opened.n_cells, {}
 
-    def submit(self, number):
-        future = concurrent.futures.Future()
-        self.waiting[future] = number
-        return future
-
-    def wait(self, futures):
-        future = futures[self.rng.integers(len(futures))]
-        future.set_result(self.train(self.waiting.pop(future)))
+    def __call__(self, cells):
+        while cells:
+            cells.rotate(self.rng.integers(len(cells)))
+            number = cells.popleft()
+            yield number, self.train(number)
 
     def train(self, number):
         population = CellPopulation.of_cell(self.opened, number)
         chance = self.rng.random()
         if chance < 0.2:
-            return CellOutcome("process 1 trains it", left_to="process 1")
+            return CellOutcome("left", "process 1")
         if chance < 0.4:
             self.saved[number] = max(2, self.saved[number] - 2)
-        if chance > 0.8 and self.saved[number] in read_selections(self.opened, population.cells):
-            return CellOutcome(selection=(self.saved[number], [-1.0] * population.own_places.size))
+        if chance > 0.8 and self.saved[number] in read_selections(self.opened, number):
+            return CellOutcome("waits")
         while (batch := self.saved[number]) < self.n_batches:
             try:
                 scores = population.gather_scores(batch, 100.0 * batch + population.own_places)
             except StoppedForSelection:
-                return CellOutcome(selection=(batch, population.pending))
+                population.write_pending()
+                return CellOutcome("waits")
             self.seen.setdefault((number, batch), []).append(scores)
             self.saved[number] += 2
         return CellOutcome()
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_all_cells_of_a_population_select_by_the_same_scores(seed, tmp_path):
+def test_all_cells_of_a_population_select_by_the_same_scores(seed, tmp_path, monkeypatch):
+    monkeypatch.setattr(SweepCell, "read", lambda cell: types.SimpleNamespace(run_id=None))
+    monkeypatch.setattr(Checkpoints, "check", lambda checkpoints, step: "0" * 64)
     experiment = dataclasses.replace(SELECTING, n_batches=14, select_every=2)
     sweep = Sweep(experiment, {"rate": (1e-3, 1e-2)}, range(4), members_per_cell=2)
     opened = make_sweep(sweep, tmp_path / "sw")
-    cells, numbers = CountingCells(opened, 14, seed), range(4)
-    executor, progress = executors.Executor(cells.submit, cells.wait), SweepProgress(opened, numbers)
-    told = []
-    with selecting(opened, without_lock=False) as rounds:
-        outcomes = _train(executor, numbers, rounds, progress, lambda: False, told.append)
-    assert outcomes == dict.fromkeys(numbers, CellOutcome())
+    cells, told = CountingCells(opened, 14, seed), []
+    work = Work(opened, SweepProgress(opened, range(4)), told.append, lambda: False)
+    assert _train(cells, work, range(4)) == (dict.fromkeys(range(4), ""), None)
     assert any("is awaited: process 1 trains it up to the next selection" in line for line in told)
-    assert set(cells.seen) == {(number, batch) for number in numbers for batch in range(2, 14, 2)}
+    assert set(cells.seen) == {(number, batch) for number in range(4) for batch in range(2, 14, 2)}
     for (_, batch), scores in cells.seen.items():
         np.testing.assert_array_equal(scores, [100.0 * batch + np.arange(8)] * len(scores))
-    assert [*read_selections(opened, opened.sweep.population_of(0))] == [8, 10, 12]
+    assert all([*read_selections(opened, number)] == [8, 10, 12] for number in range(4))
 
 
 def kill_slowest(path, cells):
@@ -290,7 +264,7 @@ def saved_steps(cell):
 @pytest.mark.full  # in short: test_all_cells_of_a_population_select_by_the_same_scores
 def test_a_population_selects_the_same_in_processes(tmp_path, monkeypatch):
     """Of one cell the process is killed as another is ahead; one is held longer than is waited for."""
-    monkeypatch.setattr(cell_process, "SECONDS_HELD", -1)
+    monkeypatch.setattr(executors, "SECONDS_HELD", -1)
     monkeypatch.setattr(executors, "SECONDS_TO_RETRY", 0.01)
     experiment = Swept(n_batches=14, batch_size=2, log_step=7, select_every=2)
     whole = Sweep(experiment, {"rate": (1e-3, 1e-2)}, range(4), member_batch_size=1)
@@ -321,7 +295,7 @@ def test_a_population_selects_the_same_in_processes(tmp_path, monkeypatch):
     for thread in threads:
         thread.join()
     assert killed != [None] and any("cell 3 is awaited" in line for line in told)
-    assert [*read_selections(finished, range(4))] == [8, 10, 12]
+    assert [*read_selections(finished, 0)] == [8, 10, 12]
     assert verify_sweep(path) == {}
     same(finished, run_sweep(tmp_path / "whole"))
 

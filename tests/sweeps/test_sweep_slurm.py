@@ -94,21 +94,20 @@ def test_jobs_pass_on_what_they_are_told_of_the_disk_and_tensorboard(sweep, tmp_
 def test_the_options_are_those_of_sbatch(sweep, capsys):
     path = str(sweep.folder.path)
     command = ["--import", "swept_runs", "sweep", "script", path, "--slurm", "--partition", "gpu"]
-    command += ["--time", "1-12:00", "--gpus", "1", "--memory", "8G", "--tasks", "3", "--at-a-time", "2"]
+    command += ["--time", "1-12:00:00", "--gpus", "1", "--memory", "8G", "--tasks", "3", "--at-a-time", "2"]
     main([*command, "--slurm-option", "account=lab", "--setup", "module load x", "--setup", "cd ~"])
     script = sweep.folder.path / "sweep.sbatch"
     assert capsys.readouterr().out.strip() == str(script)
     lines = script.read_text().splitlines()
     assert re.search(r"(?m)^# --mem: .*--cpus-per-task: ", "\n".join(lines))
-    for option in ("array=0-2%2", "partition=gpu", "time=1-12:00", "gpus=1", "mem=8G", "account=lab"):
+    for option in ("array=0-2%2", "partition=gpu", "time=1-12:00:00", "gpus=1", "mem=8G", "account=lab"):
         assert f"#SBATCH --{option}" in lines
     assert len(lines) < 40 and lines.index("module load x") + 1 == lines.index("cd ~")
     assert lines[lines.index("cd ~") + 1].startswith("export PATH=")
     subprocess.run(["bash", "-n", str(script)], check=True)
     for wrong, said in (
         ([], "--overwrite"),
-        (["--time", "soon"], "--time must be such as 4:00:00, got 'soon'"),
-        (["--time", "4:00"], "must be 5 minutes or more, as jobs save and stop 120 s before it, got '4:00'"),
+        (["--time", "4:00"], "--time must be hours, minutes and seconds, such as 4:00:00, or also days"),
         (["--slurm-option", "array=0-3%1"], "must not be one that the script sets, got array"),
         (["--setup", "a\nb"], "must be one line each"),
     ):

@@ -61,7 +61,7 @@ class SweepReader:
 
     def _model(self, opened: OpenedSweep, number: int) -> bool:
         """Whether the last model of a cell is read; it may be an earlier one, which is said."""
-        if opened.state_of(number) == "damaged":
+        if opened.notes[number].state == "damaged":
             return False
         run = opened.run(number)
         arrays = {name: np.asarray(array) for name, array in named_arrays({"model": run.ensemble}).items()}

@@ -1,9 +1,12 @@
-"""The histories of the cells of a sweep as one dataset."""
+"""What came out of a sweep: a row of a table for each member, and the histories of cells as one dataset."""
 
+import csv
 import dataclasses
 import importlib.util
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,13 +14,91 @@ import xarray
 from jaxtyping import Int
 
 from popsim._shared.checks import warn_caller
-from popsim._shared.text_checks import suggestion
+from popsim._shared.text_checks import as_cell, suggestion
 from popsim.store import open_arrays
-from popsim.sweeps.cells import SweepCell
+from popsim.sweeps.cells import FIRST_BATCHES, LOSSES, CellNote, SweepCell
 
-__all__ = ["PARENT", "join_histories"]
+__all__ = ["PARENT", "is_summary", "join_histories", "metric_columns", "summary_csv", "summary_table"]
 
 PARENT = "parent"  # which is a place in a population in the history of a cell, and a member of a sweep here
+METRIC = "result_"  # before the names of metrics
+_AFTER_AXES = ["seed", "cell", "place", "state", "batches", *FIRST_BATCHES, *LOSSES]
+_LONGEST_HEADER = 2**20
+
+
+def summary_table(
+    labels: Mapping[str, np.ndarray],
+    notes: Sequence[CellNote],
+    metrics: Mapping[int, Mapping[str, np.ndarray]],
+    *,
+    with_code: bool,
+) -> Any:
+    """Return the table of `OpenedSweep.summary`.
+
+    `labels` are its first columns, and `metrics` those of finished cells by their titles.
+    """
+    import pandas
+
+    places = [*zip(labels["cell"].tolist(), labels["place"].tolist(), strict=True)]
+
+    def of_cells(values: Sequence[Any]) -> np.ndarray:
+        return np.array(values)[labels["cell"]]
+
+    def of_members(cells: Mapping[int, Mapping[str, Any]], name: str) -> np.ndarray:
+        return np.array(
+            [cells[cell][name][place] if name in cells.get(cell, ()) else np.nan for cell, place in places]
+        )
+
+    columns: dict[str, Any] = {
+        name: pandas.Series(list(values), dtype=object) if values.dtype == object else values
+        for name, values in labels.items()
+    }
+    columns["state"] = of_cells([note.state for note in notes])
+    columns["batches"] = of_cells([note.n_batches for note in notes])
+    members = {number: note.members for number, note in enumerate(notes)}
+    columns |= {name: of_members(members, name) for name in (*FIRST_BATCHES, *LOSSES)}
+    titles = metric_columns(sorted({title for of_cell in metrics.values() for title in of_cell}))
+    columns |= {name: of_members(metrics, title) for name, title in titles.items()}
+    if with_code:
+        columns["code"] = of_cells([note.code for note in notes])
+    table = pandas.DataFrame(columns).rename_axis("member")
+    table.attrs["titles"] = titles
+    return table
+
+
+def metric_columns(titles: Iterable[str]) -> dict[str, str]:
+    """Return the titles of metrics by column: an identifier that `pandas.DataFrame.query` takes.
+
+    "error (mm), noise on, mean" has the column "result_error_mm_noise_on_mean"; where two become the same,
+    the second ends with "_2".
+    """
+    columns: dict[str, str] = {}
+    for title in titles:
+        words = title.replace("/", " per ").replace("%", " percent ")
+        name = base = METRIC + re.sub(r"\W+", "_", words, flags=re.ASCII).strip("_")
+        number = 2
+        while name in columns:
+            name, number = f"{base}_{number}", number + 1
+        columns[name] = title
+    return columns
+
+
+def summary_csv(table: Any) -> str:
+    """Return a table of `OpenedSweep.summary` as CSV, in which no text of a setting is a formula."""
+    texts = table.select_dtypes(exclude="number")
+    return table.assign(**{name: texts[name].map(as_cell) for name in texts}).to_csv()
+
+
+def is_summary(path: Path) -> bool:
+    """Whether a file begins with the columns of `OpenedSweep.summary` and no others, as CSV."""
+    try:
+        with path.open("rb") as file:
+            columns = next(csv.reader([file.readline(_LONGEST_HEADER).decode()]), [])
+    except (OSError, ValueError):
+        return False
+    end = columns.index("seed") + len(_AFTER_AXES) if "seed" in columns else 0
+    is_known = columns[:1] == ["member"] and columns[end - len(_AFTER_AXES) : end] == _AFTER_AXES
+    return is_known and all(name.startswith(METRIC) or name == "code" for name in columns[end:])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
