@@ -178,27 +178,20 @@ def test_a_video_has_every_frame_and_the_rate(axes, tmp_path, monkeypatch, as_us
     assert path.read_bytes() == before and [each.name for each in tmp_path.iterdir()] == ["arm.mp4"]
 
 
-@pytest.mark.parametrize("suffix", [".gif", ".html", *[".mp4"] * FFMpegWriter.isAvailable()])
-def test_an_animation_without_frames_is_no_movie(axes, tmp_path, suffix):
-    empty = FuncAnimation(axes[0].figure, lambda frame: [], 0, init_func=lambda: [])
-    with pytest.raises(SaveError, match=f"arm{suffix} could not be written: the animation has no frames"):
-        save_animation(empty, tmp_path / f"arm{suffix}")
-    assert not [*tmp_path.iterdir()]
-
-
 def test_what_cannot_be_a_movie_is_refused(axes, tmp_path, monkeypatch, as_users_run):
     animation = animate_body(axes, [[wave()], [wave()]])
-    with pytest.raises(ValueError, match="must end with .gif, .mp4 or .html"):
-        save_animation(animation, tmp_path / "arm.avi")
-    with pytest.raises(ValueError, match="at most 50 in a GIF, got 60"):
-        save_animation(animation, tmp_path / "arm.gif", frames_per_second=60)
+    empty = FuncAnimation(axes[0].figure, lambda frame: [], 0, init_func=lambda: [])
     monkeypatch.setattr(FFMpegWriter, "isAvailable", lambda: False)
-    with pytest.raises(ValueError, match="no ffmpeg, got .*arm.mp4: install ffmpeg"):
-        save_animation(animation, tmp_path / "arm.mp4")
-    with pytest.raises(ValueError, match="`motions` must be one trial or more for each of 2 axes"):
-        animate_body(axes, [[wave()]])
-    with pytest.raises(ValueError, match="same .steps, dt."):
-        animate_body(axes, [[wave()], [wave(10)]])
-    with pytest.raises(ValueError, match="`speed`"):
-        Playback(speed=0.0)
+    for named, call in (
+        ("arm.avi", lambda: save_animation(animation, tmp_path / "arm.avi")),
+        ("at most 50", lambda: save_animation(animation, tmp_path / "arm.gif", frames_per_second=60)),
+        ("install ffmpeg", lambda: save_animation(animation, tmp_path / "arm.mp4")),
+        ("no frames", lambda: save_animation(empty, tmp_path / "arm.gif")),
+        ("`motions`", lambda: animate_body(axes, [[wave()]])),
+        ("same .steps, dt.", lambda: animate_body(axes, [[wave()], [wave(10)]])),
+        ("`speed`", lambda: Playback(speed=0.0)),
+    ):
+        with pytest.raises((ValueError, SaveError), match=named):
+            call()
+    assert not [*tmp_path.iterdir()]
     save_animation(animation, tmp_path / "arm.gif")

@@ -3,6 +3,8 @@
 import numpy as np
 
 from popsim.analysis.neural_activity import (
+    average_by_factors,
+    chance_level,
     cosine_tuning,
     preferred_direction_change,
     rayleigh_test,
@@ -10,6 +12,7 @@ from popsim.analysis.neural_activity import (
 )
 
 EIGHT = np.arange(8) * np.pi / 4
+ROUNDED = np.concatenate([EIGHT, EIGHT.astype(np.float32)])  # each direction twice
 
 
 def test_tuning_curves_of_repeated_directions():
@@ -24,6 +27,17 @@ def test_tuning_curves_of_repeated_directions():
     np.testing.assert_allclose(found.explained, [2.0 / 2.25, 0.0], atol=1e-6)
     assert found.n_trials.tolist() == [2] * 8
     assert np.isnan(tuning_curves(activity[:8], EIGHT).deviation).all()  # of one trial
+
+
+def test_all_analyses_take_the_same_trials_for_one_condition():
+    activity = np.random.default_rng(0).normal(size=(1, 16, 2, 3))
+    by_direction = average_by_factors(activity, {"direction": ROUNDED})
+    assert by_direction.shape == (1, 8, 2, 3)
+    curves = tuning_curves(activity[0, :, 0], ROUNDED)
+    np.testing.assert_array_equal(curves.n_trials, 2)
+    np.testing.assert_allclose(curves.mean[3:], by_direction[0, :5, 0])  # from -3 pi / 4; here from 0
+    assert chance_level(ROUNDED) == 1 / 8
+    assert chance_level(np.array([0.1, 0.1001])) == 1 / 2
 
 
 def test_the_change_of_preferred_directions_goes_the_short_way():
@@ -43,13 +57,8 @@ def test_concentrated_angles():
     found = rayleigh_test(np.stack([EIGHT, np.full(8, 3.0), np.tile([1.0, 1.0 + np.pi / 2], 4)]))
     np.testing.assert_allclose(found.resultant_length, [0, 1, np.sqrt(0.5)], atol=1e-12)
     np.testing.assert_allclose(found.direction[1:], [3.0, 1.0 + np.pi / 4])
-    np.testing.assert_allclose(found.p[:2], [1.0, np.exp(np.sqrt(33) - 17)])
-
-
-def test_the_p_values_of_angles_from_all_round_are_even():
-    p = rayleigh_test(np.random.default_rng(0).uniform(0, 2 * np.pi, size=(4000, 20))).p
-    for level in (0.05, 0.2, 0.5):
-        np.testing.assert_allclose(np.mean(p <= level), level, atol=0.015)
+    squared = 64 * found.resultant_length**2  # Zar 1999: n = 8
+    np.testing.assert_allclose(found.p, np.exp(np.sqrt(33 + 4 * (64 - squared)) - 17), rtol=1e-9)
 
 
 def test_planted_preferred_directions_are_found():

@@ -104,18 +104,6 @@ def test_an_ellipse_of_known_axes_is_found():
     np.testing.assert_allclose(found.covariance[1], rotation @ np.diag([wide**2, narrow**2]) @ rotation.T)
 
 
-def test_the_next_movement_ends_in_the_ellipse_as_often_as_it_says():
-    rng = np.random.default_rng(0)
-    spread = np.linalg.cholesky(np.array([[4e-6, 1e-6], [1e-6, 1e-6]]))
-    found = end_point_ellipse(rng.normal(size=(4000, 8, 2)) @ spread.T, coverage=0.8)
-    away = rng.normal(size=(4000, 2)) @ spread.T - found.center
-    turn = found.angle
-    along = away[:, 0] * np.cos(turn) + away[:, 1] * np.sin(turn)
-    across = away[:, 1] * np.cos(turn) - away[:, 0] * np.sin(turn)
-    inside = np.sum((np.stack([along, across], axis=1) / found.semi_axes) ** 2, axis=1) < 1
-    assert abs(inside.mean() - 0.8) < 4 * np.sqrt(0.8 * 0.2 / 4000)
-
-
 def test_the_after_effect_is_beyond_the_baseline(as_users_run):
     baseline = np.array([[0.001, -0.002], [0.0, 0.003]])
     np.testing.assert_allclose(after_effect(baseline + [[0.02], [0.03]], baseline), [0.02, 0.03])

@@ -83,16 +83,6 @@ def test_the_corrected_bootstrap_leans_to_the_long_tail_and_the_key_decides_the_
     assert (corrected.low == again.low).all() and (corrected.low != other.low).any()
 
 
-def test_trials_of_a_member_do_not_count_as_members(generator):
-    members = generator.normal(size=(200, 12, 1))
-    values = members + 0.5 * generator.normal(size=(200, 12, 25))
-    found = [bootstrap_members_and_trials(own, n_resamples=300, key=KEY) for own in values]
-    held = np.mean([coverage(one, 0.0) for one in found])
-    assert 0.86 < held < 0.98
-    as_if_members = [mean_interval(own.reshape(-1)) for own in values]
-    assert np.mean([coverage(one, 0.0) for one in as_if_members]) < 0.6
-
-
 def test_members_and_trials_are_both_drawn():
     """Of two members with two trials, draws are means of 0, 1, 10 or 11 of each of two members."""
     values = np.array([[0.0, 1.0], [10.0, 11.0]])
