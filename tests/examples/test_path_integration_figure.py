@@ -2,11 +2,9 @@
 
 import jax
 import numpy as np
-import pytest
 
+import path_integration
 import popsim
-
-path_integration = pytest.importorskip("path_integration", reason="examples/ is not beside the tests")
 
 
 def test_the_share_explained_is_that_between_bins():

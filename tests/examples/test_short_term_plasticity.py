@@ -2,11 +2,9 @@
 
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import popsim
-
-script = pytest.importorskip("short_term_plasticity", reason="examples/ is not beside the tests")
+import short_term_plasticity as script
 
 
 def hidden_states(n_trials=3):

@@ -4,11 +4,9 @@ import jax
 import numpy as np
 import pytest
 
+import yang2019 as figure
 from popsim.analysis.neural_activity import cluster_units
 from popsim.tasks import yang2019
-
-figure = pytest.importorskip("yang2019", reason="examples/ is not beside the tests")
-networks = pytest.importorskip("yang2019_networks")
 
 
 def test_harm_where_units_vary_is_specific():
