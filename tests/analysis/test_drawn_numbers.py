@@ -39,6 +39,7 @@ AREAS = {"PMd": np.array([0, 1, 2]), "M1": np.array([3, 4])}
 PEAKS = np.eye(6)[[4, 1, 5, 3, 0]].T * [1, 1, -1, 1, 1]  # of each unit at another time
 QUARTER = np.linspace(0, np.pi / 2, 50)
 CHOICES = np.tile([-0.5, -0.1, 0.1, 0.5], 10), RANDOM.random((2, 40)) < np.tile([0.1, 0.4, 0.6, 0.9], 10)
+FRACTIONS, ERRORS = behaviour.choice_fractions(*CHOICES), 1e-3 * RANDOM.normal(size=(2, 4, 2))
 LEARNER = TwoStateParameters(*(np.full(2, value) for value in (0.6, 0.2, 0.99, 0.02)))
 CLAMPED = np.array([False, False, True, True])
 
@@ -315,15 +316,17 @@ SHOWN = {
     ),
     "draw_setting_scores": Shown((list(MEMBERS),), {"names": list("abc"), "axis": "one", "label": "m"}),
     "draw_psychometric_curves": Shown(
-        (behaviour.choice_fractions(*CHOICES), behaviour.fit_psychometric(CHOICES[0][:, None], CHOICES[1])),
-        {},
+        (FRACTIONS, behaviour.fit_psychometric(CHOICES[0][:, None], CHOICES[1])),
+        {"names": ["a", "b"]},
+        {2: np.stack([FRACTIONS.coherence, FRACTIONS.fraction[0]], axis=1)},
+        legend=["a", "b"],
     ),
     "draw_phase_portrait": Shown(
         (np.linspace(-1, 1, 4), np.linspace(0, 1, 5), RANDOM.normal(size=(5, 4, 2))),
         {"points": PLACES},
         {-1: PLACES},
     ),
-    "draw_end_point_ellipses": Shown((RANDOM.normal(size=(2, 4, 2)), np.arange(2.0)), {}),
+    "draw_end_point_ellipses": Shown((ERRORS, np.arange(2.0)), {}, {0: 1000 * ERRORS[0]}),
     "draw_direction_key": Shown((), {"label": "target"}, texts={"title": "target"}),
     "draw_dendrogram": Shown((np.array([[0, 1, 1, 2], [2, 3, 2, 3]], float),), {}),
     "draw_body": Shown(
