@@ -132,12 +132,6 @@ SHOWN = {
         {0: (T.low.min(), T.high.max())},
         ["error, 95 % interval (n = 3)"],
     ),
-    "draw_ensemble_band ": Shown(
-        (np.arange(3.0), MEMBERS),
-        {"label": "error", "method": "range"},
-        bands={0: (0.0, 8.0)},
-        legend=["error, range (n = 3)"],
-    ),
     "draw_paired_members": Shown(
         (MEMBERS[:, :2],),
         {"names": ["before", "after"], "label": "error (mm)"},
@@ -267,13 +261,6 @@ SHOWN = {
         {0: np.ones((20, 2))},
         points={0: [[0, 1], [2, 3]], 1: [[4, 5]], 2: [[6, 7]], 3: [[8, 9]]},
         legend=["stable", "1 unstable", "3 unstable", "4 or more unstable"],
-    ),
-    "draw_fixed_points ": Shown(
-        (np.arange(10.0).reshape(5, 2), np.arange(5)),
-        {},
-        points={4: [[8, 9]]},
-        # In three columns, filled downwards: from left to right stable, 1 and 2, then 3 and 4.
-        legend=["stable", "3 unstable", "1 unstable", "4 or more unstable", "2 unstable"],
     ),
     "draw_recurrent_eigenvalues": Shown(
         (np.array([-1, 99]), np.array([[1 + 1j, 1 - 1j], [0.5, -0.5]])),

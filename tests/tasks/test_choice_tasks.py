@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from sample_trials import many_trials, one_hot, share_error, validation_trials
-from short_form import every_nth
 
 import popsim
 from popsim import tasks
@@ -69,7 +68,7 @@ EPOCHS = {"category": ("sample", "test"), "association": ("first", "second"), "o
 EPOCHS |= {"dual": ("sample", "test 1", "test 2"), "comparison": ("f1", "f2"), "match": ("sample", "test")}
 
 
-@pytest.mark.parametrize("name", every_nth(TASKS, 3))
+@pytest.mark.parametrize("name", TASKS)
 def test_stimuli_are_there_in_their_epochs_and_targets_after_the_go_cue(name):
     trials = trials_of(name)
     epochs = EPOCHS.get(name, ("stimulus",))
