@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "benchmarks" / "proofs.md"
 RECORD = ROOT / "benchmarks" / "proofs.jsonl"  # not kept by git
 MODULES = {path.stem: path for path in (ROOT / "tests").rglob("test_*.py")}
-LONG_TRAININGS = {"test_center_out", "test_cognitive_tasks_train", "test_motor_tasks_train"}
+LONG_TRAININGS = {"test_cognitive_tasks_train", "test_motor_tasks_train"}
 AS_USERS = "--xla_backend_optimization_level=3"  # in place of the flags of the tests, see tests/conftest.py
 HEAD = ("module", "what came out", "minutes", "commit", "day", "Python, jax")
 TITLE = "# The long proofs"

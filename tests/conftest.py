@@ -19,6 +19,7 @@ from signature_checks import check_signatures
 check_signatures("popsim")  # to the end: popsim imports its modules on first use
 
 from bodies import ARMS, PLANTS  # noqa: E402
+from short_form import mostly_in_full  # noqa: E402
 from small_reaches import small_reach_setup  # noqa: E402
 
 pytest_plugins = ["order_of_tests"]
@@ -111,33 +112,16 @@ def float64():
         yield
 
 
-def some_of(builds, *names):
-    """Parameters of a fixture, of which those with other names run with the marker `full`."""
-    return [pytest.param(b, id=n, marks=() if n in names else pytest.mark.full) for n, b in builds.items()]
-
-
-@pytest.fixture(params=some_of(ARMS, "li_todorov"))
-def build_arm(request):
-    """Builds an arm of each parameter set; takes the options of `TwoLinkArm`."""
-    return request.param
-
-
-@pytest.fixture
-def arm(build_arm, float64):
+@pytest.fixture(params=mostly_in_full(ARMS, ("li_todorov",)))
+def arm(request, float64):
     """An arm of each parameter set, in double precision."""
-    return build_arm()
+    return ARMS[request.param]()
 
 
-@pytest.fixture(params=some_of(PLANTS, "damped mass", "li_todorov"))
-def build_plant(request):
-    """Builds every plant; takes `solver` and `n_substeps`."""
-    return request.param
-
-
-@pytest.fixture
-def plant(build_plant, float64):
+@pytest.fixture(params=mostly_in_full(PLANTS, ("damped mass", "li_todorov")))
+def plant(request, float64):
     """Every plant, in double precision."""
-    return build_plant()
+    return PLANTS[request.param]()
 
 
 @pytest.fixture

@@ -5,13 +5,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from popsim.analysis.neural_activity import (
-    chance_level,
-    decode_condition,
-    decode_condition_across_times,
-    decode_kinematics,
-    decode_shuffled_condition,
-)
+from popsim.analysis import neural_activity
 
 pytest.importorskip("sklearn")
 KEY = jax.random.key(0)
@@ -27,7 +21,7 @@ def separated(*distances: float) -> np.ndarray:
 
 def test_conditions_are_decoded_as_well_as_can_be():
     distances = [0.0, 2.0, 4.0, 20.0]
-    found = decode_condition(separated(*distances), LABELS, key=KEY)
+    found = neural_activity.decode_condition(separated(*distances), LABELS, key=KEY)
     best = norm.cdf(np.array(distances) / 2)
     assert found.shape == (2, 4) and (found[:, -1] == 1).all()
     np.testing.assert_allclose(found, [best, best], atol=0.06)
@@ -38,7 +32,7 @@ def test_conditions_without_noise_are_decoded():
     """As at the first times of a trial, where units have not yet heard of the noise, or do not differ."""
     activity = np.zeros((1, LABELS.size, 2, 3))
     activity[:, :, 1, 2] = LABELS
-    np.testing.assert_allclose(decode_condition(activity, LABELS, key=KEY), [[0.5, 1.0]])
+    np.testing.assert_allclose(neural_activity.decode_condition(activity, LABELS, key=KEY), [[0.5, 1.0]])
 
 
 def test_a_code_that_changes_does_not_generalise_over_times():
@@ -46,20 +40,22 @@ def test_a_code_that_changes_does_not_generalise_over_times():
     labels = np.tile([0, 1, 2], 20)
     for unit, times in ((0, slice(0, 2)), (1, slice(2, 4))):
         activity[0, :, times, unit] += 20.0 * labels[:, None]
-    found = decode_condition_across_times(activity, labels, n_folds=4, key=KEY)[0]
+    found = neural_activity.decode_condition_across_times(activity, labels, n_folds=4, key=KEY)[0]
     same = np.kron(np.eye(2, dtype=bool), np.ones((2, 2), bool))
     assert (found[same] == 1).all() and found[~same].max() < 0.6
-    np.testing.assert_allclose(np.diag(found), decode_condition(activity, labels, n_folds=4, key=KEY)[0])
+    np.testing.assert_allclose(
+        np.diag(found), neural_activity.decode_condition(activity, labels, n_folds=4, key=KEY)[0]
+    )
 
 
 def test_shuffled_conditions_are_decoded_by_chance():
     activity = separated(20.0)
-    found = decode_shuffled_condition(activity, LABELS, n_shuffles=5, key=KEY)
-    assert found.shape == (5, 2, 1) and chance_level(LABELS) == 0.5
+    found = neural_activity.decode_shuffled_condition(activity, LABELS, n_shuffles=5, key=KEY)
+    assert found.shape == (5, 2, 1) and neural_activity.chance_level(LABELS) == 0.5
     np.testing.assert_allclose(found, 0.5, atol=0.12)
-    again = decode_shuffled_condition(activity, LABELS, n_shuffles=5, key=KEY)
+    again = neural_activity.decode_shuffled_condition(activity, LABELS, n_shuffles=5, key=KEY)
     assert (found == again).all() and len(np.unique(found)) > 1
-    assert chance_level(np.array([1, 1, 1, 2])) == 0.75
+    assert neural_activity.chance_level(np.array([1, 1, 1, 2])) == 0.75
 
 
 def planted_kinematics(lag: int) -> tuple[np.ndarray, np.ndarray]:
@@ -75,13 +71,13 @@ def planted_kinematics(lag: int) -> tuple[np.ndarray, np.ndarray]:
 
 def test_kinematics_are_decoded_as_well_as_can_be():
     activity, velocity = planted_kinematics(3)
-    found = decode_kinematics(activity, velocity, lead=0.03, dt=0.01, key=KEY)
+    found = neural_activity.decode_kinematics(activity, velocity, lead=0.03, dt=0.01, key=KEY)
     np.testing.assert_allclose(found.r2, [[1.0, 0.5]] * 2, atol=0.06)
     assert np.isnan(found.predicted[:, :, :3]).all() and np.isfinite(found.predicted[:, :, 3:]).all()
     assert np.isnan(found.r2_over_time[:, :3]).all()
     np.testing.assert_allclose(found.r2_over_time[:, 3:, 0], 1.0, atol=0.01)
     np.testing.assert_allclose(found.r2_over_time[:, 3:, 1].mean(), 0.5, atol=0.06)
-    now = decode_kinematics(activity, velocity, dt=0.01, key=KEY).r2
+    now = neural_activity.decode_kinematics(activity, velocity, dt=0.01, key=KEY).r2
     assert now.max() < 0.05
 
 
@@ -99,7 +95,7 @@ def test_the_penalty_is_that_of_nested_cross_validation_over_trials():
 
     activity = smooth(1, 4, 30, 8, seed=0)
     velocity = activity[..., :3] @ np.ones((3, 1)) + 3 * smooth(1, 4, 30, 1, seed=1)
-    found = decode_kinematics(activity, velocity, dt=0.01, n_folds=4, key=KEY)
+    found = neural_activity.decode_kinematics(activity, velocity, dt=0.01, n_folds=4, key=KEY)
     samples, targets, trial = activity.reshape(-1, 8), velocity.ravel(), np.repeat(np.arange(4), 30)
     expected = np.empty(120)
     for held_out in range(4):  # as many folds as trials: nothing depends on how they are drawn
@@ -114,5 +110,5 @@ def test_the_penalty_is_that_of_nested_cross_validation_over_trials():
         expected[~is_fitted] = search.predict(samples[~is_fitted])
     np.testing.assert_allclose(found.predicted[0, ..., 0].ravel(), expected, rtol=1e-6, atol=1e-9)
     both = np.concatenate([velocity, 1e6 * smooth(1, 4, 30, 1, seed=2)], axis=-1)
-    beside = decode_kinematics(activity, both, dt=0.01, n_folds=4, key=KEY)
+    beside = neural_activity.decode_kinematics(activity, both, dt=0.01, n_folds=4, key=KEY)
     np.testing.assert_allclose(beside.predicted[..., :1], found.predicted, rtol=1e-9, atol=1e-9)

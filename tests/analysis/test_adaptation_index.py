@@ -1,8 +1,8 @@
 """Forces in channels that are a known share of those of a field, and activity before a cue."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
+from sample_trials import trials_with_event
 
 import popsim
 from popsim.analysis.behaviour import (
@@ -54,17 +54,8 @@ def test_a_known_share_of_the_ideal_force_is_found_per_member_and_trial():
     assert np.isnan(adaptation_index(measured, 0 * ideals)).all()
 
 
-def a_few_trials(cues):
-    def one(cue):
-        timeline = popsim.Timeline(0.1, 6, events={"go cue": cue})
-        still = popsim.HandState(jnp.zeros((6, 2)), jnp.zeros((6, 2)))
-        return popsim.Trial(popsim.HandState(jnp.zeros(2), jnp.zeros(2)), (), still, timeline)
-
-    return jax.vmap(one)(jnp.array(cues))
-
-
 def test_preparatory_activity_ends_before_the_cue():
-    trials = a_few_trials([2, 5, 1, popsim.NEVER])
+    trials = trials_with_event([2, 5, 1, popsim.NEVER])
     activity = np.arange(6.0)[:, None] + 10 * np.arange(2.0)
     hidden = np.broadcast_to(activity, (3, 4, 6, 2))
     found = preparatory_activity(hidden, trials, "go cue", duration=0.2)

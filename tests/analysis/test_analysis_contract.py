@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from analysis_calls import AFTER_CONDITIONS, CALLS, FIRST_AXIS, INVARIANT, KEY, SECOND_AXIS, STATES
 
-from popsim.analysis import dynamics, learning
+from popsim.analysis import dynamics, learning, neural_activity, similarity
 
 ALL = pytest.mark.parametrize(
     ("module", "name"), CALLS, ids=[f"{module.__name__.rpartition('.')[2]}.{name}" for module, name in CALLS]
@@ -104,6 +104,40 @@ def test_a_number_that_is_none_is_refused_or_stays_with_its_member(module, name,
         if is_of_members(one, n_members, axis) and one.shape == np.shape(other):
             others = np.arange(1, n_members)
             np.testing.assert_array_equal(one.take(others, axis), other.take(others, axis))
+
+
+AXES = {"trial": 6, "unit": 5}  # of the activity; no other axis is as long
+OF_UNITS = (neural_activity, similarity)
+BY_A_KEY = ("random_alignment", "rotation_test", "decode_shuffled_condition")
+
+
+@pytest.mark.parametrize("axis", AXES)
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        call
+        for call in CALLS
+        if np.ndim(CALLS[call][0][0]) > 1 and call[0] in OF_UNITS and call[1] not in BY_A_KEY
+    ],
+)
+def test_units_and_trials_may_have_another_order(module, name, axis, as_users_run):
+    """Which changes no more than the order of what is told of each: the signs of directions neither."""
+    arguments, options = CALLS[module, name]
+    if axis == "trial" and name.startswith("decode"):
+        pytest.skip("the folds are drawn by the places of trials")
+    length = AXES[axis]
+    order = np.random.default_rng(0).permutation(length)
+
+    def orders(leaf):
+        axes = [i for i, n in enumerate(np.shape(leaf)) if n == length]
+        return [leaf, *(np.take(leaf, order, i) for i in axes)]
+
+    permuted = jax.tree.map(
+        lambda leaf: orders(leaf)[-1] if isinstance(leaf, np.ndarray) else leaf, arguments
+    )
+    found, expected = (result_of(module, name, *given, **options) for given in (permuted, arguments))
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        assert any(np.allclose(one, each, 1e-6, 1e-6, equal_nan=True) for each in orders(other))
 
 
 def test_complex_numbers_are_taken_only_where_they_are_meant(as_users_run):

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sample_trials import trials_with_event
 
 import popsim
 from popsim.analysis import (
@@ -17,19 +18,11 @@ from popsim.analysis import (
     window_mask,
 )
 
-GO = [2, 4, popsim.NEVER]
-
 
 @functools.cache
-def a_few_trials(events=("go cue",)):
+def a_few_trials():
     """Three trials of six steps of .1 s, whose go cue comes at step 2, at step 4, and never."""
-
-    def one(go):
-        timeline = popsim.Timeline(0.1, 6, events={name: go for name in events})
-        still = popsim.HandState(jnp.zeros((6, 2)), jnp.zeros((6, 2)))
-        return popsim.Trial(popsim.HandState(jnp.zeros(2), jnp.zeros(2)), (), still, timeline)
-
-    return jax.vmap(one)(jnp.array(GO))
+    return trials_with_event([2, 4, popsim.NEVER])
 
 
 def a_course(*leading):
@@ -41,7 +34,7 @@ def a_course(*leading):
 def test_each_trial_has_its_own_window():
     mask = window_mask(a_few_trials(), popsim.windows.FromEvent("go cue", duration=0.2))
     np.testing.assert_array_equal(mask, [[0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1], [0] * 6])
-    no_events = window_mask(a_few_trials(events=()), popsim.windows.Between(0.1, 0.3))
+    no_events = window_mask(a_few_trials(), popsim.windows.Between(0.1, 0.3))
     np.testing.assert_array_equal(no_events, [[0, 1, 1, 0, 0, 0]] * 3)
     with pytest.raises(ValueError, match=r"\['go cue'\], got 'stop'"):
         window_mask(a_few_trials(), popsim.windows.FromEvent("stop"))

@@ -1,73 +1,11 @@
-"""The sign of directions follows from the data, not from the order of units or trials, nor from rounding."""
+"""The sign of directions follows from the data, not from the order of units or points, nor from rounding."""
 
 import numpy as np
-import pytest
 
 from popsim.analysis import dynamics
-from popsim.analysis.neural_activity import (
-    demixed_components,
-    maximum_entropy_activity,
-    principal_components,
-    rotations,
-)
-from popsim.analysis.similarity import member_map, principal_patterns
+from popsim.analysis.neural_activity import principal_components
+from popsim.analysis.similarity import member_map
 from popsim.analysis.trainables import final_modes
-
-N_UNITS, N_TRIALS = 7, 6
-DIRECTION = np.repeat(np.arange(3.0), 2)
-
-
-def latent_activity(seed=0):
-    """Three skewed courses that depend on direction and time [trial, time, latent]."""
-    random = np.random.default_rng(seed)
-    courses = np.cumsum(random.normal(size=(3, 9, 4)), axis=1)
-    return (courses * [4.0, 2.0, 1.0, 0.5])[DIRECTION.astype(int)] + 0.05 * random.normal(
-        size=(N_TRIALS, 9, 4)
-    )
-
-
-def networks(latent):
-    """Really different networks of the same activity: latents in other orthonormal patterns of the units."""
-    random = np.random.default_rng(1)
-    patterns = [np.linalg.qr(random.normal(size=(N_UNITS, 4)))[0].T for _ in range(6)]
-    return np.stack([latent @ pattern for pattern in patterns])
-
-
-def projected(activity, trials):
-    """By analysis, what members project on their directions [member, trial, ...]."""
-    labels = {"direction": DIRECTION[trials]}
-    demixed = demixed_components(activity, labels, n_components=2)
-    turning = rotations(activity, dt=0.01, n_components=4)
-    return {
-        "principal": principal_components(activity, n_components=3).projections,
-        "rotations": turning.projections,
-        "patterns": np.stack(
-            [principal_patterns(own)[:, :2].reshape(*own.shape[:2], 2) for own in np.asarray(activity)]
-        ),
-        **{f"demixed {name}": part.projections for name, part in demixed.items()},
-    }
-
-
-def in_order(projections, trials):
-    """The projections with trials in their first order; those of demixed components are by level."""
-    return {
-        name: values if name.startswith("demixed") else values[:, np.argsort(trials)]
-        for name, values in projections.items()
-    }
-
-
-@pytest.mark.parametrize("seed, noise, scale", [(0, 0.0, 1.0), (1, 1e-6, -1.0)])
-def test_members_of_the_same_activity_have_the_same_projections(seed, noise, scale):
-    random, latent = np.random.default_rng(seed), latent_activity(seed)
-    expected = projected(networks(latent), np.arange(N_TRIALS))
-    trials = random.permutation(N_TRIALS)
-    activity = networks(latent)[:, trials][..., random.permutation(N_UNITS)]
-    activity = activity + noise * random.normal(size=activity.shape)
-    again = in_order(projected(scale * activity, trials), trials)
-    for name, values in expected.items():
-        size = np.abs(values).max()
-        np.testing.assert_allclose(values, np.broadcast_to(values[:1], values.shape), atol=1e-4 * size)
-        np.testing.assert_allclose(again[name], values, atol=max(1e-9, 1e4 * noise) * size, err_msg=name)
 
 
 def test_equal_weights_are_no_tie():
@@ -93,12 +31,6 @@ def test_directions_without_data_follow_their_units():
         np.testing.assert_allclose(
             of_relabelled.direction[member][:, places], of_points.direction[member][order], atol=1e-9
         )
-    drawn = [
-        maximum_entropy_activity(own) for own in (latent_activity()[None], latent_activity()[None][..., ::-1])
-    ]
-    np.testing.assert_allclose(
-        drawn[0].directions[2][0, :, :2], drawn[1].directions[2][0, ::-1, :2], atol=1e-6
-    )
 
 
 def test_maps_and_slow_directions_follow_their_points():

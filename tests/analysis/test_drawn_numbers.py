@@ -39,6 +39,7 @@ AREAS = {"PMd": np.array([0, 1, 2]), "M1": np.array([3, 4])}
 PEAKS = np.eye(6)[[4, 1, 5, 3, 0]].T * [1, 1, -1, 1, 1]  # of each unit at another time
 QUARTER = np.linspace(0, np.pi / 2, 50)
 CHOICES = np.tile([-0.5, -0.1, 0.1, 0.5], 10), RANDOM.random((2, 40)) < np.tile([0.1, 0.4, 0.6, 0.9], 10)
+FRACTIONS, ERRORS = behaviour.choice_fractions(*CHOICES), 1e-3 * RANDOM.normal(size=(2, 4, 2))
 LEARNER = TwoStateParameters(*(np.full(2, value) for value in (0.6, 0.2, 0.99, 0.02)))
 CLAMPED = np.array([False, False, True, True])
 
@@ -130,12 +131,6 @@ SHOWN = {
         {0: np.stack([np.arange(3), T.estimate], axis=1)},
         {0: (T.low.min(), T.high.max())},
         ["error, 95 % interval (n = 3)"],
-    ),
-    "draw_ensemble_band ": Shown(
-        (np.arange(3.0), MEMBERS),
-        {"label": "error", "method": "range"},
-        bands={0: (0.0, 8.0)},
-        legend=["error, range (n = 3)"],
     ),
     "draw_paired_members": Shown(
         (MEMBERS[:, :2],),
@@ -267,13 +262,6 @@ SHOWN = {
         points={0: [[0, 1], [2, 3]], 1: [[4, 5]], 2: [[6, 7]], 3: [[8, 9]]},
         legend=["stable", "1 unstable", "3 unstable", "4 or more unstable"],
     ),
-    "draw_fixed_points ": Shown(
-        (np.arange(10.0).reshape(5, 2), np.arange(5)),
-        {},
-        points={4: [[8, 9]]},
-        # In three columns, filled downwards: from left to right stable, 1 and 2, then 3 and 4.
-        legend=["stable", "3 unstable", "1 unstable", "4 or more unstable", "2 unstable"],
-    ),
     "draw_recurrent_eigenvalues": Shown(
         (np.array([-1, 99]), np.array([[1 + 1j, 1 - 1j], [0.5, -0.5]])),
         {},
@@ -315,15 +303,17 @@ SHOWN = {
     ),
     "draw_setting_scores": Shown((list(MEMBERS),), {"names": list("abc"), "axis": "one", "label": "m"}),
     "draw_psychometric_curves": Shown(
-        (behaviour.choice_fractions(*CHOICES), behaviour.fit_psychometric(CHOICES[0][:, None], CHOICES[1])),
-        {},
+        (FRACTIONS, behaviour.fit_psychometric(CHOICES[0][:, None], CHOICES[1])),
+        {"names": ["a", "b"]},
+        {2: np.stack([FRACTIONS.coherence, FRACTIONS.fraction[0]], axis=1)},
+        legend=["a", "b"],
     ),
     "draw_phase_portrait": Shown(
         (np.linspace(-1, 1, 4), np.linspace(0, 1, 5), RANDOM.normal(size=(5, 4, 2))),
         {"points": PLACES},
         {-1: PLACES},
     ),
-    "draw_end_point_ellipses": Shown((RANDOM.normal(size=(2, 4, 2)), np.arange(2.0)), {}),
+    "draw_end_point_ellipses": Shown((ERRORS, np.arange(2.0)), {}, {0: 1000 * ERRORS[0]}),
     "draw_direction_key": Shown((), {"label": "target"}, texts={"title": "target"}),
     "draw_dendrogram": Shown((np.array([[0, 1, 1, 2], [2, 3, 2, 3]], float),), {}),
     "draw_body": Shown(

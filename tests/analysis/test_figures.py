@@ -6,45 +6,27 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from popsim.analysis.behaviour import (
-    choice_fractions,
-    end_point_ellipse,
-    fit_psychometric,
-    fit_psychometric_with_lapses,
-)
-from popsim.analysis.figures import (
-    animate_weight_matrix,
-    draw_end_point_ellipses,
-    draw_learning_curves,
-    draw_loss_bands,
-    draw_psychometric_curves,
-    draw_rotation_plane,
-    draw_state_space,
-    draw_two_state_time_course,
-    figure_style,
-    save_animation,
-    save_figure,
-)
+from popsim.analysis import figures
 from popsim.analysis.learning import TwoStateParameters, simulate_two_states
 
 
 @pytest.mark.parametrize("n_batches", [1, 2, 3])
 def test_fewer_than_three_log_points_are_dots_that_no_line_joins(ax, n_batches):
-    draw_learning_curves(ax, np.arange(n_batches), np.full((n_batches, 2), 0.5))
+    figures.draw_learning_curves(ax, np.arange(n_batches), np.full((n_batches, 2), 0.5))
     assert {line.get_linestyle() for line in ax.lines} == {"-" if n_batches > 2 else "None"}
     assert ax.lines[0].get_marker() == "."
 
 
 def test_the_style_ends_with_its_block_and_text_stays_editable(ax, tmp_path):
     before = matplotlib.rcParams["font.size"]
-    with figure_style():
+    with figures.figure_style():
         assert matplotlib.rcParams["pdf.fonttype"] == 42
-        paths = save_figure(ax.figure, tmp_path / "figures", "empty")
+        paths = figures.save_figure(ax.figure, tmp_path / "figures", "empty")
     assert matplotlib.rcParams["font.size"] == before
     assert [path.name for path in paths] == ["empty.png", "empty.pdf"] and all(p.exists() for p in paths)
 
 
-@pytest.mark.parametrize("draw", [draw_learning_curves, draw_loss_bands])
+@pytest.mark.parametrize("draw", [figures.draw_learning_curves, figures.draw_loss_bands])
 def test_losses_that_are_not_above_zero_have_a_linear_axis_and_mean(draw):
     _, ax = plt.subplots()
     batch, loss = np.arange(40), np.linspace([1.0, 3.0], [-5.0, -3.0], 40)
@@ -55,38 +37,13 @@ def test_losses_that_are_not_above_zero_have_a_linear_axis_and_mean(draw):
     np.testing.assert_allclose(ax.get_lines()[-1].get_ydata(), 2.0)
 
 
-def test_ellipses_go_around_their_end_points_in_millimetres(ax):
-    errors = 1e-3 * np.random.default_rng(0).normal(size=(2, 30, 2)) * [3.0, 1.0]
-    assert draw_end_point_ellipses(ax, errors, np.array([0.0, 1.0])) is ax
-    points, ellipse = ax.lines[0].get_xydata(), ax.lines[1].get_xydata()
-    np.testing.assert_allclose(points, 1000 * errors[0])
-    found = end_point_ellipse(errors[0])
-    away = ellipse / 1000 - found.center
-    squared = np.sum(away @ np.linalg.inv(found.covariance) * away, axis=1)
-    np.testing.assert_allclose(squared, 2 * 899 / (30 * 28) * 3.340385558)  # F of 2 and 28, at 0.95
-    assert "mm" in ax.get_xlabel()
-
-
-@pytest.mark.parametrize("fit_choices", [fit_psychometric, fit_psychometric_with_lapses])
-def test_psychometric_curves_have_points_and_a_line_for_each_member(ax, fit_choices):
-    rng = np.random.default_rng(0)
-    coherence = rng.choice([-0.5, -0.1, 0.1, 0.5], size=400)
-    chose_right = coherence + 0.3 * rng.normal(size=(2, 400)) > 0
-    shares, fit = choice_fractions(coherence, chose_right), fit_choices(coherence[:, None], chose_right)
-    assert draw_psychometric_curves(ax, shares, fit, names=["a", "b"]) is ax
-    curve, points = ax.lines[0], ax.lines[2]
-    np.testing.assert_allclose(points.get_ydata(), shares.fraction[0])
-    np.testing.assert_allclose(curve.get_ydata(), fit.share_right(curve.get_xdata()[:, None])[0])
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
-
-
 def test_a_two_state_course_shows_states_of_trials_and_shades_clamps(ax):
     field, is_clamp = np.repeat([1.0, 0.0], [6, 4]), np.repeat([False, True], [6, 4])
     learner = TwoStateParameters(*(np.full(2, value) for value in (0.6, 0.2, 0.99, 0.02)))
     course = simulate_two_states(learner, field, is_clamp)
     measured = course.adaptation[:-1] + np.array([0.1, -0.1])
     measured[3] = np.nan
-    assert draw_two_state_time_course(ax, measured, course, field, is_clamp) is ax
+    assert figures.draw_two_state_time_course(ax, measured, course, field, is_clamp) is ax
     lines = {line.get_label(): line for line in ax.lines}
     np.testing.assert_allclose(lines["sum"].get_ydata(), course.adaptation[:-1, 0])
     np.testing.assert_allclose(lines["fast"].get_xydata()[5], [6, course.fast[5, 0]])
@@ -102,7 +59,7 @@ PATHS = np.random.default_rng(0).normal(size=(2, 5, 3))
 
 def test_three_components_need_axes_in_3d(ax):
     figure, solid = plt.subplots(subplot_kw={"projection": "3d"})
-    draw_state_space(solid, PATHS)
+    figures.draw_state_space(solid, PATHS)
     np.testing.assert_allclose(np.stack(solid.lines[0].get_data_3d()), PATHS[0].T)
     assert solid.get_zlabel() == "component 3"
     plt.close(figure)
@@ -110,15 +67,15 @@ def test_three_components_need_axes_in_3d(ax):
 
 def test_a_rotation_points_onward(ax):
     quarter = np.linspace(0, np.pi / 2, 50)
-    draw_rotation_plane(ax, np.stack([np.cos(quarter), np.sin(quarter)], axis=1)[None])
+    figures.draw_rotation_plane(ax, np.stack([np.cos(quarter), np.sin(quarter)], axis=1)[None])
     n_corners, _, turned = ax.lines[2].get_marker()
     assert n_corners == 3 and abs(turned - 90) < 2  # the tip of the triangle, at first upward, to the left
 
 
 def test_an_animation_shows_each_batch_with_the_same_colours_and_is_written(ax, tmp_path, as_users_run):
     weights = np.random.default_rng(0).normal(size=(3, 2, 2))
-    animation = animate_weight_matrix(ax, np.array([-1, 9, 19]), weights)
-    path = save_animation(animation, tmp_path / "weights.gif", frames_per_second=5)
+    animation = figures.animate_weight_matrix(ax, np.array([-1, 9, 19]), weights)
+    path = figures.save_animation(animation, tmp_path / "weights.gif", frames_per_second=5)
     with Image.open(path) as film:
         assert film.n_frames == 3
     np.testing.assert_array_equal(ax.images[0].get_array(), weights[-1])

@@ -54,6 +54,7 @@ def test_bistable_units_rest_at_all_combinations_of_their_three_points():
         np.testing.assert_array_equal(own.n_unstable, is_zero.sum(axis=-1))
         np.testing.assert_array_equal(own.is_stable, ~is_zero.any(axis=-1))
     assert (points.residual < 1.5e-10).all() and not points.n_marginal.any()
+    assert len(points.where(points.is_stable)) == 2 * 8
 
 
 def pitchfork(model, h):
@@ -126,6 +127,7 @@ def test_a_point_that_has_just_vanished_is_slow_and_not_fixed():
     np.testing.assert_array_equal(found.n_lost, [0, 21])
     np.testing.assert_allclose(found.slow.state, 0, atol=1e-4)
     np.testing.assert_allclose(found.slow.speed, gaps[0] ** 2 / 2, rtol=1e-4)
+    np.testing.assert_allclose(found.slow.residual, gaps[0], rtol=1e-4)
     np.testing.assert_allclose(found.slow.eigenvalues.real, 1, atol=1e-3)
     assert found.slow.n_starts.sum() == 21
 
@@ -153,28 +155,6 @@ def test_networks_rest_without_noise_where_their_own_step_leaves_them():
         state = jnp.asarray(points.state[row], jnp.float32)
         after = network.step(jnp.asarray(received[member], jnp.float32), state, key=jax.random.key(0))
         np.testing.assert_allclose(after, state, atol=3e-6)
-
-
-def test_a_table_of_points_is_cut_by_member_and_by_what_is_asked():
-    member, unstable = np.array([0, 0, 2]), np.array([0, 2, 1])
-    eigenvalues = np.array([[0.5, 0.1], [3.0, 1.5], [2.0, 1.0]])
-    table = dynamics.FixedPoints(
-        member,
-        np.arange(6.0).reshape(3, 2),
-        np.array([0.0, 2.0, 0.5]),
-        eigenvalues[:, :, None] * np.eye(2),
-        eigenvalues.astype(complex),
-        unstable,
-        np.array([0, 0, 1]),
-        np.ones(3, int),
-        n_members=3,
-    )
-    np.testing.assert_array_equal(table.counts(), [[1, 0, 1], [0, 0, 0], [0, 1, 0]])
-    np.testing.assert_array_equal(table.residual, [0, 2, 1])
-    np.testing.assert_array_equal(table.is_stable, [True, False, False])
-    np.testing.assert_array_equal(table.index, [1, 1, 0])
-    assert [len(table.select_member(i)) for i in range(3)] == [2, 0, 1] and len(table) == 3
-    np.testing.assert_array_equal(table.where(unstable == 2).state, [[2, 3]])
 
 
 @pytest.mark.parametrize("draw", [dynamics.mixtures_of_states, dynamics.states_with_noise])

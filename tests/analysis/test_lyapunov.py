@@ -27,21 +27,6 @@ def logistic(model, state):
     return model.value * state * (1 - state)
 
 
-def lorenz(model, state):
-    """A Runge-Kutta step of 0.01 of the Lorenz system with rho = 28, sigma = 10, beta = 8/3."""
-
-    def rate(s):
-        x, y, z = s
-        return jnp.stack([10 * (y - x), x * (28 - z) - y, x * y - model.value * z])
-
-    step = 0.01
-    first = rate(state)
-    second = rate(state + step / 2 * first)
-    third = rate(state + step / 2 * second)
-    fourth = rate(state + step * third)
-    return state + step / 6 * (first + 2 * second + 2 * third + fourth)
-
-
 def test_those_of_linear_maps_are_the_logarithms_of_their_eigenvalues():
     sizes = np.array([[0.9, 0.5, 0.2], [1.3, 0.7, 0.6]])
     turned = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
@@ -64,22 +49,6 @@ def test_that_of_the_logistic_map_is_the_logarithm_of_two():
     )
     np.testing.assert_allclose(found.exponent, np.log(2), atol=5e-3)
     assert np.all(np.abs(found.exponent - np.log(2)) < 4 * found.standard_error + 1e-3)
-
-
-@pytest.mark.slow
-def test_those_of_the_lorenz_system_are_known():
-    """0.9056, 0 and -14.572 (Sprott 2003, Chaos and Time-Series Analysis); their sum is -(10 + 1 + 8/3)."""
-    found = dynamics.lyapunov_spectrum(
-        Rate(jnp.array([8 / 3])),
-        np.array([[[1.0, 1.0, 20.0]]]),
-        40_000,
-        dt=0.01,
-        n_transient=2000,
-        dynamics=lorenz,
-    )
-    np.testing.assert_allclose(found.exponent[0, 0], [0.9056, 0.0, -14.572], atol=0.02)
-    np.testing.assert_allclose(found.exponent.sum(), -41 / 3, rtol=1e-4)
-    np.testing.assert_allclose(dynamics.kaplan_yorke_dimension(found.exponent), 2.06215, atol=2e-3)
 
 
 def test_they_are_in_order_and_a_deviation_that_vanishes_has_minus_infinity():

@@ -1,9 +1,9 @@
 """Speeds and times of minimum-jerk movements, whose course is known."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sample_trials import trials_with_event
 
 import popsim
 from popsim.analysis.behaviour import (
@@ -77,17 +77,8 @@ def test_movements_that_do_not_begin_or_end():
     np.testing.assert_allclose(movement_onset(ramp[:, 10:], FixedSpeed(ramp[0, 10] / 2), dt=DT), DT / 2)
 
 
-def trials_with_cue(steps):
-    def one(step):
-        timeline = popsim.Timeline(DT, 100, events={"go cue": step})
-        still = popsim.HandState(jnp.zeros((100, 2)), jnp.zeros((100, 2)))
-        return popsim.Trial(popsim.HandState(jnp.zeros(2), jnp.zeros(2)), (), still, timeline)
-
-    return jax.vmap(one)(jnp.array(steps))
-
-
 def test_reaction_times_are_from_the_cue_of_each_trial():
-    trials = trials_with_cue([20, 30, popsim.NEVER, 45])
+    trials = trials_with_event([20, 30, popsim.NEVER, 45], dt=DT, n_steps=100)
     speed = np.stack([minimum_jerk(100, start) for start in (0.3, 0.4, 0.3, 0.4)])
     speed[0, 0:10] = 1.0  # faster than the movement, but before the cue
     found = reaction_time(np.stack([speed, speed]), trials, "go cue", FractionOfPeak(0.05))

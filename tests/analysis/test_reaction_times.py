@@ -1,9 +1,8 @@
-"""Reaction times and choices: of trials made by hand, and of drift-diffusion, which has closed forms."""
+"""Reaction times and choices of trials made by hand."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
+from sample_trials import trials_with_event
 
 import popsim
 from popsim.analysis import behaviour
@@ -11,15 +10,6 @@ from popsim.interaction import Interaction
 
 DT = 0.1
 N_STEPS = 6
-
-
-def trials_with(events, *, dt=DT, n_steps=N_STEPS):
-    """Stacked trials in which "on" comes in these steps."""
-
-    def one(step):
-        return popsim.Trial((), {}, (), popsim.Timeline(dt, n_steps, events={"on": step}))
-
-    return jax.vmap(one)(jnp.array(events))
 
 
 def interaction_of(actions, n_active):
@@ -38,12 +28,12 @@ def test_the_response_is_the_last_active_action():
     actions[:, 3, :6] = [0, 0, 0, 0, 0, 1]
     actions[:, 4, :4] = [0, 0, 0, 1]
     actions[1, 0, 3] = 2
-    events = [2, 2, 3, 5, popsim.NEVER]  # that of the last trial never comes
     interaction = interaction_of(actions, [[4, 6, 2, 6, 4]] * 2)
-    found = behaviour.environment_responses(interaction, trials_with(events), "on")
+    trials = trials_with_event([2, 2, 3, 5, popsim.NEVER], name="on")  # that of the last trial never comes
+    found = behaviour.environment_responses(interaction, trials, "on")
     np.testing.assert_allclose(found.time, [[0.2, np.nan, -0.1, 0.1, np.nan]] * 2, atol=1e-12)
     np.testing.assert_array_equal(found.choice, [[1, np.nan, 2, 1, np.nan], [2, np.nan, 2, 1, np.nan]])
-    last = behaviour.environment_responses(interaction, trials_with(events), "on", wait_action=1)
+    last = behaviour.environment_responses(interaction, trials, "on", wait_action=1)
     np.testing.assert_array_equal(last.choice[0], [np.nan, 0, 2, np.nan, np.nan])
 
 
@@ -54,65 +44,13 @@ def test_the_response_is_the_first_output_at_the_threshold_after_the_event():
     outputs[2, 3, 0], outputs[2, 4, 1] = 1.0, 9.0
     outputs[3] = 0.99
     outputs[4] = 2.0  # the event never comes
-    trials = trials_with([1, 2, 2, 0, popsim.NEVER])
+    trials = trials_with_event([1, 2, 2, 0, popsim.NEVER], name="on")
     found = behaviour.threshold_responses(
         np.stack([outputs, outputs[..., ::-1]]), trials, "on", threshold=1.0
     )
     np.testing.assert_allclose(found.time, [[0.4, 0.1, 0.2, np.nan, np.nan]] * 2, atol=1e-12)
     np.testing.assert_array_equal(found.choice[0], [1, 1, 0, np.nan, np.nan])
     np.testing.assert_array_equal(found.choice[1], [0, 0, 1, np.nan, np.nan])
-
-
-BOUND, STEP = 0.5, 0.005
-EXPECTED_BOUND = BOUND + 0.5826 * STEP**0.5
-"""Where a walk in steps is on average when it crosses: -zeta(1/2) / (2 pi)^0.5 = 0.5826 steps beyond."""
-DRIFTS = np.array([0.0, 1.5])
-
-
-@pytest.fixture(scope="module")
-def diffusion():
-    """Drifts, times and outcomes of walks of unit diffusion between two bounds; the upper is correct."""
-    drift, n_steps = np.repeat(DRIFTS, 4000), 500
-    noise = np.random.default_rng(0).normal(size=(drift.size, n_steps))
-    paths = np.cumsum(STEP * drift[:, None] + STEP**0.5 * noise, axis=1)
-    trials = trials_with(np.zeros(drift.size, int), dt=STEP, n_steps=n_steps)
-    outputs = np.stack([paths, -paths], axis=-1)
-    found = behaviour.threshold_responses(outputs, trials, "on", threshold=BOUND)
-    return drift, found.time, found.choice == 0
-
-
-def test_the_mean_time_and_accuracy_of_diffusion_are_those_of_theory(diffusion):
-    drift, times, is_correct = diffusion
-    assert np.isfinite(times).all()
-    curves = behaviour.chronometric_curves_by_outcome(drift, times, is_correct)
-    mean = [EXPECTED_BOUND**2, EXPECTED_BOUND / 1.5 * np.tanh(EXPECTED_BOUND * 1.5)]
-    for curve in curves:  # with symmetric bounds errors take the same time
-        assert np.all(np.abs(curve.mean - mean) < 3.5 * curve.standard_error)
-    p = 1 / (1 + np.exp(-2 * EXPECTED_BOUND * DRIFTS))
-    assert np.all(np.abs(curves.correct.share_decided - p) < 3.5 * np.sqrt(p * (1 - p) / 4000))
-    np.testing.assert_allclose(curves.correct.share_decided + curves.error.share_decided, 1.0)
-    of_all = behaviour.chronometric_curve(drift, times)
-    assert np.all(of_all.standard_error < 0.02 * of_all.mean)
-
-
-def exit_probability(time, bound):
-    """The probability that a walk without drift is beyond +-bound by a time: the heat equation's series."""
-    k = np.arange(40)[:, None]
-    decay = np.exp(-((2 * k + 1) ** 2) * np.pi**2 * time / (8 * bound**2))
-    return 1 - 4 / np.pi * np.sum((-1.0) ** k / (2 * k + 1) * decay, axis=0)
-
-
-def test_the_quantiles_of_diffusion_are_those_of_theory(diffusion):
-    drift, times, is_correct = diffusion
-    found = behaviour.reaction_time_quantiles(drift, times, is_correct)
-    np.testing.assert_array_equal(found.condition, DRIFTS)
-    np.testing.assert_array_equal(found.probabilities, [0.1, 0.3, 0.5, 0.7, 0.9])
-    p = found.probabilities
-    for quantiles in (found.correct[0], found.error[0]):
-        allowed = 3.5 * np.sqrt(p * (1 - p) / 1900)
-        assert np.all(np.abs(exit_probability(quantiles - STEP / 2, EXPECTED_BOUND) - p) < allowed)
-    assert np.all(found.correct[1] < found.correct[0])
-    np.testing.assert_allclose(found.share_correct, [is_correct[drift == v].mean() for v in DRIFTS])
 
 
 def test_trials_without_a_response_count_nowhere():

@@ -91,14 +91,6 @@ def test_debiased_cka_is_the_cosine_of_u_centred_gram_matrices(pair):
     np.testing.assert_allclose(debiased_linear_cka(*pair), cosine, rtol=1e-10)
 
 
-def test_unrelated_members_with_many_units_are_alike_only_by_the_biased_estimate(generator):
-    pairs = generator.normal(size=(40, 2, 30, 60))
-    biased, debiased = ([measure(*pair) for pair in pairs] for measure in (linear_cka, debiased_linear_cka))
-    assert min(biased) > 0.5
-    error = np.std(debiased) / len(pairs) ** 0.5
-    assert abs(np.mean(debiased)) < 4 * error < 0.05
-
-
 def test_the_procrustes_angle_is_that_of_scipy(generator):
     first, second = generator.normal(size=(2, 20, 3))
     *_, disparity = procrustes(first, second)

@@ -147,13 +147,12 @@ def test_a_history_that_begins_after_training_did_needs_what_it_began_with():
         coords={"trainables_batch": [99, 199, 299]},
     )
     late, in_memory = xarray.Dataset({"trainables.w": data}), {"w": data.values}
-    untold = "of a batch that it does not tell"
-    for history, row in ((late, "after batch 99"), (in_memory, untold)):
+    for history in (late, in_memory):
         for measure in (trainables.distance_from_start, trainables.distance_travelled):
-            with pytest.raises(ValueError, match=f"`initial` must be given.* first row {row}"):
+            with pytest.raises(ValueError, match="`initial` must be given"):
                 measure(history)
         (array,) = history.values()
-        with pytest.raises(ValueError, match=f"`initial` must be given.* first row {row}"):
+        with pytest.raises(ValueError, match="`initial` must be given"):
             trainables.change_singular_values(array)
     model = {"w": np.zeros((2, 2, 1))}
     np.testing.assert_allclose(

@@ -32,11 +32,6 @@ def test_variance_is_over_trials_and_averaged_over_time():
             np.testing.assert_allclose(found[member, unit, task], np.mean(at_times))
 
 
-def test_what_all_trials_share_is_no_variance():
-    shared = np.sin(np.arange(10.0))[None, None, :, None] * np.ones((1, 4, 1, 2))
-    np.testing.assert_allclose(task_variance({"go": shared}), 0.0, atol=1e-30)
-
-
 def test_known_clusters_are_found(variance):
     found = cluster_units(variance, max_clusters=5, key=KEY)
     assert found.unit.tolist() == list(range(1, 25))

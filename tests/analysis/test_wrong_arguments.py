@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import xarray
 from analysis_calls import ACTIVITY, COURSES, DISTANCES, KEY, MEMBERS, PATHS, POINTS, SIDES, SPEED, WEIGHTS
+from sample_trials import trials_with_event
 
 import popsim
 from popsim.analysis import (
@@ -45,13 +46,7 @@ def scaled(model, state):
 
 def trials():
     """Three trials of thirty steps."""
-
-    def one(step):
-        timeline = popsim.Timeline(0.01, 30, events={"go": step})
-        still = popsim.HandState(jnp.zeros((30, 2)), jnp.zeros((30, 2)))
-        return popsim.Trial(popsim.HandState(jnp.zeros(2), jnp.zeros(2)), (), still, timeline)
-
-    return jax.vmap(one)(jnp.full(3, 5))
+    return trials_with_event([5] * 3, name="go", dt=0.01, n_steps=30)
 
 
 def no_points():
@@ -220,15 +215,6 @@ WRONG_FIGURES = [
 def test_wrong_arguments_are_named(argument, call):
     with pytest.raises(ValueError, match=re.escape(f"`{argument}`")):
         call()
-
-
-def test_what_is_for_all_members_or_for_each_is_refused_by_the_shape_that_was_given():
-    with pytest.raises(ValueError, match=re.escape("(state=5), got shape (3,)")):
-        plane(origin=np.zeros(3))
-    for shape in ((3, 5), (1, 2, 5)):
-        expected = f"(member=2, state=5), or (state=5) for all members, got shape {shape}"
-        with pytest.raises(ValueError, match=re.escape(expected)):
-            plane(origin=np.zeros(shape))
 
 
 @pytest.mark.parametrize(("argument", "draw"), WRONG_FIGURES, ids=[name for name, _ in WRONG_FIGURES])

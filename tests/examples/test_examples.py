@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from repository import ROOT
 
-gates = pytest.importorskip("gates", reason="examples/ is not beside the tests")
-run_all = pytest.importorskip("run_all", reason="examples/ is not beside the tests")
+import gates
+import run_all
+import yang2019_networks
 
 
 def run_script(name, folder, *options):
@@ -135,3 +136,9 @@ def test_gates_of_means_tolerances_and_errors(row, numbers, passes):
     is_error = row is gates.standard_error_row
     made = row("a", "0", *numbers[:2], error=numbers[2]) if is_error else row("a", "0", *numbers)
     assert (made.passed and bool(np.isfinite(made.ratio))) is passes
+
+
+@pytest.mark.parametrize("kind", ["softplus", "tanh"])
+def test_stored_networks_of_yang_can_be_read_and_are_of_their_recipe(kind):
+    network = yang2019_networks.load_trained(kind, 0).network
+    assert network.recurrent_weights.shape == (1, 256, 256)

@@ -6,9 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import fast_weights
 import popsim
-
-fast_weights = pytest.importorskip("fast_weights", reason="examples/ is not beside the tests")
 
 
 def test_the_best_answer_without_keys_is_the_most_frequent_value():

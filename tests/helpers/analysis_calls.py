@@ -35,7 +35,7 @@ CALLS = {
     (similarity, "canonical_correlations"): ((FIRST, SECOND), {}),
     (similarity, "cca_distance"): ((FIRST, SECOND), {}),
     (similarity, "svcca_distance"): ((FIRST, SECOND), {}),
-    (similarity, "principal_patterns"): ((FIRST,), {}),
+    (similarity, "principal_patterns"): ((ACTIVITY[0, :, 0],), {}),
     (similarity, "representational_dissimilarities"): ((ACTIVITY[0, :, 0], LABELS), {}),
     (similarity, "compare_dissimilarities"): ((DISTANCES, 2 * DISTANCES[::-1, ::-1]), {}),
     (similarity, "matrix_permutation_test"): ((DISTANCES, DISTANCES[::-1, ::-1]), {"key": KEY}),

@@ -22,9 +22,7 @@ def run_code(code: str, name: str, scope: dict[str, Any] | None = None) -> dict[
 
 
 def load_script(path: str) -> Any:
-    """The module of a script, by its path from the root; None in a package without documents."""
-    if not (ROOT / path).exists():
-        return None
+    """The module of a script, by its path from the root."""
     spec = importlib.util.spec_from_file_location(path.replace("/", "_").removesuffix(".py"), ROOT / path)
     assert spec and spec.loader
     spec.loader.exec_module(module := importlib.util.module_from_spec(spec))

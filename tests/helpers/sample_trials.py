@@ -5,6 +5,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import popsim
+
 
 @eqx.filter_jit
 def drawn_trials(task, keys, batch):
@@ -26,6 +28,15 @@ def few_trials(task, n=3, seed=1):
 def validation_trials(task):
     """The validation trials."""
     return jax.tree.map(np.asarray, task.validation_trials())
+
+
+def trials_with_event(steps, *, name="go cue", dt=0.1, n_steps=6):
+    """Stacked trials without inputs, in which an event comes at these steps."""
+
+    def one(step):
+        return popsim.Trial((), {}, (), popsim.Timeline(dt, n_steps, events={name: step}))
+
+    return jax.vmap(one)(jnp.asarray(steps))
 
 
 def share_error(fraction, n):

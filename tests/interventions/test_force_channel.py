@@ -43,27 +43,6 @@ def test_a_channel_goes_from_start_to_target_of_each_trial():
     np.testing.assert_array_equal(stacked.damping, [50.0, 50.0])
 
 
-def test_a_plan_lays_the_channel_of_each_trial(getkey):
-    """Where target and start are one place, the walls hold the hand there."""
-    plan = popsim.interventions.InterventionPlan(
-        "force channel",
-        popsim.interventions.FromTrial(
-            lambda trial: ForceChannelParameters.between(
-                trial.init.position, trial.targets.position[-1], stiffness=900.0
-            )
-        ),
-    )
-
-    def laid(target):
-        trial = reach(start=jnp.zeros(2), target=target)
-        return plan.schedule(trial, batch=0, key=jax.random.key(0)).interventions["force channel"]
-
-    schedules = jax.jit(jax.vmap(laid))(jnp.array([[0.0, 0.2], [0.3, 0.4], [0.0, 0.0]]))
-    np.testing.assert_allclose(schedules.parameters.direction, [[0, 1], [0.6, 0.8], [0, 0]], rtol=1e-6)
-    np.testing.assert_array_equal(schedules.parameters.stiffness, 3 * [900.0])
-    assert np.all(schedules.active)
-
-
 def test_a_mass_swings_against_the_wall_as_in_closed_form(float64, getkey):
     """And the force that is recorded is that of the wall at the start of each step."""
     mass, start = 1.0, 0.01

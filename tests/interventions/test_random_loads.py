@@ -2,22 +2,15 @@ import jax
 import numpy as np
 from motor_trials import WORKSPACE, assert_share, assert_uniform, many_trials, steps_from
 
+from popsim import tasks
 from popsim.distributions import Uniform
-from popsim.tasks import (
-    DelayedReaches,
-    DirectedVector,
-    PosturalHold,
-    WithInterventions,
-    load_pulses,
-    random_curl_fields,
-    random_forces,
-)
 from popsim.windows import FromEvent
 
 
 def test_a_load_pulse_acts_between_its_events_with_drawn_force(getkey):
     trials = many_trials(
-        WithInterventions(PosturalHold(WORKSPACE), [load_pulses(Uniform(1.0, 4.0))]), getkey()
+        tasks.WithInterventions(tasks.PosturalHold(WORKSPACE), [tasks.load_pulses(Uniform(1.0, 4.0))]),
+        getkey(),
     )
     pulse = trials.interventions["constant force"]
     events = trials.timeline.events
@@ -28,8 +21,8 @@ def test_a_load_pulse_acts_between_its_events_with_drawn_force(getkey):
 
 
 def test_a_share_of_trials_has_pulses_in_even_directions(getkey):
-    plan = load_pulses(2.0, n_directions=4, probability=0.25)
-    trials = many_trials(WithInterventions(PosturalHold(WORKSPACE), [plan]), getkey())
+    plan = tasks.load_pulses(2.0, n_directions=4, probability=0.25)
+    trials = many_trials(tasks.WithInterventions(tasks.PosturalHold(WORKSPACE), [plan]), getkey())
     pulse = trials.interventions["constant force"]
     acts = np.any(pulse.active, axis=1)
     np.testing.assert_array_equal(acts, trials.conditions["constant force"])
@@ -42,10 +35,10 @@ def test_a_share_of_trials_has_pulses_in_even_directions(getkey):
 def test_loads_of_reaches_have_drawn_strengths_where_and_when_they_say(getkey):
     after = FromEvent("go cue")
     plans = [
-        random_forces(Uniform(0.0, 3.0), n_axes=2, window=after),
-        random_curl_fields(Uniform(-8.0, 8.0), window=after, probability=0.5, cue_input="field"),
+        tasks.random_forces(Uniform(0.0, 3.0), n_axes=2, window=after),
+        tasks.random_curl_fields(Uniform(-8.0, 8.0), window=after, probability=0.5, cue_input="field"),
     ]
-    trials = many_trials(WithInterventions(DelayedReaches(WORKSPACE), plans), getkey())
+    trials = many_trials(tasks.WithInterventions(tasks.DelayedReaches(WORKSPACE), plans), getkey())
     force, field = (trials.interventions[name] for name in ("constant force", "curl field"))
     gone = steps_from(trials.timeline.events["go cue"], 150)
     np.testing.assert_array_equal(force.active, gone)
@@ -58,7 +51,7 @@ def test_loads_of_reaches_have_drawn_strengths_where_and_when_they_say(getkey):
 
 
 def test_a_vector_in_space_lies_in_the_plane_within_its_bounds(getkey):
-    vectors = DirectedVector(Uniform(1.0, 2.0), n_axes=3)
+    vectors = tasks.DirectedVector(Uniform(1.0, 2.0), n_axes=3)
     drawn = np.asarray(jax.vmap(lambda key: vectors.sample(key=key))(jax.random.split(getkey(), 2000)))
     np.testing.assert_array_equal(drawn[:, 2], 0.0)
     low, high = vectors.bounds()

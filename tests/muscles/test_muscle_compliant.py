@@ -9,7 +9,6 @@ import muscle_references
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from short_form import every_nth_row
 
 from popsim.muscles import CompliantTendonHillMuscle, HillCurves
 
@@ -55,7 +54,6 @@ def test_a_slack_muscle_has_no_length_and_no_force(muscle):
     np.testing.assert_array_equal(muscle.force(state, drive, whole, still), 0.0)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("argument", ["activation", "tendon_length"])
 def test_the_gradient_of_the_start_is_that_of_the_equilibrium(float64, argument):
     values = {
@@ -112,29 +110,6 @@ def test_the_fibre_is_never_faster_than_an_unloaded_one(muscle, getkey):
     whole = jax.random.uniform(keys[2], (500,), maxval=1.0)
     velocity = muscle.rate(state, activation, whole, jnp.zeros(500)) / OPTIMAL
     assert jnp.all(jnp.abs(velocity) <= 5.2 / 0.41 + 1e-9)
-
-
-@pytest.mark.parametrize("activation, offset", every_nth_row([(0.05, -0.2), (1.0, 0.2)], 2))
-def test_held_at_one_length_it_settles_in_equilibrium(muscle, activation, offset):
-    whole, drive, still = jnp.array([TENDON + 1.1 * OPTIMAL]), jnp.array([activation]), jnp.zeros(1)
-    settled = muscle.init(drive, whole)
-    step = 2e-5
-
-    def rate(state):
-        return muscle.rate(state, drive, whole, still)
-
-    def runge_kutta(state, _):
-        k1 = rate(state)
-        k2 = rate(state + step / 2 * k1)
-        k3 = rate(state + step / 2 * k2)
-        k4 = rate(state + step * k3)
-        return state + step / 6 * (k1 + 2 * k2 + 2 * k3 + k4), None
-
-    start = settled + offset * OPTIMAL
-    end, _ = jax.jit(lambda state: jax.lax.scan(runge_kutta, state, length=100_000))(start)
-    np.testing.assert_allclose(end, settled, rtol=1e-9)
-    force = muscle.force(end, drive, whole, still)
-    np.testing.assert_allclose(force, muscle.force(settled, drive, whole, still), rtol=1e-7)
 
 
 def test_it_reports_the_fibre_it_moves(muscle):

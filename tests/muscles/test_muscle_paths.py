@@ -108,14 +108,6 @@ def test_li_todorov_has_the_lengths_of_its_table(float64):
     np.testing.assert_allclose(torque, arms.sum(axis=1) / 100, atol=1e-15)
 
 
-@pytest.mark.parametrize("build", [arm26_path, li_todorov_path])
-def test_a_flexor_flexes_and_an_extensor_extends(float64, build):
-    flexors, extensors = (jnp.zeros(6).at[jnp.array(which)].set(1.0) for which in ([0, 2, 4], [1, 3, 5]))
-    posture = jnp.deg2rad(jnp.array([45.0, 90.0]))
-    assert jnp.all(generalised_force(build(), posture, flexors) > 0)
-    assert jnp.all(generalised_force(build(), posture, extensors) < 0)
-
-
 def test_chain_places_points_as_a_chain_does(float64):
     shoulder, elbow = 0.4, 0.9
     chain, q = ChainPlacement((0.3, 0.33)), jnp.array([shoulder, elbow])

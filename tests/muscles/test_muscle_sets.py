@@ -2,25 +2,15 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from popsim import muscles
-from popsim.muscles import (
-    BrownLoebMuscle,
-    CompliantTendonHillMuscle,
-    RigidTendonHillMuscle,
-)
+from popsim.muscles import RigidTendonHillMuscle
 
 pytestmark = pytest.mark.slow
-
-
-def forces(muscle, length, activation=0.5, velocity=0.05):
-    drive = jnp.full(length.shape, activation)
-    return muscle.force(muscle.init(drive, length), drive, length, jnp.full(length.shape, velocity))
 
 
 def test_arm26_fibres_work_about_their_optimal_length(float64):
@@ -49,15 +39,3 @@ def test_li_todorov_set_is_in_si_units(float64):
     built = muscles.li_todorov_muscles()
     np.testing.assert_allclose(built.max_isometric_force, 31.8 * np.array([22, 12, 18, 14, 5, 10]))
     np.testing.assert_allclose(built.optimal_length, [0.0732, 0.0326, 0.064, 0.0426, 0.0595, 0.0404])
-    length = muscles.li_todorov_path().length(jnp.deg2rad(jnp.array([45.0, 90.0])))
-    assert jnp.all(forces(built, length, 1.0) > 0)
-
-
-@pytest.mark.parametrize("law", [CompliantTendonHillMuscle, BrownLoebMuscle.slow])
-def test_one_call_adds_a_muscle(float64, law):
-    built, one = muscles.arm26_muscles(law), law(500.0, 0.1, tendon_length=0.2)
-    together = built.with_muscle(one)
-    length = jnp.append(muscles.arm26_path().length(jnp.array([0.8, 1.5])), 0.31)
-    expected = jnp.append(forces(built, length[:6]), forces(one, length[6:]))
-    np.testing.assert_allclose(forces(together, length), expected, rtol=1e-13)
-    assert eqx.tree_equal(together.activation.lowest, jnp.full(7, built.activation.lowest))

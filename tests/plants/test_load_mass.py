@@ -1,14 +1,10 @@
 """A mass in the hand against the equations of bodies that carry it."""
 
-import dataclasses
-
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from relay import reach, relay_loop, stacked
-from short_form import every_nth
 
 import popsim
 from popsim import plants
@@ -54,42 +50,6 @@ def test_a_two_link_arm_carries_a_mass_as_its_equation_says(arm):
     rate = arm.vector_field(0.0, state, torque, laden())
     np.testing.assert_allclose(rate.velocity, jnp.linalg.solve(inertia, pull), rtol=1e-10)
     np.testing.assert_array_equal(rate.angle, state.velocity)
-
-
-def chain():
-    return plants.NLinkArm(mass=[1.5, 1.0, 0.4], length=[0.3, 0.25, 0.1])
-
-
-@pytest.mark.parametrize("build", every_nth([chain, plants.TwoLinkArm.li_todorov, plants.arm26], 3))
-def test_the_power_of_forces_becomes_energy_of_body_and_load(float64, build):
-    """Of muscles and torques and the force on the hand, less what friction takes."""
-    body = build()
-    is_muscled = isinstance(body, plants.MusculoskeletalPlant)
-    skeleton = body.skeleton if is_muscled else body
-    angle = skeleton.joint_angles(skeleton.workspace.low)
-    joints = JointState(angle, 1.5 * jnp.arange(1.0, angle.shape[0] + 1))
-    command = jnp.linspace(0.2, 0.9, body.n_commands)
-    state = joints
-    if is_muscled:
-        rest = body.rest_state(skeleton.workspace.low)
-        state = dataclasses.replace(rest, skeleton=joints, activation=command)
-
-    def energy(state):
-        joints = state.skeleton if is_muscled else state
-        moved = joints.velocity @ skeleton.inertia_matrix(joints.angle) @ joints.velocity
-        return (moved + MASS * jnp.sum(body.hand(state).velocity ** 2)) / 2
-
-    @eqx.filter_jit
-    def powers():
-        rate = body.vector_field(0.0, state, command, laden())
-        readings = body.muscles(state) if is_muscled else None
-        moved = command @ joints.velocity if readings is None else -readings.force @ readings.velocity
-        friction = skeleton.friction if skeleton.friction.ndim == 2 else jnp.diag(skeleton.friction)
-        braked = joints.velocity @ friction @ joints.velocity
-        pushed = jnp.array(FORCE) @ body.hand(state).velocity
-        return jax.jvp(energy, (state,), (rate,))[1], moved + pushed - braked
-
-    np.testing.assert_allclose(*powers(), rtol=1e-9)
 
 
 class Slider(plants.PointMass):

@@ -10,6 +10,7 @@ from short_form import every_nth, mostly_in_full
 from popsim.plants import (
     HardJointLimit,
     JointState,
+    Load,
     NLinkArm,
     TwoLinkArm,
     simulate_plant,
@@ -41,7 +42,8 @@ def test_two_segments_are_the_two_link_arm(float64, getkey):
         state = random_state(key, 2)
         state = JointState(2 * state.angle, state.velocity)  # into the stops, too
         torque, force = jax.random.normal(key, (2, 2))
-        return arm.dynamics(state, torque, force).velocity, arm.hand(state).velocity
+        laden = arm.vector_field(0.0, state, torque, Load(lambda hand: force, hand_mass=jnp.array(1.7)))
+        return arm.dynamics(state, torque, force).velocity, arm.hand(state).velocity, laden.velocity
 
     for key in jax.random.split(getkey(), 10):
         for own, other in zip(moved(as_chain(arm), key), moved(arm, key), strict=True):
@@ -68,17 +70,6 @@ def test_energy_is_conserved(float64, getkey):
         )
         np.testing.assert_allclose(energies, first, rtol=1e-7)
         assert jnp.ptp(coordinates) > 1
-
-
-def test_the_pendulum(float64):
-    """One segment in a vertical plane: the period of small swings is 2 pi sqrt((I + m c²) / (m g c))."""
-    arm = NLinkArm(
-        mass=(2.0,), length=(0.5,), gravity=(0.0, -9.81), joint_limits=[(-4.0, 4.0)], posture=[0.0]
-    )
-    period = 2 * np.pi * np.sqrt((2.0 * 0.25 / 12 + 2.0 * 0.25**2) / (2.0 * 9.81 * 0.25))
-    start = JointState(jnp.array([-np.pi / 2 + 1e-3]), jnp.zeros(1))
-    course = simulate_plant_adaptively(arm, jnp.zeros((2, 1)), initial_state=start, dt=period / 2)
-    np.testing.assert_allclose(course.coordinates[1], start.angle, atol=1e-9)
 
 
 @pytest.mark.parametrize("n", mostly_in_full([2, 3, 5], short=[3]))

@@ -73,10 +73,7 @@ MUSCLES = [
     *activations(muscles.FirstOrderActivation),
     *activations(muscles.LinearActivation),
     *changed(relu, max_isometric_force=0.0, optimal_length=[0.1, -0.1], tendon_length=[0.1] * 3),
-    (
-        "activation.lowest",
-        lambda: relu(activation=muscles.FirstOrderActivation(lowest=np.zeros(3))),
-    ),
+    ("activation.lowest", lambda: relu(activation=muscles.FirstOrderActivation(lowest=np.zeros(3)))),
     ("other", lambda: RigidTendonHillMuscle(500.0, 0.1).with_muscle(ThelenMuscle(500.0, 0.1))),
     *changed(HillCurves, width=0.0, passive_limit=1.4),
     ("plateau", lambda: ThelenMuscle(1.0, 1.0, plateau=1.0)),

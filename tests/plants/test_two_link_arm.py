@@ -84,11 +84,7 @@ def test_workspace_is_a_20_cm_square_around_the_hand_at_45_and_90_degrees(arm):
     assert jnp.all(jax.vmap(arm.is_reachable)(corners))
 
 
-OUT_OF_REACH = {
-    "too far": (0.5, 0.5),
-    "too near": (0.01, 0.0),
-    "shoulder too far": (-0.54, 0.02),
-}
+OUT_OF_REACH = {"too far": (0.5, 0.5), "too near": (0.01, 0.0), "shoulder too far": (-0.54, 0.02)}
 
 
 @eqx.filter_jit

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import inspect
 import os
 import re
 import shlex
@@ -11,12 +10,9 @@ import signal
 import subprocess
 import sys
 import time
-import types
 from pathlib import Path
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -52,9 +48,6 @@ LIBRARY_PAGES = [
 ]
 TRAINED = [*LIBRARY_PAGES, *COMING_FROM]
 EXPERIMENTS_FROM_TRAINING = ("force_field", "fixed_points", "learning_rule", "fit_a_recording")
-pytestmark = pytest.mark.skipif(
-    not (ROOT / "README.md").exists(), reason="the documents are not part of the installed package"
-)
 
 
 def test_the_code_of_every_page_is_run_by_a_test():
@@ -72,20 +65,12 @@ def test_the_setting_of_cores_exists():
         run_code(block, "install.md")
 
 
-@pytest.mark.full  # in short: test_the_code_fits_together
-@pytest.mark.parametrize("document", TRAINED)
+@pytest.mark.slow
+@pytest.mark.parametrize("document", mostly_in_full(TRAINED, ["README.md"]))
 def test_the_code_runs(document, monkeypatch, tmp_path):
     """As it stands, but for two batches only, and with smaller trials."""
     monkeypatch.chdir(tmp_path)
     assert run_page(document)["history"].loss.total.shape[0] == 2
-
-
-def test_the_code_fits_together(monkeypatch, tmp_path):
-    """What is trained or evaluated is traced and not compiled: its numbers are not what they should be."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(TaskTrainer, "__call__", traced_training)
-    monkeypatch.setattr(popsim, "evaluate_ensemble", traced_evaluation)
-    run_page("README.md")
 
 
 SMALLER = {
@@ -174,7 +159,7 @@ def test_the_code_of_a_concept_prints_what_its_comments_say(page, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.full  # in short: the same code, traced
+@pytest.mark.full  # in short: the README
 def test_an_arm_learns_from_reward_alone():
     """The page as it stands; without learning the hand ends about as far away as the targets, 10 cm."""
     page = "docs/how_to/reinforcement_learning.md"
@@ -202,33 +187,6 @@ def run_page(document):
     finally:
         popsim.networks.NETWORKS.clear()
         popsim.networks.NETWORKS.update(registered)
-
-
-evaluate = popsim.evaluate_ensemble
-
-
-def traced_evaluation(ensemble, task, **options):
-    """An evaluation of which the structure and the shapes are right."""
-    shapes = eqx.filter_eval_shape(lambda model: evaluate(model, task, **options), ensemble)
-
-    def filled(leaf):
-        return jnp.linspace(0, 1, leaf.size).reshape(leaf.shape).astype(leaf.dtype)
-
-    return jax.tree.map(lambda leaf: filled(leaf) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf, shapes)
-
-
-TRAIN = inspect.signature(TaskTrainer.__call__)
-
-
-def traced_training(*arguments, **options):
-    """The given ensemble and a history of ones, if a training can be called so."""
-    given = TRAIN.bind(*arguments, **options).arguments
-    task, ensemble, n_batches = given["task"], given["model"], given["n_batches"]
-    assert jax.tree.leaves(given["where_train"](ensemble))
-    trials = popsim.sample_trials(task, given["batch_size"], batch=0, key=given["key"])
-    evaluation = traced_evaluation(ensemble, task, trials=trials, key=given["key"])
-    loss = types.SimpleNamespace(total=jnp.ones((n_batches, len(evaluation.losses.total))))
-    return ensemble, types.SimpleNamespace(loss=loss, members=given.get("members"))
 
 
 def test_the_files_and_names_exist():
@@ -259,10 +217,7 @@ def saved_run(tmp_path_factory):
         ("docs/start/ten_minutes.md", {}),
         ("docs/how_to/bodies.md", {}),
         ("docs/how_to/networks.md", {}),
-        (
-            "docs/how_to/runs.md",
-            {"n_batches=": "2", "batch_size=": "4", "every_nth_batch\\(": "2"},
-        ),
+        ("docs/how_to/runs.md", {"n_batches=": "2", "batch_size=": "4", "every_nth_batch\\(": "2"}),
         ("docs/how_to/selection.md", {"n_batches=": "41"}),
     ],
 )
@@ -413,8 +368,7 @@ sys.exit(int(os.environ["CODE"]))
 
 
 @pytest.mark.parametrize(
-    ("signals", "code", "requeued"),
-    [(["USR1", "USR1", "TERM"], 75, True), (["TERM"], 75, False)],
+    ("signals", "code", "requeued"), [(["USR1", "USR1", "TERM"], 75, True), (["TERM"], 75, False)]
 )
 def test_the_job_script_passes_signals_on_and_requeues(signals, code, requeued, tmp_path):
     """With stand-ins for popsim, which answers a signal late, and for the scheduler."""

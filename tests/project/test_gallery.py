@@ -9,13 +9,8 @@ from short_form import mostly_in_full
 from tiny_runs import tiny_runs
 
 GALLERY = ROOT / "docs" / "gallery"
-pytestmark = pytest.mark.skipif(
-    not GALLERY.exists(), reason="the documents are not part of the installed package"
-)
-
-
 make = load_script("docs/gallery/make.py")
-SCRIPTS = make.scripts() if make else {}
+SCRIPTS = make.scripts()
 PAGES = sorted(page for page in (ROOT / "docs" / "analysis").glob("*.md") if page.stem != "index")
 
 SCRIPTS_IN_SHORT = ("hand_paths", "weight_matrix")

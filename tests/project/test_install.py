@@ -19,7 +19,6 @@ sys.path += sys.argv[1:]
 import analysis.curves
 print(importlib.util.find_spec("popsim").origin, *analysis.__path__, importlib.util.find_spec("tasks"))
 """
-pytestmark = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="these are tests of a checkout")
 
 
 def found(python: Path | str, folder: Path, *on_path: Path) -> list[str]:

@@ -30,11 +30,7 @@ if shown:
     main(["show", folder, "--out", shown])
 print("done")
 """
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.full,
-    pytest.mark.skipif(not (ROOT / ".path").exists(), reason="this is a test of a checkout"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.full]
 
 
 def interpreter(version: str) -> str | None:

@@ -11,25 +11,18 @@ import pkgutil
 import subprocess
 import sys
 import time
-import tomllib
 from html.parser import HTMLParser
-from importlib import metadata
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import browser
 import pytest
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 from repository import ROOT
 
 import popsim
 
 DRAWN = ("center-out", "perceptual-decision")
 WIDTHS = (360, 1280)
-pytestmark = pytest.mark.skipif(
-    not (ROOT / "docs").exists(), reason="the documents are not part of the installed package"
-)
 
 
 @dataclasses.dataclass
@@ -69,21 +62,16 @@ class Document(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
-    """The folder of the built pages, of which two draw trials.
-
-    They are made by what `popsim[docs]` installs, where a build failed for want of a package.
-    """
+    """The folder of the built pages, of which two draw trials."""
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "docs/builder", "--out", str(folder), "--draw", *DRAWN]
-
-    path = f"{hiding(modules_beyond('docs'), tmp_path_factory.mktemp('hiding'))}{os.pathsep}{ROOT}"
-    environment = os.environ | {"PYTHONPATH": path}
-    built = build(command, environment)
+    built = build("--out", str(folder), "--draw", *DRAWN)
     assert len(built.stdout.splitlines()) >= 5, "each stage must have a line"
     return folder / "html"
 
 
-def build(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess:
+def build(*options: str) -> subprocess.CompletedProcess:
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "docs/builder", *options]
     built = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True)
     assert built.returncode == 0 and "No issues found" in built.stderr, built.stdout + built.stderr
     return built
@@ -91,44 +79,9 @@ def build(command: list[str], environment: dict[str, str]) -> subprocess.Complet
 
 @pytest.mark.full  # in short: `site`
 def test_all_tasks_and_parts_are_drawn(tmp_path):
-    command = [sys.executable, "docs/builder", "--out", str(tmp_path / "site")]
-    build(command, os.environ | {"PYTHONPATH": str(ROOT)})
+    build("--out", str(tmp_path / "site"))
     pages = (tmp_path / "site" / "html" / "library" / "tasks").glob("*.svg")
     assert {page.stem for page in pages} == {*popsim.tasks.TASKS}
-
-
-def modules_beyond(extra: str) -> set[str]:
-    """Modules of this environment that `pip install popsim[extra]` alone would not bring."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    waiting = [Requirement(text) for text in [*project["dependencies"], *extras[extra]]]
-    brought: set[tuple[str, str]] = set()
-    while waiting:
-        needed = waiting.pop()
-        name = canonicalize_name(needed.name)
-        for chosen in {"", *needed.extras} - {each for one, each in brought if one == name}:
-            brought.add((name, chosen))
-            if name == "popsim":
-                waiting += [Requirement(text) for text in extras.get(chosen, ())]
-                continue
-            further = [Requirement(text) for text in metadata.requires(name) or ()]
-            waiting += [one for one in further if not one.marker or one.marker.evaluate({"extra": chosen})]
-    names = {name for name, _ in brought}
-    homes = metadata.packages_distributions().items()
-    return {module for module, owners in homes if not names & {canonicalize_name(one) for one in owners}}
-
-
-def hiding(modules: set[str], folder: Path) -> Path:
-    """A folder to put on Python's path, which then finds none of some modules."""
-    text = f"""
-from importlib.machinery import PathFinder
-
-find = PathFinder.find_spec
-hidden = {sorted(modules - {"popsim"})}
-PathFinder.find_spec = lambda name, *rest: None if name.partition(".")[0] in hidden else find(name, *rest)
-"""
-    (folder / "sitecustomize.py").write_text(text)
-    return folder
 
 
 @pytest.fixture(scope="module")

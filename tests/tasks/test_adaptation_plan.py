@@ -9,7 +9,6 @@ from popsim import tasks
 from popsim.schedules import LAST_BATCH
 
 PHASES = (("baseline", 3, 0.0), ("field", 4, 1.0), ("washout", 3, 0.0), ("opposite", 3, -1.0))
-REACHES = tasks.RandomReaches(WORKSPACE, duration=0.05)
 BATCHES = range(14)
 
 
@@ -43,17 +42,6 @@ def test_a_gradual_field_acts_while_it_comes_and_while_it_goes():
     plan = tasks.adaptation_plan("curl field", 6.0, PHASES, ramp=3)
     np.testing.assert_allclose(strengths(plan), [0, 0, 0, 2, 4, 6, 6, 4, 2, 0, -2, -4, -6, -6], atol=1e-5)
     assert shares(plan) == [0.0] * 3 + [1.0] * 6 + [0.0] + [1.0] * 4
-
-
-def test_trials_have_the_field_of_their_batch(getkey):
-    plan = tasks.adaptation_plan("curl field", 5.0, PHASES, catch_share=0.2)
-    task = tasks.WithInterventions(REACHES, [plan])
-    for batch, probability, strength in ((0, 0.0, 0.0), (3, 0.8, 5.0), (9, 0.0, 0.0), (10, 0.8, -5.0)):
-        trials = many_trials(task, getkey(), batch=batch)
-        field = trials.interventions["curl field"]
-        np.testing.assert_array_equal(field.parameters, strength)
-        assert_share(trials.conditions["curl field"], probability)
-        np.testing.assert_array_equal(np.all(field.active, axis=1), trials.conditions["curl field"])
 
 
 def test_a_gain_goes_from_the_one_that_does_nothing():

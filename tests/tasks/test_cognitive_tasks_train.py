@@ -1,13 +1,16 @@
-"""Small ensembles learn every cognitive task, and untrained ones cannot do it."""
+"""The experiment with cognitive tasks: small ensembles learn each of them, and untrained ones do none."""
 
 import dataclasses
 
+import jax
+import numpy as np
 import pytest
 from short_form import mostly_in_full
 
 from popsim.experiments import Cognitive
-from popsim.experiments.network_experiment import LEARNED, fresh_trials, scores
+from popsim.experiments.network_experiment import LEARNED, Criterion, fresh_trials, scores
 from popsim.experiments.registry import DEFAULTS
+from popsim.tasks import COGNITIVE_TASKS
 
 N_BATCHES = {
     100: "block-decisions",
@@ -58,3 +61,37 @@ def test_every_member_learns_the_task_and_no_untrained_one_does_it(name):
     trained, untrained = trained_and_untrained(name)
     assert all(map(criterion.is_met, trained)), (name, criterion, trained)
     assert not any(map(criterion.is_met, untrained)), (name, criterion, untrained)
+
+
+def test_there_is_a_criterion_for_each_task_and_nan_does_not_meet_it():
+    need_hours = {"yang2019", "driscoll2024", "hierarchical-reasoning"}
+    assert LEARNED.keys() == COGNITIVE_TASKS.keys() - need_hours
+    suite = Cognitive(task="driscoll2024")
+    assert suite.criterion is None and suite.chosen_network == "gru"
+    for score, good, bad in (("accuracy", 0.9, 0.7), ("output error", 0.7, 0.9)):
+        criterion = Criterion(score, 0.8)
+        assert criterion.is_met(good) and not criterion.is_met(bad) and not criterion.is_met(np.nan)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("network", {"network": "transformer"}),
+        ("tau", {"network": "tanh", "tau": 0.0}),
+        ("n_units", {"n_units": 0}),
+        ("learning_rate", {"learning_rate": 0.0}),
+        ("hidden_noise", {"hidden_noise": -1.0}),
+    ],
+)
+def test_bad_settings_are_refused_by_name(name, options, as_users_run):
+    with pytest.raises(ValueError, match=f"`{name}`"):
+        Cognitive(**options)
+
+
+def test_settings_of_the_network_are_followed():
+    slow = Cognitive(network="tanh", tau=0.2, hidden_noise=0.1, n_units=5).build_model(key=jax.random.key(0))
+    assert float(slow.network.tau) == pytest.approx(0.2) and slow.network.bias.shape == (5,)
+    assert float(slow.network.noise.std) == pytest.approx(0.1) and slow.network.n_outputs == 3
+    gated = Cognitive(task="delayed-response", network="gru", n_units=7).build_model(key=jax.random.key(0))
+    assert gated.network.cell.hidden_size == 7
+    assert (gated.network.n_inputs, gated.network.n_outputs) == (11, 8)

@@ -51,16 +51,6 @@ def test_silence_until_the_go_cue_a_grace_and_then_the_response():
     assert not response.is_catch(a_timeline(8))
 
 
-def test_a_catch_trial_asks_for_silence_throughout():
-    response = tasks.GoResponse()
-    target = response.target(a_timeline(popsim.NEVER), jnp.array([0.0, 1.0]))
-    np.testing.assert_array_equal(target.values, 0)
-    np.testing.assert_allclose(target.counts, 0.2, rtol=1e-6)
-    np.testing.assert_array_equal(response.fixation(a_timeline(popsim.NEVER)), 1)
-    assert response.is_catch(a_timeline(popsim.NEVER))
-    assert int(popsim.correct_choice(target)) == -1
-
-
 COHERENCES = np.array([-0.512, -0.256, -0.128, -0.064, -0.032, 0.032, 0.064, 0.128, 0.256, 0.512])
 
 
@@ -77,7 +67,6 @@ def test_the_evidence_says_what_is_right_as_often_as_the_formula_has_it(n_stream
     np.testing.assert_array_equal(choice, coherence > 0)
     is_right = (evidence_for_the_second(trials) > 0) == choice
     d = abs(COHERENCES) * (0.5 / n_streams) ** 0.5 / 0.05
-    np.testing.assert_allclose(is_right.mean(), norm.cdf(d).mean(), atol=share_error(0.85, 8000))
     for value, p in zip(COHERENCES, norm.cdf(d), strict=True):
         here = np.isclose(coherence, value)
         np.testing.assert_allclose(here.mean(), 0.1, atol=share_error(0.1, 8000))
@@ -118,28 +107,12 @@ def test_validation_has_each_coherence_once_and_zero_is_decided_by_a_coin(getkey
     np.testing.assert_allclose(blind.conditions["choice"].mean(), 0.5, atol=share_error(0.5, 2000))
 
 
-def relevant(trials):
-    both = np.stack([trials.conditions["motion coherence"], trials.conditions["colour coherence"]])
-    context = trials.conditions["context"]
-    return both[context, np.arange(context.size)], both[1 - context, np.arange(context.size)]
-
-
-def test_who_adds_up_the_relevant_stream_is_as_good_as_the_formula_and_with_the_other_at_chance(getkey):
-    trials = many_trials(tasks.ContextIntegration(), getkey(), 8000)
-    choice = popsim.correct_choice(trials.targets)
-    np.testing.assert_array_equal(choice, relevant(trials)[0] > 0)
-    np.testing.assert_array_equal(choice, trials.conditions["choice"])
-    added_up = trials.inputs["evidence"].sum(axis=1)
-    for context, stream, p in ((0, 0, 0.8079), (1, 1, 0.8079), (0, 1, 0.5), (1, 0, 0.5)):
-        here = trials.conditions["context"] == context
-        is_right = (added_up[:, stream] > 0) == np.asarray(choice)
-        np.testing.assert_allclose(is_right[here].mean(), p, atol=share_error(p, here.sum()))
-    np.testing.assert_allclose(norm.cdf(5 * np.array([0.06, 0.12, 0.25, 0.5])).mean(), 0.8079, atol=1e-4)
-
-
-def test_streams_and_context_are_drawn_independently(getkey):
+def test_streams_and_context_are_drawn_independently_and_the_stream_of_the_context_is_right(getkey):
     trials = many_trials(tasks.ContextIntegration(), getkey())
     drawn = [trials.conditions[name] for name in ("context", "motion coherence", "colour coherence")]
+    choice = np.where(drawn[0] == 0, drawn[1], drawn[2]) > 0
+    np.testing.assert_array_equal(trials.conditions["choice"], choice)
+    np.testing.assert_array_equal(popsim.correct_choice(trials.targets), choice)
     np.testing.assert_allclose(np.corrcoef(drawn), np.eye(3), atol=5 / 2000**0.5)
     np.testing.assert_allclose(drawn[0].mean(), 0.5, atol=share_error(0.5, 2000))
     noise = trials.inputs["evidence"][:, :25] - np.stack(drawn[1:], axis=-1)[:, None]

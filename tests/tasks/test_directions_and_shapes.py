@@ -1,7 +1,5 @@
 """Reproduced angles, categories of directions, and shapes with weights: their trials and ideal observers."""
 
-import itertools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,12 +9,6 @@ from sample_trials import many_trials, share_error, validation_trials
 import popsim
 from popsim import tasks
 from popsim.tasks import AngleReproduction, DirectionCategory, ProbabilisticReasoning
-
-
-@pytest.fixture
-def ideal():
-    """What one knows of the tasks without popsim."""
-    return pytest.importorskip("references.ideal_choices", reason="examples/ is not beside the tests")
 
 
 def test_angles_are_reproduced_in_their_order(getkey):
@@ -40,18 +32,6 @@ def test_angles_are_reproduced_in_their_order(getkey):
     )
     np.testing.assert_array_equal(trials.inputs["report"].sum((1, 2)), np.where(is_catch, 0, 20))
     assert validation_trials(AngleReproduction()).conditions["first angle"].size == 64
-
-
-def test_the_population_vector_is_as_exact_as_its_noise_allows(getkey):
-    n = 3000
-    trials = many_trials(AngleReproduction(noise=1.0), getkey(), n)
-    preferred = 2 * np.pi * np.arange(16) / 16
-    vectors = trials.inputs["stimulus"][:, 10:20].sum(1) @ np.stack([np.cos(preferred), np.sin(preferred)], 1)
-    cosine = np.cos(np.arctan2(vectors[:, 1], vectors[:, 0]) - trials.conditions["first angle"])
-    # A unit vector plus normal noise of variance 2 sigma² / (n_channels s) in both directions.
-    random = np.random.default_rng(0).standard_normal((2, 400_000)) * (2 / (16 * 0.5)) ** 0.5
-    bound = np.cos(np.arctan2(random[1], 1 + random[0])).mean()
-    np.testing.assert_allclose(cosine.mean(), bound, atol=4 * cosine.std() / n**0.5)
 
 
 @pytest.mark.full
@@ -93,18 +73,3 @@ def test_shapes_stay_at_their_places_and_the_reward_follows_their_weights(getkey
     assert {*zip(*np.nonzero(np.ones((4, 10))), strict=True)} <= {
         (time, shape) for row in validation for time, shape in enumerate(row.tolist())
     }
-
-
-@pytest.mark.full
-def test_who_sums_the_weights_reaches_the_bound(getkey, ideal):
-    weights, n = [-1.0, -0.5, 0.3, 0.6], 6000
-    task = ProbabilisticReasoning(weights=weights, n_shapes=3, duration=3.05)
-    trials = many_trials(task, getkey(), n)
-    at_places = trials.inputs["stimulus"].sum(1).reshape(n, 3, 4).argmax(2)
-    log_odds = np.array(weights)[at_places].sum(1)
-    np.testing.assert_allclose(log_odds, trials.conditions["log odds"], atol=1e-5)
-    sums = np.array([sum(three) for three in itertools.product(weights, repeat=3)])
-    bound = ideal.weighed_shapes(weights, 3)
-    assert bound == pytest.approx(np.mean(1 / (1 + 10.0 ** -abs(sums))), abs=1e-6)
-    right = np.mean((log_odds > 0) == trials.conditions["choice"])
-    np.testing.assert_allclose(right, bound, atol=4 / 5 * share_error(bound, n))

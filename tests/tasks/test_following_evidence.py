@@ -4,26 +4,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.stats import norm
 from short_form import every_nth_row, mostly_in_full
 
 import popsim
 from popsim import tasks
 from popsim.tasks import ChangingEnvironment, ChangingEnvironmentObserver
-
-
-@pytest.fixture
-def paid():
-    """What one knows of the tasks without popsim."""
-    return pytest.importorskip("references.paid_choices", reason="examples/ is not beside the tests")
-
+from references import paid_choices
 
 KEY = jax.random.key(0)
-
-
-def best_in_staircase(paid, task, **options):
-    numbers = np.asarray(task.coherences, float), float(task.noise_std), task.n_correct, task.n_choices
-    return paid.reward_in_staircase(*numbers, **options)
 
 
 def played(task, player, n):
@@ -49,11 +37,11 @@ def test_a_target_is_paid_if_direction_and_context_are_right_and_contexts_change
 
 
 @pytest.mark.parametrize(("hazard", "noise"), every_nth_row([(0.1, 0.1), (0.02, 0.3)], 2))
-def test_the_observer_reaches_the_reward_of_the_best_player(hazard, noise, paid):
+def test_the_observer_reaches_the_reward_of_the_best_player(hazard, noise):
     task, n = ChangingEnvironment(hazard_rate=hazard, noise_std=noise, n_choices=60), 1000
     reward = played(task, ChangingEnvironmentObserver(task), n).reward.mean(1).astype(float)
     coherences = np.asarray(task.coherence.values, float)
-    bound = paid.reward_in_changing_environment(coherences, noise, hazard, 60)
+    bound = paid_choices.reward_in_changing_environment(coherences, noise, hazard, 60)
     assert reward.mean() == pytest.approx(bound, abs=4 * reward.std() / n**0.5)
 
 
@@ -90,22 +78,3 @@ def test_evidence_is_weaker_after_correct_choices_in_a_row_and_stronger_after_an
     noise = interaction.received["evidence"][..., 0] - signs * record["coherence"]
     np.testing.assert_allclose([noise.mean(), noise.std()], [0, 0.1], atol=0.01)
     assert abs(record["direction"].mean() - 0.5) < 2.5 / noise.size**0.5
-
-
-@pytest.mark.parametrize(("n_correct", "percent_correct"), every_nth_row([(2, 70.7), (3, 79.4)], 2))
-def test_it_stays_where_a_choice_is_correct_as_often_as_published(n_correct, percent_correct):
-    # Levitt 1971; fine levels, far from the ends, from where the first 100 choices have led.
-    levels = 0.005 * jnp.arange(1.0, 41.0)
-    task = tasks.StaircaseDecision(coherences=levels, n_correct=n_correct, n_choices=500)
-    record = played(task, tasks.StaircaseObserver(), 60).record
-    threshold = norm.cdf(record["coherence"][:, 100:].mean() / 0.1)
-    assert threshold == pytest.approx(percent_correct / 100, abs=0.01)
-
-
-@pytest.mark.full  # in short: the best player, below, and those that report
-@pytest.mark.parametrize("options", [{}, {"n_correct": 3}, {"noise_std": 0.5, "n_choices": 20}])
-def test_the_observer_is_paid_what_is_computed(options, paid):
-    task, n = tasks.StaircaseDecision(**options), 2000
-    reward = played(task, tasks.StaircaseObserver(), n).reward.mean(1).astype(float)
-    assert reward.mean() == pytest.approx(best_in_staircase(paid, task), abs=4 * reward.std() / n**0.5)
-    assert played(task, tasks.RandomPlayer(2), n).reward.mean() < reward.mean() - 0.05

@@ -1,4 +1,6 @@
-"""Small networks learn each motor task with a point mass, to criteria that untrained ones do not meet."""
+"""Networks learn each motor task, to criteria that untrained ones do not meet: long proofs."""
+
+import json
 
 import diffrax
 import jax
@@ -9,6 +11,7 @@ import pytest
 import popsim
 from popsim import tasks
 from popsim.distributions import Uniform
+from popsim.experiments import CenterOut, run_experiment
 from popsim.training import TaskTrainer, adam
 
 pytestmark = pytest.mark.slow
@@ -94,3 +97,21 @@ def test_training_meets_the_criterion(name):
     before, after = (score(distance_to_target(ensemble, task), trials) for ensemble in (untrained, trained))
     assert np.all(before > 3 * limit), before
     assert np.all(after < limit), after
+
+
+@pytest.mark.full  # in short: test_motor_tasks_train learns to reach, test_experiments has the summary
+def test_the_main_job_reaches_and_its_controls_do_not(tmp_path):
+    """Noise off: under 2 mm and 1 cm/s at every target; noise on: under 5 mm and 2 cm/s on average."""
+    run = run_experiment(CenterOut(n_members=2), tmp_path / "run", quiet=True)
+    ensembles = json.loads(run.folder.summary.read_text())["ensembles"]
+    for name, rows in ensembles.items():
+        assert len(rows) == 2
+        for row in rows:
+            off, on = row["noise_off_worst_target"], row["noise_on_mean"]
+            reaches = (
+                off["end_point_error_m"] < 0.002
+                and off["final_speed_m_per_s"] < 0.01
+                and on["end_point_error_m"] < 0.005
+                and on["final_speed_m_per_s"] < 0.02
+            )
+            assert reaches == row["within_limits"] == (name == "trained"), (name, row)

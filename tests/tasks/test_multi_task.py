@@ -139,17 +139,6 @@ def mixed():
     return task, trials, played, np.asarray(trials.conditions["task"]) == 0
 
 
-def test_the_environments_that_are_not_selected_stay_as_they_are(mixed):
-    _, trials, _, is_bandit = mixed
-    for of_bandit in (True, False):
-        index = np.flatnonzero(is_bandit == of_bandit)[0]
-        trial = jax.tree.map(lambda leaf, index=index: leaf[index], trials)
-        state, _ = trial.environment.init(key=KEY)
-        after, _ = trial.environment.step(state, jnp.asarray(1), key=KEY)
-        other = int(of_bandit)
-        jax.tree.map(np.testing.assert_array_equal, after["states"][other], state["states"][other])
-
-
 def test_each_trial_is_that_of_its_environment(mixed):
     _, trials, played, is_bandit = mixed
     assert np.all(played.active.sum(1)[is_bandit] == 15)  # as long as a trial of the bandit

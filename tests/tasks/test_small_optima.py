@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scipy.special import expit, logsumexp
 from scipy.stats import norm
-from short_form import mostly_in_full
 
 import popsim
 from popsim import tasks
@@ -37,10 +36,7 @@ KINDS = {  # the task, a condition, and the prior probability that it holds
 }
 
 
-IN_SHORT = ("dual match", "economic", "direction")  # test_choice_tasks plays the observers of the others
-
-
-@pytest.mark.parametrize("name", mostly_in_full(KINDS, IN_SHORT))
+@pytest.mark.parametrize("name", KINDS)
 def test_probabilities_are_counted_out_over_all_trials(name):
     task, condition, probability = KINDS[name]
     clean = dataclasses.replace(task, noise=jnp.zeros_like(task.noise)).validation_trials()
@@ -106,6 +102,10 @@ def test_block_choices_are_those_of_all_sequences_of_sides():
             chance = chance * p * known[:, at, side]
     choices, confidence = tasks.block_choices(task, sessions)
     right = expected[..., 1] / expected.sum(-1)
+    np.testing.assert_array_equal(choices, right > 0.5)
+    np.testing.assert_allclose(confidence, np.maximum(right, 1 - right), rtol=1e-4)
+    choices, confidence = tasks.block_choices(task, sessions, np.full((n, 5), 0.8))
+    right = 0.8 * odds / (0.8 * odds + 0.2)
     np.testing.assert_array_equal(choices, right > 0.5)
     np.testing.assert_allclose(confidence, np.maximum(right, 1 - right), rtol=1e-4)
 

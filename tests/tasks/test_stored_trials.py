@@ -279,68 +279,50 @@ def test_a_dataset_or_its_file_gives_the_same_task(dataset, tmp_path):
         np.testing.assert_array_equal(task.conditions["direction"], DIRECTION[2:])
 
 
-SPELLINGS = {  # how many of a unit are a second, and its names
-    1e9: ("ns", "nanoseconds"),
-    1e6: ("us", "\u00b5s", "\u03bcs"),
-    1e3: ("ms", "[ms]", "Milliseconds", "ms since stimulus"),
-    1: ("Seconds",),
-    1 / 60: ("min",),
-    1 / 3600: ("hours",),
-}
-FROM_STEPS = (["stimulus"], "speed")
+UNITS = {"ns": 1e9, "\u00b5s": 1e6, "\u03bcs": 1e6, "[ms]": 1e3, "Milliseconds": 1e3}  # how many are a second
+UNITS |= {"ms since stimulus": 1e3, "Seconds": 1, "min": 1 / 60, "hours": 1 / 3600}
+STEPS = np.arange(N_STEPS)
 
 
-def test_times_may_have_another_unit(dataset):
-    for per_second, units in ((number, name) for number, names in SPELLINGS.items() for name in names):
-        time = ("time", np.arange(N_STEPS) * DT * per_second, {"units": units})
-        assert StoredTrials.from_dataset(dataset.assign_coords(time=time), *FROM_STEPS).dt == DT
-        go = xarray.DataArray(np.full(N, 0.04 * per_second), attrs={"units": units})
-        assert np.all(task_of(events={"go": go}).timeline.events["go"] == 2)
-    for units in ("Ms", "S", "m", "samples", "before stimulus", "1"):
-        other = dataset.assign_coords(time=("time", np.arange(N_STEPS) * 20, {"units": units}))
-        with pytest.raises(ValueError, match=f"`dt` must be given where 'time' has no steps.*'{units}'"):
-            StoredTrials.from_dataset(other, *FROM_STEPS)
-        assert StoredTrials.from_dataset(other, *FROM_STEPS, dt=DT).dt == DT
-        with pytest.raises(ValueError, match=rf"`events\['go'\]` must be in a unit of time.*'{units}'"):
-            task_of(events={"go": xarray.DataArray(np.zeros(N), attrs={"units": units})})
+def dt_of(dataset, time, units=None, dt=None):
+    """The time step of the task of a dataset at other times."""
+    coords = time if units is None else ("time", time, {"units": units})
+    return StoredTrials.from_dataset(dataset.assign_coords(time=coords), ["stimulus"], "speed", dt=dt).dt
 
 
-def test_dates_and_durations_are_times():
-    steps = (np.arange(N_STEPS) * 20).astype("m8[ms]").astype("m8[ns]")
-    arrays = {
-        "stimulus": (("trial", "time", "channel"), STIMULUS),
-        "speed": (("trial", "time"), TARGETS[..., 0]),
-    }
-    for time in (steps, np.datetime64("2020-01-01", "ns") + steps):
-        timed = xarray.Dataset(arrays, {"time": time})
-        assert StoredTrials.from_dataset(timed, *FROM_STEPS).dt == DT
-        assert StoredTrials.from_dataset(timed, *FROM_STEPS, dt=DT).dt == DT
-        with pytest.raises(ValueError, match="'time' has steps of 0.02 s .*, `dt` is 0.01 s"):
-            StoredTrials.from_dataset(timed, *FROM_STEPS, dt=0.01)
+@pytest.mark.parametrize("units", UNITS)
+def test_times_may_have_another_unit(dataset, units):
+    assert dt_of(dataset, STEPS * DT * UNITS[units], units) == DT
+    go = xarray.DataArray(np.full(N, 0.04 * UNITS[units]), attrs={"units": units})
+    assert np.all(task_of(events={"go": go}).timeline.events["go"] == 2)
+
+
+@pytest.mark.parametrize("units", ["Ms", "S", "m", "samples", "before stimulus", "1"])
+def test_what_is_no_unit_of_time_is_refused(dataset, units):
+    with pytest.raises(ValueError, match=f"`dt` must .*'{units}'"):
+        dt_of(dataset, STEPS * 20, units)
+    assert dt_of(dataset, STEPS * 20, units, DT) == DT
+    with pytest.raises(ValueError, match=rf"`events\['go'\]` must .*'{units}'"):
+        task_of(events={"go": xarray.DataArray(np.zeros(N), attrs={"units": units})})
 
 
 def test_time_and_dt_that_differ_are_told(dataset):
-    """Without a unit, steps of 20 are no seconds."""
-    time = np.arange(N_STEPS) * 20
-    with pytest.raises(
-        ValueError, match="`dt` must be given in seconds where 'time' has no attribute `units`"
+    """Without a unit, steps of 20 are no seconds; dates and durations have one."""
+    durations = (STEPS * 20).astype("m8[ms]").astype("m8[ns]")
+    gap = changed(STEPS * 20, slice(3, -1), STEPS[4:] * 20)  # of the same mean step
+    for time, units, dt in (
+        (STEPS * 20, None, None),
+        (STEPS * 20, "ms", 0.01),
+        (gap, "ms", DT),
+        (durations, None, 0.01),
     ):
-        StoredTrials.from_dataset(dataset.assign_coords(time=time), *FROM_STEPS)
-    with pytest.warns(UserWarning, match="'time' has steps of 20 s, `dt` is 0.02 s, which is taken"):
-        assert StoredTrials.from_dataset(dataset.assign_coords(time=time), *FROM_STEPS, dt=DT).dt == DT
-    in_ms = dataset.assign_coords(time=("time", time, {"units": "ms"}))
-    with pytest.raises(ValueError, match=r"`dt` must be the step.*of 0.02 s \('ms'\), `dt` is 0.01 s"):
-        StoredTrials.from_dataset(in_ms, *FROM_STEPS, dt=0.01)
-    gap = changed(time, slice(3, -1), time[4:])  # of the same mean step
-    with pytest.raises(ValueError, match=r"`dt` must be the step.*of 0 to 0.04 s \('ms'\)"):
-        at_gap = dataset.assign_coords(time=("time", gap, {"units": "ms"}))
-        StoredTrials.from_dataset(at_gap, *FROM_STEPS, dt=DT)
-    rounded = dataset.assign_coords(time=np.round(np.arange(N_STEPS) / 60, 3))
-    assert StoredTrials.from_dataset(rounded, *FROM_STEPS, dt=1 / 60).dt == 1 / 60
-
-
-def as_durations(seconds):
-    return np.round(1e3 * np.asarray(seconds)).astype("m8[ms]").astype("m8[ns]")
+        with pytest.raises(ValueError, match="`dt`"):
+            dt_of(dataset, time, units, dt)
+    with pytest.warns(UserWarning, match="`dt` is 0.02 s, which is taken"):
+        assert dt_of(dataset, STEPS * 20, None, DT) == DT
+    for time in (durations, np.datetime64("2020-01-01", "ns") + durations):
+        assert dt_of(dataset, time) == dt_of(dataset, time, None, DT) == DT
+    assert dt_of(dataset, np.round(STEPS / 60, 3), None, 1 / 60) == 1 / 60
 
 
 @pytest.mark.parametrize("units", ["seconds", "ms"])
@@ -348,11 +330,12 @@ def test_variables_with_a_unit_of_time_are_in_seconds(dataset, tmp_path, units):
     """Those of a dataset, and of its file, whether xarray makes durations of them or not."""
     delay = np.linspace(0.1, 1.2, N)
     numbers = xarray.Variable("trial", delay * (1 if units == "seconds" else 1e3), {"units": units})
-    timed = dataset.assign(delay=numbers, pause=("trial", as_durations(delay)))
+    durations = np.round(1e3 * delay).astype("m8[ms]").astype("m8[ns]")
+    timed = dataset.assign(delay=numbers, pause=("trial", durations))
     timed.to_netcdf(tmp_path / "times.nc", engine="h5netcdf")
     with xarray.open_dataset(tmp_path / "times.nc", decode_timedelta=True) as decoded:
         for source in (timed, tmp_path / "times.nc", decoded):
-            task = StoredTrials.from_dataset(source, *FROM_STEPS, conditions=["delay", "pause"])
+            task = StoredTrials.from_dataset(source, ["stimulus"], "speed", conditions=["delay", "pause"])
             np.testing.assert_allclose(task.conditions["delay"], delay, rtol=1e-6)
             np.testing.assert_allclose(task.conditions["pause"], delay, rtol=1e-6)
 
@@ -406,10 +389,10 @@ def test_arrays_that_do_not_fit_are_refused(as_users_run, options, name):
         task_of(**options)
 
 
-def test_what_is_no_number_is_no_spike_count():
+def test_what_is_no_whole_number_is_no_spike_count():
     likelihood = 1.0 * losses.SpikeCountLikelihood(units=range(4))
     counts = changed(np.abs(np.round(RATES)), (2, 3, 1), 0.5)
-    with pytest.raises(ValueError, match=r"`recordings\['spikes'\]` must be spike counts .*, got 0.5"):
+    with pytest.raises(ValueError, match=r"`recordings\['spikes'\]`"):
         task_of(recordings={"spikes": counts}, loss=likelihood)
     ignored = RecordedActivity(counts, np.all(counts != 0.5, axis=2, keepdims=True))
     assert validation_trials(task_of(recordings={"spikes": ignored}, loss=likelihood)).recordings

@@ -4,25 +4,13 @@ import dataclasses
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from short_form import every_nth
 
 import popsim
-from popsim import tasks
 from popsim.tasks.library import TASKS
-
-BEST = {
-    "bandit": lambda task: tasks.ThompsonSampling(task.n_arms),
-    "drifting-bandit": tasks.KalmanBandit,
-    "reversal-learning": lambda task: tasks.ReversalObserver(reward_probability=0.8, hazard_rate=0.05),
-    "two-step": tasks.TwoStepObserver,
-    "changing-environment": tasks.ChangingEnvironmentObserver,
-    "staircase": lambda task: tasks.StaircaseObserver(),
-    "reaction-time-decision": lambda task: tasks.DecisionBounds(np.full(38, 0.1), dt=task.dt),
-    "reaction-time-clicks": lambda task: tasks.ClickBounds(np.full((38, 200), 3.0)),
-    "post-decision-wager": tasks.WagerObserver,
-}
 
 
 @pytest.fixture(params=every_nth(TASKS, 12), scope="module")
@@ -65,13 +53,17 @@ def test_validation_trials_are_like_those_of_training_always_the_same_and_finite
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_a_task_can_be_changed_by_replace(name):
+def test_a_task_can_be_changed_by_replace_and_members_may_have_numbers_of_their_own(name):
     task = TASKS[name]()
-    names = [field.name for field in dataclasses.fields(task) if field.name == "loss"] or ["task"]
-    changed = 2.0 * task.loss if names == ["loss"] else task.task
-    replaced = dataclasses.replace(task, **{names[0]: changed})
-    assert eqx.tree_equal(getattr(replaced, names[0]), changed)
-    assert eqx.tree_equal(eqx.tree_at(lambda task: getattr(task, names[0]), task, changed), replaced)
+    fields = {field.name: field for field in dataclasses.fields(task) if not field.metadata.get("static")}
+    if fields.pop("loss", None):
+        louder = dataclasses.replace(task, loss=2.0 * task.loss)
+        assert eqx.tree_equal(eqx.tree_at(lambda own: own.loss, task, 2.0 * task.loss), louder)
+    same_for_all = {"workspace", "durations"}
+    for name in [name for name in fields if "check" in fields[name].metadata and name not in same_for_all]:
+        twice = jax.tree.map(lambda leaf: popsim.PerMember(jnp.stack([leaf, leaf])), getattr(task, name))
+        of_members = dataclasses.replace(task, **{name: twice})
+        assert eqx.tree_equal(popsim.select_member(of_members, 1), task), name
 
 
 N_VALIDATION = {"context-integration": 128, "interval-discrimination": 24, "obstacle-avoidance": 32}
@@ -82,15 +74,3 @@ def test_validation_has_all_combinations_of_conditions():
         conditions = jax.tree.map(np.asarray, TASKS[name]().validation_trials().conditions)
         rows = np.concatenate([labels.reshape(n_trials, -1) for labels in conditions.values()], axis=1)
         assert len(np.unique(rows.astype(float).round(4), axis=0)) == n_trials, name
-
-
-@pytest.mark.parametrize("name", every_nth(BEST, 4))
-def test_the_best_player_is_paid_more_than_chance(name):
-    task = TASKS[name]()
-    trials = popsim.sample_trials(task, 100, batch=0, key=jax.random.key(1))
-    players = BEST[name](task), tasks.RandomPlayer(trials.environment.actions.n)
-    best, chance = (
-        np.asarray(tasks.play(player, trials, key=jax.random.key(2)).reward).sum(axis=1).astype(float)
-        for player in players
-    )
-    assert best.mean() > chance.mean() + 2 * (best.std() + chance.std()) / 10

@@ -31,27 +31,6 @@ def test_trials_with_interventions_are_those_of_the_task():
     assert_same((trials.init, trials.inputs, trials.targets), (plain.init, plain.inputs, plain.targets))
 
 
-def test_an_intervention_acts_in_its_share_of_trials_with_drawn_parameters():
-    trials = draws(tasks.WithInterventions(TASK, [CURL]))
-    schedule = trials.interventions["curl field"]
-    np.testing.assert_array_equal(
-        schedule.active, trials.conditions["curl field"][:, None] * np.ones(20, bool)
-    )
-    assert abs(float(jnp.mean(trials.conditions["curl field"])) - 0.25) < 0.03
-    assert 5.0 <= float(schedule.parameters.min()) < 5.1
-    assert 9.9 < float(schedule.parameters.max()) <= 10.0
-
-
-def test_an_intervention_keeps_to_its_window_and_comes_later_by_its_delay():
-    plan = InterventionPlan(
-        "push", jnp.array([1.0, 0.0]), window=popsim.windows.Between(0.05, 0.08), delay=Uniform(0.0, 0.1)
-    )
-    active = np.asarray(draws(tasks.WithInterventions(TASK, [plan]), 500).interventions["push"].active)
-    first = active.argmax(axis=1)
-    np.testing.assert_array_equal(active.sum(axis=1), 3)
-    assert set(first) == set(range(5, 16))
-
-
 def test_a_condition_says_whether_an_intervention_acts_and_another_how_strongly():
     late = InterventionPlan(
         "push", 1.0, window=popsim.windows.Between(0.1, 0.2), delay=0.5
@@ -80,19 +59,7 @@ def test_a_share_and_a_parameter_may_follow_schedules_over_batches():
         np.testing.assert_allclose(trials.interventions["curl field"].parameters, strength, rtol=1e-6)
 
 
-def test_the_network_is_told_while_an_intervention_acts():
-    plan = InterventionPlan(
-        "curl field",
-        Uniform(0.0, 8.0),
-        window=popsim.windows.Between(0.1, 0.2),
-        cue_input="field",
-        probability=0.5,
-    )
-    trials = draws(tasks.WithInterventions(TASK, [plan]), 50)
-    schedule = trials.interventions["curl field"]
-    np.testing.assert_array_equal(
-        trials.inputs["field"][..., 0], np.asarray(schedule.active) * np.asarray(schedule.parameters)[:, None]
-    )
+def test_an_intervention_cannot_be_told_by_an_input_of_the_task():
     with pytest.raises(ValueError, match="`cue_input`.*'target'"):
         draws(tasks.WithInterventions(TASK, [InterventionPlan("curl field", 5.0, cue_input="target")]), 2)
 

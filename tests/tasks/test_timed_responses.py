@@ -9,13 +9,7 @@ import popsim
 from popsim import tasks
 from popsim.distributions import Choice, Uniform
 from popsim.tasks.rewards.timed_responses import ResponseEnvironment
-
-
-@pytest.fixture
-def clicks():
-    """What one knows of the tasks without popsim."""
-    return pytest.importorskip("references.optimal_clicks", reason="examples/ is not beside the tests")
-
+from references import optimal_clicks, optimal_stopping
 
 KEY = jax.random.key(0)
 
@@ -130,12 +124,11 @@ def test_clicks_have_their_rates_from_the_start_of_the_stimulus_on():
 
 
 def test_the_best_bounds_of_evidence_are_paid_what_the_dynamic_programme_says():
-    stopping = pytest.importorskip("references.optimal_stopping", reason="examples/ is not beside the tests")
     coherences = (-0.4, -0.1, 0.1, 0.4)
     task = tasks.ReactionTimeDecision(
         coherence=Choice(coherences), noise=0.2, waiting_cost=0.5, error_payoff=-1.0
     )
-    best = stopping.solve(stopping.Problem(coherences, 0.2, task.dt, 38, 0.5, -1.0))
+    best = optimal_stopping.solve(optimal_stopping.Problem(coherences, 0.2, task.dt, 38, 0.5, -1.0))
     trials = popsim.sample_trials(task, 4000, batch=0, key=KEY)
     mean, error = reward_of(tasks.DecisionBounds(best.bounds, dt=task.dt), trials)
     assert abs(mean - best.value) < 4 * error
@@ -143,9 +136,9 @@ def test_the_best_bounds_of_evidence_are_paid_what_the_dynamic_programme_says():
         assert reward_of(tasks.DecisionBounds(factor * best.bounds, dt=task.dt), trials)[0] < mean
 
 
-def test_the_best_bounds_of_clicks_are_paid_what_the_dynamic_programme_says(clicks):
+def test_the_best_bounds_of_clicks_are_paid_what_the_dynamic_programme_says():
     task = tasks.ReactionTimeClicks(log_ratio=Choice([-0.5, 0.5]), waiting_cost=0.5, error_payoff=-1.0)
-    best, bounds = clicks.solve(clicks.Problem((-0.5, 0.5), 40.0, 0.05, 38, 0.5, -1.0))
+    best, bounds = optimal_clicks.solve(optimal_clicks.Problem((-0.5, 0.5), 40.0, 0.05, 38, 0.5, -1.0))
     trials = popsim.sample_trials(task, 4000, batch=0, key=KEY)
     mean, error = reward_of(tasks.ClickBounds(bounds), trials)
     assert abs(mean - best) < 4 * error

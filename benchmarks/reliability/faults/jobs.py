@@ -143,7 +143,7 @@ def _trained_on_full_disk(path: str, limit: int, from_batch: int) -> dict[str, A
 class Hooks:
     """What is called after each save, with its step, and when a training has begun."""
 
-    on_save: list[Callable[[int], None]] = []
+    on_save: list[Callable[..., Any]] = []
     on_begin: list[Callable[[], None]] = []
 
 

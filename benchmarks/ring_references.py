@@ -1,6 +1,6 @@
 """Writes `tests/tasks/references/ring_trials.npz`: trials of the published code of two suites, without noise.
 
-    python tests/helpers/ring_references.py multitask/task.py flexible_multitask/stepnet/task.py
+    python benchmarks/ring_references.py multitask/task.py flexible_multitask/stepnet/task.py
 
 takes the `task.py` of gyyang/multitask and of lauradriscoll/flexible_multitask, and draws four trials of each
 rule. Of each it stores inputs `x`, targets `y` and cost mask `c_mask`, the number of time steps of each
@@ -16,7 +16,7 @@ from unittest import mock
 import numpy as np
 
 EPOCHS = ("fix1", "stim1", "delay1", "stim2", "delay2", "go1")
-OUT = Path(__file__).parents[1] / "tasks" / "references" / "ring_trials.npz"
+OUT = Path(__file__).parents[1] / "tests" / "tasks" / "references" / "ring_trials.npz"
 N_TRIALS = 4
 
 
@@ -24,6 +24,7 @@ def load(path):
     """The module of a file, whose imports of TensorFlow and dotenv are not needed for trials."""
     absent = ("tensorflow", "tensorflow.compat", "tensorflow.compat.v1", "dotenv", "six")
     spec = importlib.util.spec_from_file_location("published_task", path)
+    assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     stubs = {name: mock.MagicMock(string_types=str) for name in absent}
     with mock.patch.dict(sys.modules, stubs), mock.patch("os.environ", {"HOME_DIR": "."}):
