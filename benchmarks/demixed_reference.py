@@ -9,6 +9,7 @@ package), the decoder (`D`), and the share of the variance of the activity that 
 import sys
 import types
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -52,8 +53,10 @@ def components(activity: np.ndarray, regularization: float) -> dict[str, np.ndar
 def main() -> None:
     """Find the components, and store them with the activity."""
     activity = made_up_activity()
-    found = [components(activity, strength) for strength in REGULARIZATION]
-    np.savez_compressed(OUT, activity=activity, **found[0], **found[1])
+    arrays: dict[str, Any] = {"activity": activity}
+    for strength in REGULARIZATION:
+        arrays |= components(activity, strength)
+    np.savez_compressed(OUT, **arrays)
 
 
 if __name__ == "__main__":

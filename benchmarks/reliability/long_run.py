@@ -10,6 +10,7 @@ import dataclasses
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -34,7 +35,7 @@ def run(folder: Path, n_batches: int, *, checkpoint_seconds: float) -> list[Usag
     """Train, and return what the process held after each tenth of the batches."""
     compiled: list[str] = []
 
-    def count(event: str, duration: float, **_) -> None:
+    def count(event: str, duration_secs: float, **_: Any) -> None:
         if event == COMPILED:
             compiled.append(event)
 

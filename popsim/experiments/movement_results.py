@@ -31,7 +31,11 @@ MEASURES = {
 """By measure: its name and unit in the table, how many of these units make one in SI, and the decimals."""
 AT_END = ("end_point_error_m", "final_speed_m_per_s")
 NOISE_OFF, NOISE_ON = "noise_off_worst_target", "noise_on_mean"
-HEADINGS = {NOISE_OFF: "noise off, worst target", NOISE_ON: "noise on, mean", "all trials": ""}
+HEADINGS: Mapping[str, str] = {
+    NOISE_OFF: "noise off, worst target",
+    NOISE_ON: "noise on, mean",
+    "all trials": "",
+}
 LIMITS_OF_AN_ARM = {
     NOISE_OFF: {"end_point_error_m": 0.002, "final_speed_m_per_s": 0.01},
     NOISE_ON: {"end_point_error_m": 0.005, "final_speed_m_per_s": 0.02},
@@ -144,8 +148,8 @@ def movement_table(summary: Mapping[str, Any]) -> ResultTable:
 
     columns = []
     for group, measure in places:
-        name, unit, _, digits = MEASURES[measure]
-        columns.append(Column(name, unit, HEADINGS.get(group, group), digits, width=13))
+        label, unit, _, digits = MEASURES[measure]
+        columns.append(Column(label, unit, HEADINGS.get(group, group), digits, width=13))
     if limits := summary.get("limits"):
         rows = member_rows(summary, lambda row: [*scaled(row), row["within_limits"]])
         return ResultTable([*columns, Column("within limits")], [*rows, Row(LIMITS, [*scaled(limits), ""])])

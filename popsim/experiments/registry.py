@@ -171,7 +171,7 @@ def rebuild_experiment(
     for network in (stored_settings.get("network"), *axes.get("network", ())):
         is_registered = not isinstance(network, str) or network in NETWORKS
         if not is_registered and description.get("network_modules"):
-            raise ValueError(_advice_on_import("network", network, description, source))
+            raise ValueError(_advice_on_import("network", str(network), description, source))
     settings = {key: plain_value(key, value) for key, value in stored_settings.items()}
     try:
         return (build or EXPERIMENTS[name])(**settings)

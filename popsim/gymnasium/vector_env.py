@@ -115,8 +115,9 @@ class TaskVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
         is_new = np.array([one is not None or not self._generators for one in seeds])
         generators = [*self._generators]  # changed all at once, as a later seed may be refused
         for copy in np.flatnonzero(is_new):
-            one = None if seeds[copy] is None else operator.index(seeds[copy])
-            generators[copy : copy + 1] = [seeding.np_random(one)]
+            own = seeds[copy]
+            own = None if own is None else operator.index(own)
+            generators[copy : copy + 1] = [seeding.np_random(own)]
         self._generators = generators
         return is_new
 

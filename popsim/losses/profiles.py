@@ -329,8 +329,8 @@ class AbstractWeightedMean(AbstractLossTerm):
         trial, step = trial_at_step.trial, trial_at_step.step
         reference = self.reference(trial)
         weights, total = self._weights(trial, reference, None)
-        at_step = jax.tree.map(lambda leaf: leaf[step][None], (reference, weights))
-        return self.sum_of_costs(with_time_axis(state), *at_step, trial.timeline.dt, model) / total
+        reference, weights = jax.tree.map(lambda leaf: leaf[step][None], (reference, weights))
+        return self.sum_of_costs(with_time_axis(state), reference, weights, trial.timeline.dt, model) / total
 
     def trial_weights(self, trials: Trial) -> Float[Array, " trial"]:
         return jax.vmap(lambda trial: jnp.sum(self._weights(trial, self.reference(trial), None)[0]))(trials)

@@ -71,7 +71,7 @@ class AbstractLeakyNetwork(building.AbstractRateNetwork):
         plasticity: AbstractPlasticity | None,
     ) -> None:
         """Set what leaky networks share, after `_set_units`; arguments are those of a `LeakyRNN`."""
-        n_units = self.readout.in_features
+        n_units = int(self.readout.in_features)
         self.input_noise = building.noise_of("input_noise_std", input_noise_std, self.n_inputs, "inputs")
         check_one_or_each("tau", tau, n_units, "units")
         check_one_number("dt", dt)

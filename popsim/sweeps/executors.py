@@ -232,8 +232,8 @@ class CellProcess:
             share = set(_cores()[worker % len(_cores()) :: n_workers])
             if names := _accelerators():
                 env["CUDA_VISIBLE_DEVICES"] = names[worker % len(names)]
-        streams: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": errors}
-        process = subprocess.Popen(self.command(number), **streams, env=env)
+        pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
+        process = subprocess.Popen(self.command(number), stdin=pipe, stdout=nothing, stderr=errors, env=env)
         if share and hasattr(os, "sched_setaffinity"):
             with contextlib.suppress(OSError):  # it has ended already
                 os.sched_setaffinity(process.pid, share)
