@@ -206,4 +206,7 @@ def check_parts(described: DescribedRun) -> RunParts:
             raise error
         if described.is_finished:
             warn_caller(f"a checkpoint is damaged: {error}")
+    for step in checkpoints.steps()[:-1]:  # training continues from the newest
+        for error in problem_of("", functools.partial(checkpoints.check, step)).values():
+            warn_caller(f"an older checkpoint is damaged: {error}")
     return parts
