@@ -309,7 +309,7 @@ def check_castable(name: str, given: Any, held: Any) -> None:
         raise ValueError(f"{name} must be of type {held}, got {given}, whose numbers would be cut to it.")
 
 
-def concrete_value(function: Callable[..., Array], *trees: Any) -> np.ndarray | None:
+def concrete_value(function: Callable[..., Array | np.ndarray], *trees: Any) -> np.ndarray | None:
     """Return the value of a function of concrete arguments, even inside `jit`; None if they are traced."""
     if is_traced(*trees):
         return None

@@ -125,7 +125,7 @@ def _measure(experiment: Any, ensemble: Any, trials: Trial) -> dict[str, Float[n
     task, ids, key = experiment.build_task(), experiment.members.ids, experiment.key("evaluation")
     evaluation = evaluate_ensemble(ensemble, task, trials=trials, member_ids=ids, key=key)
     moved = _movements(evaluation.states.cursor, evaluation.states.hand, trials.targets)
-    return dict(zip(MEASURES, jax.device_get((evaluation.losses.total, *moved)), strict=True))
+    return dict(zip(MEASURES, (jax.device_get(evaluation.losses).total, *jax.device_get(moved)), strict=True))
 
 
 @jit_fast_compile

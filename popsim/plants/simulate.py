@@ -7,9 +7,11 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
+from popsim._compiled import as_array, jit_fast_compile
 from popsim._shared.checks import as_float_array, check_finite, check_time_step, concrete_value
 from popsim.hand import HandState, Load
 from popsim.plants._integrate import integrate
@@ -54,11 +56,10 @@ def check_damping(plant: AbstractPlant, dt: float) -> None:
     if not isinstance(skeleton, AbstractSkeleton):
         return
 
-    def fastest(skeleton: AbstractSkeleton) -> Array:
+    def fastest(skeleton: AbstractSkeleton) -> np.ndarray:
         """Return the largest rate, and the factor by which a time step multiplies what decays at it."""
-        rate = jnp.max(jnp.asarray(skeleton.damping_rates()))
-        factor = integrate(lambda t, v: -rate * v, jnp.ones_like(rate), plant.solver, plant.n_substeps, dt)
-        return jnp.stack([rate, factor])
+        rate = np.max(skeleton.damping_rates())
+        return np.array([rate, _decay(as_array(rate, float), plant.solver, plant.n_substeps, dt)])
 
     values = concrete_value(fastest, skeleton)
     if values is not None and abs(values[1]) > 1:
@@ -67,6 +68,14 @@ def check_damping(plant: AbstractPlant, dt: float) -> None:
             f"got {dt} s with n_substeps={plant.n_substeps}: the velocity would grow. Give the plant more "
             "substeps, less damping or more mass."
         )
+
+
+@jit_fast_compile
+def _decay(
+    rate: Float[Array, ""], solver: diffrax.AbstractSolver, n_substeps: int, dt: float
+) -> Float[Array, ""]:
+    """Return the factor by which a time step multiplies what decays at a rate."""
+    return integrate(lambda t, value: -rate * value, jnp.ones_like(rate), solver, n_substeps, dt)
 
 
 class PlantTrajectory(eqx.Module):

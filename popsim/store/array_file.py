@@ -27,9 +27,14 @@ Form: TypeAlias = dict[str, Any]
 def describe(array: AnyArray | jax.ShapeDtypeStruct) -> Form:
     """Return the form in which an array is stored."""
     kind = None
+
+    def key_data(keys: Array) -> Array:
+        nonlocal kind
+        kind = str(jax.random.key_impl(keys))
+        return jax.random.key_data(keys)
+
     if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
-        kind = str(jax.random.key_impl(jnp.empty((), array.dtype)))
-        array = jax.eval_shape(jax.random.key_data, array)
+        array = jax.eval_shape(key_data, array)
     return {"dtype": jnp.dtype(array.dtype).name, "shape": list(array.shape), "key": kind}
 
 

@@ -131,7 +131,7 @@ class HostLoop:
     def _has_ended(self, state: TrainState) -> bool:
         """Whether all members are frozen or stopped, and none can be replaced by one of another training."""
         is_inactive = self.plan.layout.gather(state.loss_fn_state.is_inactive)
-        return self.plan.training.population is None and bool(np.all(is_inactive))
+        return self.plan.training.population is None and bool(np.all(np.asarray(is_inactive)))
 
     def _results(self, state: TrainState) -> Results:
         """Return what runs the validation trials of a state, once; to be called before the next batch."""
@@ -246,7 +246,7 @@ class HostLoop:
             validation_loss=jax.tree.map(lambda x: x.mean(axis=-1), jax.device_get(validation.losses)),
             metrics=metrics,
             frozen=np.asarray(batches.frozen_from != NOT_FROZEN),
-            stopped=np.asarray(self.plan.layout.gather(batches.state.loss_fn_state.stops) != NOT_FROZEN),
+            stopped=np.asarray(self.plan.layout.gather(batches.state.loss_fn_state.stops)) != NOT_FROZEN,
             learning_rate=last.learning_rate,
             seconds=time.perf_counter() - start_time,
         )

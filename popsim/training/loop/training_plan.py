@@ -11,7 +11,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Int, Key, PyTree
 
-from popsim._compiled import as_array
+from popsim._compiled import as_array, jit_fast_compile
 from popsim._shared.checks import bytes_of, warn_caller
 from popsim._shared.other_draws import drawing_from_key
 from popsim.ensemble import member, n_members
@@ -246,6 +246,7 @@ def _member_batch_size(
     return members_at_a_time(layout.n_on_device, weight_bytes, state_bytes)
 
 
+@jit_fast_compile
 def _of_first(tree: PyTree) -> PyTree:
     return jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, tree)
 
