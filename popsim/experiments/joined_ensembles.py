@@ -62,7 +62,8 @@ def _with_common_parts(ensembles: Sequence[Any]) -> Sequence[Any]:
     arrays = [filter(eqx.is_array, jax.tree.leaves(ensemble)) for ensemble in ensembles]
     counts = [next(array).shape[0] for array in arrays]
     rows = [_common(nodes, counts) for nodes in zip(*columns, strict=True)]
-    return [jax.tree.unflatten(structures[0], parts) for parts in zip(*rows, strict=True)]
+    # Each by its own structure, which also holds the inputs with which it was trained.
+    return [*map(jax.tree.unflatten, structures, zip(*rows, strict=True))]
 
 
 def _common(nodes: Sequence[Any], counts: Sequence[int]) -> Sequence[Any]:

@@ -313,7 +313,7 @@ def _text(name: str, value: Any) -> str:
     if name in FORMATS:
         return FORMATS[name](value)
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}: {_text(key, entry)}" for key, entry in value.items())
+        return ", ".join(f"{key}: {_text(str(key), entry)}" for key, entry in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(_text("", entry) for entry in value)
     return shorten(value if isinstance(value, str) else json.dumps(value), MOST_LETTERS)

@@ -246,8 +246,8 @@ def test_what_an_argument_says_is_learned_is_named_once_if_no_phase_selects_it()
     model = popsim.make_ensemble(build, 2, key=KEY)
 
     def begin(*where):
-        phases = training_phases(model, dict(enumerate(where)))
-        TrainState.initial_ensemble(model, optax.sgd(0.1), KEY, where_train=phases.where_train)
+        where_any, _ = training_phases(model, dict(enumerate(where)))
+        TrainState.initial_ensemble(model, optax.sgd(0.1), KEY, where_train=where_any)
 
     for left_out, rest in (
         ("policy.log_std`, by `learns_std=True`", lambda m: m.network),

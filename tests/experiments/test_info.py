@@ -113,7 +113,7 @@ def test_a_finished_run(finished, capsys):
     variables = run.history.dataset.variables
     assert all(own["shape"] == variables[own["name"]].shape for own in described["history"])
     listed = {own["name"] for own in described["history"]}
-    assert listed == {*variables} - {"term", "frozen_from", "stopped_from"}
+    assert listed == {*variables} - {"term", "member", "frozen_from", "stopped_from"}
     assert info_table(run) == info_table(info)
 
 

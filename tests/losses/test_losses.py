@@ -299,9 +299,6 @@ def narrow():
         ("distance", lambda: called(losses.PositionError(distance=KeptAxis()))),
     ],
     trials=[
-        ("states", lambda: called(losses.Acceleration(), bare()[0])),
-        ("states", lambda: called(losses.Straightness(), bare()[0])),
-        ("init", lambda: called(losses.Acceleration(), init=())),
         ("init.position", lambda: called(losses.Straightness(), init=popsim.HandState(*jnp.zeros((2, 1))))),
         ("targets", lambda: called(losses.FinalState(), targets=jnp.zeros((N_STEPS, 2)))),
         *(("targets.velocity", lambda kind=kind: called(kind(), targets=narrow()))

@@ -210,7 +210,7 @@ def test_show_export_and_info(copied, capsys, tmp_path):
         assert "where dask is installed" in run("export", copied, "--history", tmp_path / "large.nc")
     assert "what was checked is as it was written" in run("info", copied, "--verify")
     assert "must be one of" in run("show", copied, "--score", "tau")
-    assert "must be given --summary or --history" in run("export", copied)
+    assert "must be given --summary, --history, got none" in run("export", copied)
     assert "use --overwrite" in run("export", copied, "--summary", tmp_path / "s.csv")
     shard = next((copied / "cells" / "000001" / "history.zarr" / "loss").glob("c.*"))
     shard.write_bytes(shard.read_bytes()[:-1])

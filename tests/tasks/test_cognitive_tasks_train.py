@@ -66,8 +66,7 @@ def test_every_member_learns_the_task_and_no_untrained_one_does_it(name):
 def test_there_is_a_criterion_for_each_task_and_nan_does_not_meet_it():
     need_hours = {"yang2019", "driscoll2024", "hierarchical-reasoning"}
     assert LEARNED.keys() == COGNITIVE_TASKS.keys() - need_hours
-    suite = Cognitive(task="driscoll2024")
-    assert suite.criterion is None and suite.chosen_network == "gru"
+    assert Cognitive(task="driscoll2024").preset == ("gru", None)
     for score, good, bad in (("accuracy", 0.9, 0.7), ("output error", 0.7, 0.9)):
         criterion = Criterion(score, 0.8)
         assert criterion.is_met(good) and not criterion.is_met(bad) and not criterion.is_met(np.nan)

@@ -213,16 +213,3 @@ def test_an_optimizer_state_of_other_members_is_refused():
     one = {"opt_state": member_of(first.opt_state, 0), "start_batch": 2}
     _, last = train(3, n_members=0, trainer=SCHEDULED, ensemble=popsim.member(ensemble, 0), **one)
     assert jax.tree.leaves(last.opt_state)
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (lambda: TaskTrainer(adam(1e-3), chkpt_dirs="x"), r"^`TaskTrainer\(...\)` has no .* meant chkpt_dir"),
-        (lambda: TRAINER(n_batchs=3), r"^`trainer\(...\)`.* argument `n_batchs`. Perhaps .* n_batches"),
-        (lambda: TRAINER(None, None, 2, 4, None), r"^`trainer\(...\)`.* missing a required argument: 'key'"),
-    ],
-)
-def test_arguments_that_are_misspelt_or_missing_are_named(given, said):
-    with pytest.raises(TypeError, match=said):
-        given()

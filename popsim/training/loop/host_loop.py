@@ -130,8 +130,11 @@ class HostLoop:
 
     def _has_ended(self, state: TrainState) -> bool:
         """Whether all members are frozen or stopped, and none can be replaced by one of another training."""
-        is_inactive = self.plan.layout.gather(state.loss_fn_state.is_inactive)
-        return self.plan.training.population is None and bool(np.all(np.asarray(is_inactive)))
+        if self.plan.training.population is not None:
+            return False
+        carry = state.loss_fn_state
+        ends = self.plan.layout.gather((carry.frozen_from, carry.stops))
+        return bool(np.all(np.not_equal(ends[0], NOT_FROZEN) | np.not_equal(ends[1], NOT_FROZEN)))
 
     def _results(self, state: TrainState) -> Results:
         """Return what runs the validation trials of a state, once; to be called before the next batch."""
@@ -237,6 +240,7 @@ class HostLoop:
     def _log_entry(self, batches: FinishedBatches, results: Results, start_time: float) -> LogEntry:
         model, validation, trials, metrics = results()
         last = jax.tree.map(lambda rows: np.array(rows[-1]), batches.records)
+        carry = batches.state.loss_fn_state
         return LogEntry(
             batch=batches.last,
             model=model,
@@ -246,7 +250,7 @@ class HostLoop:
             validation_loss=jax.tree.map(lambda x: x.mean(axis=-1), jax.device_get(validation.losses)),
             metrics=metrics,
             frozen=np.asarray(batches.frozen_from != NOT_FROZEN),
-            stopped=np.asarray(self.plan.layout.gather(batches.state.loss_fn_state.stops)) != NOT_FROZEN,
+            stopped=np.asarray(np.not_equal(self.plan.layout.gather(carry.stops), NOT_FROZEN)),
             learning_rate=last.learning_rate,
             seconds=time.perf_counter() - start_time,
         )

@@ -137,7 +137,7 @@ def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
     first_trials = _trials_of(step, step.task, training.start_batch, member_ids, training.key)
     # Tasks that differ give different trials even where all members draw the same numbers.
     by_member = training.ensembled and trials_differ(training.task, shared_trials=step.shared_trials)
-    own_trials = _of_first(first_trials) if by_member else first_trials
+    own_trials = _trials_of_first(first_trials) if by_member else first_trials
     check_trials("trial", own_trials)
     validation = validation_trials(training.task, count or 1)
     sizes = _check_fit(training, merge_member_axis(first_trials) if by_member else first_trials, validation)
@@ -232,7 +232,7 @@ def first_member(training: Training, step: MemberStep, state: TrainState) -> tup
     if not training.ensembled:
         return step, state
     # Shapes suffice to see what changes: slicing the first member would copy all of its state.
-    shapes = eqx.filter_eval_shape(_of_first, state_parts(state, OWN))
+    shapes = eqx.filter_eval_shape(_first_rows, state_parts(state, OWN))
     return select_member(step, 0), dataclasses.replace(state, **shapes)
 
 
@@ -246,9 +246,12 @@ def _member_batch_size(
     return members_at_a_time(layout.n_on_device, weight_bytes, state_bytes)
 
 
-@jit_fast_compile
-def _of_first(tree: PyTree) -> PyTree:
+def _first_rows(tree: PyTree) -> PyTree:
+    """Return what the first member has of an ensemble."""
     return jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, tree)
+
+
+_trials_of_first = jit_fast_compile(_first_rows)
 
 
 def _loop_sizes(recorded: PyTree[Array], batches: Int[np.ndarray, " recorded"]) -> tuple[int, int]:
@@ -265,7 +268,7 @@ def _check_fit(training: Training, trials: Trial, validation: Trial) -> dict[str
     """Check that the first task and model fit together, and return the sizes of the inputs by name."""
     task = select_member(training.task, 0)
     model = member(training.model, 0) if training.ensembled else training.model
-    validation = _of_first(validation) if differs_between_members(training.task) else validation
+    validation = _trials_of_first(validation) if differs_between_members(training.task) else validation
     check_trials_of(model, validation, task.loss)
     sizes = model.input_sizes(separate_trials(validation))
     check_trials_of(with_trained_inputs(model, sizes), trials, task.loss)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from popsim._compiled import jit_fast_compile, map_trials
+from popsim._compiled import as_array, jit_fast_compile, map_trials
 from popsim._shared.checks import naming_traced_code
 from popsim._shared.other_draws import drawing_from_key
 from popsim.loss import Loss, LossValues
@@ -101,7 +101,9 @@ class MemberCarry(eqx.Module):
     @property
     def stops(self) -> Int[Array, "*member"]:
         """`stopped_from`, also of a training in which no member may be stopped."""
-        return jnp.full_like(self.frozen_from, NOT_FROZEN) if self.stopped_from is None else self.stopped_from
+        if self.stopped_from is not None:
+            return self.stopped_from
+        return as_array(np.full(self.frozen_from.shape, NOT_FROZEN), self.frozen_from.dtype)
 
 
 class NonfiniteError(ArithmeticError):
