@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.full,
     pytest.mark.skipif(bool(slurm_cluster.missing()), reason=f"needs {slurm_cluster.missing()}"),
 ]
-SWEEP = Sweep(Swept(n_batches=30_000, log_step=1_000), {"label": ("a", "b", "c")}, range(2))
+SWEEP = Sweep(Swept(n_batches=30_000, log_step=1_000), {"label": ("a", "b", "c", "d")}, range(16))
 LONG = Sweep(Swept(n_batches=500_000, log_step=20_000), {}, range(2))
 
 
@@ -79,6 +79,7 @@ def test_time_limit(tmp_path, cluster):
 
 
 def test_preemption_and_a_node_that_is_lost(tmp_path, cluster):
+    """Of 64 members in four cells."""
     opened, job = submitted(cluster, tmp_path / "a sweep")
     wait_for_checkpoint(opened, 0)
     cluster.run("scontrol", "requeue", f"{job}_0")

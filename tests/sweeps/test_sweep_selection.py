@@ -303,14 +303,14 @@ def test_a_population_selects_the_same_in_processes(tmp_path, monkeypatch):
 @pytest.mark.full  # in short: test_all_cells_of_a_population_select_by_the_same_scores
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # of distributed, as its workers are killed
 def test_a_population_selects_the_same_on_dask(tmp_path):
-    """Its client is killed after a selection, and later a worker."""
+    """64 members in four cells. Its client is killed after a selection, and later a worker."""
     long = dataclasses.replace(SELECTING, n_batches=30, log_step=20, select_every=10)
-    whole = Sweep(long, {"rate": (1e-3, 1e-2)}, range(8), member_batch_size=4)
+    whole = Sweep(long, {"rate": (1e-3, 1e-2)}, range(32), member_batch_size=4)
     make_sweep(whole, tmp_path / "whole")
     path = tmp_path / "sw"
     scores = path / "selections" / "000000.json"
-    opened = make_sweep(dataclasses.replace(whole, members_per_cell=8), path)
-    assert opened.sweep.n_cells == 2
+    opened = make_sweep(dataclasses.replace(whole, members_per_cell=16), path)
+    assert (opened.sweep.n_members, opened.sweep.n_cells) == (64, 4)
     command = [sys.executable, "-m", "popsim.cli", "--import", "swept_runs", "sweep", "run", str(path)]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HELPERS), os.environ.get("PYTHONPATH", "")])}
     with (
