@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
@@ -90,8 +91,8 @@ def save_figures(
 def draw_learning_figures(run: Any) -> dict[str, RunFigure]:
     """Draw the total training and validation losses of a `Run` of any experiment."""
     history = run.history  # the loss of a batch is that before its update: the untrained stand at the first
-    untrained = jax.device_get(run.evaluate(run.models(batch=-1)).losses).total.mean(axis=-1)
-    validation = np.concatenate([untrained[None], history.total_validation_loss.values])
+    untrained = jnp.mean(jax.device_get(run.evaluate(run.models(batch=-1)).losses).total, axis=-1)
+    validation = np.concatenate([np.asarray(untrained)[None], history.total_validation_loss.values])
     validation_batch = np.concatenate([[0], history.validation_batch.values])
 
     def draw(ax: Axes) -> None:

@@ -74,7 +74,7 @@ class PointMass(AbstractSkeleton):
         return {"position": ("space", "m"), "velocity": ("space", "m/s")}
 
     def damping_rates(self) -> Float[np.ndarray, " modes"]:
-        return np.ravel(self.damping / self.mass)
+        return np.ravel(np.divide(self.damping, self.mass))
 
     def enforce_limits(self, state: PointMassState) -> PointMassState:
         return state
