@@ -27,11 +27,13 @@ class RunFigure:
     - `title`: a short title.
     - `caption`: what is drawn, the number of members and trials, and what is averaged over: the unit of
         replication.
+    - `repeats`: whether it only repeats other figures, such as an overview; reports leave it out.
     """
 
     figure: Any
     title: str
     caption: str
+    repeats: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

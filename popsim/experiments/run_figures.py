@@ -1,9 +1,10 @@
 """The figures of runs: learning curves, trials, movements and activity; and how they are saved."""
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -44,6 +45,7 @@ MOST_LABELS = 10
 N_SHOWN = 4
 OF_MEMBERS = "The unit of replication is the member"
 EXAMPLE = "in the first validation trial, noise off. An example: one trial of one member."
+EXAMPLE_HEADING = "member 0, first trial, noise off"
 
 
 def save_figures(
@@ -88,8 +90,28 @@ def save_figures(
     return paths, failed
 
 
+class Panel(NamedTuple):
+    """What is drawn on one pair of axes: as a figure of its own, and in the overview of a run."""
+
+    title: str
+    heading: str  # above the axes in the overview
+    caption: str
+    draw: Callable[[Axes], Any]
+
+    def figure(self) -> RunFigure:
+        """Draw on axes of their own."""
+        figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
+        self.draw(ax)
+        return RunFigure(figure, self.title, self.caption)
+
+
 def draw_learning_figures(run: Any) -> dict[str, RunFigure]:
     """Draw the total training and validation losses of a `Run` of any experiment."""
+    with figure_style():
+        return {"learning_curves": _learning(run).figure()}
+
+
+def _learning(run: Any) -> Panel:
     history = run.history  # the loss of a batch is that before its update: the untrained stand at the first
     untrained = jnp.mean(jax.device_get(run.evaluate(run.models(batch=-1)).losses).total, axis=-1)
     validation = np.concatenate([np.asarray(untrained)[None], history.total_validation_loss.values])
@@ -106,15 +128,7 @@ def draw_learning_figures(run: Any) -> dict[str, RunFigure]:
         f"{run.experiment.n_members} members; thick: their mean, geometric if all losses are above zero. "
         f"{OF_MEMBERS}: a network with a start and with trials of its own."
     )
-    with figure_style():
-        return {"learning_curves": _panel("Learning curves", caption, draw)}
-
-
-def _panel(title: str, caption: str, draw: Callable[[Axes], Any]) -> RunFigure:
-    """Draw on axes of their own."""
-    figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
-    draw(ax)
-    return RunFigure(figure, title, caption)
+    return Panel("Learning curves", "learning", caption, draw)
 
 
 def draw_cognitive_figures(run: Any) -> dict[str, RunFigure]:
@@ -195,28 +209,40 @@ def _trials_figure(figure: Figure, trials: Trial, what: str) -> RunFigure:
 def draw_movement_figures(run: Any) -> dict[str, RunFigure]:
     """Draw learning, trials with noise, the activity of units and muscles without it, and movements.
 
-    The latter, paths with noise and speeds without, if all targets are at rest in the end.
+    The latter, paths with noise and speeds without, if all targets are at rest in the end. The overview has
+    one pair of axes for each but the trials.
     """
     trials, quiet = run.task.validation_trials(), with_zero_noise(run.ensemble)
     noisy, clean = (
         jax.tree.map(np.asarray, run.evaluate(ensemble).states) for ensemble in (run.ensemble, quiet)
     )
-    figures = draw_learning_figures(run)
+    panels = {"learning_curves": _learning(run)}
+    if is_still_at_end(trials):
+        panels |= {"hand_paths": _paths(trials, noisy), "speed_profiles": _speeds(trials, clean)}
+    if defines_activity(quiet, clean):
+        panels["hidden_activity"] = _units(trials, np.asarray(unit_activity(quiet, clean))[0, 0])
+    if isinstance(plant := run.ensemble.plant, MusculoskeletalPlant):
+        panels |= _muscles(trials, clean.plant.activation, plant.muscle_names)
     with figure_style():
+        figures = {name: panel.figure() for name, panel in panels.items()}
+        if "hand_paths" in panels and len(trial_groups(trials)) > 1:
+            figures["hand_paths"] = _paths_by_group(trials, noisy)
         figures["trials"] = _cursor_trials(trials, noisy.cursor.position[0])
-        if is_still_at_end(trials):
-            figures |= {"hand_paths": _paths(trials, noisy), "speed_profiles": _speeds(trials, clean)}
-        if defines_activity(quiet, clean):
-            units = np.asarray(unit_activity(quiet, clean))[0, 0]
-            figures["hidden_activity"] = _panel(
-                "Hidden activity",
-                f"The {units.shape[-1]} units of member 0, ordered by when they are furthest from zero, "
-                f"{EXAMPLE}",
-                lambda ax: draw_hidden_activity(ax, units, dt=trials.timeline.dt),
-            )
-        if isinstance(plant := run.ensemble.plant, MusculoskeletalPlant):
-            figures |= _muscles(trials, clean.plant.activation, plant.muscle_names)
-    return figures
+        return figures | {"overview": _overview([*panels.values()])}
+
+
+def _overview(panels: Sequence[Panel]) -> RunFigure:
+    n_rows = (len(panels) + 1) // 2
+    figure, axes = plt.subplots(n_rows, 2, figsize=(6.9, 2.7 * n_rows), layout="constrained", squeeze=False)
+    captions = []
+    for letter, ax, panel in zip("abcdef", axes.flat, panels, strict=False):
+        panel.draw(ax)
+        ax.set_title(panel.heading)
+        ax.set_title(letter, loc="left", x=-0.16, fontweight="bold")
+        captions.append(f"{letter}: {panel.caption}")
+    for ax in axes.flat[len(panels) :]:
+        ax.remove()
+    return RunFigure(figure, "Overview", " ".join(captions), repeats=True)
 
 
 def _cursor_trials(trials: Trial, cursor: np.ndarray) -> RunFigure:
@@ -230,25 +256,42 @@ def _cursor_trials(trials: Trial, cursor: np.ndarray) -> RunFigure:
     return _trials_figure(figure, trials, what)
 
 
-def _paths(trials: Trial, states: Any) -> RunFigure:
+def _paths(trials: Trial, states: Any) -> Panel:
+    """Return the paths in the trials without interventions, or those of the first kind."""
+    group, chosen = next(iter(trial_groups(trials).items()))
+    heading = f"{len(states.cursor.position)} members, {chosen.sum()} trials each, noise on"
+    counts = f"{group}: {chosen.sum()}"
+    draw = functools.partial(_draw_paths, trials=trials, states=states, chosen=chosen)
+    return Panel("Paths of the cursor", heading, _about_paths(counts, states), draw)
+
+
+def _paths_by_group(trials: Trial, states: Any) -> RunFigure:
     groups = trial_groups(trials)
     size = (0.6 + 2.8 * len(groups), 2.8)
     figure, axes = plt.subplots(1, len(groups), figsize=size, squeeze=False, layout="constrained")
-    starts, targets = np.asarray(trials.init.position), np.asarray(trials.targets.position)[:, -1]
     for ax, (group, chosen) in zip(axes[0], groups.items(), strict=True):
-        draw_hand_paths(ax, states.cursor.position[:, chosen], starts[chosen], targets[chosen])
+        _draw_paths(ax, trials, states, chosen, has_key=ax is axes[0, -1])
         ax.set_title(group)
-    draw_direction_key(axes[0, -1].inset_axes((1.0, 0.76, 0.24, 0.24)), label="target")
     counts = ", ".join(f"{group}: {chosen.sum()}" for group, chosen in groups.items())
-    caption = (
+    return RunFigure(figure, "Paths of the cursor", _about_paths(counts, states))
+
+
+def _draw_paths(ax: Axes, trials: Trial, states: Any, chosen: np.ndarray, *, has_key: bool = True) -> None:
+    starts, targets = np.asarray(trials.init.position), np.asarray(trials.targets.position)[:, -1]
+    draw_hand_paths(ax, states.cursor.position[:, chosen], starts[chosen], targets[chosen])
+    if has_key:
+        draw_direction_key(ax.inset_axes((1.0, 0.76, 0.24, 0.24)), label="target")
+
+
+def _about_paths(counts: str, states: Any) -> str:
+    return (
         f"Paths of the cursor in the validation trials with noise ({counts}), one line for each of "
         f"{len(states.cursor.position)} members and each trial; coloured by the direction of the last "
         f"target. {OF_MEMBERS}."
     )
-    return RunFigure(figure, "Paths of the cursor", caption)
 
 
-def _speeds(trials: Trial, states: Any) -> RunFigure:
+def _speeds(trials: Trial, states: Any) -> Panel:
     group, chosen = next(iter(trial_groups(trials).items()))  # those without interventions
     speed = np.asarray(hand_speed(states.hand))[:, chosen]
     options = {"dt": trials.timeline.dt, "label_members": len(speed) <= MOST_LABELS}
@@ -257,14 +300,26 @@ def _speeds(trials: Trial, states: Any) -> RunFigure:
         f"trials ({group}), and a band of one standard deviation over these trials. {OF_MEMBERS}: how far "
         "lines differ is how far networks differ."
     )
-    return _panel("Speed profiles", caption, lambda ax: draw_speed_profiles(ax, speed, **options))
+    heading = f"mean and SD over {chosen.sum()} trials, noise off"
+    return Panel("Speed profiles", heading, caption, lambda ax: draw_speed_profiles(ax, speed, **options))
 
 
-def _muscles(trials: Trial, activation: np.ndarray, names: Any) -> dict[str, RunFigure]:
+def _units(trials: Trial, activity: np.ndarray) -> Panel:
+    caption = (
+        f"The {activity.shape[-1]} units of member 0, ordered by when they are furthest from zero, {EXAMPLE}"
+    )
+    dt = trials.timeline.dt
+    return Panel(
+        "Hidden activity", EXAMPLE_HEADING, caption, lambda ax: draw_hidden_activity(ax, activity, dt=dt)
+    )
+
+
+def _muscles(trials: Trial, activation: np.ndarray, names: Any) -> dict[str, Panel]:
     """Draw the activation of muscles (member, trial, time, muscle), and its tuning to directions, if any."""
-    figures = {
-        "muscle_activations": _panel(
+    panels = {
+        "muscle_activations": Panel(
             "Activation of the muscles",
+            EXAMPLE_HEADING,
             f"The {len(names)} muscles of member 0 {EXAMPLE}",
             lambda ax: draw_muscle_activations(ax, activation[0, 0], dt=trials.timeline.dt, names=names),
         )
@@ -272,11 +327,12 @@ def _muscles(trials: Trial, activation: np.ndarray, names: Any) -> dict[str, Run
     directions = np.asarray(trials.conditions.get("direction", ()))
     if is_still_at_end(trials) and np.unique(directions).size > 2:
         tuning = cosine_tuning(activation.mean(axis=2), directions)
-        figures["preferred_directions"] = _panel(
+        panels["preferred_directions"] = Panel(
             "Preferred directions of the muscles",
+            "mean activation, noise off",
             f"For each muscle of each of {len(activation)} members the direction and depth of the cosine "
             f"fitted to its mean activation over {len(directions)} validation trials, noise off. "
             f"{OF_MEMBERS}.",
             lambda ax: draw_preferred_directions(ax, tuning.preferred, tuning.depth, names=names),
         )
-    return figures
+    return panels

@@ -103,7 +103,7 @@ class ReportFolder:
             self.sections[title] = [*about, element("div", *shown, attributes={"class": "figures"})]
 
     def _add_figure(self, name: str, figure: RunFigure) -> list[Html]:
-        """Return the element of a figure, once written; a note if it fails."""
+        """Return the element of a figure, once written; none if it repeats others, a note if it fails."""
         path = self.page.parent / FIGURES / f"{name}.png"
         if path in self.figures:
             raise ValueError(f"`SECTIONS` must have figures of different names, got {name!r} again.")
@@ -132,6 +132,8 @@ class ReportFolder:
         figure, folder = run_figure.figure, self.page.parent / FIGURES
         with saving(folder), figure_style(), layout_once(figure):
             save_figure(figure, folder, name)
+            if run_figure.repeats:
+                return []
             alt = alt_text(figure, run_figure.title)
             kind, source = picture(figure, alt)
             files = _files(figure, name, kind)

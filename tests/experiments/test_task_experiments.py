@@ -149,13 +149,13 @@ TINY = {"n_members": 2, "n_batches": 2, "batch_size": 2, "n_units": 4, "log_step
         (
             "visuomotor-rotation",
             {"plant": "point-mass", "duration": 0.2, "n_directions": 2},
-            ["hand_paths", "hidden_activity", "learning_curves", "speed_profiles", "trials"],
+            ["hand_paths", "hidden_activity", "learning_curves", "overview", "speed_profiles", "trials"],
         ),
         ("sine-generation", {"duration": 0.4, "network": "tanh"}, ["learning_curves", "trials"]),
         (
             "tracking",
             {"plant": "arm26", "duration": 0.8, "n_validation_trials": 2},
-            ["hidden_activity", "learning_curves", "muscle_activations", "trials"],
+            ["hidden_activity", "learning_curves", "muscle_activations", "overview", "trials"],
         ),
     ],
 )
