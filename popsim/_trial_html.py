@@ -17,10 +17,11 @@ from popsim.windows import Timeline
 LEFT = {"style": "text-align:left"}
 LAST = {"style": "text-align:left;overflow-wrap:anywhere"}  # the last column gives way where it is narrow
 MOST_VALUES = 12
+WIDTH, LABELS, ROW = 520, 130, 18  # px: the drawing, the names on its left, a line of it
 
 
 def trial_html(trial: Any) -> Html:
-    """Describe a trial, or stacked trials, with the times of the first one."""
+    """Describe a trial, or stacked trials, of which the timeline of the first one is drawn."""
     timeline, environment = trial.timeline, trial.environment
     leading = _leading_shape(timeline, trial.inputs, trial.targets)
     many = " × ".join(map(str, leading))
@@ -37,7 +38,9 @@ def trial_html(trial: Any) -> Html:
     ]
     active = {name: schedule.active for name, schedule in trial.interventions.items()}
     if timeline.epochs or timeline.events or active:
-        parts += [_times(timeline, active, len(leading))]
+        parts += [_drawing(timeline, active, len(leading))]
+    if leading and (timeline.epochs or timeline.events):
+        parts += [element("small", f"The timeline of the first of {many} trials.")]
     if trial.conditions:
         conditions = trial.conditions.items()
         rows = [(name, _values(np.asarray(values), len(leading))) for name, values in conditions]
@@ -99,24 +102,57 @@ def _text(value: Any) -> str:
     return str(bool(value)) if isinstance(value, np.bool_) else f"{value:.3g}"
 
 
-def _times(timeline: Timeline, active: Mapping[str, Any], n_leading: int) -> Html:
-    """List when epochs, events and interventions of the first trial begin and end, in seconds."""
-    first, n_steps = (0,) * n_leading, timeline.n_steps
-    spans: list[tuple[str, str, Sequence[tuple[int, int | None]]]] = []
+def _drawing(timeline: Timeline, active: Mapping[str, Any], n_leading: int) -> Html:
+    """Draw epochs and interventions of the first trial as bars over time, and events as marks."""
+    first = (0,) * n_leading
+    bars: list[tuple[str, list[tuple[int, int]]]] = []
     for name, bounds in timeline.epochs.items():
         begin, end = np.asarray(bounds)[first].tolist()
-        spans.append((name, "epoch", [(begin, min(end, n_steps))] if begin < n_steps else []))
-    for name, step in timeline.events.items():
-        at = int(np.asarray(step)[first])
-        spans.append((name, "event", [(at, None)] if 0 <= at < n_steps else []))
+        bars.append((name, [(begin, min(end, timeline.n_steps))] if begin < timeline.n_steps else []))
+    bars.sort(key=lambda bar: bar[1][0][0] if bar[1] else timeline.n_steps)
     for name, steps in active.items():
-        changes = np.flatnonzero(np.diff(np.asarray(steps)[first].astype(int), prepend=0, append=0)).tolist()
-        spans.append((name, "intervention", list(zip(changes[::2], changes[1::2], strict=True))))
-    spans.sort(key=lambda span: span[2][0][0] if span[2] else n_steps)
+        bars.append((name, _stretches(np.asarray(steps)[first])))
+    events = {name: int(np.asarray(step)[first]) for name, step in timeline.events.items()}
 
-    def text(begin: int, end: int | None) -> str:
-        at = f"{begin * timeline.dt:.3g}"
-        return at if end is None else f"{at} to {end * timeline.dt:.3g}"
+    def place(step: float) -> str:
+        return f"{LABELS + (WIDTH - LABELS - 10) * step / timeline.n_steps:.1f}"
 
-    rows = [(name, kind, ", ".join(text(*each) for each in times) or "never") for name, kind, times in spans]
-    return _table(rows, head=("of the first trial" if n_leading else "name", "", "time (s)"))
+    lines = []
+    for row, (name, spans) in enumerate(bars):
+        lines.append(_label(name, row))
+        for begin, end in spans:
+            width = f"{float(place(end)) - float(place(begin)):.1f}"
+            box = {"x": place(begin), "y": str(ROW * row + 4), "width": width, "height": str(ROW - 8)}
+            lines.append(element("rect", attributes=box | {"fill": "currentColor", "fill-opacity": "0.35"}))
+    for row, (name, step) in enumerate(sorted(events.items(), key=lambda event: event[1]), len(bars)):
+        happens = 0 <= step < timeline.n_steps
+        lines.append(_label(name if happens else f"{name} (never)", row))
+        if happens:
+            middle = {"cx": place(step), "cy": str(ROW * row + ROW // 2), "r": "4", "fill": "currentColor"}
+            lines.append(element("circle", attributes=middle))
+    height = ROW * (len(bars) + len(events))
+    return _with_axis(lines, height, timeline, place)
+
+
+def _with_axis(lines: list[Html], height: int, timeline: Timeline, place: Any) -> Html:
+    """Return a drawing with the axis of time below it."""
+    ends = {"x1": place(0), "x2": place(timeline.n_steps), "y1": str(height), "y2": str(height)}
+    lines = [*lines, element("line", attributes=ends | {"stroke": "currentColor"})]
+    for fraction, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):
+        seconds = fraction * timeline.n_steps * timeline.dt
+        where = {"x": place(fraction * timeline.n_steps), "y": str(height + 14), "text-anchor": anchor}
+        lines.append(element("text", f"{seconds:.3g} s", attributes=where | {"fill": "currentColor"}))
+    size = {"viewBox": f"0 0 {WIDTH} {height + 20}", "width": str(WIDTH), "font-size": "12"}
+    look = {"style": "max-width:100%;height:auto;display:block", "role": "img", "aria-label": "timeline"}
+    return element("svg", *lines, attributes=size | look)
+
+
+def _label(name: str, row: int) -> Html:
+    where = {"x": str(LABELS - 8), "y": str(ROW * row + ROW - 5), "text-anchor": "end"}
+    return element("text", name, attributes=where | {"fill": "currentColor"})
+
+
+def _stretches(active: np.ndarray) -> list[tuple[int, int]]:
+    """Return the first step, and that after the last, of each stretch in which something is active."""
+    changes = np.flatnonzero(np.diff(active.astype(int), prepend=0, append=0))
+    return list(zip(changes[::2].tolist(), changes[1::2].tolist(), strict=True))
