@@ -79,13 +79,6 @@ def produced_interval(
 
     Time is counted from row `start`, at the end of that step, and interpolated linearly. Zero if that row is
     already at or above the threshold, infinite if none is.
-
-    **Arguments:**
-
-    - `output`: one output of a network.
-    - `start`: the step from which time is counted.
-    - `dt`: the time step in s.
-    - `threshold`: the output to reach.
     """
     check_time_step(dt)
     steps = jnp.arange(output.shape[-1])
@@ -129,8 +122,6 @@ def decision_time(
     - `output`: positive for one choice and negative for the other.
     - `start`: the step from whose beginning time is counted, such as
         `trials.timeline.epochs["stimulus"][:, 0]`.
-    - `dt`: the time step in s.
-    - `threshold`: in the unit of the output.
     """
     check_positive("threshold", threshold)
     distance = np.abs(finite_float64("output", output))
@@ -182,16 +173,14 @@ def environment_responses(
 ) -> Responses:
     """Return the responses that ended the trials of an environment, with times relative to an event.
 
-    The response is the action of the last active time step, unless that is to wait. One in the time step of
-    the event takes one time step. Times before the event are zero or negative; NaN in trials without it.
+    The response is the action of the last active time step, unless that is `wait_action`. One in the time
+    step of the event takes one time step. Times before the event are zero or negative; NaN in trials without
+    it.
 
     **Arguments:**
 
     - `interaction`: `states.interaction` or the result of `popsim.tasks.play`, with discrete actions and axes
         such as (member, trial, time).
-    - `trials`: those trials, stacked.
-    - `event`: the name of the event, such as "stimulus on".
-    - `wait_action`: the action that is no response.
 
     **Returns:** the responses; `choice` is the action.
     """
@@ -216,8 +205,6 @@ def threshold_responses(
     **Arguments:**
 
     - `outputs`: such as `states.network.output`, one output for each choice.
-    - `trials`, `event`: as for `environment_responses`.
-    - `threshold`: in the unit of the outputs.
 
     **Returns:** the responses; `choice` is the index of the output.
     """
@@ -308,7 +295,6 @@ def reaction_time_quantiles(
     **Arguments:**
 
     - `condition`, `times`, `is_correct`: as for `chronometric_curves_by_outcome`.
-    - `probabilities`: of the quantiles, from 0 to 1.
     """
     of_trials, shares = finite_float64("condition", condition, "trial"), np.asarray(probabilities, float)
     seconds, correct = _times_and_outcomes(times, is_correct, f"trial={of_trials.size}")
@@ -352,7 +338,6 @@ def conditional_accuracy(
     **Arguments:**
 
     - `times`, `is_correct`: as for `chronometric_curves_by_outcome`.
-    - `n_bins`: the number of bins.
     """
     seconds, correct = _times_and_outcomes(times, is_correct)
     edges = _quantiles(seconds, np.arange(1, n_bins) / n_bins)

@@ -37,7 +37,6 @@ def rollout(
 
     - `ensemble`, `inputs`, `dynamics`: as for `find_fixed_points`.
     - `states`: initial states, the same number per member.
-    - `n_steps`: number of time steps.
     """
     with jax.enable_x64(True):
         arguments = linearization.to_double_precision(dynamics, ensemble, "states", states, inputs)
@@ -117,7 +116,6 @@ def slow_directions(
     **Arguments:**
 
     - `states`, `jacobian`: fixed or slow points of one member, and their Jacobians.
-    - `dt`: time step of the Jacobians in s.
     - `least_time_constant`: in s; a mode that takes this time or longer to decay to 1/e is slow.
     - `least_growth_time`: the same for growth by e; None for `least_time_constant`.
     - `n_neighbours`: number of neighbours from which the curve is estimated.
@@ -210,7 +208,6 @@ def phase_plane(
     - `directions`: two directions in the space of states, for all members or for each, such as
         `principal_components(hidden).components[:, :2]`.
     - `x`, `y`: coordinates of the grid, in units of the state.
-    - `dt`: time step in s, that of the model.
     - `origin`: state at (0, 0), for all members or for each; None for zero.
     """
     linearization.check_dt_of(ensemble, dynamics, dt)

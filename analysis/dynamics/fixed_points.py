@@ -40,10 +40,7 @@ def mixtures_of_states(
     **Arguments:**
 
     - `states`: states visited by each member, such as `states.network.hidden` of an evaluation.
-    - `n_starts`: number of starts per member.
-    - `n_mixed`: number of states in each mean.
     - `concentration`: of the distribution: far below 1 near the visited states, far above 1 near their mean.
-    - `key`: random key.
     """
     starts = []
     for generator, visited in _generators_and_states(states, key):
@@ -229,7 +226,6 @@ def find_fixed_points(
         `{"target": [0.1, 0.0]}`. By default a network receives zeros. Your own `dynamics` get them as given.
     - `dynamics`: one time step of one model. For your own system, a function `(model, state) -> state`, or
         `(model, state, inputs) -> state` if `inputs` are given; differentiable by JAX.
-    - `search`: settings, see `FixedPointSearch`.
     """
     search = FixedPointSearch() if search is None else search
     with jax.enable_x64(True):

@@ -47,9 +47,7 @@ def received_inputs(
 
     **Arguments:**
 
-    - `ensemble`: stacked `SensorimotorLoop` or `NetworkModel`.
     - `states`: states of an evaluation in these trials, `run.evaluate(ensemble, trials=trials).states`.
-    - `trials`: the same for all members.
 
     **Returns:** the inputs by name, in the order of `popsim.senses.network_input_names`.
     """
@@ -271,12 +269,7 @@ class Modes(NamedTuple):
 
 
 def modes(jacobian: Float[AnyArray, "*axes state state"]) -> Modes:
-    """Return the eigenvalues and eigenvectors of Jacobians.
-
-    **Arguments:**
-
-    - `jacobian`: Jacobian of one time step by the state, such as `FixedPoints.jacobian`.
-    """
+    """Return the eigenvalues and eigenvectors of Jacobians, such as `FixedPoints.jacobian`."""
     matrices = finite_float64("jacobian", jacobian, "... state state")
     eigenvalue, direction = np.linalg.eig(matrices)
     order = np.argsort(-np.abs(eigenvalue), axis=-1, kind="stable")
@@ -294,11 +287,6 @@ def time_constants(
     """Return the times in which modes decay to 1/e: tau = -dt / ln |eigenvalue|, in s.
 
     Negative for a mode that grows by e in that time, infinite for a constant one.
-
-    **Arguments:**
-
-    - `eigenvalues`: eigenvalues of the Jacobian of one time step.
-    - `dt`: time step in s.
     """
     check_time_step(dt)
     with np.errstate(divide="ignore"):

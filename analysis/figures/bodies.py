@@ -86,9 +86,7 @@ def draw_body(ax: Axes, motion: BodyMotion, step: int = -1, *, trail: float = 2.
 
     **Arguments:**
 
-    - `ax`: axes to draw into; for muscles a colour bar is added beside them.
     - `motion`: see `body_motion` and `plant_motion`.
-    - `step`: the time step; by default the last.
     - `trail`: how much of the path of the hand is drawn, in s.
     """
     scale = BodyScale.of([motion])
@@ -227,7 +225,6 @@ def animate_body(
 
     - `axes`: axes to draw into, all of one figure; for muscles one colour bar is added beside them.
     - `motions`: for each axes the trials played one after another, with equal numbers of steps in all axes.
-    - `titles`: a title for each axes; empty for none.
     - `playback`: the speed; by default real time, at 25 frames per second.
 
     **Returns:** the animation; keep a reference until it is shown or saved, see `save_animation`.

@@ -65,7 +65,6 @@ def body_motion(states: LoopState, trial: Trial, model: Any) -> BodyMotion:
     **Arguments:**
 
     - `states`: the recorded states of one trial of one member, with the axes (time, ...).
-    - `trial`: the trial.
     - `model`: the model of the member, with a `plant`.
     """
     motion = plant_motion(model.plant, states.plant, dt=trial.timeline.dt)
@@ -91,9 +90,7 @@ def plant_motion(plant: AbstractPlant, states: PyTree[Array], *, dt: float) -> B
 
     **Arguments:**
 
-    - `plant`: the body.
     - `states`: its states, with the axes (time, ...), such as the `state` of a `PlantTrajectory`.
-    - `dt`: the time step, in s.
     """
     at_rest = jax.eval_shape(lambda: plant.rest_state(plant.workspace.center))
     shapes = [each.shape for each in jax.tree.leaves(at_rest)]

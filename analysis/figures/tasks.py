@@ -137,12 +137,7 @@ Row = tuple[str, Callable[[Axes, int], None]]
 
 
 def task_trial_rows(trials: Trial) -> list[str]:
-    """Return the names of the rows of `draw_task_trials`, from the top.
-
-    **Arguments:**
-
-    - `trials`: stacked trials.
-    """
+    """Return the names of the rows of `draw_task_trials`, from the top."""
     return [name for name, _ in _rows(trials)]
 
 
@@ -156,7 +151,6 @@ def draw_task_trials(axes: Shaped[np.ndarray, "row trial"], trials: Trial) -> Sh
     **Arguments:**
 
     - `axes`: axes to draw into, one column per trial and one row for each of `task_trial_rows`.
-    - `trials`: stacked trials.
     """
     trials = jax.tree.map(np.asarray, trials)
     rows = _rows(trials)

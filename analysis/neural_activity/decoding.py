@@ -36,8 +36,6 @@ def decode_condition(
     - `activity`: activity of the units; to save time give every fifth time, `hidden[:, :, ::5]`.
     - `condition`: label of each trial, at least `n_folds` trials per label. Numbers that differ only by
         rounding are one label.
-    - `n_folds`: number of folds, each with all conditions.
-    - `key`: random key of the split.
     """
     values, labels = _activity_and_labels(activity, condition, n_folds)
     folds = _folds(labels, n_folds, _arrays.numpy_generator(key))
@@ -70,14 +68,7 @@ def decode_condition_across_times(
 def decode_shuffled_condition(
     activity: Activity, condition: Labels, *, n_shuffles: int = 20, n_folds: int = 5, key: Key[jax.Array, ""]
 ) -> Float[np.ndarray, "shuffle member time"]:
-    """Return the accuracy of `decode_condition` with shuffled labels, the same for all times and members.
-
-    **Arguments:**
-
-    - `activity`, `condition`, `n_folds`: as for `decode_condition`.
-    - `n_shuffles`: number of shuffles.
-    - `key`: random key of the shuffles and splits.
-    """
+    """Return the accuracy of `decode_condition` with shuffled labels, the same for all times and members."""
     values, labels = _activity_and_labels(activity, condition, n_folds)
     generator = _arrays.numpy_generator(key)
     accuracy = []
@@ -89,12 +80,7 @@ def decode_shuffled_condition(
 
 
 def chance_level(condition: Labels) -> float:
-    """Return the accuracy of always choosing the most frequent condition.
-
-    **Arguments:**
-
-    - `condition`: label of each trial.
-    """
+    """Return the accuracy of always choosing the most frequent condition."""
     count = np.bincount(_arrays.unique_labels(condition)[1])
     return float(count.max() / count.sum())
 
@@ -196,12 +182,9 @@ def decode_kinematics(
 
     **Arguments:**
 
-    - `activity`: activity of the units.
     - `kinematics`: such as `states.hand.velocity`.
     - `lead`: time by which the activity precedes the kinematics, in s: a multiple of `dt`, zero or more.
-    - `dt`: time step in s.
     - `n_folds`: number of folds, from 2 to the number of trials, which leave two trials or more to fit.
-    - `key`: random key of the split.
     """
     values = _arrays.as_activity("activity", activity)
     n_members, n_trials, n_steps = values.shape[:3]

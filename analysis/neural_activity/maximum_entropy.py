@@ -36,12 +36,7 @@ class MaximumEntropyActivity:
     deviation: Float[np.ndarray, "member trial time unit"]
 
     def sample(self, *, key: Key[jax.Array, ""]) -> Float[np.ndarray, "member trial time unit"]:
-        """Draw one random set of activity for each member.
-
-        **Arguments:**
-
-        - `key`: random key.
-        """
+        """Draw one random set of activity for each member."""
         return self.draw(numpy_generator(key))
 
     def draw(self, generator: np.random.Generator) -> Float[np.ndarray, "member trial time unit"]:
@@ -58,10 +53,6 @@ def maximum_entropy_activity(activity: Activity) -> MaximumEntropyActivity:
     1 / (a_i + b_j + c_k) along the products of the eigenvectors of the three covariances, with a, b and c
     such that their sums are the eigenvalues of the data. They minimise the convex function
     sum_i a_i A_i + sum_j b_j B_j + sum_k c_k C_k - sum_ijk log(a_i + b_j + c_k), here by Newton's method.
-
-    **Arguments:**
-
-    - `activity`: activity of the units, such as condition means.
 
     **Raises:** `RuntimeError` if the covariances are not matched.
     """
@@ -186,7 +177,6 @@ def rotation_test(
 
     - `activity`, `dt`, `n_components`: as for `rotations`.
     - `n_draws`: number of random sets; the smallest p value is 1 / (n_draws + 1).
-    - `key`: random key.
     """
     values = as_activity("activity", activity)
     fit = rotations(values, dt=dt, n_components=n_components)

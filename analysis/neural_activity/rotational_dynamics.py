@@ -50,8 +50,6 @@ def rotations(activity: Activity, *, dt: float, n_components: int = 6) -> Rotati
 
     **Arguments:**
 
-    - `activity`: activity of the units; each trial is a condition.
-    - `dt`: time step in s.
     - `n_components`: number of principal components, even; the number of planes is half of it.
     """
     values = as_activity("activity", activity)
@@ -140,10 +138,7 @@ def tangling(
 
     **Arguments:**
 
-    - `activity`: activity of units or muscles.
-    - `dt`: time step in s.
     - `n_components`: maximum number of principal components; fewer if there are fewer units.
-    - `softening`: above zero, without unit.
     """
     values = as_activity("activity", activity)
     check_time_step(dt)

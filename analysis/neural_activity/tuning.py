@@ -41,10 +41,6 @@ def rayleigh_test(angles: Float[AnyArray, "*axes sample"]) -> RayleighTest:
     p = exp(sqrt(1 + 4 n + 4 (n^2 - R^2)) - (1 + 2 n)) with R = n times the length, from Zar, Biostatistical
     Analysis, as in `circ_rtest` of the toolbox of Berens 2009, J Stat Softw 31(10). The samples, such as the
     preferred directions of units, must be independent.
-
-    **Arguments:**
-
-    - `angles`: in rad, samples along the last axis.
     """
     values = _arrays.finite_float64("angles", angles)
     vector = np.mean(np.exp(1j * values), axis=-1)
@@ -119,9 +115,7 @@ def mean_in_time_bins(
 
     **Arguments:**
 
-    - `activity`: activity of the units; row t is at time (t + 1) dt.
     - `edges`: window edges in s, ascending; a window excludes its first edge and includes its last.
-    - `dt`: time step in s.
     """
     values, limits = _arrays.as_activity("activity", activity), _arrays.finite_float64("edges", edges)
     check_time_step(dt)
@@ -195,7 +189,6 @@ def preferred_direction_change(
 
     **Arguments:**
 
-    - `before`, `after`: preferred directions in rad, from `cosine_tuning`.
     - `tuned`: units included in `stability`, such as those with `explained` above 0.5; None for all.
     """
     first, second = _arrays.finite_float64("before", before), _arrays.finite_float64("after", after)

@@ -77,7 +77,6 @@ def cluster_units(
     - `least_variance`: units whose variance, summed over tasks, is at most this are left out; in squared
         units of the activity. The default is that of the authors, for rates of about 1.
     - `max_clusters`: the largest number of clusters that is tried; fewer if there are fewer different units.
-    - `key`: random key of the starts of k-means.
     """
     values = _arrays.finite_float64("variance", variance, "unit task")
     check_non_negative("variance", values)

@@ -116,9 +116,7 @@ def matrix_permutation_test(
 
     **Arguments:**
 
-    - `first`, `second`: distances of all pairs of the same members, such as of activity and of hand paths.
     - `n_permutations`: number of random permutations; all, if there are no more.
-    - `key`: random key.
     """
     x, y = check_distances("first", first), check_distances("second", second)
     _arrays.check_axes("second", y, f"member={len(x)} member")
@@ -167,7 +165,6 @@ def cluster_members(
 
     **Arguments:**
 
-    - `distances`: distances of all pairs of members, see `pairwise`.
     - `method`: distance of two clusters: the mean, largest or smallest over pairs of members.
     """
     from scipy.cluster import hierarchy
@@ -205,11 +202,6 @@ def member_map(distances: Distances, *, n_dimensions: int = 2) -> MemberMap:
     Eigenvectors of -J D^2 J / 2, with J = I - 1/n, times the square roots of their eigenvalues (Torgerson
     1952, Psychometrika 17:401-419; as in `torgerson` of the R package smacof). The sum of the cubed positions
     is positive in each dimension.
-
-    **Arguments:**
-
-    - `distances`: distances of all pairs of members, see `pairwise`.
-    - `n_dimensions`: number of dimensions of the map.
     """
     check_positive_int("n_dimensions", n_dimensions)
     values = check_distances("distances", distances)
@@ -234,7 +226,6 @@ def group_separation(distances: Distances, groups: Sequence[Any] | Shaped[AnyArr
 
     **Arguments:**
 
-    - `distances`: distances of all pairs of members, see `pairwise`.
     - `groups`: label of each member, such as its architecture; integers or names.
     """
     values, codes = _distances_and_groups(distances, groups)
@@ -258,7 +249,6 @@ def group_permutation_test(
 
     - `distances`, `groups`: as for `group_separation`.
     - `n_permutations`: number of random labellings; all, if there are no more.
-    - `key`: random key.
     """
     values, codes = _distances_and_groups(distances, groups)
     statistic = float(_separations(values, codes[None])[0])

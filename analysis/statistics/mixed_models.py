@@ -59,9 +59,7 @@ def fit_mixed_model(
 
     - `formula`: such as "error ~ condition", in columns of the table.
     - `table`: a `pandas.DataFrame`, see `long_table`, or a mapping from names of columns to sequences.
-    - `group`: the column of the groups.
     - `random_effects`: their formula: "1" for the intercept, "condition" for the intercept and a slope.
-    - `confidence`: of the intervals, between 0 and 1.
     """
     check_between_0_and_1("confidence", confidence)
     models = import_optional("statsmodels.formula.api")

@@ -78,13 +78,7 @@ def participation_ratio_of_singular_values(
 def low_rank_approximation(
     change: Float[AnyArray, "*axes row column"], rank: int
 ) -> Float[np.ndarray, "*axes row column"]:
-    """Return the nearest matrix of a given rank to each matrix (Eckart & Young 1936): its first modes.
-
-    **Arguments:**
-
-    - `change`: matrices.
-    - `rank`: the number of modes to keep, from 0 to all.
-    """
+    """Return the nearest matrix of a given rank to each matrix (Eckart & Young 1936): its first modes."""
     matrices = _arrays.finite_float64("change", change, "... row column")
     _arrays.check_within("rank", rank, 0, min(matrices.shape[-2:]))
     u, values, vt = np.linalg.svd(matrices, full_matrices=False)
@@ -165,13 +159,7 @@ def mode_strengths(
 
 
 def final_modes(weights: Float[Any, "batch member row column"], n_modes: int) -> SingularModes:
-    """Return the strongest singular modes of each member's matrix at the last recorded batch.
-
-    **Arguments:**
-
-    - `weights`: of one array of a history.
-    - `n_modes`: the number of modes.
-    """
+    """Return the strongest singular modes of each member's matrix at the last recorded batch."""
     weights = _weight_history(weights)
     _arrays.check_within("n_modes", n_modes, 1, min(weights.shape[-2:]))
     u, strengths, v = np.linalg.svd(np.asarray(weights[-1], np.float64), full_matrices=False)
@@ -202,10 +190,7 @@ def gaussian_singular_values(
 
     **Arguments:**
 
-    - `n_rows`, `n_columns`: of the matrix.
-    - `n_draws`: the number of matrices.
     - `norm`: sqrt(sum_i s_i²) of each, such as that of a change of weights.
-    - `key`: for the draws.
 
     **Returns:** the largest first.
     """
