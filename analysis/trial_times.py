@@ -46,10 +46,10 @@ def window_mask(trials: Trial, window: AbstractWindow) -> Bool[Array, "trial tim
     - `window`: such as `popsim.windows.FromEvent("go cue")` or `popsim.windows.InEpoch("hold")`.
     """
 
-    def of_trial(timeline: Timeline, index: Int[Array, ""]) -> Bool[Array, " time"]:
+    def mask_of_trial(timeline: Timeline, index: Int[Array, ""]) -> Bool[Array, " time"]:
         return window(timeline)
 
-    return jax.vmap(of_trial)(trials.timeline, jnp.arange(n_trials(trials)))
+    return jax.vmap(mask_of_trial)(trials.timeline, jnp.arange(n_trials(trials)))
 
 
 def mask_outside_window(

@@ -40,7 +40,6 @@ class ChoiceFractions(NamedTuple):
 
     - `coherence`: the distinct coherences, ascending.
     - `fraction`: the share of the trials of that coherence, from 0 to 1.
-    - `n_trials`: the number of trials of each coherence.
     """
 
     coherence: Float[np.ndarray, " level"]
@@ -268,7 +267,6 @@ class ReactionTimeQuantiles(NamedTuple):
     """The distribution of reaction times in each condition, of correct and of wrong responses.
 
     - `condition`: the distinct conditions, ascending.
-    - `probabilities`: of the quantiles.
     - `correct`, `error`: the quantiles, in s; NaN without such responses.
     - `share_correct`: the fraction of the responses that are correct; NaN without responses.
     """
@@ -296,18 +294,17 @@ def reaction_time_quantiles(
 
     - `condition`, `times`, `is_correct`: as for `chronometric_curves_by_outcome`.
     """
-    of_trials, shares = finite_float64("condition", condition, "trial"), np.asarray(probabilities, float)
-    seconds, correct = _times_and_outcomes(times, is_correct, f"trial={of_trials.size}")
-    levels = np.unique(of_trials)
+    conditions, shares = finite_float64("condition", condition, "trial"), np.asarray(probabilities, float)
+    seconds, correct = _times_and_outcomes(times, is_correct, f"trial={conditions.size}")
+    levels, index = np.unique(conditions, return_inverse=True)
 
     def by_level(counts: Bool[np.ndarray, "*axes trial"]) -> Float[np.ndarray, "*axes level quantile"]:
         counted = np.where(counts, seconds, np.nan)
-        return np.stack([_quantiles(counted[..., of_trials == level], shares) for level in levels], axis=-2)
+        return np.stack([_quantiles(counted[..., conditions == level], shares) for level in levels], axis=-2)
 
-    is_of = np.equal(of_trials[:, None], levels).astype(float)
     responds = np.isfinite(seconds)
-    n_responses = responds.astype(float) @ is_of
-    n_correct = (responds & correct).astype(float) @ is_of
+    n_responses = _sums_of_levels(responds, index, levels.size)
+    n_correct = _sums_of_levels(responds & correct, index, levels.size)
     share_correct = n_correct / np.where(n_responses > 0, n_responses, np.nan)
     return ReactionTimeQuantiles(levels, shares, by_level(correct), by_level(~correct), share_correct)
 
@@ -318,7 +315,6 @@ class ConditionalAccuracy(NamedTuple):
     - `time`: the mean reaction time of each bin, in s; NaN without responses.
     - `accuracy`: the fraction of its responses that are correct; NaN without responses.
     - `standard_error`: of the accuracy p of n responses, (p (1 - p) / n)^0.5.
-    - `n_trials`: the number of responses.
     """
 
     time: Float[np.ndarray, "*axes bin"]

@@ -59,11 +59,7 @@ def end_point_error(cursor: HandState, targets: HandState) -> Float[Array, "*axe
 
 
 class PeakSpeed(NamedTuple):
-    """The largest speed of each movement.
-
-    - `speed`: in m/s.
-    - `time`: in s since the beginning of the trial.
-    """
+    """The largest speed of each movement, in m/s, and its time since the beginning of the trial, in s."""
 
     speed: Float[np.ndarray, "*axes trial"]
     time: Float[np.ndarray, "*axes trial"]

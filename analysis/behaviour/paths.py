@@ -159,7 +159,7 @@ def _at_times(
 def _angle(
     vectors: Float[np.ndarray, "*axes trial 2"], along: Float[np.ndarray, "trial 2"]
 ) -> Float[np.ndarray, "*axes trial"]:
-    leftward = along[:, 0] * vectors[..., 1] - along[:, 1] * vectors[..., 0]
+    leftward = leftward_component(vectors[..., None, :], along)[..., 0]
     forward = np.sum(along * vectors, axis=-1)
     return np.where(np.hypot(leftward, forward) > 0, np.arctan2(leftward, forward), np.nan)
 

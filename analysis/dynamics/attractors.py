@@ -47,7 +47,7 @@ def rollout(
 def _follow(
     dynamics: Dynamics, ensemble: Any, states: Array, inputs: Constants | None, n_steps: int
 ) -> Float[Array, "member point time state"]:
-    def of_member(model, points, received):
+    def follow_member(model, points, received):
         def forward(state, _):
             following = jax.vmap(lambda point: linearization.one_step(dynamics, model, point, received))(
                 state
@@ -56,7 +56,7 @@ def _follow(
 
         return jnp.swapaxes(jax.lax.scan(forward, points, length=n_steps)[1], 0, 1)
 
-    return linearization.map_members(of_member, ensemble, states, inputs)
+    return linearization.map_members(follow_member, ensemble, states, inputs)
 
 
 def assign_basins(points: FixedPoints, states: States, within: float) -> Int[np.ndarray, "member point"]:
@@ -183,7 +183,7 @@ class PhasePlane(NamedTuple):
         n_members, n_state = self.origin.shape
         values = _arrays.finite_float64("states", states, f"member={n_members} ... state={n_state}")
         members = zip(values, self.origin, self.axes, strict=True)
-        return np.stack([(of_member - origin) @ axes.T for of_member, origin, axes in members])
+        return np.stack([(points - origin) @ axes.T for points, origin, axes in members])
 
 
 def phase_plane(

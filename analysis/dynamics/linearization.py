@@ -65,10 +65,10 @@ def received_inputs(
 def _inputs_of_members(
     ensemble: Any, states: PyTree[Array], trials: Trial
 ) -> Float[Array, "member trial time inputs"]:
-    def of_member(model, states_of_member):
+    def map_member(model, states_of_member):
         return jax.vmap(model.network_inputs)(states_of_member, trials)
 
-    return eqx.filter_vmap(of_member)(ensemble, states)
+    return eqx.filter_vmap(map_member)(ensemble, states)
 
 
 def composed_inputs(model: eqx.Module, inputs: Mapping[str, Array] | Array) -> Float[Array, " inputs"]:
@@ -151,8 +151,8 @@ def check_dt_of(ensemble: Any, dynamics: Dynamics, dt: float) -> None:
     is_network = dynamics is network_dynamics
     if is_network and isinstance(ensemble, AbstractNetwork):
         ensemble.check_dt(dt)
-    elif is_network and (of_model := getattr(ensemble, "dt", None)) is not None:
-        check_same_dt(dt, of_model, "model")
+    elif is_network and (model_dt := getattr(ensemble, "dt", None)) is not None:
+        check_same_dt(dt, model_dt, "model")
     check_time_step(dt)
 
 
@@ -177,11 +177,11 @@ def to_double_precision(
         constant = None if inputs is None else vectors_of_members("inputs", inputs)
     double, starts = jax.tree.map(_as_float64, ensemble), jnp.asarray(checked)
 
-    def of_first(models, states, received):
+    def step_first(models, states, received):
         first = jax.tree.map(lambda vectors: vectors[0], received)
         return one_step(dynamics, member(models, 0), states[0, 0], first)
 
-    following = eqx.filter_eval_shape(of_first, double, starts, constant)
+    following = eqx.filter_eval_shape(step_first, double, starts, constant)
     if getattr(following, "shape", None) != checked.shape[2:]:
         raise ValueError(
             f"`dynamics` must return a state of shape {checked.shape[2:]}, like that given, got {following}."
@@ -245,13 +245,13 @@ def _differentiate(
 
 @jit
 def _jacobians(by: int, dynamics: Dynamics, ensemble: Any, states: Array, inputs: Constants | None) -> Any:
-    def of_member(model, points, received):
+    def map_member(model, points, received):
         def differentiate(state):
             return jax.jacfwd(lambda *x: one_step(dynamics, model, *x), argnums=by)(state, received)
 
         return jax.vmap(differentiate)(points)
 
-    return map_members(of_member, ensemble, states, inputs)
+    return map_members(map_member, ensemble, states, inputs)
 
 
 class Modes(NamedTuple):

@@ -86,7 +86,7 @@ def _growth(
     n_transient: int,
     count: int,
 ) -> Float[Array, "member point block exponent"]:
-    def of_point(model, start, received):
+    def follow_point(model, start, received):
         def step(carry, _):
             state, deviations = carry
 
@@ -107,10 +107,10 @@ def _growth(
         carry, _ = jax.lax.scan(step, (start, deviations), length=n_transient)
         return jax.lax.scan(block, carry, length=N_BLOCKS)[1]
 
-    def of_member(model, points, received):
-        return jax.vmap(lambda start: of_point(model, start, received))(points)
+    def follow_member(model, points, received):
+        return jax.vmap(lambda start: follow_point(model, start, received))(points)
 
-    return linearization.map_members(of_member, ensemble, states, inputs)
+    return linearization.map_members(follow_member, ensemble, states, inputs)
 
 
 def kaplan_yorke_dimension(exponent: Float[AnyArray, "*axes exponent"]) -> Float[np.ndarray, "*axes"]:

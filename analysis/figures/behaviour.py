@@ -87,9 +87,9 @@ def draw_mean_speed(
 
     Each member is averaged over trials first. Call once per ensemble.
     """
-    of_members = speed.mean(axis=1)
+    means = speed.mean(axis=1)
     time = dt * np.arange(1, speed.shape[-1] + 1)
-    course = of_members.mean(axis=0), of_members.min(axis=0), of_members.max(axis=0)
+    course = means.mean(axis=0), means.min(axis=0), means.max(axis=0)
     style.draw_band(ax, time, course, color=color, label=label, alpha=0.2)
     ax.set(xlabel="time (s)", ylabel="hand speed (m/s)")
     style.extend_limits(ax, x=[0.0], y=[0.0])
@@ -101,8 +101,8 @@ def draw_speed_profiles(
 ) -> Axes:
     """Draw speed over time: the mean of each member over trials, with a band of one standard deviation."""
     time = dt * np.arange(1, speed.shape[-1] + 1)
-    for index, of_member in enumerate(speed):
-        mean, spread = of_member.mean(axis=0), of_member.std(axis=0)
+    for index, profiles in enumerate(speed):
+        mean, spread = profiles.mean(axis=0), profiles.std(axis=0)
         label = f"member {index}" if label_members else ""
         style.draw_band(ax, time, (mean, mean - spread, mean + spread), color=None, label=label, alpha=0.12)
     ax.set(xlabel="time (s)", ylabel="hand speed (m/s)")
@@ -193,8 +193,8 @@ def draw_muscle_activations(
     """Draw the activation of each muscle over time."""
     time = dt * np.arange(1, len(activation) + 1)
     n_muscles = activation.shape[1]
-    for index, of_muscle in enumerate(activation.T):
-        ax.plot(time, of_muscle, color=f"C{index}", label=style.name_of(names, index, "muscle"))
+    for index, course in enumerate(activation.T):
+        ax.plot(time, course, color=f"C{index}", label=style.name_of(names, index, "muscle"))
     ax.set(xlabel="time (s)", ylabel="activation")
     style.extend_limits(ax, x=(0, time[-1]), y=[0])
     ax.legend(ncols=2 if n_muscles > 4 else 1, handlelength=1.2)

@@ -46,9 +46,9 @@ def draw_member_values(
         ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         ax.xaxis.set_minor_formatter(NullFormatter())
-    for place, of_members in enumerate(values):
+    for place, numbers in enumerate(values):
         color = color_of(place)
-        finite = of_members[np.isfinite(of_members)]
+        finite = numbers[np.isfinite(numbers)]
         if finite.size == 0:
             continue
         offsets = 0.18 * np.linspace(-1, 1, finite.size) if finite.size > 1 else np.zeros(1)

@@ -325,7 +325,7 @@ def shown_signals(trials: Trial) -> dict[str, Shaped[np.ndarray, "trial time fea
 
 @jit
 def _observations(trials: Trial, actions: PyTree[Array]) -> dict[str, Float[Array, "trial time features"]]:
-    def of_trial(trial: Trial, actions: PyTree[Array]) -> dict[str, Float[Array, "time features"]]:
+    def observe(trial: Trial, actions: PyTree[Array]) -> dict[str, Float[Array, "time features"]]:
         environment = trial.environment
         assert environment is not None
         first = jax.tree.map(lambda leaf: leaf[0], actions)
@@ -339,4 +339,4 @@ def _observations(trials: Trial, actions: PyTree[Array]) -> dict[str, Float[Arra
         start = start_interaction(environment, first, None, key=seed_key(0))
         return jax.lax.scan(step, start, (actions, jnp.arange(trial.timeline.n_steps)))[1]
 
-    return jax.vmap(of_trial)(trials, actions)
+    return jax.vmap(observe)(trials, actions)

@@ -60,7 +60,6 @@ class LearningCurve(NamedTuple):
     """The geometric mean over members of a loss, with its confidence interval.
 
     - `mean`: exp of the mean of ln loss over members, in the unit of the loss.
-    - `low`, `high`: the bounds of its confidence interval.
     - `n_members`: how many members have a finite loss at every batch; the others are left out.
     """
 
@@ -125,7 +124,6 @@ class ExponentialFit(NamedTuple):
     - `tau`: in batches; the learning rate is 1 / tau. NaN for constant values.
     - `residual`: the root mean square residual, in the unit of the fitted values.
     - `tau_error`: the standard error of tau over batches; infinite where the values do not determine tau.
-    - `first_batch`: the number of the first fitted batch, for all members.
     """
 
     asymptote: Float[np.ndarray, " member"]
@@ -193,7 +191,6 @@ class Savings(NamedTuple):
     - `first`, `second`: the measure in each exposure, per member.
     - `saved`: how much faster the second exposure is, per member; negative where it is slower.
     - `n_members`: the number of members with a finite value in both exposures; only these are compared.
-    - `comparison`: see `popsim.analysis.statistics.paired_comparison`.
     """
 
     first: Float[np.ndarray, " member"]

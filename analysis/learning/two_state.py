@@ -75,7 +75,6 @@ class TwoStateFit(NamedTuple):
 
     All values are NaN for a member with fewer than five measurements.
 
-    - `parameters`: see `TwoStateParameters`.
     - `residual`: the root mean square residual over trials, in the unit of the adaptation.
     - `explained`: the share of the variance over trials explained, at most 1; NaN where nothing varies.
     """

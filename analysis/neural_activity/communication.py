@@ -66,7 +66,6 @@ def reduced_rank_regression(
 class CommunicationSubspace(NamedTuple):
     """How well weights of each rank predict held-out activity, and those of the chosen rank.
 
-    - `rank`: from 0 up.
     - `r2`: 1 - |error|^2 / |deviation from the mean|^2 over the units and samples of the held-out trials,
         the mean over folds; at most 1, and negative where the mean predicts better.
     - `standard_error`: of `r2`, over folds. Folds share trials to fit, so it is an approximation.

@@ -31,7 +31,6 @@ Components = Float[np.ndarray, "member component unit"]
 class PrincipalComponents(NamedTuple):
     """The principal components of each member's activity, in order of decreasing variance.
 
-    - `mean`: mean of each unit over trials and times.
     - `components`: unit vectors, each with the sign that makes the sum of its cubed projections positive.
     - `variance`: variance of each projection over trials and times, in squared units of the activity.
     - `explained`: share of the total variance; NaN without variance.
@@ -148,20 +147,20 @@ def _covariances(first: AnyArray, second: AnyArray, n_components: int) -> tuple[
         raise ValueError(f"`second` must have the members and units of `first`, {sizes[0]}, got {sizes[1]}.")
     _arrays.check_within("n_components", n_components, 1, sizes[0][1])
     samples = [_arrays.centred_samples_of_members(epoch) for epoch in epochs]
-    of_first, of_second = (sample.mT @ sample / sample.shape[1] for sample in samples)
-    if not np.all(np.trace(of_second, axis1=1, axis2=2) > 0):
+    first_covariance, second_covariance = (sample.mT @ sample / sample.shape[1] for sample in samples)
+    if not np.all(np.trace(second_covariance, axis1=1, axis2=2) > 0):
         raise ValueError("`second` must vary in every member.")
     least = (
         np.array([_arrays.least_singular_value(activity) for activity in epochs[0]]) ** 2
         / samples[0].shape[1]
     )
-    n_varied = np.count_nonzero(np.linalg.eigvalsh(of_first) > least[:, None], axis=1)
+    n_varied = np.count_nonzero(np.linalg.eigvalsh(first_covariance) > least[:, None], axis=1)
     if np.any(n_varied < n_components):
         raise ValueError(
             f"`first` must vary in {n_components} dimensions, `n_components`, or more in every member, "
             f"got {n_varied.tolist()}."
         )
-    return of_first, of_second
+    return first_covariance, second_covariance
 
 
 def _captured_variance(

@@ -39,7 +39,7 @@ def decode_condition(
     """
     values, labels = _activity_and_labels(activity, condition, n_folds)
     folds = _folds(labels, n_folds, _arrays.numpy_generator(key))
-    return np.stack([_accuracy_at_each_time(of_member, labels, folds) for of_member in values])
+    return np.stack([_accuracy_at_each_time(hidden, labels, folds) for hidden in values])
 
 
 def decode_condition_across_times(
@@ -56,11 +56,11 @@ def decode_condition_across_times(
     folds = _folds(labels, n_folds, _arrays.numpy_generator(key))
     n_steps, n_units = values.shape[2:]
     correct = np.zeros((len(values), n_steps, n_steps))
-    for of_member, hits in zip(values, correct, strict=True):
+    for hidden, hits in zip(values, correct, strict=True):
         for fitted, tested in folds:
-            held_out = of_member[tested].reshape(-1, n_units)
+            held_out = hidden[tested].reshape(-1, n_units)
             for time in range(n_steps):
-                named = _predict_labels(held_out, *_discriminant(of_member[fitted, time], labels[fitted]))
+                named = _predict_labels(held_out, *_discriminant(hidden[fitted, time], labels[fitted]))
                 hits[time] += np.sum(named.reshape(-1, n_steps) == labels[tested, None], axis=0)
     return correct / labels.size
 
@@ -75,7 +75,7 @@ def decode_shuffled_condition(
     for _ in range(n_shuffles):
         shuffled = generator.permutation(labels)
         folds = _folds(shuffled, n_folds, generator)
-        accuracy.append([_accuracy_at_each_time(of_member, shuffled, folds) for of_member in values])
+        accuracy.append([_accuracy_at_each_time(hidden, shuffled, folds) for hidden in values])
     return np.asarray(accuracy)
 
 
@@ -200,10 +200,10 @@ def decode_kinematics(
         raise ValueError(f"`lead` must be shorter than a trial, {n_steps * dt:.4g} s, got {lead} s.")
     order = _arrays.numpy_generator(key).permutation(n_trials)
     predicted = np.full(movement.shape, np.nan)
-    for of_member, target, into in zip(values, movement, predicted, strict=True):
+    for hidden, target, into in zip(values, movement, predicted, strict=True):
         for held_out in np.array_split(order, n_folds):
             fitted = order[~np.isin(order, held_out)]
-            trials = of_member[:, : n_steps - shift], target[:, shift:]
+            trials = hidden[:, : n_steps - shift], target[:, shift:]
             penalties = _best_penalties(*trials, np.array_split(fitted, min(n_folds, fitted.size)))
             into[held_out, shift:] = _predictions(*trials, fitted, held_out, penalties[None])[0]
     error, spread = (predicted - movement)[:, :, shift:], movement[:, :, shift:]

@@ -58,7 +58,7 @@ def maximum_entropy_activity(activity: Activity) -> MaximumEntropyActivity:
     """
     values = as_activity("activity", activity)
     mean = _mean_of_each_axis(values)
-    fits = [_fit(of_member) for of_member in values - mean]
+    fits = [_fit(residual) for residual in values - mean]
     directions = tuple(np.stack([fit[0][axis] for fit in fits]) for axis in range(3))
     return MaximumEntropyActivity(mean, directions, np.sqrt(np.stack([fit[1] for fit in fits])))
 

@@ -151,11 +151,11 @@ def tangling(
     if not np.all(constant > 0):
         raise ValueError("`activity` must vary in every member, got one in which it does not.")
     flat = (n_trials * n_steps, n_kept)
-    of_members = [
+    ratios = [
         _largest_ratio(states.reshape(flat), speeds.reshape(flat), float(added))
         for states, speeds, added in zip(components.projections, velocity, constant, strict=True)
     ]
-    return np.stack(of_members).reshape(n_members, n_trials, n_steps)
+    return np.stack(ratios).reshape(n_members, n_trials, n_steps)
 
 
 def _largest_ratio(

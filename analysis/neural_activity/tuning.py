@@ -56,7 +56,6 @@ class TuningCurves(NamedTuple):
     - `direction`: distinct directions in rad, ascending, above -pi up to pi.
     - `mean`, `deviation`: mean and standard deviation (n - 1) of the activity over the trials of each
         direction; the deviation is NaN for a single trial.
-    - `n_trials`: number of trials per direction.
     - `depth`: depth of modulation, the largest minus the smallest mean.
     - `explained`: share of the variance over trials between directions, from 0 to 1; NaN without variance.
     """
@@ -126,7 +125,7 @@ def mean_in_time_bins(
             f"`edges` must ascend, with times of the trial, up to {times[-1]:.4g} s, between each two, "
             f"got {limits}."
         )
-    return np.stack([values[:, :, of_bin].mean(axis=2) for of_bin in inside], axis=2)
+    return np.stack([values[:, :, is_in_bin].mean(axis=2) for is_in_bin in inside], axis=2)
 
 
 class CosineTuning(NamedTuple):

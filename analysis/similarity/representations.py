@@ -242,7 +242,7 @@ def representational_dissimilarities(
             "`activity` must differ over units in each condition, or it has no correlation: take "
             'method="euclidean".'
         )
-    matrices = [_matrix(of_member, method) for of_member in means.reshape(-1, *means.shape[-2:])]
+    matrices = [_matrix(responses, method) for responses in means.reshape(-1, *means.shape[-2:])]
     return np.reshape(matrices, (*means.shape[:-2], len(conditions), len(conditions)))
 
 

@@ -29,11 +29,7 @@ IntervalMethod = Literal["t", "log t", "standard error", "standard deviation", "
 
 
 class Interval(NamedTuple):
-    """An estimate, or an array of estimates, with the bounds of an interval around each.
-
-    - `estimate`: in the unit of the data.
-    - `low`, `high`: in the same unit.
-    """
+    """An estimate, or an array of them, with the bounds of an interval around each; in the data's unit."""
 
     estimate: Float[np.ndarray, "*axes"]
     low: Float[np.ndarray, "*axes"]
@@ -215,7 +211,6 @@ def bootstrap_members_and_trials(
 class PermutationTest(NamedTuple):
     """A statistic and its distribution under random labels.
 
-    - `statistic`: of the data.
     - `p`: the share of labellings with a statistic at least as large, counting that of the data, so that p is
         never 0 (Phipson & Smyth 2010, Stat Appl Genet Mol Biol 9:39, as in `scipy.stats.permutation_test`).
     - `null` [labelling]: the statistic of each labelling; it includes the data if `exact`.

@@ -40,10 +40,10 @@ def change_singular_values(
     weights = _weight_history(weights)
     start = initial_values(weights, "weights", None if initial is None else {"weights": initial})
 
-    def of_block(block: Block) -> np.ndarray:
+    def measure(block: Block) -> np.ndarray:
         return np.linalg.svd(block.values - start[block.members], compute_uv=False)
 
-    return map_blocks(of_block, weights)
+    return map_blocks(measure, weights)
 
 
 def effective_rank(singular_values: Float[AnyArray, "*axes mode"]) -> Float[np.ndarray, "*axes"]:
@@ -106,10 +106,10 @@ def recurrent_eigenvalues(
             f"got shape {tuple(weights.shape)}."
         )
 
-    def of_block(block: Block) -> np.ndarray:
+    def measure(block: Block) -> np.ndarray:
         return _arrays.sorted_eigenvalues(block.values[..., n_rows - n_units :, :])
 
-    return map_blocks(of_block, weights, dtype=np.complex128)
+    return map_blocks(measure, weights, dtype=np.complex128)
 
 
 def spectral_radius(weights: Float[Any, "batch member row unit"]) -> Float[np.ndarray, "batch member"]:
@@ -123,7 +123,6 @@ class SingularModes(NamedTuple):
     The sign of a mode makes the sum of the cubed entries of u and v positive.
 
     - `left` [member, row, mode]: u, orthonormal columns.
-    - `strengths` [member, mode]: s.
     - `right` [member, column, mode]: v, orthonormal columns.
     """
 
@@ -152,10 +151,10 @@ def mode_strengths(
     u = _arrays.for_each_member("left", left, n_members, f"row={n_rows} mode")
     v = _arrays.for_each_member("right", right, n_members, f"column={n_columns} mode={u.shape[2]}")
 
-    def of_block(block: Block) -> np.ndarray:
+    def measure(block: Block) -> np.ndarray:
         return np.sum(u[block.members] * (block.values @ v[block.members]), axis=-2)
 
-    return map_blocks(of_block, weights)
+    return map_blocks(measure, weights)
 
 
 def final_modes(weights: Float[Any, "batch member row column"], n_modes: int) -> SingularModes:

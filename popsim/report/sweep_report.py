@@ -131,7 +131,8 @@ class ScoredSweep:
 
 
 def _geometric_mean(values: xarray.DataArray, over: Sequence[str]) -> xarray.DataArray:
-    return np.exp(np.log(values).mean(over))
+    logarithms: Any = np.log(values)
+    return np.exp(logarithms.mean(over))
 
 
 def score_sweep(opened: OpenedSweep, score: str) -> ScoredSweep:
@@ -327,12 +328,12 @@ def _progress_note(opened: OpenedSweep) -> str:
     if n_unfinished < n_cells:
         return (
             f"{n_unfinished} of {count_text(n_cells, 'cell')} {'is' if n_unfinished == 1 else 'are'} not "
-            "finished: only members of the others are compared; learning curves show all as far as they are."
+            "finished: only members of the others are compared; learning curves show all of them so far."
         )
     n_batches = [cell.n_batches for cell in opened.notes]
     return (
         f"No cell is finished: settings are compared after {min(n_batches)} to {max(n_batches)} batches, "
-        "which may say no more than how far each is."
+        "and may differ for that reason alone."
     )
 
 
