@@ -255,8 +255,8 @@ _NEARLY_ONE = 1e-4
 
 def _some_at_bifurcation(points: list[DistinctPoints], jacobians: list[np.ndarray]) -> bool:
     return any(
-        len(found.state) > 1 and bool(np.any(np.abs(np.linalg.eigvals(jacobian) - 1) < _NEARLY_ONE))
-        for found, jacobian in zip(points, jacobians, strict=True)
+        len(distinct.state) > 1 and bool(np.any(np.abs(np.linalg.eigvals(jacobian) - 1) < _NEARLY_ONE))
+        for distinct, jacobian in zip(points, jacobians, strict=True)
     )
 
 
@@ -282,20 +282,20 @@ def _refine(
 
 def _pad(points: list[DistinctPoints]) -> Float[np.ndarray, "member point state"]:
     """Return the states of all members, padded to one power of two, so that few programs are compiled."""
-    most, size = max(len(found.state) for found in points), points[0].state.shape[1]
+    most, size = max(len(distinct.state) for distinct in points), points[0].state.shape[1]
     padded = np.zeros((len(points), 1 << max(most - 1, 0).bit_length(), size))
-    for states, found in zip(padded, points, strict=True):
-        states[: len(found.state)] = found.state
+    for states, distinct in zip(padded, points, strict=True):
+        states[: len(distinct.state)] = distinct.state
     return padded
 
 
 def _jacobians_at(
     ensemble: eqx.Module, points: list[DistinctPoints], inputs: Inputs | None, dynamics: Dynamics
 ) -> list[np.ndarray]:
-    if not any(len(found.state) for found in points):
-        return [np.zeros((0, size, size)) for size in (found.state.shape[1] for found in points)]
+    if not any(len(distinct.state) for distinct in points):
+        return [np.zeros((0, size, size)) for size in (distinct.state.shape[1] for distinct in points)]
     jacobians = linearization.state_jacobians(ensemble, _pad(points), inputs=inputs, dynamics=dynamics)
-    return [matrices[: len(found.state)] for matrices, found in zip(jacobians, points, strict=True)]
+    return [matrices[: len(distinct.state)] for matrices, distinct in zip(jacobians, points, strict=True)]
 
 
 def _table(points: list[DistinctPoints], jacobians: list[np.ndarray], margin: float) -> FixedPoints:

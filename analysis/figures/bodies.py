@@ -232,10 +232,10 @@ def animate_body(
     _check_motions(len(panels), motions)
     if titles and len(titles) != len(panels):
         raise ValueError(f"`titles` must be one for each of {len(panels)} axes, got {len(titles)}.")
-    scale = BodyScale.of([motion for played in motions for motion in played])
+    scale = BodyScale.of([motion for trials in motions for motion in trials])
     drawings = [
-        BodyArtists(ax, played[0], scale, trail=playback.trail)
-        for ax, played in zip(panels, motions, strict=True)
+        BodyArtists(ax, trials[0], scale, trail=playback.trail)
+        for ax, trials in zip(panels, motions, strict=True)
     ]
     for ax, title in zip(panels, titles, strict=False):
         ax.set_title(title)
@@ -256,9 +256,9 @@ def animate_body(
 
     def show(frame: tuple[int, int]) -> list[Any]:
         index, step = frame
-        for drawing, clock, played in zip(drawings, clocks, motions, strict=True):
-            drawing.show(played[index], step)
-            clock.set_text(_clock_text(played[index], step, playback.speed))
+        for drawing, clock, trials in zip(drawings, clocks, motions, strict=True):
+            drawing.show(trials[index], step)
+            clock.set_text(_clock_text(trials[index], step, playback.speed))
         return moving
 
     show(frames[-1])
@@ -271,16 +271,16 @@ def animate_body(
 
 
 def _check_motions(n_panels: int, motions: Sequence[Sequence[BodyMotion]]) -> None:
-    if n_panels == 0 or len(motions) != n_panels or not all(len(played) for played in motions):
+    if n_panels == 0 or len(motions) != n_panels or not all(len(trials) for trials in motions):
         raise ValueError(
             f"`motions` must be one trial or more for each of {n_panels} axes, "
-            f"got {[len(played) for played in motions]}."
+            f"got {[len(trials) for trials in motions]}."
         )
-    lengths = [[(motion.n_steps, motion.dt) for motion in played] for played in motions]
-    if any(played != lengths[0] for played in lengths):
+    lengths = [[(motion.n_steps, motion.dt) for motion in trials] for trials in motions]
+    if any(trials != lengths[0] for trials in lengths):
         raise ValueError(f"`motions` must have trials of the same (steps, dt) in all axes, got {lengths}.")
-    for played in motions:
-        if any(_parts(motion) != _parts(played[0]) for motion in played):
+    for trials in motions:
+        if any(_parts(motion) != _parts(trials[0]) for motion in trials):
             raise ValueError("`motions` of one axes must be of one body in one task.")
 
 
