@@ -1,5 +1,14 @@
 """Analysis: pure functions from saved histories and states to arrays, and `figures` to draw them.
 
+Numbers are in SI units. These arguments mean the same everywhere:
+
+- `activity`, `hidden`: of the units, such as `states.network.hidden` of an ensemble.
+- `dt`: the time step in s; row t of a time course is at time (t + 1) dt.
+- `trials`, `event`: stacked trials, and the name of an event in them, such as "go cue".
+- `batch`: the training batch of each row of a history, from 0, ascending; -1 is before training.
+- `confidence`: of an interval, above 0 and below 1.
+- `key`: a random key for what is drawn: resamples, permutations, folds or starts.
+
 What other packages compute raises `ImportError` where one is missing, and says how to install it.
 """
 

@@ -36,7 +36,7 @@ def as_float64(name: str, values: AnyArray, axes: str = "...") -> Float[np.ndarr
 
 
 def as_numbers(name: str, values: AnyArray, dtype: type, axes: str = "...") -> Inexact[np.ndarray, "..."]:
-    """Return one number or more, with a type: the door that every array of an analysis enters by."""
+    """Return numbers as an array of a type; every array that an analysis takes is checked here."""
     if isinstance(values, eqx.Module) or holds_arrays(values, tuple):
         raise ValueError(
             f"`{name}` must be one array of numbers, got {kind_of(values)}: of a hidden state take the "

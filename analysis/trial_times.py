@@ -46,10 +46,10 @@ def window_mask(trials: Trial, window: AbstractWindow) -> Bool[Array, "trial tim
     - `window`: such as `popsim.windows.FromEvent("go cue")` or `popsim.windows.InEpoch("hold")`.
     """
 
-    def of_trial(timeline: Timeline, index: Int[Array, ""]) -> Bool[Array, " time"]:
+    def mask_of_trial(timeline: Timeline, index: Int[Array, ""]) -> Bool[Array, " time"]:
         return window(timeline)
 
-    return jax.vmap(of_trial)(trials.timeline, jnp.arange(n_trials(trials)))
+    return jax.vmap(mask_of_trial)(trials.timeline, jnp.arange(n_trials(trials)))
 
 
 def mask_outside_window(
@@ -99,10 +99,6 @@ def time_from_event(trials: Trial, event: str) -> Float[Array, "trial time"]:
     """Return the time at which each step begins, in s relative to an event; NaN in trials without it.
 
     The state recorded at a step is the one at its end: add `trials.timeline.dt` to get the times of states.
-
-    **Arguments:**
-
-    - `trials`, `event`: stacked trials, and the name of the event.
     """
     happens = trials.timeline.happens(event)
     steps = jnp.arange(trials.timeline.n_steps) - trials.timeline.events[event][:, None]
@@ -127,7 +123,6 @@ def align_to_event(
     **Arguments:**
 
     - `values`, `trials`, `time_axis`: as for `mask_outside_window`.
-    - `event`: the name of the event.
     - `before`, `after`: in s, multiples of the time step.
     """
     n_steps, dt = trials.timeline.n_steps, trials.timeline.dt

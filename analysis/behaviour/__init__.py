@@ -1,4 +1,8 @@
-"""Measures of behaviour: movements, adaptation and decisions."""
+"""Measures of behaviour: movements, adaptation and decisions.
+
+The `position` of the hand or the cursor, and the `starts` and `targets` of trials are in m, `velocity` and
+`speed` (see `hand_speed`) in m/s.
+"""
 
 from popsim.analysis.behaviour import adaptation, decisions, movements, paths, psychometric
 from popsim.analysis.behaviour.adaptation import *

@@ -77,11 +77,6 @@ def adaptation_index(
     push does not count. It is the adaptation coefficient of Smith, Ghazizadeh & Shadmehr 2006, PLoS Biol
     4:e179. NaN where the ideal force does not vary. Steps where either force is NaN, as from
     `mask_outside_window`, are ignored.
-
-    **Arguments:**
-
-    - `channel_force`: the result of the function of that name, in N.
-    - `ideal_force`: the result of `ideal_channel_force`, in N.
     """
     measured = as_float64("channel_force", channel_force)
     ideal = as_float64("ideal_force", ideal_force)

@@ -40,7 +40,6 @@ class ChoiceFractions(NamedTuple):
 
     - `coherence`: the distinct coherences, ascending.
     - `fraction`: the share of the trials of that coherence, from 0 to 1.
-    - `n_trials`: the number of trials of each coherence.
     """
 
     coherence: Float[np.ndarray, " level"]
@@ -79,13 +78,6 @@ def produced_interval(
 
     Time is counted from row `start`, at the end of that step, and interpolated linearly. Zero if that row is
     already at or above the threshold, infinite if none is.
-
-    **Arguments:**
-
-    - `output`: one output of a network.
-    - `start`: the step from which time is counted.
-    - `dt`: the time step in s.
-    - `threshold`: the output to reach.
     """
     check_time_step(dt)
     steps = jnp.arange(output.shape[-1])
@@ -129,8 +121,6 @@ def decision_time(
     - `output`: positive for one choice and negative for the other.
     - `start`: the step from whose beginning time is counted, such as
         `trials.timeline.epochs["stimulus"][:, 0]`.
-    - `dt`: the time step in s.
-    - `threshold`: in the unit of the output.
     """
     check_positive("threshold", threshold)
     distance = np.abs(finite_float64("output", output))
@@ -182,16 +172,14 @@ def environment_responses(
 ) -> Responses:
     """Return the responses that ended the trials of an environment, with times relative to an event.
 
-    The response is the action of the last active time step, unless that is to wait. One in the time step of
-    the event takes one time step. Times before the event are zero or negative; NaN in trials without it.
+    The response is the action of the last active time step, unless that is `wait_action`. One in the time
+    step of the event takes one time step. Times before the event are zero or negative; NaN in trials without
+    it.
 
     **Arguments:**
 
     - `interaction`: `states.interaction` or the result of `popsim.tasks.play`, with discrete actions and axes
         such as (member, trial, time).
-    - `trials`: those trials, stacked.
-    - `event`: the name of the event, such as "stimulus on".
-    - `wait_action`: the action that is no response.
 
     **Returns:** the responses; `choice` is the action.
     """
@@ -216,8 +204,6 @@ def threshold_responses(
     **Arguments:**
 
     - `outputs`: such as `states.network.output`, one output for each choice.
-    - `trials`, `event`: as for `environment_responses`.
-    - `threshold`: in the unit of the outputs.
 
     **Returns:** the responses; `choice` is the index of the output.
     """
@@ -281,7 +267,6 @@ class ReactionTimeQuantiles(NamedTuple):
     """The distribution of reaction times in each condition, of correct and of wrong responses.
 
     - `condition`: the distinct conditions, ascending.
-    - `probabilities`: of the quantiles.
     - `correct`, `error`: the quantiles, in s; NaN without such responses.
     - `share_correct`: the fraction of the responses that are correct; NaN without responses.
     """
@@ -308,20 +293,18 @@ def reaction_time_quantiles(
     **Arguments:**
 
     - `condition`, `times`, `is_correct`: as for `chronometric_curves_by_outcome`.
-    - `probabilities`: of the quantiles, from 0 to 1.
     """
-    of_trials, shares = finite_float64("condition", condition, "trial"), np.asarray(probabilities, float)
-    seconds, correct = _times_and_outcomes(times, is_correct, f"trial={of_trials.size}")
-    levels = np.unique(of_trials)
+    conditions, shares = finite_float64("condition", condition, "trial"), np.asarray(probabilities, float)
+    seconds, correct = _times_and_outcomes(times, is_correct, f"trial={conditions.size}")
+    levels, index = np.unique(conditions, return_inverse=True)
 
     def by_level(counts: Bool[np.ndarray, "*axes trial"]) -> Float[np.ndarray, "*axes level quantile"]:
         counted = np.where(counts, seconds, np.nan)
-        return np.stack([_quantiles(counted[..., of_trials == level], shares) for level in levels], axis=-2)
+        return np.stack([_quantiles(counted[..., conditions == level], shares) for level in levels], axis=-2)
 
-    is_of = np.equal(of_trials[:, None], levels).astype(float)
     responds = np.isfinite(seconds)
-    n_responses = responds.astype(float) @ is_of
-    n_correct = (responds & correct).astype(float) @ is_of
+    n_responses = _sums_of_levels(responds, index, levels.size)
+    n_correct = _sums_of_levels(responds & correct, index, levels.size)
     share_correct = n_correct / np.where(n_responses > 0, n_responses, np.nan)
     return ReactionTimeQuantiles(levels, shares, by_level(correct), by_level(~correct), share_correct)
 
@@ -332,7 +315,6 @@ class ConditionalAccuracy(NamedTuple):
     - `time`: the mean reaction time of each bin, in s; NaN without responses.
     - `accuracy`: the fraction of its responses that are correct; NaN without responses.
     - `standard_error`: of the accuracy p of n responses, (p (1 - p) / n)^0.5.
-    - `n_trials`: the number of responses.
     """
 
     time: Float[np.ndarray, "*axes bin"]
@@ -352,7 +334,6 @@ def conditional_accuracy(
     **Arguments:**
 
     - `times`, `is_correct`: as for `chronometric_curves_by_outcome`.
-    - `n_bins`: the number of bins.
     """
     seconds, correct = _times_and_outcomes(times, is_correct)
     edges = _quantiles(seconds, np.arange(1, n_bins) / n_bins)

@@ -33,12 +33,7 @@ __all__ = [
 
 
 def hand_speed(hand: HandState) -> Float[Array, "*axes time"]:
-    """Return the tangential speed of the hand at each time step, in m/s.
-
-    **Arguments:**
-
-    - `hand`: with leading axes such as (member, trial, time).
-    """
+    """Return the tangential speed of the hand at each time step, in m/s."""
     return jnp.linalg.norm(hand.velocity, axis=-1)
 
 
@@ -64,11 +59,7 @@ def end_point_error(cursor: HandState, targets: HandState) -> Float[Array, "*axe
 
 
 class PeakSpeed(NamedTuple):
-    """The largest speed of each movement.
-
-    - `speed`: in m/s.
-    - `time`: in s since the beginning of the trial.
-    """
+    """The largest speed of each movement, in m/s, and its time since the beginning of the trial, in s."""
 
     speed: Float[np.ndarray, "*axes trial"]
     time: Float[np.ndarray, "*axes trial"]
@@ -78,11 +69,6 @@ def peak_speed(speed: TimeCourses, *, dt: float) -> PeakSpeed:
     """Return the peak of each speed profile, interpolated between time steps.
 
     The peak is that of the parabola through the fastest step and its two neighbours, if it has two.
-
-    **Arguments:**
-
-    - `speed`: of the hand, in m/s, see `hand_speed`; row t is at time (t + 1) dt.
-    - `dt`: the time step in s.
     """
     check_time_step(dt)
     values = finite_float64("speed", speed)
@@ -106,7 +92,6 @@ def count_speed_peaks(speed: TimeCourses, *, prominence: float = 0.05) -> Int[np
 
     **Arguments:**
 
-    - `speed`: of the hand, in m/s, see `hand_speed`.
     - `prominence`: the minimum height of a peak above the higher of its adjacent valleys
         (`scipy.signal.find_peaks`), as a share of the largest speed of the trial; above 0 and below 1.
     """
@@ -162,9 +147,7 @@ def movement_onset(
 
     **Arguments:**
 
-    - `speed`: of the hand, in m/s, see `hand_speed`; row t is at time (t + 1) dt.
     - `threshold`: `FractionOfPeak(0.05)`, or `FixedSpeed(0.02)` in m/s.
-    - `dt`: the time step in s.
     """
     check_time_step(dt)
     forwards = prepend_rest(finite_float64("speed", speed))
@@ -230,11 +213,6 @@ def reaction_time(
 
     The movement is the fastest one after the event, which occurs at the beginning of its step; the onset is
     that of `movement_onset`, negative if the hand was already moving. NaN without the event or a movement.
-
-    **Arguments:**
-
-    - `speed`, `threshold`: as for `movement_onset`.
-    - `trials`, `event`: those trials, stacked, and the name of the event.
     """
     values = finite_float64("speed", speed, f"... {trial_time_axes(trials)}")
     comes = np.asarray(trials.timeline.happens(event))
@@ -256,8 +234,6 @@ def preparatory_activity(
 
     **Arguments:**
 
-    - `hidden`: such as `states.network.hidden`.
-    - `trials`, `event`: those trials, stacked, and the name of the event.
     - `duration`: in s, a positive multiple of the time step.
     """
     values = finite_float64("hidden", hidden, f"... {trial_time_axes(trials)} unit")

@@ -53,10 +53,6 @@ def curvature(position: Float[AnyArray, "*axes time 2"]) -> Float[np.ndarray, "*
 
     with a and b the vectors from the previous point and to the next point. NaN at the ends, and where two of
     the three points coincide; meaningless where the hand is slow or at rest.
-
-    **Arguments:**
-
-    - `position`: of the hand in the plane, in m.
     """
     points = finite_float64("position", position, "... time space=2")
     steps = np.diff(points, axis=-2)
@@ -90,11 +86,6 @@ def perpendicular_deviation(
     """Return the signed distance of the hand from the line from start to target at each time step, in m.
 
     Positive to the left of the movement direction; a `CurlField` with b > 0 pushes to the right.
-
-    **Arguments:**
-
-    - `position`: of the hand or the cursor in the plane, in m.
-    - `starts`, `targets`: of the trials, in m.
     """
     along = movement_directions(starts, targets)
     away = finite_float64("position", position) - finite_float64("starts", starts)[:, None]
@@ -122,10 +113,7 @@ def initial_velocity_angle(
 
     **Arguments:**
 
-    - `velocity`: of the hand in the plane, in m/s; row t is at time (t + 1) dt.
-    - `starts`, `targets`: of the trials, in m.
     - `times`: one per trial, in s since its beginning, such as `peak_speed(speed, dt=dt).time`.
-    - `dt`: the time step in s.
     """
     values = _at_times(finite_float64("velocity", velocity), times, dt)
     return _angle(values, movement_directions(starts, targets))
@@ -138,9 +126,7 @@ def initial_direction_error(
 
     NaN where a time is NaN, or the hand is still at the start.
 
-    **Arguments:** as for `initial_velocity_angle`, but
-
-    - `position`: of the hand in the plane, in m.
+    **Arguments:** as for `initial_velocity_angle`.
     """
     values = _at_times(finite_float64("position", position), times, dt)
     return _angle(values - finite_float64("starts", starts), movement_directions(starts, targets))
@@ -173,7 +159,7 @@ def _at_times(
 def _angle(
     vectors: Float[np.ndarray, "*axes trial 2"], along: Float[np.ndarray, "trial 2"]
 ) -> Float[np.ndarray, "*axes trial"]:
-    leftward = along[:, 0] * vectors[..., 1] - along[:, 1] * vectors[..., 0]
+    leftward = leftward_component(vectors[..., None, :], along)[..., 0]
     forward = np.sum(along * vectors, axis=-1)
     return np.where(np.hypot(leftward, forward) > 0, np.arctan2(leftward, forward), np.nan)
 

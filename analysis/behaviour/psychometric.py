@@ -142,7 +142,6 @@ class PsychometricFit(NamedTuple):
 class LapsingPsychometricFit(NamedTuple):
     """The curve P(right) = lapse / 2 + (1 - lapse) Phi(bias + sum_j slope_j coherence_j).
 
-    - `curve`: bias and slopes with their errors, see `PsychometricFit`.
     - `lapse`, `lapse_error`: the share of trials in which the choice is a fair guess, from 0 to 1/2. If it is
         estimated at a bound, its error is NaN, and the errors of the curve are conditional on it.
     """

@@ -1,4 +1,7 @@
-"""Fixed points of network dynamics, the linearization around them, phase planes, and Lyapunov exponents."""
+"""Fixed points of network dynamics, the linearization around them, phase planes, and Lyapunov exponents.
+
+Jacobians and their eigenvalues are those of one time step, which is that of the model.
+"""
 
 from popsim.analysis.dynamics import attractors, fixed_points, linearization, lyapunov, search
 from popsim.analysis.dynamics.attractors import *

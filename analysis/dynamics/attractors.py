@@ -37,7 +37,6 @@ def rollout(
 
     - `ensemble`, `inputs`, `dynamics`: as for `find_fixed_points`.
     - `states`: initial states, the same number per member.
-    - `n_steps`: number of time steps.
     """
     with jax.enable_x64(True):
         arguments = linearization.to_double_precision(dynamics, ensemble, "states", states, inputs)
@@ -48,7 +47,7 @@ def rollout(
 def _follow(
     dynamics: Dynamics, ensemble: Any, states: Array, inputs: Constants | None, n_steps: int
 ) -> Float[Array, "member point time state"]:
-    def of_member(model, points, received):
+    def follow_member(model, points, received):
         def forward(state, _):
             following = jax.vmap(lambda point: linearization.one_step(dynamics, model, point, received))(
                 state
@@ -57,7 +56,7 @@ def _follow(
 
         return jnp.swapaxes(jax.lax.scan(forward, points, length=n_steps)[1], 0, 1)
 
-    return linearization.map_members(of_member, ensemble, states, inputs)
+    return linearization.map_members(follow_member, ensemble, states, inputs)
 
 
 def assign_basins(points: FixedPoints, states: States, within: float) -> Int[np.ndarray, "member point"]:
@@ -117,7 +116,6 @@ def slow_directions(
     **Arguments:**
 
     - `states`, `jacobian`: fixed or slow points of one member, and their Jacobians.
-    - `dt`: time step of the Jacobians in s.
     - `least_time_constant`: in s; a mode that takes this time or longer to decay to 1/e is slow.
     - `least_growth_time`: the same for growth by e; None for `least_time_constant`.
     - `n_neighbours`: number of neighbours from which the curve is estimated.
@@ -185,7 +183,7 @@ class PhasePlane(NamedTuple):
         n_members, n_state = self.origin.shape
         values = _arrays.finite_float64("states", states, f"member={n_members} ... state={n_state}")
         members = zip(values, self.origin, self.axes, strict=True)
-        return np.stack([(of_member - origin) @ axes.T for of_member, origin, axes in members])
+        return np.stack([(points - origin) @ axes.T for points, origin, axes in members])
 
 
 def phase_plane(
@@ -210,7 +208,6 @@ def phase_plane(
     - `directions`: two directions in the space of states, for all members or for each, such as
         `principal_components(hidden).components[:, :2]`.
     - `x`, `y`: coordinates of the grid, in units of the state.
-    - `dt`: time step in s, that of the model.
     - `origin`: state at (0, 0), for all members or for each; None for zero.
     """
     linearization.check_dt_of(ensemble, dynamics, dt)

@@ -40,10 +40,7 @@ def mixtures_of_states(
     **Arguments:**
 
     - `states`: states visited by each member, such as `states.network.hidden` of an evaluation.
-    - `n_starts`: number of starts per member.
-    - `n_mixed`: number of states in each mean.
     - `concentration`: of the distribution: far below 1 near the visited states, far above 1 near their mean.
-    - `key`: random key.
     """
     starts = []
     for generator, visited in _generators_and_states(states, key):
@@ -127,14 +124,11 @@ class FixedPoints:
 
     Rows are ordered by member, then by the number of unstable directions.
 
-    - `member`: index of the member.
-    - `state`: location of the point.
     - `speed`: q = |step(h) - h|^2 / 2, in squared units of the state.
     - `jacobian`: Jacobian of one time step by the state, at the point.
     - `eigenvalues`: eigenvalues of the Jacobian, in order of decreasing absolute value.
     - `n_unstable`: number of unstable directions, with absolute eigenvalues above 1 + margin.
     - `n_marginal`: number of absolute eigenvalues from 1 - margin to 1 + margin.
-    - `n_starts`: number of starts from which the point was reached.
     - `n_members`: number of members of the ensemble, including those without points.
     """
 
@@ -229,7 +223,6 @@ def find_fixed_points(
         `{"target": [0.1, 0.0]}`. By default a network receives zeros. Your own `dynamics` get them as given.
     - `dynamics`: one time step of one model. For your own system, a function `(model, state) -> state`, or
         `(model, state, inputs) -> state` if `inputs` are given; differentiable by JAX.
-    - `search`: settings, see `FixedPointSearch`.
     """
     search = FixedPointSearch() if search is None else search
     with jax.enable_x64(True):
@@ -262,8 +255,8 @@ _NEARLY_ONE = 1e-4
 
 def _some_at_bifurcation(points: list[DistinctPoints], jacobians: list[np.ndarray]) -> bool:
     return any(
-        len(of_member.state) > 1 and bool(np.any(np.abs(np.linalg.eigvals(jacobian) - 1) < _NEARLY_ONE))
-        for of_member, jacobian in zip(points, jacobians, strict=True)
+        len(distinct.state) > 1 and bool(np.any(np.abs(np.linalg.eigvals(jacobian) - 1) < _NEARLY_ONE))
+        for distinct, jacobian in zip(points, jacobians, strict=True)
     )
 
 
@@ -289,20 +282,20 @@ def _refine(
 
 def _pad(points: list[DistinctPoints]) -> Float[np.ndarray, "member point state"]:
     """Return the states of all members, padded to one power of two, so that few programs are compiled."""
-    most, size = max(len(of_member.state) for of_member in points), points[0].state.shape[1]
+    most, size = max(len(distinct.state) for distinct in points), points[0].state.shape[1]
     padded = np.zeros((len(points), 1 << max(most - 1, 0).bit_length(), size))
-    for states, of_member in zip(padded, points, strict=True):
-        states[: len(of_member.state)] = of_member.state
+    for states, distinct in zip(padded, points, strict=True):
+        states[: len(distinct.state)] = distinct.state
     return padded
 
 
 def _jacobians_at(
     ensemble: eqx.Module, points: list[DistinctPoints], inputs: Inputs | None, dynamics: Dynamics
 ) -> list[np.ndarray]:
-    if not any(len(of_member.state) for of_member in points):
-        return [np.zeros((0, size, size)) for size in (of_member.state.shape[1] for of_member in points)]
+    if not any(len(distinct.state) for distinct in points):
+        return [np.zeros((0, size, size)) for size in (distinct.state.shape[1] for distinct in points)]
     jacobians = linearization.state_jacobians(ensemble, _pad(points), inputs=inputs, dynamics=dynamics)
-    return [matrices[: len(of_member.state)] for matrices, of_member in zip(jacobians, points, strict=True)]
+    return [matrices[: len(distinct.state)] for matrices, distinct in zip(jacobians, points, strict=True)]
 
 
 def _table(points: list[DistinctPoints], jacobians: list[np.ndarray], margin: float) -> FixedPoints:

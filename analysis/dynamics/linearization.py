@@ -47,9 +47,7 @@ def received_inputs(
 
     **Arguments:**
 
-    - `ensemble`: stacked `SensorimotorLoop` or `NetworkModel`.
     - `states`: states of an evaluation in these trials, `run.evaluate(ensemble, trials=trials).states`.
-    - `trials`: the same for all members.
 
     **Returns:** the inputs by name, in the order of `popsim.senses.network_input_names`.
     """
@@ -67,10 +65,10 @@ def received_inputs(
 def _inputs_of_members(
     ensemble: Any, states: PyTree[Array], trials: Trial
 ) -> Float[Array, "member trial time inputs"]:
-    def of_member(model, states_of_member):
+    def map_member(model, states_of_member):
         return jax.vmap(model.network_inputs)(states_of_member, trials)
 
-    return eqx.filter_vmap(of_member)(ensemble, states)
+    return eqx.filter_vmap(map_member)(ensemble, states)
 
 
 def composed_inputs(model: eqx.Module, inputs: Mapping[str, Array] | Array) -> Float[Array, " inputs"]:
@@ -153,8 +151,8 @@ def check_dt_of(ensemble: Any, dynamics: Dynamics, dt: float) -> None:
     is_network = dynamics is network_dynamics
     if is_network and isinstance(ensemble, AbstractNetwork):
         ensemble.check_dt(dt)
-    elif is_network and (of_model := getattr(ensemble, "dt", None)) is not None:
-        check_same_dt(dt, of_model, "model")
+    elif is_network and (model_dt := getattr(ensemble, "dt", None)) is not None:
+        check_same_dt(dt, model_dt, "model")
     check_time_step(dt)
 
 
@@ -179,11 +177,11 @@ def to_double_precision(
         constant = None if inputs is None else vectors_of_members("inputs", inputs)
     double, starts = jax.tree.map(_as_float64, ensemble), jnp.asarray(checked)
 
-    def of_first(models, states, received):
+    def step_first(models, states, received):
         first = jax.tree.map(lambda vectors: vectors[0], received)
         return one_step(dynamics, member(models, 0), states[0, 0], first)
 
-    following = eqx.filter_eval_shape(of_first, double, starts, constant)
+    following = eqx.filter_eval_shape(step_first, double, starts, constant)
     if getattr(following, "shape", None) != checked.shape[2:]:
         raise ValueError(
             f"`dynamics` must return a state of shape {checked.shape[2:]}, like that given, got {following}."
@@ -247,13 +245,13 @@ def _differentiate(
 
 @jit
 def _jacobians(by: int, dynamics: Dynamics, ensemble: Any, states: Array, inputs: Constants | None) -> Any:
-    def of_member(model, points, received):
+    def map_member(model, points, received):
         def differentiate(state):
             return jax.jacfwd(lambda *x: one_step(dynamics, model, *x), argnums=by)(state, received)
 
         return jax.vmap(differentiate)(points)
 
-    return map_members(of_member, ensemble, states, inputs)
+    return map_members(map_member, ensemble, states, inputs)
 
 
 class Modes(NamedTuple):
@@ -271,12 +269,7 @@ class Modes(NamedTuple):
 
 
 def modes(jacobian: Float[AnyArray, "*axes state state"]) -> Modes:
-    """Return the eigenvalues and eigenvectors of Jacobians.
-
-    **Arguments:**
-
-    - `jacobian`: Jacobian of one time step by the state, such as `FixedPoints.jacobian`.
-    """
+    """Return the eigenvalues and eigenvectors of Jacobians, such as `FixedPoints.jacobian`."""
     matrices = finite_float64("jacobian", jacobian, "... state state")
     eigenvalue, direction = np.linalg.eig(matrices)
     order = np.argsort(-np.abs(eigenvalue), axis=-1, kind="stable")
@@ -294,11 +287,6 @@ def time_constants(
     """Return the times in which modes decay to 1/e: tau = -dt / ln |eigenvalue|, in s.
 
     Negative for a mode that grows by e in that time, infinite for a constant one.
-
-    **Arguments:**
-
-    - `eigenvalues`: eigenvalues of the Jacobian of one time step.
-    - `dt`: time step in s.
     """
     check_time_step(dt)
     with np.errstate(divide="ignore"):

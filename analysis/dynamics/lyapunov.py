@@ -54,7 +54,6 @@ def lyapunov_spectrum(
     - `states`: initial states, the same number per member.
     - `n_steps`: the number of time steps over which the exponents are means, at least ten. Those that ten
         equal parts leave over are added to `n_transient`.
-    - `dt`: the time step, in s: that of the model.
     - `n_exponents`: how many are computed, from the largest on; by default all.
     - `n_transient`: the number of time steps before these, for the state and the deviations to settle.
     """
@@ -87,7 +86,7 @@ def _growth(
     n_transient: int,
     count: int,
 ) -> Float[Array, "member point block exponent"]:
-    def of_point(model, start, received):
+    def follow_point(model, start, received):
         def step(carry, _):
             state, deviations = carry
 
@@ -108,10 +107,10 @@ def _growth(
         carry, _ = jax.lax.scan(step, (start, deviations), length=n_transient)
         return jax.lax.scan(block, carry, length=N_BLOCKS)[1]
 
-    def of_member(model, points, received):
-        return jax.vmap(lambda start: of_point(model, start, received))(points)
+    def follow_member(model, points, received):
+        return jax.vmap(lambda start: follow_point(model, start, received))(points)
 
-    return linearization.map_members(of_member, ensemble, states, inputs)
+    return linearization.map_members(follow_member, ensemble, states, inputs)
 
 
 def kaplan_yorke_dimension(exponent: Float[AnyArray, "*axes exponent"]) -> Float[np.ndarray, "*axes"]:
@@ -120,10 +119,6 @@ def kaplan_yorke_dimension(exponent: Float[AnyArray, "*axes exponent"]) -> Float
     D = j + (λ_1 + … + λ_j) / |λ_{j+1}|, where j is the largest number of exponents whose sum is not negative;
     0 if all are negative (Kaplan & Yorke 1979, Lect Notes Math 730:204-227). NaN if the sum of all that are
     given is not negative: then there are too few of them.
-
-    **Arguments:**
-
-    - `exponent`: the exponents, the largest first, such as those of `lyapunov_spectrum`; -inf is one of them.
     """
     values = as_float64("exponent", exponent, "... exponent")
     if not np.all(values[..., 1:] <= values[..., :-1]):  # also if one is NaN

@@ -33,7 +33,6 @@ class FixedPointSearch:
         root-mean-square distance of the member's starts from their mean.
     - `margin`: a direction is unstable if its absolute eigenvalue is above 1 + `margin`, stable if it is
         below 1 - `margin`.
-    - `n_iterations`: maximum number of iterations of a search.
     - `n_at_once`: number of searches of a member that run in parallel. It does not affect the results.
     """
 
@@ -81,14 +80,14 @@ def run_searches(
 ) -> tuple[Float[Array, "member start state"], Float[Array, "member start"], Int[Array, "member start"]]:
     """Return the end of the search from each start, the speed there, and the number of iterations."""
 
-    def of_member(model, member_starts, member_inputs):
+    def search_member(model, member_starts, member_inputs):
         def displacement(state):
             return one_step(dynamics, model, state, member_inputs) - state
 
         ends, n_iterations = _search(displacement, member_starts, search, first_damping)
         return ends, _speed(jax.vmap(displacement)(ends)), n_iterations
 
-    return map_members(of_member, ensemble, starts, inputs)
+    return map_members(search_member, ensemble, starts, inputs)
 
 
 def _search(displacement, starts, search, first_damping):

@@ -1,6 +1,11 @@
 """Figures: functions that draw SI values in readable units.
 
-The first argument, `ax`, is the matplotlib axes to draw into, which are returned.
+These arguments mean the same everywhere:
+
+- `ax`: the matplotlib axes to draw into, which are returned; several drawings may share them.
+- `label`, `color`: what is drawn, with its unit, and its colour, by default the next of the axes.
+- `names`: for the legend; by default members, units or muscles are numbered.
+- `direction`: in rad, for the colours of trials; None for grey.
 """
 
 from popsim.analysis.figures import (

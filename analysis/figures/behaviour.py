@@ -43,14 +43,7 @@ def draw_hand_paths(
     *,
     target_radius: float = 0.005,
 ) -> Axes:
-    """Draw paths of the hand in the plane, coloured by the direction of the target; one line per member.
-
-    **Arguments:**
-
-    - `positions`: positions of the hand, in m.
-    - `starts`, `targets`: start and target of each trial, in m.
-    - `target_radius`: radius of the drawn targets, in m.
-    """
+    """Draw paths of the hand in the plane, coloured by the direction of the target; one line per member."""
     from matplotlib.patches import Circle
 
     toward = targets - starts
@@ -74,7 +67,6 @@ def draw_direction_key(ax: Axes, *, label: str = "direction") -> Axes:
     **Arguments:**
 
     - `ax`: small axes of the key, such as `ax.inset_axes((1.02, 0.75, 0.25, 0.25))` to the right of others.
-    - `label`: what has a direction.
     """
     angles = np.arange(8) * np.pi / 4
     for angle, color in zip(angles, style.direction_colors(angles), strict=True):
@@ -94,16 +86,10 @@ def draw_mean_speed(
     """Draw tangential speed over time: the mean over members, and a band from the slowest to the fastest.
 
     Each member is averaged over trials first. Call once per ensemble.
-
-    **Arguments:**
-
-    - `speed`: speed of the hand, in m/s; row t is at time (t + 1) dt.
-    - `dt`: time step in s.
-    - `label`, `color`: label and colour of this ensemble.
     """
-    of_members = speed.mean(axis=1)
+    means = speed.mean(axis=1)
     time = dt * np.arange(1, speed.shape[-1] + 1)
-    course = of_members.mean(axis=0), of_members.min(axis=0), of_members.max(axis=0)
+    course = means.mean(axis=0), means.min(axis=0), means.max(axis=0)
     style.draw_band(ax, time, course, color=color, label=label, alpha=0.2)
     ax.set(xlabel="time (s)", ylabel="hand speed (m/s)")
     style.extend_limits(ax, x=[0.0], y=[0.0])
@@ -113,16 +99,10 @@ def draw_mean_speed(
 def draw_speed_profiles(
     ax: Axes, speed: Float[np.ndarray, "member trial time"], *, dt: float, label_members: bool = True
 ) -> Axes:
-    """Draw tangential speed over time: each member's mean over trials, with a band of one standard deviation.
-
-    **Arguments:**
-
-    - `speed`, `dt`: as for `draw_mean_speed`.
-    - `label_members`: whether to add a legend with the members.
-    """
+    """Draw speed over time: the mean of each member over trials, with a band of one standard deviation."""
     time = dt * np.arange(1, speed.shape[-1] + 1)
-    for index, of_member in enumerate(speed):
-        mean, spread = of_member.mean(axis=0), of_member.std(axis=0)
+    for index, profiles in enumerate(speed):
+        mean, spread = profiles.mean(axis=0), profiles.std(axis=0)
         label = f"member {index}" if label_members else ""
         style.draw_band(ax, time, (mean, mean - spread, mean + spread), color=None, label=label, alpha=0.12)
     ax.set(xlabel="time (s)", ylabel="hand speed (m/s)")
@@ -146,13 +126,6 @@ def draw_path_deviation(
     """Draw a path of the hand, the straight line to its target, and the largest deviation between them.
 
     The start is at the origin and the target straight up, so that deviations to the left are on the left.
-
-    **Arguments:**
-
-    - `ax`: axes to draw into; several paths can share them.
-    - `position`: position of the hand in one trial, in m.
-    - `start`, `target`: start and target of the trial, in m.
-    - `color`: colour of the path.
     """
     starts, targets, path = start[None], target[None], position[None]
     deviation = perpendicular_deviation(path, starts, targets)[0]
@@ -198,7 +171,6 @@ def draw_end_point_ellipses(
     **Arguments:**
 
     - `errors`: end points minus their target, in m.
-    - `directions`: directions of the targets in rad, for the colours.
     - `coverage`: as for `popsim.analysis.behaviour.end_point_ellipse`.
     """
     ellipse = end_point_ellipse(errors, coverage=coverage)
@@ -218,18 +190,11 @@ def draw_end_point_ellipses(
 def draw_muscle_activations(
     ax: Axes, activation: Float[np.ndarray, "time muscle"], *, dt: float, names: Sequence[str] | None = None
 ) -> Axes:
-    """Draw the activation of each muscle over time.
-
-    **Arguments:**
-
-    - `activation`: from 0 to 1; row t is at time (t + 1) dt.
-    - `dt`: time step in s.
-    - `names`: names of the muscles. By default they are numbered.
-    """
+    """Draw the activation of each muscle over time."""
     time = dt * np.arange(1, len(activation) + 1)
     n_muscles = activation.shape[1]
-    for index, of_muscle in enumerate(activation.T):
-        ax.plot(time, of_muscle, color=f"C{index}", label=style.name_of(names, index, "muscle"))
+    for index, course in enumerate(activation.T):
+        ax.plot(time, course, color=f"C{index}", label=style.name_of(names, index, "muscle"))
     ax.set(xlabel="time (s)", ylabel="activation")
     style.extend_limits(ax, x=(0, time[-1]), y=[0])
     ax.legend(ncols=2 if n_muscles > 4 else 1, handlelength=1.2)
@@ -250,8 +215,6 @@ def draw_channels(
 
     **Arguments:**
 
-    - `channels`: such as the outputs of a network.
-    - `dt`: time step in s.
     - `first_at`: time of the first value in s: 0 for inputs, which apply from the start of a step; None for
         `dt`, for outputs and states, which are those at the end of a step.
     - `targets`: target values, NaN where they do not count; None for no targets.
@@ -281,7 +244,6 @@ def draw_psychometric_curves(
 
     - `shares`: choices of each member, see `popsim.analysis.behaviour.choice_fractions`.
     - `fit`: fit to the same choices, with one stream of evidence.
-    - `names`: names of the members, for the legend. By default they are numbered.
     """
     farthest = 1.1 * float(np.abs(shares.coherence).max())
     fine = np.linspace(-farthest, farthest, 201)
@@ -307,7 +269,6 @@ def draw_chronometric_curves(
     **Arguments:**
 
     - `curve`: curve of each member, see `popsim.analysis.behaviour.chronometric_curve`.
-    - `names`: as for `draw_psychometric_curves`.
     """
     style.draw_member_points(ax, curve.coherence, 1000 * curve.mean, 1000 * curve.standard_error, names=names)
     return _with_times(ax, "coherence", "time to decide (ms)")
@@ -323,7 +284,6 @@ def draw_chronometric_curves_by_outcome(
     **Arguments:**
 
     - `curves`: those of each member, see `popsim.analysis.behaviour.chronometric_curves_by_outcome`.
-    - `names`: names of the members, for the legend. By default they are numbered.
     """
     for curve, look in ((curves.correct, {}), (curves.error, {"fmt": "o--", "mfc": "white", "label": None})):
         means, errors = 1000 * curve.mean, 1000 * curve.standard_error
@@ -347,7 +307,6 @@ def draw_conditional_accuracy(
     **Arguments:**
 
     - `accuracy`: that of each member, see `popsim.analysis.behaviour.conditional_accuracy`.
-    - `names`: names of the members, for the legend. By default they are numbered.
     """
     times = 1000 * accuracy.time
     style.draw_member_points(ax, times, accuracy.accuracy, accuracy.standard_error, names=names)

@@ -31,7 +31,7 @@ TARGET_SIZE, SHOWN_SIZE, HAND_SIZE = 9.0, 11.0, 5.0  # points
 
 @dataclasses.dataclass(frozen=True)
 class BodyScale:
-    """What several drawings of bodies have in common, so that they can be compared."""
+    """The view, the colours and the length of forces that drawings of bodies share, to be compared."""
 
     low: Float[np.ndarray, "2"]  # corners of the view, in cm
     high: Float[np.ndarray, "2"]
@@ -46,7 +46,7 @@ class BodyScale:
         places = []
         for motion in motions:
             places += [motion.skeleton, *motion.shown_targets]
-            places += [each for each in (motion.target, motion.cursor) if each is not None]
+            places += [place for place in (motion.target, motion.cursor) if place is not None]
             # Muscles of a body without segments come from afar, and may begin outside of the view.
             places += [*motion.muscles] if motion.skeleton.shape[1] > 1 else []
         corners = 100 * np.concatenate([place.reshape(-1, 2) for place in places])
@@ -75,7 +75,7 @@ class BodyScale:
 
 
 def _largest(values: Sequence[Float[np.ndarray, "..."]], least: float) -> float:
-    numbers = np.concatenate([np.ravel(each) for each in values]) if values else np.empty(0)
+    numbers = np.concatenate([np.ravel(array) for array in values]) if values else np.empty(0)
     return float(np.max(numbers, initial=least, where=np.isfinite(numbers)))
 
 
@@ -86,9 +86,7 @@ def draw_body(ax: Axes, motion: BodyMotion, step: int = -1, *, trail: float = 2.
 
     **Arguments:**
 
-    - `ax`: axes to draw into; for muscles a colour bar is added beside them.
     - `motion`: see `body_motion` and `plant_motion`.
-    - `step`: the time step; by default the last.
     - `trail`: how much of the path of the hand is drawn, in s.
     """
     scale = BodyScale.of([motion])
@@ -101,7 +99,7 @@ def draw_body(ax: Axes, motion: BodyMotion, step: int = -1, *, trail: float = 2.
 
 
 class BodyArtists:
-    """The drawing of a body in axes, which can show any step of any motion with the parts of the first."""
+    """The drawing of a body in axes: it shows any step of any motion that has the parts of the first one."""
 
     def __init__(self, ax: Axes, motion: BodyMotion, scale: BodyScale, *, trail: float):
         self.trail = trail
@@ -123,7 +121,7 @@ class BodyArtists:
 
     @property
     def artists(self) -> list[Artist]:
-        """What moves."""
+        """The artists that change from frame to frame."""
         parts = (self.target, self.muscles, self.cursor, self.arrow)
         there = [part for part in parts if part is not None]
         return [*self.circles, self.bones, self.joints, self.path, self.hand, *there]
@@ -193,7 +191,6 @@ class Playback:
     **Arguments:**
 
     - `speed`: seconds of the trial per second of the movie: 1 is real time, 0.25 slow motion.
-    - `frames_per_second`: the number of pictures per second of the movie.
     - `trail`: how much of the path of the hand is drawn, in seconds of the trial.
     """
 
@@ -227,7 +224,6 @@ def animate_body(
 
     - `axes`: axes to draw into, all of one figure; for muscles one colour bar is added beside them.
     - `motions`: for each axes the trials played one after another, with equal numbers of steps in all axes.
-    - `titles`: a title for each axes; empty for none.
     - `playback`: the speed; by default real time, at 25 frames per second.
 
     **Returns:** the animation; keep a reference until it is shown or saved, see `save_animation`.
@@ -236,10 +232,10 @@ def animate_body(
     _check_motions(len(panels), motions)
     if titles and len(titles) != len(panels):
         raise ValueError(f"`titles` must be one for each of {len(panels)} axes, got {len(titles)}.")
-    scale = BodyScale.of([motion for of_panel in motions for motion in of_panel])
+    scale = BodyScale.of([motion for trials in motions for motion in trials])
     drawings = [
-        BodyArtists(ax, of_panel[0], scale, trail=playback.trail)
-        for ax, of_panel in zip(panels, motions, strict=True)
+        BodyArtists(ax, trials[0], scale, trail=playback.trail)
+        for ax, trials in zip(panels, motions, strict=True)
     ]
     for ax, title in zip(panels, titles, strict=False):
         ax.set_title(title)
@@ -260,9 +256,9 @@ def animate_body(
 
     def show(frame: tuple[int, int]) -> list[Any]:
         index, step = frame
-        for drawing, clock, of_panel in zip(drawings, clocks, motions, strict=True):
-            drawing.show(of_panel[index], step)
-            clock.set_text(_clock_text(of_panel[index], step, playback.speed))
+        for drawing, clock, trials in zip(drawings, clocks, motions, strict=True):
+            drawing.show(trials[index], step)
+            clock.set_text(_clock_text(trials[index], step, playback.speed))
         return moving
 
     show(frames[-1])
@@ -275,16 +271,16 @@ def animate_body(
 
 
 def _check_motions(n_panels: int, motions: Sequence[Sequence[BodyMotion]]) -> None:
-    if n_panels == 0 or len(motions) != n_panels or not all(len(of_panel) for of_panel in motions):
+    if n_panels == 0 or len(motions) != n_panels or not all(len(trials) for trials in motions):
         raise ValueError(
             f"`motions` must be one trial or more for each of {n_panels} axes, "
-            f"got {[len(of_panel) for of_panel in motions]}."
+            f"got {[len(trials) for trials in motions]}."
         )
-    lengths = [[(motion.n_steps, motion.dt) for motion in of_panel] for of_panel in motions]
-    if any(of_panel != lengths[0] for of_panel in lengths):
+    lengths = [[(motion.n_steps, motion.dt) for motion in trials] for trials in motions]
+    if any(trials != lengths[0] for trials in lengths):
         raise ValueError(f"`motions` must have trials of the same (steps, dt) in all axes, got {lengths}.")
-    for of_panel in motions:
-        if any(_parts(motion) != _parts(of_panel[0]) for motion in of_panel):
+    for trials in motions:
+        if any(_parts(motion) != _parts(trials[0]) for motion in trials):
             raise ValueError("`motions` of one axes must be of one body in one task.")
 
 

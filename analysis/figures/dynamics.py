@@ -97,7 +97,6 @@ def draw_phase_portrait(
     - `x`, `y`, `velocity`: those of one member in a `PhasePlane`, evenly spaced.
     - `points`: fixed points of the member in the plane, such as `plane.project(states)[member]`.
     - `n_unstable`: their unstable directions, as for `draw_fixed_points`; None for a ring at each.
-    - `paths`: paths of visited states in the plane.
     """
     for path in () if paths is None else paths:
         ax.plot(*path.T, color="0.5", lw=0.6, zorder=1)
@@ -156,8 +155,6 @@ def draw_time_constants(
     **Arguments:**
 
     - `time_constants`: in s, see `popsim.analysis.dynamics.time_constants`.
-    - `n_unstable`: as for `draw_jacobian_eigenvalues`.
-    - `n_modes`: number of modes to draw, the slowest first.
     """
     for tau, kind in zip(time_constants, np.minimum(n_unstable, len(KIND_COLORS) - 1), strict=True):
         slowest = tau[np.argsort(-np.where(np.isfinite(tau), np.abs(tau), 0), kind="stable")][:n_modes]

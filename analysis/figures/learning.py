@@ -45,7 +45,6 @@ def draw_ensemble_band(
     - `x`, `values`: coordinates, and the values of each member there, in the units to be shown.
     - `method`: method of the band, see `popsim.analysis.statistics.mean_interval`. None for a 95 % interval:
         "log t" if all values are above zero, so that the band is, too, and else "t".
-    - `color`: colour of line and band. The default is the next colour of the axes.
     - `label`: label of the line; the legend adds the kind of band and the number of members.
     """
     method = interval_method(values) if method is None else method
@@ -71,11 +70,7 @@ def draw_learning_bands(
 
     **Arguments:**
 
-    - `batch`: numbers of the training batches, from 0.
     - `curve`: see `popsim.analysis.learning.learning_curve`.
-    - `label`: label of this curve.
-    - `color`: colour of this curve. The default is the next colour of the axes.
-    - `x_scale`: scale of the axis of batches.
     """
     draw_band(ax, batch + 1, curve, color=color, label=f"{label}, {curve.n_members} members")
     _set_loss_axes(ax, x_scale)
@@ -97,11 +92,6 @@ def draw_learning_curves(
     If anything drawn is not above zero, such as minus a reward, the axis is linear and the mean arithmetic.
     The mean omits members with a loss that is not finite at some batch. It has a dot at each batch if there
     are at most 30. One or two batches are dots without a line.
-
-    **Arguments:**
-
-    - `batch`, `label`, `color`, `x_scale`: as for `draw_learning_bands`.
-    - `loss`: total loss.
     """
     finite = np.isfinite(loss).all(axis=0)
     mean = _mean_of_members(loss[:, finite])
@@ -123,11 +113,6 @@ def draw_loss_bands(
     """Draw loss over training batches: the geometric mean over members, and a band from lowest to highest.
 
     As in `draw_learning_curves`, but without lines of members. Call once per ensemble.
-
-    **Arguments:**
-
-    - `batch`, `label`, `color`, `x_scale`: as for `draw_learning_bands`.
-    - `loss`: total loss.
     """
     finite = loss[:, np.isfinite(loss).all(axis=0)].astype(np.float64)
     mean = _mean_of_members(finite)
@@ -167,7 +152,6 @@ def draw_loss_line(
 
     - `positions`, `loss`: from `loss_along_line`; losses above zero.
     - `ends`: names of the positions 0 and 1, which are marked.
-    - `color`: colour of the members.
     """
     ax.plot(np.asarray(positions), np.asarray(loss), color=color, linewidth=0.8)
     for at, name in enumerate(ends):
@@ -192,10 +176,7 @@ def draw_adaptation_time_course(
 
     **Arguments:**
 
-    - `ax`: axes to draw into; the vertical axis is not labelled.
-    - `batch`, `label`, `color`: as for `draw_learning_bands`.
     - `values`: such as the adaptation index, or deviations in cm, in the unit of the axis.
-    - `confidence`: confidence of the band, above 0 and below 1.
     """
     interval = mean_interval(values.T, method=interval_method(values), confidence=confidence)
     count = batch + 1
@@ -223,7 +204,6 @@ def draw_two_state_time_course(
 
     - `measured`: adaptation of each member, NaN where it was not measured.
     - `course`: of one or several members, see `popsim.analysis.learning.simulate_two_states`.
-    - `perturbation`, `is_error_clamp`: the protocol.
     """
     trial = np.arange(1, len(measured) + 1)
     edges = np.flatnonzero(np.diff(np.concatenate([[0], is_error_clamp.astype(int), [0]])))

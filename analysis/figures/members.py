@@ -35,9 +35,7 @@ def draw_member_values(
 
     **Arguments:**
 
-    - `values`: values of the members of each ensemble.
     - `names`: names of the ensembles, from the top.
-    - `label`: label of the values, with their unit.
     - `scale`: "log" for a logarithmic axis and bars at the geometric mean, of values above zero.
     """
     check_choice("scale", scale, ("linear", "log"))
@@ -48,9 +46,9 @@ def draw_member_values(
         ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         ax.xaxis.set_minor_formatter(NullFormatter())
-    for place, of_members in enumerate(values):
+    for place, numbers in enumerate(values):
         color = color_of(place)
-        finite = of_members[np.isfinite(of_members)]
+        finite = numbers[np.isfinite(numbers)]
         if finite.size == 0:
             continue
         offsets = 0.18 * np.linspace(-1, 1, finite.size) if finite.size > 1 else np.zeros(1)
@@ -72,12 +70,6 @@ def draw_paired_members(
 
     The interval is as in `draw_ensemble_band`. Differences between conditions show in the slopes of the
     lines, not in the intervals, which are of single conditions.
-
-    **Arguments:**
-
-    - `values`: value of each member in each condition, in the unit to be shown.
-    - `names`: names of the conditions.
-    - `label`: label of the values, with their unit.
     """
     n_conditions = values.shape[1]
     places = np.arange(n_conditions)
@@ -142,7 +134,6 @@ def draw_similarity_matrix(
     - `values`: see `popsim.analysis.similarity.pairwise`.
     - `groups`: label of each member; members are sorted by group.
     - `order`: order of the members from the top, such as the leaves of a dendrogram. By default unchanged.
-    - `label`: label of the measure.
     """
     n_members = len(values)
     shown = np.arange(n_members) if order is None else order
@@ -182,7 +173,6 @@ def draw_dendrogram(
 
     - `linkage`: see `popsim.analysis.similarity.cluster_members`.
     - `groups`: label of each member at its leaf, in the colour of the group; None for the numbers of members.
-    - `label`: label of the distance.
     """
     from scipy.cluster.hierarchy import dendrogram
 

@@ -1,4 +1,4 @@
-"""What bodies do, in the plane, for figures: segments, muscles, targets, cursor and force."""
+"""Motions of bodies in the plane, for figures: segments, muscles, targets, cursor and force."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -23,9 +23,8 @@ APART = 1e-4  # m; a cursor that is nearer to the hand is not drawn
 
 @dataclasses.dataclass(frozen=True)
 class BodyMotion:
-    """What a body does, such as in one trial, in the plane, for figures. Row t is at time (t + 1) dt.
+    """The motion of a body in the plane, such as in one trial. Row t is at time (t + 1) dt.
 
-    - `dt`: the time step, in s.
     - `skeleton`: the points of the body, in m, see `AbstractPlant.skeleton_points`; the last is the hand.
     - `muscles`: the points of each muscle, in m; empty if they are not known.
     - `activation`: of each muscle, from 0 to 1; None for a body without muscles.
@@ -58,14 +57,13 @@ class BodyMotion:
 
 
 def body_motion(states: LoopState, trial: Trial, model: Any) -> BodyMotion:
-    """Return what a body does in one trial, for `draw_body` and `animate_body`.
+    """Return the motion of a body in one trial, for `draw_body` and `animate_body`.
 
     See `plant_motion` for how muscles are drawn.
 
     **Arguments:**
 
     - `states`: the recorded states of one trial of one member, with the axes (time, ...).
-    - `trial`: the trial.
     - `model`: the model of the member, with a `plant`.
     """
     motion = plant_motion(model.plant, states.plant, dt=trial.timeline.dt)
@@ -82,7 +80,7 @@ def body_motion(states: LoopState, trial: Trial, model: Any) -> BodyMotion:
 
 
 def plant_motion(plant: AbstractPlant, states: PyTree[Array], *, dt: float) -> BodyMotion:
-    """Return what a body does by itself, such as in `simulate_plant`, for `draw_body` and `animate_body`.
+    """Return the motion of a body by itself, such as of `simulate_plant`, for `draw_body` and `animate_body`.
 
     Muscles whose path has points, see `AbstractMusclePath.world_points`, are where these are. Those of which
     only moment arms are known, as of `arm26`, get a schematic line: it passes each joint at the distance of
@@ -91,13 +89,11 @@ def plant_motion(plant: AbstractPlant, states: PyTree[Array], *, dt: float) -> B
 
     **Arguments:**
 
-    - `plant`: the body.
     - `states`: its states, with the axes (time, ...), such as the `state` of a `PlantTrajectory`.
-    - `dt`: the time step, in s.
     """
     at_rest = jax.eval_shape(lambda: plant.rest_state(plant.workspace.center))
-    shapes = [each.shape for each in jax.tree.leaves(at_rest)]
-    given = [np.shape(each) for each in jax.tree.leaves(states)]
+    shapes = [leaf.shape for leaf in jax.tree.leaves(at_rest)]
+    given = [np.shape(leaf) for leaf in jax.tree.leaves(states)]
     if [shape[1:] for shape in given] != shapes or len({shape[:1] for shape in given}) != 1:
         raise ValueError(
             f"`states` must be those of one {type(plant).__name__} over time, arrays of shapes "

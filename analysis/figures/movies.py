@@ -163,7 +163,7 @@ def _video(partial: Path, path: Path, rate: float) -> Iterator[Take]:
 
 
 def _with_256_colors(frame: Image.Image) -> Image.Image:
-    # Which takes a third of the memory.
+    # A third of the memory of full colours.
     return frame.quantize(256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
 
 

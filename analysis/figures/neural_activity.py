@@ -28,13 +28,7 @@ __all__ = [
 
 
 def draw_hidden_activity(ax: Axes, hidden: Float[np.ndarray, "time unit"], *, dt: float) -> Axes:
-    """Draw the activity of all units as a heat map, sorted by the time of their largest magnitude.
-
-    **Arguments:**
-
-    - `hidden`: activity of the units; row t is at time (t + 1) dt.
-    - `dt`: time step in s.
-    """
+    """Draw the activity of all units as a heat map, sorted by the time of their largest magnitude."""
     order = np.argsort(np.argmax(np.abs(hidden), axis=0), kind="stable")
     n_steps, n_units = hidden.shape
     extent = (0, n_steps * dt, n_units + 0.5, 0.5)
@@ -58,7 +52,6 @@ def draw_state_space(
 
     - `ax`: axes to draw into; for three components with `subplot_kw={"projection": "3d"}`.
     - `projections`: of one member, such as `principal_components(hidden).projections[0, :, :, :2]`.
-    - `direction`: direction of each trial in rad, for its colour; None for grey.
     - `explained`: share of the variance of each component, for the axis labels.
     """
     n_components = projections.shape[2]
@@ -130,8 +123,6 @@ def draw_rotation_plane(
     **Arguments:**
 
     - `projections`: of one member and plane, such as `rotations(...).projections[0, :, :, 0]`.
-    - `direction`: direction of each trial in rad, for its colour; None for grey.
-    - `frequency`: frequency of the rotation in Hz, for the title.
     """
     for trial, color in zip(projections, trial_colors(direction, len(projections)), strict=True):
         _draw_path(ax, trial, color)
@@ -161,9 +152,6 @@ def draw_demixed_component(
 
     - `projection`: such as `demixed["direction"].projections[0, ..., 0]`, with the levels of all factors in
         one axis; column t is at time (t + 1) dt.
-    - `dt`: time step in s.
-    - `direction`: direction of each condition in rad, for its colour; None for grey.
-    - `part`, `explained`: part of the activity and explained share of the variance, for the title.
     """
     time = dt * np.arange(1, projection.shape[1] + 1)
     for values, color in zip(projection, trial_colors(direction, len(projection)), strict=True):
@@ -214,7 +202,6 @@ def draw_tangling(
 
     - `reference`: tangling of the output, such as muscles or the hand, in 1/s^2; on the horizontal axis.
     - `tangling`: tangling of the network at the same times, in 1/s^2.
-    - `reference_name`, `name`: for the axis labels.
     """
     largest = 1.05 * max(float(reference.max()), float(tangling.max()))
     ax.plot([0, largest], [0, largest], color="0.4", linestyle="--", linewidth=0.8)
@@ -241,12 +228,10 @@ def draw_tuning_curves(
 
     **Arguments:**
 
-    - `direction`: in rad.
     - `mean`, `deviation`: from `neural_activity.tuning_curves`, for units of one member; where a
         deviation is NaN, as of a single trial, there is no bar.
     - `cosine`: baseline, depth and preferred direction (rad) of each unit, drawn as dotted cosines; None for
         lines from point to point.
-    - `names`: names of the units. By default they are numbered.
     """
     fine = np.linspace(-np.pi, np.pi, 181)
     for index in range(mean.shape[1]):
@@ -278,7 +263,6 @@ def draw_preferred_directions(
 
     - `ax`: axes to draw into; right and up are the directions 0 and pi / 2.
     - `preferred`, `depth`: see `popsim.analysis.neural_activity.CosineTuning`.
-    - `names`: names of the muscles. By default they are numbered.
     """
     farthest = 1.1 * float(np.max(depth))
     x, y = depth * np.cos(preferred), depth * np.sin(preferred)
@@ -309,9 +293,7 @@ def draw_decoding(
 
     **Arguments:**
 
-    - `time`: in s.
     - `accuracy`: from `popsim.analysis.neural_activity.decode_condition`.
-    - `chance`: accuracy by chance, drawn as a dashed line.
     - `shuffled`: accuracy with shuffled conditions; the grey band is the middle 95 % of shuffles and members.
         None for no band.
     """

@@ -47,8 +47,8 @@ def extend_limits(ax: Axes, *, x: Sequence[float] = (), y: Sequence[float] = ())
 
     Unlike limits that are set, they still grow with later drawings.
     """
-    ax.update_datalim([(each, 0.0) for each in x], updatey=False)
-    ax.update_datalim([(0.0, each) for each in y], updatex=False)
+    ax.update_datalim([(place, 0.0) for place in x], updatey=False)
+    ax.update_datalim([(0.0, place) for place in y], updatex=False)
     for artist in [*ax.lines, *ax.collections, *ax.images][:1]:
         artist.sticky_edges.x.extend(x)
         artist.sticky_edges.y.extend(y)

@@ -28,8 +28,6 @@ def draw_setting_scores(
     **Arguments:**
 
     - `scores`: of the members with each value of the setting; those that are not finite are left out.
-    - `names`: the values of the setting, as text.
-    - `axis`, `label`: the name of the setting and of the score, with their units.
     """
     finite_scores = [values[np.isfinite(values)] for values in scores]
     is_positive = all((values > 0).all() for values in finite_scores)
@@ -63,9 +61,6 @@ def draw_setting_map(
     **Arguments:**
 
     - `scores`: the score at each pair of values, NaN where it is not known.
-    - `rows`, `columns`: the values of the two settings, as text.
-    - `axes`: the names of the settings of rows and columns, with their units.
-    - `label`: the name of the score, with its unit.
     """
     finite = scores[np.isfinite(scores)]
     is_wide = finite.size > 0 and finite.min() > 0 and finite.max() > WIDE * finite.min()
@@ -100,7 +95,6 @@ def draw_genealogy(
     **Arguments:**
 
     - `batch`, `parent`: those of `history.updates["selection"]`.
-    - `best`: a member whose line of descent is drawn in colour.
     """
     n_selections, n_members = parent.shape
     line = np.concatenate([ancestors(parent), np.arange(n_members)[None]])
@@ -146,9 +140,6 @@ def draw_discovered_schedules(
     - `batch`, `parent`: see `draw_genealogy`.
     - `values`: the hyperparameter of each member after each selection, as
         `history.updates["selection"]["hyperparameter." + name]`.
-    - `label`: the name of the hyperparameter, with its unit.
-    - `start`: its values at the start of training.
-    - `best`: a member whose schedule is drawn in colour.
     """
     parent = np.asarray(parent)
     n_selections, n_members = parent.shape

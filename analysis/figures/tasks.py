@@ -137,12 +137,7 @@ Row = tuple[str, Callable[[Axes, int], None]]
 
 
 def task_trial_rows(trials: Trial) -> list[str]:
-    """Return the names of the rows of `draw_task_trials`, from the top.
-
-    **Arguments:**
-
-    - `trials`: stacked trials.
-    """
+    """Return the names of the rows of `draw_task_trials`, from the top."""
     return [name for name, _ in _rows(trials)]
 
 
@@ -156,7 +151,6 @@ def draw_task_trials(axes: Shaped[np.ndarray, "row trial"], trials: Trial) -> Sh
     **Arguments:**
 
     - `axes`: axes to draw into, one column per trial and one row for each of `task_trial_rows`.
-    - `trials`: stacked trials.
     """
     trials = jax.tree.map(np.asarray, trials)
     rows = _rows(trials)
@@ -331,7 +325,7 @@ def shown_signals(trials: Trial) -> dict[str, Shaped[np.ndarray, "trial time fea
 
 @jit
 def _observations(trials: Trial, actions: PyTree[Array]) -> dict[str, Float[Array, "trial time features"]]:
-    def of_trial(trial: Trial, actions: PyTree[Array]) -> dict[str, Float[Array, "time features"]]:
+    def observe(trial: Trial, actions: PyTree[Array]) -> dict[str, Float[Array, "time features"]]:
         environment = trial.environment
         assert environment is not None
         first = jax.tree.map(lambda leaf: leaf[0], actions)
@@ -345,4 +339,4 @@ def _observations(trials: Trial, actions: PyTree[Array]) -> dict[str, Float[Arra
         start = start_interaction(environment, first, None, key=seed_key(0))
         return jax.lax.scan(step, start, (actions, jnp.arange(trial.timeline.n_steps)))[1]
 
-    return jax.vmap(of_trial)(trials, actions)
+    return jax.vmap(observe)(trials, actions)

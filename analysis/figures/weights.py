@@ -33,10 +33,8 @@ def draw_weight_matrix(
 
     **Arguments:**
 
-    - `ax`: axes to draw into; a colour bar is added beside them.
     - `weights`: [post, pre].
     - `limit`: magnitude of the darkest colours; None for the largest magnitude.
-    - `label`: label of the colour bar.
     """
     draw_signed_map(ax, finite_float64("weights", weights), label=label, limit=limit)
     ax.set(xlabel="from unit", ylabel="to unit")
@@ -50,10 +48,8 @@ def animate_weight_matrix(
 
     **Arguments:**
 
-    - `batch`: numbers of the training batches, for the titles.
     - `weights`: of one member, `run.history["trainables.network.cell.weight_hh"].sel(member=0)`; a lazy array
         is read one frame at a time.
-    - `label`: label of the colour bar.
 
     **Returns:** the animation; keep a reference until it is shown or saved, see `save_animation`.
     """
@@ -82,10 +78,8 @@ def draw_weight_history(
 
     **Arguments:**
 
-    - `ax`: axes to draw into; several groups of parameters can share them.
-    - `batch`: numbers of the training batches, such as `run.history.trainables_batch.values`.
+    - `batch`: such as `run.history.trainables_batch.values`.
     - `values`: such as `distance_from_start(run.history.dataset)[name].relative`.
-    - `label`, `color`: label and colour of this group.
     """
     n_batches, numbers = np.asarray(batch) + 1, np.asarray(values, np.float64)
     shown = (n_batches > 0) & np.any(np.isfinite(numbers), axis=1)
@@ -112,7 +106,6 @@ def draw_change_spectrum(
 
     - `singular_values`: such as `change_singular_values(weights)[-1]`.
     - `null`: `gaussian_singular_values` of the same shape; the band spans all draws.
-    - `color`: colour of the members.
     """
     shares, null_shares = (
         _shares(name, x) for name, x in (("singular_values", singular_values), ("null", null))
@@ -139,8 +132,6 @@ def draw_recurrent_eigenvalues(
 
     **Arguments:**
 
-    - `ax`: axes to draw into; a colour bar is added beside them.
-    - `batch`: numbers of the training batches.
     - `eigenvalues`: such as `recurrent_eigenvalues(weights)[:, member]`.
     """
     values = np.asarray(eigenvalues)
@@ -173,10 +164,7 @@ def draw_area_activity(
 
     **Arguments:**
 
-    - `hidden`: activity of the units of one member in a trial, or a mean; row t is at time (t + 1) dt.
     - `areas`: units of each area, from the top: groups of `network.unit_groups()` that do not overlap.
-    - `dt`: time step in s.
-    - `label`: label of the colour bar.
     """
     values = finite_float64("hidden", hidden, "time unit")
     units = _checked_areas(areas)
@@ -203,11 +191,6 @@ def draw_area_weights(
     """Draw recurrent weights as a heat map in blocks, with lines and labels between areas.
 
     A block has the weights from the area below it to the area beside it.
-
-    **Arguments:**
-
-    - `weights`, `limit`, `label`: of one member, as for `draw_weight_matrix`.
-    - `areas`: as for `draw_area_activity`, or its excitatory and inhibitory units.
     """
     values = finite_float64("weights", weights, "unit unit")
     units = _checked_areas(areas)

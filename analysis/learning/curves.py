@@ -60,7 +60,6 @@ class LearningCurve(NamedTuple):
     """The geometric mean over members of a loss, with its confidence interval.
 
     - `mean`: exp of the mean of ln loss over members, in the unit of the loss.
-    - `low`, `high`: the bounds of its confidence interval.
     - `n_members`: how many members have a finite loss at every batch; the others are left out.
     """
 
@@ -79,7 +78,6 @@ def learning_curve(loss: MemberCourses, *, confidence: float = 0.95) -> Learning
     **Arguments:**
 
     - `loss`: of each member, such as `run.history.total_loss.values`; above zero.
-    - `confidence`: the confidence level, above 0 and below 1.
     """
     finite = finite_members(loss)
     return LearningCurve(*geometric_mean_interval(finite.T, confidence=confidence), finite.shape[1])
@@ -106,8 +104,6 @@ def time_to_criterion(
     **Arguments:**
 
     - `loss`: of each member, or the size of a deviation.
-    - `batch`: the training batch of each row, ascending.
-    - `criterion`: in the unit of the loss.
     - `smoothed_over`: the number of rows to average over, each with those before it.
     """
     check_finite("criterion", criterion)
@@ -128,7 +124,6 @@ class ExponentialFit(NamedTuple):
     - `tau`: in batches; the learning rate is 1 / tau. NaN for constant values.
     - `residual`: the root mean square residual, in the unit of the fitted values.
     - `tau_error`: the standard error of tau over batches; infinite where the values do not determine tau.
-    - `first_batch`: the number of the first fitted batch, for all members.
     """
 
     asymptote: Float[np.ndarray, " member"]
@@ -150,11 +145,6 @@ def fit_exponential(values: MemberCourses, batch: Batches) -> ExponentialFit:
 
     `scipy.optimize.least_squares` refines the best tau of a grid, from a quarter of the shortest step between
     batches to ten times the whole range; a tau at a bound means that the values are not exponential.
-
-    **Arguments:**
-
-    - `values`: the loss of each member, a deviation or an adaptation index, in any unit.
-    - `batch`: the training batch of each row, ascending.
     """
     courses = _arrays.as_float64("values", values)
     batches = ascending_batches(batch, len(courses), fewest=4)
@@ -201,7 +191,6 @@ class Savings(NamedTuple):
     - `first`, `second`: the measure in each exposure, per member.
     - `saved`: how much faster the second exposure is, per member; negative where it is slower.
     - `n_members`: the number of members with a finite value in both exposures; only these are compared.
-    - `comparison`: see `popsim.analysis.statistics.paired_comparison`.
     """
 
     first: Float[np.ndarray, " member"]
@@ -231,7 +220,6 @@ def savings_in_rate(
 
     - `first`, `second`: the loss or the error in each exposure, with equal numbers of batches.
     - `batch`: of each row, since the exposure began.
-    - `confidence`, `key`: as for `paired_comparison`.
     """
     rates = [
         1 / fit_exponential(_arrays.as_float64(name, course), batch).tau
@@ -261,7 +249,6 @@ def savings_in_time(
     - `first`, `second`: the loss or the error in each exposure, with equal numbers of batches.
     - `batch`: of each row, since the exposure began.
     - `criterion`, `smoothed_over`: as for `time_to_criterion`.
-    - `confidence`, `key`: as for `paired_comparison`.
     """
     courses = {
         name: moving_average(_arrays.as_float64(name, course), smoothed_over)

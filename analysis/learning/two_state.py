@@ -52,7 +52,6 @@ def simulate_two_states(
 
     **Arguments:**
 
-    - `parameters`: of one member or of several; numbers or arrays.
     - `perturbation`: f of each trial, such as 1 in a field, -1 in the reversed field, 0 without a field.
     - `is_error_clamp`: whether each trial is without error, as in a force channel.
     """
@@ -76,7 +75,6 @@ class TwoStateFit(NamedTuple):
 
     All values are NaN for a member with fewer than five measurements.
 
-    - `parameters`: see `TwoStateParameters`.
     - `residual`: the root mean square residual over trials, in the unit of the adaptation.
     - `explained`: the share of the variance over trials explained, at most 1; NaN where nothing varies.
     """

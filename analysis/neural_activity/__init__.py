@@ -1,4 +1,8 @@
-"""Analysis of the joint activity of the units of a network."""
+"""Analysis of the joint activity of the units of a network.
+
+Members are analysed one by one. Trials and times are the samples, or each trial is a condition; `condition`,
+and each of `factors`, labels the trials.
+"""
 
 from popsim.analysis.neural_activity import (
     communication,

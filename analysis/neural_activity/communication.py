@@ -51,8 +51,6 @@ def reduced_rank_regression(
 
     **Arguments:**
 
-    - `source`: activity of the units that predict; samples along all axes but the last.
-    - `target`: activity of the units that are predicted, in the same samples.
     - `rank`: rank of the weights, from 0, which predicts the mean, to the smaller number of units.
     - `ridge`: added to the diagonal of the source's sum of squares and products, in squared units of its
         activity. 0 for least squares.
@@ -68,7 +66,6 @@ def reduced_rank_regression(
 class CommunicationSubspace(NamedTuple):
     """How well weights of each rank predict held-out activity, and those of the chosen rank.
 
-    - `rank`: from 0 up.
     - `r2`: 1 - |error|^2 / |deviation from the mean|^2 over the units and samples of the held-out trials,
         the mean over folds; at most 1, and negative where the mean predicts better.
     - `standard_error`: of `r2`, over folds. Folds share trials to fit, so it is an approximation.
@@ -102,10 +99,8 @@ def communication_subspace(
 
     - `source`, `target`: activity of the units of two areas in the same trials, such as
         `hidden[0][..., network.unit_groups()["M1"]]`. Trials are held out whole, with all their times.
-    - `max_rank`: the largest rank that is tried. The default is the smaller number of units.
-    - `ridge`: as for `reduced_rank_regression`.
+    - `max_rank`: the largest rank that is tried; by default the smaller number of units.
     - `n_folds`: number of folds, from 2 to half the number of trials.
-    - `key`: random key of the split.
     """
     predictors, responses = _paired(source, target)
     n_trials = len(predictors)

@@ -31,7 +31,6 @@ Components = Float[np.ndarray, "member component unit"]
 class PrincipalComponents(NamedTuple):
     """The principal components of each member's activity, in order of decreasing variance.
 
-    - `mean`: mean of each unit over trials and times.
     - `components`: unit vectors, each with the sign that makes the sum of its cubed projections positive.
     - `variance`: variance of each projection over trials and times, in squared units of the activity.
     - `explained`: share of the total variance; NaN without variance.
@@ -55,7 +54,6 @@ def principal_components(activity: Activity, *, n_components: int | None = None)
 
     **Arguments:**
 
-    - `activity`: activity of the units.
     - `n_components`: number of components kept. The default is the number of units, or of samples if fewer.
     """
     values = _arrays.as_activity("activity", activity)
@@ -86,23 +84,13 @@ def participation_ratio(activity: Activity) -> Float[np.ndarray, " member"]:
     It ranges from 1 to the number of units, and is NaN without variance. Few samples bias it downward. After
     Gao, Trautmann, Yu, Santhanam, Ryu, Shenoy & Ganguli 2017, bioRxiv 214262; the equation is as in the
     documentation of the package EffDim.
-
-    **Arguments:**
-
-    - `activity`: activity of the units; trials and times are the samples.
     """
     explained = principal_components(activity).explained
     return 1 / np.sum(explained**2, axis=1)
 
 
 def n_components_for(activity: Activity, fraction: float) -> Int[np.ndarray, " member"]:
-    """Return the number of principal components that together explain at least a share of the variance.
-
-    **Arguments:**
-
-    - `activity`: activity of the units; trials and times are the samples.
-    - `fraction`: share of the variance, above 0 and below 1.
-    """
+    """Return the number of principal components that together explain at least a share of the variance."""
     _arrays.check_between_0_and_1("fraction", fraction)
     explained = principal_components(activity).explained
     if n_still := int(np.count_nonzero(np.isnan(explained[:, 0]))):
@@ -115,17 +103,12 @@ def alignment_index(
 ) -> Float[np.ndarray, " member"]:
     """Return the variance of one epoch in the subspace of another, as a share of the maximum possible.
 
-    A = Tr(D^T C D) / (s_1 + ... + s_d), with D the first d principal components of the first epoch, and C and
-    s the covariance of the second and its largest eigenvalues. 0 for orthogonal subspaces, 1 for the same
-    subspace. Elsayed, Lara, Kaufman, Churchland & Cunningham 2016, Nat Commun 7:13239, who subtract the mean
-    over conditions from each epoch and soft-normalize the units; the equation is as in Bachschmid-Romano et
-    al., "Interplay between external inputs and recurrent dynamics during movement preparation ...", eLife.
-
-    **Arguments:**
-
-    - `first`: activity that defines the subspace.
-    - `second`: activity of the same units, whose variance in the subspace is measured.
-    - `n_components`: d, the dimension of the subspace.
+    A = Tr(D^T C D) / (s_1 + ... + s_d), with D the first d = `n_components` principal components of the first
+    epoch, and C and s the covariance of the second and its largest eigenvalues. 0 for orthogonal subspaces, 1
+    for the same subspace. Elsayed, Lara, Kaufman, Churchland & Cunningham 2016, Nat Commun 7:13239, who
+    subtract the mean over conditions from each epoch and soft-normalize the units; the equation is as in
+    Bachschmid-Romano et al., "Interplay between external inputs and recurrent dynamics during movement
+    preparation ...", eLife.
     """
     from_first, from_second = _covariances(first, second, n_components)
     directions = principal_components(first, n_components=n_components).components.mT
@@ -145,12 +128,6 @@ def random_alignment(
 
     Each random direction is normal with the covariance of both epochs together, as in Elsayed et al. 2016
     (checked against the authors' code, github.com/gamaleldin/rand_subspaces).
-
-    **Arguments:**
-
-    - `first`, `second`, `n_components`: as for `alignment_index`.
-    - `n_draws`: number of random subspaces.
-    - `key`: random key.
     """
     from_first, from_second = _covariances(first, second, n_components)
     power, directions = np.linalg.eigh(from_first + from_second)
@@ -170,20 +147,20 @@ def _covariances(first: AnyArray, second: AnyArray, n_components: int) -> tuple[
         raise ValueError(f"`second` must have the members and units of `first`, {sizes[0]}, got {sizes[1]}.")
     _arrays.check_within("n_components", n_components, 1, sizes[0][1])
     samples = [_arrays.centred_samples_of_members(epoch) for epoch in epochs]
-    of_first, of_second = (sample.mT @ sample / sample.shape[1] for sample in samples)
-    if not np.all(np.trace(of_second, axis1=1, axis2=2) > 0):
+    first_covariance, second_covariance = (sample.mT @ sample / sample.shape[1] for sample in samples)
+    if not np.all(np.trace(second_covariance, axis1=1, axis2=2) > 0):
         raise ValueError("`second` must vary in every member.")
     least = (
         np.array([_arrays.least_singular_value(activity) for activity in epochs[0]]) ** 2
         / samples[0].shape[1]
     )
-    n_varied = np.count_nonzero(np.linalg.eigvalsh(of_first) > least[:, None], axis=1)
+    n_varied = np.count_nonzero(np.linalg.eigvalsh(first_covariance) > least[:, None], axis=1)
     if np.any(n_varied < n_components):
         raise ValueError(
             f"`first` must vary in {n_components} dimensions, `n_components`, or more in every member, "
             f"got {n_varied.tolist()}."
         )
-    return of_first, of_second
+    return first_covariance, second_covariance
 
 
 def _captured_variance(
@@ -229,8 +206,6 @@ def demixed_components(
 
     - `activity`: activity of the units; trials with the same levels of all factors are averaged.
     - `factors`: level of each trial per factor.
-    - `n_components`: number of components per part, at most the number of units.
-    - `regularization`: zero or more, without unit.
 
     **Returns:** the components of each part: "time", which all conditions share, each factor, and
         interactions such as "direction x distance".

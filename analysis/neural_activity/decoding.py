@@ -36,12 +36,10 @@ def decode_condition(
     - `activity`: activity of the units; to save time give every fifth time, `hidden[:, :, ::5]`.
     - `condition`: label of each trial, at least `n_folds` trials per label. Numbers that differ only by
         rounding are one label.
-    - `n_folds`: number of folds, each with all conditions.
-    - `key`: random key of the split.
     """
     values, labels = _activity_and_labels(activity, condition, n_folds)
     folds = _folds(labels, n_folds, _arrays.numpy_generator(key))
-    return np.stack([_accuracy_at_each_time(of_member, labels, folds) for of_member in values])
+    return np.stack([_accuracy_at_each_time(hidden, labels, folds) for hidden in values])
 
 
 def decode_condition_across_times(
@@ -58,11 +56,11 @@ def decode_condition_across_times(
     folds = _folds(labels, n_folds, _arrays.numpy_generator(key))
     n_steps, n_units = values.shape[2:]
     correct = np.zeros((len(values), n_steps, n_steps))
-    for of_member, hits in zip(values, correct, strict=True):
+    for hidden, hits in zip(values, correct, strict=True):
         for fitted, tested in folds:
-            held_out = of_member[tested].reshape(-1, n_units)
+            held_out = hidden[tested].reshape(-1, n_units)
             for time in range(n_steps):
-                named = _predict_labels(held_out, *_discriminant(of_member[fitted, time], labels[fitted]))
+                named = _predict_labels(held_out, *_discriminant(hidden[fitted, time], labels[fitted]))
                 hits[time] += np.sum(named.reshape(-1, n_steps) == labels[tested, None], axis=0)
     return correct / labels.size
 
@@ -70,31 +68,19 @@ def decode_condition_across_times(
 def decode_shuffled_condition(
     activity: Activity, condition: Labels, *, n_shuffles: int = 20, n_folds: int = 5, key: Key[jax.Array, ""]
 ) -> Float[np.ndarray, "shuffle member time"]:
-    """Return the accuracy of `decode_condition` with shuffled labels, the same for all times and members.
-
-    **Arguments:**
-
-    - `activity`, `condition`, `n_folds`: as for `decode_condition`.
-    - `n_shuffles`: number of shuffles.
-    - `key`: random key of the shuffles and splits.
-    """
+    """Return the accuracy of `decode_condition` with shuffled labels, the same for all times and members."""
     values, labels = _activity_and_labels(activity, condition, n_folds)
     generator = _arrays.numpy_generator(key)
     accuracy = []
     for _ in range(n_shuffles):
         shuffled = generator.permutation(labels)
         folds = _folds(shuffled, n_folds, generator)
-        accuracy.append([_accuracy_at_each_time(of_member, shuffled, folds) for of_member in values])
+        accuracy.append([_accuracy_at_each_time(hidden, shuffled, folds) for hidden in values])
     return np.asarray(accuracy)
 
 
 def chance_level(condition: Labels) -> float:
-    """Return the accuracy of always choosing the most frequent condition.
-
-    **Arguments:**
-
-    - `condition`: label of each trial.
-    """
+    """Return the accuracy of always choosing the most frequent condition."""
     count = np.bincount(_arrays.unique_labels(condition)[1])
     return float(count.max() / count.sum())
 
@@ -196,12 +182,9 @@ def decode_kinematics(
 
     **Arguments:**
 
-    - `activity`: activity of the units.
     - `kinematics`: such as `states.hand.velocity`.
     - `lead`: time by which the activity precedes the kinematics, in s: a multiple of `dt`, zero or more.
-    - `dt`: time step in s.
     - `n_folds`: number of folds, from 2 to the number of trials, which leave two trials or more to fit.
-    - `key`: random key of the split.
     """
     values = _arrays.as_activity("activity", activity)
     n_members, n_trials, n_steps = values.shape[:3]
@@ -217,10 +200,10 @@ def decode_kinematics(
         raise ValueError(f"`lead` must be shorter than a trial, {n_steps * dt:.4g} s, got {lead} s.")
     order = _arrays.numpy_generator(key).permutation(n_trials)
     predicted = np.full(movement.shape, np.nan)
-    for of_member, target, into in zip(values, movement, predicted, strict=True):
+    for hidden, target, into in zip(values, movement, predicted, strict=True):
         for held_out in np.array_split(order, n_folds):
             fitted = order[~np.isin(order, held_out)]
-            trials = of_member[:, : n_steps - shift], target[:, shift:]
+            trials = hidden[:, : n_steps - shift], target[:, shift:]
             penalties = _best_penalties(*trials, np.array_split(fitted, min(n_folds, fitted.size)))
             into[held_out, shift:] = _predictions(*trials, fitted, held_out, penalties[None])[0]
     error, spread = (predicted - movement)[:, :, shift:], movement[:, :, shift:]

@@ -36,12 +36,7 @@ class MaximumEntropyActivity:
     deviation: Float[np.ndarray, "member trial time unit"]
 
     def sample(self, *, key: Key[jax.Array, ""]) -> Float[np.ndarray, "member trial time unit"]:
-        """Draw one random set of activity for each member.
-
-        **Arguments:**
-
-        - `key`: random key.
-        """
+        """Draw one random set of activity for each member."""
         return self.draw(numpy_generator(key))
 
     def draw(self, generator: np.random.Generator) -> Float[np.ndarray, "member trial time unit"]:
@@ -59,15 +54,11 @@ def maximum_entropy_activity(activity: Activity) -> MaximumEntropyActivity:
     such that their sums are the eigenvalues of the data. They minimise the convex function
     sum_i a_i A_i + sum_j b_j B_j + sum_k c_k C_k - sum_ijk log(a_i + b_j + c_k), here by Newton's method.
 
-    **Arguments:**
-
-    - `activity`: activity of the units, such as condition means.
-
     **Raises:** `RuntimeError` if the covariances are not matched.
     """
     values = as_activity("activity", activity)
     mean = _mean_of_each_axis(values)
-    fits = [_fit(of_member) for of_member in values - mean]
+    fits = [_fit(residual) for residual in values - mean]
     directions = tuple(np.stack([fit[0][axis] for fit in fits]) for axis in range(3))
     return MaximumEntropyActivity(mean, directions, np.sqrt(np.stack([fit[1] for fit in fits])))
 
@@ -186,7 +177,6 @@ def rotation_test(
 
     - `activity`, `dt`, `n_components`: as for `rotations`.
     - `n_draws`: number of random sets; the smallest p value is 1 / (n_draws + 1).
-    - `key`: random key.
     """
     values = as_activity("activity", activity)
     fit = rotations(values, dt=dt, n_components=n_components)

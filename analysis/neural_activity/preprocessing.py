@@ -17,11 +17,6 @@ def soft_normalize(activity: Activity, *, constant: float) -> Float[np.ndarray, 
 
     After Churchland et al. 2012, Nature 487:51, whose constant of 5 spikes/s keeps units with weak responses
     small; for a range of about 1, about 0.1 does the same. 0 gives every unit the range 1.
-
-    **Arguments:**
-
-    - `activity`: activity of the units.
-    - `constant`: in the unit of the activity, zero or more.
     """
     values = as_activity("activity", activity)
     check_non_negative("constant", constant)
@@ -32,12 +27,7 @@ def soft_normalize(activity: Activity, *, constant: float) -> Float[np.ndarray, 
 
 
 def subtract_condition_mean(activity: Activity) -> Float[np.ndarray, "member trial time unit"]:
-    """Subtract the mean over trials at each time, which leaves the differences between conditions.
-
-    **Arguments:**
-
-    - `activity`: activity of the units; each trial is a condition.
-    """
+    """Subtract the mean over trials at each time, which leaves the differences between conditions."""
     values = as_activity("activity", activity)
     if values.shape[1] < 2:
         raise ValueError(f"`activity` must have two trials or more, got {values.shape[1]}.")
@@ -51,7 +41,6 @@ def average_by_factors(
 
     **Arguments:**
 
-    - `activity`: activity of the units.
     - `factors`: level of each trial per factor, such as `{"direction": trials.conditions["direction"]}`.
 
     **Returns:** an array with one axis per factor, in the given order, levels ascending. Numbers that differ
@@ -89,7 +78,6 @@ def marginalize(
     **Arguments:**
 
     - `mean`: from `average_by_factors`.
-    - `names`: names of the factors, in the order of their axes.
 
     **Returns:** the parts under "time", then "direction", then "direction x distance", and so on.
     """

@@ -50,8 +50,6 @@ def rotations(activity: Activity, *, dt: float, n_components: int = 6) -> Rotati
 
     **Arguments:**
 
-    - `activity`: activity of the units; each trial is a condition.
-    - `dt`: time step in s.
     - `n_components`: number of principal components, even; the number of planes is half of it.
     """
     values = as_activity("activity", activity)
@@ -140,10 +138,7 @@ def tangling(
 
     **Arguments:**
 
-    - `activity`: activity of units or muscles.
-    - `dt`: time step in s.
     - `n_components`: maximum number of principal components; fewer if there are fewer units.
-    - `softening`: above zero, without unit.
     """
     values = as_activity("activity", activity)
     check_time_step(dt)
@@ -156,11 +151,11 @@ def tangling(
     if not np.all(constant > 0):
         raise ValueError("`activity` must vary in every member, got one in which it does not.")
     flat = (n_trials * n_steps, n_kept)
-    of_members = [
+    ratios = [
         _largest_ratio(states.reshape(flat), speeds.reshape(flat), float(added))
         for states, speeds, added in zip(components.projections, velocity, constant, strict=True)
     ]
-    return np.stack(of_members).reshape(n_members, n_trials, n_steps)
+    return np.stack(ratios).reshape(n_members, n_trials, n_steps)
 
 
 def _largest_ratio(

@@ -41,10 +41,6 @@ def rayleigh_test(angles: Float[AnyArray, "*axes sample"]) -> RayleighTest:
     p = exp(sqrt(1 + 4 n + 4 (n^2 - R^2)) - (1 + 2 n)) with R = n times the length, from Zar, Biostatistical
     Analysis, as in `circ_rtest` of the toolbox of Berens 2009, J Stat Softw 31(10). The samples, such as the
     preferred directions of units, must be independent.
-
-    **Arguments:**
-
-    - `angles`: in rad, samples along the last axis.
     """
     values = _arrays.finite_float64("angles", angles)
     vector = np.mean(np.exp(1j * values), axis=-1)
@@ -60,7 +56,6 @@ class TuningCurves(NamedTuple):
     - `direction`: distinct directions in rad, ascending, above -pi up to pi.
     - `mean`, `deviation`: mean and standard deviation (n - 1) of the activity over the trials of each
         direction; the deviation is NaN for a single trial.
-    - `n_trials`: number of trials per direction.
     - `depth`: depth of modulation, the largest minus the smallest mean.
     - `explained`: share of the variance over trials between directions, from 0 to 1; NaN without variance.
     """
@@ -119,9 +114,7 @@ def mean_in_time_bins(
 
     **Arguments:**
 
-    - `activity`: activity of the units; row t is at time (t + 1) dt.
     - `edges`: window edges in s, ascending; a window excludes its first edge and includes its last.
-    - `dt`: time step in s.
     """
     values, limits = _arrays.as_activity("activity", activity), _arrays.finite_float64("edges", edges)
     check_time_step(dt)
@@ -132,7 +125,7 @@ def mean_in_time_bins(
             f"`edges` must ascend, with times of the trial, up to {times[-1]:.4g} s, between each two, "
             f"got {limits}."
         )
-    return np.stack([values[:, :, of_bin].mean(axis=2) for of_bin in inside], axis=2)
+    return np.stack([values[:, :, is_in_bin].mean(axis=2) for is_in_bin in inside], axis=2)
 
 
 class CosineTuning(NamedTuple):
@@ -195,7 +188,6 @@ def preferred_direction_change(
 
     **Arguments:**
 
-    - `before`, `after`: preferred directions in rad, from `cosine_tuning`.
     - `tuned`: units included in `stability`, such as those with `explained` above 0.5; None for all.
     """
     first, second = _arrays.finite_float64("before", before), _arrays.finite_float64("after", after)

@@ -30,8 +30,8 @@ def task_variance(activity: Mapping[str, Activity]) -> Float[np.ndarray, "member
     **Returns:** in squared units of the activity, the tasks in the order given.
     """
     variances = []
-    for task, of_task in activity.items():
-        values = _arrays.as_activity(f"activity[{task!r}]", of_task)
+    for task, hidden in activity.items():
+        values = _arrays.as_activity(f"activity[{task!r}]", hidden)
         if values.shape[1] < 2:
             raise ValueError(f"`activity[{task!r}]` must have two trials or more, got {values.shape[1]}.")
         variances.append(values.var(axis=1).mean(axis=1))
@@ -77,7 +77,6 @@ def cluster_units(
     - `least_variance`: units whose variance, summed over tasks, is at most this are left out; in squared
         units of the activity. The default is that of the authors, for rates of about 1.
     - `max_clusters`: the largest number of clusters that is tried; fewer if there are fewer different units.
-    - `key`: random key of the starts of k-means.
     """
     values = _arrays.finite_float64("variance", variance, "unit task")
     check_non_negative("variance", values)
@@ -111,8 +110,8 @@ def _in_order_of_tasks(
     labels: Int[np.ndarray, " active"], normalized: Float[np.ndarray, "active task"]
 ) -> Int[np.ndarray, " active"]:
     clusters, first_unit = np.unique(labels, return_index=True)
-    of_clusters = np.stack([normalized[labels == cluster].sum(axis=0) for cluster in clusters])
-    order = np.lexsort((first_unit, np.argmax(of_clusters, axis=1)))
+    sums = np.stack([normalized[labels == cluster].sum(axis=0) for cluster in clusters])
+    order = np.lexsort((first_unit, np.argmax(sums, axis=1)))
     rank = np.empty(len(clusters), int)
     rank[order] = np.arange(len(clusters))
     return rank[np.searchsorted(clusters, labels)]

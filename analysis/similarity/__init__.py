@@ -1,4 +1,8 @@
-"""Similarity of the members of a population."""
+"""Similarity of the members of a population.
+
+Measures compare the activity of two members in the same samples, `first` and `second`, with the axes
+(sample..., unit); `distances` are those of all pairs of members, see `pairwise`.
+"""
 
 from popsim.analysis.similarity import dynamical_similarity, members, representations
 from popsim.analysis.similarity.dynamical_similarity import *

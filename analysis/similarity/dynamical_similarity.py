@@ -36,8 +36,6 @@ def dynamical_angle(
     - `first`, `second`: activity of two members, with axes (*trial, time, unit) of any sizes.
     - `n_delays`: number of successive steps in a delay-embedded state.
     - `rank`: number of principal components of these states that are kept.
-    - `n_iterations`: number of steps of the gradient descent.
-    - `key`: random key of its start.
     """
     first_map = _linear_map("first", first, n_delays, rank)
     second_map = _linear_map("second", second, n_delays, rank)

@@ -4,7 +4,7 @@ import math
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
-from itertools import combinations, combinations_with_replacement, permutations
+from itertools import combinations_with_replacement, permutations
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -59,10 +59,10 @@ def pairwise(
     blocks = list(combinations_with_replacement(parts, 2))
     rows, columns = ([values[part] for part in side] for side in zip(*blocks, strict=True))
     compute = map if executor is None else executor.map
-    of_blocks = compute(
+    results = compute(
         _block, rows, columns, [row == column for row, column in blocks], [measure] * len(rows)
     )
-    for (row, column), block in zip(blocks, of_blocks, strict=True):
+    for (row, column), block in zip(blocks, results, strict=True):
         matrix[row, column], matrix[column, row] = block, block.T
     return matrix
 
@@ -116,9 +116,7 @@ def matrix_permutation_test(
 
     **Arguments:**
 
-    - `first`, `second`: distances of all pairs of the same members, such as of activity and of hand paths.
     - `n_permutations`: number of random permutations; all, if there are no more.
-    - `key`: random key.
     """
     x, y = check_distances("first", first), check_distances("second", second)
     _arrays.check_axes("second", y, f"member={len(x)} member")
@@ -167,7 +165,6 @@ def cluster_members(
 
     **Arguments:**
 
-    - `distances`: distances of all pairs of members, see `pairwise`.
     - `method`: distance of two clusters: the mean, largest or smallest over pairs of members.
     """
     from scipy.cluster import hierarchy
@@ -205,11 +202,6 @@ def member_map(distances: Distances, *, n_dimensions: int = 2) -> MemberMap:
     Eigenvectors of -J D^2 J / 2, with J = I - 1/n, times the square roots of their eigenvalues (Torgerson
     1952, Psychometrika 17:401-419; as in `torgerson` of the R package smacof). The sum of the cubed positions
     is positive in each dimension.
-
-    **Arguments:**
-
-    - `distances`: distances of all pairs of members, see `pairwise`.
-    - `n_dimensions`: number of dimensions of the map.
     """
     check_positive_int("n_dimensions", n_dimensions)
     values = check_distances("distances", distances)
@@ -234,7 +226,6 @@ def group_separation(distances: Distances, groups: Sequence[Any] | Shaped[AnyArr
 
     **Arguments:**
 
-    - `distances`: distances of all pairs of members, see `pairwise`.
     - `groups`: label of each member, such as its architecture; integers or names.
     """
     values, codes = _distances_and_groups(distances, groups)
@@ -258,7 +249,6 @@ def group_permutation_test(
 
     - `distances`, `groups`: as for `group_separation`.
     - `n_permutations`: number of random labellings; all, if there are no more.
-    - `key`: random key.
     """
     values, codes = _distances_and_groups(distances, groups)
     statistic = float(_separations(values, codes[None])[0])
@@ -267,7 +257,7 @@ def group_permutation_test(
     generator = _arrays.numpy_generator(key)
     exact = n_labellings <= n_permutations
     if exact:
-        labellings = np.array(list(_all_labellings(len(codes), counts.tolist())))
+        labellings = np.array(list(_all_labellings(counts.tolist())))
     else:
         labellings = generator.permuted(np.tile(codes, (n_permutations, 1)), axis=1)
     return permutation_test_result(statistic, _separations(values, labellings), exact)
@@ -289,29 +279,23 @@ def _separations(
     distances: Float[np.ndarray, "member member"], labellings: Int[np.ndarray, "labelling member"]
 ) -> Float[np.ndarray, " labelling"]:
     first, second = np.triu_indices(len(distances), 1)
-    of_pairs = distances[first, second]
-    n_at_once = max(1, _MOST_PAIRS // len(of_pairs))
+    values = distances[first, second]
+    n_at_once = max(1, _MOST_PAIRS // len(values))
     separations = []
     for begin in range(0, len(labellings), n_at_once):
         some = labellings[begin : begin + n_at_once]
         same = some[:, first] == some[:, second]
         n_same = same.sum(axis=1)
-        within = same @ of_pairs
-        separations.append((of_pairs.sum() - within) / (len(of_pairs) - n_same) - within / n_same)
+        within = same @ values
+        separations.append((values.sum() - within) / (len(values) - n_same) - within / n_same)
     return np.concatenate(separations)
 
 
-def _all_labellings(n_members: int, counts: list[int]) -> Iterator[list[int]]:
+def _all_labellings(counts: list[int]) -> Iterator[list[int]]:
     """Yield every way to assign label g to `counts[g]` members."""
-    labels = [len(counts) - 1] * n_members
-
-    def place(group: int, free: tuple[int, ...]) -> Iterator[list[int]]:
-        if group == len(counts) - 1:
-            yield [group if member in free else label for member, label in enumerate(labels)]
-            return
-        for chosen in combinations(free, counts[group]):
-            for member in chosen:
-                labels[member] = group
-            yield from place(group + 1, tuple(member for member in free if member not in chosen))
-
-    yield from place(0, tuple(range(n_members)))
+    if not any(counts):
+        yield []
+    for label, count in enumerate(counts):
+        if count:
+            remaining = [*counts[:label], count - 1, *counts[label + 1 :]]
+            yield from ([label, *others] for others in _all_labellings(remaining))

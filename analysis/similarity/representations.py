@@ -35,7 +35,6 @@ def canonical_correlations(
 
     **Arguments:**
 
-    - `first`, `second`: activity of two members in the same samples, with axes (sample..., unit).
     - `share_of_variance`: share kept of each member, above 0 and at most 1, by the fewest principal
         components that reach it; 1 keeps all above single-precision rounding, 1e-12 of the sum of squares.
     """
@@ -73,7 +72,6 @@ def svcca_distance(first: AnyArray, second: AnyArray, *, share_of_variance: floa
 
     **Arguments:**
 
-    - `first`, `second`: activity of two members in the same samples, with axes (sample..., unit).
     - `share_of_variance`: share of each member's variance that its principal components must reach.
     """
     correlations = canonical_correlations(first, second, share_of_variance=share_of_variance)
@@ -84,11 +82,6 @@ def principal_patterns(
     activity: AnyArray, *, share_of_variance: float = 0.99
 ) -> Float[np.ndarray, "sample pattern"]:
     """Return the time courses of the fewest principal components that reach a share of the variance.
-
-    **Arguments:**
-
-    - `activity`: activity of a member, with axes (sample..., unit).
-    - `share_of_variance`: above 0 and at most 1.
 
     **Returns:** centred, orthonormal time courses by decreasing variance, the sum of whose cubes is positive.
     """
@@ -123,10 +116,6 @@ def procrustes_angle(first: AnyArray, second: AnyArray) -> float:
     the smallest angle over all rotations and reflections (Williams, Kunz, Kornblith & Linderman 2021,
     NeurIPS, arXiv 2110.14739), also invariant to translation and isotropic scaling of either activity. The
     member with fewer units is padded with silent ones.
-
-    **Arguments:**
-
-    - `first`, `second`: activity of two members in the same samples, with axes (sample..., unit).
     """
     x, y = _arrays.paired_samples(first, second)
     chord = _left_after_rotation(x / np.linalg.norm(x), y / np.linalg.norm(y))
@@ -196,7 +185,6 @@ def rbf_cka(first: AnyArray, second: AnyArray, *, bandwidth: float = 0.5) -> flo
 
     **Arguments:**
 
-    - `first`, `second`: activity of two members in the same samples, with axes (sample..., unit).
     - `bandwidth`: in median distances.
     """
     pair = zip(("first", "second"), _arrays.paired_samples(first, second), strict=True)
@@ -254,7 +242,7 @@ def representational_dissimilarities(
             "`activity` must differ over units in each condition, or it has no correlation: take "
             'method="euclidean".'
         )
-    matrices = [_matrix(of_member, method) for of_member in means.reshape(-1, *means.shape[-2:])]
+    matrices = [_matrix(responses, method) for responses in means.reshape(-1, *means.shape[-2:])]
     return np.reshape(matrices, (*means.shape[:-2], len(conditions), len(conditions)))
 
 

@@ -29,11 +29,7 @@ IntervalMethod = Literal["t", "log t", "standard error", "standard deviation", "
 
 
 class Interval(NamedTuple):
-    """An estimate, or an array of estimates, with the bounds of an interval around each.
-
-    - `estimate`: in the unit of the data.
-    - `low`, `high`: in the same unit.
-    """
+    """An estimate, or an array of them, with the bounds of an interval around each; in the data's unit."""
 
     estimate: Float[np.ndarray, "*axes"]
     low: Float[np.ndarray, "*axes"]
@@ -110,11 +106,6 @@ def geometric_mean_interval(values: AnyArray, *, confidence: float = 0.95) -> In
 
     With m and s the mean and the standard deviation of ln x over n members, these are exp(m) and
     exp(m -+ t s / sqrt(n)), with t the quantile of Student's distribution with n - 1 degrees of freedom.
-
-    **Arguments:**
-
-    - `values`: array with axes (member, ...), one value per member, above zero, such as losses.
-    - `confidence`: between 0 and 1.
     """
     members = as_member_values("values", values)
     if members.min() <= 0:
@@ -147,10 +138,7 @@ def bootstrap_members(
 
     - `values`: as for `mean_interval`.
     - `statistic`: `statistic(values, axis=axis)` reduces that axis, such as `numpy.mean` or `numpy.median`.
-    - `method`: "BCa" or "percentile".
-    - `confidence`: between 0 and 1.
     - `n_resamples`: the number of resamples, at least 2 / (1 - confidence).
-    - `key`: for the draws.
 
     **Returns:** the statistic and its interval, with the axes of `values` except the first. The interval has
     zero width where the statistic does not vary over resamples.
@@ -198,7 +186,6 @@ def bootstrap_members_and_trials(
 
     - `values`: array with axes (member, trial); trials need not correspond between members.
     - `statistic`: `statistic(values, axis=(-2, -1))` reduces these two axes, such as `numpy.mean`.
-    - `confidence`, `n_resamples`, `key`: as for `bootstrap_members`.
 
     **Returns:** the statistic and its interval: three numbers.
     """
@@ -224,7 +211,6 @@ def bootstrap_members_and_trials(
 class PermutationTest(NamedTuple):
     """A statistic and its distribution under random labels.
 
-    - `statistic`: of the data.
     - `p`: the share of labellings with a statistic at least as large, counting that of the data, so that p is
         never 0 (Phipson & Smyth 2010, Stat Appl Genet Mol Biol 9:39, as in `scipy.stats.permutation_test`).
     - `null` [labelling]: the statistic of each labelling; it includes the data if `exact`.
@@ -292,9 +278,7 @@ def paired_comparison(
     **Arguments:**
 
     - `first`, `second`: one value per member in each condition: average over trials first.
-    - `confidence`: of the interval, between 0 and 1.
     - `n_permutations`: the number of random sign patterns; all, if there are no more.
-    - `key`: for the draws.
     """
     before, after = as_member_values("first", first), as_member_values("second", second)
     _arrays.check_axes("first", before, "member")

@@ -27,7 +27,6 @@ class MixedModel(NamedTuple):
     - `p` [effect]: two-sided, by the t distribution.
     - `group_covariance` [random, random]: of the random effects over groups.
     - `residual_variance`: in the squared unit of the response.
-    - `n_groups`: the number of groups.
     - `warnings`: texts, such as that a variance is at its bound of 0.
     """
 
@@ -59,9 +58,7 @@ def fit_mixed_model(
 
     - `formula`: such as "error ~ condition", in columns of the table.
     - `table`: a `pandas.DataFrame`, see `long_table`, or a mapping from names of columns to sequences.
-    - `group`: the column of the groups.
     - `random_effects`: their formula: "1" for the intercept, "condition" for the intercept and a slope.
-    - `confidence`: of the intervals, between 0 and 1.
     """
     check_between_0_and_1("confidence", confidence)
     models = import_optional("statsmodels.formula.api")
@@ -161,19 +158,19 @@ def _estimate(
     groups: list[np.ndarray],
 ) -> Estimate | None:
     """Return the estimates, which are computed with all columns of unit size: units do not count."""
-    of_fixed, of_random = (np.sqrt(np.mean(part**2, axis=0)) for part in (fixed, random))
-    rough = np.linalg.lstsq(fixed / of_fixed, response, rcond=None)[0] / of_fixed
+    x_sizes, z_sizes = (np.sqrt(np.mean(part**2, axis=0)) for part in (fixed, random))
+    rough = np.linalg.lstsq(fixed / x_sizes, response, rcond=None)[0] / x_sizes
     residual = response - fixed @ rough
     unit = float(np.sqrt(np.mean(residual**2)))
     if unit <= 1e-12 * float(np.abs(response).max()):
         return None
-    scaled = maximize_likelihood(reduce_rows(random / of_random, fixed / of_fixed, residual / unit, groups))
+    scaled = maximize_likelihood(reduce_rows(random / z_sizes, fixed / x_sizes, residual / unit, groups))
     if scaled is None:
         return None
     return scaled._replace(
-        fixed=rough + unit * scaled.fixed / of_fixed,
-        covariance=unit**2 * scaled.covariance / np.outer(of_fixed, of_fixed),
-        random=unit**2 * scaled.random / np.outer(of_random, of_random),
+        fixed=rough + unit * scaled.fixed / x_sizes,
+        covariance=unit**2 * scaled.covariance / np.outer(x_sizes, x_sizes),
+        random=unit**2 * scaled.random / np.outer(z_sizes, z_sizes),
         residual=unit**2 * scaled.residual,
     )
 
@@ -319,8 +316,8 @@ def _best_triangle(rows: Rows) -> Triangle | None:
     def deviance(triangle: Triangle) -> float:
         return _profile_likelihood(_lower(triangle, n_random), rows)[0]
 
-    of_scales = [deviance(scale * unit) for scale in _SCALES]
-    scale, lowest = float(_SCALES[int(np.argmin(of_scales))]), min(of_scales)
+    deviances = [deviance(scale * unit) for scale in _SCALES]
+    scale, lowest = float(_SCALES[int(np.argmin(deviances))]), min(deviances)
     bounds = [(0.0 if on_diagonal else None, None) for on_diagonal in places[0] == places[1]]
     methods = (("L-BFGS-B", {}), ("Powell", {"xtol": 1e-8}), ("Nelder-Mead", {"xatol": 1e-8, "fatol": 1e-10}))
     best, least = unit, 0.0

@@ -103,7 +103,6 @@ def loss_along_line(
     **Arguments:**
 
     - `start`, `end`: ensembles of the same structure, such as `run.models(batch=99)` and `run.ensemble`.
-    - `task`: provides the loss.
     - `where`: selects the weights W, like `where_train` in training. All else must be equal in both.
     - `trials`: stacked; None for the task's validation trials.
     - `positions`: x; may be below 0 and above 1.
@@ -164,7 +163,6 @@ def update_gradient_alignment(
 
     - `history`: arrays (batch, member, ...) by name, such as `run.history.dataset`, read by two rows.
     - `ensemble`: provides the arrays that are not in the history, such as `run.ensemble`.
-    - `task`: provides the loss.
     - `trials`: for the loss, stacked, the same for all; None for the task's validation trials.
     - `groups`: as for `distance_travelled`.
     - `key`: for the noise, as in `popsim.evaluate_ensemble`, the same at all rows.

@@ -40,10 +40,10 @@ def change_singular_values(
     weights = _weight_history(weights)
     start = initial_values(weights, "weights", None if initial is None else {"weights": initial})
 
-    def of_block(block: Block) -> np.ndarray:
+    def measure(block: Block) -> np.ndarray:
         return np.linalg.svd(block.values - start[block.members], compute_uv=False)
 
-    return map_blocks(of_block, weights)
+    return map_blocks(measure, weights)
 
 
 def effective_rank(singular_values: Float[AnyArray, "*axes mode"]) -> Float[np.ndarray, "*axes"]:
@@ -78,13 +78,7 @@ def participation_ratio_of_singular_values(
 def low_rank_approximation(
     change: Float[AnyArray, "*axes row column"], rank: int
 ) -> Float[np.ndarray, "*axes row column"]:
-    """Return the nearest matrix of a given rank to each matrix (Eckart & Young 1936): its first modes.
-
-    **Arguments:**
-
-    - `change`: matrices.
-    - `rank`: the number of modes to keep, from 0 to all.
-    """
+    """Return the nearest matrix of a given rank to each matrix (Eckart & Young 1936): its first modes."""
     matrices = _arrays.finite_float64("change", change, "... row column")
     _arrays.check_within("rank", rank, 0, min(matrices.shape[-2:]))
     u, values, vt = np.linalg.svd(matrices, full_matrices=False)
@@ -112,10 +106,10 @@ def recurrent_eigenvalues(
             f"got shape {tuple(weights.shape)}."
         )
 
-    def of_block(block: Block) -> np.ndarray:
+    def measure(block: Block) -> np.ndarray:
         return _arrays.sorted_eigenvalues(block.values[..., n_rows - n_units :, :])
 
-    return map_blocks(of_block, weights, dtype=np.complex128)
+    return map_blocks(measure, weights, dtype=np.complex128)
 
 
 def spectral_radius(weights: Float[Any, "batch member row unit"]) -> Float[np.ndarray, "batch member"]:
@@ -129,7 +123,6 @@ class SingularModes(NamedTuple):
     The sign of a mode makes the sum of the cubed entries of u and v positive.
 
     - `left` [member, row, mode]: u, orthonormal columns.
-    - `strengths` [member, mode]: s.
     - `right` [member, column, mode]: v, orthonormal columns.
     """
 
@@ -158,20 +151,14 @@ def mode_strengths(
     u = _arrays.for_each_member("left", left, n_members, f"row={n_rows} mode")
     v = _arrays.for_each_member("right", right, n_members, f"column={n_columns} mode={u.shape[2]}")
 
-    def of_block(block: Block) -> np.ndarray:
+    def measure(block: Block) -> np.ndarray:
         return np.sum(u[block.members] * (block.values @ v[block.members]), axis=-2)
 
-    return map_blocks(of_block, weights)
+    return map_blocks(measure, weights)
 
 
 def final_modes(weights: Float[Any, "batch member row column"], n_modes: int) -> SingularModes:
-    """Return the strongest singular modes of each member's matrix at the last recorded batch.
-
-    **Arguments:**
-
-    - `weights`: of one array of a history.
-    - `n_modes`: the number of modes.
-    """
+    """Return the strongest singular modes of each member's matrix at the last recorded batch."""
     weights = _weight_history(weights)
     _arrays.check_within("n_modes", n_modes, 1, min(weights.shape[-2:]))
     u, strengths, v = np.linalg.svd(np.asarray(weights[-1], np.float64), full_matrices=False)
@@ -202,10 +189,7 @@ def gaussian_singular_values(
 
     **Arguments:**
 
-    - `n_rows`, `n_columns`: of the matrix.
-    - `n_draws`: the number of matrices.
     - `norm`: sqrt(sum_i s_i²) of each, such as that of a change of weights.
-    - `key`: for the draws.
 
     **Returns:** the largest first.
     """

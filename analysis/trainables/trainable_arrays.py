@@ -44,10 +44,10 @@ def blocks(array: Any, *, overlap: int = 0, n_bytes: int | None = None) -> Itera
     """
     n_bytes = BLOCK_BYTES if n_bytes is None else n_bytes
     n_rows, n_members, *shape = array.shape
-    of_one = 8 * max(1, int(np.prod(shape)))
+    row_bytes = 8 * max(1, int(np.prod(shape)))
     least = overlap + 1
-    members_at_once = min(max(1, n_bytes // (of_one * least)), max(1, n_members))
-    rows_at_once = max(least, n_bytes // (of_one * members_at_once))
+    members_at_once = min(max(1, n_bytes // (row_bytes * least)), max(1, n_members))
+    rows_at_once = max(least, n_bytes // (row_bytes * members_at_once))
     for first in range(0, n_members, members_at_once):
         members = slice(first, min(first + members_at_once, n_members))
         for start in range(0, max(1, n_rows - overlap), rows_at_once - overlap):
@@ -208,10 +208,10 @@ def distance_from_start(
     """
 
     def squares(array: Any, start: np.ndarray) -> np.ndarray:
-        def of_block(block: Block) -> np.ndarray:
+        def measure(block: Block) -> np.ndarray:
             return _squares(block.values - start[block.members])
 
-        return map_blocks(of_block, array)
+        return map_blocks(measure, array)
 
     return _distances(history, groups, initial, squares, lambda lengths: lengths)
 

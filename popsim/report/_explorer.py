@@ -2,7 +2,6 @@
 
 import base64
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,9 @@ from popsim.noise import without_noise
 from popsim.report._html import Html, element
 from popsim.trial import Trial, n_trials
 
-MOST_BATCHES, MOST_CONDITIONS = 8, 8
-MOST_STEPS, MOST_ACTIVITY_STEPS, MOST_UNITS, MOST_CHANNELS = 50, 25, 32, 8
+MOST_BATCHES, MOST_CONDITIONS, MOST_UNITS, MOST_CHANNELS = 8, 8, 32, 8
+MOST_STEPS = {"path": 50, "speed": 50, "outputs": 50, "activity": 25}
+N_BYTES = {"path": 2, "speed": 2, "outputs": 2, "activity": 1}  # of a number
 MOST_BYTES = 1_500_000  # of all numbers, before they are encoded
 TITLE = "Members, conditions and batches"
 
@@ -29,28 +29,25 @@ Course = Float[np.ndarray, "member trial time channel"]
 def explorer_elements(run: Run) -> list[Html]:
     """Return the charts of a finished run that `explorer.js` fills; none where nothing is to be shown."""
     trials = run.task.validation_trials()
-    conditions = _evenly_spaced(n_trials(trials), MOST_CONDITIONS)
+    conditions = evenly_spaced(n_trials(trials), MOST_CONDITIONS)
     ensembles = _kept_ensembles(run)
     courses = [_courses_of(run, ensemble, conditions) for ensemble in ensembles.values()]
     if not courses[0]:
         return []
     n_members = run.experiment.n_members
-    n_bytes = sum(course[0].size * _width(name) for of_batch in courses for name, course in of_batch.items())
+    n_bytes = sum(course[0].size * N_BYTES[name] for name, course in courses[0].items()) * len(courses)
     n_shown = max(1, min(n_members, MOST_BYTES // n_bytes))
-    dt = float(np.ravel(trials.timeline.dt)[0])
-    charts = [
-        _chart(name, [of_batch[name][:n_shown] for of_batch in courses], dt, trials, conditions)
-        for name in courses[0]
-    ]
     names = _condition_names(trials, conditions)
     content = {
         "choices": {"member": _member_names(run, n_shown), "condition": names, "batch": list(ensembles)},
         "colors": _condition_colors(trials, conditions),
-        "charts": charts,
+        "charts": [
+            _chart(name, [of_batch[name][:n_shown] for of_batch in courses], trials, conditions)
+            for name in courses[0]
+        ],
     }
     members = f"{n_shown} of {n_members} members" if n_shown < n_members else f"{n_members} members"
-    n_between = len(ensembles) - 2
-    between = f"after some of the kept batches ({n_between}), " if n_between > 0 else ""
+    between = f"after some of the kept batches ({len(ensembles) - 2}), " if len(ensembles) > 2 else ""
     about = (
         f"{len(names)} of {n_trials(trials)} validation trials without noise, by {members}, before training, "
         f"{between}and at the end. Some time steps and units are left out, and numbers are rounded: the run "
@@ -72,18 +69,18 @@ def json_block(name: str, content: Any) -> Html:
     return element("script", Html(text), attributes={"type": "application/json", "id": name})
 
 
-def _evenly_spaced(count: int, most: int) -> Int[np.ndarray, " shown"]:
+def evenly_spaced(count: int, most: int) -> Int[np.ndarray, " shown"]:
+    """Return at most so many places among `count`, with both ends."""
     return np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int))
 
 
 def _kept_ensembles(run: Run) -> dict[str, Any]:
     """Return the ensemble before training, after some kept batches, and at the end, by their names."""
     end = run.n_batches_trained
-    kept = np.array([batch for batch in kept_batches(run.history.dataset) if batch + 1 < end], int)
-    batches = kept[_evenly_spaced(kept.size, MOST_BATCHES - 2)] if kept.size else kept
-    ensembles = {"before training": run.models(batch=-1)}
-    ensembles |= {f"after {batch + 1} batches": run.models(batch=int(batch)) for batch in batches}
-    return {**ensembles, f"after {end} batches": run.ensemble}
+    kept = [batch for batch in kept_batches(run.history.dataset) if batch + 1 < end]
+    batches = [kept[place] for place in evenly_spaced(len(kept), MOST_BATCHES - 2)]
+    between = {f"after {batch + 1} batches": run.models(batch=batch) for batch in batches}
+    return {"before training": run.models(batch=-1), **between, f"after {end} batches": run.ensemble}
 
 
 def _courses_of(run: Run, ensemble: Any, conditions: Int[np.ndarray, " shown"]) -> dict[str, Course]:
@@ -98,35 +95,26 @@ def _courses_of(run: Run, ensemble: Any, conditions: Int[np.ndarray, " shown"]) 
         courses["outputs"] = np.asarray(states.network.output)[..., :MOST_CHANNELS]
     if defines_activity(quiet, states):
         units = np.asarray(unit_activity(quiet, states))
-        courses["activity"] = units[..., _evenly_spaced(units.shape[-1], MOST_UNITS)]
+        courses["activity"] = units[..., evenly_spaced(units.shape[-1], MOST_UNITS)]
     return {
-        name: course[:, conditions][:, :, _shown_steps(name, course.shape[2])].astype(float)
+        name: course[:, conditions][:, :, evenly_spaced(course.shape[2], MOST_STEPS[name])].astype(float)
         for name, course in courses.items()
     }
 
 
-def _shown_steps(name: str, n_steps: int) -> Int[np.ndarray, " shown"]:
-    return _evenly_spaced(n_steps, MOST_ACTIVITY_STEPS if name == "activity" else MOST_STEPS)
-
-
-def _width(name: str) -> int:
-    """Return how many bytes a number of a chart takes."""
-    return 1 if name == "activity" else 2
-
-
 def _chart(
-    name: str, courses: list[Course], dt: float, trials: Trial, conditions: Int[np.ndarray, " shown"]
+    name: str, courses: list[Course], trials: Trial, conditions: Int[np.ndarray, " shown"]
 ) -> dict[str, Any]:
     """Return a chart as JSON: its numbers over (batch, member, condition, time, channel), and its labels."""
-    steps = _shown_steps(name, trials.timeline.n_steps)
-    rounded = [round_numbers(course, _width(name)) for course in courses]
+    steps, dt = evenly_spaced(trials.timeline.n_steps, MOST_STEPS[name]), np.ravel(trials.timeline.dt)[0]
+    rounded = [round_numbers(course, N_BYTES[name]) for course in courses]
     chart: dict[str, Any] = {
         "name": name,
-        "times": [round(dt * (step + 1), 6) for step in steps.tolist()],
+        "times": [round(float(dt) * (step + 1), 6) for step in steps.tolist()],
         "shape": [len(courses), *courses[0].shape],
         "low": [low for _, low, _ in rounded],
         "step": [step for _, _, step in rounded],
-        "bytes": _width(name),
+        "bytes": N_BYTES[name],
         "values": base64.b64encode(b"".join(codes for codes, _, _ in rounded)).decode("ascii"),
     }
     if name == "path":
@@ -149,28 +137,21 @@ def round_numbers(values: Float[np.ndarray, "..."], n_bytes: int) -> tuple[bytes
 
 def _member_names(run: Run, n_shown: int) -> list[str]:
     labels = run.member_labels()
-    names = []
-    for member in range(n_shown):
-        settings = ", ".join(f"{name} {texts[member]}" for name, texts in labels.items())
-        names.append(f"member {member}{f' ({settings})' if settings else ''}")
-    return names
+    settings = [
+        ", ".join(f"{name} {texts[member]}" for name, texts in labels.items()) for member in range(n_shown)
+    ]
+    return [f"member {member}{f' ({text})' if text else ''}" for member, text in enumerate(settings)]
 
 
 def _condition_names(trials: Trial, conditions: Int[np.ndarray, " shown"]) -> list[str]:
     """Return the number of each trial with what distinguishes it from others."""
-    columns: Mapping[str, np.ndarray] = {
-        name: np.asarray(values)[conditions]
-        for name, values in trials.conditions.items()
-        if np.ndim(values) == 1 and len(np.unique(np.asarray(values)[conditions])) > 1
-    }
-    return [
-        ", ".join([f"trial {trial}", *(_value_text(name, column[row]) for name, column in columns.items())])
-        for row, trial in enumerate(conditions.tolist())
-    ]
-
-
-def _value_text(name: str, value: Any) -> str:
-    return f"{name} {np.degrees(value):.0f}°" if name == "direction" else f"{name} {value:.3g}"
+    names = [f"trial {trial}" for trial in conditions.tolist()]
+    for name, values in trials.conditions.items():
+        shown = np.asarray(values)[conditions]
+        if shown.ndim == 1 and len(np.unique(shown)) > 1:
+            texts = [f"{np.degrees(x):.0f}°" if name == "direction" else f"{x:.3g}" for x in shown]
+            names = [f"{before}, {name} {text}" for before, text in zip(names, texts, strict=True)]
+    return names
 
 
 def _condition_colors(trials: Trial, conditions: Int[np.ndarray, " shown"]) -> list[str]:

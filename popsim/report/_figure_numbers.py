@@ -38,7 +38,7 @@ def figure_csv(figure: Figure) -> tuple[str, int]:
     writer.writerow(COLUMNS)
     for panel, several in panels:
         for kind, series, points in several:
-            labels = [as_cell(each) for each in (panel, kind, series)]
+            labels = [as_cell(label) for label in (panel, kind, series)]
             for row in points[::step]:
                 numbers = [f"{number:.6g}" for number in row]
                 writer.writerow([*labels, *numbers, *[""] * (len(COLUMNS) - len(labels) - len(numbers))])

@@ -39,19 +39,18 @@ def named_values(name: str, values: Mapping[str, str]) -> Html:
 
 def table(results: ResultTable, name: str) -> Html:
     """Return a table of results, with a line above each ensemble; `name` is its label for screen readers."""
-    has_members, before, rows = results.has_members, "", list[Html]()
+    if not results.rows:
+        return element("p", "None.")
+    has_members, rows = results.has_members, list[Html]()
     is_number = [is_numeric(values) for values in zip(*(row.values for row in results.rows), strict=True)]
-    for row in results.rows:
+    looks = [{"class": "number"} if numeric else {} for numeric in [True] * has_members + is_number]
+    for above, row in zip([None, *results.rows], results.rows, strict=False):
         texts = [entry_text(value, column) for value, column in zip(row.values, results.columns, strict=True)]
-        looks = [{"class": "number"} if numeric else {} for numeric in is_number]
-        if has_members:
-            texts.insert(0, "" if row.member is None else str(row.member))
-            looks.insert(0, {"class": "number"})
+        texts = ["" if row.member is None else str(row.member)] * has_members + texts
         cells = [element("td", text, attributes=look) for text, look in zip(texts, looks, strict=True)]
         label = element("th", row.label, attributes={"scope": "row"})
-        is_first = has_members and row.label != before
-        rows.append(element("tr", label, *cells, attributes={"class": "first"} if is_first else {}))
-        before = row.label
+        begins = has_members and (above is None or above.label != row.label)
+        rows.append(element("tr", label, *cells, attributes={"class": "first"} if begins else {}))
     caption = [element("caption", results.caption)] if results.caption else []
     content = [*caption, element("thead", *_head(results)), element("tbody", *rows)]
     return scroll_box(name, element("table", *content, attributes={"class": "results"}))

@@ -1,4 +1,4 @@
-"""The folder of a report: what may be written there, figures as files and in the page, and the page."""
+"""One page for all reports: its sections, figures as files and in the page, and the folder of both."""
 
 import base64
 import dataclasses
@@ -18,15 +18,15 @@ from popsim._shared.text_checks import as_path, count_text, one_line, size_text
 from popsim.analysis.figures import figure_style, save_figure
 from popsim.analysis.figures.style import layout_once
 from popsim.experiments.experiment import AbstractExperiment
-from popsim.experiments.results import ResultTable, RunFigure
+from popsim.experiments.results import RunFigure
 from popsim.report._figure_numbers import figure_csv
-from popsim.report._html import Html, element, is_page, note, page_html, scroll_box, table
+from popsim.report._html import CHARTS, Html, element, is_page, note, page_html, scroll_box
 from popsim.store import CorruptDataError, MismatchError, RunFolder, SaveError
-from popsim.store.files import check_replaceable, finished_name, is_of_system, saving, write_file
+from popsim.store.files import check_replaceable, finished_name, is_of_system, make_folder, saving, write_file
 
 __all__ = ["WrittenReport"]
 
-REPORT, COMPARISON, FIGURES = "report.html", "comparison.html", "figures"
+FIGURES = "figures"
 DAMAGE = (CorruptDataError, MismatchError)
 """Errors that a report raises: what is damaged is refused, other than what cannot be drawn."""
 Draws = Mapping[str, Callable[[], Mapping[str, RunFigure] | FailedDrawing | None]]
@@ -53,100 +53,112 @@ class WrittenReport:
         return f"WrittenReport({str(self.page)!r}: {size_text(self.n_bytes)}, {figures})"
 
 
-class ReportFolder:
-    """A page in a folder that is made section by section, and its figures.
+@dataclasses.dataclass(frozen=True)
+class Figures:
+    """A section of figures in `figure_style`; there is none if none is drawn."""
 
-    `home` is the folder of the run or sweep, into which the report may be written, too.
-    """
+    draws: Draws
+    introduction: str = ""
 
-    def __init__(self, page: str, out: str | Path, *, home: Path | None = None):
+
+@dataclasses.dataclass(frozen=True)
+class Charts:
+    """A section of charts that scripts fill; there is none if nothing is made."""
+
+    make: Callable[[], Sequence[Html]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Page:
+    """What a report says: the sections by their headings, and the results as text."""
+
+    title: str
+    introduction: Sequence[Html]
+    sections: Mapping[str, Sequence[Html] | Figures | Charts]
+    table: str
+
+    def write(self, name: str, out: str | Path, home: Path | None = None) -> WrittenReport:
+        """Draw the figures into the folder `out`, and write the page there, whole or not at all.
+
+        What cannot be drawn is named by a warning, and by a note in its place. `home` is the folder of the
+        run or sweep, into which the report may be written, too.
+        """
         folder = as_path("out", out)
-        _check_folder(folder, page, home)
-        self.page, self.sections = folder / page, dict[str, Sequence[Html]]()
-        self.figures: list[Path] = []
+        _check_folder(folder, name, home)
+        figures, sections, scripts = list[Path](), dict[str, Sequence[Html]](), ()
+        for title, content in self.sections.items():
+            if isinstance(content, Figures):
+                sections[title] = _draw_figures(content, folder / FIGURES, figures)
+            elif isinstance(content, Charts):
+                made = try_to_draw("the charts that follow a choice", content.make, passes=DAMAGE)
+                is_failed = isinstance(made, FailedDrawing)
+                sections[title] = [_failed_note(made)] if is_failed else made
+                scripts = CHARTS if made and not is_failed else ()
+            else:
+                sections[title] = content
+        shown = {title: elements for title, elements in sections.items() if elements}
+        page = page_html(self.title, self.introduction, shown, scripts).encode()
+        with saving(folder):
+            make_folder(folder, parents=True)
+        write_file(folder / name, [page])
+        return WrittenReport(folder / name, len(page), figures, self.table)
 
-    def add_table(self, title: str, results: ResultTable, notes: Sequence[str] = ()) -> None:
-        """Add a section of a table, or "None." if it has no rows, with notes below it."""
-        shown = table(results, title) if results.rows else element("p", "None.")
-        self.sections[title] = [shown, *map(note, notes)]
 
-    def add_elements(self, title: str, subject: str, make: Callable[[], Sequence[Html]]) -> bool:
-        """Add a section of what a function makes, if anything.
-
-        Return whether the section holds what was made, not a note in its place.
-        """
-        made = try_to_draw(subject, make, passes=DAMAGE)
-        is_failed = isinstance(made, FailedDrawing)
-        if made:
-            self.sections[title] = [failed_note(made)] if is_failed else made
-        return bool(made) and not is_failed
-
-    def add_figures(self, title: str, draws: Draws, introduction: str = "") -> None:
-        """Draw figures, write them as PNG and PDF, close them, and add a section that shows them.
-
-        What cannot be drawn is named by a warning, and by a note in its place. There is none without either.
-        """
-        shown: list[Html] = []
-        self._make_folder()
-        for subject, draw in draws.items():
+def _draw_figures(section: Figures, folder: Path, written: list[Path]) -> list[Html]:
+    """Draw figures, write them as PNG and PDF, close them, and return the elements that show them."""
+    shown: list[Html] = []
+    for subject, draw in section.draws.items():
+        with figure_style():
             drawn = try_to_draw(subject, lambda draw=draw: _as_figures(draw()), passes=DAMAGE)
-            if isinstance(drawn, FailedDrawing):
-                shown.append(failed_note(drawn))
-                continue
-            try:
-                for name, figure in drawn.items():
-                    shown += self._add_figure(name, figure)
-            finally:
-                close_figures(drawn)
-        if shown:
-            about = [element("p", introduction)] if introduction else []
-            self.sections[title] = [*about, element("div", *shown, attributes={"class": "figures"})]
+        if isinstance(drawn, FailedDrawing):
+            shown.append(_failed_note(drawn))
+            continue
+        try:
+            for name, figure in drawn.items():
+                path = folder / f"{name}.png"
+                if path in written:
+                    raise ValueError(f"`SECTIONS` must have figures of different names, got {name!r} again.")
+                saved = try_to_draw(
+                    f"the figure {name!r}",
+                    lambda name=name, figure=figure: _save_and_embed(figure, folder, name),
+                    passes=SaveError,
+                )
+                if isinstance(saved, FailedDrawing):
+                    shown.append(_failed_note(saved))
+                    continue
+                written.append(path)
+                shown += [] if figure.repeats else [saved]
+        finally:
+            close_figures(drawn)
+    about = [element("p", section.introduction)] if section.introduction else []
+    return [*about, element("div", *shown, attributes={"class": "figures"})] if shown else []
 
-    def _add_figure(self, name: str, figure: RunFigure) -> list[Html]:
-        """Return the element of a figure, once written; none if it repeats others, a note if it fails."""
-        path = self.page.parent / FIGURES / f"{name}.png"
-        if path in self.figures:
-            raise ValueError(f"`SECTIONS` must have figures of different names, got {name!r} again.")
-        saved = try_to_draw(
-            f"the figure {name!r}", lambda: self._save_and_embed(figure, name), passes=SaveError
-        )
-        if isinstance(saved, FailedDrawing):
-            return [failed_note(saved)]
-        self.figures.append(path)
-        return saved
 
-    def write(
-        self, title: str, introduction: Sequence[Html], text: str, *, scripts: Sequence[str] = ()
-    ) -> WrittenReport:
-        """Write the page, whole or not at all; `text` is of the results."""
-        self._make_folder()
-        content = page_html(title, introduction, self.sections, scripts).encode()
-        write_file(self.page, [content])
-        return WrittenReport(self.page, len(content), self.figures, text)
+def _as_figures(drawn: Any) -> dict[str, RunFigure] | FailedDrawing:
+    return drawn if isinstance(drawn, FailedDrawing) else dict(drawn or {})
 
-    def _make_folder(self) -> None:
-        with saving(self.page.parent):
-            self.page.parent.mkdir(parents=True, exist_ok=True)
 
-    def _save_and_embed(self, run_figure: RunFigure, name: str) -> list[Html]:
-        figure, folder = run_figure.figure, self.page.parent / FIGURES
-        with saving(folder), figure_style(), layout_once(figure):
-            save_figure(figure, folder, name)
-            if run_figure.repeats:
-                return []
-            alt = alt_text(figure, run_figure.title)
-            kind, source = picture(figure, alt)
-            files = _files(figure, name, kind)
-        return [
-            element(
-                "figure",
-                element("h3", run_figure.title),
-                scroll_box(alt, source),
-                element("figcaption", run_figure.caption),
-                element("p", *files, attributes={"class": "files"}),
-                attributes={"class": "broad"} if figure.get_size_inches()[0] > BROAD else {},
-            )
-        ]
+def _failed_note(failed: FailedDrawing) -> Html:
+    """Return a note in place of what could not be drawn."""
+    return note(f"{str(failed)[:1].upper()}{str(failed)[1:]}.")
+
+
+def _save_and_embed(run_figure: RunFigure, folder: Path, name: str) -> Html:
+    """Write a figure, and return the element that shows it."""
+    figure = run_figure.figure
+    with saving(folder), figure_style(), layout_once(figure):
+        save_figure(figure, folder, name)
+        alt = alt_text(figure, run_figure.title)
+        kind, source = picture(figure, alt)
+        files = _files(figure, name, kind)
+    return element(
+        "figure",
+        element("h3", run_figure.title),
+        scroll_box(alt, source),
+        element("figcaption", run_figure.caption),
+        element("p", *files, attributes={"class": "files"}),
+        attributes={"class": "broad"} if figure.get_size_inches()[0] > BROAD else {},
+    )
 
 
 def _check_folder(path: Path, page: str, home: Path | None) -> None:
@@ -217,12 +229,3 @@ def experiment_text(experiment: AbstractExperiment) -> Html:
 def small_axes() -> tuple[Figure, Axes]:
     """Return a figure of the width of a column, and its axes."""
     return plt.subplots(figsize=(3.4, 2.8), layout="constrained")
-
-
-def _as_figures(drawn: Any) -> dict[str, RunFigure] | FailedDrawing:
-    return drawn if isinstance(drawn, FailedDrawing) else dict(drawn or {})
-
-
-def failed_note(failed: FailedDrawing) -> Html:
-    """Return a note in place of what could not be drawn."""
-    return note(f"{str(failed)[:1].upper()}{str(failed)[1:]}.")

@@ -22,8 +22,8 @@ from popsim.experiments.run_info import duration_text
 from popsim.networks.activity import defines_activity, unit_activity
 from popsim.noise import without_noise
 from popsim.report._explorer import TITLE, explorer_elements
-from popsim.report._html import CHARTS, Html, code_box, element, named_values, note, side_by_side, table
-from popsim.report.report_folder import REPORT, ReportFolder, WrittenReport, experiment_text, small_axes
+from popsim.report._html import Html, code_box, element, named_values, note, side_by_side, table
+from popsim.report.report_folder import Charts, Figures, Page, WrittenReport, experiment_text, small_axes
 from popsim.version import __version__
 
 __all__ = ["Section", "SECTIONS", "report_run"]
@@ -35,9 +35,8 @@ class Section:
 
     - `title`: the heading.
     - `introduction`: a sentence or two on what to look for; may be empty.
-    - `draw`: draws figures of a finished `Run` in `figure_style`, by file name; None, which omits the
-        section, if the run lacks what they need, such as kept weights; or a `FailedDrawing`, which
-        says why there are none.
+    - `draw`: draws figures of a finished `Run`, by file name; None, which omits the section, if the run lacks
+        what they need, such as kept weights; or a `FailedDrawing`, which says why there are none.
     """
 
     title: str
@@ -60,7 +59,6 @@ def hidden_activity(run: Run, ensemble: Any) -> Float[np.ndarray, "member trial 
 MOST_COMPONENTS = 10
 
 
-@figures.figure_style()
 def draw_neural_activity(run: Run) -> dict[str, RunFigure] | FailedDrawing | None:
     """Draw the dimensionality of activity and its course in two dimensions; None for one unit."""
     hidden = hidden_activity(run, run.ensemble)
@@ -102,20 +100,20 @@ MOST = 20  # members; the number of pairs grows with the square
 FEWEST = 3  # networks needed for a map
 
 
-@figures.figure_style()
 def draw_similarity(run: Run) -> dict[str, RunFigure] | FailedDrawing | None:
     """Draw distances between members whose activity varies, trained and untrained; None for one member."""
     if run.experiment.n_members < 2:
         return None
-    trained = hidden_activity(run, run.ensemble)
-    if isinstance(trained, FailedDrawing):
-        return trained
-    activity = {"trained": trained, "untrained": hidden_activity(run, run.models(batch=-1))}
-    pairs = [(name, member) for name, hidden in activity.items() for member in hidden[:MOST]]
-    pairs = [(name, member) for name, member in pairs if np.all(np.isfinite(member)) and np.ptp(member) > 0]
-    if len(pairs) < FEWEST:
+    members, names = [], []
+    for name, ensemble in (("trained", run.ensemble), ("untrained", run.models(batch=-1))):
+        hidden = hidden_activity(run, ensemble)
+        if isinstance(hidden, FailedDrawing):
+            return hidden
+        varied = [member for member in hidden[:MOST] if np.isfinite(member).all() and np.ptp(member) > 0]
+        members, names = members + varied, names + [name] * len(varied)
+    if len(members) < FEWEST:
         return None
-    members, groups = [member for _, member in pairs], np.array([name for name, _ in pairs])
+    groups = np.array(names)
     distances = pairwise(members, procrustes_angle)
     caption = (
         f"Procrustes angle between the activity of networks in the same {len(members[0])} validation trials, "
@@ -140,28 +138,24 @@ MOST_MATRICES = 4
 MATRIX_AXES = 4  # batch, member, row, column
 
 
-@figures.figure_style()
 def draw_weights(run: Run) -> dict[str, RunFigure] | None:
     """Draw the change of the largest matrices, and the dimensionality of that of the largest, if any."""
     if len(kept_batches(run.history.dataset)) < 2:
         return None
-    dataset = run.history.dataset
-    sizes = {
+    initial = trainables.arrays_by_name(run.models(batch=-1))
+    matrices = {
         name: array[0, 0].size
-        for name, array in trainables.recorded_arrays(dataset).items()
-        if array.ndim == MATRIX_AXES and min(array.shape[2:]) > 1
+        for name, array in trainables.recorded_arrays(run.history.dataset).items()
+        if array.ndim == MATRIX_AXES and min(array.shape[2:]) > 1 and np.any(initial[name])
     }
-    initial = {
-        name: np.asarray(array) for name, array in trainables.arrays_by_name(run.models(batch=-1)).items()
-    }
-    began_somewhere = [name for name in sizes if np.any(initial[name])]
-    names = sorted(began_somewhere, key=lambda name: -sizes[name])[:MOST_MATRICES]
+    names = sorted(matrices, key=lambda name: -matrices[name])[:MOST_MATRICES]
     if not names:
         return None
-    return {"weight_distances": _distances(run, names, initial), **_change(run, names[0], initial[names[0]])}
+    distances = _draw_distances(run, names, initial)
+    return {"weight_distances": distances, **_draw_change(run, names[0], np.asarray(initial[names[0]]))}
 
 
-def _distances(run: Run, names: list[str], initial: dict[str, np.ndarray]) -> RunFigure:
+def _draw_distances(run: Run, names: list[str], initial: dict[str, Any]) -> RunFigure:
     figure, ax = small_axes()
     groups = {name: [name] for name in names}
     distances = trainables.distance_from_start(run.history.dataset, groups=groups, initial=initial)
@@ -178,7 +172,7 @@ def _distances(run: Run, names: list[str], initial: dict[str, np.ndarray]) -> Ru
     return RunFigure(figure, "Distance of weights from their start", caption)
 
 
-def _change(run: Run, name: str, initial: np.ndarray) -> dict[str, RunFigure]:
+def _draw_change(run: Run, name: str, initial: np.ndarray) -> dict[str, RunFigure]:
     """Draw the change for the members whose weights changed, if there are any."""
     weights = trainables.recorded_arrays(run.history.dataset)[name][-1:]
     values = trainables.change_singular_values(weights, initial=initial)[-1]
@@ -241,20 +235,26 @@ def report_run(run: Run, out: str | Path | None = None) -> WrittenReport:
     something cannot be written.
     """
     check_instance("run", run, Run, "a run, such as popsim.open_run(path)")
-    home = run.folder.path
-    report = ReportFolder(REPORT, home if out is None else out, home=home)
-    results = run.results()
-    settings, came_out = [element("h3", "Settings"), *_settings(run)], table(results, "Results")
-    report.sections["What was trained, and the results"] = [
-        side_by_side(settings, [element("h3", "Results"), came_out])
-    ]
-    for section in SECTIONS:
-        draws = {f"the section {section.title!r}": lambda section=section: section.draw(run)}
-        report.add_figures(section.title, draws, section.introduction)
-    has_charts = report.add_elements(TITLE, "the charts that follow a choice", lambda: explorer_elements(run))
-    report.sections["Open this run in Python"] = [code_box(_CODE.format(path=repr(str(home))))]
-    title = f"{run.experiment.name}: {home.resolve().name}"
-    return report.write(title, _introduction(run), str(results), scripts=CHARTS if has_charts else ())
+    home, results = run.folder.path, run.results()
+    settings = [element("h3", "Settings"), *_settings(run)]
+    page = Page(
+        f"{run.experiment.name}: {home.resolve().name}",
+        _introduction(run),
+        {
+            "What was trained, and the results": [
+                side_by_side(settings, [element("h3", "Results"), table(results, "Results")])
+            ],
+            **{section.title: _figures(section, run) for section in SECTIONS},
+            TITLE: Charts(lambda: explorer_elements(run)),
+            "Open this run in Python": [code_box(_CODE.format(path=repr(str(home))))],
+        },
+        str(results),
+    )
+    return page.write("report.html", home if out is None else out, home)
+
+
+def _figures(section: Section, run: Run) -> Figures:
+    return Figures({f"the section {section.title!r}": lambda: section.draw(run)}, section.introduction)
 
 
 def _introduction(run: Run) -> list[Html]:

@@ -3,32 +3,27 @@
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from jaxtyping import Bool, Float
+import xarray
+from jaxtyping import Float
 
 from popsim._shared.checks import check_instance
 from popsim._shared.text_checks import count_text, suggestion
-from popsim.analysis.figures import draw_loss_bands, draw_setting_map, draw_setting_scores, figure_style
+from popsim.analysis.figures import draw_loss_bands, draw_setting_map, draw_setting_scores
 from popsim.analysis.figures.style import COLORS
 from popsim.analysis.statistics import geometric_mean_interval, mean_interval
 from popsim.experiments import Column, ResultTable, Row, RunFigure
 from popsim.experiments.registry import setting_text
-from popsim.report._html import Html, code_box, element, named_values
+from popsim.report._explorer import evenly_spaced
+from popsim.report._html import Html, code_box, element, named_values, note, table
 from popsim.report._selection_figures import NOTE, draw_selection
-from popsim.report.report_folder import (
-    REPORT,
-    Draws,
-    ReportFolder,
-    WrittenReport,
-    experiment_text,
-    small_axes,
-)
-from popsim.sweeps import OpenedSweep
+from popsim.report.report_folder import Draws, Figures, Page, WrittenReport, experiment_text, small_axes
+from popsim.sweeps import OpenedSweep, Sweep
 from popsim.sweeps.overview import state_text
 
 __all__ = ["report_sweep"]
@@ -42,30 +37,28 @@ REPLICATION = "The unit of replication is the seed."
 
 @dataclasses.dataclass(frozen=True)
 class Axis:
-    """An axis with more than one value, and which members have each of them.
+    """An axis with more than one value.
 
-    - `label`: its name, with the unit if all its numbers have the same.
+    - `title`: its name in words.
+    - `label`: the title, with the unit if all its numbers have the same.
     - `texts`: the values.
     """
 
     name: str
+    title: str
     label: str
     texts: list[str]
     texts_with_units: list[str]
-    members: list[Bool[np.ndarray, " member"]]
 
 
-def _axes(opened: OpenedSweep) -> list[Axis]:
-    all_units, axes = opened.sweep.experiment.units(), []
-    several = {name: values for name, values in opened.sweep.axes.items() if len(values) > 1}
-    for name, values in several.items():
-        units, label = all_units.get(name, ()), name.replace("_", " ")
-        if len(set(units)) == 1:
-            label = f"{label} ({units[0]})"
-        texts, texts_with_units = ([setting_text(value, unit) for value in values] for unit in ((), units))
-        labels = opened.labels[name].tolist()
-        members = [np.array([member == value for member in labels], bool) for value in values]
-        axes.append(Axis(name, label, texts, texts_with_units, members))
+def _axes(sweep: Sweep) -> list[Axis]:
+    axes, all_units = [], sweep.experiment.units()
+    for name, values in sweep.axes.items():
+        if len(values) > 1:
+            units, title = all_units.get(name, ()), name.replace("_", " ")
+            label = f"{title} ({units[0]})" if len(set(units)) == 1 else title
+            texts, with_units = ([setting_text(value, unit) for value in values] for unit in ((), units))
+            axes.append(Axis(name, title, label, texts, with_units))
     return axes
 
 
@@ -84,18 +77,36 @@ class ScoredSweep:
     @functools.cached_property
     def axes(self) -> list[Axis]:
         """The axes with more than one value."""
-        return _axes(self.opened)
+        return _axes(self.opened.sweep)
 
     @functools.cached_property
-    def learning(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """At most `MOST_POINTS` batches, and the total loss of all members there; None without any."""
+    def scores(self) -> xarray.DataArray:
+        """The scores over all axes and seeds, see `on_axes`."""
+        return self.on_axes(self.values)
+
+    def on_axes(self, values: Float[np.ndarray, "*rest member"], *rest: str) -> xarray.DataArray:
+        """Return numbers of members over (*rest, *axes, "seed"), NaN where they are not finite or known."""
+        labels, sweep = self.opened.labels, self.opened.sweep
+        seeds, seed_places = np.unique(labels["seed"], return_inverse=True)
+        places = [
+            [list(sweep.axes[axis.name]).index(value) for value in labels[axis.name].tolist()]
+            for axis in self.axes
+        ]
+        shape = [*values.shape[:-1], *(len(axis.texts) for axis in self.axes), seeds.size]
+        numbers = np.full(shape, np.nan)
+        numbers[(..., *places, seed_places)] = np.where(np.isfinite(values), values, np.nan)
+        return xarray.DataArray(numbers, dims=(*rest, *(axis.name for axis in self.axes), "seed"))
+
+    @functools.cached_property
+    def learning(self) -> tuple[np.ndarray, xarray.DataArray] | None:
+        """At most `MOST_POINTS` batches, and the total losses there, see `on_axes`; None without any."""
         try:
             loss = self.opened.total_loss
         except ValueError:  # no cell has any, or their terms differ
             return None
         n_points = min(MOST_POINTS, loss.batch.size)
         places = np.unique(np.geomspace(1, loss.batch.size, n_points).round().astype(int)) - 1
-        return loss.batch.values[places], loss.isel(batch=places).values
+        return loss.batch.values[places], self.on_axes(loss.isel(batch=places).values, "batch")
 
     @property
     def is_positive(self) -> bool:
@@ -110,28 +121,18 @@ class ScoredSweep:
         """What means are called."""
         return "geometric mean" if self.is_positive else "mean"
 
-    def mean(self, scores: Float[np.ndarray, "*axes known"], axis: int = -1) -> Float[np.ndarray, "*axes"]:
-        """Return the mean of scores over an axis."""
-        return _geometric_mean(scores, axis) if self.is_positive else np.asarray(scores.mean(axis=axis))
+    def mean(self, scores: xarray.DataArray, over: Sequence[str]) -> xarray.DataArray:
+        """Return the mean of the known scores over some axes."""
+        return _geometric_mean(scores, over) if self.is_positive else scores.mean(over)
 
-    def known(self, *members: Bool[np.ndarray, " member"]) -> Float[np.ndarray, " known"]:
-        """Return the known scores of the members that are in all of these."""
-        return self.values[np.logical_and.reduce([np.isfinite(self.values), *members])]
+    def other_axes(self, *axes: Axis) -> list[str]:
+        """Return the names of the axes but some."""
+        return [axis.name for axis in self.axes if axis not in axes]
 
-    def of_seeds(
-        self,
-        members: Bool[np.ndarray, " member"],
-        scores: Float[np.ndarray, "*axes member"],
-        mean: Callable[..., np.ndarray],
-    ) -> Float[np.ndarray, "*axes seed"]:
-        """Return for each seed the mean over some members, without those not known.
 
-        Members of one seed began alike and saw the same trials, so they are no replicates.
-        """
-        seeds = self.opened.labels["seed"]
-        is_known = members & np.isfinite(scores).all(axis=tuple(range(scores.ndim - 1)))
-        groups = [scores[..., is_known & (seeds == seed)] for seed in np.unique(seeds[is_known])]
-        return np.stack([mean(group, axis=-1) for group in groups], -1) if groups else scores[..., :0]
+def _geometric_mean(values: xarray.DataArray, over: Sequence[str]) -> xarray.DataArray:
+    logarithms: Any = np.log(values)
+    return np.exp(logarithms.mean(over))
 
 
 def score_sweep(opened: OpenedSweep, score: str) -> ScoredSweep:
@@ -151,20 +152,18 @@ def score_sweep(opened: OpenedSweep, score: str) -> ScoredSweep:
 def settings_table(results: ScoredSweep) -> ResultTable:
     """Return the best settings: the mean of the score over members, with a 95 % interval."""
     rows = []
-    for setting in itertools.product(
-        *(zip(axis.texts_with_units, axis.members, strict=True) for axis in results.axes)
-    ):
-        scores = results.known(*(members for _, members in setting))
-        mean = float(results.mean(scores)) if scores.size else np.inf
-        rows.append((mean, [*(text for text, _ in setting), *_score_texts(results, scores)]))
+    for place in np.ndindex(results.scores.shape[:-1]):
+        texts = [axis.texts_with_units[index] for axis, index in zip(results.axes, place, strict=True)]
+        scores = results.scores[place].dropna("seed")
+        mean = float(results.mean(scores, ["seed"])) if scores.size else np.inf
+        rows.append((mean, [*texts, *_score_texts(results, scores.values)]))
     rows.sort(key=lambda row: row[0])
-    titles = [axis.name.replace("_", " ") for axis in results.axes]
+    titles = [axis.title for axis in results.axes]
     titles += ["members", f"{results.label}, {results.mean_name} and 95 % interval", "lowest to highest"]
     means = [mean for mean, _ in rows]  # equal ones share a place
     shown = [Row(str(1 + means.index(mean)), values) for mean, values in rows[:MOST_SETTINGS]]
     more = f"; the best {MOST_SETTINGS} of {len(rows)} settings" if len(rows) > MOST_SETTINGS else ""
-    caption = f"settings by {results.label}, lowest first{more}"
-    return ResultTable([*map(Column, titles)], shown, caption)
+    return ResultTable([*map(Column, titles)], shown, f"settings by {results.label}, lowest first{more}")
 
 
 def _score_texts(results: ScoredSweep, scores: Float[np.ndarray, " member"]) -> list[str]:
@@ -180,30 +179,34 @@ def _score_texts(results: ScoredSweep, scores: Float[np.ndarray, " member"]) -> 
 
 def draw_sweep(results: ScoredSweep) -> Draws:
     """Return what draws learning curves and the score over each axis, and over each two axes."""
-    draws: dict[str, Callable[[], dict[str, RunFigure]]] = {}
+    draws: dict[str, Any] = {}
     for axis in results.axes:
-        draws[f"{axis.name}_learning"] = functools.partial(_curves, results, axis)
-        draws[f"{axis.name}_scores"] = functools.partial(_scores, results, axis)
+        draws[f"{axis.name}_learning"] = functools.partial(_draw_learning, results, axis)
+        draws[f"{axis.name}_scores"] = functools.partial(_draw_scores, results, axis)
     for rows, columns in itertools.combinations(results.axes, 2):
-        draws[f"{rows.name}_{columns.name}"] = functools.partial(_map, results, rows, columns)
-    if results.opened.sweep.experiment.select_every is not None and results.known().size:
-        draws["selection"] = functools.partial(
-            draw_selection, results.opened, int(np.nanargmin(results.values))
-        )
+        draws[f"{rows.name}_{columns.name}"] = functools.partial(_draw_map, results, rows, columns)
+    if results.opened.sweep.experiment.select_every is not None and np.isfinite(results.values).any():
+        best = int(np.nanargmin(results.values))
+        draws["selection"] = functools.partial(draw_selection, results.opened, best)
     return {f"the figure {name!r}": draw for name, draw in draws.items()}
 
 
-def _curves(results: ScoredSweep, axis: Axis) -> dict[str, RunFigure]:
+def _draw_learning(results: ScoredSweep, axis: Axis) -> dict[str, RunFigure]:
+    """Draw the losses of each value of an axis.
+
+    Members of one seed began alike and saw the same trials, so they are no replicates: their mean is.
+    """
     if results.learning is None:
         return {}
     (batch, losses), n_values = results.learning, len(axis.texts)
     figure, ax = small_axes()
-    shown = np.unique(np.linspace(0, n_values - 1, min(MOST_CURVES, n_values)).round().astype(int))
-    counts = []
+    shown, counts = evenly_spaced(n_values, MOST_CURVES), []
     for color, place in zip(COLORS, shown, strict=False):
-        members = axis.members[place]
-        reached = np.isfinite(losses[:, members]).any(axis=1)
-        seed_losses = results.of_seeds(members, losses[reached], _geometric_mean)
+        of_value = losses.isel({axis.name: place})
+        reached = of_value.notnull().any(of_value.dims[1:]).values
+        of_value = of_value[reached]
+        known = of_value.where(of_value.notnull().all("batch"))
+        seed_losses = _geometric_mean(known, results.other_axes(axis)).dropna("seed").values
         if seed_losses.size:
             draw_loss_bands(ax, batch[reached], seed_losses, label=axis.texts[place], color=color)
             counts.append(str(seed_losses.shape[1]))
@@ -218,49 +221,42 @@ def _curves(results: ScoredSweep, axis: Axis) -> dict[str, RunFigure]:
         f"({', '.join(counts)}), each with its mean over all other settings; bands go from the "
         f"lowest to the highest seed. {REPLICATION}"
     )
-    return {f"{axis.name}_learning": RunFigure(figure, f"Learning by {axis.name.replace('_', ' ')}", caption)}
+    return {f"{axis.name}_learning": RunFigure(figure, f"Learning by {axis.title}", caption)}
 
 
-def _scores(results: ScoredSweep, axis: Axis) -> dict[str, RunFigure]:
+def _draw_scores(results: ScoredSweep, axis: Axis) -> dict[str, RunFigure]:
     figure, ax = plt.subplots(figsize=(max(3.4, 0.6 + 0.5 * len(axis.texts)), 2.8), layout="constrained")
-    scores = [results.of_seeds(members, results.values, results.mean) for members in axis.members]
+    means = results.mean(results.scores, results.other_axes(axis)).transpose(axis.name, "seed")
+    scores = [of_value.dropna("seed").values for of_value in means]
     draw_setting_scores(ax, scores, names=axis.texts, axis=axis.label, label=results.label)
-    _tilt(ax, axis.texts)
+    _tilt_names(ax, axis.texts)
     n, label = ", ".join(str(seed_scores.size) for seed_scores in scores), results.label.capitalize()
     caption = (
         f"{label} at the end, by {axis.label}: a point for each seed ({n}), its {results.mean_name} over all "
         f"other settings; their {results.mean_name} and its 95 % interval "
         f"(t{', of logarithms' if results.is_positive else ''}). {REPLICATION}"
     )
-    return {f"{axis.name}_scores": RunFigure(figure, f"{label} by {axis.name.replace('_', ' ')}", caption)}
+    return {f"{axis.name}_scores": RunFigure(figure, f"{label} by {axis.title}", caption)}
 
 
-def _map(results: ScoredSweep, rows: Axis, columns: Axis) -> dict[str, RunFigure]:
-    shape = (len(rows.texts), len(columns.texts))
-    means, counts = np.full(shape, np.nan), np.zeros(shape, int)
-    for place in np.ndindex(shape):
-        known = results.known(rows.members[place[0]], columns.members[place[1]])
-        counts[place], means[place] = known.size, results.mean(known) if known.size else np.nan
-    size = (max(3.4, 1.6 + 0.55 * shape[1]), max(2.6, 0.9 + 0.35 * shape[0]))
+def _draw_map(results: ScoredSweep, rows: Axis, columns: Axis) -> dict[str, RunFigure]:
+    over = ["seed", *results.other_axes(rows, columns)]
+    scores = results.scores.transpose(rows.name, columns.name, ...)
+    means, counts = results.mean(scores, over).values, scores.notnull().sum(over).values
+    size = (max(3.4, 1.6 + 0.55 * len(columns.texts)), max(2.6, 0.9 + 0.35 * len(rows.texts)))
     figure, ax = plt.subplots(figsize=size, layout="constrained")
     names: Any = {"rows": rows.texts, "columns": columns.texts, "axes": (rows.label, columns.label)}
     draw_setting_map(ax, means, **names, label=results.label)
-    _tilt(ax, columns.texts)
-    own = (rows.name, columns.name)
-    over = " and over ".join(["seeds", *(axis.name for axis in results.axes if axis.name not in own)])
+    _tilt_names(ax, columns.texts)
+    label = results.label.capitalize()
     caption = (
-        f"{results.label.capitalize()}: the {results.mean_name} over {counts.min()} to {counts.max()} "
-        f"members, over {over}. White: not trained. {REPLICATION}"
+        f"{label}: the {results.mean_name} over {counts.min()} to {counts.max()} members, over seeds"
+        f"{''.join(f' and over {name}' for name in over[1:])}. White: not trained. {REPLICATION}"
     )
-    title = f"{results.label.capitalize()} over two settings"
-    return {f"{rows.name}_{columns.name}": RunFigure(figure, title, caption)}
+    return {f"{rows.name}_{columns.name}": RunFigure(figure, f"{label} over two settings", caption)}
 
 
-def _geometric_mean(values: np.ndarray, axis: int) -> np.ndarray:
-    return np.asarray(np.exp(np.log(values).mean(axis=axis)))
-
-
-def _tilt(ax: Any, texts: Sequence[str]) -> None:
+def _tilt_names(ax: Any, texts: Sequence[str]) -> None:
     """Tilt the names below axes if they are too long to stand beside one another."""
     if sum(map(len, texts)) > 40:
         plt.setp(ax.get_xticklabels(), rotation=40, ha="right", rotation_mode="anchor")
@@ -292,23 +288,26 @@ def report_sweep(
     """
     check_instance("opened", opened, OpenedSweep, "a sweep, such as open_sweep(path)")
     home, sweep = opened.folder.path, opened.sweep
-    report = ReportFolder(REPORT, home if out is None else out, home=home)
-    if not any("validation_loss" in note.members for note in opened.notes):
+    if not any("validation_loss" in cell.members for cell in opened.notes):
         raise ValueError(
             f"the sweep {home} must have results to be shown, it has none yet. "
             f"To train it: {opened.folder.command('resume')}"
         )
     results = score_sweep(opened, score)
     best = settings_table(results)
-    report.add_table("Best settings", best, _notes(results))
-    with figure_style():
-        report.add_figures("What the settings do", draw_sweep(results))
-    report.sections |= _list_unfinished(opened)
     selection = ", ".join(f"{name}={sweep.axes[name][0]!r}" for name in sweep.cell_axes)
-    code = _CODE.format(path=repr(str(home)), selection=selection)
-    report.sections["Open this sweep in Python"] = [code_box(code)]
-    title = f"{sweep.experiment.name}: sweep {home.resolve().name}"
-    return report.write(title, _introduction(opened), f"{state_text(opened)}\n\n{best}")
+    page = Page(
+        f"{sweep.experiment.name}: sweep {home.resolve().name}",
+        _introduction(opened),
+        {
+            "Best settings": [table(best, "Best settings"), *map(note, _notes(results))],
+            "What the settings do": Figures(draw_sweep(results)),
+            "Cells that are not finished": _list_unfinished(opened),
+            "Open this sweep in Python": [code_box(_CODE.format(path=repr(str(home)), selection=selection))],
+        },
+        f"{state_text(opened)}\n\n{best}",
+    )
+    return page.write("report.html", home if out is None else out, home)
 
 
 def _notes(results: ScoredSweep) -> list[str]:
@@ -325,23 +324,23 @@ def _notes(results: ScoredSweep) -> list[str]:
 
 def _progress_note(opened: OpenedSweep) -> str:
     """Say what a report of a sweep compares that is not finished."""
-    are_not = f"{'is' if len(opened.unfinished_cells) == 1 else 'are'} not finished"
-    cells = f"{len(opened.unfinished_cells)} of {count_text(opened.sweep.n_cells, 'cell')} {are_not}"
-    if len(opened.unfinished_cells) < opened.sweep.n_cells:
+    n_unfinished, n_cells = len(opened.unfinished_cells), opened.sweep.n_cells
+    if n_unfinished < n_cells:
         return (
-            f"{cells}: only members of the others are compared; learning curves show all as far as they are."
+            f"{n_unfinished} of {count_text(n_cells, 'cell')} {'is' if n_unfinished == 1 else 'are'} not "
+            "finished: only members of the others are compared; learning curves show all of them so far."
         )
-    n_batches = [note.n_batches for note in opened.notes]
+    n_batches = [cell.n_batches for cell in opened.notes]
     return (
         f"No cell is finished: settings are compared after {min(n_batches)} to {max(n_batches)} batches, "
-        "which may say no more than how far each is."
+        "and may differ for that reason alone."
     )
 
 
 def _introduction(opened: OpenedSweep) -> list[Html]:
     sweep = opened.sweep
     units = sweep.experiment.units()
-    axes: Mapping[str, str] = {
+    axes = {
         name: " | ".join(setting_text(value, units.get(name, ())) for value in values)
         for name, values in sweep.axes.items()
     }
@@ -350,18 +349,17 @@ def _introduction(opened: OpenedSweep) -> list[Html]:
     return [experiment_text(sweep.experiment), named_values("Axes", values)]
 
 
-def _list_unfinished(opened: OpenedSweep) -> dict[str, list[Html]]:
+def _list_unfinished(opened: OpenedSweep) -> list[Html]:
     """List the cells that are not finished, with what is wrong with them."""
-    if not opened.unfinished_cells:
-        return {}
     values = {}
     for number in opened.unfinished_cells[:MOST_CELLS]:
-        problem = opened.problem_of(number)
-        n_batches = opened.notes[number].n_batches
-        saved = f", {n_batches} batches" if n_batches else ""
-        state = f"{opened.notes[number].state}{saved}{f': {problem}' if problem else ''}"
+        cell, problem = opened.notes[number], opened.problem_of(number)
+        saved = f", {cell.n_batches} batches" if cell.n_batches else ""
+        state = f"{cell.state}{saved}{f': {problem}' if problem else ''}"
         values[f"cell {number}"] = f"{state} ({opened.sweep.cell(number)})"
+    if not values:
+        return []
     n_more = len(opened.unfinished_cells) - len(values)
     more = [element("p", f"And {n_more} more.")] if n_more else []
     command = element("p", f"To train them: {opened.folder.command('resume')}")
-    return {"Cells that are not finished": [named_values("Cells", values), *more, command]}
+    return [named_values("Cells", values), *more, command]

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from popsim.report._explorer import MOST_BATCHES, explorer_elements, json_block, round_numbers
-from popsim.report._html import CHARTS
-from popsim.report.report_folder import ReportFolder
+from popsim.report._html import Html
+from popsim.report.report_folder import Charts, Page
 
 N_MEMBERS, N_TRIALS, N_STEPS, N_UNITS, DT = 2, 3, 60, 40, 0.01
 HOSTILE = "</script><script>document.title = 'broken'</script>"
@@ -127,9 +127,8 @@ def test_text_cannot_end_the_element_of_numbers():
 
 @pytest.fixture(scope="module")
 def page(elements, tmp_path_factory):
-    report = ReportFolder("report.html", tmp_path_factory.mktemp("explorer"))
-    report.sections = {"Charts": elements, "More": []}
-    return report.write(HOSTILE, [], "", scripts=CHARTS).page
+    written = Page(HOSTILE, [], {"Charts": Charts(lambda: elements), "More": [Html()]}, "")
+    return written.write("report.html", tmp_path_factory.mktemp("explorer")).page
 
 
 READ = """

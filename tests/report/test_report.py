@@ -17,7 +17,13 @@ from small_experiment import Sum, stopping_after
 from popsim.cli import main
 from popsim.experiments import EXPERIMENTS, CenterOut, RunFigure, RunStopped, open_run, run_experiment
 from popsim.report import SECTIONS, Section, compare_runs, report_run
-from popsim.report.comparison import open_compared_runs, results_table, settings_table
+from popsim.report.comparison import (
+    draw_comparison,
+    open_compared_runs,
+    results_table,
+    settings_table,
+    state_text,
+)
 
 SMALL = Reported(n_members=2, n_batches=4, batch_size=4, log_step=2)
 TAGS = """html head meta title style body main footer h1 h2 h3 p div table caption thead tbody tr th td
@@ -162,14 +168,12 @@ def test_a_comparison_has_what_differs_and_mean_and_range_over_members(folder):
     assert results["error (mm), noise off"] == ["1.50 (1.00 to 2.00)", "2.00 (1.00 to 3.00)", "-"]
     assert results["speed (cm/s), noise off"] == ["-", "-", "-"]
     assert results["good"] == ["1 of 2", "1 of 3", "-"]
-    last = runs[0].run.history.loss.sum("term").values[-1]
+    last = runs["a"].history.loss.sum("term").values[-1]
     assert results["last training loss"][0] == f"{last.mean():.3g} ({last.min():.3g} to {last.max():.3g})"
-    assert "not finished" in runs[2].state and "of 400 batches" in runs[2].state
+    assert "not finished" in state_text(runs["c"]) and "of 400 batches" in state_text(runs["c"])
 
 
 def test_a_comparison_draws_a_line_for_each_run(folder):
-    from popsim.report.comparison import draw_comparison
-
     runs = open_compared_runs([folder / "<b>&$x", folder / "wide"])
     draws = draw_comparison(runs)
     assert "the figure 'metrics'" in draws
@@ -178,7 +182,7 @@ def test_a_comparison_draws_a_line_for_each_run(folder):
     (ax,) = figures["training_loss"].figure.axes
     assert [line.get_label() for line in ax.lines] == [r"<b>&\$x", "wide"]
     assert len({line.get_color() for line in ax.lines}) == 2
-    losses = runs[1].run.history.loss.sum("term").values
+    losses = runs["wide"].history.loss.sum("term").values
     np.testing.assert_allclose(ax.lines[1].get_ydata(), np.exp(np.log(losses).mean(axis=1)), rtol=1e-6)
     for drawn in figures.values():
         plt.close(drawn.figure)
