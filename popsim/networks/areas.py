@@ -133,16 +133,16 @@ class Areas:
     def units_of(self, area: str) -> slice:
         """Return the units of an area."""
         names = list(self.sizes)
-        first = sum(self.sizes[name] for name in names[: names.index(area)])
-        return slice(first, first + self.sizes[area])
+        start = sum(self.sizes[name] for name in names[: names.index(area)])
+        return slice(start, start + self.sizes[area])
 
     def draw_present(self, *, key: Key[Array, ""]) -> Bool[Array, "post pre"]:
         """Draw which connections there are, and warn of areas that get nothing where they should."""
         present = jnp.zeros((self.n_units, self.n_units), bool)
         connections = {(area, area): Sparse() for area in self.sizes} | self.connections
         for (source, target), connection in connections.items():
-            of_pair = key_stream(key, f"{source} to {target}")
-            mask = self._draw_mask((source, target), connection, of_pair)
+            stream = key_stream(key, f"{source} to {target}")
+            mask = self._draw_mask((source, target), connection, stream)
             if not checks.is_traced(mask) and not np.all(np.any(mask, axis=1)):
                 checks.warn_caller(
                     f"`connections` leaves units of {target!r} without any input from {source!r}."
