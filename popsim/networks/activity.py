@@ -51,7 +51,7 @@ def defines_activity(ensemble: Any, states: Any) -> bool:
 def selected_units(
     user: str, model: Any, hidden: PyTree[Array], units: UnitSelector | tuple[int, ...] | None = None
 ) -> Float[Array, " unit"]:
-    """Return the activity of units at one time step; `user` is what needs them, for messages.
+    """Return the activity of units at one time step; `user` names in messages what asks for it.
 
     A hidden state that is one array needs no model. The default `units` are all.
     """

@@ -190,11 +190,11 @@ class Areas:
         return jnp.where(has_loop, with_loop, unlooped)
 
     def receives(self, input_sizes: Mapping[str, int]) -> Bool[np.ndarray, "unit input"]:
-        """Return which units receive which numbers of the input, of named parts of these sizes."""
+        """Return which units receive which numbers of the input, whose named parts have these sizes."""
         n_inputs = sum(input_sizes.values())
         if self.inputs is None:
             return np.ones((self.n_units, n_inputs), bool)
-        names_of_inputs = np.repeat(list(input_sizes), list(input_sizes.values()))
+        input_names = np.repeat(list(input_sizes), list(input_sizes.values()))
         receives = np.zeros((self.n_units, n_inputs), bool)
         for area, names in self.inputs.items():
             for name in [name for name in names if name not in input_sizes]:
@@ -202,7 +202,7 @@ class Areas:
                     f"`inputs[{area!r}]` must name inputs of the network, {', '.join(input_sizes)}, got "
                     f"{name!r}.{suggestion(name, input_sizes)}"
                 )
-            receives[self.units_of(area)] = np.isin(names_of_inputs, names)
+            receives[self.units_of(area)] = np.isin(input_names, names)
         if unreached := [
             name for name in input_sizes if all(name not in names for names in self.inputs.values())
         ]:

@@ -237,7 +237,7 @@ def advice_for_dt(dt: float) -> str:
 
 
 def check_takes_inputs(network: AbstractNetwork, inputs: PyTree[Array], sizes: Mapping[str, int]) -> None:
-    """Raise `ValueError` unless a network takes inputs of these sizes, finite ones, by sound methods.
+    """Raise `ValueError` unless inputs are finite, as many as a network takes, and its methods fit together.
 
     The methods are traced once each, and not compiled.
     """
