@@ -80,8 +80,7 @@ class LeakyRNN(AbstractLeakyNetwork, building.RecurrentWeights):
             self.recurrent_weights = building.gaussian_weights("recurrent", units * 2, gain, key=key)
             return
         if np.shape(signs) != units:
-            shape = np.shape(signs)
-            raise ValueError(f"`signs` must be one for each of {n_units} units, got shape {shape}.")
+            raise ValueError(f"`signs` must be one for each of {n_units} units, got shape {np.shape(signs)}.")
         stream = key_stream(key, "recurrent")
         self.recurrent_weights = dale_weights(signs, gain, density=density, key=stream)
 
