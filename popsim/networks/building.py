@@ -145,7 +145,7 @@ def _draw_readout(n_units: int, n_outputs: int, *, key: Key[Array, ""]) -> eqx.n
 
 
 def gaussian_weights(
-    name: str, shape: tuple[int, int], gain: ScalarLike = 1.0, *, key: Key[Array, ""]
+    name: str, shape: tuple[int, ...], gain: ScalarLike = 1.0, *, key: Key[Array, ""]
 ) -> Float[Array, "post pre"]:
     """Draw weights of variance gain² / (number of inputs), by the stream `name` of the key of a network."""
     return gain * jax.random.normal(key_stream(key, name), shape) / max(shape[1], 1) ** 0.5
