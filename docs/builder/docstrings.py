@@ -42,8 +42,11 @@ def _link_docstrings(item: griffe.Object | griffe.Alias) -> None:
 def _add_constructor(kind: type, modules: griffe.ModulesCollection) -> None:
     """Add the constructor that a class has at run time to one that is written without."""
     bases = [modules[f"{base.__module__}.{base.__qualname__}"] for base in kind.__mro__ if _of_popsim(base)]
-    written = next((base.members["__init__"] for base in bases if "__init__" in base.members), None)
-    if inspect.isabstract(kind) or (written is not None and written.is_function):
+    written = [base.members["__init__"] for base in bases if "__init__" in base.members]
+    if inspect.isabstract(kind):
+        return
+    if written and written[0].is_function:
+        _spell_out_options(*written[:2])
         return
     try:
         parameters = inspect.signature(kind).parameters.values()
@@ -58,6 +61,16 @@ def _add_constructor(kind: type, modules: griffe.ModulesCollection) -> None:
             parameters=griffe.Parameters(first, *(_parameter(each, bases) for each in parameters)),
         ),
     )
+
+
+def _spell_out_options(constructor: griffe.Function, inherited: griffe.Function | None = None) -> None:
+    """Give a constructor the options that it hands to the inherited one, in place of `**options`."""
+    parameters = list(constructor.parameters)
+    if inherited is not None and str(parameters[-1].annotation).startswith("Unpack["):
+        names = {parameter.name for parameter in parameters}
+        by_name = [each for each in inherited.parameters if each.kind is griffe.ParameterKind.keyword_only]
+        handed = [each for each in by_name if each.name not in names]
+        constructor.parameters = griffe.Parameters(*parameters[:-2], *handed, parameters[-2])
 
 
 def _of_popsim(kind: type) -> bool:

@@ -23,6 +23,7 @@ class AbstractCursorMap(AbstractIntervention):
     """A linear map of the cursor's displacement from a center, and of its velocity."""
 
     center: Float[Array, "*members space"] | None = eqx.field(converter=as_float_array, default=None)
+    after_stage: Stage = eqx.field(static=True, default="move", kw_only=True)
 
     def __check_init__(self):
         if self.center is not None:
@@ -63,7 +64,6 @@ class CursorRotation(AbstractCursorMap):
     """
 
     name: str = eqx.field(static=True, default="cursor rotation")
-    after_stage: Stage = eqx.field(static=True, default="move")
 
     def check(self, parameters: Float[Array, "*trial"]) -> None:
         warn_of_unit(name_of_parameters(self), parameters, "angle")
@@ -83,7 +83,6 @@ class CursorGain(AbstractCursorMap):
     """
 
     name: str = eqx.field(static=True, default="cursor gain")
-    after_stage: Stage = eqx.field(static=True, default="move")
 
     def map_vector(self, parameters: Number, vector: Vector) -> Vector:
         return parameters * vector

@@ -1,5 +1,6 @@
 """Loads: forces on the hand, torques at the joints, a mass in the hand."""
 
+import abc
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from popsim._shared.checks import (
     as_float_array,
@@ -33,7 +34,20 @@ __all__ = [
 ]
 
 
-class CurlField(AbstractIntervention):
+class AbstractHandForce(AbstractIntervention):
+    """Base class of forces on the hand that depend on nothing but its state."""
+
+    after_stage: Stage = eqx.field(static=True, default="act", kw_only=True)
+
+    @abc.abstractmethod
+    def force(self, parameters: PyTree[Array], hand: HandState) -> Float[Array, " space"]:
+        """Return the force, in N."""
+
+    def load(self, parameters: PyTree[Array]) -> Load:
+        return Load(lambda hand: self.force(parameters, hand))
+
+
+class CurlField(AbstractHandForce):
     """A force perpendicular to the velocity of the hand in the plane: F = b (v_y, -v_x).
 
     The parameter is b, in N s/m. With b > 0 it pushes the hand to its right, so that an uncontrolled hand
@@ -42,38 +56,29 @@ class CurlField(AbstractIntervention):
     """
 
     name: str = eqx.field(static=True, default="curl field")
-    after_stage: Stage = eqx.field(static=True, default="act")
 
-    def load(self, parameters: Float[Array, ""]) -> Load:
+    def force(self, parameters: Float[Array, ""], hand: HandState) -> Float[Array, " space"]:
         check_parameter(self.name, parameters, ())
-
-        def force(hand: HandState) -> Float[Array, " space"]:
-            if hand.velocity.shape != (2,):
-                raise ValueError(f"`hand` must move in a plane, got {hand.velocity.shape[0]} axes.")
-            v_x, v_y = hand.velocity
-            return parameters * jnp.stack([v_y, -v_x])
-
-        return Load(force)
+        if hand.velocity.shape != (2,):
+            raise ValueError(f"`hand` must move in a plane, got {hand.velocity.shape[0]} axes.")
+        v_x, v_y = hand.velocity
+        return parameters * jnp.stack([v_y, -v_x])
 
 
-class ConstantForce(AbstractIntervention):
+class ConstantForce(AbstractHandForce):
     """A constant force on the hand; the parameter is the force, in N.
 
     For a force pulse, schedule it for a few time steps.
     """
 
     name: str = eqx.field(static=True, default="constant force")
-    after_stage: Stage = eqx.field(static=True, default="act")
 
-    def load(self, parameters: Float[Array, " space"]) -> Load:
-        def force(hand: HandState) -> Float[Array, " space"]:
-            check_parameter(self.name, parameters, hand.position.shape)
-            return parameters
-
-        return Load(force)
+    def force(self, parameters: Float[Array, " space"], hand: HandState) -> Float[Array, " space"]:
+        check_parameter(self.name, parameters, hand.position.shape)
+        return parameters
 
 
-class ViscousField(AbstractIntervention):
+class ViscousField(AbstractHandForce):
     """A force on the hand that is linear in its velocity: F = B v.
 
     The parameter is the matrix B, in N s/m: diag(-b, -b) is isotropic damping, ((0, b), (-b, 0)) a curl
@@ -81,14 +86,10 @@ class ViscousField(AbstractIntervention):
     """
 
     name: str = eqx.field(static=True, default="viscous field")
-    after_stage: Stage = eqx.field(static=True, default="act")
 
-    def load(self, parameters: Float[Array, "space space"]) -> Load:
-        def force(hand: HandState) -> Float[Array, " space"]:
-            check_parameter(self.name, parameters, 2 * hand.velocity.shape)
-            return parameters @ hand.velocity
-
-        return Load(force)
+    def force(self, parameters: Float[Array, "space space"], hand: HandState) -> Float[Array, " space"]:
+        check_parameter(self.name, parameters, 2 * hand.velocity.shape)
+        return parameters @ hand.velocity
 
 
 class ElasticFieldParameters(eqx.Module):
@@ -98,19 +99,15 @@ class ElasticFieldParameters(eqx.Module):
     center: Float[Array, "*trial space"]
 
 
-class ElasticField(AbstractIntervention):
+class ElasticField(AbstractHandForce):
     """A force that pulls the hand toward a center: F = -K (x - center); see `ElasticFieldParameters`."""
 
     name: str = eqx.field(static=True, default="elastic field")
-    after_stage: Stage = eqx.field(static=True, default="act")
 
-    def load(self, parameters: ElasticFieldParameters) -> Load:
-        def force(hand: HandState) -> Float[Array, " space"]:
-            check_parameter(f"{self.name}: stiffness", parameters.stiffness, 2 * hand.position.shape)
-            check_parameter(f"{self.name}: center", parameters.center, hand.position.shape)
-            return -parameters.stiffness @ (hand.position - parameters.center)
-
-        return Load(force)
+    def force(self, parameters: ElasticFieldParameters, hand: HandState) -> Float[Array, " space"]:
+        check_parameter(f"{self.name}: stiffness", parameters.stiffness, 2 * hand.position.shape)
+        check_parameter(f"{self.name}: center", parameters.center, hand.position.shape)
+        return -parameters.stiffness @ (hand.position - parameters.center)
 
 
 class JointTorque(AbstractIntervention):
@@ -205,7 +202,7 @@ class ForceChannelParameters(eqx.Module):
         return cls(start, toward / jnp.sqrt(jnp.where(squared > 0, squared, 1.0)), **walls)
 
 
-class ForceChannel(AbstractIntervention):
+class ForceChannel(AbstractHandForce):
     """Walls that keep the hand on a line: F = -(K d + B dd/dt), with d the displacement from the line.
 
     There is no force along the line. In channel trials the force against the wall, minus `external_force`,
@@ -220,21 +217,17 @@ class ForceChannel(AbstractIntervention):
     """
 
     name: str = eqx.field(static=True, default="force channel")
-    after_stage: Stage = eqx.field(static=True, default="act")
 
     def check(self, parameters: ForceChannelParameters) -> None:
         for part in ("stiffness", "damping"):
             check_non_negative(name_of_parameters(self, f".{part}"), getattr(parameters, part))
 
-    def load(self, parameters: ForceChannelParameters) -> Load:
-        along = parameters.direction
+    def force(self, parameters: ForceChannelParameters, hand: HandState) -> Float[Array, " space"]:
+        direction = parameters.direction
 
-        def across(vector: Float[Array, " space"]) -> Float[Array, " space"]:
-            return vector - jnp.sum(vector * along) * along
+        def perpendicular(vector: Float[Array, " space"]) -> Float[Array, " space"]:
+            return vector - jnp.sum(vector * direction) * direction
 
-        def force(hand: HandState) -> Float[Array, " space"]:
-            check_parameter(f"{self.name}: start", parameters.start, hand.position.shape)
-            deviation = across(hand.position - parameters.start)
-            return -(parameters.stiffness * deviation + parameters.damping * across(hand.velocity))
-
-        return Load(force)
+        check_parameter(f"{self.name}: start", parameters.start, hand.position.shape)
+        deviation = perpendicular(hand.position - parameters.start)
+        return -(parameters.stiffness * deviation + parameters.damping * perpendicular(hand.velocity))

@@ -1,5 +1,6 @@
 """Losses on the Jacobians of a network along its trajectories."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +33,7 @@ class _Steps(eqx.Module):
     unit_input: Float[Array, "step unit"] | None
 
     @classmethod
-    def of_trial(cls, states: Any, trial: Trial, model: Any) -> "_Steps":
+    def from_trial(cls, states: Any, trial: Trial, model: Any) -> "_Steps":
         current = getattr(states, "unit_input", None)
         received = model.network_inputs(states, trial)[1:]
         before = jax.tree.map(lambda leaf: leaf[:-1], states.network.hidden)
@@ -86,16 +87,16 @@ class RecurrentSensitivity(AbstractSumOfSquares):
         network = without_noise(model.network)
         if (leaky := _leaky_network(network)) is None:
             _check_recorded(self.name, states, network)
-        steps = _Steps.of_trial(states, trial, model)
+        steps = _Steps.from_trial(states, trial, model)
         visited = steps.before if leaky is None else activation_of(steps.before)
         vectors = jax.vmap(lambda hidden: ravel_pytree(hidden)[0])(visited)
         n_steps, size = vectors.shape
         directions = self._directions(n_steps, size, vectors.dtype)
 
-        def at_step(step: _Steps, of_step: Float[Array, "direction size"]) -> Float[Array, " features"]:
+        def at_step(step: _Steps, vectors: Float[Array, "direction size"]) -> Float[Array, " features"]:
             recurrence, start = _recurrence(network, leaky, step)
             _, push = jax.linearize(recurrence, start)
-            return jax.vmap(push)(of_step).ravel()
+            return jax.vmap(push)(vectors).ravel()
 
         in_axis = None if self.n_directions is None else 0
         pushed = jax.vmap(at_step, in_axes=(0, in_axis))(steps, directions)
@@ -166,14 +167,14 @@ class VanishingGradient(AbstractLossTerm):
             )
         _check_recorded(self.name, states, network)
         states = jax.lax.stop_gradient(states)
-        steps = jax.lax.stop_gradient(_Steps.of_trial(states, trial, model))
+        steps = jax.lax.stop_gradient(_Steps.from_trial(states, trial, model))
         gradients = jax.lax.stop_gradient(self._gradients(states, trial, model, steps))
         later = jax.tree.map(lambda leaf: leaf[1:], gradients)
         earlier = jax.vmap(lambda step, gradient: _pull(network, step, gradient))(steps, later)
-        before, after = jax.vmap(_squared_length)(earlier), jax.vmap(_squared_length)(later)
-        counts = after >= self.bound
-        ratio = jnp.where(counts, before / jnp.where(counts, after, 1), 1)
-        return jnp.sum((ratio - 1) ** 2) / jnp.maximum(jnp.sum(counts.astype(after.dtype)), 1)
+        numerator, denominator = jax.vmap(_squared_length)(earlier), jax.vmap(_squared_length)(later)
+        counts = denominator >= self.bound
+        ratio = jnp.where(counts, numerator / jnp.where(counts, denominator, 1), 1)
+        return jnp.sum((ratio - 1) ** 2) / jnp.maximum(jnp.sum(counts.astype(ratio.dtype)), 1)
 
     def _gradients(
         self, states: Any, trial: Trial, model: Any, steps: _Steps
@@ -182,8 +183,8 @@ class VanishingGradient(AbstractLossTerm):
         network = without_noise(model.network)
 
         def error_of(hidden, output):
-            places = lambda of: (of.network.hidden, of.network.output)  # noqa: E731
-            return self.error(eqx.tree_at(places, states, (hidden, output)), trial, model)
+            network_state = dataclasses.replace(states.network, hidden=hidden, output=output)
+            return self.error(dataclasses.replace(states, network=network_state), trial, model)
 
         hidden = states.network.hidden
         by_hidden, by_output = jax.grad(error_of, argnums=(0, 1))(hidden, states.network.output)

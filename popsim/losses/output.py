@@ -33,7 +33,7 @@ def check_output_target(targets: Any) -> OutputTarget:
 
 
 def counts_of_choices(target: OutputTarget) -> Float[Array, " time"]:
-    """Return the weight of each time step for a choice: of several outputs, that of the right one."""
+    """Return the weight of each time step for a choice: that of the right output, if each has one."""
     if not has_counts_by_output(target):
         return target.counts
     if target.values.shape[-1] == 1:
@@ -49,8 +49,8 @@ def counts_of_steps(target: OutputTarget) -> Float[Array, " time"]:
 class AbstractOutputTerm(AbstractWeightedMean):
     """Base class of the means Σ_t c_t x_t / Σ_t c_t of costs x of the output.
 
-    c are the counts of the `OutputTarget`, times the profile. Of a choice whose outputs have weights of their
-    own, c_t is the weight of the right one, as are the weights of classes in PyTorch's `CrossEntropyLoss`.
+    c are the counts of the `OutputTarget`, times the profile. Where each output of a choice has its own
+    weight, c_t is that of the right one, like the class weights of PyTorch's `CrossEntropyLoss`.
     """
 
     @abc.abstractmethod
@@ -64,8 +64,8 @@ class AbstractOutputTerm(AbstractWeightedMean):
     def reference(self, trial: Trial) -> OutputTarget:
         return check_output_target(trial.targets)
 
-    def weigh(self, reference: OutputTarget, of_steps: Float[Array, " time"]) -> Float[Array, " time"]:
-        return self.counts(reference) * of_steps
+    def weigh(self, reference: OutputTarget, step_weights: Float[Array, " time"]) -> Float[Array, " time"]:
+        return self.counts(reference) * step_weights
 
     def sum_of_costs(
         self,

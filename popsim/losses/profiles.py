@@ -247,18 +247,6 @@ def with_time_axis(at_step: PyTree[Array]) -> PyTree[Array]:
     return jax.tree.map(lambda leaf: leaf[None], at_step)
 
 
-def weighted_sum(
-    weights: Float[Array, " time"], away: Float[Array, " time"], distance: AbstractDistance
-) -> Float[Array, ""]:
-    """Return Σ_t w_t d_t, with the weights w and the distance d (`away`) at each step."""
-    if jnp.shape(away) != weights.shape:
-        raise ValueError(
-            f"`distance` must make one number of the last axis, {weights.shape} in all, "
-            f"got shape {jnp.shape(away)} from {type(distance).__name__}."
-        )
-    return jnp.sum(weights * away)
-
-
 class AbstractSumOfSquares(AbstractLossTerm):
     """Sum over time of w_t |x_t|², of the signal x that a subclass returns.
 
@@ -307,7 +295,7 @@ class AbstractWeightedMean(AbstractLossTerm):
         """Return what costs compare with, and its weights: arrays that lead with time."""
 
     @abc.abstractmethod
-    def weigh(self, reference: Any, of_steps: Float[Array, " time"]) -> Float[Array, "time ..."]:
+    def weigh(self, reference: Any, step_weights: Float[Array, " time"]) -> Float[Array, "time ..."]:
         """Return c, given the weights of the time steps."""
 
     @abc.abstractmethod

@@ -98,20 +98,19 @@ class AbstractRateTerm(AbstractWeightedMean):
             )
         recorded = trial.recordings[self.rates]
         # What does not count may be NaN, which times zero is NaN.
-        known = jnp.where(recorded.counts > 0, recorded.values, 0.0)
-        return RecordedActivity(known, recorded.counts)
+        return RecordedActivity(jnp.where(recorded.counts > 0, recorded.values, 0.0), recorded.counts)
 
     def weigh(
-        self, reference: RecordedActivity, of_steps: Float[Array, " time"]
+        self, reference: RecordedActivity, step_weights: Float[Array, " time"]
     ) -> Float[Array, "time units"]:
         n_units = reference.values.shape[-1]
-        of_units = jnp.ones(n_units) if self.unit_weights is None else self.unit_weights
-        if of_units.shape != (n_units,):
+        unit_weights = jnp.ones(n_units) if self.unit_weights is None else self.unit_weights
+        if unit_weights.shape != (n_units,):
             raise ValueError(
                 f"`unit_weights` of {self.name!r} must be one for each of {n_units} units, "
-                f"got shape {of_units.shape}."
+                f"got shape {unit_weights.shape}."
             )
-        return reference.counts * of_steps[:, None] * of_units
+        return reference.counts * step_weights[:, None] * unit_weights
 
     def sum_of_costs(
         self,
@@ -131,7 +130,7 @@ class AbstractRateTerm(AbstractWeightedMean):
         self, states: Any, model: AbstractModel, recorded: RecordedActivity
     ) -> Float[Array, "time units"]:
         def at_step(hidden: PyTree[Array]) -> Float[Array, " unit"]:
-            return _activity_of(self.name, model, hidden, self.units)
+            return selected_units(self.name, model, hidden, self.units)
 
         activity = jax.vmap(at_step)(states.network.hidden)
         n_recorded = recorded.values.shape[-1]
@@ -151,19 +150,6 @@ class AbstractRateTerm(AbstractWeightedMean):
                 f"{activity.shape}, got {checks.kind_of(rates)}."
             )
         return rates
-
-
-def _activity_of(
-    user: str, model: AbstractModel, hidden: PyTree[Array], units: UnitSelector | tuple[int, ...] | None
-) -> Float[Array, " unit"]:
-    if not isinstance(units, tuple):
-        return selected_units(user, model, hidden, units)
-    activity = selected_units(user, model, hidden)
-    if max(units) >= activity.shape[0]:
-        raise ValueError(
-            f"`units` of {user!r} must be numbers from 0 to {activity.shape[0] - 1}, got {max(units)}."
-        )
-    return activity[np.array(units)]
 
 
 class RateError(AbstractRateTerm):

@@ -22,7 +22,6 @@ from popsim.losses.profiles import (
     SquaredDistance,
     step_weights,
     weight_of_step,
-    weighted_sum,
     with_time_axis,
 )
 from popsim.model import AbstractModel
@@ -53,8 +52,8 @@ def hand_acceleration(states: Any, trial: Trial) -> Float[Array, "time space"]:
 def hand_jerk(states: Any, trial: Trial) -> Float[Array, "time space"]:
     """Return (a_t - a_{t-1}) / dt of the hand, in m/s³; before the first step a is zero."""
     acceleration = hand_acceleration(states, trial)
-    before = jnp.concatenate([jnp.zeros_like(acceleration[:1]), acceleration[:-1]])
-    return (acceleration - before) / trial.timeline.dt
+    previous = jnp.concatenate([jnp.zeros_like(acceleration[:1]), acceleration[:-1]])
+    return (acceleration - previous) / trial.timeline.dt
 
 
 def check_hand(states: Any, trial: Trial) -> None:
@@ -72,7 +71,7 @@ def targets_of(states: Any, targets: Any) -> Any:
     return record["target"] if isinstance(record, Mapping) and "target" in record else targets
 
 
-def away_from_target(cursor: HandState, targets: Any, part: str) -> Float[Array, "time space"]:
+def offset_from_target(cursor: HandState, targets: Any, part: str) -> Float[Array, "time space"]:
     """Return the "position" or the "velocity" of the cursor minus that of the target."""
     check_hand_targets(targets, cursor)
     return getattr(cursor, part) - getattr(targets, part)
@@ -92,16 +91,21 @@ class AbstractSumOfDistances(AbstractLossTerm):
         """Return d at some time steps, whose states and targets these are."""
 
     def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        away = self.distance(self.difference(states, targets_of(states, trial.targets), trial))
+        distances = self.distance(self.difference(states, targets_of(states, trial.targets), trial))
         weights = step_weights(self.time_profile(), trial.timeline, active_steps(states))
-        return weighted_sum(weights, away, self.distance)
+        if jnp.shape(distances) != weights.shape:
+            raise ValueError(
+                f"`distance` must make one number of the last axis, {weights.shape} in all, "
+                f"got shape {jnp.shape(distances)} from {type(self.distance).__name__}."
+            )
+        return jnp.sum(weights * distances)
 
     def step_cost(
         self, state: LoopState, trial_at_step: TrialAtStep, model: AbstractModel
     ) -> Float[Array, ""]:
         states, targets = with_time_axis((state, targets_of(state, trial_at_step.targets)))
-        (away,) = self.distance(self.difference(states, targets, trial_at_step.trial))
-        return weight_of_step(self.time_profile(), trial_at_step, state) * away
+        (distance,) = self.distance(self.difference(states, targets, trial_at_step.trial))
+        return weight_of_step(self.time_profile(), trial_at_step, state) * distance
 
 
 class AbstractFinalTerm(AbstractLossTerm):
@@ -143,7 +147,7 @@ class PositionError(AbstractSumOfDistances):
     name: str = eqx.field(static=True, default="position error", kw_only=True)
 
     def difference(self, states: LoopState, targets: Any, trial: Trial) -> Float[Array, "time space"]:
-        return away_from_target(states.cursor, targets, "position")
+        return offset_from_target(states.cursor, targets, "position")
 
 
 class VelocityError(AbstractSumOfDistances):
@@ -159,7 +163,7 @@ class VelocityError(AbstractSumOfDistances):
     name: str = eqx.field(static=True, default="velocity error", kw_only=True)
 
     def difference(self, states: LoopState, targets: Any, trial: Trial) -> Float[Array, "time space"]:
-        return away_from_target(states.cursor, targets, "velocity")
+        return offset_from_target(states.cursor, targets, "velocity")
 
 
 class FinalPosition(AbstractFinalTerm):
@@ -210,9 +214,9 @@ class FinalState(AbstractFinalTerm):
         check_non_negative("velocity_time", self.velocity_time)
 
     def cost(self, cursor: HandState, target: HandState) -> Float[Array, ""]:
-        away = cursor.position - target.position
+        offset = cursor.position - target.position
         covered = self.velocity_time * (cursor.velocity - target.velocity)
-        return jnp.sum(away**2) + jnp.sum(covered**2)
+        return jnp.sum(offset**2) + jnp.sum(covered**2)
 
 
 class Straightness(AbstractSumOfDistances):
@@ -237,9 +241,9 @@ class Straightness(AbstractSumOfDistances):
         line = trial.targets.position[-1] - trial.init.position
         squared_length = jnp.sum(line**2)
         is_point = squared_length == 0
-        along = line / jnp.sqrt(jnp.where(is_point, 1.0, squared_length))
+        direction = line / jnp.sqrt(jnp.where(is_point, 1.0, squared_length))
         moved = states.cursor.position - trial.init.position
-        perpendicular = moved - jnp.sum(moved * along, axis=-1, keepdims=True) * along
+        perpendicular = moved - jnp.sum(moved * direction, axis=-1, keepdims=True) * direction
         return jnp.where(is_point, 0.0, perpendicular)
 
 
@@ -267,7 +271,7 @@ class Hold(AbstractSumOfDistances):
         if self.place == "start":
             check_hand(states, trial)
             return states.cursor.position - trial.init.position
-        return away_from_target(states.cursor, targets, "position")
+        return offset_from_target(states.cursor, targets, "position")
 
 
 class Acceleration(AbstractSumOfSquares):

@@ -46,14 +46,14 @@ def returns(
     - `values`: V, the estimates of a critic; None for zero, which needs λ = 1.
     - `trace`: λ; 1 for the discounted sum of the rewards to come.
     """
-    later = jnp.zeros_like(rewards) if values is None else jnp.append(values[1:], 0.0)
+    next_values = jnp.zeros_like(rewards) if values is None else jnp.append(values[1:], 0.0)
 
-    def backward(after, at_step):
+    def accumulate(next_return, at_step):
         reward, value = at_step
-        total = reward + discount * ((1 - trace) * value + trace * after)
+        total = reward + discount * ((1 - trace) * value + trace * next_return)
         return total, total
 
-    _, totals = jax.lax.scan(backward, jnp.zeros((), rewards.dtype), (rewards, later), reverse=True)
+    _, totals = jax.lax.scan(accumulate, jnp.zeros((), rewards.dtype), (rewards, next_values), reverse=True)
     return totals
 
 
@@ -70,19 +70,19 @@ def _interaction(term: str, states: Any) -> Interaction:
 def _values_in_session(interaction: Interaction, discount: Float[Array, ""]) -> Float[Array, " time"] | None:
     """Return the estimates of the critic, those after the end of a trial from the beginning of the next.
 
-    Where a trial has ended and k time steps pass until the next begins, V is γ^k times that of its first
-    step: no loss counts these steps, so that the critic does not learn what it says there.
+    At a step after the end of a trial, k steps before the next trial begins, V is γ^k times that of the first
+    step of the next: no loss counts such steps, so that the critic learns nothing for them.
     """
     if interaction.value is None:
         return None
 
-    def backward(later, at_step):
+    def fill(next_value, at_step):
         is_active, value = at_step
-        value = jnp.where(is_active, value, discount * later)
+        value = jnp.where(is_active, value, discount * next_value)
         return value, value
 
     at_steps = (interaction.active, interaction.value)
-    _, values = jax.lax.scan(backward, jnp.zeros_like(interaction.value[0]), at_steps, reverse=True)
+    _, values = jax.lax.scan(fill, jnp.zeros_like(interaction.value[0]), at_steps, reverse=True)
     return values
 
 
@@ -180,8 +180,8 @@ class ValueRegression(AbstractReturnTerm):
                 f"`policy` of the model must have a critic for the term {self.name!r}, as with critic=True."
             )
         targets = returns(interaction.reward, self.discount, values, trace=self.gae_lambda)
-        away = jnp.where(interaction.active, values - jax.lax.stop_gradient(targets), 0.0)
-        return 0.5 * jnp.sum(away**2)
+        errors = jnp.where(interaction.active, values - jax.lax.stop_gradient(targets), 0.0)
+        return 0.5 * jnp.sum(errors**2)
 
 
 class Entropy(AbstractLossTerm):
@@ -227,8 +227,8 @@ class ChoiceLikelihood(AbstractLossTerm):
                 f"got shape {targets.values.shape}."
             )
         is_choice = isinstance(policy.actions, Discrete)
-        given = jnp.argmax(targets.values, axis=-1) if is_choice else targets.values
-        log_probability = jax.vmap(policy.log_probability)(states.network.output, given)
+        actions = jnp.argmax(targets.values, axis=-1) if is_choice else targets.values
+        log_probability = jax.vmap(policy.log_probability)(states.network.output, actions)
         counts = counts_of_choices(targets) if is_choice else counts_of_steps(targets)
         counts = jnp.where(interaction.active, counts, 0.0)
         total = jnp.sum(counts)

@@ -335,10 +335,10 @@ class SensorimotorLoop(AbstractModel):
             check_finite(f"{name}.{field}", values)
         if is_traced(self.plant, hand.position):
             return
-        each, first = np.unique(np.asarray(hand.position).reshape(-1, space), axis=0, return_index=True)
-        each = each[np.argsort(first)]
-        n_padded = max(8, 1 << (len(each) - 1).bit_length())  # so that one program checks many trials
-        padded = np.concatenate([each, np.repeat(each[-1:], n_padded - len(each), axis=0)])
+        flat = np.asarray(hand.position).reshape(-1, space)
+        positions = flat[np.sort(np.unique(flat, axis=0, return_index=True)[1])]
+        n_padded = max(8, 1 << (len(positions) - 1).bit_length())  # so that one program checks many trials
+        padded = np.concatenate([positions, np.repeat(positions[-1:], n_padded - len(positions), axis=0)])
         reachable = concrete_value(_reachable, self.plant, padded)
         if reachable is not None and not reachable.all():
             worst = padded[reachable.argmin()]

@@ -22,11 +22,19 @@ LEAST_SIGMOID = 0.2  # the smallest n
 LEAST_CURVED = 0.001  # the activation below which force is proportional to activation
 LEAST_CURVATURE = -0.8  # of shortening
 FREQUENCY = 0.56  # a_f of the activation
+CONSTANTS = ("length_curve", "lengthening", "lengthening_speed", "max_velocity", "shortening", "recruitment")
+LI_TODOROV = ((1.93, 1.03, 1.87), (-3.12, 4.21, -2.67), 0.62, 5.72, (1.38, 2.09), (2.11, 4.16))
+FAST = ((1.55, 0.81, 2.12), (-1.53, 0.0, 0.0), 1.05, 7.39, (-3.21, 4.17), (2.11, 3.31))
+SLOW = ((2.30, 1.26, 1.62), (-4.70, 8.41, -5.34), 0.18, 4.06, (5.88, 0.0), (2.11, 5.0))
 LI_TODOROV_PUSH = (-0.02, -18.7, 13.8 / 18.7)  # -0.02 exp(13.8 - 18.7 l)
 
 
 def _numbers(values: tuple[Any, ...]) -> tuple[Array, ...]:
     return tuple(as_float_array(value) for value in values)
+
+
+def _named(constants: tuple[Any, ...]) -> dict[str, Any]:
+    return dict(zip(CONSTANTS, constants, strict=True))
 
 
 class BrownLoebMuscle(AbstractRigidTendonLaw):
@@ -99,47 +107,17 @@ class BrownLoebMuscle(AbstractRigidTendonLaw):
         is likely, but there is no second source.
         """
         options = {"push": LI_TODOROV_PUSH, "activation": LinearActivation()} | options
-        return cls(
-            max_isometric_force,
-            optimal_length,
-            length_curve=(1.93, 1.03, 1.87),
-            lengthening=(-3.12, 4.21, -2.67),
-            lengthening_speed=0.62,
-            max_velocity=5.72,
-            shortening=(1.38, 2.09),
-            recruitment=(2.11, 4.16),
-            **options,
-        )
+        return cls(max_isometric_force, optimal_length, **_named(LI_TODOROV), **options)
 
     @classmethod
     def fast(cls, max_isometric_force: Any, optimal_length: Any, **options) -> "BrownLoebMuscle":
         """Build fast fibres of the cat's caudofemoralis (Brown, Cheng & Loeb 1999)."""
-        return cls(
-            max_isometric_force,
-            optimal_length,
-            length_curve=(1.55, 0.81, 2.12),
-            lengthening=(-1.53, 0.0, 0.0),
-            lengthening_speed=1.05,
-            max_velocity=7.39,
-            shortening=(-3.21, 4.17),
-            recruitment=(2.11, 3.31),
-            **options,
-        )
+        return cls(max_isometric_force, optimal_length, **_named(FAST), **options)
 
     @classmethod
     def slow(cls, max_isometric_force: Any, optimal_length: Any, **options) -> "BrownLoebMuscle":
         """Build slow fibres of the cat's soleus (Brown, Cheng & Loeb 1999)."""
-        return cls(
-            max_isometric_force,
-            optimal_length,
-            length_curve=(2.30, 1.26, 1.62),
-            lengthening=(-4.70, 8.41, -5.34),
-            lengthening_speed=0.18,
-            max_velocity=4.06,
-            shortening=(5.88, 0.0),
-            recruitment=(2.11, 5.0),
-            **options,
-        )
+        return cls(max_isometric_force, optimal_length, **_named(SLOW), **options)
 
     def force_share(self, activation: Muscles, length: Muscles, velocity: Muscles) -> Muscles:
         exponent, width, steepness = self.length_curve

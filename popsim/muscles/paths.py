@@ -221,8 +221,8 @@ class PolynomialPath(AbstractMusclePath):
 
     def length(self, configuration: Float[Array, " coordinates"]) -> Float[Array, " muscles"]:
         check_configuration(configuration, self.linear.shape[1])
-        beyond = configuration - self.reference
-        return self.offset + jnp.sum((self.linear + self.quadratic * beyond) * beyond, axis=1)
+        difference = configuration - self.reference
+        return self.offset + jnp.sum((self.linear + self.quadratic * difference) * difference, axis=1)
 
     def arms(self, configuration: Float[Array, " coordinates"]) -> Float[Array, "muscles coordinates"]:
         check_configuration(configuration, self.linear.shape[1])
@@ -303,10 +303,10 @@ class ChainPlacement(AbstractPlacement):
         if segment == 0:
             return point
         check_configuration(configuration, self.length.shape[0])
-        direction = jnp.cumsum(configuration[:segment])
-        along = jnp.stack([jnp.cos(direction), jnp.sin(direction)], axis=1)
-        joint = self.length[: segment - 1] @ along[: segment - 1]
-        x, y = along[-1]
+        angles = jnp.cumsum(configuration[:segment])
+        directions = jnp.stack([jnp.cos(angles), jnp.sin(angles)], axis=1)
+        joint = self.length[: segment - 1] @ directions[: segment - 1]
+        x, y = directions[-1]
         return joint + point[0] * jnp.stack([x, y]) + point[1] * jnp.stack([-y, x])
 
 
@@ -369,8 +369,8 @@ class StraightPath(AbstractMusclePath):
 def _summed_distance(places: Float[Array, "point space"]) -> Float[Array, ""]:
     steps = jnp.diff(places, axis=0)
     squares = jnp.sum(steps**2, axis=1)
-    apart = squares > 0  # the gradient of the square root is infinite at zero
-    return jnp.sum(jnp.where(apart, jnp.sqrt(jnp.where(apart, squares, 1.0)), 0.0))
+    is_apart = squares > 0  # the gradient of the square root is infinite at zero
+    return jnp.sum(jnp.where(is_apart, jnp.sqrt(jnp.where(is_apart, squares, 1.0)), 0.0))
 
 
 def _positions(positions: list[Any]) -> Array:

@@ -30,11 +30,11 @@ def unit_activity(ensemble: Any, states: Any) -> Float[Array | np.ndarray, "memb
     """
     arrays, static = eqx.partition(ensemble, eqx.is_array)
 
-    def of_member(arrays: Any, hidden: PyTree[Array]) -> Float[Array, "trial time unit"]:
+    def member_activity(arrays: Any, hidden: PyTree[Array]) -> Float[Array, "trial time unit"]:
         model = eqx.combine(arrays, static)
         return jax.vmap(jax.vmap(lambda hidden: selected_units("unit_activity", model, hidden)))(hidden)
 
-    return jax.vmap(of_member)(arrays, states.network.hidden)
+    return jax.vmap(member_activity)(arrays, states.network.hidden)
 
 
 def defines_activity(ensemble: Any, states: Any) -> bool:
@@ -49,27 +49,30 @@ def defines_activity(ensemble: Any, states: Any) -> bool:
 
 
 def selected_units(
-    user: str, model: Any, hidden: PyTree[Array], units: UnitSelector | None = None
+    user: str, model: Any, hidden: PyTree[Array], units: UnitSelector | tuple[int, ...] | None = None
 ) -> Float[Array, " unit"]:
-    """Return the activity of units at one time step; `user` is what needs them, for messages.
+    """Return the activity of units at one time step; `user` names in messages what asks for it.
 
     A hidden state that is one array needs no model. The default `units` are all.
     """
+    if callable(units):
+        selected = units(hidden)
+        if not eqx.is_array(selected):
+            raise ValueError(
+                f"`units` of {user!r} must select one array of the hidden state of the network, such as "
+                f"`units=lambda hidden: hidden[:10]`, got {jax.tree.structure(selected)}."
+            )
+        return selected
     network: Any = getattr(model, "network", None)
-    if isinstance(units, str):
-        numbers = unit_numbers(user, network, units)
-        return network.activity(hidden)[numbers]
-    if units is None:
-        if isinstance(network, AbstractNetwork):
-            return network.activity(hidden)
-        return one_array(network, "activity", hidden)
-    selected = units(hidden)
-    if not eqx.is_array(selected):
+    is_network = isinstance(network, AbstractNetwork)
+    activity = network.activity(hidden) if is_network else one_array(network, "activity", hidden)
+    if isinstance(units, tuple) and max(units) >= activity.size:
         raise ValueError(
-            f"`units` of {user!r} must select one array of the hidden state of the network, such as "
-            f"`units=lambda hidden: hidden[:10]`, got {jax.tree.structure(selected)}."
+            f"`units` of {user!r} must be numbers from 0 to {activity.size - 1}, got {max(units)}."
         )
-    return selected
+    if isinstance(units, str):
+        return activity[unit_numbers(user, network, units)]
+    return activity if units is None else activity[np.array(units)]
 
 
 def unit_numbers(user: str, network: Any, group: str) -> Int[np.ndarray, " unit"]:
@@ -120,18 +123,21 @@ def _with_part(
 def _places(hidden: PyTree[Array], units: Callable[[Any], Array]) -> Int[np.ndarray, " unit"] | None:
     """Return where in the raveled hidden state the selected numbers are; None if they are not of it.
 
-    The selector is called with the place of each number instead of the number. It is called again with places
-    counted from the end, because a selector that computes with the numbers returns places that do not match.
+    The selector is called with the place of each number in place of the number. It is called again with
+    places counted from the end: a selector that computes with the numbers returns places that do not match.
     """
     leaves, structure = jax.tree.flatten(hidden)
     ends = np.cumsum([leaf.size for leaf in leaves])
-    counted = [np.arange(end - leaf.size, end) for leaf, end in zip(leaves, ends, strict=True)]
+    last = ends[-1] - 1
 
-    def select(places: list[np.ndarray]) -> np.ndarray:
-        shaped = [jnp.asarray(each).reshape(leaf.shape) for each, leaf in zip(places, leaves, strict=True)]
-        return np.ravel(units(jax.tree.unflatten(structure, shaped)))
+    def select(*, from_end: bool) -> np.ndarray:
+        places = []
+        for leaf, end in zip(leaves, ends, strict=True):
+            counted = np.arange(end - leaf.size, end).reshape(leaf.shape)
+            places.append(jnp.asarray(last - counted if from_end else counted))
+        return np.ravel(units(jax.tree.unflatten(structure, places)))
 
     with jax.ensure_compile_time_eval():
-        places, from_end = select(counted), select([ends[-1] - 1 - each for each in counted])
-    is_part = places.dtype.kind == "i" and np.array_equal(ends[-1] - 1 - places, from_end)
+        places, reversed_places = select(from_end=False), select(from_end=True)
+    is_part = places.dtype.kind == "i" and np.array_equal(last - places, reversed_places)
     return places if is_part and np.unique(places).size == places.size else None

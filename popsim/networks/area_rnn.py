@@ -1,7 +1,7 @@
 """Leaky networks of several areas."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Unpack
 
 import equinox as eqx
 import jax
@@ -9,23 +9,26 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, ScalarLike
 
-from popsim._shared.argument_shapes import OneOrEach
 from popsim._shared.checks import WholeNumber, check_instance, check_positive_int, n_steps_in
 from popsim._shared.plain_values import step_at
 from popsim.model import DelayBuffer
 from popsim.networks import building
 from popsim.networks.areas import Areas, Sparse
 from popsim.networks.base import Projection
-from popsim.networks.leaky import AbstractLeakyNetwork
-from popsim.networks.plasticity import AbstractPlasticity
+from popsim.networks.leaky import AbstractLeakyNetwork, LeakyOptions
 from popsim.networks.registry import register_leaky
-from popsim.noise import AbstractNoise
 from popsim.randomness import key_stream
 
 __all__ = ["AreaRNN"]
 
 
-class AreaRNN(AbstractLeakyNetwork):
+class _Strengths(eqx.Module):
+    """The recurrent weights of an `AreaRNN`; a base class for the reason of `RecurrentWeights`."""
+
+    strengths: Float[Array, "*members units units"]  # [post, pre]
+
+
+class AreaRNN(AbstractLeakyNetwork, _Strengths):
     """A `LeakyRNN` of several areas, with the connections, delays and signs of an `Areas`.
 
     ```python
@@ -48,8 +51,8 @@ class AreaRNN(AbstractLeakyNetwork):
     - `n_outputs`: the number of outputs.
     - `gain`: of the recurrent weights: without signs, the standard deviation of those onto a unit times the
         square root of their number; with signs, the spectral radius.
-    - `tau`, `train_tau`, `dt`, `nonlinearity`, `noise_std`, `input_noise_std`, `plasticity`, `output_fn`,
-        `output_bias`: as of a `LeakyRNN`. Delays and plasticity exclude each other.
+    - `options`: `tau`, `train_tau`, `dt`, `nonlinearity`, `noise_std`, `input_noise_std`, `plasticity`,
+        `output_fn`, `output_bias`, as of a `LeakyRNN`. Delays and plasticity exclude each other.
     - `key`: for the connections and the initial weights.
     """
 
@@ -58,14 +61,6 @@ class AreaRNN(AbstractLeakyNetwork):
         "strengths": ("unit", "presynaptic_unit"),
         **building.RATE_AXES,
     }
-    strengths: Float[Array, "*members units units"]  # [post, pre]
-    input_weights: Float[Array, "*members units inputs"]
-    bias: Float[Array, "*members units"]
-    readout: eqx.nn.Linear
-    tau: Float[Array, "*axes"]  # s
-    noise: AbstractNoise
-    input_noise: AbstractNoise
-    plasticity: AbstractPlasticity | None
     present: Bool[Array, "*members units units"]
     receives: Bool[Array, "*members units inputs"]
     is_read_out: Bool[Array, "*members units"]
@@ -80,29 +75,18 @@ class AreaRNN(AbstractLeakyNetwork):
         inputs: Mapping[str, int],
         n_outputs: WholeNumber,
         *,
-        tau: OneOrEach = 0.05,
-        dt: float = 0.01,
-        nonlinearity: Callable[[Array], Array] = jnp.tanh,
-        noise_std: OneOrEach = 0.0,
-        input_noise_std: OneOrEach = 0.0,
         gain: ScalarLike = 0.9,
-        train_tau: bool = False,
-        plasticity: AbstractPlasticity | None = None,
-        output_fn: Callable[[Array], Array] | None = None,
-        output_bias: OneOrEach = 0.0,
         key: Key[Array, ""],
+        **options: Unpack[LeakyOptions],
     ):
         check_instance("areas", areas, Areas, "an Areas")
         for name, size in inputs.items():
             check_positive_int(f"inputs[{name!r}]", size)
-        check_positive_int("n_outputs", n_outputs)
+        super().__init__(sum(inputs.values()), areas.n_units, n_outputs, key=key, **options)
         self.delays = tuple((*pair, float(delay)) for pair, delay in areas.delays.items() if delay > 0)
-        if self.delays and plasticity is not None:
+        if self.delays and self.plasticity is not None:
             raise ValueError("`plasticity` must be None for areas with delays.")
-        sizes = (sum(inputs.values()), areas.n_units, int(n_outputs))
-        self._set_units(sizes, noise_std, output_fn, output_bias, key)
-        self._set_dynamics(tau, dt, nonlinearity, input_noise_std, train_tau, plasticity)
-        check_delays(self.delays, dt)
+        check_delays(self.delays, self.dt)
         building.check_gain("gain", gain)
         self.present = areas.draw_present(key=key_stream(key, "connections"))
         weights = areas.draw_weights(self.present, gain, key=key_stream(key, "recurrent"))
@@ -142,7 +126,7 @@ class AreaRNN(AbstractLeakyNetwork):
     def init_synapses(self, rates: Float[Array, " unit"]) -> PyTree[Array]:
         if not self.delays:
             return super().init_synapses(rates)
-        return DelayBuffer.filled(rates, max(self._steps_of(delay) for _, _, delay in self.delays))
+        return DelayBuffer.filled(rates, max(step_at(delay, self.dt) for _, _, delay in self.delays))
 
     def step_synapses(
         self, synapses: PyTree[Array], rates: Float[Array, " unit"]
@@ -150,29 +134,24 @@ class AreaRNN(AbstractLeakyNetwork):
         if not self.delays:
             return super().step_synapses(synapses, rates)
         weights, units = self.recurrent_weights, self.unit_groups()
-        arriving, later = jnp.zeros_like(rates), synapses
+        received, buffer = jnp.zeros_like(rates), synapses
         for source, target, delay in self.delays:
             rows, columns = (slice(group[0], group[-1] + 1) for group in (units[target], units[source]))
-            sent, later = synapses.push(rates, self._steps_of(delay))
-            arriving = arriving.at[rows].add(weights[rows, columns] @ sent[columns])
+            sent, buffer = synapses.push(rates, step_at(delay, self.dt))
+            received = received.at[rows].add(weights[rows, columns] @ sent[columns])
             weights = weights.at[rows, columns].set(0)  # what is left has no delay
-        return arriving + weights @ rates, later
-
-    def _steps_of(self, delay: float) -> int:
-        return step_at(delay, self.dt)
+        return received + weights @ rates, buffer
 
     def unit_groups(self) -> dict[str, Int[np.ndarray, " unit"]]:
         """Return the units of each area, and of its excitatory and inhibitory ones."""
         groups: dict[str, Int[np.ndarray, " unit"]] = {}
-        first = 0
+        offset = 0
         for i, (area, size) in enumerate(self.sizes):
-            units = first + np.arange(size)
-            groups[area] = units
+            groups[area] = offset + np.arange(size)
             if self.n_excitatory is not None:
-                groups[f"{area} excitatory"], groups[f"{area} inhibitory"] = np.split(
-                    units, [self.n_excitatory[i]]
-                )
-            first += size
+                parts = np.split(groups[area], [self.n_excitatory[i]])
+                groups[f"{area} excitatory"], groups[f"{area} inhibitory"] = parts
+            offset += size
         return groups
 
     def projections(self) -> dict[str, Projection]:

@@ -133,16 +133,16 @@ class Areas:
     def units_of(self, area: str) -> slice:
         """Return the units of an area."""
         names = list(self.sizes)
-        first = sum(self.sizes[name] for name in names[: names.index(area)])
-        return slice(first, first + self.sizes[area])
+        start = sum(self.sizes[name] for name in names[: names.index(area)])
+        return slice(start, start + self.sizes[area])
 
     def draw_present(self, *, key: Key[Array, ""]) -> Bool[Array, "post pre"]:
         """Draw which connections there are, and warn of areas that get nothing where they should."""
         present = jnp.zeros((self.n_units, self.n_units), bool)
         connections = {(area, area): Sparse() for area in self.sizes} | self.connections
         for (source, target), connection in connections.items():
-            of_pair = key_stream(key, f"{source} to {target}")
-            mask = self._draw_mask((source, target), connection, of_pair)
+            stream = key_stream(key, f"{source} to {target}")
+            mask = self._draw_mask((source, target), connection, stream)
             if not checks.is_traced(mask) and not np.all(np.any(mask, axis=1)):
                 checks.warn_caller(
                     f"`connections` leaves units of {target!r} without any input from {source!r}."
@@ -190,11 +190,11 @@ class Areas:
         return jnp.where(has_loop, with_loop, unlooped)
 
     def receives(self, input_sizes: Mapping[str, int]) -> Bool[np.ndarray, "unit input"]:
-        """Return which units receive which numbers of the input, of named parts of these sizes."""
+        """Return which units receive which numbers of the input, whose named parts have these sizes."""
         n_inputs = sum(input_sizes.values())
         if self.inputs is None:
             return np.ones((self.n_units, n_inputs), bool)
-        names_of_inputs = np.repeat(list(input_sizes), list(input_sizes.values()))
+        input_names = np.repeat(list(input_sizes), list(input_sizes.values()))
         receives = np.zeros((self.n_units, n_inputs), bool)
         for area, names in self.inputs.items():
             for name in [name for name in names if name not in input_sizes]:
@@ -202,7 +202,7 @@ class Areas:
                     f"`inputs[{area!r}]` must name inputs of the network, {', '.join(input_sizes)}, got "
                     f"{name!r}.{suggestion(name, input_sizes)}"
                 )
-            receives[self.units_of(area)] = np.isin(names_of_inputs, names)
+            receives[self.units_of(area)] = np.isin(input_names, names)
         if unreached := [
             name for name in input_sizes if all(name not in names for names in self.inputs.values())
         ]:

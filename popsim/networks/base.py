@@ -237,7 +237,7 @@ def advice_for_dt(dt: float) -> str:
 
 
 def check_takes_inputs(network: AbstractNetwork, inputs: PyTree[Array], sizes: Mapping[str, int]) -> None:
-    """Raise `ValueError` unless a network takes inputs of these sizes, finite ones, by sound methods.
+    """Raise `ValueError` unless inputs are finite, as many as a network takes, and its methods fit together.
 
     The methods are traced once each, and not compiled.
     """
@@ -276,8 +276,8 @@ def _call_methods(network: AbstractNetwork, inputs: Float[Array, " inputs"], key
     with tracing(init, "(*, key)", network):
         hidden = network.init(key=key)
     with tracing(step, "(inputs, hidden, *, key)", network):
-        after = network.step(inputs, hidden, key=key)
-    checks.check_like(step, "the hidden state", hidden, after)
+        stepped = network.step(inputs, hidden, key=key)
+    checks.check_like(step, "the hidden state", hidden, stepped)
     with tracing(read_out, "(hidden)", network):
         output = network.read_out(hidden)
     if jnp.shape(output) != (network.n_outputs,):

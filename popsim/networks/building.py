@@ -90,8 +90,9 @@ class AbstractRateNetwork(AbstractNoisyNetwork):
     """
 
     recurrent_field: ClassVar[str | None] = None
-    input_weights: eqx.AbstractVar[Float[Array, "*members units inputs"]]
-    bias: eqx.AbstractVar[Float[Array, "*members units"]]
+    input_weights: Float[Array, "*members units inputs"]
+    bias: Float[Array, "*members units"]
+    readout: eqx.nn.Linear
 
     def projections(self) -> dict[str, Projection]:
         """Return the recurrent and input weights and the readout. The activity of a unit is its rate."""
@@ -112,10 +113,22 @@ class AbstractRateNetwork(AbstractNoisyNetwork):
         return {"recurrent": recurrent, **projections}
 
 
+class RecurrentWeights(eqx.Module):
+    """A weight for each pair of units.
+
+    A second base class declares the recurrent weights of popsim's networks, so that they come before what
+    rate networks share: what draws for all parameters at once, such as `EvolutionStrategies`, follows the
+    order of the fields.
+    """
+
+    recurrent_weights: Float[Array, "*members units units"]  # [post, pre]
+
+
 def as_sizes(n_inputs: WholeNumber, n_units: WholeNumber, n_outputs: WholeNumber) -> tuple[int, int, int]:
     """Return the sizes of a network, also from NumPy, as Python integers."""
-    for name, size in (("n_inputs", n_inputs), ("n_units", n_units), ("n_outputs", n_outputs)):
-        checks.check_positive_int(name, size)
+    checks.check_non_negative_int("n_inputs", n_inputs)
+    checks.check_positive_int("n_units", n_units)
+    checks.check_positive_int("n_outputs", n_outputs)
     return int(n_inputs), int(n_units), int(n_outputs)
 
 
@@ -132,10 +145,10 @@ def _draw_readout(n_units: int, n_outputs: int, *, key: Key[Array, ""]) -> eqx.n
 
 
 def gaussian_weights(
-    name: str, shape: tuple[int, int], gain: ScalarLike = 1.0, *, key: Key[Array, ""]
+    name: str, shape: tuple[int, ...], gain: ScalarLike = 1.0, *, key: Key[Array, ""]
 ) -> Float[Array, "post pre"]:
-    """Draw Gaussian weights, called `name`, of a network of this key: of variance gain² over their inputs."""
-    return gain * jax.random.normal(key_stream(key, name), shape) / shape[1] ** 0.5
+    """Draw weights of variance gain² / (number of inputs), by the stream `name` of the key of a network."""
+    return gain * jax.random.normal(key_stream(key, name), shape) / max(shape[1], 1) ** 0.5
 
 
 def noise_of(name: str, std: OneOrEach, size: int, plural: str) -> AbstractNoise:

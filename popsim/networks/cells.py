@@ -41,8 +41,8 @@ class AbstractCellNetwork(building.AbstractNoisyNetwork):
     def step(
         self, inputs: Float[Array, " inputs"], hidden: PyTree[Array], *, key: Key[Array, ""]
     ) -> PyTree[Array]:
-        after = self.cell(inputs, hidden)
-        return self.with_activity(after, self.noise(self.activity(after), key=key))
+        hidden = self.cell(inputs, hidden)
+        return self.with_activity(hidden, self.noise(self.activity(hidden), key=key))
 
     def activity(self, hidden: PyTree[Array]) -> Float[Array, " unit"]:
         """Return the units: the hidden state, or the first of its arrays."""
@@ -97,8 +97,8 @@ def _has_pair(cell: Any) -> bool:
     except Exception:  # of the user's code, which takes another hidden state
         pass
     with naming_errors("`cell`", "inputs and a pair (h, c) of arrays"):
-        after = eqx.filter_eval_shape(cell, inputs, (units, units))
-    check_like("`cell`", "its hidden state, an array or a pair (h, c) of them", (units, units), after)
+        hidden = eqx.filter_eval_shape(cell, inputs, (units, units))
+    check_like("`cell`", "its hidden state, an array or a pair (h, c) of them", (units, units), hidden)
     return True
 
 
@@ -118,9 +118,20 @@ class _GatedNetwork(AbstractCellNetwork):
         **building.READOUT_AXES,
     }
 
-    def _set_cell(self, n_inputs: int, n_units: int, key: Key[Array, ""]) -> None:
-        """Draw the units of the kind."""
-        self.cell = _draw_cell(self.kind, n_inputs, n_units, key)
+    def __init__(
+        self,
+        n_inputs: WholeNumber,
+        n_units: WholeNumber,
+        n_outputs: WholeNumber,
+        *,
+        noise_std: OneOrEach = 0.0,
+        output_fn: Callable[[Array], Array] | None = None,
+        output_bias: OneOrEach = 0.0,
+        key: Key[Array, ""],
+    ):
+        sizes = building.as_sizes(n_inputs, n_units, n_outputs)
+        self._set_units(sizes, noise_std, output_fn, output_bias, key)
+        self.cell = _draw_cell(self.kind, *sizes[:2], key)
         self.has_pair = self.kind is eqx.nn.LSTMCell
 
     @abc.abstractmethod
@@ -171,21 +182,6 @@ class GRUNetwork(_GatedNetwork):
         "cell.bias_n": ("unit",),
     }
 
-    def __init__(
-        self,
-        n_inputs: WholeNumber,
-        n_units: WholeNumber,
-        n_outputs: WholeNumber,
-        *,
-        noise_std: OneOrEach = 0.0,
-        output_fn: Callable[[Array], Array] | None = None,
-        output_bias: OneOrEach = 0.0,
-        key: Key[Array, ""],
-    ):
-        sizes = building.as_sizes(n_inputs, n_units, n_outputs)
-        self._set_units(sizes, noise_std, output_fn, output_bias, key)
-        self._set_cell(*sizes[:2], key)
-
     def candidate(
         self, inputs: Float[Array, " inputs"], hidden: Float[Array, " hidden"]
     ) -> Float[Array, " hidden"]:
@@ -223,21 +219,6 @@ class LSTMNetwork(_GatedNetwork):
     """
 
     kind: ClassVar[type] = eqx.nn.LSTMCell
-
-    def __init__(
-        self,
-        n_inputs: WholeNumber,
-        n_units: WholeNumber,
-        n_outputs: WholeNumber,
-        *,
-        noise_std: OneOrEach = 0.0,
-        output_fn: Callable[[Array], Array] | None = None,
-        output_bias: OneOrEach = 0.0,
-        key: Key[Array, ""],
-    ):
-        sizes = building.as_sizes(n_inputs, n_units, n_outputs)
-        self._set_units(sizes, noise_std, output_fn, output_bias, key)
-        self._set_cell(*sizes[:2], key)
 
     def candidate(self, inputs: Float[Array, " inputs"], hidden: PyTree[Array]) -> Float[Array, " unit"]:
         """Return the candidate g = tanh(W_ig u + W_hg h + b_g), which the input gate adds to the memory."""

@@ -1,6 +1,7 @@
-"""Networks made of others: with another start, with an encoder or a readout, and in layers."""
+"""Networks made of others: with a learned start, with an encoder or a readout, and in layers."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
@@ -24,9 +25,9 @@ WrapperType = TypeVar("WrapperType", bound="AbstractNetworkWrapper")
 
 
 class AbstractNetworkWrapper(AbstractNetwork):
-    """Base class of networks that are another network, `network`, but for what a subclass overrides.
+    """Base class of networks around another one, `network`, of which a subclass overrides some methods.
 
-    The hidden state is that of the network within.
+    The hidden state is that of the inner network.
     """
 
     network: eqx.AbstractVar[AbstractNetwork]
@@ -51,33 +52,33 @@ class AbstractNetworkWrapper(AbstractNetwork):
     def unit_groups(self) -> dict[str, Int[np.ndarray, " unit"]]:
         return self.network.unit_groups()
 
-    def step_within(self, step: NetworkStep) -> NetworkStep:
-        """Return a step of this network as the network within has it; by default the same."""
+    def inner_step(self, step: NetworkStep) -> NetworkStep:
+        """Return what is a step of the inner network in a step of this one; by default the step itself."""
         return step
 
     def projections(self) -> dict[str, Projection]:
-        return {name: of_inner(projection) for name, projection in self.network.projections().items()}
+        return {name: _outer_projection(inner) for name, inner in self.network.projections().items()}
 
     def with_dt(self: WrapperType, dt: float) -> WrapperType:
-        """Return the network for another time step (s); all but the network within stays as it is."""
+        """Return the network for another time step (s); only the inner network changes."""
         return eqx.tree_at(lambda outer: outer.network, self, self.network.with_dt(dt))
 
     def check_dt(self, dt: float) -> None:
         self.network.check_dt(dt)
 
 
-def of_inner(projection: Projection) -> Projection:
-    """Return the projection of a network for one that holds it as `network`."""
+def _outer_projection(projection: Projection) -> Projection:
+    """Return the projection of a network as one of a network that holds it as `network`."""
 
-    def within(read: Callable) -> Callable[[AbstractNetworkWrapper, NetworkStep], Array]:
-        return lambda outer, step: read(outer.network, outer.step_within(step))
+    def read_inner(read: Callable) -> Callable[[AbstractNetworkWrapper, NetworkStep], Array]:
+        return lambda outer, step: read(outer.network, outer.inner_step(step))
 
     where, where_bias = projection.where, projection.where_bias
     return dataclasses.replace(
         projection,
         where=lambda outer: where(outer.network),
-        pre=within(projection.pre),
-        post=within(projection.post),
+        pre=read_inner(projection.pre),
+        post=read_inner(projection.post),
         where_bias=None if where_bias is None else lambda outer: where_bias(outer.network),
     )
 
@@ -89,8 +90,7 @@ class TrainableStart(AbstractNetworkWrapper):
     network = popsim.networks.TrainableStart(popsim.networks.LSTMNetwork(3, 64, 1, key=key))
     ```
 
-    All else is that of the network within, `network.network`. Each member of an ensemble learns a start of
-    its own.
+    The rest is that of the inner network, `network.network`. Each member of an ensemble learns its own start.
 
     **Arguments:**
 
@@ -134,12 +134,12 @@ class TrainableStart(AbstractNetworkWrapper):
         A network with delays is refused: what is on its way at the start has a number for each time step.
         """
         moved = super().with_dt(dt)
-        before, after = (_start_shapes(each.network) for each in (self, moved))
-        if before != after:
+        shapes, moved_shapes = (_start_shapes(outer.network) for outer in (self, moved))
+        if shapes != moved_shapes:
             raise ValueError(
                 f"`network` must have no delays for its learned start to be moved to dt = {dt} s, got a "
-                f"{type(self.network).__name__} whose hidden state would change its shapes from {before} to "
-                f"{after}."
+                f"{type(self.network).__name__} whose hidden state would change its shapes from {shapes} to "
+                f"{moved_shapes}."
             )
         return moved
 
@@ -160,7 +160,7 @@ class EncodedNetwork(AbstractNetworkWrapper):
     network = EncodedNetwork(LeakyRNN(16, 64, 8, key=key), encoder, n_inputs=3)
     ```
 
-    Both are trained with the network where they hold arrays. All else is that of the network within,
+    Both are trained with the network where they hold arrays. The rest is that of the inner network,
     `network.network`.
 
     **Arguments:**
@@ -203,14 +203,14 @@ class EncodedNetwork(AbstractNetworkWrapper):
     def step(
         self, inputs: Float[Array, " inputs"], hidden: PyTree[Array], *, key: Key[Array, ""]
     ) -> PyTree[Array]:
-        return self.network.step(self._encoded(inputs), hidden, key=key)
+        return self.network.step(self._encode(inputs), hidden, key=key)
 
-    def _encoded(self, inputs: Float[Array, " inputs"]) -> Float[Array, " encoded"]:
+    def _encode(self, inputs: Float[Array, " inputs"]) -> Float[Array, " encoded"]:
         return inputs if self.encoder is None else self.encoder(inputs)
 
-    def step_within(self, step: NetworkStep) -> NetworkStep:
-        """Return a step as the network within has it, whose inputs are what the encoder returns."""
-        return dataclasses.replace(step, received=self._encoded(step.received))
+    def inner_step(self, step: NetworkStep) -> NetworkStep:
+        """Return the step of the inner network, whose inputs are what the encoder returns."""
+        return dataclasses.replace(step, received=self._encode(step.received))
 
     def read_out(self, hidden: PyTree[Array]) -> Float[Array, " output"]:
         output = self.network.read_out(hidden)
@@ -250,11 +250,11 @@ class StackedNetwork(AbstractNetwork):
 
     def __init__(self, layers: Sequence[AbstractNetwork]):
         layers = checks.as_parts("layers", layers, AbstractNetwork, "networks such as GRUNetwork")
-        for i, (before, after) in enumerate(zip(layers, layers[1:], strict=False)):
-            if before.n_outputs != after.n_inputs:
+        for i, (lower, upper) in enumerate(itertools.pairwise(layers)):
+            if lower.n_outputs != upper.n_inputs:
                 raise ValueError(
                     f"`layers[{i + 1}]` must have as many inputs as layers[{i}] has outputs, "
-                    f"{before.n_outputs}, got {after.n_inputs}."
+                    f"{lower.n_outputs}, got {upper.n_inputs}."
                 )
         self.layers = layers
         self.n_inputs = layers[0].n_inputs
@@ -267,11 +267,11 @@ class StackedNetwork(AbstractNetwork):
     def step(
         self, inputs: Float[Array, " inputs"], hidden: PyTree[Array], *, key: Key[Array, ""]
     ) -> PyTree[Array]:
-        after = []
-        for i, (layer, before) in enumerate(zip(self.layers, hidden, strict=True)):
-            after.append(layer.step(inputs, before, key=self._key(i, key)))
-            inputs = layer.read_out(after[-1])
-        return tuple(after)
+        states = []
+        for i, (layer, state) in enumerate(zip(self.layers, hidden, strict=True)):
+            states.append(layer.step(inputs, state, key=self._key(i, key)))
+            inputs = layer.read_out(states[-1])
+        return tuple(states)
 
     def _key(self, layer: int, key: Key[Array, ""]) -> Key[Array, ""]:
         return key_stream(key, f"layer {layer}")
@@ -281,20 +281,20 @@ class StackedNetwork(AbstractNetwork):
 
     def activity(self, hidden: PyTree[Array]) -> Float[Array, " unit"]:
         pairs = zip(self.layers, hidden, strict=True)
-        return jnp.concatenate([layer.activity(of_layer) for layer, of_layer in pairs])
+        return jnp.concatenate([layer.activity(state) for layer, state in pairs])
 
     def with_activity(self, hidden: PyTree[Array], rates: Float[Array, " unit"]) -> PyTree[Array]:
         parts = jnp.split(rates, np.cumsum(self.n_units)[:-1])
         triples = zip(self.layers, hidden, parts, strict=True)
-        return tuple(layer.with_activity(of_layer, part) for layer, of_layer, part in triples)
+        return tuple(layer.with_activity(state, part) for layer, state, part in triples)
 
     def unit_groups(self) -> dict[str, Int[np.ndarray, " unit"]]:
         """Return the units of each layer, and the groups that a layer has itself, such as "layer 0 PMd"."""
         groups = {}
         for i, (layer, n_units) in enumerate(zip(self.layers, self.n_units, strict=True)):
-            first = sum(self.n_units[:i])
-            groups[f"layer {i}"] = first + np.arange(n_units)
-            groups |= {f"layer {i} {name}": first + units for name, units in layer.unit_groups().items()}
+            offset = sum(self.n_units[:i])
+            groups[f"layer {i}"] = offset + np.arange(n_units)
+            groups |= {f"layer {i} {name}": offset + units for name, units in layer.unit_groups().items()}
         return groups
 
     def with_dt(self, dt: float) -> "StackedNetwork":
@@ -315,8 +315,9 @@ def _activity_at_start(network: AbstractNetwork) -> Float[Array, " unit"]:
 
 def check_gives_logits(network: AbstractNetwork, reader: str) -> None:
     """Raise `ValueError` if a network puts out probabilities, where `reader` takes logits."""
-    function = _last_function(network)
-    if function is None:
+    function = _output_function(network)
+    # Results of a function with weights, such as an MLP, do not tell its form.
+    if function is None or jax.tree.leaves(eqx.filter(function, eqx.is_array)):
         return
     logits = 1e3 * np.where(np.arange(network.n_outputs) % 2, -1.0, 1.0)
     try:
@@ -332,18 +333,13 @@ def check_gives_logits(network: AbstractNetwork, reader: str) -> None:
         )
 
 
-def _last_function(network: AbstractNetwork) -> Callable[[Array], Array] | None:
-    """Return the function of fixed form that a network applies to its outputs at last, if any."""
+def _output_function(network: AbstractNetwork) -> Callable[[Array], Array] | None:
+    """Return the last function through which the outputs of a network pass, if any."""
     if isinstance(network, StackedNetwork):
-        return _last_function(network.layers[-1])
+        return _output_function(network.layers[-1])
     if isinstance(network, EncodedNetwork) and network.readout is not None:
-        return _without_arrays(network.readout)
+        return network.readout
     if isinstance(network, AbstractNetworkWrapper):
-        return _last_function(network.network)
+        return _output_function(network.network)
     # A field of this name in a network of the user's may be applied to something else.
-    return _without_arrays(network.output_fn) if isinstance(network, AbstractReadoutNetwork) else None
-
-
-def _without_arrays(function: Any) -> Any:
-    """Return a function of fixed form; None for one with weights, whose results do not tell its form."""
-    return None if jax.tree.leaves(eqx.filter(function, eqx.is_array)) else function
+    return network.output_fn if isinstance(network, AbstractReadoutNetwork) else None

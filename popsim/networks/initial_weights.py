@@ -52,15 +52,15 @@ def draw_weights(
     weights = where(network)
     if not eqx.is_inexact_array(weights):
         raise ValueError(f"`where` must select an array of floating-point numbers, got {kind_of(weights)}.")
-    drawn = initializer(as_key(key), weights.shape, weights.dtype)
-    if jnp.shape(drawn) != weights.shape:
-        raise ValueError(f"`initializer` must return shape {weights.shape}, got {kind_of(drawn)}.")
+    new_weights = initializer(as_key(key), weights.shape, weights.dtype)
+    if jnp.shape(new_weights) != weights.shape:
+        raise ValueError(f"`initializer` must return shape {weights.shape}, got {kind_of(new_weights)}.")
     if not any(weights is leaf for leaf in jax.tree.leaves(network)):
         raise ValueError(
             f"`where` must select an array that is stored in the {type(network).__name__}, got "
             f"{kind_of(weights)} that is computed from others, such as `recurrent_weights` of low rank."
         )
-    return eqx.tree_at(where, network, jnp.asarray(drawn, weights.dtype))
+    return eqx.tree_at(where, network, jnp.asarray(new_weights, weights.dtype))
 
 
 def per_gate(initializer: Initializer) -> Initializer:

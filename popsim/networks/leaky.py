@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypedDict, TypeVar
 
 import equinox as eqx
 import jax
@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from popsim._shared import checks
 from popsim._shared.argument_shapes import OneOrEach, check_one_number, check_one_or_each
+from popsim._shared.checks import WholeNumber
 from popsim._shared.plain_values import plain_number
 from popsim.model import Unrecorded
 from popsim.networks import building
@@ -47,32 +48,70 @@ def activation_of(hidden: PyTree[Array]) -> Float[Array, "*axes unit"]:
     return hidden.activation if isinstance(hidden, LeakyState) else hidden
 
 
+class LeakyOptions(TypedDict, total=False):
+    """The options of leaky networks, as `LeakyRNN` describes them."""
+
+    tau: OneOrEach
+    train_tau: bool
+    dt: float
+    nonlinearity: Callable[[Array], Array]
+    noise_std: OneOrEach
+    input_noise_std: OneOrEach
+    plasticity: AbstractPlasticity | None
+    output_fn: Callable[[Array], Array] | None
+    output_bias: OneOrEach
+
+
 class AbstractLeakyNetwork(building.AbstractRateNetwork):
     """Base class of leaky rate networks: tau dx/dt = -x + (what units send) + W_in u + b + noise.
 
-    A subclass supplies `recurrent_input`. See `LeakyRNN` for the Euler step and its noise. The hidden state
-    is x, or a `LeakyState` where the network has `plasticity`.
+    A subclass supplies `recurrent_input`. See `LeakyRNN` for the arguments, and for the Euler step and its
+    noise. The hidden state is x, or a `LeakyState` where the network has `plasticity`.
+
+    !!! example
+
+        ```python
+        >>> import jax, jax.numpy as jnp, popsim
+        >>> class Ring(popsim.networks.AbstractLeakyNetwork):
+        ...     "Each unit sends to its neighbour."
+        ...     def recurrent_input(self, rates):
+        ...         return jnp.roll(rates, 1)
+        >>> ring = Ring(1, 8, 2, tau=0.1, key=jax.random.key(0))
+        >>> ring.step(jnp.ones(1), jnp.zeros(8), key=jax.random.key(1)).shape
+        (8,)
+
+        ```
     """
 
-    tau: eqx.AbstractVar[Float[Array, "*axes"]]  # s
-    input_noise: eqx.AbstractVar[AbstractNoise]
-    plasticity: eqx.AbstractVar[AbstractPlasticity | None]
+    tau: Float[Array, "*axes"]  # s
+    noise: AbstractNoise
+    input_noise: AbstractNoise
+    plasticity: AbstractPlasticity | None
     nonlinearity: Callable[[Array], Array] = eqx.field(static=True, kw_only=True)
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True)
     train_tau: bool = eqx.field(static=True, default=False, kw_only=True)
 
-    def _set_dynamics(
+    def __init__(
         self,
-        tau: OneOrEach,
-        dt: float,
-        nonlinearity: Callable[[Array], Array],
-        input_noise_std: OneOrEach,
-        train_tau: bool,
-        plasticity: AbstractPlasticity | None,
-    ) -> None:
-        """Set what leaky networks share, after `_set_units`; arguments are those of a `LeakyRNN`."""
-        n_units = int(self.readout.in_features)
-        self.input_noise = building.noise_of("input_noise_std", input_noise_std, self.n_inputs, "inputs")
+        n_inputs: WholeNumber,
+        n_units: WholeNumber,
+        n_outputs: WholeNumber,
+        *,
+        tau: OneOrEach = 0.05,
+        train_tau: bool = False,
+        dt: float = 0.01,
+        nonlinearity: Callable[[Array], Array] = jnp.tanh,
+        noise_std: OneOrEach = 0.0,
+        input_noise_std: OneOrEach = 0.0,
+        plasticity: AbstractPlasticity | None = None,
+        output_fn: Callable[[Array], Array] | None = None,
+        output_bias: OneOrEach = 0.0,
+        key: Key[Array, ""],
+    ):
+        sizes = _, n_units, _ = building.as_sizes(n_inputs, n_units, n_outputs)
+        self._set_units(sizes, noise_std, output_fn, output_bias, key)
+        self.input_weights = building.gaussian_weights("input", (n_units, sizes[0]), key=key)
+        self.input_noise = building.noise_of("input_noise_std", input_noise_std, sizes[0], "inputs")
         check_one_or_each("tau", tau, n_units, "units")
         check_one_number("dt", dt)
         checks.check_time_step(dt)
@@ -117,12 +156,12 @@ class AbstractLeakyNetwork(building.AbstractRateNetwork):
         drive = received + self.received_input(inputs) + self.bias
         leak = self.dt / self.tau
         noise = self.noise(jnp.zeros_like(activation), key=key)
-        after = activation + leak * (drive - activation) + jnp.sqrt(2 * leak) * noise
+        new_activation = activation + leak * (drive - activation) + jnp.sqrt(2 * leak) * noise
         if not isinstance(self.input_noise, NoNoise):
             noise = self.input_noise(jnp.zeros_like(inputs), key=key_stream(key, "input noise"))
             # A step keeps (1 - leak)^2 of the variance; this adds what is missing.
-            after += jnp.sqrt(leak * (2 - leak)) * self.received_input(noise)
-        return after if synapses is None else LeakyState(after, synapses)
+            new_activation += jnp.sqrt(leak * (2 - leak)) * self.received_input(noise)
+        return new_activation if synapses is None else LeakyState(new_activation, synapses)
 
     def init_synapses(self, rates: Float[Array, " unit"]) -> PyTree[Array]:
         """Return the state of the synapses at the start of a trial; None if they have none."""
@@ -134,16 +173,16 @@ class AbstractLeakyNetwork(building.AbstractRateNetwork):
         """Return what units receive from one another at this step, and the state of the synapses."""
         if self.plasticity is None:
             return self.recurrent_input(rates), None
-        before = synapses.state if isinstance(synapses, UnrecordedState) else synapses
-        after = self.plasticity.step(before, rates, dt=self.dt)
+        state = synapses.state if isinstance(synapses, UnrecordedState) else synapses
+        state = self.plasticity.step(state, rates, dt=self.dt)
         if not self.plasticity.trains_through:
-            after = jax.lax.stop_gradient(after)
-        return self.plasticity.transmit(after, self.recurrent_input, rates), self._keep(after)
+            state = jax.lax.stop_gradient(state)
+        return self.plasticity.transmit(state, self.recurrent_input, rates), self._keep(state)
 
     def _keep(self, state: PyTree[Array]) -> PyTree[Array]:
         """Return the state of the plasticity, marked if it is not recorded."""
-        is_recorded = self.plasticity is None or self.plasticity.is_recorded
-        return state if is_recorded else UnrecordedState(state)
+        assert self.plasticity is not None
+        return state if self.plasticity.is_recorded else UnrecordedState(state)
 
     def activity(self, hidden: PyTree[Array]) -> Float[Array, " unit"]:
         """Return the activations x."""

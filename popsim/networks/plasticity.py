@@ -165,12 +165,12 @@ class ShortTermPlasticity(AbstractPlasticity):
         self, state: dict[str, Float[Array, " unit"]], rates: Float[Array, " unit"], *, dt: float
     ) -> dict[str, Float[Array, " unit"]]:
         available, released = state["available"], state["released"]
-        arriving = self.rate_scale * rates
-        depletion = (1 - available) / self.tau_depression - released * available * arriving
+        spikes = self.rate_scale * rates  # per second
+        depletion = (1 - available) / self.tau_depression - released * available * spikes
         facilitation = (self.release - released) / self.tau_facilitation
-        facilitation = facilitation + self.release * (1 - released) * arriving
-        step_of_x = _longest_step(1 / self.tau_depression + released * arriving, dt)
-        step_of_u = _longest_step(1 / self.tau_facilitation + self.release * arriving, dt)
+        facilitation = facilitation + self.release * (1 - released) * spikes
+        step_of_x = _longest_step(1 / self.tau_depression + released * spikes, dt)
+        step_of_u = _longest_step(1 / self.tau_facilitation + self.release * spikes, dt)
         return {
             "available": jnp.clip(available + step_of_x * depletion, 0, 1),
             "released": jnp.clip(released + step_of_u * facilitation, 0, 1),
@@ -189,7 +189,7 @@ class ShortTermPlasticity(AbstractPlasticity):
 def _longest_step(decay: Float[Array, " unit"], dt: float) -> Float[Array, " unit"]:
     """Return dt, or the shorter time after which an Euler step of dx/dt = a - decay x is where x stays.
 
-    It counts as given where gradients are taken, so that those of other steps are what they are without it.
+    No gradient flows through it, so that those of steps that are not shortened stay as they are.
     """
     return jax.lax.stop_gradient(dt / jnp.maximum(dt * decay, 1))
 
@@ -294,8 +294,8 @@ class DifferentiablePlasticity(AbstractPlasticity):
         check_one_or_each("rate", rate)
         checks.check_fraction("rate", rate)
         n_units = int(n_units)
-        drawn = jax.random.normal(key_stream(key, "strength"), (n_units, n_units))
-        self.strength = jnp.asarray(initial_std * drawn)
+        normal = jax.random.normal(key_stream(key, "strength"), (n_units, n_units))
+        self.strength = jnp.asarray(initial_std * normal)
         self.rate = None if is_modulated else jnp.asarray(rate, self.strength.dtype)
         self.modulator = self.fan_out = None
         if is_modulated:

@@ -1,7 +1,7 @@
 """Networks of rate units: leaky ones, those whose recurrent weights have a low rank, and plain ones."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import equinox as eqx
 import jax
@@ -13,8 +13,8 @@ from popsim._shared.argument_shapes import OneOrEach
 from popsim._shared.checks import WholeNumber, check_positive_int, is_traced
 from popsim.networks import building
 from popsim.networks.initial_weights import dale_weights
-from popsim.networks.leaky import AbstractLeakyNetwork
-from popsim.networks.plasticity import AbstractPlasticity, ShortTermPlasticity
+from popsim.networks.leaky import AbstractLeakyNetwork, LeakyOptions
+from popsim.networks.plasticity import ShortTermPlasticity
 from popsim.networks.registry import register_leaky, register_network
 from popsim.noise import AbstractNoise
 from popsim.randomness import key_stream
@@ -22,7 +22,7 @@ from popsim.randomness import key_stream
 __all__ = ["LeakyRNN", "LowRankRNN", "VanillaRNN"]
 
 
-class LeakyRNN(AbstractLeakyNetwork):
+class LeakyRNN(AbstractLeakyNetwork, building.RecurrentWeights):
     """A leaky rate network with independent noise on each unit and a linear readout of the rates.
 
     The dynamics are tau dx/dt = -x + W_rec r + W_in u + b + noise, with r = f(x), integrated by Euler steps x
@@ -58,14 +58,6 @@ class LeakyRNN(AbstractLeakyNetwork):
 
     recurrent_field: ClassVar[str | None] = "recurrent_weights"
     parameter_axes: ClassVar[Mapping[str, tuple[str, ...]]] = building.RECURRENT_AXES
-    recurrent_weights: Float[Array, "*members units units"]  # [post, pre]
-    input_weights: Float[Array, "*members units inputs"]
-    bias: Float[Array, "*members units"]
-    readout: eqx.nn.Linear
-    tau: Float[Array, "*axes"]  # s
-    noise: AbstractNoise
-    input_noise: AbstractNoise
-    plasticity: AbstractPlasticity | None
 
     def __init__(
         self,
@@ -73,35 +65,24 @@ class LeakyRNN(AbstractLeakyNetwork):
         n_units: WholeNumber,
         n_outputs: WholeNumber,
         *,
-        tau: OneOrEach = 0.05,
-        dt: float = 0.01,
-        nonlinearity: Callable[[Array], Array] = jnp.tanh,
-        noise_std: OneOrEach = 0.0,
-        input_noise_std: OneOrEach = 0.0,
         gain: ScalarLike = 0.9,
         signs: OneOrEach | None = None,
         density: float = 1.0,
-        train_tau: bool = False,
-        plasticity: AbstractPlasticity | None = None,
-        output_fn: Callable[[Array], Array] | None = None,
-        output_bias: OneOrEach = 0.0,
         key: Key[Array, ""],
+        **options: Unpack[LeakyOptions],
     ):
-        sizes = n_inputs, n_units, _ = building.as_sizes(n_inputs, n_units, n_outputs)
-        self._set_units(sizes, noise_std, output_fn, output_bias, key)
-        self._set_dynamics(tau, dt, nonlinearity, input_noise_std, train_tau, plasticity)
+        super().__init__(n_inputs, n_units, n_outputs, key=key, **options)
         building.check_gain("gain", gain)
-        if signs is None and density != 1:
-            raise ValueError(f"`density` needs `signs`, got {density} and None.")
+        units = self.bias.shape
         if signs is None:
-            self.recurrent_weights = building.gaussian_weights("recurrent", (n_units, n_units), gain, key=key)
-        elif np.shape(signs) != (n_units,):
-            shape = np.shape(signs)
-            raise ValueError(f"`signs` must be one for each of {n_units} units, got shape {shape}.")
-        else:
-            own_key = key_stream(key, "recurrent")
-            self.recurrent_weights = dale_weights(signs, gain, density=density, key=own_key)
-        self.input_weights = building.gaussian_weights("input", (n_units, n_inputs), key=key)
+            if density != 1:
+                raise ValueError(f"`density` needs `signs`, got {density} and None.")
+            self.recurrent_weights = building.gaussian_weights("recurrent", units * 2, gain, key=key)
+            return
+        if np.shape(signs) != units:
+            raise ValueError(f"`signs` must be one for each of {n_units} units, got shape {np.shape(signs)}.")
+        stream = key_stream(key, "recurrent")
+        self.recurrent_weights = dale_weights(signs, gain, density=density, key=stream)
 
     def recurrent_input(self, rates: Float[Array, " unit"]) -> Float[Array, " unit"]:
         return self.recurrent_weights @ rates
@@ -119,7 +100,15 @@ def _short_term(n_inputs: int, n_units: int, n_outputs: int, **options: Any) -> 
 register_leaky("short-term", _short_term, "Leaky units with facilitating and depressing synapses.")
 
 
-class LowRankRNN(AbstractLeakyNetwork):
+class _Modes(eqx.Module):
+    """The recurrent weights of a `LowRankRNN`; a base class for the reason of `RecurrentWeights`."""
+
+    left: Float[Array, "*members units rank"]  # m
+    right: Float[Array, "*members units rank"]  # n
+    random_weights: Float[Array, "*members units units"] | None  # g χ, [post, pre]
+
+
+class LowRankRNN(AbstractLeakyNetwork, _Modes):
     """A `LeakyRNN` with W_rec = m n^T / N + g χ: a part of low rank, and a random part that is not trained.
 
     m and n have a column for each of `rank` modes, and N is the number of units. The entries of χ have
@@ -131,8 +120,8 @@ class LowRankRNN(AbstractLeakyNetwork):
     - `n_inputs`, `n_units`, `n_outputs`: the sizes.
     - `rank`: the number of modes, at most the number of units.
     - `random_gain`: g; 0 for no random part.
-    - `tau`, `train_tau`, `dt`, `nonlinearity`, `noise_std`, `input_noise_std`, `plasticity`, `output_fn`,
-        `output_bias`: as of a `LeakyRNN`.
+    - `options`: `tau`, `train_tau`, `dt`, `nonlinearity`, `noise_std`, `input_noise_std`, `plasticity`,
+        `output_fn`, `output_bias`, as of a `LeakyRNN`.
     - `key`: for the initial weights. Entries of m and n are drawn from a standard normal distribution.
     """
 
@@ -141,16 +130,6 @@ class LowRankRNN(AbstractLeakyNetwork):
         "right": ("unit", "mode"),
         **building.RATE_AXES,
     }
-    left: Float[Array, "*members units rank"]  # m
-    right: Float[Array, "*members units rank"]  # n
-    random_weights: Float[Array, "*members units units"] | None  # g χ, [post, pre]
-    input_weights: Float[Array, "*members units inputs"]
-    bias: Float[Array, "*members units"]
-    readout: eqx.nn.Linear
-    tau: Float[Array, "*axes"]  # s
-    noise: AbstractNoise
-    input_noise: AbstractNoise
-    plasticity: AbstractPlasticity | None
 
     def __init__(
         self,
@@ -160,29 +139,19 @@ class LowRankRNN(AbstractLeakyNetwork):
         *,
         rank: WholeNumber = 2,
         random_gain: ScalarLike = 0.0,
-        tau: OneOrEach = 0.05,
-        dt: float = 0.01,
-        nonlinearity: Callable[[Array], Array] = jnp.tanh,
-        noise_std: OneOrEach = 0.0,
-        input_noise_std: OneOrEach = 0.0,
-        train_tau: bool = False,
-        plasticity: AbstractPlasticity | None = None,
-        output_fn: Callable[[Array], Array] | None = None,
-        output_bias: OneOrEach = 0.0,
         key: Key[Array, ""],
+        **options: Unpack[LeakyOptions],
     ):
-        sizes = n_inputs, n_units, _ = building.as_sizes(n_inputs, n_units, n_outputs)
-        self._set_units(sizes, noise_std, output_fn, output_bias, key)
-        self._set_dynamics(tau, dt, nonlinearity, input_noise_std, train_tau, plasticity)
+        super().__init__(n_inputs, n_units, n_outputs, key=key, **options)
         check_positive_int("rank", rank)
         building.check_gain("random_gain", random_gain)
-        normal, modes = jax.random.normal, (n_units, int(rank))
-        self.left, self.right = (normal(key_stream(key, name), modes) for name in ("left", "right"))
+        units, shape = self.bias.shape, (len(self.bias), int(rank))
+        self.left, self.right = (
+            jax.random.normal(key_stream(key, name), shape) for name in ("left", "right")
+        )
         self.random_weights = None
         if is_traced(random_gain) or random_gain != 0:
-            square = (n_units, n_units)
-            self.random_weights = building.gaussian_weights("random", square, random_gain, key=key)
-        self.input_weights = building.gaussian_weights("input", (n_units, n_inputs), key=key)
+            self.random_weights = building.gaussian_weights("random", units * 2, random_gain, key=key)
 
     @property
     def constants(self) -> tuple[str, ...]:
@@ -203,7 +172,7 @@ register_leaky("low-rank", LowRankRNN, "Leaky units with tanh rates and recurren
 
 
 @register_network("vanilla")
-class VanillaRNN(building.AbstractRateNetwork):
+class VanillaRNN(building.AbstractRateNetwork, building.RecurrentWeights):
     """A layer of units h' = f(W_rec h + W_in u + b) with a linear readout (Elman 1990, Cogn Sci 14:179-211).
 
     A `LeakyRNN` with dt = tau has the same dynamics, in other variables: its `hidden` is the argument of f. A
@@ -222,10 +191,6 @@ class VanillaRNN(building.AbstractRateNetwork):
 
     recurrent_field: ClassVar[str | None] = "recurrent_weights"
     parameter_axes: ClassVar[Mapping[str, tuple[str, ...]]] = building.RECURRENT_AXES
-    recurrent_weights: Float[Array, "*members units units"]  # [post, pre]
-    input_weights: Float[Array, "*members units inputs"]
-    bias: Float[Array, "*members units"]
-    readout: eqx.nn.Linear
     noise: AbstractNoise
     nonlinearity: Callable[[Array], Array] = eqx.field(static=True)
 

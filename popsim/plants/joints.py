@@ -96,10 +96,10 @@ class SoftJointLimit(AbstractJointLimit):
 
 @elementwise
 def _soft_stop(stop: SoftJointLimit, angle: Joints, velocity: Joints, low: Joints, high: Joints) -> Joints:
-    beyond = angle - jnp.clip(angle, low, high)
-    part = jnp.minimum(jnp.abs(beyond) / stop.width, 1.0)
+    excess = angle - jnp.clip(angle, low, high)
+    part = jnp.minimum(jnp.abs(excess) / stop.width, 1.0)
     contact = part**3 * (10 - 15 * part + 6 * part**2)
-    return -contact * (stop.stiffness * beyond + stop.damping * velocity)
+    return -contact * (stop.stiffness * excess + stop.damping * velocity)
 
 
 class HardJointLimit(AbstractJointLimit):

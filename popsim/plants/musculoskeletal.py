@@ -206,8 +206,8 @@ class MusculoskeletalPlant(AbstractPlant):
         return MuscleReadings(length, velocity, fibre_length, fibre_velocity, state.activation, force, arms)
 
     def state_axes(self) -> dict[str, tuple[str, str]]:
-        of_skeleton = {f"skeleton_{name}": axis for name, axis in self.skeleton.state_axes().items()}
-        return {**of_skeleton, "activation": ("muscle", "1"), "fibre": ("muscle", "")}
+        skeleton_axes = {f"skeleton_{name}": axis for name, axis in self.skeleton.state_axes().items()}
+        return {**skeleton_axes, "activation": ("muscle", "1"), "fibre": ("muscle", "")}
 
     def coordinates(self, state: MusculoskeletalState) -> tuple[Coordinates, Coordinates]:
         """Return the coordinates of the skeleton and their velocities."""

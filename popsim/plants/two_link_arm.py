@@ -187,8 +187,8 @@ class TwoLinkArm(AbstractSegments):
     def is_reachable(self, position: Position) -> Bool[Array, ""]:
         angle = self.joint_angles(position)
         close = jnp.linalg.norm(self.hand_position(angle) - position) < 1e-5
-        within = (angle >= self.joint_limits[:, 0]) & (angle <= self.joint_limits[:, 1])
-        return close & jnp.all(within)
+        is_within = (angle >= self.joint_limits[:, 0]) & (angle <= self.joint_limits[:, 1])
+        return close & jnp.all(is_within)
 
 
 @elementwise

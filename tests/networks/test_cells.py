@@ -22,6 +22,13 @@ KEY = jax.random.key(3)
 SIZES = (3, 5, 2)
 
 
+def with_weights_of(network, target):
+    """Return `target` with the weights of a network."""
+    names = ("recurrent_weights", "input_weights", "bias", "readout")
+    weights = [getattr(network, name) for name in names]
+    return eqx.tree_at(lambda target: [getattr(target, name) for name in names], target, weights)
+
+
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
@@ -71,11 +78,7 @@ def test_a_step_of_a_vanilla_network_is_the_equation_and_that_of_a_leaky_one_who
     weights, received = np.asarray(network.recurrent_weights), np.asarray(network.input_weights)
     drive = weights @ h + received @ x
     np.testing.assert_allclose(network.step(x, h, key=KEY), np.tanh(drive), rtol=1e-13)
-    leaky = LeakyRNN(*SIZES, tau=DT, dt=DT, key=KEY)
-    where = ("recurrent_weights", "input_weights", "bias", "readout")
-    leaky = eqx.tree_at(
-        lambda n: [getattr(n, name) for name in where], leaky, [getattr(network, name) for name in where]
-    )
+    leaky = with_weights_of(network, LeakyRNN(*SIZES, tau=DT, dt=DT, key=KEY))
     argument = leaky.step(x, h, key=KEY)
     np.testing.assert_allclose(
         leaky.read_out(argument), network.read_out(network.step(x, jnp.tanh(h), key=KEY)), rtol=1e-12
@@ -85,11 +88,7 @@ def test_a_step_of_a_vanilla_network_is_the_equation_and_that_of_a_leaky_one_who
 @pytest.mark.parametrize("random_gain", [0.0, 0.8])
 def test_a_network_of_low_rank_is_a_leaky_one_with_its_weights(float64, random_gain):
     network = LowRankRNN(*SIZES, rank=2, random_gain=random_gain, tau=0.05, noise_std=0.1, key=KEY)
-    full = LeakyRNN(*SIZES, tau=0.05, noise_std=0.1, key=KEY)
-    names = ("recurrent_weights", "input_weights", "bias", "readout")
-    full = eqx.tree_at(
-        lambda n: [getattr(n, name) for name in names], full, [getattr(network, name) for name in names]
-    )
+    full = with_weights_of(network, LeakyRNN(*SIZES, tau=0.05, noise_std=0.1, key=KEY))
     x, h = drawn((3,), (5,))
     np.testing.assert_allclose(network.step(x, h, key=KEY), full.step(x, h, key=KEY), rtol=1e-12)
     structured = np.asarray(network.left @ network.right.T) / 5

@@ -7,8 +7,6 @@ from short_form import every_nth
 
 from popsim import make_ensemble
 from popsim.networks import AbstractLeakyNetwork, AbstractReadoutNetwork, LeakyRNN, dale_weights
-from popsim.networks.plasticity import AbstractPlasticity
-from popsim.noise import AbstractNoise, NoNoise
 from popsim.training.constraints import dale_signs
 
 
@@ -25,29 +23,19 @@ class Copy(AbstractReadoutNetwork):
 
 
 class Uncoupled(AbstractLeakyNetwork):
-    """Units that receive nothing from one another; its constructor is the one that Equinox generates."""
-
-    input_weights: jax.Array
-    bias: jax.Array
-    readout: eqx.nn.Linear
-    tau: jax.Array
-    noise: AbstractNoise = NoNoise()
-    input_noise: AbstractNoise = NoNoise()
-    plasticity: AbstractPlasticity | None = None
+    """Units that receive nothing from one another, with the constructor of the base class."""
 
     def recurrent_input(self, rates):
         return jnp.zeros_like(rates)
 
 
-def test_networks_of_users_have_their_own_constructors(getkey):
+def test_networks_of_users_have_the_constructors_of_their_bases(getkey):
     readout, inputs = eqx.nn.Linear(3, 2, key=getkey()), jnp.arange(3.0)
     copy = Copy(readout, n_inputs=3, n_outputs=2)
     np.testing.assert_array_equal(copy.read_out(copy.step(inputs, inputs, key=getkey())), readout(inputs))
-    sizes = {"n_inputs": 3, "n_outputs": 2}
-    network = Uncoupled(
-        jnp.eye(3), jnp.zeros(3), readout, jnp.asarray(0.1), nonlinearity=jnp.tanh, dt=0.01, **sizes
-    )
-    np.testing.assert_allclose(network.step(inputs, jnp.zeros(3), key=getkey()), 0.1 * inputs, rtol=1e-6)
+    network = Uncoupled(3, 4, 2, tau=0.1, key=getkey())
+    after = network.step(inputs, jnp.zeros(4), key=getkey())
+    np.testing.assert_allclose(after, 0.1 * network.input_weights @ inputs, rtol=1e-6)
 
 
 def test_the_bias_of_the_readout_is_added_to_what_is_drawn(getkey):

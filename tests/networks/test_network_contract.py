@@ -191,7 +191,7 @@ def test_a_network_without_projections_takes_no_current():
         BUILD["stacked"](KEY).with_unit_input(jnp.ones(9))
 
 
-REFUSED = {"n_inputs": 0, "n_outputs": -1, "noise_std": -0.1, "output_bias": np.nan}
+REFUSED = {"n_inputs": -1, "n_outputs": -1, "noise_std": -0.1, "output_bias": np.nan}
 
 
 @pytest.mark.parametrize("name", mostly_in_full(NETWORKS, ["gru", "tanh", "vanilla"]))
