@@ -354,13 +354,10 @@ def _list_unfinished(opened: OpenedSweep) -> dict[str, list[Html]]:
     """List the cells that are not finished, with what is wrong with them."""
     if not opened.unfinished_cells:
         return {}
-    values = {}
-    for number in opened.unfinished_cells[:MOST_CELLS]:
-        problem = opened.problem_of(number)
-        n_batches = opened.notes[number].n_batches
-        saved = f", {n_batches} batches" if n_batches else ""
-        state = f"{opened.notes[number].state}{saved}{f': {problem}' if problem else ''}"
-        values[f"cell {number}"] = f"{state} ({opened.sweep.cell(number)})"
+    values = {
+        f"cell {number}": f"{opened.text_of(number)} ({opened.sweep.cell(number)})"
+        for number in opened.unfinished_cells[:MOST_CELLS]
+    }
     n_more = len(opened.unfinished_cells) - len(values)
     more = [element("p", f"And {n_more} more.")] if n_more else []
     command = element("p", f"To train them: {opened.folder.command('resume')}")
