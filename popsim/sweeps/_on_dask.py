@@ -14,14 +14,22 @@ from popsim._shared.checks import warn_caller
 from popsim._shared.text_checks import one_line
 from popsim.experiments import RunStopped
 from popsim.store import read_json
-from popsim.sweeps.executors import CellOutcome, CellProcess, Cells, CellsFailed, Outcomes, Work, in_processes
+from popsim.sweeps.executors import (
+    CellOutcome,
+    CellProcess,
+    Cells,
+    CellsFailed,
+    Outcomes,
+    Work,
+    train_in_processes,
+)
 from popsim.sweeps.folder import SweepFolder
 from popsim.version import __version__
 
 SECONDS_TO_CONNECT = 10
 
 
-def on_dask(work: Work, process: CellProcess, scheduler: Any, cells: Cells) -> Outcomes:
+def train_on_dask(work: Work, process: CellProcess, scheduler: Any, cells: Cells) -> Outcomes:
     """Train the cells in a queue on the workers of a scheduler, all of which see the folder."""
     try:
         import distributed
@@ -49,7 +57,9 @@ def on_dask(work: Work, process: CellProcess, scheduler: Any, cells: Cells) -> O
             if client.status == "running":
                 stopping.set()
 
-        yield from in_processes(work, submit, stop_cells, cells, has_workers=lambda: bool(client.nthreads()))
+        yield from train_in_processes(
+            work, submit, stop_cells, cells, has_workers=lambda: bool(client.nthreads())
+        )
 
 
 def train_cell(process: CellProcess, number: int, stop: str) -> CellOutcome:

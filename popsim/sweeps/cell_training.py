@@ -83,7 +83,7 @@ def run_cell(path: str | Path, number: int, *, keeps_devices: bool = False, **op
     sweep, cell = opened.sweep, opened.cell(plain_value("number", number))
     run = cell.read() if cell.is_started else None  # before its folder is made, or locked
     _warn_of_changes(opened, begins=run is None)
-    population = CellPopulation.of_cell(opened, cell.number) if sweep.selects_across_cells else None
+    population = CellPopulation.build(opened, cell.number) if sweep.selects_across_cells else None
     now = RunOptions(**{"quiet": True, **options, "population": population})
     if keeps_devices and now.devices is not None and run is not None:
         now = dataclasses.replace(now, devices=now.devices[: run.content["devices"]])
@@ -164,14 +164,16 @@ def is_at_selection(opened: OpenedSweep, number: int) -> bool:
     return bool(steps) and steps[-1] in read_selections(opened, number)
 
 
-def why_it_waits(opened: OpenedSweep, number: int) -> str:
+def waiting_reason(opened: OpenedSweep, number: int) -> str:
     """Say why a cell that has come to a selection cannot continue."""
     batch, cells = max(read_selections(opened, number), default=0), opened.sweep.population_of(number)
     missing = [cell for cell in cells if batch not in read_selections(opened, cell)]
-    return f"it waits at a selection for the scores of {numbers_text(missing)}. {begin_again(opened, cells)}"
+    return (
+        f"it waits at a selection for the scores of {numbers_text(missing)}. {restart_advice(opened, cells)}"
+    )
 
 
-def begin_again(opened: OpenedSweep, cells: range) -> str:
+def restart_advice(opened: OpenedSweep, cells: range) -> str:
     """Say what to do if the population of some cells cannot continue."""
     return (
         f"If it cannot be restored, the population begins again when its cells, {numbers_text(cells)}, and "
@@ -191,7 +193,7 @@ class CellPopulation(AbstractDividedPopulation):
     pending: tuple[int, list[float]] | None = None
 
     @classmethod
-    def of_cell(cls, opened: OpenedSweep, number: int) -> "CellPopulation":
+    def build(cls, opened: OpenedSweep, number: int) -> "CellPopulation":
         """Return the population of a cell."""
         cells = opened.sweep.population_of(number)
         return cls(number - cells[0], tuple(map(opened.sweep.places_of, cells)), opened, cells)
@@ -208,7 +210,8 @@ class CellPopulation(AbstractDividedPopulation):
         if any(n_batches < min(scores, default=0) for scores in selections):
             raise CorruptDataError(
                 f"the selection of cell {self.cells[self.part]} before batch {n_batches} cannot be repeated: "
-                f"{self.opened.folder.selections} has later ones only. {begin_again(self.opened, self.cells)}"
+                f"{self.opened.folder.selections} has later ones only. "
+                f"{restart_advice(self.opened, self.cells)}"
             )
         self.pending = n_batches, np.asarray(own_scores, float).tolist()
         raise StoppedForSelection
@@ -236,7 +239,7 @@ class CellPopulation(AbstractDividedPopulation):
         if n_batches not in checkpoints.steps():
             raise CorruptDataError(
                 f"there must be a checkpoint {checkpoints.file(n_batches)}, from which cell "
-                f"{self.cells[self.part]} inherits; it is missing. {begin_again(self.opened, self.cells)}"
+                f"{self.cells[self.part]} inherits; it is missing. {restart_advice(self.opened, self.cells)}"
             )
         checkpoint = checkpoints.restore(lambda _: forms, step=n_batches, subset=True)
         assert checkpoint is not None  # of this step there is one, or an error

@@ -54,7 +54,7 @@ class CellOutcome:
     error: BaseException | None = None
 
     @classmethod
-    def of_error(cls, error: BaseException) -> "CellOutcome":
+    def from_error(cls, error: BaseException) -> "CellOutcome":
         """Return how a cell ended in which an error was raised."""
         return cls("failed", one_line(error) or type(error).__name__, error)
 
@@ -76,7 +76,7 @@ class Work:
     stop: Callable[[], bool]
 
 
-def in_order(work: Work, options: Mapping[str, Any], cells: Cells) -> Outcomes:
+def train_in_order(work: Work, options: Mapping[str, Any], cells: Cells) -> Outcomes:
     """Train the cells in a queue in this process, by `run_cell`, and yield how each ended."""
     opened, announced = work.opened, set[int]()
     while cells:
@@ -97,11 +97,11 @@ def in_order(work: Work, options: Mapping[str, Any], cells: Cells) -> Outcomes:
             if opened.sweep.selects_across_cells:  # it is tried again
                 time.sleep(SECONDS_TO_RETRY)
         except (ValueError, OSError, MemoryError, RuntimeError, ArithmeticError) as error:
-            outcome = CellOutcome.of_error(error)
+            outcome = CellOutcome.from_error(error)
         yield number, outcome
 
 
-def in_processes(
+def train_in_processes(
     work: Work,
     submit: Callable[[int], concurrent.futures.Future[CellOutcome]],
     stop_cells: Callable[[], None],
@@ -127,7 +127,7 @@ def in_processes(
             work.progress.read_cells(pending.values())
             for future in ended:
                 error = future.exception()
-                yield pending.pop(future), CellOutcome.of_error(error) if error else future.result()
+                yield pending.pop(future), CellOutcome.from_error(error) if error else future.result()
     except BaseException:
         stop_cells()
         raise
@@ -135,7 +135,7 @@ def in_processes(
         raise RunStopped(work.opened.folder.path, 0)
 
 
-def on_this_machine(work: Work, process: "CellProcess", n_workers: int, cells: Cells) -> Outcomes:
+def train_on_this_machine(work: Work, process: "CellProcess", n_workers: int, cells: Cells) -> Outcomes:
     """Train the cells in a queue in some processes of this machine, which save and end with the iterator.
 
     What is started is the command that a person would type. A function of a worker would not do: its memory
@@ -154,7 +154,7 @@ def on_this_machine(work: Work, process: "CellProcess", n_workers: int, cells: C
             places.put(place)
 
     with concurrent.futures.ThreadPoolExecutor(n_workers) as pool:
-        yield from in_processes(work, functools.partial(pool.submit, train), stopping.set, cells)
+        yield from train_in_processes(work, functools.partial(pool.submit, train), stopping.set, cells)
 
 
 def option_words(*, without_lock: bool = False, enable_tensorboard: bool = False) -> list[str]:
@@ -174,7 +174,7 @@ class CellProcess:
     python_path: tuple[str, ...]
 
     @classmethod
-    def of(cls, opened: OpenedSweep, options: Collection[str]) -> "CellProcess":
+    def build(cls, opened: OpenedSweep, options: Collection[str]) -> "CellProcess":
         """Return what trains cells of a sweep with some options of the command."""
         folder, modules = str(opened.folder.path.resolve()), modules_of(opened.sweep)
         imports = [word for module, _ in modules for word in ("--import", module)]

@@ -38,13 +38,13 @@ class SweepProgress(Observer):
         self._n_batches = {n: sweep.settings_of(n).get("n_batches", n_batches) for n in self._done}
         self._n_at_start, self._n_finished = sum(self._done.values()), 0
         self._start = self._last_read = time.perf_counter()
-        self._last_shown = math.inf  # nothing is, before `shown`
+        self._last_shown = math.inf  # nothing is, before `display`
         self._cell = -1  # that this process trains
         self._doing: str | Compiling = ""
         self._bar: tqdm | None = None
 
     @contextlib.contextmanager
-    def shown(self) -> Iterator["SweepProgress"]:
+    def display(self) -> Iterator["SweepProgress"]:
         """Show the bar within the context; outside of a terminal and of a notebook, lines."""
         self._bar, self._last_shown = None, time.perf_counter()
         if not is_interactive():

@@ -17,7 +17,7 @@ from popsim.store import lock_folder
 from popsim.store.files import make_folder, saving
 from popsim.store.identity import FolderLockedError, new_run_id
 from popsim.store.json_files import plain_json, write_sealed_json
-from popsim.sweeps.cell_training import cells_to_continue, why_it_waits
+from popsim.sweeps.cell_training import cells_to_continue, waiting_reason
 from popsim.sweeps.cells import DAMAGED
 from popsim.sweeps.executors import (
     CellProcess,
@@ -26,9 +26,9 @@ from popsim.sweeps.executors import (
     Outcomes,
     Work,
     default_workers,
-    in_order,
-    on_this_machine,
     option_words,
+    train_in_order,
+    train_on_this_machine,
 )
 from popsim.sweeps.folder import SWEEP_FORMAT, SweepFolder, code_of_sweep, describe_sweep
 from popsim.sweeps.opened_sweep import OpenedSweep, numbers_text, open_sweep
@@ -150,10 +150,11 @@ def run_sweep(
         return opened
     work, queue = Work(opened, SweepProgress(opened, missing), tell, stop), collections.deque(missing)
     outcomes = _train(work, queue, n_workers, scheduler, n_devices, options)
-    with contextlib.nullcontext() if quiet else work.progress.shown(), contextlib.closing(outcomes):
+    with contextlib.nullcontext() if quiet else work.progress.display(), contextlib.closing(outcomes):
         failed, error = _follow(outcomes, work, queue)
     now = open_sweep(path).examine({*missing})
-    if failed := {number: text for number, text in failed.items() if number in now.unfinished_cells}:
+    unfinished = {*now.unfinished_cells}
+    if failed := {number: text for number, text in failed.items() if number in unfinished}:
         raise CellsFailed(failure_text(now, failed)) from error
     return now
 
@@ -177,14 +178,14 @@ def _train(
     """Train cells by the executor that the arguments of `run_sweep` name."""
     if n_workers is None and scheduler is None:
         observers = [*options.get("observers", ()), work.progress]
-        return in_order(work, {**options, "observers": observers}, queue)
-    process = CellProcess.of(work.opened, [*option_words(**options), "--devices", str(n_devices)])
+        return train_in_order(work, {**options, "observers": observers}, queue)
+    process = CellProcess.build(work.opened, [*option_words(**options), "--devices", str(n_devices)])
     if scheduler is None:
         most = default_workers() if n_workers is None or n_workers == "all" else n_workers
-        return on_this_machine(work, process, min(most, len(queue)), queue)
-    from popsim.sweeps._on_dask import on_dask
+        return train_on_this_machine(work, process, min(most, len(queue)), queue)
+    from popsim.sweeps._on_dask import train_on_dask
 
-    return on_dask(work, process, scheduler, queue)
+    return train_on_dask(work, process, scheduler, queue)
 
 
 def _cells_to_train(opened: OpenedSweep, cells: Iterable[int] | None) -> set[int]:
@@ -224,7 +225,7 @@ def _follow(outcomes: Outcomes, work: Work, queue: Cells) -> tuple[dict[int, str
             if outcome.how in ("failed", "finished"):
                 failed[number] = outcome.text
                 first_error = first_error or outcome.error
-    return failed | {number: why_it_waits(opened, number) for number in waiting}, first_error
+    return failed | {number: waiting_reason(opened, number) for number in waiting}, first_error
 
 
 def failure_text(opened: OpenedSweep, failed: Mapping[int, str]) -> str:

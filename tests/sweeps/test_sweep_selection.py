@@ -195,7 +195,7 @@ class CountingCells:
             yield number, self.train(number)
 
     def train(self, number):
-        population = CellPopulation.of_cell(self.opened, number)
+        population = CellPopulation.build(self.opened, number)
         chance = self.rng.random()
         if chance < 0.2:
             return CellOutcome("left", "process 1")
