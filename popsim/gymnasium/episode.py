@@ -255,8 +255,8 @@ def begin_episode(
     key = as_key(key)
     state, states = initial_state(model, trial, key=key), None
     recorded, terms = model.record(state), () if rewards is None else rewards.loss.terms
-    if rewards is not None and len(rewards.stepwise_names(recorded, trial, model)) < len(terms):
-        keeps_states = True
+    if rewards is not None and not keeps_states:
+        keeps_states = len(rewards.stepwise_names(recorded, trial, model)) < len(terms)
     if keeps_states:
         n_steps = trial.timeline.n_steps
         states = jax.tree.map(lambda leaf: jnp.tile(leaf, (n_steps, *[1] * leaf.ndim)), recorded)

@@ -12,7 +12,6 @@ from popsim.store.json_files import read_json
 from popsim.store.run_parts import Damage, damage_of_run, problem_of
 from popsim.sweeps.cell_training import read_selections
 from popsim.sweeps.cells import DAMAGED, FINISHED, NOT_STARTED, SweepCell
-from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.opened_sweep import OpenedSweep, read_sweep
 from popsim.sweeps.sweep import Sweep
 
@@ -51,8 +50,8 @@ def state_text(opened: OpenedSweep) -> str:
         lines += [f"  and {len(unfinished) - len(named)} more"] * (len(unfinished) > len(named))
     if unfinished:
         lines.append(f"To train them: {opened.folder.command('resume')}")
-    if damaged := opened.cells_in(DAMAGED):
-        lines.append(damaged_text(opened.folder, damaged))
+    if opened.cells_in(DAMAGED):
+        lines.append(damaged_text(opened))
     return "\n".join(map(printable, lines))
 
 
@@ -83,9 +82,10 @@ def _cell_line(opened: OpenedSweep, number: int, state: str) -> str:
     return opened.text_of(number, f"{state} by {writer}" if writer else state)
 
 
-def damaged_text(folder: SweepFolder, damaged: Sequence[int]) -> str:
+def damaged_text(opened: OpenedSweep) -> str:
     """Say how damaged cells are trained again."""
-    paths = [as_word(folder.cell(number).path) for number in damaged[:MOST_CELLS]]
+    damaged = opened.cells_in(DAMAGED)
+    paths = [as_word(opened.folder.cell(number).path) for number in damaged[:MOST_CELLS]]
     more = f" and {len(damaged) - MOST_CELLS} more" if len(damaged) > MOST_CELLS else ""
     return f"a damaged cell is trained again when its folder is removed: {' '.join(paths)}{more}"
 

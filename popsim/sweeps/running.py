@@ -234,7 +234,7 @@ def failure_text(opened: OpenedSweep, failed: Mapping[int, str]) -> str:
     reason = reason or opened.problem_of(number) or "it is not finished"
     advice = f"To try them again: {opened.folder.command('resume')}"
     if any(opened.notes[number].state == DAMAGED for number in failed):
-        advice = damaged_text(opened.folder, opened.cells_in(DAMAGED))
+        advice = damaged_text(opened)
     verb = "is" if len(failed) == 1 else "are"
     return (
         f"{len(failed)} of {count_text(opened.sweep.n_cells, 'cell')} {verb} not finished: {names}; "
