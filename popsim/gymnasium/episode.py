@@ -387,7 +387,8 @@ def _costs_of_trials(
         begun, _ = begin_episode(model, rewards, trial, key=seed_key(1))
         last, _ = jax.lax.scan(functools.partial(_step_episode, model, rewards), begun, actions)
         stepwise = rewards.stepwise_names(model.record(last.state), trial, model)
-        return rewards.loss(last.states, trial, model).terms, {name: last.costs[name] for name in stepwise}
+        terms: dict = rewards.loss(last.states, trial, model).terms
+        return terms, {name: last.costs[name] for name in stepwise}
 
     return jax.vmap(costs_of_trial)(trials, actions)
 

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -63,7 +63,7 @@ class CellOutcome:
         return special.get(self.how, f"is {self.how}")
 
 
-Outcomes = Iterator[tuple[int, CellOutcome]]
+Outcomes = Generator[tuple[int, CellOutcome], None, None]
 
 
 @dataclasses.dataclass(frozen=True)

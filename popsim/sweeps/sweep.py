@@ -244,7 +244,9 @@ class Sweep:
         """Return the settings of the axes that all members of a cell share."""
         values = [self.axes[name] for name in self.cell_axes]
         places = np.unravel_index(number // self.division.n_parts, [*map(len, values)])
-        return {name: own[place] for name, own, place in zip(self.cell_axes, values, places, strict=True)}
+        return {
+            name: own[int(place)] for name, own, place in zip(self.cell_axes, values, places, strict=True)
+        }
 
     def grid_of(self, number: int) -> dict[str, Sequence[Any]]:
         """Return the values of the other axes in a cell, and its seeds, of which it has all combinations."""
