@@ -59,9 +59,7 @@ def pairwise(
     blocks = list(combinations_with_replacement(parts, 2))
     rows, columns = ([values[part] for part in side] for side in zip(*blocks, strict=True))
     compute = map if executor is None else executor.map
-    results = compute(
-        _block, rows, columns, [row == column for row, column in blocks], [measure] * len(rows)
-    )
+    results = compute(_block, rows, columns, [row == column for row, column in blocks], [measure] * len(rows))
     for (row, column), block in zip(blocks, results, strict=True):
         matrix[row, column], matrix[column, row] = block, block.T
     return matrix

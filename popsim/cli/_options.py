@@ -49,18 +49,11 @@ class CellOptions(TrainingOptions):
         if self.workers is not None:
             from popsim.sweeps.running import check_workers
 
-            check_workers(self.n_workers, self.scheduler)
+            check_workers(self.workers, self.scheduler)
         if self.tensorboard:
             from popsim.training.observers import check_tensorboard
 
             check_tensorboard()
-
-    @property
-    def n_workers(self) -> int | None:
-        """The number of processes at a time, if one is given."""
-        from popsim.sweeps.executors import default_workers
-
-        return default_workers() if self.workers == "all" else self.workers
 
     @property
     def is_here(self) -> bool:

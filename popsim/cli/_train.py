@@ -35,7 +35,6 @@ from popsim.sweeps import (
     make_sweep,
     open_sweep,
     run_cell,
-    run_in_processes,
     run_sweep,
     verify_sweep,
 )
@@ -188,13 +187,10 @@ def train_cells(options: CellOptions, path: Path, cells: list[int] | None = None
 
     try:
         with stop_on_signals(lambda: stopped) as stop:
-            told: dict[str, Any] = {"quiet": options.quiet, "stop": stop, "tell": tell}
-            if options.is_here:
-                opened = run_sweep(path, cells, **told, **_options_here(options))
-            else:
-                where = {"n_workers": options.n_workers, "scheduler": options.scheduler}
-                further = {"devices": options.devices, **options.disk_options}
-                opened = run_in_processes(path, cells, **where, **told, **further)
+            where: dict[str, Any] = {"n_workers": options.workers, "scheduler": options.scheduler}
+            where |= options.disk_options | {"n_devices": 1 if options.devices is None else options.devices}
+            where = _options_here(options) if options.is_here else where
+            opened = run_sweep(path, cells, quiet=options.quiet, stop=stop, tell=tell, **where)
     except RunStopped:
         print(stopped, file=sys.stderr)
         sys.exit(EXIT_CODE)
@@ -283,16 +279,17 @@ def sweep_command(kind: type[AbstractExperiment]) -> type:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SweepConfig(SweepOptions):
-    """Train the sweep that a YAML file describes, as `popsim sweep` writes it into the folder of a sweep."""
+    """Train the sweep that a YAML file describes, or another sweep anew."""
 
-    config: Annotated[Path, tyro.conf.arg(metavar="FILE")]
-    """the file"""
+    config: Annotated[Path, tyro.conf.arg(metavar="FILE|SWEEP")]
+    """the file, or the folder of a sweep"""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """the folder of the sweep"""
 
     def run(self) -> None:
         """Make the sweep and train its cells."""
-        self.make_and_train(read_config(self.config), self.out)
+        is_sweep = self.config.is_dir()
+        self.make_and_train(read_sweep(self.config).sweep if is_sweep else read_config(self.config), self.out)
 
 
 @dataclasses.dataclass(frozen=True)

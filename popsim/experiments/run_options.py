@@ -170,9 +170,9 @@ def engine_of_run(described: DescribedRun) -> contextlib.AbstractContextManager[
     return plain_jax() if is_plain else contextlib.nullcontext()
 
 
-def code_of_experiment(experiment: AbstractExperiment) -> dict[str, str]:
-    """Return the digests of what the user's modules define that make an experiment known, by name."""
-    modules = described_modules(experiment)
+def code_of_experiment(experiment: AbstractExperiment, networks: Sequence[Any] = ()) -> dict[str, str]:
+    """Return digests, by name, of what the user's modules define of an experiment and further networks."""
+    modules = described_modules(experiment, networks)
     names = [modules["module"], *modules.get("network_modules", ())]
     return code_of_modules(users_modules(names))
 

@@ -46,7 +46,7 @@ __all__ = [
 
 AgentModel = SensorimotorLoop | NetworkModel
 ModelType = TypeVar("ModelType", bound=SensorimotorLoop | NetworkModel)
-TOLERANCE = 1e-4
+TOLERANCE = 1e-3  # of the sum of the costs of steps, in 32 bits
 
 
 class GivenChoice(AbstractPolicy):
@@ -195,17 +195,6 @@ class StepRewards(eqx.Module):
         costs = {term.name: term.step_cost(state, trial_at_step, model) for term in self.loss.terms}
         return {name: weights[name] * cost for name, cost in costs.items() if cost is not None}
 
-    def check_stepwise(self, state: PyTree[Array], trial: Trial, model: AgentModel) -> None:
-        """Raise `ValueError` unless all terms are paid step by step, as they are where no states are kept.
-
-        `state` is the recorded state at the start of the trial.
-        """
-        paid = self.costs(state, TrialAtStep(trial, jnp.zeros((), int)), model)
-        if at_end := [term.name for term in self.loss.terms if term.name not in paid]:
-            raise ValueError(
-                f"`keeps_states` must be True where terms are paid at the last step, {at_end}, got False."
-            )
-
     def final_costs(
         self, states: PyTree[Array], trial: Trial, model: AgentModel
     ) -> dict[str, Float[Array, ""]]:
@@ -213,10 +202,14 @@ class StepRewards(eqx.Module):
 
         Arguments are those of a loss term.
         """
-        last = jnp.asarray(trial.timeline.n_steps - 1)
-        paid = self.costs(jax.tree.map(lambda leaf: leaf[-1], states), TrialAtStep(trial, last), model)
+        stepwise = self.stepwise_names(jax.tree.map(lambda leaf: leaf[-1], states), trial, model)
         terms: dict = self.loss(states, trial, model).terms
-        return {name: value for name, value in terms.items() if name not in paid}
+        return {name: value for name, value in terms.items() if name not in stepwise}
+
+    def stepwise_names(self, state: PyTree[Array], trial: Trial, model: AgentModel) -> tuple[str, ...]:
+        """Return the names of the terms that are paid step by step; `state` is a recorded one."""
+        costs = self.costs(state, TrialAtStep(trial, jnp.zeros((), int)), model)
+        return tuple(term.name for term in self.loss.terms if term.name in costs)
 
 
 class Episode(eqx.Module):
@@ -256,19 +249,19 @@ def begin_episode(
     - `model`: a model with an `Agent`, with or without a plant.
     - `rewards`: the rewards; None for those of the environment of the trial.
     - `trial`: one trial.
-    - `keeps_states`: whether the states of all steps are kept; needed for terms that are paid at the last
-        step.
+    - `keeps_states`: whether the states of all steps are kept even if no term is paid at the last step.
     - `key`: the key of its noise.
     """
     key = as_key(key)
     state, states = initial_state(model, trial, key=key), None
+    recorded, terms = model.record(state), () if rewards is None else rewards.loss.terms
+    if rewards is not None and not keeps_states:
+        keeps_states = len(rewards.stepwise_names(recorded, trial, model)) < len(terms)
     if keeps_states:
         n_steps = trial.timeline.n_steps
-        states = jax.tree.map(lambda leaf: jnp.tile(leaf, (n_steps, *[1] * leaf.ndim)), model.record(state))
-    elif rewards is not None:
-        rewards.check_stepwise(model.record(state), trial, model)
+        states = jax.tree.map(lambda leaf: jnp.tile(leaf, (n_steps, *[1] * leaf.ndim)), recorded)
     step, false = jnp.zeros((), int), jnp.zeros((), bool)
-    costs = {term.name: jnp.zeros(()) for term in (() if rewards is None else rewards.loss.terms)}
+    costs = {term.name: jnp.zeros(()) for term in terms}
     episode = Episode(trial, key, step, state, states, costs, false)
     return episode, observation(model, episode)
 
@@ -372,38 +365,32 @@ def stepwise_terms(
     rewards: StepRewards, model: AgentModel, trials: Trial, actions: Float[Array, "trial time output"]
 ) -> tuple[str, ...]:
     """Return the names of the loss terms that are paid step by step; refuse costs that do not add up."""
-    terms, costs = _costs_of_trials(rewards, model, trials, actions)
+    terms, costs = jax.tree.map(np.asarray, _costs_of_trials(rewards, model, trials, actions))
     for name, values in terms.items():
-        each = np.asarray(costs.get(name, values[:, None]))  # [trial, time]
-        for value, paid in zip(np.asarray(values), each, strict=True):
-            if not np.isfinite(value):
-                raise ValueError(f"`loss` must be finite, got {value} of its term {name!r}.")
-            if abs(paid.sum() - value) > TOLERANCE * np.abs(paid).sum():
-                raise ValueError(
-                    f"`step_cost` of the term {name!r} must add up to its value {value}, got {paid.sum()}."
-                )
+        if not np.all(np.isfinite(values)):
+            raise ValueError(f"`loss` must be finite, got {values} of its term {name!r}.")
+        paid = costs.get(name, values)
+        if np.any(np.abs(paid - values) > TOLERANCE * max(np.abs(values).max(), np.abs(paid).max())):
+            raise ValueError(
+                f"`step_cost` of the term {name!r} must add up to its value {values}, got {paid}."
+            )
     return tuple(term.name for term in rewards.loss.terms if term.name in costs)
 
 
 @jit
 def _costs_of_trials(
     rewards: StepRewards, model: AgentModel, trials: Trial, actions: Float[Array, "trial time output"]
-) -> tuple[dict[str, Float[Array, " trial"]], dict[str, Float[Array, "trial time"]]]:
-    """Return each loss term of trials with given actions, and its costs of the steps."""
+) -> tuple[dict[str, Float[Array, " trial"]], dict[str, Float[Array, " trial"]]]:
+    """Return each loss term of trials with given actions, and the sums of those paid step by step."""
 
-    def of_trial(trial: Trial, of_steps: Float[Array, "time output"]):
-        def advance(episode: Episode, action: Float[Array, " output"]):
-            return _step_episode(model, None, episode, action)
+    def costs_of_trial(trial: Trial, actions: Float[Array, "time output"]):
+        begun, _ = begin_episode(model, rewards, trial, key=seed_key(1))
+        last, _ = jax.lax.scan(functools.partial(_step_episode, model, rewards), begun, actions)
+        stepwise = rewards.stepwise_names(model.record(last.state), trial, model)
+        terms: dict = rewards.loss(last.states, trial, model).terms
+        return terms, {name: last.costs[name] for name in stepwise}
 
-        def of_step(state: PyTree[Array], step: Int[Array, ""]) -> dict[str, Float[Array, ""]]:
-            return rewards.costs(state, TrialAtStep(trial, step), model)
-
-        begun, _ = begin_episode(model, None, trial, key=seed_key(1))
-        states = jax.lax.scan(advance, begun, of_steps)[0].states
-        terms: dict = rewards.loss(states, trial, model).terms
-        return terms, jax.vmap(of_step)(states, jnp.arange(trial.timeline.n_steps))
-
-    return jax.vmap(of_trial)(trials, actions)
+    return jax.vmap(costs_of_trial)(trials, actions)
 
 
 def observation_layout(model: AgentModel, trial: Trial) -> dict[str, slice]:

@@ -1,14 +1,12 @@
 """Many copies of a task as one vector environment of Gymnasium."""
 
-import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from jaxtyping import Array, Bool, Float, Int, UInt32
@@ -72,17 +70,18 @@ class TaskVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self._episodes: Episode | None = None
-        self._generators: list[tuple[np.random.Generator, int]] = []  # each with its seed
+        self._next_seeds = np.zeros(self.num_envs, np.uint32)
+        self._copies = [gymnasium.Env[Any, Any]() for _ in range(self.num_envs)]  # which hold the generators
 
     @property
     def np_random(self) -> tuple[np.random.Generator, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The random generator of each copy; empty before the first `reset`."""
-        return tuple(generator for generator, _ in self._generators)
+        """The random generator of each copy."""
+        return tuple(copy.np_random for copy in self._copies)
 
     @property
     def np_random_seed(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The seed of each copy; empty before the first `reset`."""
-        return tuple(seed for _, seed in self._generators)
+        """The seed of each copy."""
+        return tuple(copy.np_random_seed for copy in self._copies)
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -96,36 +95,27 @@ class TaskVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
         - `options`: `{"trial": i}` for validation trial i, one for all copies or one for each.
         """
         index = env.validation_index(self._setting, options, self.num_envs)
-        is_new = self._seed_generators(seed)
-        # A copy that continues its sequence has drawn its seed already, when its last trial began.
-        seeds = self._draw_seeds(is_new)
-        everywhere = np.ones(self.num_envs, bool)
-        self._next_seeds = self._draw_seeds(everywhere)
-        self._episodes, observed, info = _begin_episodes(self._setting, *jax.device_put((seeds, index)))
-        return np.array(observed), _stacked_info(info, everywhere)
-
-    def _seed_generators(self, seed: Any) -> Flags:
-        """Seed the generators, and return whether each is new."""
         if isinstance(seed, Sequence | np.ndarray):
             seeds = [*seed]
         else:
             seeds = [None if seed is None else seed + copy for copy in range(self.num_envs)]
         if len(seeds) != self.num_envs:
             raise ValueError(f"`seed` must be one for each of {self.num_envs} copies, got {seed!r}.")
-        is_new = np.array([one is not None or not self._generators for one in seeds])
-        generators = [*self._generators]  # changed all at once, as a later seed may be refused
-        for copy in np.flatnonzero(is_new):
-            own = seeds[copy]
-            own = None if own is None else operator.index(own)
-            generators[copy : copy + 1] = [seeding.np_random(own)]
-        self._generators = generators
-        return is_new
+        for copy, number in zip(self._copies, seeds, strict=True):
+            copy.reset(seed=number)
+        # A copy that continues its sequence has drawn its seed already, when its last trial began.
+        begins = np.array([number is not None or self._episodes is None for number in seeds])
+        trial_seeds = self._draw_seeds(begins)
+        everywhere = np.ones(self.num_envs, bool)
+        self._next_seeds = self._draw_seeds(everywhere)
+        self._episodes, observed, info = _begin_episodes(self._setting, *jax.device_put((trial_seeds, index)))
+        return np.array(observed), _stacked_info(info, everywhere)
 
     def _draw_seeds(self, drawn: Flags) -> np.ndarray:
         """Return the seed of the next trial of each copy, drawn anew where `drawn`."""
-        seeds = np.zeros(self.num_envs, np.uint32) if np.all(drawn) else self._next_seeds.copy()
+        seeds = self._next_seeds.copy()
         for copy in np.flatnonzero(drawn):
-            seeds[copy] = self._generators[copy][0].integers(2**32)
+            seeds[copy] = self._copies[copy].np_random.integers(2**32)
         return seeds
 
     def step(self, actions: Any) -> tuple[Numbers, Numbers, Flags, Flags, dict[str, Any]]:
@@ -144,17 +134,16 @@ class TaskVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
             self._setting, self._episodes, *jax.device_put((outputs, self._next_seeds))
         )
         self._episodes, observed, info = begun
-        is_over = np.array(ended.is_over)
+        last_observed, last_info, reward, is_over = jax.tree.map(np.array, ended)
         info = _stacked_info(info, np.ones(self.num_envs, bool))
         if is_over.any():
             self._next_seeds = self._draw_seeds(is_over)
-            final, last = np.array(ended.observation), np.full(self.num_envs, None, object)
+            final = np.full(self.num_envs, None, object)
             for copy in np.flatnonzero(is_over):
-                last[copy] = final[copy].copy()
-            info |= {"final_obs": last, "_final_obs": is_over.copy()}
-            info |= {"final_info": _stacked_info(ended.info, is_over), "_final_info": is_over.copy()}
-        reward = np.array(ended.reward, np.float64)
-        return np.array(observed), reward, is_over, np.zeros_like(is_over), info
+                final[copy] = last_observed[copy].copy()
+            info |= {"final_obs": final, "_final_obs": is_over.copy()}
+            info |= {"final_info": _stacked_info(last_info, is_over), "_final_info": is_over.copy()}
+        return np.array(observed), reward.astype(float), is_over, np.zeros_like(is_over), info
 
 
 def _stacked_info(info: dict[str, Any], has: Flags) -> dict[str, Any]:
@@ -170,23 +159,11 @@ def _stacked_info(info: dict[str, Any], has: Flags) -> dict[str, Any]:
     return stacked
 
 
-class _Ended(NamedTuple):
-    """What copies have after a step, before new trials begin."""
-
-    observation: Float[Array, "copy observation"]
-    info: dict[str, Any]
-    reward: Float[Array, " copy"]
-    is_over: Bool[Array, " copy"]
-
-
 @jit
 def _begin_episodes(
     setting: env.AgentTask, seeds: UInt32[Array, " copy"], index: Int[Array, " copy"] | None
 ) -> env.Begun:
-    pays_at_end = setting.rewards is not None and len(setting.stepwise_terms) < len(
-        setting.rewards.loss.terms
-    )
-    return jax.vmap(lambda *of_copy: env.begin(setting, *of_copy, keeps_states=pays_at_end))(seeds, index)
+    return jax.vmap(lambda *of_copy: env.begin(setting, *of_copy, keeps_states=False))(seeds, index)
 
 
 @jit
@@ -195,8 +172,11 @@ def _advance_episodes(
     episodes: Episode,
     actions: Float[Array, "copy outputs"],
     seeds: UInt32[Array, " copy"],
-) -> tuple[env.Begun, _Ended]:
-    """Run one time step of each copy, and start a new random trial in each that is over by it."""
+) -> tuple[env.Begun, tuple[Array, dict[str, Any], Array, Array]]:
+    """Run one time step of each copy, and start a new random trial in each that is over by it.
+
+    **Returns:** what copies have now, and the observation, `info`, reward and end of the step before that.
+    """
     after, observed, reward = advance_episodes(setting.model, setting.rewards, episodes, actions)
     # A branch for all copies: in most steps none is over, and no trial is drawn.
     any_over = jnp.any(after.is_over)
@@ -209,7 +189,7 @@ def _advance_episodes(
 
     final_info = info if setting.rewards is None else info | {"loss": after.costs}
     begun = jax.lax.cond(any_over, begin_anew, lambda: unchanged)
-    return begun, _Ended(observed, final_info, reward, after.is_over)
+    return begun, (observed, final_info, reward, after.is_over)
 
 
 def make_vector_env(*, task: str, num_envs: int = 1, **settings: Any) -> TaskVectorEnv:

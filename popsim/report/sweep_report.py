@@ -351,14 +351,12 @@ def _introduction(opened: OpenedSweep) -> list[Html]:
 
 def _list_unfinished(opened: OpenedSweep) -> list[Html]:
     """List the cells that are not finished, with what is wrong with them."""
-    values = {}
-    for number in opened.unfinished_cells[:MOST_CELLS]:
-        cell, problem = opened.notes[number], opened.problem_of(number)
-        saved = f", {cell.n_batches} batches" if cell.n_batches else ""
-        state = f"{cell.state}{saved}{f': {problem}' if problem else ''}"
-        values[f"cell {number}"] = f"{state} ({opened.sweep.cell(number)})"
-    if not values:
+    if not opened.unfinished_cells:
         return []
+    values = {
+        f"cell {number}": f"{opened.text_of(number)} ({opened.sweep.cell(number)})"
+        for number in opened.unfinished_cells[:MOST_CELLS]
+    }
     n_more = len(opened.unfinished_cells) - len(values)
     more = [element("p", f"And {n_more} more.")] if n_more else []
     command = element("p", f"To train them: {opened.folder.command('resume')}")

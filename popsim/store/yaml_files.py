@@ -4,19 +4,15 @@ What a text is, is for the reader to say: `no` and `20:40` are not what some ver
 """
 
 import functools
-import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from popsim._shared.text_checks import one_line
 
-__all__ = ["read_yaml", "yaml_text"]
+__all__ = ["read_yaml"]
 
 LARGEST_BYTES = 2**17
 NULLS = ("null", "Null", "NULL", "~", "", "None")
-SIMPLE = re.compile(r"[a-z_][a-z0-9_-]*")
-"""Texts that need no quotes; PyYAML puts those of them in quotes that are words of YAML, such as `null`."""
 
 
 def read_yaml(path: Path) -> Any:
@@ -60,25 +56,3 @@ def _loader() -> Any:
             return mapping
 
     return TextLoader
-
-
-def yaml_text(content: Mapping[str, Any]) -> str:
-    """Return plain values by name as YAML that `read_yaml` reads; texts but simple words are in quotes."""
-    import yaml
-
-    class Dumper(yaml.SafeDumper):
-        def ignore_aliases(self, data: Any) -> bool:
-            return True
-
-        def represent_sequence(self, tag: str, sequence: Any, flow_style: Any = None) -> Any:
-            return super().represent_sequence(tag, sequence, flow_style=True)
-
-        def represent_str(self, data: str) -> Any:
-            style = None if SIMPLE.fullmatch(data) else '"'
-            return self.represent_scalar("tag:yaml.org,2002:str", data, style=style)
-
-    Dumper.add_representer(str, Dumper.represent_str)
-    text = yaml.dump(content, Dumper=Dumper, sort_keys=False, default_flow_style=False, allow_unicode=True)
-    if (n_bytes := len(text.encode())) > LARGEST_BYTES:
-        raise ValueError(f"settings must take at most {LARGEST_BYTES} bytes as YAML, got {n_bytes}.")
-    return text

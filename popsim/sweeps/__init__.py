@@ -5,7 +5,7 @@ from popsim.sweeps.executors import CellsFailed
 from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.opened_sweep import OpenedSweep, open_sweep
 from popsim.sweeps.overview import verify_sweep
-from popsim.sweeps.running import make_sweep, run_in_processes, run_sweep
+from popsim.sweeps.running import make_sweep, run_sweep
 from popsim.sweeps.sweep import Cell, Sweep
 
 __all__ = [
@@ -17,7 +17,6 @@ __all__ = [
     "make_sweep",
     "open_sweep",
     "run_cell",
-    "run_in_processes",
     "run_sweep",
     "verify_sweep",
 ]

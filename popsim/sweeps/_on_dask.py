@@ -3,12 +3,10 @@
 import asyncio
 import concurrent.futures
 import contextlib
-import functools
-import itertools
 import logging
 import time
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +15,13 @@ from popsim._shared.text_checks import one_line
 from popsim.experiments import RunStopped
 from popsim.store import read_json
 from popsim.sweeps.executors import (
-    RETRIES,
     CellOutcome,
     CellProcess,
+    Cells,
     CellsFailed,
-    Executor,
+    Outcomes,
     Work,
-    in_processes,
+    train_in_processes,
 )
 from popsim.sweeps.folder import SweepFolder
 from popsim.version import __version__
@@ -31,9 +29,8 @@ from popsim.version import __version__
 SECONDS_TO_CONNECT = 10
 
 
-@contextlib.contextmanager
-def on_dask(work: Work, process: CellProcess, scheduler: Any) -> Iterator[Executor]:
-    """Return what trains cells on the workers of a scheduler, all of which see the folder."""
+def train_on_dask(work: Work, process: CellProcess, scheduler: Any, cells: Cells) -> Outcomes:
+    """Train the cells in a queue on the workers of a scheduler, all of which see the folder."""
     try:
         import distributed
     except ImportError:
@@ -41,7 +38,7 @@ def on_dask(work: Work, process: CellProcess, scheduler: Any) -> Iterator[Execut
             "`scheduler` must be given where distributed is installed: pip install popsim[dask]"
         ) from None
 
-    folder, name, counter = work.opened.folder, f"popsim-stop-{uuid.uuid4().hex}", itertools.count()
+    folder, name = work.opened.folder, f"popsim-stop-{uuid.uuid4().hex}"
     with _quiet_logs(), _client(distributed, scheduler) as client, _lost_scheduler(client, folder):
         _wait_for_workers(client, work)
         work.tell(f"Dask: {client.dashboard_link}")
@@ -51,29 +48,22 @@ def on_dask(work: Work, process: CellProcess, scheduler: Any) -> Iterator[Execut
                     f"`scheduler` must have workers with popsim {__version__} that see {folder.path}, got "
                     f"{worker}: {problem}"
                 )
-        stopping = distributed.Event(name, client=client)
+        stopping, pool = distributed.Event(name, client=client), client.get_executor(pure=False)
 
-        def submit(number: int) -> Any:
-            key = f"cell-{number}-{next(counter)}-{name[-8:]}"  # as the dashboard groups them
-            return client.submit(_train_on_worker, process, number, name, key=key, retries=RETRIES)
+        def submit(number: int) -> concurrent.futures.Future[CellOutcome]:
+            return pool.submit(train_cell, process, number, name)
 
-        def wait(futures: Collection[Any]) -> None:
-            with contextlib.suppress(TimeoutError):
-                distributed.wait(futures, timeout=1.0, return_when="FIRST_COMPLETED")
-            # Without workers, no future ends.
-            if not client.nthreads() and stopping.is_set():
-                raise RunStopped(folder.path, 0)
-
-        try:
-            yield functools.partial(in_processes, work, submit, wait, stopping)
-        except BaseException:
+        def stop_cells() -> None:
             if client.status == "running":
                 stopping.set()
-            raise
+
+        yield from train_in_processes(
+            work, submit, stop_cells, cells, has_workers=lambda: bool(client.nthreads())
+        )
 
 
-def _train_on_worker(process: CellProcess, number: int, stop: str) -> CellOutcome:
-    """Train a cell on a worker; Dask tries it again if this raises `CellStopped`."""
+def train_cell(process: CellProcess, number: int, stop: str) -> CellOutcome:
+    """Train a cell on a worker, until the event of a name is set."""
     import distributed
 
     return process.train(number, distributed.Event(stop))

@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -20,8 +20,9 @@ from jaxtyping import Float
 from popsim._shared.checks import warn_caller
 from popsim._shared.plain_values import plain_value
 from popsim._shared.text_checks import count_text, one_line
+from popsim._shared.user_code import different_names
 from popsim.experiments import Run, RunStopped, run_or_resume
-from popsim.experiments.run_options import RunOptions, check_flags, code_of_experiment
+from popsim.experiments.run_options import CODE, RunOptions, check_flags
 from popsim.store import (
     Checkpoints,
     CorruptDataError,
@@ -35,6 +36,7 @@ from popsim.store import (
 )
 from popsim.store.checkpoints import N_SHARED
 from popsim.store.files import make_folder, saving
+from popsim.sweeps.folder import code_of_sweep
 from popsim.sweeps.opened_sweep import OpenedSweep, numbers_text, read_sweep
 from popsim.training.population_updates.divided_population import (
     AbstractDividedPopulation,
@@ -80,8 +82,8 @@ def run_cell(path: str | Path, number: int, *, keeps_devices: bool = False, **op
     opened = read_sweep(path)
     sweep, cell = opened.sweep, opened.cell(plain_value("number", number))
     run = cell.read() if cell.is_started else None  # before its folder is made, or locked
-    _warn_of_changes(opened, code_of_experiment(cell.experiment), begins=run is None)
-    population = CellPopulation.of_cell(opened, cell.number) if sweep.selects_across_cells else None
+    _warn_of_changes(opened, begins=run is None)
+    population = CellPopulation.build(opened, cell.number) if sweep.selects_across_cells else None
     now = RunOptions(**{"quiet": True, **options, "population": population})
     if keeps_devices and now.devices is not None and run is not None:
         now = dataclasses.replace(now, devices=now.devices[: run.content["devices"]])
@@ -105,17 +107,14 @@ def run_cell(path: str | Path, number: int, *, keeps_devices: bool = False, **op
             raise SelectionPending(stopped.path, stopped.n_batches, command) from None
 
 
-def _warn_of_changes(opened: OpenedSweep, code: Mapping[str, str], *, begins: bool) -> None:
-    """Warn if a cell may be trained under other flags, or begins with other code, than others were."""
+def _warn_of_changes(opened: OpenedSweep, *, begins: bool) -> None:
+    """Warn if a cell may be trained under other flags than the sweep says, or begins with other code."""
     source = opened.folder.description
     if unknown := check_flags(opened.content, source):
         warn_caller(f"{source} does not tell the {', '.join(unknown)} of JAX: cells may have other numbers.")
-    if begins and (different := opened.folder.note_code(code)):
+    if begins and (different := different_names(opened.content[CODE], code_of_sweep(opened.sweep))):
         names = ", ".join(f"`{name}`" for name in different[:5]) + " and others" * (len(different) > 5)
-        warn_caller(
-            f"cells of the sweep {source.parent} were trained by other code than this one: {names} differ. "
-            "Their results are of two experiments."
-        )
+        warn_caller(f"the sweep {source.parent} was made with other code than this one: {names} differ.")
     if begins and (made_by := opened.content.get("popsim")) != __version__:
         warn_caller(f"the sweep {source.parent} was made by popsim {made_by}, this is {__version__}.")
 
@@ -138,25 +137,15 @@ def _record_failure(opened: OpenedSweep, number: int) -> Iterator[None]:
     file.unlink(missing_ok=True)  # of an earlier attempt
 
 
-class Selection(NamedTuple):
-    """What a cell brings to a selection: scores of its members, and the digest of its checkpoint then."""
-
-    scores: list[float]
-    digest: str
-
-
-def read_selections(opened: OpenedSweep, number: int) -> dict[int, Selection]:
-    """Return the last few selections to which a cell has come, by the batches before which they are."""
+def read_selections(opened: OpenedSweep, number: int) -> dict[int, list[float]]:
+    """Return the scores with which a cell has come to its last selections, by the batches before these."""
     path = opened.folder.selection(number)
     if not path.exists():
         return {}
     content = read_sealed_json(path)
     if content["part_of"] != opened.cell(number).part_of:
         raise MismatchError(f"{path} must be of this cell of the sweep, got that of another.")
-    return {
-        int(batch): Selection([*map(float, scores)], digest)
-        for batch, (scores, digest) in content["selections"].items()
-    }
+    return {int(batch): [*map(float, scores)] for batch, scores in content["selections"].items()}
 
 
 def cells_to_continue(opened: OpenedSweep, waiting: Collection[int], number: int) -> list[int]:
@@ -175,19 +164,20 @@ def is_at_selection(opened: OpenedSweep, number: int) -> bool:
     return bool(steps) and steps[-1] in read_selections(opened, number)
 
 
-def why_it_waits(opened: OpenedSweep, number: int) -> str:
+def waiting_reason(opened: OpenedSweep, number: int) -> str:
     """Say why a cell that has come to a selection cannot continue."""
     batch, cells = max(read_selections(opened, number), default=0), opened.sweep.population_of(number)
     missing = [cell for cell in cells if batch not in read_selections(opened, cell)]
-    return f"it waits at a selection for the scores of {numbers_text(missing)}. {begin_again(opened, number)}"
-
-
-def begin_again(opened: OpenedSweep, number: int) -> str:
-    """Say what to do if a population cannot continue."""
     return (
-        "If it cannot be restored, the population begins again when its cells, "
-        f"{numbers_text(opened.sweep.population_of(number))}, and their files in {opened.folder.selections} "
-        "are removed."
+        f"it waits at a selection for the scores of {numbers_text(missing)}. {restart_advice(opened, cells)}"
+    )
+
+
+def restart_advice(opened: OpenedSweep, cells: range) -> str:
+    """Say what to do if the population of some cells cannot continue."""
+    return (
+        f"If it cannot be restored, the population begins again when its cells, {numbers_text(cells)}, and "
+        f"their files in {opened.folder.selections} are removed."
     )
 
 
@@ -203,7 +193,7 @@ class CellPopulation(AbstractDividedPopulation):
     pending: tuple[int, list[float]] | None = None
 
     @classmethod
-    def of_cell(cls, opened: OpenedSweep, number: int) -> "CellPopulation":
+    def build(cls, opened: OpenedSweep, number: int) -> "CellPopulation":
         """Return the population of a cell."""
         cells = opened.sweep.population_of(number)
         return cls(number - cells[0], tuple(map(opened.sweep.places_of, cells)), opened, cells)
@@ -212,16 +202,16 @@ class CellPopulation(AbstractDividedPopulation):
         self, n_batches: int, own_scores: Float[np.ndarray, " member"]
     ) -> Float[np.ndarray, " population"]:
         selections = [read_selections(self.opened, cell) for cell in self.cells]
-        if all(n_batches in of_cell for of_cell in selections):
+        if all(n_batches in scores for scores in selections):
             scores = np.empty(self.size)
-            for places, of_cell in zip(self.places, selections, strict=True):
-                scores[places] = of_cell[n_batches].scores
+            for places, own in zip(self.places, selections, strict=True):
+                scores[places] = own[n_batches]
             return scores
-        if any(n_batches < min(of_cell, default=0) for of_cell in selections):
-            number = self.cells[self.part]
+        if any(n_batches < min(scores, default=0) for scores in selections):
             raise CorruptDataError(
-                f"the selection of cell {number} before batch {n_batches} cannot be repeated: "
-                f"{self.opened.folder.selections} has later ones only. {begin_again(self.opened, number)}"
+                f"the selection of cell {self.cells[self.part]} before batch {n_batches} cannot be repeated: "
+                f"{self.opened.folder.selections} has later ones only. "
+                f"{restart_advice(self.opened, self.cells)}"
             )
         self.pending = n_batches, np.asarray(own_scores, float).tolist()
         raise StoppedForSelection
@@ -230,11 +220,10 @@ class CellPopulation(AbstractDividedPopulation):
         """Write down the scores with which the cell has come to a selection; its run must be locked."""
         assert self.pending is not None
         number, (n_batches, scores) = self.cells[self.part], self.pending
-        digest = self._checkpoints(self.part).check(n_batches)
-        # An entry stays: others may have selected by it. A checkpoint of other bits is then noticed by them.
-        selections = {n_batches: Selection(scores, digest), **read_selections(self.opened, number)}
+        # An entry stays: others may have selected by it.
+        selections = {n_batches: scores, **read_selections(self.opened, number)}
         entries = {
-            str(batch): [[score if np.isfinite(score) else str(score) for score in own.scores], own.digest]
+            str(batch): [score if np.isfinite(score) else str(score) for score in own]
             for batch, own in sorted(selections.items())[-N_SHARED:]
         }
         with saving(self.opened.folder.selections):
@@ -245,24 +234,16 @@ class CellPopulation(AbstractDividedPopulation):
     def read_part(
         self, part: int, n_batches: int, forms: Mapping[str, jax.ShapeDtypeStruct]
     ) -> Mapping[str, Any]:
-        checkpoints, cell = self._checkpoints(part), self.cells[part]
+        cell = self.opened.cell(self.cells[part])
+        checkpoints = Checkpoints(cell.folder.checkpoints, run_id=cell.read().run_id)
         if n_batches not in checkpoints.steps():
             raise CorruptDataError(
                 f"there must be a checkpoint {checkpoints.file(n_batches)}, from which cell "
-                f"{self.cells[self.part]} inherits; it is missing. {begin_again(self.opened, cell)}"
+                f"{self.cells[self.part]} inherits; it is missing. {restart_advice(self.opened, self.cells)}"
             )
         checkpoint = checkpoints.restore(lambda _: forms, step=n_batches, subset=True)
         assert checkpoint is not None  # of this step there is one, or an error
-        if checkpoint.digest != read_selections(self.opened, cell)[n_batches].digest:
-            raise MismatchError(
-                f"{checkpoints.file(n_batches)} must be the checkpoint by which its population selected, got "
-                f"one that was computed again, with other bits. {begin_again(self.opened, cell)}"
-            )
         return checkpoint.arrays
-
-    def _checkpoints(self, part: int) -> Checkpoints:
-        cell = self.opened.cell(self.cells[part])
-        return Checkpoints(cell.folder.checkpoints, run_id=cell.read().run_id)
 
 
 def check_no_selection(opened: OpenedSweep, argument: str) -> None:

@@ -13,7 +13,7 @@ from popsim.experiments import AbstractExperiment
 from popsim.experiments.run_info import logged_losses
 from popsim.experiments.run_options import CODE
 from popsim.experiments.running import differences_from_plan, differences_text
-from popsim.store import Checkpoints, CorruptDataError, MismatchError, RunFolder
+from popsim.store import Checkpoints, MismatchError, RunFolder
 from popsim.store.array_group import CommitRecord
 from popsim.store.files import missing_file
 from popsim.store.identity import RUN_ID, check_run_id
@@ -110,7 +110,10 @@ class SweepCell:
         run = self._read_description()
         # Without this entry, it was killed after its summary, and is finished when it is resumed.
         is_finished, settings = bool(run.content.get("finished")), run.content["settings"]
-        n_rows, attributes = _read_record(run, must_exist=is_finished)
+        n_rows, attributes = {}, {}
+        if is_finished or os.path.lexists(self.folder.history / "zarr.json"):
+            record = CommitRecord.read(self.folder.history, run.run_id)
+            n_rows, attributes = record.lengths, record.attributes
         never = np.full(settings["n_members"], -1)
         members = {name: np.array(attributes.get(name, never), float) for name in FIRST_BATCHES}
         for first in members.values():
@@ -144,17 +147,6 @@ class SweepCell:
             for column, numbers in columns
             if numbers.shape == (self.experiment.n_members,)
         }
-
-
-def _read_record(run: DescribedRun, *, must_exist: bool) -> tuple[Mapping[str, int], Mapping[str, Any]]:
-    """Return the rows of the history of a run by axis, and its attributes; empty if there is none yet."""
-    try:
-        record = CommitRecord.read(run.folder.history, run.run_id)
-    except ValueError as error:
-        if must_exist or isinstance(error, CorruptDataError | MismatchError):
-            raise
-        return {}, {}
-    return record.lengths, record.attributes
 
 
 def _last_losses(

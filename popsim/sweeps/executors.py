@@ -1,6 +1,6 @@
 """What trains cells of a sweep: this process, one after the other, or processes, here or on Dask.
 
-An executor trains the cells in a queue, to which some may be added meanwhile, and yields how each ends.
+An executor trains the cells in a queue, to which cells may be added while it runs, and yields how each ends.
 """
 
 import collections
@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,10 +42,6 @@ class CellsFailed(RuntimeError):
     """Some cells of a sweep could not be trained; the others are finished. The message names them."""
 
 
-class CellStopped(RuntimeError):
-    """The process of a cell was stopped or killed; when tried again, it continues from its checkpoint."""
-
-
 @dataclasses.dataclass(frozen=True)
 class CellOutcome:
     """How the training of a cell ended: why it failed, or to which process it is left.
@@ -58,7 +54,7 @@ class CellOutcome:
     error: BaseException | None = None
 
     @classmethod
-    def of_error(cls, error: BaseException) -> "CellOutcome":
+    def from_error(cls, error: BaseException) -> "CellOutcome":
         """Return how a cell ended in which an error was raised."""
         return cls("failed", one_line(error) or type(error).__name__, error)
 
@@ -67,8 +63,7 @@ class CellOutcome:
         return special.get(self.how, f"is {self.how}")
 
 
-Outcomes = Iterator[tuple[int, CellOutcome]]
-Executor = Callable[[Cells], Outcomes]
+Outcomes = Generator[tuple[int, CellOutcome], None, None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,10 +76,12 @@ class Work:
     stop: Callable[[], bool]
 
 
-def in_order(work: Work, options: Mapping[str, Any], cells: Cells) -> Outcomes:
+def train_in_order(work: Work, options: Mapping[str, Any], cells: Cells) -> Outcomes:
     """Train the cells in a queue in this process, by `run_cell`, and yield how each ended."""
     opened, announced = work.opened, set[int]()
     while cells:
+        if work.stop():
+            raise RunStopped(opened.folder.path, 0)
         number = cells.popleft()
         if number not in announced:
             work.tell(f"cell {number} of {opened.n_cells}: {opened.sweep.cell(number)}")
@@ -99,43 +96,47 @@ def in_order(work: Work, options: Mapping[str, Any], cells: Cells) -> Outcomes:
             outcome = CellOutcome("left", opened.folder.holder(number) or "another process")
             if opened.sweep.selects_across_cells:  # it is tried again
                 time.sleep(SECONDS_TO_RETRY)
-                if work.stop():
-                    raise RunStopped(opened.folder.path, 0) from None
         except (ValueError, OSError, MemoryError, RuntimeError, ArithmeticError) as error:
-            outcome = CellOutcome.of_error(error)
+            outcome = CellOutcome.from_error(error)
         yield number, outcome
 
 
-def in_processes(
+def train_in_processes(
     work: Work,
-    submit: Callable[[int], Any],
-    wait: Callable[[Collection[Any]], None],
-    stopping: Any,
+    submit: Callable[[int], concurrent.futures.Future[CellOutcome]],
+    stop_cells: Callable[[], None],
     cells: Cells,
+    has_workers: Callable[[], bool] = lambda: True,
 ) -> Outcomes:
     """Train the cells in a queue in processes, and yield how each ended; `RunStopped` if it is to stop.
 
-    `submit` begins to train a cell, and returns the future of its outcome; `wait` waits about a second for
-    some of these; the event `stopping` has all cells saved and stopped.
+    `submit` begins to train a cell, and `stop_cells` has all cells saved and stopped.
     """
-    pending: dict[Any, int] = {}
-    while cells or pending:
-        pending |= {submit(number): number for number in cells}
-        cells.clear()
-        if not stopping.is_set() and work.stop():
-            stopping.set()
-        wait([*pending])
-        work.progress.read_cells(pending.values())
-        for future in [future for future in pending if future.done()]:
-            error = future.exception()
-            yield pending.pop(future), future.result() if error is None else CellOutcome.of_error(error)
-    if stopping.is_set():
+    pending: dict[concurrent.futures.Future[CellOutcome], int] = {}
+    is_stopping = False
+    try:
+        while cells or pending:
+            pending |= {submit(number): number for number in cells}
+            cells.clear()
+            if not is_stopping and work.stop():
+                is_stopping = True
+                stop_cells()
+            if is_stopping and not has_workers():  # then no future ends
+                break
+            ended, _ = concurrent.futures.wait(pending, timeout=1.0, return_when="FIRST_COMPLETED")
+            work.progress.read_cells(pending.values())
+            for future in ended:
+                error = future.exception()
+                yield pending.pop(future), CellOutcome.from_error(error) if error else future.result()
+    except BaseException:
+        stop_cells()
+        raise
+    if is_stopping:
         raise RunStopped(work.opened.folder.path, 0)
 
 
-@contextlib.contextmanager
-def on_this_machine(work: Work, process: "CellProcess", n_workers: int) -> Iterator[Executor]:
-    """Return what trains cells in processes of this machine; on leaving, these save and end.
+def train_on_this_machine(work: Work, process: "CellProcess", n_workers: int, cells: Cells) -> Outcomes:
+    """Train the cells in a queue in some processes of this machine, which save and end with the iterator.
 
     What is started is the command that a person would type. A function of a worker would not do: its memory
     grows by the programs of each cell, its JAX keeps the devices with which it began, and it does not notice
@@ -146,31 +147,17 @@ def on_this_machine(work: Work, process: "CellProcess", n_workers: int) -> Itera
         places.put(place)
 
     def train(number: int) -> CellOutcome:
-        place, reason = places.get(), ""
+        place = places.get()
         try:
-            for _ in range(1 + RETRIES):  # as Dask does
-                try:
-                    return process.train(number, stopping, (place, n_workers))
-                except CellStopped as error:
-                    reason = str(error)
-                if stopping.wait(SECONDS_TO_RETRY):
-                    return CellOutcome("stopped")
-            return CellOutcome("failed", reason)
+            return process.train(number, stopping, (place, n_workers))
         finally:
             places.put(place)
 
-    def wait(futures: Collection[Any]) -> None:
-        concurrent.futures.wait(futures, timeout=1.0, return_when=concurrent.futures.FIRST_COMPLETED)
-
     with concurrent.futures.ThreadPoolExecutor(n_workers) as pool:
-        try:
-            yield functools.partial(in_processes, work, functools.partial(pool.submit, train), wait, stopping)
-        except BaseException:
-            stopping.set()
-            raise
+        yield from train_in_processes(work, functools.partial(pool.submit, train), stopping.set, cells)
 
 
-def option_words(*, without_lock: bool, enable_tensorboard: bool) -> list[str]:
+def option_words(*, without_lock: bool = False, enable_tensorboard: bool = False) -> list[str]:
     """Return options of `run_cell` as words of the command that trains a cell in another process."""
     return ["--quiet", *["--without-lock"] * without_lock, *["--tensorboard"] * enable_tensorboard]
 
@@ -187,7 +174,7 @@ class CellProcess:
     python_path: tuple[str, ...]
 
     @classmethod
-    def of(cls, opened: OpenedSweep, options: Collection[str]) -> "CellProcess":
+    def build(cls, opened: OpenedSweep, options: Collection[str]) -> "CellProcess":
         """Return what trains cells of a sweep with some options of the command."""
         folder, modules = str(opened.folder.path.resolve()), modules_of(opened.sweep)
         imports = [word for module, _ in modules for word in ("--import", module)]
@@ -199,44 +186,52 @@ class CellProcess:
         return [sys.executable, "-P", "-m", "popsim.cli", *self.arguments, "--cell", str(number)]
 
     def train(self, number: int, stopping: Any, place: tuple[int, int] | None = None) -> CellOutcome:
-        """Train a cell once, up to the next selection; raises `CellStopped` if its process is killed.
+        """Train a cell up to the next selection; a process that is killed is started again.
 
         The event `stopping`, of `threading` or of Dask, stops all cells. `place` is the number of the process
         among those of this machine, and how many these are.
         """
+        code = None
+        for _ in range(1 + RETRIES):
+            if holder := self._wait_until_free(number, stopping):
+                return CellOutcome("left", holder)
+            with tempfile.TemporaryFile() as errors:
+                code = None if stopping.is_set() else _wait(self._start(number, errors, place), stopping)
+                errors.seek(0)
+                lines = errors.read().decode(errors="replace").strip().splitlines()
+            if code == 0:
+                return CellOutcome()
+            if code == STOPPED and is_at_selection(read_sweep(self.path, is_known=False), number):
+                return CellOutcome("waits")
+            if code is not None and code > 0 and code != STOPPED:
+                return CellOutcome("failed", lines[-1] if lines else f"its process ended with code {code}")
+            if code is None or stopping.wait(SECONDS_TO_RETRY):
+                return CellOutcome("stopped")
+        return CellOutcome("failed", f"the process of cell {number} ended with code {code}")
+
+    def _wait_until_free(self, number: int, stopping: Any) -> str | None:
+        """Return the process that still trains a cell after a while."""
         sweep, until = SweepFolder(Path(self.path)), time.monotonic() + SECONDS_HELD
         while (holder := sweep.holder(number)) is not None and not stopping.is_set():
             if time.monotonic() > until:
-                return CellOutcome("left", holder)
+                return holder
             time.sleep(1)
-        with tempfile.TemporaryFile() as errors:
-            code = None if stopping.is_set() else _wait(self._start(number, errors, place), stopping)
-            if code is None:
-                return CellOutcome("stopped")
-            if code == STOPPED and is_at_selection(read_sweep(self.path, is_known=False), number):
-                return CellOutcome("waits")
-            if code == STOPPED or code < 0:
-                raise CellStopped(f"the process of cell {number} ended with code {code}")
-            errors.seek(0)
-            said = errors.read().decode(errors="replace").strip().splitlines()
-        last = said[-1] if said else f"its process ended with code {code}"
-        return CellOutcome("failed", last) if code else CellOutcome()
+        return None
 
     def _start(self, number: int, errors: Any, place: tuple[int, int] | None) -> subprocess.Popen[bytes]:
         """Start the process of a cell, on its share of the cores or on its accelerator."""
         paths = [*self.python_path, *filter(None, [os.environ.get("PYTHONPATH")])]
-        env = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
-        share: set[int] = set()
+        env, cores = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}, set[int]()
         if place is not None:
             worker, n_workers = place
-            share = set(_cores()[worker % len(_cores()) :: n_workers])
+            cores = set(_cores()[worker % len(_cores()) :: n_workers])
             if names := _accelerators():
                 env["CUDA_VISIBLE_DEVICES"] = names[worker % len(names)]
         pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
         process = subprocess.Popen(self.command(number), stdin=pipe, stdout=nothing, stderr=errors, env=env)
-        if share and hasattr(os, "sched_setaffinity"):
+        if cores and hasattr(os, "sched_setaffinity"):
             with contextlib.suppress(OSError):  # it has ended already
-                os.sched_setaffinity(process.pid, share)
+                os.sched_setaffinity(process.pid, cores)
         return process
 
 

@@ -1,38 +1,35 @@
-"""The folder of a sweep: its layout, and the plan as its files have it, and as users write it.
+"""The folder of a sweep: its layout, the plan as `sweep.json` has it, and as users write it.
 
-It is `sweep.json`, and as YAML, `sweep.yaml`; axes and seeds are also given on the command line.
+They write it as YAML, and axes and seeds also on the command line.
 """
 
 import dataclasses
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from popsim._shared.checks import warn_caller
-from popsim._shared.plain_values import plain_value
 from popsim._shared.text_checks import check_path
-from popsim._shared.user_code import code_digest, different_names
 from popsim.experiments import AbstractExperiment, Recording
 from popsim.experiments.registry import described_modules
 from popsim.experiments.run_config import parse_grid, parse_settings, parse_values, read_entries
+from popsim.experiments.run_options import code_of_experiment
 from popsim.experiments.settings import parse_setting
 from popsim.store import RunFolder
-from popsim.store.files import make_folder, saving
 from popsim.store.identity import lock_holder
-from popsim.store.json_files import read_json, read_sealed_json, write_json
-from popsim.store.run_folder import FolderPart, PlainFolder, import_option
-from popsim.store.yaml_files import yaml_text
+from popsim.store.json_files import read_json, read_sealed_json
+from popsim.store.run_folder import FolderPart, PlainFolder
 from popsim.sweeps.sweep import NOT_AXES, SHARED_SETTINGS, Sweep
 
-__all__ = ["SweepFolder", "config_text", "describe_sweep", "parse_axes", "read_config", "read_seeds"]
+__all__ = ["SweepFolder", "describe_sweep", "parse_axes", "read_config", "read_seeds"]
 
 SWEEP_FORMAT = 1
 """The format of `sweep.json`."""
 TYPES = {"seeds": str, "members_per_cell": int, "member_batch_size": int, "keep": str, "float16": bool}
-"""The types of the entries of `sweep.yaml` that are no settings."""
+"""The types of the entries of a YAML file that are no settings."""
 KEYS = ("experiment", "settings", "grid", *TYPES)
 
 
@@ -41,23 +38,19 @@ class SweepFolder(PlainFolder):
     """The layout of a sweep on disk.
 
     - `sweep.json`: format and popsim version, identity, experiment, axes, seeds and their division into
-        cells; written first;
-    - `sweep.yaml`: the same as a configuration for `popsim sweep --config`;
+        cells, and digests of what the user's modules define; written first;
     - `cells/NUMBER/`: the run of each cell, an ordinary run;
     - `failures/NUMBER.json`: why the last attempt at a cell failed;
     - `selections/NUMBER.json`: the last scores with which the members of a cell came to a selection;
-    - `code/`: digests of what the user's modules define, a file for each state with which a cell began;
     - `logs/`, `figures/`: what the jobs of SLURM print; the figures of the report.
 
     Each file of a cell is written only by the process that holds the lock of its run.
     """
 
     description = FolderPart("sweep.json")
-    config = FolderPart("sweep.yaml")
     cells = FolderPart("cells")
     failures = FolderPart("failures")
     selections = FolderPart("selections")
-    codes = FolderPart("code")
     logs = FolderPart("logs")
     figures = FolderPart("figures")
 
@@ -82,19 +75,6 @@ class SweepFolder(PlainFolder):
             return f"failed on {record['host']}: {record['error']}"
         except (ValueError, LookupError, TypeError):
             return "failed"
-
-    def note_code(self, code: Mapping[str, str]) -> list[str]:
-        """Note the user's code with which a cell begins, and return what differs from that of others."""
-        digest = code_digest(code)
-        if not digest:
-            return []
-        with saving(self.path):
-            make_folder(self.codes)
-        path = self.codes / f"{digest}.json"
-        if not path.exists():
-            write_json(path, code)
-        others = [read_json(other) for other in sorted(self.codes.glob("*.json")) if other != path]
-        return next(filter(None, (different_names(other, code) for other in others)), [])
 
     def selection(self, number: int) -> Path:
         """Return the file of the scores with which the members of a cell came to a selection."""
@@ -131,6 +111,11 @@ def describe_sweep(sweep: Sweep) -> dict[str, Any]:
 def named_modules(sweep: Sweep) -> dict[str, Any]:
     """Return the modules that make a sweep known, as its description names them."""
     return described_modules(sweep.experiment, sweep.axes.get("network", ()))
+
+
+def code_of_sweep(sweep: Sweep) -> dict[str, str]:
+    """Return digests of what the user's modules define of a sweep, by name."""
+    return code_of_experiment(sweep.experiment, sweep.axes.get("network", ()))
 
 
 def modules_of(sweep: Sweep) -> list[tuple[str, Path]]:
@@ -183,31 +168,8 @@ def parse_axes(kind: type[AbstractExperiment], texts: Sequence[str]) -> dict[str
     return axes
 
 
-def config_text(sweep: Sweep) -> str:
-    """Return a sweep as YAML, with the settings that are not the default; `read_config` gives it back."""
-    experiment, hidden = sweep.experiment, {*NOT_AXES, *sweep.axes} - {*SHARED_SETTINGS}
-    settings = {}
-    for field in dataclasses.fields(experiment):
-        value, default = getattr(experiment, field.name), field.default
-        is_default = default is not dataclasses.MISSING and value == plain_value(field.name, default)
-        if field.name not in hidden and not is_default:
-            settings[field.name] = value
-    config: dict[str, Any] = {
-        "experiment": experiment.name,
-        "settings": settings,
-        "grid": dict(sweep.axes),
-        "seeds": f"{sweep.seeds.start}:{sweep.seeds.stop}",
-        "members_per_cell": sweep.members_per_cell,
-        "member_batch_size": sweep.member_batch_size,
-        "keep": sweep.recording.trainables,
-        "float16": sweep.recording.float16,
-    }
-    option = import_option(named_modules(sweep))
-    return f"# popsim {option}sweep --config FILE --out FOLDER\n{yaml_text(config)}"
-
-
 def read_config(path: Path) -> Sweep:
-    """Read a sweep from YAML, as `config_text` writes it; only `experiment` must be given.
+    """Read a sweep from YAML, of which only `experiment` must be given.
 
     Values are taken as they are written, and parsed as on the command line: `1e-3` is a number, and neither
     `no` nor `20:40` is what some versions of YAML take it for.

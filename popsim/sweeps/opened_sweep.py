@@ -18,7 +18,7 @@ from popsim.ensemble import members_at
 from popsim.experiments import EXPERIMENTS, Recording, Run
 from popsim.experiments.joined_ensembles import join_ensembles
 from popsim.experiments.registry import rebuild_experiment
-from popsim.store import CorruptDataError, MismatchError
+from popsim.store import MismatchError
 from popsim.sweeps.cells import DAMAGED, FINISHED, NOT_STARTED, STATES, STOPPED, CellNote, SweepCell
 from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.sweep import Division, Sweep
@@ -152,6 +152,12 @@ class OpenedSweep:
         note = self.notes[number]
         return note.problem or ("" if note.state == FINISHED else self.folder.failure_text(number))
 
+    def text_of(self, number: int, state: str = "") -> str:
+        """Return the state of a cell, or another one, with what is saved of it, and what is wrong with it."""
+        note, problem = self.notes[number], self.problem_of(number)
+        saved = f", {note.n_batches} of {note.n_planned} batches saved" if note.state == STOPPED else ""
+        return f"{state or note.state}{saved}{f': {problem:.300}' if problem else ''}"
+
     def run(self, number: int) -> Run:
         """Return the run of a cell.
 
@@ -242,22 +248,14 @@ class OpenedSweep:
         """Return the trained members of a selection, see `where`, as one ensemble in the order of `summary`.
 
         **Raises:** `ValueError` if a cell of it has saved nothing, or the models differ in more than numbers,
-        such as in sizes; `CorruptDataError` if the last checkpoint of a finished cell is damaged; otherwise
-        as `run` and `Run.ensemble`.
+        such as in sizes; otherwise as `run` and `Run.ensemble`.
         """
         if selection:
             return self.where(**selection).ensemble()
         cell_texts, parts = [], []
         for number in self._cells:
             rows = self.labels["place"][self.labels["cell"] == number].astype(int)
-            run, note = self.run(number), self.notes[number]
-            parts.append(members_at(run.ensemble, rows))
-            if note.state == FINISHED and run.n_batches_trained < note.n_batches:
-                raise CorruptDataError(
-                    f"the checkpoint of cell {number} after {note.n_batches} batches is damaged. "
-                    f"To train it again, remove {self.folder.cell(number).path}, then: "
-                    f"{self.folder.command('resume')}"
-                )
+            parts.append(members_at(self.run(number).ensemble, rows))
             cell_texts.append(f"cell {number} ({self.sweep.cell(number)})")
         try:
             return join_ensembles(parts, cell_texts)

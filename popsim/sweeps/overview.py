@@ -8,13 +8,10 @@ from pathlib import Path
 from popsim._shared.text_checks import align, as_word, count_text, printable, shorten
 from popsim.experiments import Column, ResultTable, Row
 from popsim.experiments.run_info import UNCHECKED
-from popsim.store import CorruptDataError
-from popsim.store.files import missing_file
 from popsim.store.json_files import read_json
-from popsim.store.run_parts import Damage, damage_of_run, problem_of, read_parts
+from popsim.store.run_parts import Damage, damage_of_run, problem_of
 from popsim.sweeps.cell_training import read_selections
-from popsim.sweeps.cells import DAMAGED, FINISHED, NOT_STARTED, STOPPED, SweepCell
-from popsim.sweeps.folder import SweepFolder, read_config
+from popsim.sweeps.cells import DAMAGED, FINISHED, NOT_STARTED, SweepCell
 from popsim.sweeps.opened_sweep import OpenedSweep, read_sweep
 from popsim.sweeps.sweep import Sweep
 
@@ -26,13 +23,10 @@ LONGEST_AXIS = 1000  # characters
 TRAINED = "being trained"
 UNCHECKED_OF_SWEEP = (
     "whether the whole folder of a cell was removed, which counts as not started; whether files of failures/ "
-    f"are missing; what is in logs/ and figures/; of each cell, {UNCHECKED}"
+    f"and selections/ are missing; what is in logs/ and figures/; of each cell, {UNCHECKED}"
 )
 """What `verify_sweep` does not check."""
-
-UNCHECKED_WITHOUT_PLAN = (
-    f"as the experiment is not known, sweep.yaml, and whether cells are as planned; {UNCHECKED_OF_SWEEP}"
-)
+UNCHECKED_WITHOUT_PLAN = f"as the experiment is not known, whether cells are as planned; {UNCHECKED_OF_SWEEP}"
 """What it does not check where the experiment is not registered."""
 
 
@@ -47,19 +41,17 @@ def current_states(opened: OpenedSweep) -> list[str]:
 
 def state_text(opened: OpenedSweep) -> str:
     """Describe a sweep as `popsim info` prints it, also where its experiment is not registered."""
-    states = current_states(opened)
-    unfinished = opened.unfinished_cells
+    states, unfinished = current_states(opened), opened.unfinished_cells
     lines = _about(opened, states)
-    described = ((number, _cell_line(opened, number, states[number])) for number in unfinished)
-    noted = ((number, line) for number, line in described if line != NOT_STARTED)
-    named = [f"  cell {number}: {line}" for number, line in itertools.islice(noted, MOST_CELLS)]
+    begun = (number for number in unfinished if states[number] != NOT_STARTED or opened.problem_of(number))
+    named = [f"  cell {n}: {_cell_line(opened, n, states[n])}" for n in itertools.islice(begun, MOST_CELLS)]
     if named:
         lines += ["", "not finished", *named]
         lines += [f"  and {len(unfinished) - len(named)} more"] * (len(unfinished) > len(named))
     if unfinished:
         lines.append(f"To train them: {opened.folder.command('resume')}")
-    if damaged := opened.cells_in(DAMAGED):
-        lines.append(damaged_text(opened.folder, damaged))
+    if opened.cells_in(DAMAGED):
+        lines.append(damaged_text(opened))
     return "\n".join(map(printable, lines))
 
 
@@ -85,17 +77,15 @@ def _about(opened: OpenedSweep, states: Sequence[str]) -> list[str]:
 
 
 def _cell_line(opened: OpenedSweep, number: int, state: str) -> str:
-    """Return the state of a cell that is not finished, and why it is not."""
-    note, problem = opened.notes[number], opened.problem_of(number)
-    saved = f", {note.n_batches} of {note.n_planned} batches saved" if note.state == STOPPED else ""
-    if state == TRAINED and (writer := opened.folder.holder(number)):
-        state = f"{TRAINED} by {writer}"
-    return f"{state}{saved}{f': {problem:.300}' if problem else ''}"
+    """Return the state of a cell that is not finished, by whom it is trained, and why it is not finished."""
+    writer = opened.folder.holder(number) if state == TRAINED else None
+    return opened.text_of(number, f"{state} by {writer}" if writer else state)
 
 
-def damaged_text(folder: SweepFolder, damaged: Sequence[int]) -> str:
+def damaged_text(opened: OpenedSweep) -> str:
     """Say how damaged cells are trained again."""
-    paths = [as_word(folder.cell(number).path) for number in damaged[:MOST_CELLS]]
+    damaged = opened.cells_in(DAMAGED)
+    paths = [as_word(opened.folder.cell(number).path) for number in damaged[:MOST_CELLS]]
     more = f" and {len(damaged) - MOST_CELLS} more" if len(damaged) > MOST_CELLS else ""
     return f"a damaged cell is trained again when its folder is removed: {' '.join(paths)}{more}"
 
@@ -113,11 +103,10 @@ def plan_table(sweep: Sweep) -> str:
 def verify_sweep(path: str | Path) -> dict[str, str]:
     """Check a sweep: its own files, and each cell as `verify_run` does.
 
-    Each cell must be what `sweep.json` plans, `sweep.yaml` must say the same as `sweep.json`, and the scores
-    of cells that have selected, in `selections/`, must be as they were written, of these cells. A cell of
-    which the whole folder was removed counts as not started, and is not named. Nothing is written. A sweep
-    that is being trained may be verified as well. Where the experiment is not registered, cells are not
-    compared with the plan.
+    Each cell must be what `sweep.json` plans, and the scores of cells that have selected, in `selections/`,
+    must be as they were written, of these cells. A cell of which the whole folder was removed counts as not
+    started, and is not named. Nothing is written. A sweep that is being trained may be verified as well.
+    Where the experiment is not registered, cells are not compared with the plan.
 
     **Arguments:**
 
@@ -126,41 +115,16 @@ def verify_sweep(path: str | Path) -> dict[str, str]:
     **Returns:** the problems by file, or by cell and file, relative to `path`; empty if there are none.
     """
     opened = read_sweep(path, is_known=False)
-    folder = opened.folder
-    found = {} if opened.plan is None else problem_of(folder.config.name, lambda: _check_config(opened))
+    folder, found = opened.folder, {}
     for file in sorted(folder.failures.glob("*.json")):
         found |= problem_of(f"{folder.failures.name}/{file.name}", lambda file=file: read_json(file))
     for cell in map(opened.cell, range(opened.n_cells)):
         scores = f"{folder.selections.name}/{folder.selection(cell.number).name}"
-        found |= problem_of(scores, lambda cell=cell: _check_selections(opened, cell))
+        found |= problem_of(scores, lambda cell=cell: read_selections(opened, cell.number))
         if cell.is_started:
             place = f"{folder.cells.name}/{cell.folder.path.name}"
             found |= {f"{place}/{file}": error for file, error in _damage_of_cell(cell).items()}
     return {name: str(error) for name, error in found.items()}
-
-
-def _check_config(opened: OpenedSweep) -> None:
-    """Raise `CorruptDataError` unless `sweep.yaml` is there, and says what `sweep.json` does."""
-    file, command = opened.folder.config, opened.folder.command("resume")
-    if not file.exists():
-        raise CorruptDataError(f"must be there; it is missing. To write it again: {command}")
-    if read_config(file) != opened.sweep:
-        raise CorruptDataError(
-            f"must say the same as {opened.folder.description.name}: to write it again, remove it, "
-            f"then: {command}"
-        )
-
-
-def _check_selections(opened: OpenedSweep, cell: SweepCell) -> None:
-    """Raise `ValueError` unless the scores of a cell that has selected with others are there, and whole."""
-    if read_selections(opened, cell.number) or opened.plan is None or not opened.sweep.selects_across_cells:
-        return
-    try:
-        lengths = read_parts(cell.read()).history
-    except (ValueError, OSError):  # a damaged cell is named by itself
-        return
-    if any(n_rows for axis, n_rows in lengths.items() if axis.startswith("selection")):
-        raise missing_file(opened.folder.selection(cell.number))
 
 
 def _damage_of_cell(cell: SweepCell) -> Damage:

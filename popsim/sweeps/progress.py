@@ -1,4 +1,4 @@
-"""What a sweep shows of its progress: one bar over all of its cells, or lines in a pipe or a file."""
+"""What a sweep shows of its progress: one bar over the cells to train, or lines in a pipe or a file."""
 
 import contextlib
 import math
@@ -11,7 +11,6 @@ from tqdm.auto import tqdm
 from popsim._shared.text_checks import count_text
 from popsim._shared.waiting import called_regularly, is_interactive
 from popsim.store import Checkpoints
-from popsim.sweeps.cells import FINISHED
 from popsim.sweeps.opened_sweep import OpenedSweep
 from popsim.training import FinishedBatches, Observer, TrainingStart
 from popsim.training.observers import Records
@@ -24,7 +23,7 @@ SECONDS_BETWEEN_READINGS = 2.0
 
 
 class SweepProgress(Observer):
-    """Counts the batches and cells of a sweep, and shows them with the time that is left for some of them.
+    """Counts the batches and the cells of those that are trained, and shows them with the time that is left.
 
     It is an observer of the cells that this process trains, one after the other. Of cells that others train
     it reads the checkpoints. The time left is that of the remaining batches at the rate so far, which
@@ -33,43 +32,41 @@ class SweepProgress(Observer):
 
     def __init__(self, opened: OpenedSweep, numbers: Iterable[int]):
         sweep = opened.sweep
-        self._folder, self._numbers = opened.folder, tuple(numbers)
-        settings, n_batches = map(sweep.settings_of, range(sweep.n_cells)), sweep.experiment.n_batches
-        self._n_batches = [of_cell.get("n_batches", n_batches) for of_cell in settings]
-        self._done = [note.n_batches for note in opened.notes]
-        self._finished = {*opened.cells_in(FINISHED)}
-        for number in self._finished:  # all of its members may have ended before
-            self._done[number] = self._n_batches[number]
-        self._n_at_start = self._n_own_done
+        self._folder = opened.folder
+        self._done = {number: opened.notes[number].n_batches for number in numbers}
+        n_batches = sweep.experiment.n_batches
+        self._n_batches = {n: sweep.settings_of(n).get("n_batches", n_batches) for n in self._done}
+        self._n_at_start, self._n_finished = sum(self._done.values()), 0
         self._start = self._last_read = time.perf_counter()
-        self._last_shown = math.inf  # nothing is, before `shown`
+        self._last_shown = math.inf  # nothing is, before `display`
         self._cell = -1  # that this process trains
         self._doing: str | Compiling = ""
         self._bar: tqdm | None = None
 
     @contextlib.contextmanager
-    def shown(self) -> Iterator["SweepProgress"]:
+    def display(self) -> Iterator["SweepProgress"]:
         """Show the bar within the context; outside of a terminal and of a notebook, lines."""
         self._bar, self._last_shown = None, time.perf_counter()
         if not is_interactive():
             yield self
-            self._print()
+            self._last_shown = -math.inf
+            self._show()
             return
-        total, done = sum(self._n_batches), sum(self._done)
-        bar = tqdm(total=total, initial=done, desc="sweep", bar_format=BAR, dynamic_ncols=True)
+        total = sum(self._n_batches.values())
+        bar = tqdm(total=total, initial=self._n_at_start, desc="sweep", bar_format=BAR, dynamic_ncols=True)
         self._bar = bar
-        with contextlib.closing(bar), called_regularly(self._refresh):
+        with contextlib.closing(bar), called_regularly(self._show):
             yield self
-            self._refresh()
+            self._show()
 
     def begin_cell(self, number: int) -> None:
         self._cell, self._doing = number, "building"
 
     def end_cell(self, number: int, *, is_finished: bool) -> None:
         """Count a cell that has ended; if it is finished, all of its batches."""
-        if is_finished:
+        if is_finished:  # all of its members may have ended before
             self._done[number] = self._n_batches[number]
-            self._finished.add(number)
+            self._n_finished += 1
         self._doing = ""
         self._show()
 
@@ -104,40 +101,19 @@ class SweepProgress(Observer):
     def on_end(self, error: BaseException | None) -> None:
         self._doing = "measuring"
 
-    @property
-    def seconds_left(self) -> float | None:
-        """The seconds until `numbers` are finished, at the rate so far; None if that is unknown."""
-        n_left = sum(self._n_batches[number] for number in self._numbers) - self._n_own_done
-        n_new = self._n_own_done - self._n_at_start
-        return (time.perf_counter() - self._start) / n_new * n_left if n_new > 0 else None
-
-    @property
-    def _n_own_done(self) -> int:
-        return sum(self._done[number] for number in self._numbers)
-
-    def _text(self) -> str:
-        """Return the number of cells, the time left, and what is being done."""
-        left = self.seconds_left
-        parts = [f"{len(self._finished)}/{count_text(len(self._n_batches), 'cell')}"]
-        parts += [] if left is None else [f"{tqdm.format_interval(left)} left"]
-        return ", ".join([*parts, *filter(None, [str(self._doing)])])
-
     def _show(self) -> None:
-        if self._bar is not None:
-            self._refresh()
-        elif time.perf_counter() - self._last_shown > SECONDS_BETWEEN_LINES:
-            self._print()
-
-    def _refresh(self) -> None:
-        """Bring the bar up to date; called from another thread, too."""
-        if (bar := self._bar) is None:
-            return
-        with bar.get_lock():
-            bar.n = sum(self._done)
-            bar.set_postfix_str(self._text(), refresh=False)
-            bar.refresh()
-
-    def _print(self) -> None:
-        done = f"{sum(self._done)}/{sum(self._n_batches)} batches"
-        print(f"sweep: {done}, {self._text()}", file=sys.stderr, flush=True)
-        self._last_shown = time.perf_counter()
+        """Bring the bar up to date, also from another thread; or print a line, every half a minute."""
+        n_done, total, now = sum(self._done.values()), sum(self._n_batches.values()), time.perf_counter()
+        texts = [f"{self._n_finished}/{count_text(len(self._done), 'cell')}"]
+        if (n_new := n_done - self._n_at_start) > 0:
+            left = (now - self._start) / n_new * (total - n_done)
+            texts.append(f"{tqdm.format_interval(left)} left")
+        text = ", ".join([*texts, *filter(None, [str(self._doing)])])
+        if (bar := self._bar) is not None:
+            with bar.get_lock():
+                bar.n = n_done
+                bar.set_postfix_str(text, refresh=False)
+                bar.refresh()
+        elif now - self._last_shown > SECONDS_BETWEEN_LINES:
+            print(f"sweep: {n_done}/{total} batches, {text}", file=sys.stderr, flush=True)
+            self._last_shown = now

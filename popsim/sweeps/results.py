@@ -1,6 +1,5 @@
 """What came out of a sweep: a row of a table for each member, and the histories of cells as one dataset."""
 
-import csv
 import dataclasses
 import importlib.util
 import re
@@ -22,8 +21,7 @@ __all__ = ["PARENT", "is_summary", "join_histories", "metric_columns", "summary_
 
 PARENT = "parent"  # which is a place in a population in the history of a cell, and a member of a sweep here
 METRIC = "result_"  # before the names of metrics
-_AFTER_AXES = ["seed", "cell", "place", "state", "batches", *FIRST_BATCHES, *LOSSES]
-_LONGEST_HEADER = 2**20
+_AFTER_AXES = ("seed", "cell", "place", "state", "batches", *FIRST_BATCHES, *LOSSES)
 
 
 def summary_table(
@@ -93,12 +91,11 @@ def is_summary(path: Path) -> bool:
     """Whether a file begins with the columns of `OpenedSweep.summary` and no others, as CSV."""
     try:
         with path.open("rb") as file:
-            columns = next(csv.reader([file.readline(_LONGEST_HEADER).decode()]), [])
+            header = file.readline(2**20).decode().strip()
     except (OSError, ValueError):
         return False
-    end = columns.index("seed") + len(_AFTER_AXES) if "seed" in columns else 0
-    is_known = columns[:1] == ["member"] and columns[end - len(_AFTER_AXES) : end] == _AFTER_AXES
-    return is_known and all(name.startswith(METRIC) or name == "code" for name in columns[end:])
+    fixed = ",".join(_AFTER_AXES)
+    return re.fullmatch(rf"member,(.*,)?{fixed}(,{METRIC}\w+)*(,code)?", header) is not None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

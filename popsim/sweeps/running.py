@@ -3,42 +3,41 @@
 import collections
 import contextlib
 import dataclasses
-import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from popsim._shared.checks import as_parts, check_instance, check_positive_int
 from popsim._shared.named_values import numeric_flags
 from popsim._shared.text_checks import as_path, check_path, count_text
-from popsim.experiments.run_options import FLAGS, check_size
+from popsim.experiments.run_options import CODE, FLAGS, check_size
 from popsim.store import lock_folder
-from popsim.store.files import make_folder, saving, write_file
+from popsim.store.files import make_folder, saving
 from popsim.store.identity import FolderLockedError, new_run_id
 from popsim.store.json_files import plain_json, write_sealed_json
-from popsim.sweeps.cell_training import cells_to_continue, why_it_waits
+from popsim.sweeps.cell_training import cells_to_continue, waiting_reason
 from popsim.sweeps.cells import DAMAGED
 from popsim.sweeps.executors import (
     CellProcess,
+    Cells,
     CellsFailed,
-    Executor,
+    Outcomes,
     Work,
     default_workers,
-    in_order,
-    on_this_machine,
     option_words,
+    train_in_order,
+    train_on_this_machine,
 )
-from popsim.sweeps.folder import SWEEP_FORMAT, SweepFolder, config_text, describe_sweep
+from popsim.sweeps.folder import SWEEP_FORMAT, SweepFolder, code_of_sweep, describe_sweep
 from popsim.sweeps.opened_sweep import OpenedSweep, numbers_text, open_sweep
 from popsim.sweeps.overview import damaged_text
 from popsim.sweeps.progress import SweepProgress
 from popsim.sweeps.sweep import Sweep
-from popsim.training import Observer
 from popsim.version import __version__
 
-__all__ = ["make_sweep", "run_in_processes", "run_sweep"]
+__all__ = ["make_sweep", "run_sweep"]
 
 MOST_MEASURED = 64  # kinds of cells whose memory is forecast; of more as many, evenly spaced
 
@@ -55,7 +54,6 @@ def check_sweep(sweep: Sweep, path: str | Path) -> None:
     for cell in by_width:
         sweep.recording.batches(cell.experiment.n_batches, cell.experiment.log_step)
     plain_json("sweep", describe_sweep(sweep))  # before a folder is made
-    config_text(sweep)
     cells = [*{tuple(cell.settings.items()): cell for cell in by_width}.values()]  # the widest of each kind
     for cell in cells[:: -(-len(cells) // MOST_MEASURED)]:
         check_size(cell.experiment)
@@ -88,188 +86,146 @@ def make_sweep(sweep: Sweep, path: str | Path, *, without_lock: bool = False) ->
         "sweep_id": new_run_id(),
         **describe_sweep(sweep),
         FLAGS: numeric_flags(),
+        CODE: code_of_sweep(sweep),
         "division": dataclasses.asdict(sweep.division),
         "n_cells": sweep.n_cells,
         "n_members": sweep.n_members,
     }
     with lock_folder(folder.path, without_lock=without_lock), saving(folder.path):
         _check_is_new(folder)  # another process may have made one meanwhile
-        # First: after it, resuming makes what is missing.
         write_sealed_json(folder.description, described, SWEEP_FORMAT)
-        _complete(folder, sweep)
+        make_folder(folder.cells)
     return open_sweep(path)
-
-
-def _complete(folder: SweepFolder, sweep: Sweep) -> None:
-    """Make what follows from `sweep.json` and is not there."""
-    folder.remove_left_overs()
-    for place in (folder.cells, folder.failures):
-        make_folder(place)
-    if not folder.config.exists():
-        write_file(folder.config, [config_text(sweep).encode()])
 
 
 def run_sweep(
     path: str | Path,
     cells: Iterable[int] | None = None,
     *,
+    n_workers: int | Literal["all"] | None = None,
+    scheduler: Any = None,
+    n_devices: int = 1,
     quiet: bool = True,
     stop: Callable[[], bool] = lambda: False,
     tell: Callable[[str], None] = lambda line: None,
-    observers: Sequence[Observer] = (),
     **options: Any,
 ) -> OpenedSweep:
-    """Train the cells of a sweep that are not finished, one after the other, in this process.
+    """Train the cells of a sweep that are not finished: one after the other in this process, or in parallel.
 
     A cell that fails, or that another process trains, is left; the others are trained. Where cells select
-    among one another, each is trained up to the next selection in turn.
+    among one another, each is trained up to the next selection in turn. With `n_workers` or `scheduler` each
+    cell is trained by a process of its own; one that is killed is started again, and its cell continues from
+    the last checkpoint.
 
     **Arguments:**
 
-    - `path`: the folder of the sweep.
+    - `path`: the folder of the sweep, which all workers must see.
     - `cells`: the numbers of the cells to train, with which those train that select among them; by default
         all of the sweep.
-    - `quiet`: whether to hide the progress bar over all cells.
-    - `tell`: called with a line for each cell.
-    - `stop`, `observers`, `options`: those of `run_cell`.
-
-    **Returns:** the sweep, opened. Cells that other processes train may not be finished.
-
-    **Raises:** `CellsFailed` naming the cells that failed; `RunStopped` if `stop` returned True.
-    """
-
-    def here(work: Work, n_cells: int) -> Any:
-        seen_by = {"observers": [*observers, work.progress]}
-        return contextlib.nullcontext(functools.partial(in_order, work, options | seen_by))
-
-    return _run(path, cells, here, tell, stop, quiet=quiet)
-
-
-def run_in_processes(
-    path: str | Path,
-    cells: Iterable[int] | None = None,
-    *,
-    n_workers: int | None = None,
-    scheduler: Any = None,
-    devices: int | None = None,
-    without_lock: bool = False,
-    enable_tensorboard: bool = False,
-    quiet: bool = True,
-    stop: Callable[[], bool] = lambda: False,
-    tell: Callable[[str], None] = lambda line: None,
-) -> OpenedSweep:
-    """Train the cells of a sweep that are not finished in parallel, each in a process of its own.
-
-    A process that is killed is started again, and its cell continues from the last checkpoint.
-
-    **Arguments:**
-
-    - `path`, `cells`, `quiet`, `stop`, `tell`: see `run_sweep`; all workers must see the folder.
     - `n_workers`: how many processes run at a time on this machine, which share its cores, or its
-        accelerators; None for one per accelerator, or per core.
+        accelerators; "all" for one per accelerator, or per core; None for this process.
     - `scheduler`: a `distributed.Client`, the address of a Dask scheduler, or the file that it wrote, to
         train on its workers, which are waited for if there are none; None for this machine.
-    - `devices`: the number of devices over which the members of a cell are divided; None for one.
-    - `without_lock`, `enable_tensorboard`: see `RunOptions`.
+    - `n_devices`: the number of devices over which such a process divides the members of a cell.
+    - `quiet`: whether to hide the progress bar over all cells.
+    - `tell`: called with a line for each cell.
+    - `stop`, `options`: those of `run_cell`; for other processes `without_lock` and `enable_tensorboard`.
 
     **Returns:** the sweep, opened. Cells that other processes train may not be finished.
 
-    **Raises:** `ValueError` if distributed is not installed, the scheduler is not reached, or a worker has
-    another popsim or does not see the folder; `CellsFailed` naming the cells that are not finished, or saying
-    that the scheduler was lost; `RunStopped` if `stop` returned True.
+    **Raises:** `CellsFailed` naming the cells that are not finished, or saying that the scheduler was lost;
+    `RunStopped` if `stop` returned True; `ValueError` if distributed is not installed, the scheduler is not
+    reached, or a worker has another popsim or does not see the folder.
     """
     check_workers(n_workers, scheduler)
-    words = option_words(without_lock=without_lock, enable_tensorboard=enable_tensorboard)
-    words += ["--devices", str(1 if devices is None else devices)]
+    opened = open_sweep(path)
+    folder, asked = opened.folder, _cells_to_train(opened, cells)
+    opened = opened.examine(asked)
+    missing = [number for number in opened.unfinished_cells if number in asked]
+    if folder.left_overs():
+        # What another process is writing need not be removed here.
+        with contextlib.suppress(FolderLockedError), lock_folder(folder.path), saving(folder.path):
+            folder.remove_left_overs()
+    if not missing:
+        return opened
+    work, queue = Work(opened, SweepProgress(opened, missing), tell, stop), collections.deque(missing)
+    outcomes = _train(work, queue, n_workers, scheduler, n_devices, options)
+    with contextlib.nullcontext() if quiet else work.progress.display(), contextlib.closing(outcomes):
+        failed, error = _follow(outcomes, work, queue)
+    now = open_sweep(path).examine({*missing})
+    unfinished = {*now.unfinished_cells}
+    if failed := {number: text for number, text in failed.items() if number in unfinished}:
+        raise CellsFailed(failure_text(now, failed)) from error
+    return now
 
-    def elsewhere(work: Work, n_cells: int) -> Any:
-        process = CellProcess.of(work.opened, words)
-        if scheduler is None:
-            return on_this_machine(work, process, min(n_workers or default_workers(), n_cells))
-        from popsim.sweeps._on_dask import on_dask
 
-        return on_dask(work, process, scheduler)
-
-    return _run(path, cells, elsewhere, tell, stop, quiet=quiet)
-
-
-def check_workers(n_workers: int | None, scheduler: Any) -> None:
+def check_workers(n_workers: int | Literal["all"] | None, scheduler: Any) -> None:
     """Raise `ValueError` if there cannot be so many workers."""
-    if n_workers is not None:
+    if n_workers is not None and n_workers != "all":
         check_positive_int("workers", n_workers)
     if n_workers is not None and scheduler is not None:
         raise ValueError(f"`workers` must not be given with --scheduler, which has its own, got {n_workers}.")
 
 
-def _run(
-    path: str | Path,
-    cells: Iterable[int] | None,
-    make_executor: Callable[[Work, int], Any],
-    tell: Callable[[str], None],
-    stop: Callable[[], bool],
-    *,
-    quiet: bool,
-) -> OpenedSweep:
-    """Train the cells that are not finished by an executor, and return the sweep as it is then."""
-    opened = open_sweep(path)
-    sweep, folder = opened.sweep, opened.folder
-    numbers = (
-        range(sweep.n_cells) if cells is None else as_parts("cells", cells, (int, np.integer), "numbers")
-    )
-    asked = dict.fromkeys(opened.cell(number).number for number in numbers)
-    if sweep.selects_across_cells:
-        asked = dict.fromkeys(other for number in asked for other in sweep.population_of(number))
-    opened = opened.examine(asked)
-    unfinished = {*opened.unfinished_cells}
-    missing = [number for number in asked if number in unfinished]
-    if not folder.config.exists() or folder.left_overs():
-        # What another process is writing need not be repaired here.
-        with contextlib.suppress(FolderLockedError), lock_folder(folder.path), saving(folder.path):
-            _complete(folder, sweep)
-    if not missing:
-        return opened
-    work = Work(opened, SweepProgress(opened, missing), tell, stop)
-    with (
-        make_executor(work, len(missing)) as executor,
-        contextlib.nullcontext() if quiet else work.progress.shown(),
-    ):
-        failed, error = _train(executor, work, missing)
-    now = open_sweep(path).examine({*missing})
-    if failed := {number: text for number, text in failed.items() if number in {*now.unfinished_cells}}:
-        raise CellsFailed(failure_text(now, failed)) from error
-    return now
-
-
 def _train(
-    executor: Executor, work: Work, numbers: Iterable[int]
-) -> tuple[dict[int, str], BaseException | None]:
-    """Train cells, and return why some are not finished, and the first error.
+    work: Work,
+    queue: Cells,
+    n_workers: int | Literal["all"] | None,
+    scheduler: Any,
+    n_devices: int,
+    options: Mapping[str, Any],
+) -> Outcomes:
+    """Train cells by the executor that the arguments of `run_sweep` name."""
+    if n_workers is None and scheduler is None:
+        observers = [*options.get("observers", ()), work.progress]
+        return train_in_order(work, {**options, "observers": observers}, queue)
+    process = CellProcess.build(work.opened, [*option_words(**options), "--devices", str(n_devices)])
+    if scheduler is None:
+        most = default_workers() if n_workers is None or n_workers == "all" else n_workers
+        return train_on_this_machine(work, process, min(most, len(queue)), queue)
+    from popsim.sweeps._on_dask import train_on_dask
 
-    Those that come to a selection continue when all are there. Of a sweep that selects, a cell that another
-    process trains is tried until that has come to a selection: workers of a client that was killed go on so
-    far.
+    return train_on_dask(work, process, scheduler, queue)
+
+
+def _cells_to_train(opened: OpenedSweep, cells: Iterable[int] | None) -> set[int]:
+    """Return some cells, all for None, with those that select among them."""
+    sweep = opened.sweep
+    if cells is None:
+        return {*range(sweep.n_cells)}
+    numbers = {opened.cell(n).number for n in as_parts("cells", cells, (int, np.integer), "numbers")}
+    if sweep.selects_across_cells:
+        return {other for number in numbers for other in sweep.population_of(number)}
+    return numbers
+
+
+def _follow(outcomes: Outcomes, work: Work, queue: Cells) -> tuple[dict[int, str], BaseException | None]:
+    """Follow cells to their ends, and return why some are not finished, and the first error.
+
+    Those that come to a selection are put back into the queue when all are there. Of a sweep that selects, a
+    cell that another process trains is tried until that has come to a selection: workers of a client that was
+    killed train so far.
     """
-    opened, cells = work.opened, collections.deque(numbers)
-    waiting, awaited, failed = set[int](), set[int](), dict[int, str]()
+    opened, waiting, awaited, failed = work.opened, set[int](), set[int](), dict[int, str]()
     first_error = None  # only of one, as its traceback holds all that the cell had in memory
-    for number, outcome in executor(cells):
+    for number, outcome in outcomes:
         if outcome.how == "waits":
             waiting.add(number)
             ready = cells_to_continue(opened, waiting, number)
             waiting.difference_update(ready)
-            cells.extend(ready)
+            queue.extend(ready)
         elif outcome.how == "left" and opened.sweep.selects_across_cells:
             if number not in awaited:
                 awaited.add(number)
                 work.tell(f"cell {number} is awaited: {outcome.text} trains it up to the next selection")
-            cells.append(number)
+            queue.append(number)
         else:
             work.tell(f"cell {number} {outcome}")
             work.progress.end_cell(number, is_finished=outcome.how == "finished")
             if outcome.how in ("failed", "finished"):
                 failed[number] = outcome.text
                 first_error = first_error or outcome.error
-    return failed | {number: why_it_waits(opened, number) for number in waiting}, first_error
+    return failed | {number: waiting_reason(opened, number) for number in waiting}, first_error
 
 
 def failure_text(opened: OpenedSweep, failed: Mapping[int, str]) -> str:
@@ -278,7 +234,7 @@ def failure_text(opened: OpenedSweep, failed: Mapping[int, str]) -> str:
     reason = reason or opened.problem_of(number) or "it is not finished"
     advice = f"To try them again: {opened.folder.command('resume')}"
     if any(opened.notes[number].state == DAMAGED for number in failed):
-        advice = damaged_text(opened.folder, opened.cells_in(DAMAGED))
+        advice = damaged_text(opened)
     verb = "is" if len(failed) == 1 else "are"
     return (
         f"{len(failed)} of {count_text(opened.sweep.n_cells, 'cell')} {verb} not finished: {names}; "

@@ -68,6 +68,27 @@ class Division:
         """The number of cells of a population."""
         return len(self.seeds) * math.prod(map(len, self.member_axes.values()))
 
+    @functools.cached_property
+    def parts(self) -> list[tuple[range, ...]]:
+        """Which of the values of each axis, and of the seeds, are in each cell of a population."""
+        pieces = []
+        for lengths in (*self.member_axes.values(), self.seeds):
+            ends = itertools.pairwise([0, *itertools.accumulate(lengths)])
+            pieces.append([range(first, end) for first, end in ends])
+        return [*itertools.product(*pieces)]
+
+    @functools.cached_property
+    def places(self) -> list[np.ndarray]:
+        """The places of the members of each cell in their population."""
+        shape = [*map(sum, (*self.member_axes.values(), self.seeds))]
+        grid = np.arange(math.prod(shape)).reshape(shape)
+        return [grid[np.ix_(*part)].ravel() for part in self.parts]
+
+    @functools.cached_property
+    def ends(self) -> list[int]:
+        """How many members of a population are in the cells before each, and in all."""
+        return [0, *itertools.accumulate(map(len, self.places))]
+
 
 def divide(axes: Mapping[str, Sequence[Any]], seeds: range, most: int | None) -> Division:
     """Divide members into cells of at most `most`, as evenly as possible, along the first axes first."""
@@ -86,24 +107,6 @@ def _even(n: int, most: int) -> list[int]:
     n_parts = -(-n // most)
     ends = [n * part // n_parts for part in range(n_parts + 1)]
     return [end - first for first, end in itertools.pairwise(ends)]
-
-
-def _cut(values: Any, lengths: Sequence[int]) -> list[Any]:
-    """Cut a tuple or a range into consecutive pieces of some lengths."""
-    ends = [0, *itertools.accumulate(lengths)]
-    return [values[first:end] for first, end in itertools.pairwise(ends)]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Part:
-    """The members of a cell: a part of the grid of member settings, and of the seeds."""
-
-    grid: tuple[tuple[str, tuple[Any, ...]], ...]
-    seeds: range
-
-    @property
-    def n_members(self) -> int:
-        return len(self.seeds) * math.prod(len(values) for _, values in self.grid)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,7 +194,7 @@ class Sweep:
                 f"{suggestion(name, settings)}"
             )
 
-    @property  # not kept: `with_division` changes it
+    @property
     def member_axes(self) -> tuple[str, ...]:
         """The axes in which members of one cell may differ."""
         return tuple(self.division.member_axes)
@@ -201,34 +204,12 @@ class Sweep:
         """The axes whose values are trained in different cells."""
         return tuple(name for name in self.axes if name not in self.member_axes)
 
-    @functools.cached_property
-    def _settings(self) -> list[dict[str, Any]]:
-        """The combinations of values of the cell axes."""
-        values = itertools.product(*(self.axes[name] for name in self.cell_axes))
-        return [dict(zip(self.cell_axes, combination, strict=True)) for combination in values]
-
-    @functools.cached_property
-    def _parts(self) -> list[_Part]:
-        """The cells of one combination of the cell axes."""
-        pieces = [_cut(self.axes[name], lengths) for name, lengths in self.division.member_axes.items()]
-        seeds = _cut(self.seeds, self.division.seeds)
-        return [
-            _Part(tuple(zip(self.member_axes, values, strict=True)), piece)
-            for values in itertools.product(*pieces)
-            for piece in seeds
-        ]
-
-    @functools.cached_property
-    def _first_of_part(self) -> list[int]:
-        return [0, *itertools.accumulate(part.n_members for part in self._parts)]
-
     @property
     def n_cells(self) -> int:
         """The number of cells."""
-        n_combinations = math.prod(len(self.axes[name]) for name in self.cell_axes)
-        return self.division.n_parts * n_combinations
+        return self.division.n_parts * math.prod(len(self.axes[name]) for name in self.cell_axes)
 
-    @functools.cached_property
+    @property
     def n_members(self) -> int:
         """The number of members of all cells."""
         return len(self.seeds) * math.prod(map(len, self.axes.values()))
@@ -236,65 +217,64 @@ class Sweep:
     @property
     def selects_across_cells(self) -> bool:
         """Whether members of different cells select among one another."""
-        return self.experiment.select_every is not None and len(self._parts) > 1
+        return self.experiment.select_every is not None and self.division.n_parts > 1
 
     def population_of(self, number: int) -> range:
         """Return the cells with which a cell makes up a population, see `Sweep`: itself among them."""
-        first = number // len(self._parts) * len(self._parts)
-        return range(first, first + len(self._parts))
+        first = number // self.division.n_parts * self.division.n_parts
+        return range(first, first + self.division.n_parts)
 
     def places_of(self, number: int) -> np.ndarray:
         """Return the places of the members of a cell in their population."""
-        return self._places[number % len(self._parts)]
+        return self.division.places[number % self.division.n_parts]
+
+    def members_of(self, number: int) -> slice:
+        """Return the members of a cell among those of the sweep."""
+        population, part = divmod(number, self.division.n_parts)
+        first = population * self.division.ends[-1]
+        return slice(first + self.division.ends[part], first + self.division.ends[part + 1])
 
     def members_at_places(self, number: int) -> np.ndarray:
         """Return for each place of the population of a cell the number of the member there in the sweep."""
-        return number // len(self._parts) * self._first_of_part[-1] + self._order_of_places
-
-    @functools.cached_property
-    def _order_of_places(self) -> np.ndarray:
-        return np.argsort(np.concatenate(self._places))
-
-    @functools.cached_property
-    def _places(self) -> list[np.ndarray]:
-        """The places of the members of each part in their population."""
-        lengths = [*self.division.member_axes.values(), self.division.seeds]
-        shape = [*map(sum, lengths)]
-        grid = np.arange(math.prod(shape)).reshape(shape)
-        pieces = [_cut(range(sum(own)), own) for own in lengths]
-        return [grid[np.ix_(*piece)].ravel() for piece in itertools.product(*pieces)]
+        return number // self.division.n_parts * self.division.ends[-1] + np.argsort(
+            np.concatenate(self.division.places)
+        )
 
     def settings_of(self, number: int) -> dict[str, Any]:
         """Return the settings of the axes that all members of a cell share."""
-        return self._settings[number // len(self._parts)]
+        values = [self.axes[name] for name in self.cell_axes]
+        places = np.unravel_index(number // self.division.n_parts, [*map(len, values)])
+        return {
+            name: own[int(place)] for name, own, place in zip(self.cell_axes, values, places, strict=True)
+        }
+
+    def grid_of(self, number: int) -> dict[str, Sequence[Any]]:
+        """Return the values of the other axes in a cell, and its seeds, of which it has all combinations."""
+        values = {name: self.axes[name] for name in self.member_axes} | {"seed": self.seeds}
+        pieces = zip(values.items(), self.division.parts[number % self.division.n_parts], strict=True)
+        return {name: own[piece.start : piece.stop] for (name, own), piece in pieces}
 
     def labels_of(self, number: int) -> dict[str, list[Any]]:
         """Return for each axis, and for "seed", the value of each member of a cell."""
-        part = self._parts[number % len(self._parts)]
-        columns = zip(*itertools.product(*(values for _, values in part.grid), part.seeds), strict=True)
-        labels = dict(zip([*(name for name, _ in part.grid), "seed"], map(list, columns), strict=True))
-        shared = {name: [value] * part.n_members for name, value in self.settings_of(number).items()}
-        return {name: (labels | shared)[name] for name in (*self.axes, "seed")}
+        grid = self.grid_of(number)
+        members = [*itertools.product(*grid.values())]
+        labels = {name: [*values] for name, values in zip(grid, zip(*members, strict=True), strict=True)}
+        labels |= {name: [value] * len(members) for name, value in self.settings_of(number).items()}
+        return {name: labels[name] for name in (*self.axes, "seed")}
 
     def cell(self, number: int) -> Cell:
         """Return a cell."""
         self.check_number(number)
-        part = self._parts[number % len(self._parts)]
-        settings = self.settings_of(number)
+        settings, grid = self.settings_of(number), self.grid_of(number)
+        seeds = grid.pop("seed")
         experiment = dataclasses.replace(
             self.experiment,
             **settings,
-            n_members=part.n_members,
-            first_member=part.seeds.start,
-            grid=part.grid,
+            n_members=len(self.places_of(number)),
+            first_member=seeds[0],
+            grid=tuple(grid.items()),
         )
         return Cell(number, settings, experiment)
-
-    def members_of(self, number: int) -> slice:
-        """Return the members of a cell among those of the sweep."""
-        combination, part = divmod(number, len(self._parts))
-        first = combination * self._first_of_part[-1] + self._first_of_part[part]
-        return slice(first, first + self._parts[part].n_members)
 
     def cells(self) -> Iterator[Cell]:
         """Yield all cells, each made when it is asked for."""

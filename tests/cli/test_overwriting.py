@@ -79,9 +79,7 @@ FOREIGN = {
 def test_what_popsim_did_not_write_stays(kind, command, places, capsys):
     file = command.file(kind)
     descriptions = {place.name: place / f"{place.name}.json" for place in places.values()}
-    parts = {"config": places["sweep"] / "sweep.yaml"}
-    parts["checkpoint"] = next((places["run"] / "checkpoints").iterdir())
-    sources = descriptions | parts
+    sources = descriptions | {"checkpoint": next((places["run"] / "checkpoints").iterdir())}
     copies = {name: lambda path, source=source: shutil.copy(source, path) for name, source in sources.items()}
     for name, make in (FOREIGN | copies).items():
         make(file)

@@ -96,7 +96,6 @@ def test_a_sweep_over_networks_imports_their_module(lab):
     experiment = Cognitive(**SMALL)
     made = make_sweep(Sweep(experiment, {"network": ("gru", "lab-lstm")}, range(2)), lab / "sweep")
     assert f"--import {NAME} resume" in made.folder.command("resume")
-    assert made.folder.config.read_text().startswith(f"# popsim --import {NAME} sweep")
     script = slurm_script(made, SlurmOptions())
     assert f"popsim --import {NAME} sweep run" in script and f"PYTHONPATH={lab.resolve()}" in script
     forget()

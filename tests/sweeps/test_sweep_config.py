@@ -1,4 +1,4 @@
-"""Sweeps as YAML, on the command line and in Python: what is written is read, what is wrong is named."""
+"""Sweeps in files, on the command line and in Python: what is written is read, what is wrong is named."""
 
 import dataclasses
 import re
@@ -11,8 +11,8 @@ from swept_runs import Swept
 from popsim.cli import main
 from popsim.experiments import CenterOut, Recording
 from popsim.experiments.registry import EXPERIMENTS
-from popsim.sweeps import Sweep, make_sweep
-from popsim.sweeps.folder import config_text, parse_axes, read_config
+from popsim.sweeps import Sweep, make_sweep, open_sweep
+from popsim.sweeps.folder import parse_axes, read_config
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,11 +52,10 @@ SWEEPS = [
 @pytest.mark.parametrize("sweep", SWEEPS)
 def test_a_sweep_is_read_as_it_was_written(sweep, tmp_path):
     opened = make_sweep(sweep, tmp_path / "a")
-    again = read_config(opened.folder.config)
-    assert again == opened.sweep == sweep and list(again.axes) == list(sweep.axes)
-    assert repr(again.axes) == repr(sweep.axes) and repr(again.experiment) == repr(sweep.experiment)
-    main(["sweep", "--config", str(opened.folder.config), "--out", str(tmp_path / "b"), "--only-make"])
-    assert (tmp_path / "b" / "sweep.yaml").read_text() == config_text(sweep)
+    main(["sweep", "--config", str(opened.folder.path), "--out", str(tmp_path / "b"), "--only-make"])
+    for again in (opened.sweep, open_sweep(tmp_path / "b").sweep):
+        assert again == sweep and list(again.axes) == list(sweep.axes)
+        assert repr(again.axes) == repr(sweep.axes) and repr(again.experiment) == repr(sweep.experiment)
 
 
 def test_a_config_is_read_as_people_write_it(tmp_path):
@@ -157,7 +156,6 @@ def test_what_is_wrong_on_the_command_line_is_named_and_nothing_is_made(argument
         ({"axes": {"rate": (float("nan"),)}}, r"`axes\['rate'\]"),
         ({"axes": {"label": ({1},)}}, r"`axes\['label'\]"),
         ({"seeds": range(10**9)}, "at most 1000000 members"),
-        ({"axes": {"text": ["x" * 200, *(f"{i}" + "x" * 200 for i in range(1000))]}}, "at most 131072 bytes"),
     ],
 )
 def test_what_is_wrong_in_python_is_named(sweep, said, tmp_path, as_users_run):

@@ -62,7 +62,6 @@ def test_failures_and_scripts_import_the_module(sweep, tmp_path):
     script = slurm_script(sweep, SlurmOptions())
     assert "popsim --import swept_runs sweep run" in script
     assert f"export PYTHONPATH={HELPERS}${{PYTHONPATH:+:$PYTHONPATH}}" in script
-    assert (sweep.folder.config).read_text().startswith("# popsim --import swept_runs sweep --config")
 
 
 def test_the_script_finds_a_module_in_any_folder(sweep, tmp_path, monkeypatch):
@@ -121,7 +120,7 @@ def test_cells_of_different_code_are_told(tmp_path, monkeypatch, capsys):
         "popsim.experiments.run_options.code_of_modules",
         lambda modules: code_of_modules(modules) | {"Swept.build_task": "of today"},
     )
-    with pytest.warns(UserWarning, match=r"trained by other code than this one: `Swept\.build_task` differ"):
+    with pytest.warns(UserWarning, match=r"made with other code than this one: `Swept\.build_task` differ"):
         run_cell(folder, 1)
     with pytest.warns(UserWarning, match="different code, see the column `code`"):
         codes = open_sweep(folder).summary()["code"]

@@ -92,11 +92,11 @@ def test_progress_says_how_long_a_cell_has_compiled(tmp_path, capsys):
     opened = make_sweep(Sweep(Swept(), {"n_units": (3, 4)}, range(2)), tmp_path / "sw")
     progress = SweepProgress(opened, [0, 1])
     for program, said in (("training", "compiling … 0 s"), ("loss", "compiling the loss … 0 s")):
-        with progress.shown():
+        with progress.display():
             progress.begin_cell(0)
             progress.on_compilation(program)
         assert capsys.readouterr().err.startswith(f"sweep: 0/16 batches, 0/2 cells, {said}")
-    with progress.shown():
+    with progress.display():
         progress.on_pause(0)
     assert "compiling" not in capsys.readouterr().err
 

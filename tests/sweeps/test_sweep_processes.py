@@ -1,5 +1,6 @@
 """Sweeps in processes, here and on Dask: as in order, with processes and workers killed, with failures."""
 
+import contextlib
 import dataclasses
 import functools
 import os
@@ -27,7 +28,6 @@ from popsim.sweeps import (
     _on_dask,
     executors,
     make_sweep,
-    run_in_processes,
     run_sweep,
 )
 from popsim.sweeps.executors import CellOutcome, CellProcess
@@ -85,11 +85,11 @@ def test_a_process_that_is_killed_is_started_again(made, run_script):
     began = run_script("os.kill(os.getpid(), signal.SIGKILL) if first else None")
     told = []
     with pytest.raises(CellsFailed, match="the first: it is not finished"):  # the script has trained nothing
-        run_in_processes(made, [1], n_workers=1, tell=told.append)
+        run_sweep(made, [1], n_workers=1, tell=told.append)
     assert told == ["cell 1 is finished"] and len(began.read_text().split()) == 2
     began = run_script("os.kill(os.getpid(), signal.SIGKILL)")
     with pytest.raises(CellsFailed, match="the process of cell 1 ended with code -9"):
-        run_in_processes(made, [1], n_workers=1)
+        run_sweep(made, [1], n_workers=1)
     assert len(began.read_text().split()) == 2 + 1 + executors.RETRIES
 
 
@@ -102,7 +102,7 @@ def test_a_cell_that_is_named_twice_has_one_process_with_all_cores(made, monkeyp
 
     monkeypatch.setattr(CellProcess, "train", train)
     with pytest.raises(CellsFailed, match="1 of 2 cells is not finished: 1"):
-        run_in_processes(made, iter([1, 1]), n_workers=8)
+        run_sweep(made, iter([1, 1]), n_workers=8)
     assert began == [(1, (0, 1))]
 
 
@@ -111,7 +111,7 @@ def test_a_cell_that_another_process_trains_is_left(made, monkeypatch):
     place, told = made / "cells" / "000001", []
     place.mkdir()
     with lock_folder(place):
-        assert run_in_processes(made, [1], n_workers=1, tell=told.append).unfinished_cells == [0, 1]
+        assert run_sweep(made, [1], n_workers=1, tell=told.append).unfinished_cells == [0, 1]
     assert "cell 1 is left to process" in told[0]
 
 
@@ -126,7 +126,7 @@ def test_whoever_stops_waits_for_processes_that_save_and_end(stopped_by, made, r
 
     told, start = [], time.monotonic()
     with pytest.raises(stopped_by):
-        run_in_processes(made, n_workers=1, stop=stop, tell=told.append)
+        run_sweep(made, n_workers=1, stop=stop, tell=told.append)
     (process,) = began.read_text().split()  # the cells that were waiting are not begun
     assert time.monotonic() < start + 30 and not os.path.exists(f"/proc/{process}")
     assert (
@@ -134,24 +134,18 @@ def test_whoever_stops_waits_for_processes_that_save_and_end(stopped_by, made, r
     )
 
 
-def test_workers_that_are_missing_are_waited_for_and_this_is_said(made):
+@pytest.mark.parametrize("had_workers", [False, True])
+def test_workers_that_are_missing_or_lost_are_waited_for_until_it_is_to_stop(had_workers, made, monkeypatch):
+    if had_workers:
+        monkeypatch.setattr(_on_dask, "_wait_for_workers", lambda *_: None)
+    said = pytest.warns(UserWarning, match="the Dask scheduler inproc://.* has none yet")
     with (
         distributed.LocalCluster(n_workers=0, dashboard_address=":0", processes=False) as empty,
         distributed.Client(empty, set_as_default=False) as client,
-        pytest.warns(UserWarning, match="waiting for workers: the Dask scheduler inproc://.* has none yet"),
+        contextlib.nullcontext() if had_workers else said,
         pytest.raises(RunStopped),
     ):
-        run_in_processes(made, scheduler=client, stop=iter([False, True]).__next__)
-
-
-def test_what_has_lost_all_workers_can_be_stopped(made, monkeypatch):
-    monkeypatch.setattr(_on_dask, "_wait_for_workers", lambda *_: None)  # there were some
-    with (
-        distributed.LocalCluster(n_workers=0, dashboard_address=":0", processes=False) as empty,
-        distributed.Client(empty, set_as_default=False) as client,
-        pytest.raises(RunStopped),
-    ):
-        run_in_processes(made, scheduler=client, stop=iter([False, True]).__next__)
+        run_sweep(made, scheduler=client, stop=iter([False, True]).__next__)
 
 
 @pytest.mark.full
@@ -174,7 +168,7 @@ def test_a_killed_process_costs_nothing(where, made, in_order, cluster):
     thread.start()
     with distributed.Client(cluster, set_as_default=False) as client:
         place = {"n_workers": 2} if where == "here" else {"scheduler": client}
-        finished = run_in_processes(made, **place, devices=1, enable_tensorboard=True)
+        finished = run_sweep(made, **place, enable_tensorboard=True)
         assert client.status == "running"
     thread.join()
     assert killed
@@ -202,13 +196,13 @@ def test_a_cell_fails_alone_and_what_is_stopped_goes_on(tmp_path, cluster):
     make_sweep(made, tmp_path / "failing")
     told = []
     with pytest.raises(CellsFailed, match="1 of 2 cells is not finished: 1; the first: .*label is unlucky"):
-        run_in_processes(tmp_path / "failing", scheduler=cluster.scheduler_address, tell=told.append)
+        run_sweep(tmp_path / "failing", scheduler=cluster.scheduler_address, tell=told.append)
     assert any("cell 0 is finished" in line for line in told)
     opened = make_sweep(SWEEP, tmp_path / "stopped")
     began = functools.partial(lock_holder, opened.folder.cell(0).path)
     for where in ({"scheduler": cluster.scheduler_address}, {"n_workers": 2}):
         with pytest.raises(RunStopped):
-            run_in_processes(tmp_path / "stopped", **where, stop=lambda: began() is not None)
+            run_sweep(tmp_path / "stopped", **where, stop=lambda: began() is not None)
         assert all(lock_holder(opened.folder.cell(number).path) is None for number in range(SWEEP.n_cells))
 
 
@@ -216,12 +210,12 @@ def test_a_cell_fails_alone_and_what_is_stopped_goes_on(tmp_path, cluster):
 def test_what_cannot_be_reached_is_named(made, monkeypatch, cluster):
     monkeypatch.setattr(_on_dask, "SECONDS_TO_CONNECT", 1)
     with pytest.raises(ValueError, match="that answers, got tcp://127.0.0.1:1:"):
-        run_in_processes(made, scheduler="tcp://127.0.0.1:1")
+        run_sweep(made, scheduler="tcp://127.0.0.1:1")
     with pytest.raises(ValueError, match="`workers` must not be given with --scheduler"):
-        run_in_processes(made, scheduler=cluster.scheduler_address, n_workers=2)
+        run_sweep(made, scheduler=cluster.scheduler_address, n_workers=2)
     monkeypatch.setattr(_on_dask, "__version__", "0.0.1")  # of this process, not of the workers
     with pytest.raises(ValueError, match=r"workers with popsim 0\.0\.1 .*, got tcp://.*: it has popsim 0"):
-        run_in_processes(made, scheduler=cluster.scheduler_address)
+        run_sweep(made, scheduler=cluster.scheduler_address)
     assert not [*(made / "cells").iterdir()]
 
 

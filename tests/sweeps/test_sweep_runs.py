@@ -119,18 +119,6 @@ def test_what_is_damaged_when_a_sweep_is_opened_is_nan(copied):
         assert np.isnan(now.summary()["validation_loss"]).all()
 
 
-def test_a_history_that_is_open_notices_that_a_cell_is_another(trained, copied):
-    opened = open_sweep(copied)
-    loss = opened.load().loss
-    before = loss.values
-    shutil.rmtree(opened.folder.cell(1).path)
-    shutil.copytree(trained / "cells" / "000000", opened.folder.cell(1).path)
-    with pytest.warns(UserWarning, match="must be cell 1 of"):
-        now = loss.values
-    np.testing.assert_array_equal(now[:, :6], before[:, :6])
-    assert np.isnan(now[:, 6:]).all()
-
-
 def test_what_is_missing_is_trained_and_nothing_else(copied, trained, capsys):
     losses = open_sweep(copied).load().loss
     expected = losses.values
