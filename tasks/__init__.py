@@ -8,10 +8,12 @@ from popsim.tasks import (
     choices,
     dynamics,
     library,
+    mixtures,
     motor,
     multi_task,
     rewards,
     rings,
+    sessions,
     stored,
     timing,
     trial_parts,
@@ -21,10 +23,12 @@ from popsim.tasks.blocks import *
 from popsim.tasks.choices import *
 from popsim.tasks.dynamics import *
 from popsim.tasks.library import *
+from popsim.tasks.mixtures import *
 from popsim.tasks.motor import *
 from popsim.tasks.multi_task import *
 from popsim.tasks.rewards import *
 from popsim.tasks.rings import *
+from popsim.tasks.sessions import *
 from popsim.tasks.stored import *
 from popsim.tasks.timing import *
 from popsim.tasks.trial_parts import *
@@ -35,10 +39,12 @@ __all__ += blocks.__all__
 __all__ += choices.__all__
 __all__ += dynamics.__all__
 __all__ += library.__all__
+__all__ += mixtures.__all__
 __all__ += motor.__all__
 __all__ += multi_task.__all__
 __all__ += rewards.__all__
 __all__ += rings.__all__
+__all__ += sessions.__all__
 __all__ += stored.__all__
 __all__ += timing.__all__
 __all__ += trial_parts.__all__

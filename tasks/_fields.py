@@ -1,5 +1,6 @@
 """Fields of tasks, each with its default, what it is for, and what its numbers must be."""
 
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -9,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, dataclass_transform, get_args
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -17,6 +19,7 @@ from jaxtyping import Float
 
 from popsim._shared import checks
 from popsim._shared.argument_shapes import check_field, check_kind
+from popsim._shared.member_values import check_module_of_members
 from popsim._shared.plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, Uniform, as_distribution
 from popsim.per_member import PerMember, has_per_member
@@ -195,10 +198,16 @@ class _WithSpecifiers(type(eqx.Module)):
 
 
 class DocumentedModule(eqx.Module, metaclass=_WithSpecifiers):
-    """A module whose fields check themselves, and whose docstring gets what they are for."""
+    """A module whose fields check themselves, and whose docstring gets what they are for.
+
+    `__check_init__` of a subclass sees the values of one member at a time, and never a `PerMember`. Under
+    JAX's tracing, where numbers have no value, it ends at the first comparison of one.
+    """
 
     def __init_subclass__(cls, **options: Any):
         super().__init_subclass__(**options)
+        if "__check_init__" in vars(cls):
+            type.__setattr__(cls, "__check_init__", _check_members(vars(cls)["__check_init__"]))
         inherited: dict[str, Any] = {}
         for base in cls.__mro__[1:]:
             inherited |= {**getattr(base, "__dataclass_fields__", {}), **inherited}
@@ -207,6 +216,20 @@ class DocumentedModule(eqx.Module, metaclass=_WithSpecifiers):
         own = {name: field for name, field in vars(cls).items() if isinstance(field, dataclasses.Field)}
         if cls.__doc__ and "**Arguments:**" not in cls.__doc__ and (listed := _listed(own | inherited | own)):
             cls.__doc__ = "\n\n".join([inspect.cleandoc(cls.__doc__), "**Arguments:**", listed])
+
+
+def _check_members(check: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Return a check of a module that sees the values of one member at a time."""
+
+    @functools.wraps(check)
+    def check_members(module: Any) -> None:
+        if has_per_member(module):
+            check_module_of_members(f"`{type(module).__name__}`", module, check)
+            return
+        with contextlib.suppress(jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):
+            check(module)
+
+    return check_members
 
 
 def _inherit(cls: type, name: str, inherited: Any) -> None:
@@ -263,6 +286,12 @@ def check_angle(name: str, value: Any) -> None:
     """Raise `ValueError` unless an angle is positive; warn of one in degrees."""
     POSITIVE(name, value)
     checks.warn_of_unit(name, value, "angle")
+
+
+def check_index(name: str, value: Any, n_directions: int) -> None:
+    """Raise `ValueError` unless a value is a number of directions, or the index of one of them."""
+    if value not in range(n_directions):
+        raise ValueError(f"`{name}` must be from 0 to {n_directions - 1} directions, got {value!r}.")
 
 
 def check_even(name: str, value: Any) -> None:

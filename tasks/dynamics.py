@@ -74,13 +74,9 @@ class FlipFlop(parts.AbstractFixedTimes):
         is_pulse = jax.random.bernoulli(key_stream(key, "pulses"), self.pulse_probability, shape)
         signs = jax.random.rademacher(key_stream(key, "signs"), shape, float)
         pulses = jnp.where(is_pulse, signs, 0.0).at[0].set(jnp.where(first_bits == 1, 1.0, -1.0))
-        return Trial(
-            init=(),
-            inputs={"pulses": pulses},
-            targets=OutputTarget(_last_nonzero(pulses), jnp.ones(self.n_steps), is_choice=False),
-            timeline=self.whole_trial("memory"),
-            conditions={"first bits": first_bits},
-        )
+        targets = OutputTarget(_last_nonzero(pulses), jnp.ones(self.n_steps), is_choice=False)
+        labels = {"first bits": first_bits}
+        return Trial((), {"pulses": pulses}, targets, self.whole_trial("memory"), conditions=labels)
 
 
 def _last_nonzero(pulses: Float[Array, "time bits"]) -> Float[Array, "time bits"]:
@@ -111,8 +107,6 @@ class SineGeneration(parts.AbstractFixedTimes):
     dt: float = fields.time_step(default=0.02)
 
     def __check_init__(self):
-        if not parts.is_known(self.frequency):
-            return
         _, high = self.frequency.bounds()
         if not np.all(np.asarray(high) * self.dt <= 0.5):
             raise ValueError(
@@ -129,13 +123,10 @@ class SineGeneration(parts.AbstractFixedTimes):
     def _trial(self, frequency: Float[Array, ""], *, key: Key[Array, ""]) -> Trial:
         times = self.dt * jnp.arange(1.0, self.n_steps + 1)
         wave = self.amplitude * jnp.sin(2 * jnp.pi * frequency * times)
-        return Trial(
-            init=(),
-            inputs={"frequency": jnp.broadcast_to(frequency, (self.n_steps, 1))},
-            targets=OutputTarget(wave[:, None], jnp.ones(self.n_steps), is_choice=False),
-            timeline=self.whole_trial("oscillation"),
-            conditions={"frequency": frequency},
-        )
+        inputs = {"frequency": jnp.broadcast_to(frequency, (self.n_steps, 1))}
+        targets = OutputTarget(wave[:, None], jnp.ones(self.n_steps), is_choice=False)
+        timeline = self.whole_trial("oscillation")
+        return Trial((), inputs, targets, timeline, conditions={"frequency": frequency})
 
 
 SPEED = 0.817  # m/s: 2 pi times 0.13
@@ -149,11 +140,10 @@ class PathIntegration(parts.AbstractFixedTimes):
 
     After Cueva & Wei 2018 (arXiv 1803.07770; compared with the abstract only) and Banino et al. 2018, Nature
     557:429. The motion is theirs, after Raudies & Hasselmo 2012, PLoS Comput Biol 8:e1002553, as the code of
-    Sorscher et al. 2019 has it (checked in ganguli-lab/grid-pattern-formation, where the numbers of Banino et
-    al., 0.13 m/s and 5.76 rad/s, are multiplied by 2 pi and 2): a Rayleigh speed, a heading that turns at
-    random, and at a wall a turn until the heading is parallel to it, at a quarter of the speed. Here the
-    speed varies smoothly, as in RatInABox (checked in its code), so that the motion hardly depends on the
-    time step.
+    Sorscher et al. 2019 has it (checked in ganguli-lab/grid-pattern-formation, where 0.13 m/s and 5.76 rad/s
+    are multiplied by 2 pi and 2): a Rayleigh speed, a heading that turns at random, and at a wall a turn
+    until it is parallel, at a quarter of the speed. Here the speed varies smoothly, as in RatInABox (checked
+    in its code), so that the motion hardly depends on the time step.
 
     - Inputs: "start" (2), the first position in m during the epoch "start", then zero; "velocity" (2), in
         m/s, plus white noise, in the epoch "movement". With `velocity_input="speed and heading"`, "speed"
@@ -162,9 +152,9 @@ class PathIntegration(parts.AbstractFixedTimes):
         time steps count.
     - Conditions: "start" and "end" (m, 2), "heading" (the first one, in rad).
 
-    The start is drawn uniformly from the box, the first heading from the circle. There are 36 validation
-    trials: 3 by 3 starts, each with 4 headings. `integrate_velocity` is the perfect integrator, and
-    `integration_error` its error: where the noise is small beside the motion nothing can do much better.
+    Starts are uniform in the box, first headings on the circle; 36 validation trials have 3 by 3 starts, each
+    with 4 headings. `integrate_velocity` is the perfect integrator, `integration_error` its error: where the
+    noise is small beside the motion nothing can do much better.
     """
 
     loss: Loss = fields.default_loss(default_factory=lambda: 1.0 * OutputError())
@@ -195,7 +185,7 @@ class PathIntegration(parts.AbstractFixedTimes):
             raise ValueError(
                 f"`pulse` must be shorter than the trial, {self.duration} s, got {self.pulse} s."
             )
-        if parts.is_known(self.border, self.width) and float(self.border) >= float(self.width) / 2:
+        if self.border >= self.width / 2:
             raise ValueError(
                 f"`border` must be less than half the width, {float(self.width) / 2:.4g} m, "
                 f"got {short_repr(self.border)} m."
@@ -226,18 +216,12 @@ class PathIntegration(parts.AbstractFixedTimes):
         velocity = jnp.diff(values, axis=0, prepend=start[None]) / self.dt
         random = jax.random.normal(key_stream(key, "noise"), velocity.shape)
         noisy = jnp.where(is_start, 0.0, velocity + self.noise / self.dt**0.5 * random)
-        return Trial(
-            init=(),
-            inputs={"start": jnp.where(is_start, start, 0.0), **self._velocity_inputs(noisy)},
-            targets=OutputTarget(values, jnp.ones(self.n_steps), is_choice=False),
-            timeline=Timeline(
-                self.dt,
-                self.n_steps,
-                epochs={"start": jnp.array([0, n_pulse]), "movement": jnp.array([n_pulse, self.n_steps])},
-                events={"movement on": jnp.array(n_pulse)},
-            ),
-            conditions={"start": start, "end": positions[-1], "heading": parts.wrap_angle(heading)},
-        )
+        inputs = {"start": jnp.where(is_start, start, 0.0), **self._velocity_inputs(noisy)}
+        targets = OutputTarget(values, jnp.ones(self.n_steps), is_choice=False)
+        epochs = {"start": jnp.array([0, n_pulse]), "movement": jnp.array([n_pulse, self.n_steps])}
+        timeline = Timeline(self.dt, self.n_steps, epochs, {"movement on": jnp.array(n_pulse)})
+        labels = {"start": start, "end": positions[-1], "heading": parts.wrap_angle(heading)}
+        return Trial((), inputs, targets, timeline, conditions=labels)
 
     def _velocity_inputs(self, velocity: Float[Array, "time 2"]) -> dict[str, Array]:
         if self.velocity_input == "components":
@@ -281,9 +265,7 @@ class PathIntegration(parts.AbstractFixedTimes):
 
 
 def integrate_velocity(trial: Trial) -> Float[Array, "time 2"]:
-    """Return where a perfect integrator of the inputs of a `PathIntegration` believes to be, in m.
-
-    That is the start plus the sum of the noisy velocities times dt.
+    """Return the start of a `PathIntegration` plus the sum of its noisy velocities times dt, in m.
 
     **Arguments:**
 
@@ -326,10 +308,9 @@ def huang2025() -> dict[str, AbstractTask]:
     - two pulses of amplitudes from 2 to 10, separated by 5 to 20 time steps;
     - a position in two dimensions from -5 to 5 along each axis, from a random start, direction and speed.
 
-    The tables of its appendix were not compared: all other numbers are those of popsim. The direction is
-    shown by cosine and sine, the start as a pulse, and the discrimination is answered after a go cue by two
-    outputs, where the paper has one with the sign of the difference. It stops training at a mean squared
-    error of 0.001, 0.05, 0.01 and 0.05, in the order above.
+    Its appendix was not compared: all other numbers are those of popsim. The direction is shown by cosine and
+    sine, the start as a pulse, and the discrimination is answered after a go cue by two outputs, where the
+    paper has one. It stops training at a mean squared error of 0.001, 0.05, 0.01 and 0.05, in this order.
     """
     shared: dict[str, Any] = {"dt": 0.01, "loss": 1.0 * OutputError()}
     amplitudes = range(2, 11)

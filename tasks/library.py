@@ -298,8 +298,8 @@ def _named_builder(name: str, build: Any) -> Callable[..., AbstractTask]:
     parameters = [*inspect.signature(build).parameters.values()]
     is_motor = bool(parameters) and parameters[0].name == "workspace"
     variable = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-    needed = [each for each in parameters[is_motor:] if each.default is each.empty]
-    if without := [each.name for each in needed if each.kind not in variable]:
+    needed = [parameter for parameter in parameters[is_motor:] if parameter.default is parameter.empty]
+    if without := [parameter.name for parameter in needed if parameter.kind not in variable]:
         raise ValueError(
             f"the task {name!r} must have defaults for all arguments but `workspace`, which a motor task has "
             f"first, got {', '.join(without)} without."

@@ -10,14 +10,14 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from popsim._shared.checks import as_parts, check_instance, check_same_dt, kind_of, short_repr
+from popsim._shared.checks import as_parts, check_instance, check_same_dt, kind_of
 from popsim.environment import AbstractEnvironment, Box, Discrete, Observation, Outcome
 from popsim.loss import Loss
 from popsim.network_input import inputs_by_name
 from popsim.randomness import key_stream
 from popsim.schedules import AbstractBatchSchedule
 from popsim.task import AbstractTask
-from popsim.tasks.wrappers import as_shares, check_shares, common_loss, concatenated
+from popsim.tasks.mixtures import as_shares, check_shares, common_loss, concatenated
 from popsim.trial import OutputTarget, RecordedActivity, Trial, has_counts_by_output
 from popsim.windows import NEVER, Timeline
 
@@ -328,7 +328,7 @@ class MultiTask(AbstractTask):
     - Environment: if the tasks have environments, a `SelectedEnvironment` of all of them.
 
     Trials are as long as those of the longest task; time steps after the end of a shorter one do not count.
-    The validation trials are those of all tasks. `choice_accuracy` raises if only some tasks are choices.
+    The validation trials are those of all tasks.
 
     **Arguments:**
 
@@ -337,7 +337,8 @@ class MultiTask(AbstractTask):
         or in the order of `tasks` an array or a schedule over training batches, such as
         `PiecewiseSchedule((0, 500), [[1.0, 0.0], [1.0, 1.0]])`; all equal by default.
     - `loss`: the loss to train with; by default the one that all tasks share.
-    - `names`: the names of tasks that are given in a tuple, as a `MultiTask` holds them.
+    - `names`: the names of tasks in a tuple, as a `MultiTask` holds them; tasks by name have their own, also
+        in `dataclasses.replace`.
     """
 
     tasks: tuple[AbstractTask, ...]
@@ -354,12 +355,9 @@ class MultiTask(AbstractTask):
         names: tuple[str, ...] | None = None,
     ):
         by_name: Any = tasks
-        if names is not None:
-            if not isinstance(tasks, tuple) or len(names) != len(tasks):
-                raise ValueError(
-                    f"`names` must be those of tasks in a tuple, one for each, got {names!r} for "
-                    f"{short_repr(tasks)}."
-                )
+        if isinstance(tasks, tuple):
+            if names is None or len(names) != len(tasks):
+                raise ValueError(f"`names` must be one for each of {len(tasks)} tasks, got {names!r}.")
             by_name = dict(zip(names, tasks, strict=True))
         check_instance("tasks", by_name, Mapping, 'tasks by name, such as {"go": task}')
         self.names = as_parts("tasks", list(by_name), str, "tasks by name")

@@ -40,12 +40,11 @@ class AbstractProduction(parts.AbstractPlannedTask):
     )
 
     def __check_init__(self):
-        if (ramp := self.longest_ramp()) is not None:
-            parts.check_time_left(self.plan, ramp + self.dt, "the longest ramp")
+        parts.check_time_left(self.plan, self.longest_ramp() + self.dt, "the longest ramp")
 
-    def longest_ramp(self) -> float | None:
-        """Return for how many seconds the output ramps at most; None if it is unknown."""
-        return self.longest_interval() * (1 + self.overshoot) if parts.is_known(self.interval) else None
+    def longest_ramp(self) -> float:
+        """Return for how many seconds the output ramps at most."""
+        return self.longest_interval() * (1 + self.overshoot)
 
     def longest_interval(self) -> float:
         """Return the longest interval, in seconds."""
@@ -65,13 +64,10 @@ class AbstractProduction(parts.AbstractPlannedTask):
         since = jnp.maximum(jnp.arange(timeline.n_steps) - timeline.events[start], 0).astype(float)
         ramp = since / jnp.maximum(n_production, 1).astype(float)
         counts = (ramp <= 1 + self.overshoot + 1e-6).astype(float)
-        return Trial(
-            init=(),
-            inputs=inputs,
-            targets=OutputTarget(ramp[:, None], counts, is_choice=False),
-            timeline=dataclasses.replace(timeline, events=timeline.events | {"go": go}),
-            conditions={**conditions, "catch": ~timeline.happens(start)},
-        )
+        targets = OutputTarget(ramp[:, None], counts, is_choice=False)
+        labels = {**conditions, "catch": ~timeline.happens(start)}
+        timeline = dataclasses.replace(timeline, events=timeline.events | {"go": go})
+        return Trial((), inputs, targets, timeline, conditions=labels)
 
 
 LARGEST_ERROR = 3.5
@@ -89,12 +85,10 @@ class ReadySetGo(AbstractProduction):
         fraction `overshoot` of the produced interval. Later time steps do not count.
     - Conditions: "interval", "measured" and "production" (s, NaN in a catch trial), "gain", "catch".
 
-    A catch trial has no set. The validation trials are all combinations of intervals and gains.
-
-    With a `weber_fraction` w the interval shown is not the interval t itself but a measurement of it,
-    t (1 + w x) with normal x, as the observer of Jazayeri & Shadlen 2010, Nat Neurosci 13:1020, makes one.
-    The target is that of t, so that it pays to regress to the mean. Beyond 3.5 standard deviations x is not
-    drawn. Validation trials show the intervals themselves.
+    A catch trial has no set. With a `weber_fraction` w the interval shown is a measurement of the interval t,
+    t (1 + w x) with normal x within 3.5 standard deviations, as the observer of Jazayeri & Shadlen 2010, Nat
+    Neurosci 13:1020, makes one. The target is that of t, so that it pays to regress to the mean. Validation
+    trials show the intervals themselves.
     """
 
     interval: Drawn = fields.drawn(
@@ -112,16 +106,13 @@ class ReadySetGo(AbstractProduction):
     dt: float = fields.time_step(default=0.02)
 
     def __check_init__(self):
-        is_known = parts.is_known(self.weber_fraction)
-        if is_known and not LARGEST_ERROR * float(self.weber_fraction) < 1:
+        if not LARGEST_ERROR * self.weber_fraction < 1:
             raise ValueError(
                 f"`weber_fraction` must be below 1 / {LARGEST_ERROR}, so that intervals are positive, "
                 f"got {short_repr(self.weber_fraction)}."
             )
 
-    def longest_ramp(self) -> float | None:
-        if not parts.is_known(self.interval, self.gain, self.weber_fraction):
-            return None
+    def longest_ramp(self) -> float:
         ramp = float(self.gain.bounds()[1]) * self.longest_interval() * (1 + self.overshoot)
         return ramp + LARGEST_ERROR * float(self.weber_fraction) * self.longest_interval()
 
@@ -149,9 +140,10 @@ class ReadySetGo(AbstractProduction):
         return interval, error, self.gain.sample(key=key_stream(key, "gain"))
 
     def nominal(self) -> tuple[Array, ...]:
-        intervals, gains = parts.nominal_values(self.interval), parts.nominal_values(self.gain)
-        of_interval, of_gain = parts.all_combinations(len(intervals), len(gains))
-        return intervals[of_interval], jnp.zeros_like(intervals[of_interval]), gains[of_gain]
+        no_error = jnp.zeros(1)
+        return parts.combinations_of(
+            parts.nominal_values(self.interval), no_error, parts.nominal_values(self.gain)
+        )
 
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         shown, relative_error, gain = draws
@@ -187,7 +179,7 @@ class CueSetGo(AbstractProduction):
         fraction `overshoot` of the interval. Later time steps do not count.
     - Conditions: "interval" (s), "catch".
 
-    A catch trial has no set. There is one validation trial for each interval.
+    A catch trial has no set.
     """
 
     interval: Drawn = fields.drawn(
@@ -230,7 +222,7 @@ class OneTwoThreeGo(AbstractProduction):
     - Conditions: "interval", "first shown" and "second shown" (s), "catch".
 
     The best estimate of the interval is its mean given both shown ones. A catch trial has no third pulse.
-    There is one validation trial for each interval, without noise.
+    Validation trials are without noise.
     """
 
     interval: Drawn = fields.drawn(
@@ -251,17 +243,12 @@ class OneTwoThreeGo(AbstractProduction):
     dt: float = fields.time_step(default=0.05)
 
     def __check_init__(self):
-        if not parts.is_known(self.interval, self.weber_fraction):
-            return
         shortest = float((1 - WIDEST * self.weber_fraction) * self.interval.bounds()[0])
         if shortest < self.pulse + self.dt - 1e-6:
             raise ValueError(
                 "`interval` must be longer than the pulse in all trials, with its noise and a time step, "
                 f"got down to {shortest:.4g} s for a pulse of {self.pulse} s."
             )
-
-    def longest_ramp(self) -> float | None:
-        return super().longest_ramp() if parts.is_known(self.weber_fraction) else None
 
     def _plan(self, first: AbstractDistribution, second: AbstractDistribution) -> TrialPlan:
         epochs = (

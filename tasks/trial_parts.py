@@ -8,16 +8,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree, Shaped
 
-from popsim._compiled import is_traced, jit, jit_fast_compile
+from popsim._compiled import jit, jit_fast_compile
 from popsim._shared import checks
 from popsim._shared.checks import kind_of
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform
 from popsim.hand import HandState, Workspace
 from popsim.loss import Loss
 from popsim.losses import Effort, FinalVelocity, HiddenActivity, PositionError
-from popsim.per_member import PerMember, has_per_member
+from popsim.per_member import PerMember
 from popsim.randomness import as_key, key_stream, seed_key
 from popsim.task import AbstractTask
 from popsim.tasks import _fields as fields
@@ -35,11 +35,6 @@ VALIDATION_DISTANCE = "the distance of the targets from the centre in the valida
 
 class AbstractCheckedTask(fields.DocumentedModule, AbstractTask):
     """A task that checks its fields, and says in its docstring what they are for."""
-
-
-def is_known(*values: Any) -> bool:
-    """Return whether values are the same for all members and not traced, so that they can be compared."""
-    return not has_per_member(values) and not is_traced(*values)
 
 
 def plan_of(
@@ -76,10 +71,9 @@ def check_time_left(plan: TrialPlan, seconds: float, needed_for: str) -> None:
 
 
 def reach_loss(effort: float | PerMember = 1e-6) -> Loss:
-    """Return the default loss of a reach.
+    """Return the default loss of a reach, in the proportions of Feedbax's simple reaches, in SI units.
 
-    It sums the position error with a late profile, the final velocity, and small costs of effort and
-    activity, in SI units. The proportions are those of Feedbax's simple reaches.
+    It sums the position error with a late profile, the final velocity, and costs of effort and activity.
 
     **Arguments:**
 
@@ -114,13 +108,11 @@ class AbstractPlannedTask(AbstractCheckedTask):
         A task that draws in another way must keep to the values and probabilities of `draws`, from which
         `choice_probabilities` reckons.
         """
-        return tuple(_draw(each, key_stream(key, name)) for name, each in self.draws().items())
+        return tuple(_draw(condition, key_stream(key, name)) for name, condition in self.draws().items())
 
     def nominal(self) -> tuple[Array, ...]:
         """Return the conditions of the validation trials, by default all combinations: axis (trial,)."""
-        values = [all_values(each) for each in self.draws().values()]
-        indices = all_combinations(*map(len, values))
-        return tuple(each[index] for each, index in zip(values, indices, strict=True))
+        return combinations_of(*map(all_values, self.draws().values()))
 
     @abc.abstractmethod
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
@@ -214,8 +206,7 @@ def reach_trial(
     """Return a reach from `start` to `target` (both in m) with the target shown from the first time step.
 
     The input "target" is the position of the target, where the hand should be at rest. The condition
-    "direction" is the direction from start to target, in rad in (-pi, pi]. It is computed from the two
-    positions unless `direction` is given.
+    "direction" is `direction`, or that from start to target, in rad in (-pi, pi].
     """
     direction = direction_of(target - start) if direction is None else wrap_angle(direction)
     shown = jnp.broadcast_to(target, (n_steps, *target.shape))
@@ -233,8 +224,7 @@ def center_out_trials(
 ) -> Trial:
     """Return stacked reaches from `center` (m) to `n_directions` evenly spaced targets at `distance` (m).
 
-    The first target is to the right. In three dimensions the targets lie in the plane of the first two
-    axes.
+    The targets lie in the plane of the first two axes, the first one to the right.
     """
     checks.check_positive("distance", distance)
     return _center_out(center, distance, n_directions, n_steps, dt)
@@ -304,6 +294,12 @@ def pulses_at(timeline: Timeline, events: Sequence[str], pulse: float) -> Float[
 def all_combinations(*sizes: int) -> tuple[Int[Array, " combination"], ...]:
     """Return one index array per size, covering all combinations; the last index varies fastest."""
     return tuple(jnp.asarray(index.ravel()) for index in np.indices(sizes))
+
+
+def combinations_of(*values: Shaped[Array, "_ ..."]) -> tuple[Shaped[Array, "combination ..."], ...]:
+    """Return all combinations of values, an array for each of them; the last one varies fastest."""
+    indices = all_combinations(*map(len, values))
+    return tuple(column[index] for column, index in zip(values, indices, strict=True))
 
 
 def trials_of_conditions(trial: Callable[..., Trial], *conditions: PyTree[Array]) -> Trial:

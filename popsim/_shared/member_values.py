@@ -57,8 +57,10 @@ def check_values_of_members(name: str, tree: PyTree) -> None:
         check_module_of_members(f"`{name}{path}`", module)
 
 
-def check_module_of_members(name: str, module: eqx.Module) -> None:
-    """Call `__check_init__` of a module that holds a `PerMember` with each combination of their values."""
+def check_module_of_members(
+    name: str, module: eqx.Module, check: Callable[[Any], None] | None = None
+) -> None:
+    """Check a module that holds a `PerMember` with each combination of their values, by default as if new."""
     columns = [node.values for node in per_member_nodes(module).values()]
     if is_traced(columns) or len({*map(len, columns)}) != 1:
         return
@@ -66,7 +68,7 @@ def check_module_of_members(name: str, module: eqx.Module) -> None:
     for place in _distinct_places(columns, len(columns[0])):
         values = [as_array(column[place], column.dtype) for column in columns]
         try:
-            _check_again(with_member_values(module, values))
+            (check or _check_again)(with_member_values(module, values))
         except ValueError as error:
             raise ValueError(f"{name} of member {place}: {error}") from error
 

@@ -41,6 +41,11 @@ class AbstractConstraint(eqx.Module):
     A subclass supplies `project`. Its numbers are array leaves or `popsim.PerMember`; `project` reads them
     with `of_one_member`.
 
+    **Arguments:**
+
+    - `where`: selects one or several arrays or parts of the model, whose parameters (`popsim.is_parameter`)
+        are projected separately.
+
     !!! example
 
         ```python
@@ -76,8 +81,6 @@ class AbstractConstraint(eqx.Module):
         **Arguments:**
 
         - `model`: one model, or its trainable part in the structure of the model, with None elsewhere.
-            `where` selects one or several arrays or parts, whose parameters (`popsim.is_parameter`) are
-            projected separately. None stays None.
         """
         picked = picked_parameters(model, self.where, argument=f"`where` of {type(self).__name__}")
         return jax.tree.map(lambda is_picked, leaf: self.project(leaf) if is_picked else leaf, picked, model)
@@ -99,13 +102,10 @@ class AbstractConstraint(eqx.Module):
 def norm_and_direction(
     weights: Float[Array, "..."], axes: int | tuple[int, ...]
 ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """Return the norm along `axes`, kept with length one, and the weights divided by it.
-
-    The largest absolute value is divided out before squaring, to avoid overflow and underflow. The direction
-    of a zero vector is zero.
-    """
+    """Return the norm along `axes`, kept with length one, and the weights divided by it, zeros for zeros."""
     if axes == ():
         raise ValueError("`axis` must be an axis or several, got (): the norm would be that of each weight.")
+    # The largest absolute value is divided out before squaring, to avoid overflow and underflow.
     largest = jnp.max(jnp.abs(weights), axis=axes, keepdims=True)
     scale = jnp.where(largest > 0, largest, jnp.ones_like(largest))
     scaled = weights / scale
@@ -141,12 +141,7 @@ class MaxNorm(AbstractConstraint):
 class UnitNorm(AbstractConstraint):
     """The constraint |w| = 1 for each vector w along `axis`: w / |w|, up to rounding.
 
-    A zero vector stays zero.
-
-    **Arguments:**
-
-    - `where`: selects the arrays, see `AbstractConstraint`.
-    - `axis`: as for `MaxNorm`.
+    A zero vector stays zero. The arguments `where` and `axis` are those of `MaxNorm`.
     """
 
     axis: int | tuple[int, ...] = eqx.field(static=True, default=-1)
@@ -158,10 +153,10 @@ class UnitNorm(AbstractConstraint):
 class SpectralNorm(AbstractConstraint):
     """The constraint sigma(W) <= max_norm, the largest singular value; else W becomes W max_norm / sigma.
 
-    The layer then stretches no input by more than `max_norm`. After Miyato et al. 2018, arXiv 1802.05957, who
-    always divide by an estimate of sigma; here sigma comes from a singular value decomposition, which takes
-    0.1 ms at 50 x 50 and 2 ms at 256 x 256 on one CPU core, and W within the limit is unchanged, bit for bit.
-    The limit holds up to rounding. A W that stacks the gates of a cell in its rows counts as one matrix.
+    The layer then stretches no input by more than `max_norm`, up to rounding. After Miyato et al. 2018, arXiv
+    1802.05957, who always divide by an estimate of sigma; here sigma comes from a singular value
+    decomposition, in 2 ms at 256 x 256 on one CPU core, and W within the limit is unchanged, bit for bit. A W
+    that stacks the gates of a cell in its rows counts as one matrix.
 
     **Arguments:**
 
@@ -213,12 +208,7 @@ class Range(AbstractConstraint):
 
 
 class NonNegativity(AbstractConstraint):
-    """The constraint w >= 0; negative values become 0. It holds exactly; NaN stays NaN.
-
-    **Arguments:**
-
-    - `where`: selects the arrays, see `AbstractConstraint`.
-    """
+    """The constraint w >= 0; negative values become 0. It holds exactly; NaN stays NaN."""
 
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
         return jnp.where(weights < 0, 0, weights)
@@ -229,10 +219,6 @@ class ZeroDiagonal(AbstractConstraint):
 
     Weights of shape (k n, n) are k blocks of n x n stacked in the rows, and the diagonal of each becomes 0:
     the recurrent weights of `equinox.nn.GRUCell` are three such blocks (reset, update, candidate).
-
-    **Arguments:**
-
-    - `where`: selects the matrices, see `AbstractConstraint`.
     """
 
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -278,10 +264,7 @@ class SparsityMask(AbstractConstraint):
 def dale_signs(n_units: int, excitatory_fraction: float = 0.8) -> Float[np.ndarray, " units"]:
     """Return +1 for each excitatory unit, then -1 for each inhibitory one.
 
-    **Arguments:**
-
-    - `n_units`: the number of units.
-    - `excitatory_fraction`: the fraction of excitatory units, rounded to whole units.
+    The fraction of excitatory units is rounded to whole units.
     """
     check_positive_int("n_units", n_units)
     if not 0 <= excitatory_fraction <= 1:
@@ -294,9 +277,8 @@ class DalesLaw(AbstractConstraint):
 
     A weight of the wrong sign becomes 0. Excitatory and inhibitory units as in Song, Yang & Wang 2016, PLoS
     Comput Biol 12:e1004792, who rectify the weights in the forward pass; here they are projected after each
-    step. The law holds exactly; NaN stays NaN. It acts on columns, so it holds in all gates of a GRU. Weights
-    drawn with both signs lose their balance: `LeakyRNN(..., signs=signs)` starts with weights that obey the
-    law.
+    step. The law holds exactly, in all gates of a GRU; NaN stays NaN. Weights drawn with both signs lose
+    their balance: `LeakyRNN(..., signs=signs)` starts with weights that obey the law.
 
     **Arguments:**
 

@@ -150,13 +150,9 @@ class Observer:
         """Act before the first batch."""
 
     def on_compilation(self, program: str) -> None:
-        """Act before a program runs for the first time, which compiles it, or loads it.
+        """Act before "training", anew in each phase, or "validation" is compiled, or loaded, to run.
 
         It has run when `on_batches` (of training) follows, or `on_pause` or `on_replacement`.
-
-        **Arguments:**
-
-        - `program`: "training" or "validation". Each phase of a training has a program of its own.
         """
 
     def on_batches(self, batches: FinishedBatches) -> None:
@@ -165,11 +161,7 @@ class Observer:
     def on_updates(self, batch: int, records: Records, state: TrainState) -> None:
         """Act on what population updates did after a batch, before its `on_log_point`.
 
-        **Arguments:**
-
-        - `batch`: the number of the batch.
-        - `records`: by axis, such as "control", arrays by the names that they have in the history.
-        - `state`: the state afterwards.
+        The records are by axis, such as "control", arrays by the names that they have in the history.
         """
 
     def on_log_point(self, entry: LogEntry) -> None:
@@ -220,17 +212,15 @@ class TensorBoardWriter(Observer):
 
     `TaskTrainer` adds one where `enable_tensorboard` is set. One made by hand is called at log points, as one
     of the `log_fns`, and closed by its owner. The scalars are "training/total", "training/<term>", the same
-    for "validation", and "learning_rate" if it is known: means over members that are not frozen, and those of
-    training and learning rate over members that are not stopped either. An ensemble also has the total of
-    each member, "training/total/member_3". The step is the batch number. Events are on disk after ten
-    seconds, or when the writer is closed.
+    for "validation", and "learning_rate" if it is known: means over members that are not frozen, and but for
+    validation not stopped either. An ensemble also has the total of each member, "training/total/member_3".
+    Events are on disk after ten seconds, or when the writer is closed.
 
     **Arguments:**
 
     - `logdir`: the folder, created if it does not exist.
-    - `validation_figures`: `validation_figures(states, trials) -> {name: matplotlib figure}`, called at each
-        log point with the states of the validation trials (leaves have axes (member,) trial, time) and
-        these trials. Figures are closed once written.
+    - `validation_figures`: `(states, trials) -> {name: matplotlib figure}`, called at each log point with the
+        validation trials and their states, axes (member,) trial, time. Figures are closed once written.
     - `first_batch`: the first batch of these events; later events of an interrupted training are hidden.
 
     **Raises:** `ImportError` if the package tensorboardX is missing.

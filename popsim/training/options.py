@@ -66,26 +66,24 @@ class TrainerOptions:
 
     **Arguments:**
 
-    - `optimizer`: an optax optimizer. Optimizers that take the loss as a function (`optax.lbfgs`,
-        `optax.contrib.sam`, `optax.contrib.sophia`) get the loss of the batch's trials. The builders of
-        `popsim.training` store the learning rate where the history finds it. Use `optax.set_to_zero()` to
-        train by model updates alone.
+    - `optimizer`: an optax optimizer, also one that takes the loss as a function, such as `optax.lbfgs`. The
+        builders of `popsim.training` store the learning rate where the history finds it. With
+        `optax.set_to_zero()` model updates alone train.
     - `checkpointing`, `chkpt_dir`: whether to save the training, and the folder for its checkpoints, history
         and log (see `popsim.store.RunFolder`), from which it can be resumed. With None nothing is written.
         With a folder the history is collected there, not in memory.
     - `checkpoint_seconds`, `n_checkpoints`: the interval in seconds between checkpoints, and how many are
-        kept. Checkpoints are also written at log points (at most one a second) and after the last batch.
-        An exception or Ctrl-C is re-raised after what is finished has been saved, with a note on how to
-        resume.
+        kept. Checkpoints are also written at log points (at most one a second), after the last batch, and
+        before an exception or Ctrl-C is re-raised, with a note on how to resume.
     - `without_lock`: whether to use a `chkpt_dir` on a disk that cannot lock files, where nothing notices a
         second process that writes there; by default such a disk is refused.
     - `enable_tensorboard`, `tensorboard_logdir`: whether to write losses, learning rate and figures as
         TensorBoard events to that folder at each log point, see `TensorBoardWriter`; needs
         `popsim[tensorboard]`.
-    - `model_update_funcs`: a PyTree of model updates, applied one after the other after each step of the
-        optimizer: learning rules (`AbstractModelUpdate`), or functions `(model, states) -> update` of the
-        model and the states of all trials of the batch, with axes (trial, time, ...). An update is added to
-        the model: a PyTree of the same structure, with None where nothing changes.
+    - `model_update_funcs`: a PyTree of model updates, applied in order after each step of the optimizer:
+        learning rules (`AbstractModelUpdate`), or functions `(model, states) -> update` of the model and the
+        states of the batch, with axes (trial, time, ...). An update is added to the model: a PyTree of the
+        same structure, with None where nothing changes.
     - `gradient`: how the gradient of a batch is computed, see `AbstractGradient`.
     - `n_minibatches`: the number of parts into which a batch is split; one part at a time is in memory.
         Random draws and gradients are the same.
@@ -98,8 +96,8 @@ class TrainerOptions:
         when none is left. "raise": raise `NonfiniteError`.
     - `population_updates`: what acts on the whole population between batches, in this order: `EarlyStopping`,
         `Curriculum`, `ReduceOnPlateau`, `PopulationBasedTraining`, or your own `AbstractPopulationUpdate`.
-        Where one acts at log points, `log_step` must be the same where the training is resumed. Members that
-        are stopped or frozen cost no more training once they fill a block of `member_batch_size`.
+        Members that are stopped or frozen cost no more training once they fill a block of
+        `member_batch_size`.
     - `observers`: see `Observer`; told after those that the trainer makes itself.
     - `remat`: whether gradients recompute each time step instead of storing it: less memory for one more
         forward step.
@@ -222,12 +220,12 @@ class Training:
     - `n_batches`, `batch_size`: the number of training batches, and of trials in each.
     - `where_train`: selects the trainable part of the model, see `select_trainables`. Or a mapping from batch
         number to such a function: the trainable part from that batch on. The optimizer state of a part that
-        pauses is kept; its step count, shared by all parts, continues: to keep Adam's first steps for a part
-        that joins late small, reset the state there by `reset_opt_state_at`.
+        pauses is kept; its step count, shared by all parts, continues, unless `reset_opt_state_at` resets it.
     - `ensembled`: whether `model` is an ensemble.
     - `ensemble_random_trials`: whether each member of an ensemble sees its own trials, not all the same.
-    - `log_step`: the number of batches between log points, which run the validation trials, print the
-        losses, call the log functions and save a checkpoint. The last batch is always one.
+    - `log_step`: the number of batches between log points, which run the validation trials, print losses,
+        call the log functions and save a checkpoint. The last batch is always one. Where population updates
+        act at log points, it must be the same in a training that is resumed.
     - `save_model_trainables`: whether to keep the trainable arrays after every batch, or a 1D array of the
         batches after which to keep them: batch numbers or, here and below, a boolean for each of the
         `n_batches`.

@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from popsim._compiled import jit
 from popsim._shared.checks import check_non_negative_int, check_positive_int
@@ -64,18 +64,13 @@ def supervised_batches(
     check_of_one_member("task", task)
     check_positive_int("batch_size", batch_size)
     check_non_negative_int("start_batch", start_batch)
-    return _batches(task, batch_size, start_batch, as_key(key))
+    options: dict[str, Any] = {"member_ids": jnp.asarray(0), "shared_trials": False, "key": as_key(key)}
 
+    def draw(batch: int) -> TimeMajorBatch:
+        inputs, targets, mask = _as_arrays(trials_of_batch(task, batch_size, jnp.asarray(batch), **options))
+        return np.array(inputs), np.array(targets), np.array(mask)
 
-def _batches(
-    task: AbstractTask, batch_size: int, start_batch: int, key: Key[Array, ""]
-) -> Iterator[TimeMajorBatch]:
-    for batch in itertools.count(start_batch):
-        trials = trials_of_batch(
-            task, batch_size, jnp.asarray(batch), member_ids=jnp.asarray(0), shared_trials=False, key=key
-        )
-        inputs, targets, mask = _as_arrays(trials)
-        yield np.array(inputs), np.array(targets), np.array(mask)
+    return map(draw, itertools.count(start_batch))
 
 
 @jit
@@ -90,15 +85,12 @@ def _as_arrays(trials: Trial) -> tuple[Float[Array, "..."], Float[Array, "..."],
         received = jax.vmap(lambda inputs: network_input(inputs, {}, {}))(trial.inputs)
         if isinstance(trial.targets, OutputTarget):
             return received, trial.targets.values, trial.targets.counts
-        counts = jnp.ones(trial.timeline.n_steps, received.dtype)
-        return received, _flat(trial.targets, trial.timeline.n_steps), counts
+        n_steps = trial.timeline.n_steps
+        leaves = [jnp.zeros((n_steps, 0)), *jax.tree.leaves(trial.targets)]
+        targets = jnp.concatenate([leaf.reshape(n_steps, -1) for leaf in leaves], axis=1)
+        return received, targets, jnp.ones(n_steps, received.dtype)
 
     return jax.vmap(of_trial, out_axes=1)(trials)
-
-
-def _flat(tree: PyTree[Array], n_steps: int) -> Float[Array, "time features"]:
-    leaves = [leaf.reshape(n_steps, -1) for leaf in jax.tree.leaves(tree)]
-    return jnp.concatenate(leaves, axis=1) if leaves else jnp.zeros((n_steps, 0))
 
 
 Batch = Mapping[str, Array]
@@ -154,14 +146,10 @@ def train_step_post(
     metrics_fn: MetricsFn,
     post_lst: Sequence[Callable[[PyTree], PyTree]],
 ) -> tuple[TrainState, dict[str, Any]]:
-    """Make a train step, then apply functions to the parameters in order: clip, normalise, project.
+    """Make a `train_step`, here `train_step_fn`, then apply functions of the parameters in order.
 
-    **Arguments:**
-
-    - `train_step_fn`: the step, such as `train_step`.
-    - `post_lst`: functions from parameters to parameters (a PyTree, None where the model is not trained).
-
-    The others are as for `train_step`.
+    Each of `post_lst`, such as a clip, takes parameters, a PyTree with None where the model is not trained,
+    and returns such.
     """
     state, metrics = train_step_fn(state, batch, learning_rate_fn, criterion, metrics_fn)
     params = state.params

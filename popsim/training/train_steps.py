@@ -36,24 +36,21 @@ def accumulate_gradients_loop(
     **Arguments:**
 
     - `state`: the train state; the gradient is with respect to its `params`.
-    - `batch`: arrays with a leading axis of examples.
+    - `batch`, `num_minibatches`: arrays with a leading axis of examples, and the number of equal parts.
     - `rng`: a key, split between the parts.
-    - `num_minibatches`: the number of equal parts.
     - `loss_fn`: `loss_fn(params, minibatch, rng) -> (loss, (metrics, mutables))`. The loss is a mean over the
         examples of the minibatch; metrics are summed over minibatches; mutables are returned.
 
     **Returns:** the mean of the gradients, the sum of the metrics, and a list of the mutables of each part.
     For a loss that does not use `rng` the gradient is that of the whole batch.
     """
-    parts = split_batch(batch, num_minibatches)
-    keys = jax.random.split(as_key(rng, "rng"), num_minibatches)
-    outcomes = []
-    for index in range(num_minibatches):
-        part = jax.tree.map(lambda leaf, i=index: leaf[i], parts)
-        outcomes.append(_part_gradients(loss_fn, state.params, part, keys[index]))
-    gradients, metrics, mutables = zip(*outcomes, strict=True)
-    mean = jax.tree.map(lambda *leaves: sum(leaves) / num_minibatches, *gradients)
-    return mean, jax.tree.map(lambda *leaves: sum(leaves), *metrics), list(mutables)
+    differentiate, parts = _parts_to_differentiate(state, batch, rng, num_minibatches, loss_fn)
+    sums, mutables = zip(
+        *(differentiate(jax.tree.map(lambda leaf, i=i: leaf[i], parts)) for i in range(num_minibatches)),
+        strict=True,
+    )
+    gradients, metrics = jax.tree.map(lambda *leaves: sum(leaves), *sums)
+    return jax.tree.map(lambda leaf: leaf / num_minibatches, gradients), metrics, list(mutables)
 
 
 def accumulate_gradients_scan(
@@ -63,14 +60,8 @@ def accumulate_gradients_scan(
 
     The mutables are stacked on a leading axis; arguments and errors are the same.
     """
-    parts = split_batch(batch, num_minibatches)
-    keys = jax.random.split(as_key(rng, "rng"), num_minibatches)
-
-    def of_part(part_and_key: Any) -> tuple[tuple[PyTree, PyTree], PyTree]:
-        gradients, metrics, mutables = _part_gradients(loss_fn, state.params, *part_and_key)
-        return (gradients, metrics), mutables
-
-    (gradients, metrics), mutables = sum_over_parts(of_part, (parts, keys))
+    differentiate, parts = _parts_to_differentiate(state, batch, rng, num_minibatches, loss_fn)
+    (gradients, metrics), mutables = sum_over_parts(differentiate, parts)
     return jax.tree.map(lambda leaf: leaf / num_minibatches, gradients), metrics, mutables
 
 
@@ -87,19 +78,21 @@ def accumulate_gradients(
     return accumulate(state, batch, rng, num_minibatches, loss_fn)
 
 
-def _part_gradients(
-    loss_fn: LossFn, params: PyTree, part: PyTree[Array], key: Key[Array, ""]
-) -> tuple[PyTree, PyTree, PyTree]:
-    gradients, (metrics, mutables) = jax.grad(loss_fn, has_aux=True)(params, part, key)
-    return gradients, metrics, mutables
+def _parts_to_differentiate(
+    state: TrainState, batch: PyTree[Array], rng: PRNGKeyArray, num_minibatches: int, loss_fn: LossFn
+) -> tuple[Callable[[PyTree], tuple[tuple[PyTree, PyTree], PyTree]], PyTree]:
+    """Return what gives `((gradients, metrics), mutables)` of a part with its key, and all of these."""
+
+    def differentiate(part_and_key: Any) -> tuple[tuple[PyTree, PyTree], PyTree]:
+        gradients, (metrics, mutables) = jax.grad(loss_fn, has_aux=True)(state.params, *part_and_key)
+        return (gradients, metrics), mutables
+
+    keys = jax.random.split(as_key(rng, "rng"), num_minibatches)
+    return differentiate, (split_batch(batch, num_minibatches), keys)
 
 
 class StepShardings(eqx.Module):
-    """The shardings of the arguments and results of a train step.
-
-    Each is a PyTree of JAX shardings, or a prefix of one: a sharding stands for all arrays below it, None
-    leaves them to JAX.
-    """
+    """The shardings of the arguments and results of a train step, as `build_train_step_fn` takes them."""
 
     parts: dict[str, PyTree]
     inputs: dict[str, PyTree]
@@ -158,10 +151,8 @@ class TrainStep(eqx.Module):
         value_and_gradients = jax.value_and_grad(loss_of, has_aux=True)
         (loss, (loss_fn_state, outputs)), gradients = value_and_gradients(train_state.params)
         stepped = optimizer_step(train_state, gradients, loss, lambda params: loss_of(params)[0])
-        next_state = dataclasses.replace(stepped, step=train_state.step + 1, loss_fn_state=loss_fn_state)
-        return (
-            (next_state, outputs) if self.shardings is None else self.shardings.constrain(next_state, outputs)
-        )
+        result = dataclasses.replace(stepped, step=train_state.step + 1, loss_fn_state=loss_fn_state), outputs
+        return result if self.shardings is None else self.shardings.constrain(*result)
 
 
 def _replicated_sharding(shardings: PyTree) -> Sharding | None:
@@ -214,7 +205,7 @@ def build_train_step_fn(
         so the order of its parameters is free.
     - `jit`: whether to compile the step.
     - `donate_params_and_state`: whether the step may reuse the memory of the given parameters and the states
-        of optimizer and loss function, which cannot be used afterwards. The rest of the model is not donated.
+        of optimizer and loss function, which cannot be used afterwards.
     - `train_state_shardings`: a `TrainState` of JAX shardings, such as
         `jax.tree.map(lambda leaf: sharding, equinox.filter(state, equinox.is_array))`, or a prefix of it: a
         sharding stands for all arrays below it, None leaves them to JAX. The step returns a state with these

@@ -57,7 +57,7 @@ class AbstractBlocks(parts.AbstractCheckedTask):
         parts.check_time_left(self.plan, self.dt, "a time step of feedback")
         for name, least in (("block_length", 1), ("decision", self.response.grace + self.dt - 1e-6)):
             drawn = getattr(self, name)
-            if parts.is_known(drawn) and not float(drawn.bounds()[0]) >= least:
+            if not drawn.bounds()[0] >= least:
                 raise ValueError(
                     f"`{name}` must be at least one trial, or a time step longer than the grace after the go "
                     f"cue, got down to {checks.short_repr(drawn.bounds()[0])}."
@@ -91,8 +91,8 @@ class AbstractBlocks(parts.AbstractCheckedTask):
         trial = jnp.arange(self.n_trials)
         # Block 0 is what comes before the first one, which has no trials if `n_unbiased` is 0.
         block = jnp.searchsorted(starts, trial, side="right") - 1
-        first = jax.random.bernoulli(key_stream(key, "first kind")).astype(int)
-        return jnp.where(block == 0, BEFORE, (first + block) % 2), trial - starts[block]
+        first_kind = jax.random.bernoulli(key_stream(key, "first kind")).astype(int)
+        return jnp.where(block == 0, BEFORE, (first_kind + block) % 2), trial - starts[block]
 
     def plan_with_feedback(self, *epochs: Epoch) -> TrialPlan:
         """Return the plan of one trial: `epochs`, then "decision" from the go cue, then "feedback"."""
@@ -108,20 +108,13 @@ class AbstractBlocks(parts.AbstractCheckedTask):
     ) -> Trial:
         """Return a trial whose correct choice, of two, is shown in "feedback", which does not count."""
         correct, is_over = jax.nn.one_hot(choice, 2), timeline.in_epoch("feedback")
+        feedback = jnp.where(is_over[:, None], correct, 0.0)
+        shown = {"fixation": self.response.fixation(timeline), "feedback": feedback}
         target = self.response.target(timeline, correct)
-        return Trial(
-            init=(),
-            inputs={
-                "fixation": self.response.fixation(timeline),
-                "feedback": jnp.where(is_over[:, None], correct, 0.0),
-                **inputs,
-            },
-            targets=OutputTarget(
-                jnp.where(is_over[:, None], 0.0, target.values), jnp.where(is_over, 0.0, target.counts)
-            ),
-            timeline=timeline,
-            conditions=conditions | {"choice": choice, "catch": self.response.is_catch(timeline)},
-        )
+        values = jnp.where(is_over[:, None], 0.0, target.values)
+        targets = OutputTarget(values, jnp.where(is_over, 0.0, target.counts))
+        labels = conditions | {"choice": choice, "catch": self.response.is_catch(timeline)}
+        return Trial((), shown | inputs, targets, timeline, conditions=labels)
 
 
 def _visual_contrasts() -> Choice:
@@ -135,9 +128,9 @@ class BlockDecisions(AbstractBlocks):
 
     The task of The International Brain Laboratory 2021, eLife 10:e63711: blocks of 80:20 and 20:80 whose
     lengths follow a truncated exponential distribution from 20 to 100 trials, on average 51, and contrasts of
-    which zero is half as frequent as the others (checked in int-brain-lab/iblrig, and the numbers of the
-    distribution, whose scale is 60, in fchampalimaud/CDC.SoundLateralizationTask; there 90 trials of 50:50
-    come first). The times are not published ones. Each trial of this task is a session, as of
+    which zero is half as frequent as the others (checked in int-brain-lab/iblrig, the scale of 60 trials in
+    fchampalimaud/CDC.SoundLateralizationTask; there 90 trials of 50:50 come first). The times are not
+    published ones. Each trial of this task is a session, as of
     `popsim.tasks.Session`. After each choice the correct side is shown, so that what a network can know of
     the block does not depend on its choices.
 
@@ -149,9 +142,8 @@ class BlockDecisions(AbstractBlocks):
     - Conditions of each trial: "contrast", "choice" (0 left, 1 right), "right probability" of its block,
         "trial in block" (from 0), "catch".
 
-    In a trial without contrast only the block says which side is more probable. An ideal observer infers the
-    block from the sides that were shown (`popsim.tasks.block_prior`) and combines it with the stimulus
-    (`popsim.tasks.block_choices`). A catch trial has no go cue and no feedback.
+    An ideal observer infers the block from the sides that were shown (`popsim.tasks.block_prior`) and
+    combines it with the stimulus (`popsim.tasks.block_choices`). A catch trial has no go cue and no feedback.
     """
 
     n_trials: int = fields.count("trials in a session", default=100)
@@ -198,8 +190,6 @@ def block_prior(task: BlockDecisions, sides: Int[np.ndarray, "session trial"]) -
 
     - `task`: the task, whose block lengths have a `TruncatedExponential` distribution.
     - `sides`: the correct side of each trial of each session, 1 for right; -1 where it was not shown.
-
-    **Returns** probabilities with the axes of `sides`.
     """
     sides = np.asarray(sides)
     return _prior_after(task, np.where(sides < 0, 0.5, sides == 1))
@@ -245,15 +235,11 @@ def _probability_of_end(task: AbstractBlocks) -> Float[np.ndarray, " age"]:
             f"known, got {checks.kind_of(lengths)}."
         )
     low, high = float(lengths.low), float(lengths.high)
-    n_most = int(np.ceil(high)) + 1
-    within = np.clip((np.arange(n_most + 1) - low) / (high - low), 0.0, 1.0) if high > low else None
-    if within is None:
-        below = (np.arange(n_most + 1) > low).astype(float)
-    elif isinstance(lengths, Uniform):
-        below = within
-    else:
-        rate = (high - low) / float(lengths.scale)
-        below = np.expm1(-rate * within) / np.expm1(-rate)
+    ages, width = np.arange(int(np.ceil(high)) + 2), high - low
+    below = np.clip((ages - low) / width, 0.0, 1.0) if width > 0 else (ages > low).astype(float)
+    if isinstance(lengths, TruncatedExponential) and width > 0:
+        rate = width / float(lengths.scale)
+        below = np.expm1(-rate * below) / np.expm1(-rate)
     lasts = 1.0 - below  # the length, rounded down, is at least this many trials
     # A block that has lasted for the longest time ends. An age of a has lasted for a + 1 trials.
     ends = (lasts[:-1] - lasts[1:]) / np.where(lasts[:-1] > 0, lasts[:-1], 1.0)
@@ -274,8 +260,7 @@ def block_choices(
 
     **Arguments:**
 
-    - `task`: the task, whose contrast is a `Choice`.
-    - `sessions`: stacked trials of it.
+    - `task`, `sessions`: the task, whose contrast is a `Choice`, and stacked trials of it.
     - `prior`: the probability of the right side before each trial; by default what the trials before say of
         the block: as `block_prior`, and the stimulus where there was no feedback.
     """

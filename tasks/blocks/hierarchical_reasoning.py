@@ -5,10 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._shared.checks import is_traced
 from popsim._shared.plain_values import step_at
 from popsim.distributions import AbstractDistribution, Choice, Constant
-from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
 from popsim.session import separate_trials
 from popsim.tasks import _fields as fields
@@ -33,23 +31,18 @@ class HierarchicalReasoning(AbstractBlocks):
     `HierarchicalReasoning` (not compared with the paper), in shorter times before and after the interval, and
     without a separate report of the rule. Two flashes on one side mark an interval. Under the first rule one
     responds toward them after a short interval, and away after a long one; under the second rule the
-    opposite. The rules alternate in blocks, without notice.
-
-    Each trial of this task is a session, as of `popsim.tasks.Session`. After each choice the correct side is
-    shown, so that what a network can know of the rule does not depend on its choices.
+    opposite. The rules alternate in blocks, without notice. Each trial of this task is a session, with
+    feedback as in `BlockDecisions`.
 
     - Inputs: "fixation" (1), 1 until the go cue; "flashes" (2: left, right), 1 on one side for `flash`
         seconds from "first flash" and "second flash" on; "feedback" (2), one-hot in the epoch "feedback", the
         correct side.
-    - Targets: two outputs, zero until the go cue, then 1 for the correct side. The epoch "feedback" does not
-        count.
+    - Targets: two outputs, zero until the go cue, then 1 for the correct side, but in "feedback".
     - Conditions of each trial: "interval" and "shown interval" (s), "is long", "side" of the flashes and
         "choice" (0 left, 1 right), "rule" (0 or 1; -1 before the first block), "trial in block" (from 0),
         "catch".
 
-    An ideal observer infers the rule from what was shown, and the choice from rule and interval
-    (`popsim.tasks.rule_choices`). An interval at `boundary` is long by a coin flip. A catch trial has no go
-    cue and no feedback.
+    The ideal observer is `popsim.tasks.rule_choices`. An interval at `boundary` is long by a coin flip.
     """
 
     n_trials: int = fields.count("trials in a session", default=30)
@@ -72,8 +65,6 @@ class HierarchicalReasoning(AbstractBlocks):
     @property
     def plan(self) -> TrialPlan:
         """The plan of one trial of a session, with the longest interval."""
-        if has_per_member((self.interval, self.weber_fraction)) or is_traced(self.weber_fraction):
-            return self._plan(self.interval)
         return self._plan(Constant(widest_interval(self.interval, self.weber_fraction)))
 
     def _plan(self, interval: AbstractDistribution) -> TrialPlan:
@@ -106,14 +97,11 @@ def rule_choices(
     """Return the choices of an ideal observer of `HierarchicalReasoning`, and how probably each is right.
 
     It counts the time steps between the flashes, and knows the noise of the interval and the distribution of
-    block lengths. The exact filter over the rule and the age of its block is that of
-    `popsim.tasks.block_prior`: under either rule the correct side is as probable as the interval that it
-    belongs to.
+    block lengths. The exact filter over the rule and the age of its block is that of `block_prior`.
 
     **Arguments:**
 
-    - `task`: the task, whose interval is a `Choice`.
-    - `sessions`: stacked trials of it.
+    - `task`, `sessions`: the task, whose interval is a `Choice`, and stacked trials of it.
     - `rules`: the rule of each trial, for an observer that knows it.
     """
     check_trials("sessions", sessions)

@@ -56,8 +56,7 @@ class PerceptualDecision(AbstractDelayedChoice):
     - Conditions: "coherence", "choice" (0 or 1), "catch".
 
     After a stimulus of s seconds the accuracy of an ideal observer is Phi(|coherence| (s / k)^0.5 / sigma),
-    with k = `n_streams`, if each coherence is as frequent in both directions. There is one validation trial
-    for each coherence.
+    with k = `n_streams`, if each coherence is as frequent in both directions.
     """
 
     n_streams: Literal[1, 2] = fields.setting(
@@ -93,8 +92,7 @@ class ContextIntegration(AbstractRule):
         positive).
 
     After a stimulus of s seconds the accuracy of an ideal observer, who sums the relevant evidence, is
-    Phi(|coherence| n^0.5) with n = s / sigma², if each coherence is as frequent with either sign. The
-    validation trials are all combinations of context and coherences.
+    Phi(|coherence| n^0.5) with n = s / sigma², if each coherence is as frequent with either sign.
     """
 
     loss: Loss = fields.default_loss(default_factory=lambda: 1.0 * CrossEntropy())
@@ -141,13 +139,9 @@ class ContextIntegration(AbstractRule):
         choice = parts.sign_or_coin(jnp.asarray(question.choice) - 0.5, key=key_stream(key, "coin"))
         values = choice[None].astype(float) if self.n_outputs == 1 else jax.nn.one_hot(choice, 2)
         decides = timeline.in_epoch("decision")
-        return Trial(
-            init=(),
-            inputs=self.inputs_of(timeline, question, key=key),
-            targets=OutputTarget(jnp.where(decides[:, None], values, 0.0), decides.astype(float)),
-            timeline=timeline,
-            conditions=question.conditions | {"choice": choice},
-        )
+        inputs = self.inputs_of(timeline, question, key=key)
+        targets = OutputTarget(jnp.where(decides[:, None], values, 0.0), decides.astype(float))
+        return Trial((), inputs, targets, timeline, conditions=question.conditions | {"choice": choice})
 
 
 IS_SHOWN = ((1, 0), (0, 1), (1, 1))
@@ -167,8 +161,7 @@ class MultisensoryIntegration(AbstractDelayedChoice):
     - Conditions: "rate" (Hz), "modality" (0 visual, 1 auditory, 2 both), "choice" (0 low, 1 high), "catch".
 
     An ideal observer, `popsim.tasks.choice_probabilities`, weights each stream by its reliability 1 / sigma²
-    (Ernst & Banks 2002, Nature 415:429). The three modalities are equally probable. The validation trials are
-    all combinations of modality and rate.
+    (Ernst & Banks 2002, Nature 415:429). The three modalities are equally probable.
     """
 
     rate: Drawn = fields.drawn(
@@ -184,7 +177,7 @@ class MultisensoryIntegration(AbstractDelayedChoice):
     duration: float = fields.trial_duration(default=2.25)
 
     def __check_init__(self):
-        if parts.is_known(self.noise) and self.noise.shape != (2,):
+        if self.noise.shape != (2,):
             raise ValueError(
                 f"`noise` must be that of the visual and that of the auditory stream, two numbers, "
                 f"got {short_repr(self.noise)}."
@@ -215,7 +208,7 @@ class DelayedGoNoGo(AbstractDelayedChoice):
     - Conditions: "go", "choice" (0 go, 1 no-go), "catch".
 
     After a stimulus of s seconds the accuracy of an ideal observer is Phi((s / 2)^0.5 / sigma), if go and
-    no-go are equally frequent. There are two validation trials: no-go and go.
+    no-go are equally frequent.
     """
 
     go_probability: Scalar = fields.fraction("the fraction of trials with the go stimulus", default=0.5)
@@ -246,8 +239,6 @@ class SignalDetection(AbstractDelayedChoice):
     - Targets: two outputs, zero until the go cue, then 1 for the correct one: the first, "yes", if there was
         a signal, the second, "no", if not.
     - Conditions: "signal", "onset" (the index of the onset; -1 without a signal), "choice" (0 or 1), "catch".
-
-    There is one validation trial for each onset, and as many without a signal.
     """
 
     amplitude: Scalar = fields.non_negative("the amplitude of the signal", default=0.5)
@@ -303,7 +294,7 @@ class EconomicChoice(AbstractDelayedChoice):
     - Conditions: "quantity A" and "quantity B", "A first" (whether A is the first offer), "choice" (0 first,
         1 second), "chooses A" (whether A has the higher value), "catch".
 
-    Which juice comes first is random. There are two validation trials for each offer.
+    Which juice comes first is random.
     """
 
     offers: Float[Number, "offer 2"] = fields.non_negative(
@@ -317,8 +308,6 @@ class EconomicChoice(AbstractDelayedChoice):
     epochs = {"offer": "offer on"}
 
     def __check_init__(self):
-        if not parts.is_known(self.offers, self.relative_value):
-            return
         offers = np.asarray(self.offers)
         if offers.ndim != 2 or offers.shape[1] != 2 or not len(offers):
             raise ValueError(f"`offers` must be pairs of quantities, got {short_repr(offers)}.")

@@ -134,13 +134,10 @@ class AbstractGoTask(AbstractStimuli):
             coin = parts.sign_or_coin(jnp.zeros(()), key=key_stream(key, "coin"))
             choice = jnp.where(choice == low, low, low + coin.astype(low.dtype)).astype(int)
         fixation = {"fixation": self.response.fixation(timeline)}
-        return Trial(
-            init=(),
-            inputs=fixation | self.inputs_of(timeline, question, key=key),
-            targets=self.response.target(timeline, jax.nn.one_hot(choice, question.n_choices)),
-            timeline=timeline,
-            conditions=question.conditions | {"choice": choice, "catch": self.response.is_catch(timeline)},
-        )
+        inputs = fixation | self.inputs_of(timeline, question, key=key)
+        targets = self.response.target(timeline, jax.nn.one_hot(choice, question.n_choices))
+        labels = question.conditions | {"choice": choice, "catch": self.response.is_catch(timeline)}
+        return Trial((), inputs, targets, timeline, conditions=labels)
 
 
 class AbstractDelayedChoice(AbstractGoTask, AbstractRule):
@@ -153,9 +150,7 @@ class AbstractDelayedChoice(AbstractGoTask, AbstractRule):
     - `epochs`: the epochs between "fixation" and "decision", each with the event that begins it, or None. An
         epoch is as long as the field of its name says, in seconds. In the timeline, and in what `rule`
         shows, underscores of its name are spaces. By default "stimulus" and "delay".
-    - `draws`: the conditions by the random stream that each is drawn from: a distribution, the number n of
-        equally probable values from 0 to n - 1, or, as an array, the probability that it holds.
-    - `rule`: what is shown in each epoch, and what is right, as a `Question`.
+    - `draws`, `rule`: the conditions, and what they make of a trial, see below.
 
     !!! example
 
@@ -207,8 +202,7 @@ def choice_probabilities(
 
     **Arguments:**
 
-    - `task`: a task with a `rule`, such as `DelayedMatchToSample`, which draws from a `Choice` or a number.
-    - `trials`: stacked trials of it.
+    - `task`, `trials`: a task with a `rule`, which draws from a `Choice` or a number, and stacked trials.
     - `condition`: "choice", or the name of another one of the values 0 and 1, such as "match 1" of
         a `DualDelayedMatchToSample`.
     """
@@ -217,18 +211,18 @@ def choice_probabilities(
         raise ValueError(
             f"`task` must have a rule, and times that do not depend on its conditions, got {kind_of(task)}."
         )
-    shares = [_shares(name, each) for name, each in task.draws().items()]
-    values = [parts.all_values(each) for each in task.draws().values()]
-    _check_condition(condition, _labels(task, tuple(values), jax.tree.map(lambda x: x[0], trials.timeline)))
-    return _probabilities(task, condition, tuple(values), tuple(shares), trials)
+    shares = tuple(_shares(name, drawn) for name, drawn in task.draws().items())
+    values = tuple(map(parts.all_values, task.draws().values()))
+    _check_condition(condition, _labels(task, values, jax.tree.map(lambda x: x[0], trials.timeline)))
+    return _probabilities(task, condition, values, shares, trials)
 
 
 def _check_condition(condition: str, labels: dict[str, Array]) -> None:
     """Raise `ValueError` unless a condition is "choice", or has no other values than 0 and 1."""
     allowed = [
         name
-        for name, each in labels.items()
-        if name == "choice" or is_traced(each) or set(each.ravel().tolist()) <= {0, 1}
+        for name, label in labels.items()
+        if name == "choice" or is_traced(label) or set(label.ravel().tolist()) <= {0, 1}
     ]
     if condition not in allowed:
         raise ValueError(f"`condition` must be one of {allowed}, got {condition!r}.")
@@ -238,13 +232,12 @@ def _check_condition(condition: str, labels: dict[str, Array]) -> None:
 def _labels(task: AbstractRule, values: tuple[Array, ...], timeline: Timeline) -> dict[str, Array]:
     """Return the conditions of a task in all cases that there are, and "choice" if it has one."""
 
-    def of_case(case: tuple[Array, ...]) -> dict[str, Array]:
+    def labels_of(case: tuple[Array, ...]) -> dict[str, Array]:
         question = task.rule(timeline, case)
         choice = {} if question.choice is None else {"choice": jnp.asarray(question.choice)}
-        return choice | {name: jnp.asarray(each) for name, each in question.conditions.items()}
+        return choice | {name: jnp.asarray(label) for name, label in question.conditions.items()}
 
-    indices = parts.all_combinations(*map(len, values))
-    return jax.vmap(of_case)(tuple(each[index] for each, index in zip(values, indices, strict=True)))
+    return jax.vmap(labels_of)(parts.combinations_of(*values))
 
 
 def _shares(name: str, drawn: parts.Drawable) -> Float[Array, " value"]:
@@ -263,12 +256,11 @@ def _shares(name: str, drawn: parts.Drawable) -> Float[Array, " value"]:
 def _probabilities(
     task: AbstractRule, condition: str, values: tuple[Array, ...], shares: tuple[Array, ...], trials: Trial
 ) -> Float[Array, "trial value"]:
-    indices = parts.all_combinations(*map(len, values))
-    draws = tuple(each[index] for each, index in zip(values, indices, strict=True))
-    prior = jnp.prod(jnp.stack([each[index] for each, index in zip(shares, indices, strict=True)]), axis=0)
+    draws = parts.combinations_of(*values)
+    prior = jnp.prod(jnp.stack(parts.combinations_of(*shares)), axis=0)
 
-    def of_trial(trial: Trial) -> Float[Array, " value"]:
-        def of_case(case: tuple[Array, ...]) -> tuple[Array, Array]:
+    def posterior(trial: Trial) -> Float[Array, " value"]:
+        def evidence_of(case: tuple[Array, ...]) -> tuple[Array, Array]:
             question = task.rule(trial.timeline, case)
             label = jnp.asarray(question.choice if condition == "choice" else question.conditions[condition])
             label = label.astype(float)
@@ -277,10 +269,10 @@ def _probabilities(
             weights = jax.nn.one_hot(low, n_values) + jax.nn.one_hot(high, n_values)
             return _log_likelihood(task, trial, question), weights / 2
 
-        log_likelihood, labels = jax.vmap(of_case)(draws)
+        log_likelihood, labels = jax.vmap(evidence_of)(draws)
         return jax.nn.softmax(jnp.log(prior) + log_likelihood) @ labels
 
-    return jax.lax.map(of_trial, trials, batch_size=32)
+    return jax.lax.map(posterior, trials, batch_size=32)
 
 
 def _log_likelihood(task: AbstractRule, trial: Trial, question: Question) -> Float[Array, ""]:
@@ -307,8 +299,7 @@ def targets_in_epoch(trials: Trial, epoch: str) -> OutputTarget:
 
     **Arguments:**
 
-    - `trials`: one trial, or stacked trials, with an `OutputTarget`.
-    - `epoch`: the epoch of the choice, such as "test 1".
+    - `trials`, `epoch`: one trial, or stacked trials, and the epoch of the choice, such as "test 1".
     """
     targets = trials.targets
     check_instance("targets", targets, OutputTarget, "an OutputTarget")

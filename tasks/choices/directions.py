@@ -89,13 +89,9 @@ class AngleReproduction(AbstractStimuli):
             inputs={"report": reports.astype(float)},
         )
         fixation = {"fixation": self.response.fixation(timeline)}
-        return Trial(
-            init=(),
-            inputs=fixation | self.inputs_of(timeline, question, key=key),
-            targets=self._target(timeline, reports, angles),
-            timeline=timeline,
-            conditions=question.conditions | {"catch": self.response.is_catch(timeline)},
-        )
+        inputs = fixation | self.inputs_of(timeline, question, key=key)
+        labels = question.conditions | {"catch": self.response.is_catch(timeline)}
+        return Trial((), inputs, self._target(timeline, reports, angles), timeline, conditions=labels)
 
     def _target(
         self, timeline: Timeline, reports: Bool[Array, "time 2"], angles: Float[Array, "2"]
@@ -125,7 +121,7 @@ class DirectionCategory(AbstractDelayedChoice):
     - Conditions: "direction" (its index), "distance" (the number of directions from it to the boundary, 0 for
         those next to it), "choice" (the category, 0 or 1), "catch".
 
-    Errors come next to the boundary. There is one validation trial for each direction.
+    Errors come next to the boundary.
     """
 
     loss: Loss = fields.default_loss(default_factory=lambda: 1.0 * CrossEntropy())
@@ -138,11 +134,7 @@ class DirectionCategory(AbstractDelayedChoice):
     duration: float = fields.trial_duration(default=2.65)
 
     def __check_init__(self):
-        if self.boundary not in range(self.n_directions):
-            raise ValueError(
-                f"`boundary` must be the index of one of the {self.n_directions} directions, "
-                f"got {self.boundary!r}."
-            )
+        fields.check_index("boundary", self.boundary, self.n_directions)
 
     def draws(self) -> dict[str, parts.Drawable]:
         return {"direction": self.n_directions}
@@ -169,8 +161,7 @@ class IntervalDiscrimination(AbstractDelayedChoice):
         (0 red, 1 blue), "catch".
 
     One who counts the time steps of both is right in all trials. Who measures only one of them is right in
-    the mean of max(i, n - 1 - i) / (n - 1) over the n durations, of which i are shorter: 5/6 of four. The
-    validation trials are all pairs in both orders.
+    the mean of max(i, n - 1 - i) / (n - 1) over the n durations, of which i are shorter: 5/6 of four.
     """
 
     durations: Float[Number, " duration"] = fields.positive(
@@ -183,8 +174,6 @@ class IntervalDiscrimination(AbstractDelayedChoice):
     duration: float = fields.trial_duration(default=2.5)
 
     def __check_init__(self):
-        if not parts.is_known(self.durations):
-            return
         steps = {n_steps_in("durations", float(each), self.dt) for each in np.ravel(self.durations)}
         if self.durations.ndim != 1 or not 2 <= self.durations.size == len(steps):
             raise ValueError(

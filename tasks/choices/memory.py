@@ -42,8 +42,6 @@ class DelayedResponse(AbstractDelayedChoice):
         (`n_directions`), the activity of units on a ring plus white noise in the epoch "stimulus".
     - Targets: `n_directions` outputs, zero until the go cue, then 1 for the correct direction.
     - Conditions: "rule" (0 pro, 1 anti), "stimulus" and "choice" (the index of the direction), "catch".
-
-    There is one validation trial for each rule and direction.
     """
 
     n_directions: int = fields.setting(fields.EVEN_DIRECTIONS, default=8, check=fields.check_even)
@@ -86,10 +84,7 @@ class AbstractMatchToSample(AbstractDelayedChoice):
         """Whether the answer to a matching test is yes."""
 
     def __check_init__(self):
-        if self.rotation not in range(self.n_directions):
-            raise ValueError(
-                f"`rotation` must be from 0 to {self.n_directions - 1} directions, got {self.rotation!r}."
-            )
+        fields.check_index("rotation", self.rotation, self.n_directions)
 
     def draws(self) -> dict[str, Drawable]:
         return {"sample": self.n_directions, "match": self.match_probability, "other": self.n_directions - 1}
@@ -139,13 +134,8 @@ class DelayedMatchToSample(AbstractMatchToSample):
 class DelayedNonMatchToSample(AbstractMatchToSample):
     """Sample, delay, test: after the go cue, report whether the test differs from the sample.
 
-    - Inputs: "fixation" (1), 1 until the go cue; "stimulus" (`n_directions`), the activity of units on a
-        ring plus white noise during sample and test.
-    - Targets: two outputs, zero until the go cue, then 1 for the correct one: the first, "yes", if test and
-        sample do not match, the second, "no", if they do.
-    - Conditions: "sample" and "test" (the index of the direction), "match", "choice" (0 or 1), "catch".
-
-    Trials are those of `DelayedMatchToSample`, and so are the validation trials.
+    Trials are those of a `DelayedMatchToSample` with `yes_to="non-match"`: the first output, "yes", is
+    correct if test and sample do not match, the second, "no", if they do.
     """
 
     @property
@@ -168,7 +158,7 @@ class DelayedComparison(AbstractDelayedChoice):
         second if f1 < f2.
     - Conditions: "f1" and "f2" (Hz), "choice" (0 or 1), "catch".
 
-    Pairs come in both orders with equal probability. There is one validation trial per pair and order.
+    Pairs come in both orders with equal probability.
     """
 
     pairs: Float[Number, "pair 2"] = fields.positive(
@@ -182,8 +172,6 @@ class DelayedComparison(AbstractDelayedChoice):
     epochs = {"f1": "f1 on", "delay": "f1 off", "f2": "f2 on"}
 
     def __check_init__(self):
-        if not parts.is_known(self.pairs):
-            return
         pairs = np.asarray(self.pairs)
         if pairs.ndim != 2 or pairs.shape[1] != 2 or not len(pairs) or np.any(pairs[:, 0] == pairs[:, 1]):
             raise ValueError(f"`pairs` must be pairs of two different frequencies, got {short_repr(pairs)}.")
@@ -215,8 +203,7 @@ class DelayedMatchToCategory(AbstractDelayedChoice):
 
     With as many matches as non-matches the accuracy of an ideal observer is p q + (1 - p) (1 - q), where p
     and q, how often it knows the category of sample and test, are the means over the directions θ of one
-    category of Phi(sin(θ) s^0.5 / sigma), with s the duration. The validation trials are all combinations of
-    directions.
+    category of Phi(sin(θ) s^0.5 / sigma), with s the duration.
     """
 
     n_directions: int = fields.setting(fields.EVEN_DIRECTIONS, default=12, check=fields.check_even)
@@ -270,7 +257,6 @@ class DelayedPairedAssociation(AbstractDelayedChoice):
 
     The pairs are 0 with 2 and 1 with 3. With as many pairs as others the accuracy of an ideal observer is
     p q + (1 - p) (1 - q), where p and q are Phi((s / 2)^0.5 / sigma) of the stimuli, with s their durations.
-    There are four validation trials, of all combinations.
     """
 
     go_probability: Scalar = fields.fraction("the fraction of trials with a pair", default=0.5)
@@ -391,10 +377,7 @@ class DualDelayedMatchToSample(AbstractRule):
             is_test = is_test | during
             counts = counts | (during & timeline.since(f"test {turn} on", self.grace))
         weights = jnp.where(counts, 1.0, jnp.where(is_test, 0.0, self.silence_counts))
-        return Trial(
-            init=(),
-            inputs=self.inputs_of(timeline, question, key=key),
-            targets=OutputTarget(values, weights, is_choice=False),
-            timeline=timeline,
-            conditions=question.conditions | {"catch": ~timeline.happens("test 1 on")},
-        )
+        inputs = self.inputs_of(timeline, question, key=key)
+        targets = OutputTarget(values, weights, is_choice=False)
+        labels = question.conditions | {"catch": ~timeline.happens("test 1 on")}
+        return Trial((), inputs, targets, timeline, conditions=labels)

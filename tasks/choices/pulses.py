@@ -80,8 +80,6 @@ class PulseDecision(AbstractPulses):
 
     def __check_init__(self):
         n_steps_in("bin_duration", self.bin_duration, self.dt)
-        if not parts.is_known(self.probabilities):
-            return
         if self.probabilities.shape != (2,) or not self.probabilities[0] <= self.probabilities[1]:
             raise ValueError(
                 f"`probabilities` must be two, the lower one first, got {self.probabilities.tolist()}."
@@ -127,7 +125,7 @@ class AbstractClicks(parts.AbstractPlannedTask):
     dt: eqx.AbstractVar[float]
 
     def __check_init__(self):
-        if parts.is_known(self.total_rate) and self.total_rate * self.dt > MOST_CLICKS:
+        if self.total_rate * self.dt > MOST_CLICKS:
             raise ValueError(
                 f"`total_rate` must be at most {MOST_CLICKS / self.dt:.4g} Hz, {MOST_CLICKS:g} clicks in a "
                 f"time step, got {float(self.total_rate):g} Hz."
@@ -162,7 +160,7 @@ class PoissonClicks(AbstractPulses, AbstractClicks):
         "catch".
 
     Without noise an ideal observer counts, if each ratio is as frequent to both sides or the side with more
-    clicks is correct. There is one validation trial for each ratio.
+    clicks is correct.
     """
 
     stimulus: Drawn = fields.epoch(default=(0.2, 1.0))
@@ -209,7 +207,7 @@ class ProbabilisticReasoning(AbstractGoTask):
     duration: float = fields.trial_duration(default=3.55)
 
     def __check_init__(self):
-        if parts.is_known(self.weights) and (self.weights.ndim != 1 or self.weights.size < 2):
+        if self.weights.ndim != 1 or self.weights.size < 2:
             raise ValueError(
                 f"`weights` must be those of two shapes or more, got {short_repr(self.weights)}."
             )

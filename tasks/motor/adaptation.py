@@ -54,12 +54,12 @@ def phase_batches(phases: Sequence[Phase] = ADAPTATION_PHASES) -> dict[str, tupl
     names = [name for name, _, _ in phases]
     if not names or len(set(names)) < len(names):
         raise ValueError(f"`phases` must be at least one, and have different names, got {names}.")
-    batches, first = {}, 0
+    batches, start = {}, 0
     for name, n_batches, strength in phases:
         checks.check_positive_int(f"phases[{name!r}]", n_batches)
         checks.check_finite(f"phases[{name!r}]", strength)
-        batches[name] = (first, first + n_batches)
-        first += n_batches
+        batches[name] = (start, start + n_batches)
+        start += n_batches
     return batches
 
 
@@ -125,8 +125,7 @@ def adaptation_plan(
     `adaptation_plan("curl field", 5.0)` is force-field adaptation after Shadmehr & Mussa-Ivaldi 1994, J
     Neurosci 14:3208-3224, and `adaptation_plan("cursor rotation", jnp.pi / 6)` visuomotor rotation after
     Krakauer et al. 2000, J Neurosci 20:8916-8924 (neither compared with the paper). The validation trials are
-    those without and with the intervention, at full strength, or at the final strength of the protocol if
-    there is a ramp or a strength other than 0 and 1.
+    those without and with the intervention, at full strength, or at the final one if it is graded.
 
     **Arguments:**
 
@@ -213,8 +212,8 @@ def random_forces(
     **Arguments:**
 
     - `magnitude`: the magnitude in N; a number or a distribution.
-    - `n_directions`: the number of evenly spaced directions; None for all.
-    - `n_axes`: the number of axes of the hand, 2 or 3; forces lie in the plane of the first two.
+    - `n_directions`, `n_axes`: the number of evenly spaced directions, None for all, and that of the axes of
+        the hand, 2 or 3; forces lie in the plane of the first two.
     - `window`, `probability`, `cue_input`: the time window, the fraction of trials, and the name of the input
         that holds the parameters, as in `InterventionPlan`.
     """
@@ -287,10 +286,9 @@ def channel_trials(
 
     **Arguments:**
 
-    - `probability`: the fraction of trials; a number, or a schedule over training batches.
     - `stiffness`, `damping`: those of the walls, in N/m and N s/m.
-    - `window`, `unless`: the time window, and the interventions that exclude this one, as in
-        `InterventionPlan`.
+    - `probability`, `window`, `unless`: the fraction of trials, the time window, and the interventions that
+        exclude this one, as in `InterventionPlan`.
     """
     channel = FromTrial(ChannelToTarget(stiffness, damping))
     return InterventionPlan("force channel", channel, window=window, probability=probability, unless=unless)

@@ -162,11 +162,10 @@ class HeldReach(parts.AbstractFixedReach):
 
     - Input: "target" (space), the position of the target in m, throughout. The environment shows "go cue".
     - Targets: the hand at rest at the start, and at the target from the earliest go cue on; losses use those
-        of the environment, which wait for the hand.
+        of the environment.
     - Conditions: "direction" of the target (rad); "hold" (s).
 
-    The validation trials are one reach in each direction (eight if `n_directions` is None), with the hold at
-    its midpoint.
+    The validation trials are one reach in each direction (eight if `n_directions` is None), at midpoints.
     """
 
     workspace: Workspace = fields.region(fields.FROM_CENTRE, kw_only=False)
@@ -190,9 +189,8 @@ class HeldReach(parts.AbstractFixedReach):
         return self._reach(direction, self.hold.sample(key=key_stream(key, "hold")))
 
     def validation_trials(self) -> Trial:
-        hold = parts.middle_of(self.hold)
         directions = parts.even_directions(self.n_directions)
-        return jax.vmap(lambda direction: self._reach(direction, hold))(directions)
+        return jax.vmap(self._reach, (0, None))(directions, parts.middle_of(self.hold))
 
     def _reach(self, direction: Float[Array, ""], hold: Float[Array, ""]) -> Trial:
         center, hold_steps = self.workspace.center, step_at(hold, self.dt)
@@ -200,14 +198,11 @@ class HeldReach(parts.AbstractFixedReach):
         events = {"earliest go cue": hold_steps}
         timeline = dataclasses.replace(self.whole_trial("trial"), events=events)
         goal = jnp.where(timeline.since("earliest go cue")[:, None], target, center)
-        return Trial(
-            init=parts.at_rest(center),
-            inputs={"target": jnp.broadcast_to(target, goal.shape)},
-            targets=parts.at_rest(goal),
-            timeline=timeline,
-            conditions={"direction": parts.wrap_angle(direction), "hold": hold},
-            environment=HoldEnvironment(center, target, hold_steps, self.radius, self.penalty),
-        )
+        environment = HoldEnvironment(center, target, hold_steps, self.radius, self.penalty)
+        inputs = {"target": jnp.broadcast_to(target, goal.shape)}
+        labels = {"direction": parts.wrap_angle(direction), "hold": hold}
+        init, targets = parts.at_rest(center), parts.at_rest(goal)
+        return Trial(init, inputs, targets, timeline, conditions=labels, environment=environment)
 
 
 class Interception(parts.AbstractFixedReach):
@@ -238,9 +233,8 @@ class Interception(parts.AbstractFixedReach):
         return self._catch(self.speed.sample(key=key_stream(key, "speed")), from_left)
 
     def validation_trials(self) -> Trial:
-        speeds = parts.nominal_values(self.speed)
-        from_left, index = parts.all_combinations(2, len(speeds))
-        return jax.vmap(self._catch)(speeds[index], from_left.astype(bool))
+        from_left, speeds = parts.combinations_of(jnp.array([False, True]), parts.nominal_values(self.speed))
+        return jax.vmap(self._catch)(speeds, from_left)
 
     def _catch(self, speed: Float[Array, ""], from_left: Bool[Array, ""]) -> Trial:
         center = self.workspace.center
@@ -264,9 +258,8 @@ class Interception(parts.AbstractFixedReach):
 class GoBeforeYouKnow(parts.AbstractFixedReach):
     """Go before you know: reach while two targets are possible, and learn on the way which one is right.
 
-    Which target is right is shown when the cursor has left the start, as in Chapman et al. 2010, Cognition
-    116:168 (compared with the abstract). Until then the best movement is between the two. The environment
-    is a `RevealEnvironment`.
+    Which target is right is shown when the cursor has left the start, by a `RevealEnvironment`, as in Chapman
+    et al. 2010, Cognition 116:168 (compared with the abstract). Until then one best moves between the two.
 
     - Inputs: "target 1", "target 2" (space), their positions in m, throughout. The environment shows "right
         target" (2), one-hot once it is revealed.
@@ -293,8 +286,7 @@ class GoBeforeYouKnow(parts.AbstractFixedReach):
 
     def validation_trials(self) -> Trial:
         directions = parts.even_directions(self.n_directions)
-        index, second_is_right = parts.all_combinations(len(directions), 2)
-        return jax.vmap(self._reach)(directions[index], second_is_right.astype(bool))
+        return jax.vmap(self._reach)(*parts.combinations_of(directions, jnp.array([False, True])))
 
     def _reach(self, direction: Float[Array, ""], second_is_right: Bool[Array, ""]) -> Trial:
         center, half = self.workspace.center, self.separation / 2
@@ -302,13 +294,14 @@ class GoBeforeYouKnow(parts.AbstractFixedReach):
         right = jnp.where(second_is_right, places[1], places[0])
         shape = (self.n_steps, *center.shape)
         goal = jnp.broadcast_to(right, shape)
-        given = (center, jnp.stack(places), second_is_right, self.reveal_distance, self.radius)
         labels = {"direction": parts.wrap_angle(direction), "right target": 1 + second_is_right.astype(int)}
         return Trial(
-            init=parts.at_rest(center),
-            inputs={f"target {i}": jnp.broadcast_to(place, shape) for i, place in enumerate(places, 1)},
-            targets=parts.at_rest(goal),
-            timeline=self.whole_trial("movement"),
+            parts.at_rest(center),
+            {f"target {i}": jnp.broadcast_to(place, shape) for i, place in enumerate(places, 1)},
+            parts.at_rest(goal),
+            self.whole_trial("movement"),
             conditions=labels,
-            environment=RevealEnvironment(*given),
+            environment=RevealEnvironment(
+                center, jnp.stack(places), second_is_right, self.reveal_distance, self.radius
+            ),
         )

@@ -93,8 +93,7 @@ class DelayedReaches(parts.AbstractPlannedReach):
     - Targets: the hand at rest at the start until "go cue", then at the target; in catch trials at the start.
     - Conditions: "direction" (rad) and "distance" (m) of the target from the start; "catch".
 
-    The validation trials are one reach in each direction (eight if `n_directions` is None), without catch
-    trials, with durations and distance at their midpoints.
+    The validation trials are one reach in each direction (eight if `n_directions` is None), at midpoints.
     """
 
     loss: Loss = fields.default_loss(default_factory=delayed_reach_loss)
@@ -122,22 +121,12 @@ class DelayedReaches(parts.AbstractPlannedReach):
         center, (direction, distance) = self.workspace.center, draws
         target = parts.at_direction(center, direction, distance)
         shown, gone = timeline.since("target on")[:, None], timeline.since("go cue")[:, None]
-        goal = jnp.where(gone, target, center)
-        return Trial(
-            init=parts.at_rest(center),
-            inputs={
-                "target": jnp.where(shown, target, center),
-                "target shown": shown.astype(center.dtype),
-                "go cue": gone.astype(center.dtype),
-            },
-            targets=parts.at_rest(goal),
-            timeline=timeline,
-            conditions={
-                "direction": parts.wrap_angle(direction),
-                "distance": distance,
-                "catch": ~timeline.happens("go cue"),
-            },
-        )
+        goal = parts.at_rest(jnp.where(gone, target, center))
+        inputs = {"target": jnp.where(shown, target, center)}
+        inputs |= {"target shown": shown.astype(center.dtype), "go cue": gone.astype(center.dtype)}
+        labels = {"direction": parts.wrap_angle(direction), "distance": distance}
+        labels |= {"catch": ~timeline.happens("go cue")}
+        return Trial(parts.at_rest(center), inputs, goal, timeline, conditions=labels)
 
 
 def obstacle_reach_loss(margin: float = 0.005) -> Loss:
@@ -163,10 +152,9 @@ class ObstacleAvoidance(parts.AbstractFixedReach):
     - Conditions: "direction" of the target from the start (rad); "obstacle", whether there is one; "obstacle
         left", how far its centre is to the left of the straight line, and "obstacle radius" (m).
 
-    The shorter way is on the side that has less of the obstacle: `shortest_path_length` is the bound of the
-    path, and `obstacle_clearance` how far the cursor stays from the edge. The validation trials have, in each
-    direction (eight if `n_directions` is None), no obstacle and one at each offset (five of a uniform
-    distribution), with distance and radius at their midpoints.
+    `shortest_path_length` is the bound of the path, and `obstacle_clearance` how far the cursor stays from
+    the edge. The validation trials have, in each direction (eight if `n_directions` is None), no obstacle and
+    one at each offset (five of a uniform distribution), with distance and radius at their midpoints.
     """
 
     loss: Loss = fields.default_loss(default_factory=obstacle_reach_loss)
@@ -184,8 +172,6 @@ class ObstacleAvoidance(parts.AbstractFixedReach):
     duration: float = fields.trial_duration(default=1.2)
 
     def __check_init__(self):
-        if not parts.is_known(self.distance, self.radius, self.offset):
-            return
         bounds = [map(float, drawn.bounds()) for drawn in (self.distance, self.radius, self.offset)]
         (shortest, _), (_, largest), (low, high) = bounds
         nearest = max(low, -high, 0.0)  # the offset nearest to the straight line
@@ -241,10 +227,7 @@ class ObstacleAvoidance(parts.AbstractFixedReach):
 def obstacle_clearance(
     position: Float[Array | np.ndarray, "*axes time space"], trials: Trial
 ) -> Float[Array, "*axes time"]:
-    """Return how far the cursor is from the edge of the obstacle, in m.
-
-    It is negative in the obstacle, and infinite in trials without one. Its lowest value over time says
-    whether the obstacle was avoided.
+    """Return how far the cursor is from the edge of the obstacle, in m, negative in it, infinite without one.
 
     **Arguments:**
 

@@ -43,7 +43,7 @@ class SequentialReaches(parts.AbstractPlannedReach):
     - Conditions: "direction 1", "direction 2", … of each target from the previous position (rad); "catch".
 
     The validation trials start at the centre, with the first target in eight directions, and each further one
-    at the same distance from the centre, a quarter turn to the left or to the right of the previous one.
+    a quarter turn to the left or to the right of the previous one.
     """
 
     loss: Loss = fields.default_loss(default_factory=sequential_reach_loss)
@@ -87,16 +87,10 @@ class SequentialReaches(parts.AbstractPlannedReach):
             f"target {i}": jnp.broadcast_to(place, goal.shape) for i, place in enumerate(places[1:], start=1)
         }
         ways = enumerate(pairwise(places), start=1)
-        return Trial(
-            init=parts.at_rest(places[0]),
-            inputs=shown | {"go cue": gone.astype(places.dtype)},
-            targets=parts.at_rest(goal),
-            timeline=timeline,
-            conditions={
-                **{f"direction {i}": parts.direction_of(end - start) for i, (start, end) in ways},
-                "catch": ~timeline.happens("go cue 1"),
-            },
-        )
+        inputs = shown | {"go cue": gone.astype(places.dtype)}
+        labels = {f"direction {i}": parts.direction_of(end - start) for i, (start, end) in ways}
+        labels |= {"catch": ~timeline.happens("go cue 1")}
+        return Trial(parts.at_rest(places[0]), inputs, parts.at_rest(goal), timeline, conditions=labels)
 
 
 class TargetJump(parts.AbstractPlannedReach):
@@ -165,18 +159,10 @@ class TargetJump(parts.AbstractPlannedReach):
         second = parts.at_direction(first, direction, along)
         second = parts.at_direction(second, direction + 0.5 * jnp.pi, leftward)
         target = jnp.where(timeline.since("target jump")[:, None], second, first)
-        return Trial(
-            init=parts.at_rest(center),
-            inputs={"target": target},
-            targets=parts.at_rest(target),
-            timeline=timeline,
-            conditions={
-                "direction": parts.wrap_angle(direction),
-                "jump": jumps,
-                "jump along": along,
-                "jump left": leftward,
-            },
-        )
+        labels = {"direction": parts.wrap_angle(direction), "jump": jumps}
+        labels |= {"jump along": along, "jump left": leftward}
+        init, goal = parts.at_rest(center), parts.at_rest(target)
+        return Trial(init, {"target": target}, goal, timeline, conditions=labels)
 
 
 def _complement(fraction: Float[Array, ""] | PerMember) -> Float[Array, ""] | PerMember:
@@ -203,7 +189,7 @@ class TwoTargetReaches(parts.AbstractPlannedReach):
 
     `reached_target` says which one was chosen. The validation trials are each of the two targets, in each
     direction of target 1 (eight if `n_directions` is None) and with each separation (five of a uniform
-    distribution), without catch trials, with durations and distance at their midpoints.
+    distribution), at midpoints.
     """
 
     workspace: Workspace = fields.region(fields.FROM_CENTRE, kw_only=False)
@@ -248,9 +234,9 @@ class TwoTargetReaches(parts.AbstractPlannedReach):
     def nominal(self) -> tuple[Array, ...]:
         directions = parts.even_directions(self.n_directions)
         separations = parts.nominal_values(self.separation)
-        direction, separation, second = parts.all_combinations(len(directions), len(separations), 2)
-        distances = jnp.broadcast_to(parts.middle_of(self.distance), direction.shape)
-        return directions[direction], separations[separation], second.astype(bool), distances
+        is_second = jnp.array([False, True])
+        distance = parts.middle_of(self.distance)[None]
+        return parts.combinations_of(directions, separations, is_second, distance)
 
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         center, (direction, separation, second_is_right, distance) = self.workspace.center, draws
@@ -259,26 +245,14 @@ class TwoTargetReaches(parts.AbstractPlannedReach):
         right = second_is_right.astype(int)
         shown = timeline.in_epoch("targets")[:, None]
         cued, gone = (timeline.since(event)[:, None] for event in ("cue on", "go cue"))
-        goal = jnp.where(cued & gone, places[right], center)
-        return Trial(
-            init=parts.at_rest(center),
-            inputs={
-                **{f"target {i}": jnp.where(shown, place, center) for i, place in enumerate(places, 1)},
-                "targets shown": shown.astype(center.dtype),
-                "color cue": jnp.where(cued, jax.nn.one_hot(right, 2, dtype=center.dtype), 0.0),
-                "go cue": gone.astype(center.dtype),
-            },
-            targets=parts.at_rest(goal),
-            timeline=timeline,
-            conditions={
-                "direction": _label(angles[right]),
-                "other direction": _label(angles[1 - right]),
-                "separation": separation,
-                "right target": 1 + right,
-                "distance": distance,
-                "catch": ~timeline.happens("go cue"),
-            },
-        )
+        goal = parts.at_rest(jnp.where(cued & gone, places[right], center))
+        inputs = {f"target {i}": jnp.where(shown, place, center) for i, place in enumerate(places, 1)}
+        inputs |= {"targets shown": shown.astype(center.dtype), "go cue": gone.astype(center.dtype)}
+        inputs |= {"color cue": jnp.where(cued, jax.nn.one_hot(right, 2, dtype=center.dtype), 0.0)}
+        labels = {"direction": _label(angles[right]), "other direction": _label(angles[1 - right])}
+        labels |= {"separation": separation, "right target": 1 + right, "distance": distance}
+        labels |= {"catch": ~timeline.happens("go cue")}
+        return Trial(parts.at_rest(center), inputs, goal, timeline, conditions=labels)
 
 
 def _label(angle: Float[Array, ""]) -> Float[Array, ""]:
@@ -291,7 +265,6 @@ def reached_target(
 ) -> Int[Array, "*axes"]:
     """Return which target the cursor is nearer to at the end of each trial, 1 or 2; 0 if it has not left.
 
-    The fraction of trials in which it is `trials.conditions["right target"]` is 0.5 by chance, and 1 at best.
     It has left at half of the distance of the targets.
 
     **Arguments:**

@@ -6,14 +6,11 @@ import itertools
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._shared.checks import is_traced
 from popsim.hand import HandState, Workspace
 from popsim.loss import Loss
 from popsim.losses import Effort, HiddenActivity, InWindow, PositionError
-from popsim.per_member import has_per_member
 from popsim.randomness import as_key, key_stream, seed_key
 from popsim.tasks import _fields as fields
 from popsim.tasks import trial_parts as parts
@@ -52,13 +49,11 @@ class AbstractTargetPath(eqx.Module):
 
     @abc.abstractmethod
     def __call__(self, elapsed: Times, workspace: Workspace, *, key: Key[Array, ""]) -> HandState:
-        """Return the position (m) and velocity (m/s) of the target at given times.
+        """Return the position (m) and velocity (m/s) of the target, within the workspace, at given times.
 
         **Arguments:**
 
         - `elapsed`: the times since movement onset in seconds, non-decreasing from zero.
-        - `workspace`: the region that the path must not leave.
-        - `key`: the random key of the path.
         """
 
 
@@ -80,14 +75,12 @@ class SumOfSinusoids(fields.DocumentedModule, AbstractTargetPath):
     )
 
     def __check_init__(self):
-        if has_per_member((self.frequencies, self.amplitudes)):
-            return
         if self.frequencies.ndim != 1 or self.frequencies.shape != self.amplitudes.shape:
             raise ValueError(
                 f"`amplitudes` must be one for each of the frequencies, {self.frequencies.shape}, "
                 f"got {self.amplitudes.shape}."
             )
-        if not is_traced(self.amplitudes) and float(np.sum(self.amplitudes)) > 1 + 1e-5:
+        if jnp.sum(self.amplitudes) > 1 + 1e-5:
             raise ValueError(f"`amplitudes` must be together at most one, got {self.amplitudes}.")
 
     def __call__(self, elapsed: Times, workspace: Workspace, *, key: Key[Array, ""]) -> HandState:
@@ -244,13 +237,9 @@ class PosturalHold(parts.AbstractPlannedReach):
         (place,) = draws
         shown = jnp.broadcast_to(place, (timeline.n_steps, place.size))
         from_center = place - self.workspace.center
-        return Trial(
-            init=parts.at_rest(place),
-            inputs={"target": shown},
-            targets=parts.at_rest(shown),
-            timeline=timeline,
-            conditions={
-                "place direction": parts.direction_of(from_center),
-                "place distance": jnp.linalg.norm(from_center),
-            },
-        )
+        labels = {
+            "place direction": parts.direction_of(from_center),
+            "place distance": jnp.linalg.norm(from_center),
+        }
+        init, targets = parts.at_rest(place), parts.at_rest(shown)
+        return Trial(init, {"target": shown}, targets, timeline, conditions=labels)

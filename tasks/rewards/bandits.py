@@ -38,9 +38,8 @@ def reward_loss(
     **Arguments:**
 
     - `discount`: how much a reward counts one time step earlier, from 0 to 1.
-    - `value`: the weight of the regression.
-    - `entropy`: the weight of the entropy in the first batch, from which it falls linearly to zero.
-    - `last_batch`: the batch at which it is zero.
+    - `value`, `entropy`: the weights of the regression, and of the entropy in the first batch, from which it
+        falls linearly to zero at `last_batch`.
     """
     falling: Any = LinearSchedule(entropy, 0.0, last_batch=last_batch)
     learning = PolicyGradient(discount=discount) + value * ValueRegression(discount=discount)
@@ -190,9 +189,8 @@ class ReversalEnvironment(AbstractContinuedEnvironment):
 class BernoulliBandit(AbstractChoices):
     """A bandit: choose the arm that pays most often, without knowing which.
 
-    Each trial draws the probability of reward of each arm, independently, and consists of `n_choices`
-    choices, so that a network learns within the trial (as in Wang et al. 2018, Nat Neurosci 21:860). The
-    environment is a `BanditEnvironment`.
+    Each trial draws the probability of each arm, and has `n_choices` choices, so that a network learns within
+    the trial (as in Wang et al. 2018, Nat Neurosci 21:860). The environment is a `BanditEnvironment`.
 
     - Inputs and targets: none. The environment shows "last action" (`n_arms`), one-hot, and "last reward".
     - Conditions: "probabilities" of the arms; "best arm", from 0.
@@ -263,9 +261,8 @@ class ReversalLearning(AbstractChoices):
     """Reversal learning: of two arms one is good, until they are exchanged without notice.
 
     A reversal may follow any choice, with a probability that does not depend on the past, the hazard rate.
-    The environment is a `ReversalEnvironment`. As its two probabilities add up to 1, either arm tells
-    equally much about which one is good, so that `popsim.tasks.ReversalObserver`, which chooses the arm that
-    is more probably good, is the best player.
+    The environment is a `ReversalEnvironment`. As its two probabilities add up to 1, either arm tells equally
+    much about which one is good, so that `popsim.tasks.ReversalObserver` is the best player.
 
     - Inputs and targets: none. The environment shows "last action" (2), one-hot, and "last reward".
     - Conditions: "hazard rate"; "first good arm", 0 or 1.

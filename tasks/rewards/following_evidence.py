@@ -17,7 +17,7 @@ from popsim.tasks import _fields as fields
 from popsim.tasks._fields import FRACTION, Drawn, Number, Scalar
 from popsim.tasks.rewards import bandits
 from popsim.tasks.rewards.players import AbstractPlayer, Received
-from popsim.tasks.trial_parts import is_known, sign_or_coin, values_of_choice
+from popsim.tasks.trial_parts import sign_or_coin, values_of_choice
 
 __all__ = [
     "Staircase",
@@ -74,14 +74,8 @@ class Staircase(bandits.AbstractContinuedEnvironment):
         noise = jax.random.normal(key_stream(key, "noise"), (), coherence.dtype)
         evidence = jnp.where(direction == 1, coherence, -coherence) + self.noise_std * noise
         shown = {"evidence": evidence[None], **seen}
-        state = {
-            "level": level,
-            "in a row": in_a_row,
-            "direction": direction,
-            "coherence": coherence,
-            "shown": shown,
-        }
-        return state, shown
+        state = {"level": level, "in a row": in_a_row, "direction": direction, "coherence": coherence}
+        return state | {"shown": shown}, shown
 
 
 class StaircaseDecision(bandits.AbstractChoices):
@@ -89,9 +83,8 @@ class StaircaseDecision(bandits.AbstractChoices):
 
     The transformed up-down method of Levitt 1971, J Acoust Soc Am 49:467: after `n_correct` correct choices
     in a row the evidence is weaker, after an error stronger, so that it stays about the level at which a
-    choice is correct with probability 0.5^(1 / n_correct), .707 for two and .794 for three. With fine levels
-    the mean coherence after the first choices estimates the threshold of a network. The environment is a
-    `Staircase`.
+    choice is correct with probability 0.5^(1 / n_correct), .707 for two and .794 for three. The environment
+    is a `Staircase`.
 
     - Inputs and targets: none. The environment shows "evidence" (1), "last action" (2), one-hot, and "last
         reward". Actions: left, right.
@@ -111,8 +104,6 @@ class StaircaseDecision(bandits.AbstractChoices):
     n_correct: int = fields.count("correct choices in a row after which the evidence is weaker", default=2)
 
     def __check_init__(self):
-        if not is_known(self.coherences):
-            return
         levels = np.asarray(self.coherences)
         if levels.ndim != 1 or levels.size < 2 or np.any(np.diff(levels) <= 0):
             raise ValueError(
@@ -129,9 +120,6 @@ class StaircaseObserver(AbstractPlayer):
     """Reports the sign of the evidence of a `StaircaseDecision`."""
 
     reads = ("evidence", "last action", "last reward")
-
-    def init(self) -> tuple[()]:
-        return ()
 
     def choose(self, received: Received, state: Any, *, key: Key[Array, ""]) -> tuple[Int[Array, ""], Any]:
         return sign_or_coin(received["evidence"][0], key=key), state
@@ -177,12 +165,8 @@ class ChangingTargets(bandits.AbstractContinuedEnvironment):
         coherence = self.coherence.sample(key=key_stream(key, "coherence"))
         noise = jax.random.normal(key_stream(key, "noise"), (), coherence.dtype)
         shown = {"evidence": (coherence + self.noise_std * noise)[None], **seen}
-        state = {
-            "context": context,
-            "direction": sign_or_coin(coherence, key=key_stream(key, "coin")),
-            "coherence": coherence,
-            "shown": shown,
-        }
+        direction = sign_or_coin(coherence, key=key_stream(key, "coin"))
+        state = {"context": context, "direction": direction, "coherence": coherence, "shown": shown}
         return state, shown
 
 
@@ -196,18 +180,17 @@ class ChangingEnvironment(bandits.AbstractChoices):
     """Left or right, in which of two contexts: the direction is seen with noise, the context is not shown.
 
     The task of Purcell & Kiani 2016, PNAS 113:E4531, with the coherences of NeuroGym's `ChangingEnvironment`
-    (compared with the abstract and a figure). There a context lasts from 2 to 15 trials, by a truncated
-    geometric distribution; here it may change after any choice, with a constant probability. Each context has
-    a target for each direction, and only the right target of the context in use is paid. The environment is a
-    `ChangingTargets`.
+    (compared with the abstract and a figure). There a context lasts from 2 to 15 trials; here it may change
+    after any choice. Each context has a target for each direction, and only the right target of the context
+    in use is paid. The environment is a `ChangingTargets`.
 
     - Inputs and targets: none. The environment shows "evidence" (1) of the direction, "last action" (4),
         one-hot, and "last reward". Actions: left and right in the first context, left and right in the
         second.
     - Conditions: "hazard rate"; "first context", 0 or 1.
 
-    `popsim.tasks.ChangingEnvironmentObserver` knows all numbers and takes what is most probably paid. With
-    these numbers it is the best player, and is paid .692 of a choice; chance is .25.
+    With these numbers `popsim.tasks.ChangingEnvironmentObserver` is the best player, and is paid .692 of a
+    choice; chance is .25.
     """
 
     loss: Loss = fields.default_loss(default_factory=lambda: bandits.reward_loss(discount=0.5))
@@ -233,11 +216,7 @@ class ChangingEnvironmentObserver(AbstractPlayer):
     direction was right, given the evidence, a reward says that the chosen context is in use; without one,
     the odds of the chosen context are multiplied by 1 - q: the clearer the direction was, the more an error
     speaks for a change, as in Purcell & Kiani 2016, PNAS 113:E4531. Then the context may change, with
-    probability h: P becomes (1 - h) P + h (1 - P).
-
-    **Arguments:**
-
-    - `task`: the `ChangingEnvironment`, whose coherence is a `Choice` and whose hazard rate is a number.
+    probability h: P becomes (1 - h) P + h (1 - P). Coherences are a `Choice`, the hazard rate is a number.
     """
 
     task: ChangingEnvironment

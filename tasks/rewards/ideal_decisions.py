@@ -78,11 +78,9 @@ class DecisionBounds(AbstractPlayer):
 
 
 class WagerObserver(AbstractPlayer):
-    """Knows how probable its choice is in a `PostDecisionWager`, and takes the sure reward if it pays more.
+    """Knows `probability_of_right` in a `PostDecisionWager`, and takes the sure reward if it pays more.
 
-    **Arguments:**
-
-    - `task`: the `PostDecisionWager`, with noise, whose coherence is a `Choice`.
+    The task must have noise, and a coherence that is a `Choice`.
     """
 
     task: timed.PostDecisionWager

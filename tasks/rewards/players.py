@@ -42,8 +42,9 @@ class AbstractPlayer(eqx.Module):
     """Base class of players, which know the rules of a task and choose without learning them.
 
     A player sees what a network sees: the inputs of the trial and what its environment shows, by name.
-    Subclasses implement `init` and `choose`; `play` plays. A subclass that sets `reads` to the names that it
-    needs plays no trials that show it others, of which it would know nothing, but for "fixation".
+    Subclasses implement `choose`, and `init` if they remember; `play` plays. A subclass that sets `reads` to
+    the names that it needs plays no trials that show it others, of which it would know nothing, but for
+    "fixation".
 
     !!! example
 
@@ -66,30 +67,22 @@ class AbstractPlayer(eqx.Module):
 
     reads: ClassVar[tuple[str, ...]] = ()
 
-    @abc.abstractmethod
     def init(self) -> PyTree[Array]:
-        """Return what the player knows at the start of a trial."""
+        """Return what the player knows at the start of a trial; nothing by default."""
+        return ()
 
     @abc.abstractmethod
     def choose(self, received: Received, state: Any, *, key: Key[Array, ""]) -> tuple[Int[Array, ""], Any]:
-        """Return the action at a time step, and what the player knows then, of the same structure.
+        """Return the action at a time step, and what the player knows then, in the form of `state`.
 
-        **Arguments:**
-
-        - `received`: the inputs of the trial at this step, and what the environment shows.
-        - `state`: what the player knew before.
-        - `key`: for random choices.
+        What it received are the inputs of the trial at this step, and what the environment shows.
         """
 
 
 def play(player: AbstractPlayer, trials: Trial, *, key: Key[Array, ""]) -> Interaction:
     """Let a player play stacked trials, and return the interaction, as in the states of a model.
 
-    **Arguments:**
-
-    - `player`: the player.
-    - `trials`: stacked trials whose environment takes discrete actions.
-    - `key`: the key of the environments and of the player; trial i depends only on `key` and i.
+    The trials are stacked, and their environment takes discrete actions. Trial i depends only on `key` and i.
     """
     check_trials("trials", trials)
     if trials.environment is None or not isinstance(trials.environment.actions, Discrete):
@@ -137,9 +130,6 @@ class RandomPlayer(AbstractPlayer):
 
     def __check_init__(self):
         checks.check_positive_int("n_actions", self.n_actions)
-
-    def init(self) -> tuple[()]:
-        return ()
 
     def choose(self, received: Received, state: Any, *, key: Key[Array, ""]) -> tuple[Int[Array, ""], Any]:
         return jax.random.randint(key, (), 0, self.n_actions), state
@@ -202,13 +192,8 @@ class GreedyBandit(AbstractCountingPlayer):
 class KalmanBandit(AbstractPlayer):
     """Knows the random walk of a `DriftingBandit`, and tracks the means of its arms by a Kalman filter.
 
-    The mean and variance of each arm are the posterior ones (Daw et al. 2006, Nature 441:876). It draws a
-    mean from each posterior and takes the highest, or takes the arm with the highest posterior mean.
-
-    **Arguments:**
-
-    - `task`: the `DriftingBandit`.
-    - `explores`: whether it draws the means.
+    The mean and variance of each arm are the posterior ones (Daw et al. 2006, Nature 441:876). If it
+    `explores`, it draws a mean from each posterior, and takes the highest; else the highest posterior mean.
     """
 
     reads = BANDIT

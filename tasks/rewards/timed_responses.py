@@ -87,13 +87,8 @@ class AbstractTimedResponse(parts.AbstractPlannedTask):
         costs_time: Bool[Array, ""] | bool = True,
     ) -> Trial:
         """Return a trial in which a response pays `payoffs` from the event `opens` on."""
-        environment = ResponseEnvironment(
-            payoffs,
-            self.early_payoff,
-            jnp.where(costs_time, self.waiting_cost * self.dt, 0.0),
-            timeline.events[opens],
-            jnp.array(timeline.n_steps - 1),
-        )
+        cost, last = jnp.where(costs_time, self.waiting_cost * self.dt, 0.0), jnp.array(timeline.n_steps - 1)
+        environment = ResponseEnvironment(payoffs, self.early_payoff, cost, timeline.events[opens], last)
         return Trial((), inputs, (), timeline, conditions=conditions, environment=environment)
 
 
@@ -140,8 +135,7 @@ class GoNoGo(AbstractCuedResponse):
         response to go; `error_payoff` for a response to no-go, and for none to go.
     - Condition: "is go".
 
-    The best player responds to go in the time step in which it begins, and never to no-go: all rewards are
-    1.
+    The best player responds to go at once, and never to no-go: all rewards are 1.
     """
 
     go_probability: Scalar = fields.fraction("the fraction of trials with the go stimulus", default=0.5)
@@ -157,15 +151,9 @@ class GoNoGo(AbstractCuedResponse):
         (is_go,) = draws
         payoffs = jnp.where(is_go, jnp.array([0.0, 1.0]), jnp.array([1.0, 0.0]))
         payoffs = jnp.where(payoffs > 0, payoffs, self.error_payoff)
-        stimulus = jnp.stack([is_go, ~is_go]).astype(float)
-        return self.timed(
-            timeline,
-            payoffs,
-            {"stimulus": self.shown(timeline, stimulus)},
-            {"is go": is_go},
-            opens=STIMULUS_ON,
-            costs_time=is_go,
-        )
+        inputs = {"stimulus": self.shown(timeline, jnp.stack([is_go, ~is_go]).astype(float))}
+        labels = {"is go": is_go}
+        return self.timed(timeline, payoffs, inputs, labels, opens=STIMULUS_ON, costs_time=is_go)
 
 
 class AntiResponse(AbstractCuedResponse):
@@ -178,7 +166,7 @@ class AntiResponse(AbstractCuedResponse):
     - Actions: wait, left, right. Targets: none.
     - Conditions: "is anti", "side" of the stimulus and "choice", the correct one (0 left, 1 right).
 
-    The best player responds correctly in the time step in which the stimulus begins: all rewards are 1.
+    The best player responds correctly at once: all rewards are 1.
     """
 
     anti_probability: Scalar = fields.fraction("the fraction of anti trials", default=0.5)
@@ -266,9 +254,7 @@ class PostDecisionWager(AbstractTimedResponse):
         early one. Targets: none.
     - Conditions: "coherence", "choice" (0 or 1, the correct one), "has offer".
 
-    `popsim.tasks.WagerObserver` is the best player that waits for the go cue: it takes the sure reward where
-    its choice would be right less often than the sure reward pays, given all the evidence
-    (`popsim.tasks.probability_of_right`).
+    `popsim.tasks.WagerObserver` is the best player that waits for the go cue.
     """
 
     coherence: Drawn = fields.coherence(default=motion_coherences)

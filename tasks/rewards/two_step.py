@@ -47,14 +47,8 @@ class TwoStepEnvironment(AbstractContinuedEnvironment):
     def init(self, *, key: Key[Array, ""]) -> tuple[dict[str, Any], Observation]:
         zero = jnp.array(0)
         shown = {"stage": _shown_stage(jnp.array(False), zero), **last_choice(2)}
-        state = {
-            "is second": jnp.array(False),
-            "stage": zero,
-            "is common": jnp.array(False),
-            "good stage": self.second_is_good.astype(int),
-            "shown": shown,
-        }
-        return state, shown
+        state = {"is second": jnp.array(False), "stage": zero, "is common": jnp.array(False)}
+        return state | {"good stage": self.second_is_good.astype(int), "shown": shown}, shown
 
     def step(self, state: Any, action: Int[Array, ""], *, key: Key[Array, ""]) -> tuple[Any, Outcome]:
         was_second, good = state["is second"], state["good stage"]
@@ -67,13 +61,8 @@ class TwoStepEnvironment(AbstractContinuedEnvironment):
         reverses = was_second & jax.random.bernoulli(key_stream(key, "reversal"), self.hazard_rate)
         reward = is_paid.astype(better.dtype)
         shown = {"stage": _shown_stage(~was_second, stage), **last_choice(2, action, reward)}
-        after = {
-            "is second": ~was_second,
-            "stage": stage,
-            "is common": is_common,
-            "good stage": jnp.where(reverses, 1 - good, good),
-            "shown": shown,
-        }
+        after = {"is second": ~was_second, "stage": stage, "is common": is_common, "shown": shown}
+        after |= {"good stage": jnp.where(reverses, 1 - good, good)}
         record = {"second stage": stage, "good stage": good, "is common": is_common, "is choice": ~was_second}
         return after, Outcome(shown, reward, jnp.array(False), record)
 
@@ -122,11 +111,8 @@ class TwoStepTask(AbstractChoices):
 class TwoStepObserver(players.AbstractPlayer):
     """Knows all numbers of the `TwoStepTask`, and takes the action to the stage that is probably better.
 
-    It updates the log odds of the stages as a `ReversalObserver` does. It is the best player.
-
-    **Arguments:**
-
-    - `task`: the `TwoStepTask`, whose better stage pays with 1/2 or more.
+    The best player, if the better stage pays with 1/2 or more; it updates the log odds of the stages as a
+    `ReversalObserver` does.
     """
 
     task: TwoStepTask

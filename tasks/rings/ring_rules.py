@@ -68,9 +68,8 @@ class RingCode(fields.DocumentedModule, AbstractDirectionCode):
     """Units on a ring, with Gaussian tuning, that are read out by their population vector.
 
     The tuning is `peak` exp(-(8 d / pi)² / 2) at distance d from the preferred direction; the population
-    vector is the direction of sum_i r_i (cos, sin) of the preferred directions. Both are those of Yang,
-    Joglekar, Song, Newsome & Wang 2019, Nat Neurosci 22:297 (checked in gyyang/multitask, `task.py` and
-    `popvec` in `network.py`).
+    vector is the direction of sum_i r_i (cos, sin) of the preferred directions. Both are those of Yang et al.
+    2019, Nat Neurosci 22:297 (checked in gyyang/multitask, `task.py` and `popvec` in `network.py`).
     """
 
     n_units: int = fields.setting(
@@ -137,10 +136,9 @@ class RingRule(eqx.Module):
 
     - `response`: the direction of the response: that of the first stimulus ("pro"), the opposite ("anti"),
         that of the stimulus with the larger sum of strengths in the `relevant` rings ("stronger"; of equal
-        ones, the second), or that of
-        the second stimulus, in trials in which both directions are equal ("match"), differ ("non-match"), are
-        in the same half of the circle ("same category") or in different halves ("other category"), and in the
-        others no response.
+        ones, the second), or that of the second stimulus where both directions are equal ("match"), differ
+        ("non-match"), are in one half of the circle ("same category") or in two ("other category"), with no
+        response elsewhere.
     - `durations`: durations by epoch, in seconds. The epochs are "fixation", "stimulus 1", "delay 1",
         "stimulus 2", "delay 2" and "response", which begins with the go cue; those without are left out.
     - `first_shown`, `second_shown`: the epochs in which the first and the second stimulus are shown.

@@ -19,8 +19,8 @@ from popsim.randomness import key_stream, seed_key
 from popsim.schedules import AbstractBatchSchedule
 from popsim.tasks import _fields as fields
 from popsim.tasks import trial_parts as parts
+from popsim.tasks.mixtures import as_shares, check_shares
 from popsim.tasks.rings import ring_rules
-from popsim.tasks.wrappers import as_shares, check_shares
 from popsim.trial import OutputTarget, Trial
 from popsim.windows import Timeline
 
@@ -42,16 +42,14 @@ class RingTask(parts.AbstractCheckedTask):
     - Targets: the output for fixation, 0.8 until the response, then `code.silence`; the outputs of the
         response (units of `code`), `code.silence`, and in the response its code besides. In trials without a
         response, fixation is kept to the end.
-    - Weights: 0 for `grace` at the start of a trial, 1 until the go cue, 0 for `grace` after it,
-        `response_counts` until the end, and 0 afterwards; those of the output for fixation are four times as
-        large.
+    - Weights: 0 for `grace` at the start of a trial, 1 until the go cue, 0 for `grace` after it, then
+        `response_counts` until the end; those of the output for fixation are four times as large.
     - Conditions: "rule", the index in `names`; "direction 1", "direction 2" and "response", in rad, NaN for
         none; "strength 1, ring 1" and the like, 0 where not shown; "coherence", half the mean difference in
         strength of both stimuli in the relevant rings, or NaN; "match", 1 or 0, or -1.
 
-    There are 32 validation trials for each rule: all combinations of 8 directions, of which stimulus is the
-    stronger (or whether they match), and of which ring they are shown in (or which is the stronger in the
-    irrelevant ring). Durations are those in the middle of their range.
+    There are 32 validation trials for each rule: 8 directions, by which stimulus is the stronger (or whether
+    they match), by the ring in which they are shown (or the stronger one in the irrelevant ring).
 
     **Arguments:**
 
@@ -64,8 +62,8 @@ class RingTask(parts.AbstractCheckedTask):
     - `code`: of directions, in the inputs and in the outputs.
     - `tolerance`: the largest error of a correct response, in rad.
     - `grace`, `response_counts`: see above; `grace` is in seconds.
-    - `duration`: of a trial, in seconds; None for that of the longest. Shorter ones end before it.
-    - `dt`: the time step in seconds. Durations are rounded down to time steps.
+    - `duration`, `dt`: of a trial, in seconds, None for that of the longest; and the time step, to which
+        durations are rounded down.
     - `loss`: the loss to train with; by default `OutputError`.
     """
 
@@ -145,13 +143,7 @@ class RingTask(parts.AbstractCheckedTask):
         return self.trial_of(jax.random.categorical(key_stream(source, "rule"), log_shares), key=key)
 
     def trial_of(self, rule: int | Int[Array, ""], *, key: Key[Array, ""]) -> Trial:
-        """Draw a trial of one rule.
-
-        **Arguments:**
-
-        - `rule`: the index of the rule in `names`.
-        - `key`: the random key of the trial.
-        """
+        """Draw a trial of one rule, by its index in `names`."""
         if not checks.is_traced(rule) and not 0 <= int(rule) < len(self.names):
             raise ValueError(f"`rule` must be an index of {list(self.names)}, got {short_repr(rule)}.")
         return self._trial(jnp.asarray(rule), ring_rules.draw_uniforms(key=key), key=key)

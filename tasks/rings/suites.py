@@ -45,8 +45,7 @@ def yang2019(
     The cost is the published one, a squared error with weights of 1 before and 5² after the go cue, and of 2²
     for fixation, but divided by the sum of weights in a trial where the authors divide by the number of time
     steps. They draw durations and the ring of single stimuli once a batch; here each trial draws them. In
-    their main training the rules "context-dm-1" and "context-dm-2" are five
-    times as frequent, `shares={"context-dm-1": 5.0, "context-dm-2": 5.0}` (`experiment.py`).
+    their main training `shares={"context-dm-1": 5.0, "context-dm-2": 5.0}` (`experiment.py`).
 
     **Arguments:**
 
@@ -55,8 +54,7 @@ def yang2019(
     - `one_rule_per_batch`: whether all trials of a batch have the same rule, as in the published training.
     - `noise`: sigma of each input, in s^0.5; the standard deviation in a time step is sigma / dt^0.5. The
         default is the published 0.01 (2 tau)^0.5 with tau = 0.1 s.
-    - `duration`: of a trial, in seconds; None for that of the longest trial of the rules. Others end before
-        it.
+    - `duration`: of a trial, in seconds; None for that of the longest.
     - `dt`: the time step in seconds.
     """
     return RingTask(
@@ -96,8 +94,7 @@ def driscoll2024(
     - `one_rule_per_batch`: whether all trials of a batch have the same rule, as in the published training.
     - `noise`: sigma of each input, in s^0.5; the standard deviation in a time step is sigma / dt^0.5. The
         default is the published 0.1 (2 tau)^0.5 with tau = 0.1 s.
-    - `duration`: of a trial, in seconds; None for that of the longest trial of the rules. Others end before
-        it.
+    - `duration`: of a trial, in seconds; None for that of the longest.
     - `dt`: the time step in seconds.
     """
     return RingTask(
@@ -224,10 +221,7 @@ def _matches(
         shown = {"first_shown": "stimulus 1", "second_shown": "response", "fixation_ends": False}
         return RingRule(response, dict(durations), **shown, **options)
 
-    away = {
-        "distance": Uniform(math.pi / 9, 17 / 9 * math.pi),
-        "match_probability": 0.5,
-    }  # 20 degrees or more
+    away = {"distance": Uniform(math.pi / 9, 17 / 9 * math.pi), "match_probability": 0.5}  # by 20 degrees
     return {
         "dms": rule("match", durations, **away),
         "dnms": rule("non-match", durations, **away),

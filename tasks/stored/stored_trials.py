@@ -38,13 +38,10 @@ class StoredTrials(AbstractTask):
 
     A training trial is one of those in `train`, drawn with equal probability by the key; the validation
     trials are all of those in `validation`. Trials of unequal length are padded with zeros, which do not
-    count.
+    count. The epoch "trial" is without the padding, the condition "stored trial" the number of the trial.
 
-    The epoch "trial" is without the padding, and the condition "stored trial" the number of the trial in the
-    arrays.
-
-    Durations of NumPy, `timedelta64`, become seconds. So do numbers with a unit of time, as the attribute
-    `units` of xarray or the unit of Astropy and pint says.
+    Durations of NumPy, `timedelta64`, and numbers with a unit of time, as the attribute `units` of xarray or
+    the unit of Astropy and pint says, become seconds.
 
     The arrays are in memory once, for all members. A run holds their fingerprint, not the arrays: it is
     resumed with the same data only.

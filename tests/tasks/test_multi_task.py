@@ -1,5 +1,7 @@
 """Several tasks for one network, and their environments."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -99,6 +101,16 @@ def test_shares_may_be_given_by_name():
         tasks.MultiTask(TASKS, shares=list(numbers.values())),
     )
     assert by_name.shares(0).tolist() == in_order.shares(0).tolist() == [1.0, 2.0, 3.0]
+
+
+def test_its_tasks_or_their_shares_can_be_changed_by_replace(as_users_run):
+    mixture = tasks.MultiTask({"sine": TASKS["sine"], "decide": TASKS["decide"]}, loss=1.0 * OutputError())
+    other = dataclasses.replace(mixture, tasks={"respond": TASKS["respond"], "sine": TASKS["sine"]})
+    assert other.names == ("respond", "sine") and other.tasks == (TASKS["respond"], TASKS["sine"])
+    rarely = dataclasses.replace(mixture, shares={"decide": 9.0, "sine": 1.0})
+    assert rarely.names == mixture.names and rarely.shares(0).tolist() == [1.0, 9.0]
+    with pytest.raises(ValueError, match="`shares` must be one number for each of 3 tasks"):
+        dataclasses.replace(mixture, tasks=TASKS)
 
 
 def test_the_loss_is_the_one_that_all_tasks_have(as_users_run):

@@ -131,6 +131,7 @@ SPECIAL = [
     (lambda: tasks.FlipFlop(n_bits=11), "n_bits"),
     (lambda: tasks.FlipFlop(duration=0.995), "duration"),
     (lambda: tasks.IntervalDiscrimination(durations=[0.3, 0.3, 0.4]), "durations"),
+    (lambda: tasks.IntervalDiscrimination(durations=popsim.PerMember([[0.3, 0.4], [0.2, 0.2]])), "durations"),
     (lambda: tasks.OneTwoThreeGo(interval=0.15), "interval"),
     (lambda: tasks.ReadySetGo(weber_fraction=0.3, duration=5.0), "weber_fraction"),
     (lambda: tasks.SineGeneration(frequency=26.0), "frequency"),
@@ -183,7 +184,7 @@ SPECIAL = [
     (lambda: tasks.play(tasks.ThompsonSampling(2), tasks.GoNoGo().validation_trials(), key=KEY), "trials"),
     # Mixtures, suites and protocols.
     (lambda: tasks.MultiTask({}), "tasks"),
-    (lambda: tasks.MultiTask({"sine": tasks.SineGeneration()}, names=("sine",)), "names"),
+    (lambda: tasks.MultiTask((tasks.SineGeneration(),)), "names"),
     (lambda: tasks.MultiTask((tasks.SineGeneration(),), names=("sine", "other")), "names"),
     (lambda: tasks.Mixture([tasks.SineGeneration()], {"0": 1.0}), "shares"),
     (lambda: tasks.MultiTask({"sine": tasks.SineGeneration()}, shares=[1.0, 1.0]), "shares"),

@@ -92,79 +92,81 @@ class Differences:
     not_compared: list[str] = dataclasses.field(default_factory=list)  # as they call Python, or lack text
 
 
-def different_settings(then: Mapping[str, Any], now: Computation) -> str:
+def different_settings(stored: Mapping[str, Any], computation: Computation) -> str:
     """Return a message on the settings that differ, those of JAX first; empty if none does."""
-    of_now = {name.partition(".")[0] for name in now.settings}
-    before = {name: text for name, text in then["settings"].items() if name.partition(".")[0] in of_now}
+    parts = {name.partition(".")[0] for name in computation.settings}
+    known = {name: text for name, text in stored["settings"].items() if name.partition(".")[0] in parts}
     # A flag that is not told is unknown, and others follow from those of JAX.
-    both = [name for name in NUMERIC_FLAGS if name in before and name in now.settings]
-    names = [*both, *(name for name in {**now.settings, **before} if name not in NUMERIC_FLAGS)]
+    flags = [name for name in NUMERIC_FLAGS if name in known and name in computation.settings]
+    names = [*flags, *(name for name in {**computation.settings, **known} if name not in NUMERIC_FLAGS)]
     return describe_differences(
-        *({name: texts[name] for name in names if name in texts} for texts in (before, now.settings))
+        *({name: texts[name] for name in names if name in texts} for texts in (known, computation.settings))
     )
 
 
 def compare_computations(
-    then: Mapping[str, Any], now: Computation, arrays_then: Mapping[str, Any]
+    stored: Mapping[str, Any], computation: Computation, stored_arrays: Mapping[str, Any]
 ) -> Differences:
     """Compare what a checkpoint describes with a computation."""
-    settings = different_settings(then, now)
-    found = Differences(
-        describe_differences(then["made_by"], now.made_by),
-        [settings] if settings else _different_arrays(arrays_then, now.arrays),
+    settings = different_settings(stored, computation)
+    differences = Differences(
+        describe_differences(stored["made_by"], computation.made_by),
+        [settings] if settings else _different_arrays(stored_arrays, computation.arrays),
     )
-    found.refused += _different_sums(then["sums"], now.sums)
-    if "population_updates" in now.settings:
+    differences.refused += _different_sums(stored["sums"], computation.sums)
+    if "population_updates" in computation.settings:
         # Versions of Python compile the same source to other code.
-        is_known = not is_other_version(then, now, ["python"])
-        host = different_names(then["host_code"], now.host_code) if is_known else [*now.host_code]
-        if host:
-            (found.refused if is_known else found.unknown).append(f"the code of {_some(host)}")
-    _compare_texts(then, now, found)
-    return found
+        is_known = not is_other_version(stored, computation, ["python"])
+        host = computation.host_code
+        if names := different_names(stored["host_code"], host) if is_known else [*host]:
+            (differences.refused if is_known else differences.unknown).append(f"the code of {_some(names)}")
+    _compare_texts(stored, computation, differences)
+    return differences
 
 
-def _compare_texts(then: Mapping[str, Any], now: Computation, found: Differences) -> None:
-    for name, text in now.texts.items():
-        before = ProgramText(*then["texts"].get(name, ("", [], False)))
-        if text.calls_python or not (text.digest and before.digest):
-            found.not_compared.append(f"what {name} computes")
-        is_same = text.digest == before.digest
-        if is_same and all(_are_same(*both).all() for both in zip(before.numbers, text.numbers, strict=True)):
+def _compare_texts(stored: Mapping[str, Any], computation: Computation, differences: Differences) -> None:
+    for name, text in computation.texts.items():
+        old_text = ProgramText(*stored["texts"].get(name, ("", [], False)))
+        if text.calls_python or not (text.digest and old_text.digest):
+            differences.not_compared.append(f"what {name} computes")
+        is_same = text.digest == old_text.digest
+        constants = list(zip(old_text.numbers, text.numbers, strict=is_same))
+        if is_same and all(_are_same(old, new).all() for old, new in constants):
             continue
-        both = then["functions"].keys() & now.functions.keys()
-        code = [each for each in different_names(then["functions"], now.functions) if each in both]
+        shared = stored["functions"].keys() & computation.functions.keys()
+        code = [
+            name for name in different_names(stored["functions"], computation.functions) if name in shared
+        ]
         reasons = [f"the code of {_some(code)} differs"] if code else []
         if is_same and not code:
             # XLA writes an array whose numbers are all equal as one number.
-            constants = zip(before.numbers, text.numbers, strict=True)
             alike = [(old, new) for old, new in constants if len(old) == len(new)]
             pairs = chain.from_iterable(zip(old, new, strict=True) for old, new in alike)
             reasons = [f"{a:g} then and {b:g} now" for a, b in pairs if not np.isclose(a, b, rtol=TOLERANCE)]
         unexplained = "no known code differs, but a global, an attribute or an argument that one reads"
         difference = f"what {name} computes ({', '.join(reasons[:MOST_NAMED]) or unexplained})"
-        if is_other_version(then, now, TEXTS_DEPEND_ON) or text.calls_python:
+        if is_other_version(stored, computation, TEXTS_DEPEND_ON) or text.calls_python:
             # Another version makes other texts anyway.
-            found.unknown += [difference] if code or text.calls_python else []
+            differences.unknown += [difference] if code or text.calls_python else []
         else:
-            found.refused.append(difference)
+            differences.refused.append(difference)
 
 
-def is_other_version(then: Mapping[str, Any], now: Computation, names: Iterable[str]) -> bool:
+def is_other_version(stored: Mapping[str, Any], computation: Computation, names: Iterable[str]) -> bool:
     """Return whether one of the versions of what computes is another."""
-    return any(then["made_by"].get(name) != now.made_by.get(name) for name in names)
+    return any(stored["made_by"].get(name) != computation.made_by.get(name) for name in names)
 
 
-def _are_same(before: Any, now: Any) -> np.ndarray:
+def _are_same(old: Any, new: Any) -> np.ndarray:
     """Return which numbers are equal, to rounding relative to the largest; one False for another shape."""
-    before, now = np.asarray(before), np.asarray(now)
-    if before.shape != now.shape:
+    old, new = np.asarray(old), np.asarray(new)
+    if old.shape != new.shape:
         return np.zeros((), bool)
-    if not jnp.issubdtype(now.dtype, jnp.inexact):
-        return np.asarray(before == now)
-    before, now = _in_double(before), _in_double(now)
-    largest = np.abs(before[np.isfinite(before)]).max(initial=0.0)
-    return np.asarray(np.isclose(now, before, rtol=0, atol=TOLERANCE * largest, equal_nan=True))
+    if not jnp.issubdtype(new.dtype, jnp.inexact):
+        return np.asarray(old == new)
+    old, new = _in_double(old), _in_double(new)
+    largest = np.abs(old[np.isfinite(old)]).max(initial=0.0)
+    return np.asarray(np.isclose(new, old, rtol=0, atol=TOLERANCE * largest, equal_nan=True))
 
 
 def _some(names: list[str]) -> str:
@@ -172,30 +174,30 @@ def _some(names: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _different_sums(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def _different_sums(stored: Mapping[str, Any], sums_by_name: Mapping[str, Any]) -> list[str]:
     """Return a text for the first arrays of which the sums differ, and how many more there are."""
     texts = []
-    for name, (*sums, kinds) in now.items():
-        *sums_then, kinds_then = then.get(name, [0.0, "nothing"])
-        before, after = np.asarray(sums_then, float), np.asarray(sums, float)
+    for name, (*sums, kinds) in sums_by_name.items():
+        *old_sums, old_kinds = stored.get(name, [0.0, "nothing"])
+        before, after = np.asarray(old_sums, float), np.asarray(sums, float)
         if not _are_same(before, after).all():
             texts.append(f"the numbers of `{name}`, of norm {before[0]:.6g} then and {after[0]:.6g} now")
-        elif kinds != kinds_then:
-            texts.append(f"the numbers of `{name}`, {kinds_then} then and {kinds} now")
+        elif kinds != old_kinds:
+            texts.append(f"the numbers of `{name}`, {old_kinds} then and {kinds} now")
     more = len(texts) - MOST_NAMED
     return texts[:MOST_NAMED] + ([f"{more} more arrays"] if more > 0 else [])
 
 
-def _different_arrays(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def _different_arrays(stored: Mapping[str, Any], arrays: Mapping[str, Any]) -> list[str]:
     texts = []
-    for name, array in now.items():
-        pair = (as_numpy(then[name]), as_numpy(array))
+    for name, array in arrays.items():
+        pair = (as_numpy(stored[name]), as_numpy(array))
         same = _are_same(*pair)
         if not same.all():
             place = np.unravel_index(np.argmin(same), same.shape)
             index = f"[{', '.join(map(str, place))}]" if place else ""
-            before, after = (_number(array[place]) for array in pair)
-            texts.append(f"`{name}{index}`, {before} then and {after} now")
+            old_number, new_number = (_number(array[place]) for array in pair)
+            texts.append(f"`{name}{index}`, {old_number} then and {new_number} now")
     return texts
 
 
@@ -236,14 +238,14 @@ def constants_of(name: str, value: Any) -> Computation:
     """Return the arrays in a value: data by their digests, large ones by digests or sums."""
     named = {name: value}
     arrays, is_data = named_arrays(named), jax.tree.leaves(declared_leaves(named, "data_fields"))
-    data = {own for own, place in leaf_names(named).items() if is_data[place]}
-    large = {own for own, array in arrays.items() if own not in data and array.size > MOST_STORED}
-    summed = {own for own in large if jnp.issubdtype(arrays[own].dtype, jnp.inexact)}
+    data = {path for path, place in leaf_names(named).items() if is_data[place]}
+    large = {path for path, array in arrays.items() if path not in data and array.size > MOST_STORED}
+    summed = {path for path in large if jnp.issubdtype(arrays[path].dtype, jnp.inexact)}
     exact = sorted((data | large) - summed)
     return Computation(
-        settings={f"the data in {own}": array_digest(arrays[own])[:16] for own in exact},
-        sums=sums_of({own: arrays[own] for own in sorted(summed)}),
-        arrays={own: array for own, array in arrays.items() if own not in data | large},
+        settings={f"the data in {path}": array_digest(arrays[path])[:16] for path in exact},
+        sums=sums_of({path: arrays[path] for path in sorted(summed)}),
+        arrays={path: array for path, array in arrays.items() if path not in data | large},
     )
 
 
@@ -370,10 +372,10 @@ def _changing_names(plan: TrainingPlan) -> set[str]:
     changes: list[bool] = []
 
     def run_post_steps(model: Any) -> Any:
-        after = model
+        updated = model
         for post_step in plan.trainer.post_step_fns:
-            after = post_step(after)
-        leaves = zip(jax.tree.leaves(model), jax.tree.leaves(after), strict=True)
+            updated = post_step(updated)
+        leaves = zip(jax.tree.leaves(model), jax.tree.leaves(updated), strict=True)
         changes[:] = [new is not old for old, new in leaves]
 
     eqx.filter_eval_shape(run_post_steps, first_member(plan.training, plan.step, plan.state)[1].model)

@@ -234,8 +234,7 @@ def save_history(path: str | Path, history: TaskTrainerHistory, *, untrained: An
 
     **Arguments:**
 
-    - `path`: the folder, a zarr group; it must not exist.
-    - `history`: a history returned by `TaskTrainer`.
+    - `path`, `history`: the folder, a zarr group, which must not exist, and what `TaskTrainer` returned.
     - `untrained`: the ensemble or model before training. Its trainables are the first row, after batch -1.
     """
     check_path("path", path)
@@ -288,8 +287,8 @@ def batches_of_ends(frozen_from: Any, stopped_from: Any) -> dict[str, Any]:
 
 
 def _rows_of_trials(trials: Sequence[Trial]) -> Rows:
-    arrays = [named_arrays({"trials": eqx.filter(each, eqx.is_array)}) for each in trials]
-    return {name: np.stack([each[name] for each in arrays]) for name in (arrays[0] if arrays else ())}
+    arrays = [named_arrays({"trials": eqx.filter(trial, eqx.is_array)}) for trial in trials]
+    return {name: np.stack([trial[name] for trial in arrays]) for name in (arrays[0] if arrays else ())}
 
 
 def open_history(path: str | Path, *, run_id: str | None = None) -> Any:
@@ -301,7 +300,7 @@ def open_history(path: str | Path, *, run_id: str | None = None) -> Any:
 
     **Arguments:**
 
-    - `path`: the folder of the history, or that of a training or run, which holds it as `history.zarr`.
+    - `path`: the folder of the history, or that of a training or run.
     - `run_id`: the expected id of the run; None accepts any.
 
     **Raises:** `ValueError` if there is no history at `path`; `CorruptDataError` if it is not as it was

@@ -77,8 +77,8 @@ class BatchLoop(eqx.Module):
             return self.member_step(state, batch=state.step, member_id=self.member_ids, enabled=enabled)
         arrays, static = eqx.partition(state_parts(state, OWN), eqx.is_array)
 
-        def one_member(of_member):
-            arrays, member_id, values = of_member
+        def one_member(member):
+            arrays, member_id, values = member
             member_state = dataclasses.replace(state, **eqx.combine(arrays, static))
             if member_state.hyperparameters is not None:
                 # Where population updates change hyperparameters, the state has the present ones, and
@@ -159,8 +159,8 @@ def _map_blocks_with_active(
         # Padding reads the last member ("clip"), and what is computed from it is not written ("drop").
         return jax.tree.map(lambda leaf: leaf.at[block_places].get(mode="clip"), (arrays, *constants))
 
-    first = jax.eval_shape(members_at, order[:block], arrays)
-    program, (_, record) = trace_function(jax.vmap(one_member), first)
+    block_shapes = jax.eval_shape(members_at, order[:block], arrays)
+    program, (_, record) = trace_function(jax.vmap(one_member), block_shapes)
     records = jax.tree.map(
         lambda leaf: jnp.full(
             (n_members, *leaf.shape[1:]),
@@ -172,8 +172,8 @@ def _map_blocks_with_active(
 
     def one_block(number, carry):
         block_places = jax.lax.dynamic_slice_in_dim(places, number * block, block)
-        after = program(members_at(block_places, carry[0]))
-        return jax.tree.map(lambda leaf, new: leaf.at[block_places].set(new, mode="drop"), carry, after)
+        updated = program(members_at(block_places, carry[0]))
+        return jax.tree.map(lambda leaf, new: leaf.at[block_places].set(new, mode="drop"), carry, updated)
 
     return jax.lax.fori_loop(0, n_blocks, one_block, (arrays, records))
 

@@ -21,13 +21,7 @@ SECONDS_PER_CALL = 1.0
 
 
 def every_nth_batch(n_batches: int, n: int) -> Int[np.ndarray, " recorded"]:
-    """Return every n-th batch of a training, and the last one.
-
-    **Arguments:**
-
-    - `n_batches`: the number of batches of the training.
-    - `n`: the interval.
-    """
+    """Return every n-th of the `n_batches` batches of a training, and the last one."""
     check_positive_int("n_batches", n_batches)
     check_positive_int("n", n)
     return np.union1d(np.arange(n - 1, n_batches, n), [n_batches - 1])
@@ -36,12 +30,8 @@ def every_nth_batch(n_batches: int, n: int) -> Int[np.ndarray, " recorded"]:
 def log_spaced_batches(n_batches: int, n: int) -> Int[np.ndarray, " recorded"]:
     """Return up to `n` batches, evenly spaced on a logarithmic scale: densest early, where learning is fast.
 
-    Early batches that coincide are merged, which leaves fewer than `n`. The first and last are included.
-
-    **Arguments:**
-
-    - `n_batches`: the number of batches of the training.
-    - `n`: the number of batches to return, at least two.
+    Early ones that coincide are merged, which leaves fewer than `n`, at least two. The first and the last of
+    the `n_batches` batches of the training are included.
     """
     check_positive_int("n_batches", n_batches)
     check_positive_int("n", n)

@@ -94,9 +94,9 @@ def _check_optimizer(step: MemberStep, state: TrainState, run: BatchRun, batch: 
         raise ValueError(f"`optimizer` cannot train this model{phase}: {reason}") from error
 
 
-def _check_same(name: str, function: Callable[..., Any], first: Any, *arguments: Any) -> None:
+def _check_same(name: str, function: Callable[..., Any], like: Any, *arguments: Any) -> None:
     """Raise `ValueError` unless a function returns arrays like its first argument."""
-    check_same_form(f"what `{name}` returns", eqx.filter_eval_shape(function, first, *arguments), first)
+    check_same_form(f"what `{name}` returns", eqx.filter_eval_shape(function, like, *arguments), like)
 
 
 def check_same_form(name: str, given: Any, expected: Any, like: str = "what it is given") -> None:

@@ -119,14 +119,14 @@ class HostLoop:
         # Evaluated only if the log or an update asks, and once for both.
         results = self._results(state)
         entry = self._log_entry(batches, results, start_time) if batches.logs else None
-        after = self._update(state, batches.last, results, replaces=False)
-        has_changed = after is not state
-        if entry is None and has_changed and self._has_ended(after):
+        updated = self._update(state, batches.last, results, replaces=False)
+        has_changed = updated is not state
+        if entry is None and has_changed and self._has_ended(updated):
             entry = self._log_entry(batches, results, start_time)  # the last batch has a log point
         if entry is not None:
             self._notify(self.observers, lambda observer: observer.on_log_point(entry))
         self._notify(self.observers, lambda observer: observer.on_pause(batches.last))
-        return after, None if has_changed else results
+        return updated, None if has_changed else results
 
     def _has_ended(self, state: TrainState) -> bool:
         """Whether all members are frozen or stopped, and none can be replaced by one of another training."""
@@ -154,10 +154,10 @@ class HostLoop:
         plan, updates = self.plan, self.plan.population_updates
         if not updates.due_updates(last, replaces=replaces):
             return state
-        of_members = ValidationResults(lambda: results()[1:], is_single=plan.count is None)
-        after, records = updates.apply(plan.layout.gather_state(state), of_members, last, replaces=replaces)
-        after = plan.layout.spread_state(after)
-        frozen_from = self._frozen_from(after)
+        validation = ValidationResults(lambda: results()[1:], is_single=plan.count is None)
+        updated, records = updates.apply(plan.layout.gather_state(state), validation, last, replaces=replaces)
+        updated = plan.layout.spread_state(updated)
+        frozen_from = self._frozen_from(updated)
         # What froze in these updates is marked with the next batch. A frozen state that was inherited was
         # reported when the parent froze.
         frozen_before = np.where(frozen_from == last + 1, NOT_FROZEN, frozen_from)
@@ -165,8 +165,8 @@ class HostLoop:
         if replaces:
             self._notify(self.observers, lambda observer: observer.on_replacement(last, records))
         else:
-            self._notify(self.observers, lambda observer: observer.on_updates(last, records, after))
-        return after
+            self._notify(self.observers, lambda observer: observer.on_updates(last, records, updated))
+        return updated
 
     def _call(self, state: TrainState, calls: CallDivision) -> tuple[TrainState, FinishedBatches]:
         plan, start_time = self.plan, time.perf_counter()

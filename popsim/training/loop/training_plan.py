@@ -279,8 +279,8 @@ def _check_fit(training: Training, trials: Trial, validation: Trial) -> dict[str
 def _check_something_counts(loss: Loss, *trials: Trial) -> None:
     """Raise `ValueError` if a term counts nothing in any of the stacked trials."""
     for term in loss.terms:
-        weights = [term.trial_weights(each) for each in trials]
-        if all(each is not None and not np.any(each) for each in weights):
+        weights = [term.trial_weights(stacked) for stacked in trials]
+        if all(weight is not None and not np.any(weight) for weight in weights):
             raise ValueError(
                 f"`trial` of `task` must return something that counts for the term {term.name!r} of `loss`, "
                 "got nothing in the first batch and in the validation trials: see the counts of targets or "

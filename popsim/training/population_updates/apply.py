@@ -182,17 +182,18 @@ class PopulationUpdates:
         restarts_by_label: Mapping[str, Bool[np.ndarray, " member"]],
     ) -> tuple[TrainState, dict[str, Named]]:
         """Reset the states and hyperparameters of updates for members that another update has restarted."""
+        nobody = np.zeros(self.view.count or 1, bool)
         for label, update in self.updates.items():
             # An update knows what it did itself, so only what others began anew resets its counts.
-            by_others = [restarts for other, restarts in restarts_by_label.items() if other != label]
-            restarts = np.any(by_others, axis=0) if by_others else np.zeros(self.view.count or 1, bool)
+            restarts_by_others = (mask for other, mask in restarts_by_label.items() if other != label)
+            restarts = np.any([nobody, *restarts_by_others], axis=0)
             if not update.restarts or not restarts.any():
                 continue
             before = self.view.population(label, state)
-            after, first = self._init(label, before)
+            after, first_state = self._init(label, before)
             kept = update_states[label]
-            first = where_active(restarts, views.cast_like(f"the state of {label}", kept, first), kept)
-            update_states = {**update_states, label: first}
+            cast = views.cast_like(f"the state of {label}", kept, first_state)
+            update_states = {**update_states, label: where_active(restarts, cast, kept)}
             values = where_active(restarts, dict(after.hyperparameters), before.hyperparameters)
             state = self.view.with_values(state, label, values)
         return state, update_states

@@ -149,8 +149,8 @@ class AbstractPopulationUpdate(eqx.Module):
     `replaces` members; only `Population.take` lets such a member train again. A member for which it returns
     weights or hyperparameters that are not finite keeps those that it had, and is frozen.
 
-    At a pause, in this order: the log point; all updates that are due, in the order in which the trainer has
-    them; observers and checkpoints; the update that replaces members.
+    At a pause, in this order: the log point; all updates that are due, in the order of the trainer; observers
+    and checkpoints; the update that replaces members.
 
     It may have, as fields, properties or attributes of the class,
 
@@ -193,12 +193,10 @@ class AbstractPopulationUpdate(eqx.Module):
             check_positive_int("every", self.every)
 
     def init(self, population: Population) -> tuple[Population, State]:
-        """Return the population before the first batch, and what is kept of its members; nothing by default.
+        """Return the population before the first batch, and arrays of its members by name; none by default.
 
         Only hyperparameters may be set here. Where members begin anew it is called again for the whole
         population; what it keeps and sets of those members is used.
-
-        **Returns:** the population, and arrays by name, with axes (member, ...).
         """
         return population, {}
 
@@ -215,8 +213,7 @@ class AbstractPopulationUpdate(eqx.Module):
         - `results`: their results on the validation trials, before any update of this pause. What replaces
             members gets those of the members as they are then.
         - `state`: what was kept.
-        - `batch`: the number of the last batch.
-        - `key`: a key for random draws, different for each batch and update.
+        - `batch`, `key`: the number of the last batch, and a key for random draws of this update in it.
 
         **Returns:**
 
@@ -237,18 +234,13 @@ def hyperparameters_of(update: AbstractPopulationUpdate) -> tuple[str, ...] | No
     return as_hyperparameters(getattr(update, "hyperparameters", ()))
 
 
-def metric_name_of(update: AbstractPopulationUpdate) -> str | None:
-    """Return the name of the metric by which an update goes, if it has one."""
-    return getattr(update, "metric", None)
-
-
 def as_population_updates(updates: Any, *, has_metrics: bool) -> tuple[AbstractPopulationUpdate, ...]:
     """Return the population updates of a trainer as a tuple."""
     updates = as_parts(
         "population_updates", updates, AbstractPopulationUpdate, "updates such as EarlyStopping(5)"
     )
     for label, update in label_updates(updates).items():
-        metric = metric_name_of(update)
+        metric = getattr(update, "metric", None)
         if metric is not None and not has_metrics:
             raise ValueError(
                 f"`metric` of {label} must be one of `validation_metrics`, got {metric!r} without "

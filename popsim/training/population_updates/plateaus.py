@@ -19,7 +19,6 @@ from popsim.training.population_updates.base import (
     Record,
     State,
     ValidationResults,
-    metric_name_of,
 )
 
 __all__ = ["Curriculum", "EarlyStopping", "ReduceOnPlateau"]
@@ -28,13 +27,13 @@ Mode = Literal["min", "max"]
 
 
 def metric_of(
-    update: AbstractPopulationUpdate, results: ValidationResults, n_members: int
+    update: "AbstractPlateauUpdate | Curriculum", results: ValidationResults, n_members: int
 ) -> Float[np.ndarray, " member"]:
     """Return the metric that an update follows: that of its name, else the total validation loss.
 
     What is not finite is NaN, with which all comparisons are false: it is no gain, and reaches nothing.
     """
-    metric = metric_name_of(update)
+    metric = update.metric
     if metric is None:
         values = results.total_loss
     elif metric in results.metrics:
@@ -52,31 +51,36 @@ def metric_of(
     return np.where(np.isfinite(values), values, np.nan).astype(jax.dtypes.canonicalize_dtype(float))
 
 
-def check_patience(update: "EarlyStopping | ReduceOnPlateau") -> None:
-    """Check the fields that say when a metric has not gained for a while."""
-    check_positive_int("patience", update.patience)
-    check_one_number("min_gain", update.min_gain)
-    check_non_negative("min_gain", update.min_gain)
-    _check_mode(update.mode)
+class AbstractPlateauUpdate(AbstractPopulationUpdate):
+    """An update that acts when the metric of a member has not gained for `patience` calls in a row."""
+
+    patience: eqx.AbstractVar[int]
+    min_gain: eqx.AbstractVar[float]
+    metric: eqx.AbstractVar[str | None]
+    mode: eqx.AbstractVar[Mode]
+
+    def __check_init__(self):
+        check_positive_int("patience", self.patience)
+        check_one_number("min_gain", self.min_gain)
+        check_non_negative("min_gain", self.min_gain)
+        _check_mode(self.mode)
+
+    def init(self, population: Population) -> tuple[Population, State]:
+        n_members, worst = population.n_members, np.inf if self.mode == "min" else -np.inf
+        count = np.zeros(n_members, np.int32)
+        return population, {"best": np.full(n_members, worst), "points_without_gain": count}
+
+    def count_calls_without_gain(
+        self, results: ValidationResults, state: State, n_members: int
+    ) -> tuple[dict[str, np.ndarray], Bool[np.ndarray, " member"]]:
+        """Return the state after a call, and which members have waited for all of `patience` calls."""
+        values, best = metric_of(self, results, n_members), state["best"]
+        gains = values < best - self.min_gain if self.mode == "min" else values > best + self.min_gain
+        count = np.where(gains, 0, state["points_without_gain"] + 1)
+        return {"best": np.where(gains, values, best), "points_without_gain": count}, count >= self.patience
 
 
-def first_count(update: "EarlyStopping | ReduceOnPlateau", n_members: int) -> dict[str, np.ndarray]:
-    """Return the state of an update that has seen no metric."""
-    worst = np.inf if update.mode == "min" else -np.inf
-    return {"best": np.full(n_members, worst), "points_without_gain": np.zeros(n_members, np.int32)}
-
-
-def count_calls_without_gain(
-    update: "EarlyStopping | ReduceOnPlateau", results: ValidationResults, state: State, n_members: int
-) -> tuple[dict[str, np.ndarray], Bool[np.ndarray, " member"]]:
-    """Return the state after a call, and which members have waited for all of `patience` calls."""
-    values, best = metric_of(update, results, n_members), state["best"]
-    gains = values < best - update.min_gain if update.mode == "min" else values > best + update.min_gain
-    count = np.where(gains, 0, state["points_without_gain"] + 1)
-    return {"best": np.where(gains, values, best), "points_without_gain": count}, count >= update.patience
-
-
-class EarlyStopping(AbstractPopulationUpdate):
+class EarlyStopping(AbstractPlateauUpdate):
     """Stop a member whose metric has not improved for a while; Prechelt (1998, Neural Networks 11:761-767)
     compares such criteria.
 
@@ -98,20 +102,14 @@ class EarlyStopping(AbstractPopulationUpdate):
     mode: Mode = eqx.field(static=True, default="min")
     may_stop = True
 
-    def __check_init__(self):
-        check_patience(self)
-
-    def init(self, population: Population) -> tuple[Population, State]:
-        return population, first_count(self, population.n_members)
-
     def __call__(
         self, population: Population, results: ValidationResults, state: State, *, batch: int, key: RandomKey
     ) -> tuple[Population, State, Record]:
-        state, is_over = count_calls_without_gain(self, results, state, population.n_members)
+        state, is_over = self.count_calls_without_gain(results, state, population.n_members)
         return dataclasses.replace(population, stopped=population.stopped | is_over), state, {}
 
 
-class ReduceOnPlateau(AbstractPopulationUpdate):
+class ReduceOnPlateau(AbstractPlateauUpdate):
     """Multiply a hyperparameter of a member by a factor when its metric has not improved for a while.
 
     **Arguments:**
@@ -137,20 +135,16 @@ class ReduceOnPlateau(AbstractPopulationUpdate):
         if not 0 < self.factor < 1:
             raise ValueError(f"`factor` must be above 0 and below 1, got {self.factor}.")
         check_non_negative("minimum", self.minimum)
-        check_patience(self)
 
     @property
     def hyperparameters(self) -> tuple[str, ...]:
         """The name of the one that it sets."""
         return (self.hyperparameter,)
 
-    def init(self, population: Population) -> tuple[Population, State]:
-        return population, first_count(self, population.n_members)
-
     def __call__(
         self, population: Population, results: ValidationResults, state: State, *, batch: int, key: RandomKey
     ) -> tuple[Population, State, Record]:
-        state, reduced = count_calls_without_gain(self, results, state, population.n_members)
+        state, reduced = self.count_calls_without_gain(results, state, population.n_members)
         # The best stays: after a reduction, the member must improve on what it had reached before.
         count = np.where(reduced, 0, state["points_without_gain"])
         values = population.hyperparameters[self.hyperparameter]
@@ -170,9 +164,9 @@ class Curriculum(AbstractPopulationUpdate):
     curriculum = Curriculum("task.noise_std", [0.1, 0.2, 0.4], "fraction_correct", 0.85)
     ```
 
-    A member advances by at most one stage at a time, and never back. Its validation trials have its present
-    value too; other updates, such as `EarlyStopping`, begin anew with the stage. A member that a selection
-    replaces keeps its stage.
+    A member advances by one stage at a time, and never back. Its validation trials have its present value
+    too; other updates, such as `EarlyStopping`, begin anew with the stage. A member that a selection replaces
+    keeps its stage.
 
     **Arguments:**
 

@@ -315,12 +315,12 @@ class MemberExchange:
         order: list[int] = []
         for part, places in enumerate(divided.places):
             row_of_place = {place: row for row, place in enumerate(places.tolist())}
-            here = [at for at, member in enumerate(members.tolist()) if member in row_of_place]
-            if here:
-                rows = np.array([row_of_place[members[at]] for at in here])
+            slots = [slot for slot, member in enumerate(members.tolist()) if member in row_of_place]
+            if slots:
+                rows = np.array([row_of_place[members[slot]] for slot in slots])
                 state = self.state if part == divided.part else self._read_state(divided, part)
                 rows_of_parts.append(members_at(self._inherited(state), rows))
-                order += here
+                order += slots
         joined = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *rows_of_parts)
         return members_at(joined, np.argsort(order))
 

@@ -96,16 +96,13 @@ class Truncation(AbstractExploit):
 
 
 class BinaryTournament(AbstractExploit):
-    """Each member takes the weights of one other, drawn uniformly, if that one is better (Jaderberg et al.
-    2017, arXiv 1711.09846, section 4.1: "binary tournament")."""
+    """Each member takes the weights of another, drawn uniformly, if it is better (Jaderberg et al. 2017)."""
 
     def parents(self, scores: Float[Array, " member"], *, key: Key[Array, ""]) -> Int[Array, " member"]:
-        members = jnp.arange(scores.shape[0])
-        # An offset from 1 to n - 1 draws each of the others with equal probability, and never the member
-        # itself.
-        opponents = (
-            members + jax.random.randint(as_key(key), members.shape, 1, scores.shape[0])
-        ) % scores.shape[0]
+        n_members = scores.shape[0]
+        members = jnp.arange(n_members)
+        # An offset from 1 to n - 1 draws each of the others equally often, and never the member itself.
+        opponents = (members + jax.random.randint(as_key(key), members.shape, 1, n_members)) % n_members
         return jnp.where(scores[opponents] < scores, opponents, members)
 
 
@@ -132,13 +129,7 @@ class AbstractExplore(eqx.Module):
 
 
 class Perturb(AbstractExplore):
-    """Multiply by one of two factors, each with probability one half (Jaderberg et al. 2017, arXiv
-    1711.09846, section 4.1: "perturb").
-
-    **Arguments:**
-
-    - `low`, `high`: the factors.
-    """
+    """Multiply by `low` or `high`, each with probability one half (Jaderberg et al. 2017, section 4.1)."""
 
     low: float = eqx.field(static=True, converter=plain_number, default=0.8)
     high: float = eqx.field(static=True, converter=plain_number, default=1.2)
@@ -154,12 +145,7 @@ class Perturb(AbstractExplore):
 
 
 class Resample(AbstractExplore):
-    """Draw anew (Jaderberg et al. 2017, arXiv 1711.09846, section 4.1: "resample").
-
-    **Arguments:**
-
-    - `distribution`: see `popsim.distributions`.
-    """
+    """Draw anew from one of `popsim.distributions` (Jaderberg et al. 2017, section 4.1: "resample")."""
 
     distribution: AbstractDistribution
 
@@ -186,9 +172,7 @@ class PopulationBasedTraining(AbstractPopulationUpdate):
     At each selection the history records, on the axis "selection_batch", the "parent" of each member (its
     place in the population; its own if it kept its weights), the "selection_score" before, and the
     hyperparameters afterwards. Members that another update has stopped take part; one that is replaced is
-    stopped if its parent is.
-
-    What is scored with trials that selection used is biased: test the chosen members on others.
+    stopped if its parent is. Scores on trials that selection used are biased: test on others.
 
     **Arguments:**
 
@@ -292,8 +276,8 @@ def select_parents(
 @jit_fast_compile
 def values_after_selection(
     rule: PopulationBasedTraining,
-    of_parents: Mapping[str, Shaped[Array, "member ..."]],
-    of_members: Mapping[str, Shaped[Array, "member ..."]],
+    inherited: Mapping[str, Shaped[Array, "member ..."]],
+    own_values: Mapping[str, Shaped[Array, "member ..."]],
     places: Int[Array, " member"],
     parents: Int[Array, " member"],
     *,
@@ -301,14 +285,14 @@ def values_after_selection(
 ) -> dict[str, Shaped[Array, "member ..."]]:
     """Return the hyperparameters of members after a selection, by name."""
     explore_key = jax.random.split(as_key(key))[1]
-    after = {}
+    explored = {}
     # By sorted name, so that draws do not depend on the order in which hyperparameters were given.
-    for number, (name, values) in enumerate(sorted(of_members.items())):
+    for number, (name, values) in enumerate(sorted(own_values.items())):
         keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(explore_key, number), places)
         change = rule.exploration_rule(name)
-        changed = jax.vmap(lambda value, key, change=change: change(value, key=key))(of_parents[name], keys)
-        after[name] = jnp.where(aligned_mask(parents != places, values), changed, values)
-    return after
+        changed = jax.vmap(lambda value, key, change=change: change(value, key=key))(inherited[name], keys)
+        explored[name] = jnp.where(aligned_mask(parents != places, values), changed, values)
+    return explored
 
 
 def ancestors(parent: Num[np.ndarray, "selection member"]) -> Int[np.ndarray, "selection member"]:

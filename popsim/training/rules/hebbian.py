@@ -38,12 +38,7 @@ class RunningAverage(eqx.Module):
     def with_batch(self, value: Float[Array, "*shape"], time_constant: Float[Array, ""]) -> "RunningAverage":
         """Return the average after a batch: average += (1 - exp(-1 / time_constant)) (value - average).
 
-        The first batch sets it.
-
-        **Arguments:**
-
-        - `value`: the value of the batch.
-        - `time_constant`: in batches.
+        The first batch sets it. The time constant is in batches.
         """
         fraction = jnp.where(self.started, -jnp.expm1(-1 / time_constant), 1)
         return RunningAverage(self.value + fraction * (value - self.value), jnp.asarray(True))
@@ -56,8 +51,6 @@ Weights = Float[Array, "post pre"]
 
 class AbstractLocalRule(AbstractSynapticRule):
     """The update dW = rate * change(pre, post, W) after each training batch. A subclass supplies `change`.
-
-    Arguments as for `AbstractSynapticRule`.
 
     !!! example
 
@@ -76,13 +69,7 @@ class AbstractLocalRule(AbstractSynapticRule):
 
     @abc.abstractmethod
     def change(self, pre: Pre, post: Post, weights: Weights) -> Weights:
-        """Return the change of the weights at a rate of one.
-
-        **Arguments:**
-
-        - `pre`, `post`: the activity on both sides of the weights.
-        - `weights`: the weights after the optimizer and earlier updates.
-        """
+        """Return the change at a rate of one of the weights, those that earlier updates have left."""
 
     def __call__(
         self, model: AbstractModel, batch: TrainedBatch, state: PyTree[Array], *, key: Key[Array, ""]
@@ -169,10 +156,9 @@ class BCM(AbstractSynapticRule):
 
     **Arguments:**
 
-    - `synapses`: the weights and the activity on both sides, such as `input_synapses()`.
-    - `rate`: the learning rate; an array leaf.
-    - `time_constant`: the time constant of the threshold, in batches; an array leaf. The threshold must move
-        faster than the weights, or they grow without bound.
+    - `synapses`, `rate`: as for `AbstractSynapticRule`.
+    - `time_constant`: of the threshold, in batches; an array leaf. The threshold must move faster than the
+        weights, or they grow without bound.
     """
 
     time_constant: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True)

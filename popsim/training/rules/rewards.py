@@ -69,10 +69,9 @@ class NodePerturbation(AbstractPerturbation):
     """The rule dW = -(rate / std²) <[E(xi) - E(0)] sum_t xi_t pre_t^T>, where < > is the mean over trials.
 
     At every time step xi_t ~ N(0, std² I) is added to the input of the units through their bias. E(xi) is the
-    total loss of the trial with xi, E(0) without it, with the same key, so that all other noise is the same.
-    pre is taken from the trial without xi. For small std the expectation is -rate times the gradient of the
-    mean loss. Werfel, Xie & Seung 2005, Neural Comput 17:2699-2718. The simulation of a training batch is
-    repeated once.
+    total loss of the trial with xi, E(0) without it, with the same noise otherwise. pre is taken from the
+    trial without xi. For small std the expectation is -rate times the gradient of the mean loss. Werfel, Xie
+    & Seung 2005, Neural Comput 17:2699-2718. The simulation of a training batch is repeated once.
 
     **Arguments:**
 
@@ -105,16 +104,7 @@ class PerturbedNodesState(eqx.Module):
 
 
 class PerturbedNodes(AbstractModel):
-    """A model whose units receive an additional input: row t of `added` at step t.
-
-    It records what the model itself records.
-
-    **Arguments:**
-
-    - `model`: the model.
-    - `synapses`: their `where_bias` selects the units.
-    - `added`: the input.
-    """
+    """A model whose units, those of `synapses`, receive an additional input: row t of `added` at step t."""
 
     model: AbstractModel
     synapses: Synapses
@@ -139,15 +129,13 @@ class PerturbedNodes(AbstractModel):
 class WeightPerturbation(AbstractPerturbation):
     """The rule dW = -(rate / std²) <[E(W + psi) - E(W)] psi>, where < > is the mean over trials.
 
-    Each trial draws one psi ~ N(0, std²) per weight. E is the total loss of the trial, with the same key, so
-    that all noise is the same. For small std the expectation is -rate times the gradient of the mean loss.
-    Werfel, Xie & Seung 2005, Neural Comput 17:2699-2718. The simulation of a training batch is repeated once.
+    Each trial draws one psi ~ N(0, std²) per weight. E is the total loss of the trial, with the same noise.
+    For small std the expectation is -rate times the gradient of the mean loss. Werfel, Xie & Seung 2005,
+    Neural Comput 17:2699-2718. The simulation of a training batch is repeated once.
 
     **Arguments:**
 
-    - `synapses`: the weights, such as `recurrent_synapses()`; no activity is read.
-    - `rate`: the learning rate; an array leaf.
-    - `std`: the standard deviation of the perturbation, in the unit of the weights; an array leaf.
+    - `synapses`, `rate`, `std`: as for `NodePerturbation`, in the unit of the weights; no activity is read.
     """
 
     def __call__(
@@ -243,10 +231,10 @@ class RewardModulatedHebb(AbstractSynapticRule):
 
     The trace e accumulates the inputs that were active when units deviated from their recent average. If the
     reward R = -(total loss of the trial) exceeds the baseline, the weights change so that these inputs repeat
-    the deviation. The deviations must come from noise of the units, such as `noise_std` of a `LeakyRNN`.
-    average_0 is the mean of post_1 over the trials of the batch: with post_1 of the trial itself, all that
-    follows its noise would count as a deviation of the opposite sign. The update follows the sign of the
-    gradient, not its size; `NodePerturbation` is exact.
+    the deviation, which must come from noise of the units, such as `noise_std` of a `LeakyRNN`. average_0 is
+    the mean of post_1 over the trials of the batch: with post_1 of the trial itself, all that follows its
+    noise would count as a deviation of the opposite sign. The update follows the sign of the gradient, not
+    its size; `NodePerturbation` is exact.
 
     Legenstein, Chase, Schwartz & Maass 2010, J Neurosci 30:8400-8410; Hoerzer, Legenstein & Maass 2014, Cereb
     Cortex 24:677-690; reward at the end of a trial and a trace until then as in Miconi 2017, eLife 6:e20899,
@@ -254,8 +242,7 @@ class RewardModulatedHebb(AbstractSynapticRule):
 
     **Arguments:**
 
-    - `synapses`: the weights and the activity on both sides, such as `recurrent_synapses()`.
-    - `rate`: the learning rate; an array leaf.
+    - `synapses`, `rate`: as for `AbstractSynapticRule`.
     - `baseline`: the expected reward, such as `RunningBaseline(10)` or `BatchBaseline()`.
     - `decay`: of the trace per time step, from 0 to 1; 1 sums over the trial. An array leaf.
     - `average_decay`: of the average of post per time step, from 0 to 1; an array leaf.
@@ -285,13 +272,7 @@ class RewardModulatedHebb(AbstractSynapticRule):
     def trace(
         self, pre: Float[Array, "time pre"], post: Float[Array, "time post"], start: Float[Array, " post"]
     ) -> Float[Array, "post pre"]:
-        """Return e_T, the eligibility trace of the weights at the end of one trial.
-
-        **Arguments:**
-
-        - `pre`, `post`: the activity on both sides.
-        - `start`: the average of post before the trial.
-        """
+        """Return e_T, the eligibility trace at the end of a trial before which the average is `start`."""
 
         def step(average, now):
             return average + (1 - self.average_decay) * (now - average), now - average

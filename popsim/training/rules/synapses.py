@@ -29,18 +29,12 @@ __all__ = [
 
 
 class TrialActivity(eqx.Module):
-    """One trial of a training batch, from which activity is read; see `TrainedBatch`.
-
-    - `model`: the model that ran the trial.
-    - `trial`: the trial.
-    - `initial_state`: the state before the first time step.
-    - `states`: the recorded states; the first axis is time.
-    """
+    """One trial of a training batch, from which activity is read; see `TrainedBatch`."""
 
     model: AbstractModel
     trial: Trial
-    initial_state: PyTree[Array]
-    states: PyTree[Array]
+    initial_state: PyTree[Array]  # before the first time step
+    states: PyTree[Array]  # those recorded; the first axis is time
 
 
 def _all_rows(model: Any) -> slice:

@@ -123,9 +123,8 @@ class AbstractGradient(eqx.Module):
     A subclass supplies `__call__`, and `init` if it carries something from batch to batch. What follows a
     gradient is the same for all of them: clipping, the optimizer, model updates and constraints.
 
-    - `serves_line_search`: whether optimizers may evaluate and differentiate the loss at other parameters
-        (`optax.lbfgs`, `optax.contrib.sam`, `optax.contrib.sophia`). Without it they are refused. A field or
-        an attribute of the class.
+    - `serves_line_search`: whether optimizers may evaluate and differentiate the loss at other parameters, as
+        `optax.lbfgs` does; else these are refused. A field or an attribute of the class.
 
     !!! example
 
@@ -184,10 +183,9 @@ class AbstractGradient(eqx.Module):
 
 
 class BackpropThroughTime(AbstractGradient):
-    """Back-propagation through time: the exact gradient, in reverse mode.
+    """Back-propagation through time: the exact gradient, in reverse mode (Werbos 1990, Proc IEEE 78:1550).
 
-    See Werbos (1990, Proceedings of the IEEE 78:1550-1560). A time step stores what its derivative needs, or
-    recomputes it where the trainer has `remat`.
+    A time step stores what its derivative needs, or recomputes it where the trainer has `remat`.
     """
 
     serves_line_search = True
@@ -288,8 +286,8 @@ def sum_over_parts(
     zeros = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
 
     def add_part(sums: PyTree[Array], part: Any) -> tuple[PyTree[Array], PyTree[Array]]:
-        own, outcome = function(part)
-        return jax.tree.map(jnp.add, sums, own), outcome
+        part_sum, outcome = function(part)
+        return jax.tree.map(jnp.add, sums, part_sum), outcome
 
     return jax.lax.scan(add_part, zeros, parts)
 

@@ -38,11 +38,8 @@ def training_trials(
 
     **Arguments:**
 
-    - `task`: the task.
-    - `batch_size`: the number of trials.
-    - `batch`: the number of the training batch.
+    - `batch`, `key`: the number of the training batch, and its key.
     - `member_id`: the member, or None for the trials that all members share.
-    - `key`: the key of the batch.
     """
     keys = trial_keys(key, batch_size, member_id=member_id)
     return map_trials(lambda k: task.trial(batch=batch, key=key_stream(k, "specification")), keys)
@@ -186,9 +183,7 @@ class MemberStep(eqx.Module):
     post_step_fns: tuple[Callable[[Any], Any], ...] = ()
     loss_update_func: LossUpdateFn | None = eqx.field(static=True, default=None)
     trained: PyTree[bool] | None = None  # which parameters; None for all
-    starts_finite: PyTree[bool] | None = (
-        None  # what of the optimizer's state and the gradient's carry is checked
-    )
+    starts_finite: PyTree[bool] | None = None  # what of optimizer's state and gradient's carry is checked
     gradient: AbstractGradient = BackpropThroughTime()
 
     def initial_carry(self, model: Any, params: PyTree) -> MemberCarry:

@@ -54,8 +54,7 @@ class TrainedBatch(eqx.Module):
 class AbstractModelUpdate(eqx.Module):
     """A learning rule: an update added to the model after each train step.
 
-    A subclass supplies `__call__`, and `init` if it has a state. A rule that needs only the recorded states
-    may be a plain function `(model, states) -> update`.
+    A subclass supplies `__call__`, and `init` if it has a state.
 
     !!! example
 
@@ -84,17 +83,14 @@ class AbstractModelUpdate(eqx.Module):
     def __call__(
         self, model: AbstractModel, batch: TrainedBatch, state: PyTree[Array], *, key: Key[Array, ""]
     ) -> tuple[PyTree, PyTree[Array]]:
-        """Return the update of one member.
+        """Return the change to add to the model of one member, and the next state of the rule.
+
+        The change is a PyTree of the structure of the model, with None where nothing changes.
 
         **Arguments:**
 
         - `model`: the model after the optimizer and earlier updates.
-        - `batch`: the batch.
-        - `state`: the state of the rule.
         - `key`: a key for random draws, different for each batch, member and rule.
-
-        **Returns:** the change to add to the model, a PyTree of its structure with None where nothing
-        changes, and the next state of the rule.
         """
 
 

@@ -194,10 +194,7 @@ def cosine_decay(
     """Return a learning rate that falls to zero along half a cosine (Loshchilov & Hutter 2017,
     arXiv 1608.03983, equation 5).
 
-    **Arguments:**
-
-    - `learning_rate`: the initial rate, for all members or per member.
-    - `n_batches`: the number of batches after which it is zero.
+    The initial rate may be a `PerMember`; after `n_batches` batches it is zero.
     """
     check_positive("learning_rate", learning_rate)
     check_positive("n_batches", n_batches)

@@ -35,11 +35,10 @@ def select_trainables(
     **Arguments:**
 
     - `model`: a model, or an ensemble.
-    - `where_train`: selects the trainable parts of the model, such as `lambda model: model.network` or
-        `lambda m: (m.network.cell.weight_hh, m.network.readout)`. Of each part the parameters are trained
-        (`popsim.is_parameter`); an array selected directly is always trained: `lambda m: m.network` excludes
-        time constants and noise, `lambda m: (m.network, m.network.tau)` includes the time constant. None
-        selects all parameters.
+    - `where_train`: selects the trainable parts of the model, such as `lambda m: m.network`; None for all. Of
+        each part the parameters are trained (`popsim.is_parameter`); an array selected directly is always
+        trained: `lambda m: m.network` excludes time constants and noise, `lambda m: (m.network,
+        m.network.tau)` includes the time constant.
 
     **Returns:** the trainable arrays and the rest, both of the structure of `model`, with None for the leaves
     of the other; `equinox.combine` joins them.
