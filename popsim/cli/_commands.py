@@ -45,9 +45,10 @@ class TrainingOptions:
     """write events for TensorBoard (popsim[tensorboard]) into the folder tensorboard of each run"""
 
     @property
-    def disk_options(self) -> dict[str, Any]:
-        """The options on what is written, as those of `run_experiment`."""
-        return {"without_lock": self.without_lock, "enable_tensorboard": self.tensorboard}
+    def run_options(self) -> dict[str, Any]:
+        """What is shown and how is written, as options of `run_experiment`."""
+        names = {"quiet": "quiet", "without_lock": "without_lock", "enable_tensorboard": "tensorboard"}
+        return {option: getattr(self, name) for option, name in names.items()}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -120,7 +121,7 @@ class Resume(CellOptions):
             if (value := getattr(self, name)) is not None:
                 raise ValueError(f"`{name}` must be given for a sweep only, got {value!r}.")
         devices = training_devices(devices_of_run(self.path) if self.devices is None else self.devices)
-        options: Any = {"quiet": self.quiet, "devices": devices, **self.disk_options}
+        options: Any = {"devices": devices, **self.run_options}
         finish(self.path, lambda stop: resume_run(self.path, stop=stop, **options), resumes=True)
 
 

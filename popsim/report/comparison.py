@@ -57,7 +57,8 @@ class ComparedRun:
         """The state of the run, with its progress if it is not finished."""
         if self.run.is_finished:
             return "finished"
-        return f"not finished, {self.run.n_saved} of {self.run.n_batches} batches: it has no results yet"
+        saved, total = self.run.info["n_batches_saved"], self.run.info["n_batches"]
+        return f"not finished, {saved} of {total} batches: it has no results yet"
 
     def entries(self, column: Column) -> list[tuple[str, Entry]]:
         """Return the label and the entry of each row in a column; none if there is no such column."""
@@ -94,7 +95,7 @@ def open_compared_runs(paths: Sequence[Path], names: Sequence[str] | None = None
         )
     opened = [open_run(path) for path in paths]
     for run in opened:
-        if not run.is_finished and not run.n_saved:
+        if not run.is_finished and not run.info["n_batches_saved"]:
             raise ValueError(f"`runs` must have saved something, {run.folder.path} has no checkpoint yet.")
     runs = [
         ComparedRun(name, run, run.results() if run.is_finished else ResultTable([], []), color)
@@ -111,9 +112,9 @@ def settings_table(runs: Sequence[ComparedRun]) -> ResultTable:
     """Return the settings that differ between runs, with one column per run."""
     run_settings = [
         {
-            "experiment": str(each.run.experiment_name),
-            "popsim": str(each.run.description.get("popsim")),
-            **each.run.effective_settings,
+            "experiment": str(each.run.info["experiment"]),
+            "popsim": str(each.run.info["popsim"]),
+            **each.run.info["settings_in_effect"],
         }
         for each in runs
     ]
@@ -128,9 +129,10 @@ def results_table(runs: Sequence[ComparedRun]) -> ResultTable:
     """Return losses and metrics with one column per run: the mean over members and the range."""
     texts = {
         "members": [str(each.run.experiment.n_members) for each in runs],
-        "batches": [str(each.run.n_saved) for each in runs],
+        "batches": [str(each.run.info["n_batches_saved"]) for each in runs],
         "training took": [
-            duration_text(each.run.losses.seconds) if each.run.losses else MISSING for each in runs
+            duration_text(losses["seconds"]) if (losses := each.run.info["losses"]) else MISSING
+            for each in runs
         ],
     }
     for name, losses in _last_losses(runs).items():
@@ -148,8 +150,9 @@ def results_table(runs: Sequence[ComparedRun]) -> ResultTable:
 
 def _last_losses(runs: Sequence[ComparedRun]) -> dict[str, list[np.ndarray]]:
     """Return the last losses of the members of each run; none where a run has not logged any."""
+    last = [each.run.info["losses"] or {} for each in runs]
     return {
-        f"last {kind} loss": [np.asarray(getattr(each.run.losses, kind, ()), float) for each in runs]
+        f"last {kind} loss": [np.asarray(losses.get(kind, ()), float) for losses in last]
         for kind in ("training", "validation")
     }
 

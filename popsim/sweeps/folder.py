@@ -199,7 +199,7 @@ def config_text(sweep: Sweep) -> str:
         "seeds": f"{sweep.seeds.start}:{sweep.seeds.stop}",
         "members_per_cell": sweep.members_per_cell,
         "member_batch_size": sweep.member_batch_size,
-        "keep": sweep.recording.trainables,
+        "keep": sweep.recording.keep,
         "float16": sweep.recording.float16,
     }
     option = import_option(named_modules(sweep))
