@@ -51,7 +51,7 @@ class PlantChoice:
 
 @dataclasses.dataclass(frozen=True)
 class MusclePlantChoice(PlantChoice):
-    """What builds a plant with muscles; noise and scale, in optimal lengths (per s), match those of joints."""
+    """What builds a plant with muscles; noise and scale, in optimal lengths (per s), match the joints."""
 
     proprioception_noise: Pair = (0.005, 0.03)
     proprioceptive_scale: Pair = (0.2, 1.0)
