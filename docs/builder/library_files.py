@@ -24,7 +24,7 @@ import popsim
 from popsim.analysis.figures import figure_style
 from popsim.cli._tasks import task_figure
 from popsim.experiments import PLANTS
-from popsim.experiments.task_experiments import task_arguments
+from popsim.experiments.task_experiments import task_fields
 from popsim.muscles import AbstractActivation, AbstractMuscle, AbstractRigidTendonMuscle
 from popsim.muscles.paths import AbstractMusclePath
 from popsim.networks import NETWORKS, AbstractNetwork, build_network
@@ -126,8 +126,8 @@ def _argument_parts(name: str) -> list[str]:
     """Return the section on the arguments that are plain values."""
     definition = task_definition(name)
     rows = [
-        (f"`{argument.name}`", f"`{argument.default!r}`", docstring_text(argument.help))
-        for argument in task_arguments(definition)
+        (f"`{name}`", f"`{field.default!r}`", docstring_text(field.metadata["help"]))
+        for name, _, field in task_fields(definition)
     ]
     intro = (
         f"Options of `popsim train {name}`, and arguments in Python, where what is drawn in each trial is a "

@@ -61,7 +61,7 @@ class Resume(CellOptions):
             if (value := getattr(self, name)) is not None:
                 raise ValueError(f"`{name}` must be given for a sweep only, got {value!r}.")
         devices = training_devices(devices_of_run(self.path) if self.devices is None else self.devices)
-        options: Any = {"quiet": self.quiet, "devices": devices, **self.disk_options}
+        options: Any = {"devices": devices, **self.run_options}
         finish(self.path, lambda stop: resume_run(self.path, stop=stop, **options), resumes=True)
 
 

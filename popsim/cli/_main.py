@@ -30,7 +30,7 @@ _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAM
 UNREADABLE = (errno.EACCES, errno.EPERM, *_NOT_THERE)
 PIPE_CLOSED = 141  # the exit status that shells report for SIGPIPE
 SHELLS = ("bash", "zsh")  # of which tyro writes scripts without another package
-ALSO_CALLED = {"trainables": ("keep",), "runs": ("paths",), "axes": ("grid",), "path": ("paths", "out")}
+ALSO_CALLED = {"runs": ("paths",), "axes": ("grid",), "path": ("paths", "out")}
 """Argument names in popsim's functions for options that have another name in a command."""
 MOST_LETTERS = 400  # of a message of XLA
 
@@ -118,13 +118,9 @@ def _complaint(error: Exception, command: Any) -> tuple[str, int] | None:
         return use_option_names(str(error), command), 2  # raised by popsim itself: the input is wrong
     if isinstance(error, MemoryError):
         return f"{str(error) or 'there must be enough memory: there is none left.'} {notes_of(error)}", 1
-    if isinstance(error, OSError):
-        from popsim.store import SaveError
-
-        return (str(error), 1) if isinstance(error, SaveError) else None
     if isinstance(error, ValueError) and modules_of(error)[-1:] == ["jax._src.config"]:
         return f"the variables of JAX must have values that it knows: {error}.", 2
-    if "jax" not in sys.modules:
+    if isinstance(error, OSError) or "jax" not in sys.modules:
         return None
     if (complaint := backend_complaint(error)) is not None or not isinstance(error, RuntimeError):
         return complaint

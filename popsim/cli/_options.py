@@ -1,4 +1,4 @@
-"""The options of what trains runs and cells of sweeps."""
+"""The options of commands that train. They need no JAX, so that help and refusals take no time for it."""
 
 import dataclasses
 from typing import Annotated, Any, Literal
@@ -33,9 +33,10 @@ class TrainingOptions:
     """write events for TensorBoard (popsim[tensorboard]) into the folder tensorboard of each run"""
 
     @property
-    def disk_options(self) -> dict[str, Any]:
-        """The options on what is written, as those of `run_experiment`."""
-        return {"without_lock": self.without_lock, "enable_tensorboard": self.tensorboard}
+    def run_options(self) -> dict[str, Any]:
+        """What is shown and how is written, as options of `run_experiment`."""
+        names = {"quiet": "quiet", "without_lock": "without_lock", "enable_tensorboard": "tensorboard"}
+        return {option: getattr(self, name) for option, name in names.items()}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

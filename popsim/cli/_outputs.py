@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from popsim._shared.waiting import waiting_line
-from popsim.experiments import info_table, open_run, read_run_info, save_ensemble
+from popsim.experiments import info_table, open_run, read_run_info, save_ensemble, verify_run
 from popsim.experiments.run_info import UNCHECKED
 from popsim.store import (
     CorruptDataError,
@@ -31,7 +31,7 @@ OF_RUN, OF_SWEEP = ("model", "history", "figures", "states"), ("summary", "histo
 def run_info(path: Path, verify: bool) -> tuple[dict[str, Any], str, dict[str, str], str]:
     """Return what a run is as plain data and as text, what is damaged, and what was not checked."""
     info = read_run_info(path)
-    return info.describe(), info_table(info), info.find_damage() if verify else {}, UNCHECKED
+    return info, info_table(info), verify_run(path) if verify else {}, UNCHECKED
 
 
 def export(command: Any) -> None:

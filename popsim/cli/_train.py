@@ -25,7 +25,7 @@ from popsim.experiments import (
     run_experiment,
     run_or_resume,
 )
-from popsim.experiments.experiment import HELP, Grid
+from popsim.experiments.experiment import Grid
 from popsim.experiments.run_config import read_run_config
 from popsim.experiments.settings import setting_types
 from popsim.store import RunFolder
@@ -52,8 +52,6 @@ from popsim.sweeps.running import check_sweep
 from popsim.sweeps.slurm import SlurmOptions, write_slurm_script
 from popsim.training.observers import check_tensorboard
 
-Keep = Annotated[str, tyro.conf.arg(metavar="BATCHES", help=f"when to keep the weights: {HELP}")]
-Float16 = Annotated[Flag, tyro.conf.arg(help="keep them with half the digits")]
 SweepPath = Annotated[
     tyro.conf.Positional[Path], tyro.conf.arg(metavar="SWEEP", help="the folder of the sweep")
 ]
@@ -88,8 +86,8 @@ def finish(path: Path, train: Callable[[Callable[[], bool]], Run], *, resumes: b
     print(f"Next: {run.folder.command('show')}")
 
 
-def settings_of(kind: type[AbstractExperiment]) -> type[AbstractExperiment]:
-    """Return the settings of a kind of experiment as options for tyro, with the help of their metadata."""
+def settings_of(kind: type[Any]) -> type[Any]:
+    """Return the settings of an experiment, or of what is kept, as options for tyro, with their metadata."""
     hints: dict[str, Any] = {**setting_types(kind), "grid": tyro.conf.Suppress[Grid]}
     described: list[Any] = []
     for field in dataclasses.fields(kind):
@@ -101,7 +99,7 @@ def settings_of(kind: type[AbstractExperiment]) -> type[AbstractExperiment]:
     return dataclasses.make_dataclass("Settings", described, bases=(kind,), namespace=namespace, frozen=True)
 
 
-def as_experiment(kind: type[AbstractExperiment], settings: AbstractExperiment) -> AbstractExperiment:
+def as_kind(kind: type[Any], settings: Any) -> Any:
     """Return an experiment of a kind with the settings of another, such as some `settings_of` its kind."""
     return kind(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(kind)})
 
@@ -127,8 +125,8 @@ def train_command(
     stated: NewRunOptions = NewRunOptions(),  # noqa: B008
 ) -> type:
     """Return the command that trains an experiment, as a dataclass for tyro, with the defaults of a file."""
-    settings = settings_of(kind)
-    default: Any = {} if experiment is None else {"default": as_experiment(settings, experiment)}
+    settings, kept = settings_of(kind), settings_of(Recording)
+    default: Any = {} if experiment is None else {"default": as_kind(settings, experiment)}
 
     @dataclasses.dataclass(frozen=True)
     class TrainExperiment:
@@ -141,8 +139,7 @@ def train_command(
         """replace an existing run"""
         resume: Flag = False
         """continue the same run if it exists; a finished one is only printed"""
-        keep: Keep = stated.recording.trainables
-        float16: Float16 = stated.recording.float16
+        recording: kept = as_kind(kept, stated.recording)  # pyright: ignore[reportInvalidTypeForm]
         checkpoint_seconds: float = stated.entries["checkpoint_seconds"]
         """seconds between checkpoints; one is also written at the end, and when stopped"""
         training: TrainingOptions = TrainingOptions()
@@ -151,17 +148,16 @@ def train_command(
             """Train, save, and print."""
             if self.resume and self.overwrite:
                 raise ValueError("`resume` and `overwrite` must not be given together: got both.")
-            experiment = as_experiment(kind, self.experiment)
+            experiment = as_kind(kind, self.experiment)
             out = self.out or Path("runs") / f"{experiment.name}-{experiment.seed}"
             devices = self.training.devices
             if devices is None and self.resume and RunFolder(out).description.exists():
                 devices = devices_of_run(out)
             options: dict[str, Any] = {
-                "quiet": self.training.quiet,
-                "recording": Recording(self.keep, self.float16),
+                **self.training.run_options,
+                "recording": as_kind(Recording, self.recording),
                 "devices": training_devices(devices),
                 "checkpoint_seconds": self.checkpoint_seconds,
-                **self.training.disk_options,
             }
             train = run_or_resume if self.resume else partial(run_experiment, overwrite=self.overwrite)
             finish(out, lambda stop: train(experiment, out, stop=stop, **options), resumes=self.resume)
@@ -173,7 +169,7 @@ def train_command(
 def _options_here(options: CellOptions) -> dict[str, Any]:
     """Return the options of `run_cell` in this process, whose devices are looked up."""
     devices = {"devices": training_devices(options.devices), "keeps_devices": options.devices is None}
-    return {**devices, **options.disk_options}
+    return {**devices, **options.run_options}
 
 
 def train_cells(options: CellOptions, path: Path, cells: list[int] | None = None) -> None:
@@ -188,9 +184,9 @@ def train_cells(options: CellOptions, path: Path, cells: list[int] | None = None
     try:
         with stop_on_signals(lambda: stopped) as stop:
             where: dict[str, Any] = {"n_workers": options.workers, "scheduler": options.scheduler}
-            where |= options.disk_options | {"n_devices": 1 if options.devices is None else options.devices}
+            where |= options.run_options | {"n_devices": 1 if options.devices is None else options.devices}
             where = _options_here(options) if options.is_here else where
-            opened = run_sweep(path, cells, quiet=options.quiet, stop=stop, tell=tell, **where)
+            opened = run_sweep(path, cells, stop=stop, tell=tell, **where)
     except RunStopped:
         print(stopped, file=sys.stderr)
         sys.exit(EXIT_CODE)
@@ -229,6 +225,7 @@ class SweepOptions:
 
 def sweep_command(kind: type[AbstractExperiment]) -> type:
     """Return the command that sweeps over settings of one kind of experiment, as a dataclass for tyro."""
+    kept = settings_of(Recording)
 
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class SweepExperiment(SweepOptions):
@@ -248,12 +245,11 @@ def sweep_command(kind: type[AbstractExperiment]) -> type:
         """the largest number of networks that are trained together"""
         member_batch_size: int | None = None
         """number of networks that are trained at a time; the last digits of results depend on it"""
-        keep: Keep = "logged"
-        float16: Float16 = False
+        recording: kept = kept()  # pyright: ignore[reportInvalidTypeForm]
 
         def run(self) -> None:
             """Make the sweep and train its cells."""
-            experiment = as_experiment(kind, self.experiment)
+            experiment = as_kind(kind, self.experiment)
             first, n_members = experiment.first_member, experiment.n_members
             axes = parse_axes(kind, self.grid)
             for field in dataclasses.fields(kind):
@@ -268,7 +264,7 @@ def sweep_command(kind: type[AbstractExperiment]) -> type:
                 range(first, first + n_members) if self.seeds is None else read_seeds(self.seeds),
                 self.members_per_cell,
                 self.member_batch_size,
-                Recording(self.keep, self.float16),
+                as_kind(Recording, self.recording),
             )
             out = self.out or Path("sweeps") / experiment.name
             self.make_and_train(sweep, out)
@@ -314,7 +310,7 @@ class SweepRun:
             return
         (number,) = self.cell
         cell = read_sweep(self.path).cell(number)
-        options = {"quiet": self.cells.quiet, **_options_here(self.cells)}
+        options = _options_here(self.cells)
         finish(cell.folder.path, lambda stop: run_cell(self.path, number, stop=stop, **options), resumes=True)
 
 

@@ -25,31 +25,31 @@ from popsim.training.loop.batches import every_nth_batch, log_spaced_batches
 __all__ = ["Recording", "AbstractExperiment"]
 
 
-HELP = '"logged" (at the log points), "all", "none", "every 10", "log 50" (log-spaced), or "0 9 99"'
+BATCHES = '"logged" (at the log points), "all", "none", "every 10", "log 50" (log-spaced), or "0 9 99"'
 
 
 @dataclasses.dataclass(frozen=True)
 class Recording:
     """The batches after which a run stores the trainable arrays, and their precision.
 
-    - `trainables`: "logged" for the log points, "all", "none", "every 10" for every tenth batch, "log 50"
-        for 50 log-spaced ones, or the numbers of batches: "0 9 99".
+    - `keep`: "logged" for the log points, "all", "none", "every 10" for every tenth batch, "log 50" for 50
+        log-spaced ones, or the numbers of batches: "0 9 99".
     - `float16`: whether to store them with half the digits in half the space. Models rebuilt from them are
         then not exact.
     """
 
-    trainables: str = "logged"
-    float16: bool = False
+    keep: str = setting("logged", f"when to keep the weights: {BATCHES}")
+    float16: bool = setting(False, "keep them with half the digits")
 
     def __post_init__(self):
         convert_settings(self)
         pattern = r"logged|all|none|every [1-9]\d{0,8}|log [1-9]\d{0,8}|\d{1,9}( \d{1,9})*"
-        if not re.fullmatch(pattern, self.trainables):
-            raise ValueError(f"`trainables` must be {HELP}, got {self.trainables!r:.200}.")
+        if not re.fullmatch(pattern, self.keep):
+            raise ValueError(f"`keep` must be {BATCHES}, got {self.keep!r:.200}.")
 
     def batches(self, n_batches: int, log_step: int) -> Int[np.ndarray, " kept"]:
         """Return the numbers of the batches, for a training of `n_batches` that logs every `log_step`."""
-        match self.trainables.split():
+        match self.keep.split():
             case ["none"]:
                 return np.zeros(0, int)
             case ["log", n]:
@@ -61,7 +61,7 @@ class Recording:
             case numbers:
                 batches = np.unique(np.array(numbers, int))
         if batches[-1] >= n_batches:
-            raise ValueError(f"`trainables` must be batches from 0 to {n_batches - 1}, got {batches[-1]}.")
+            raise ValueError(f"`keep` must be batches from 0 to {n_batches - 1}, got {batches[-1]}.")
         return batches
 
     @property

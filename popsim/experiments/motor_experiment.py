@@ -49,24 +49,17 @@ class PlantChoice:
     command_unit: str = "N m"
 
 
-def _muscle_plant(
-    build: Callable[[], AbstractPlant], *, noise: Pair = (0.005, 0.03), scale: Pair = (0.2, 1.0)
-) -> PlantChoice:
-    """Choose a plant with muscles; noise and scale, in optimal lengths (per s), match those of the joints."""
-    return PlantChoice(
-        build,
-        proprioception_noise=noise,
-        proprioceptive_scale=scale,
-        motor_noise=(0.05, 0.002),
-        hidden_noise=0.01,
-        tolerance=2.0,
-        felt_unit="optimal lengths",
-        command_unit="of full excitation",
-    )
+@dataclasses.dataclass(frozen=True)
+class MusclePlantChoice(PlantChoice):
+    """What builds a plant with muscles; noise and scale, in optimal lengths (per s), match the joints."""
 
-
-def _arm26(law: Callable[..., muscles.AbstractMuscle]) -> PlantChoice:
-    return _muscle_plant(partial(plants.arm26, law))
+    proprioception_noise: Pair = (0.005, 0.03)
+    proprioceptive_scale: Pair = (0.2, 1.0)
+    motor_noise: Pair = (0.05, 0.002)
+    hidden_noise: float = 0.01
+    tolerance: float = 2.0
+    felt_unit: str = "optimal lengths"
+    command_unit: str = "of full excitation"
 
 
 PLANTS: Mapping[str, PlantChoice] = {
@@ -74,13 +67,13 @@ PLANTS: Mapping[str, PlantChoice] = {
     "two-link-arm-motornet": PlantChoice(plants.TwoLinkArm.motornet),
     "two-link-arm-li-todorov": PlantChoice(plants.TwoLinkArm.li_todorov),
     "point-mass": PlantChoice(plants.PointMass, felt_unit="m", command_unit="N"),
-    "arm26": _muscle_plant(plants.arm26),
-    "arm26-relu": _arm26(muscles.ReluMuscle),
-    "arm26-compliant": _arm26(muscles.CompliantTendonHillMuscle),
-    "arm26-thelen": _arm26(muscles.ThelenMuscle),
-    "arm26-mujoco": _arm26(muscles.MujocoMuscle),
-    "muscled-arm-li-todorov": _muscle_plant(plants.li_todorov_arm),
-    "muscled-point-mass": _muscle_plant(plants.muscled_point_mass, noise=(0.001, 0.007), scale=(0.035, 0.2)),
+    "arm26": MusclePlantChoice(plants.arm26),
+    "arm26-relu": MusclePlantChoice(partial(plants.arm26, muscles.ReluMuscle)),
+    "arm26-compliant": MusclePlantChoice(partial(plants.arm26, muscles.CompliantTendonHillMuscle)),
+    "arm26-thelen": MusclePlantChoice(partial(plants.arm26, muscles.ThelenMuscle)),
+    "arm26-mujoco": MusclePlantChoice(partial(plants.arm26, muscles.MujocoMuscle)),
+    "muscled-arm-li-todorov": MusclePlantChoice(plants.li_todorov_arm),
+    "muscled-point-mass": MusclePlantChoice(plants.muscled_point_mass, (0.001, 0.007), (0.035, 0.2)),
 }
 
 EXCITING = {"output_fn": jax.nn.sigmoid, "output_bias": -3.0}
@@ -139,7 +132,7 @@ class AbstractMotorExperiment(AbstractTaskExperiment):
     @property
     def times(self) -> tuple[float, float]:
         """The duration of a trial and the time step, in seconds."""
-        trial = self.definition.trial_shapes(self)
+        trial = self.trial_shapes
         if not isinstance(trial.targets, HandState):
             raise ValueError(
                 f"`targets` of the trials of {self.name} must be a HandState, as it has a workspace, "
@@ -150,7 +143,7 @@ class AbstractMotorExperiment(AbstractTaskExperiment):
     @property
     def interventions(self) -> tuple[AbstractIntervention, ...]:
         """The interventions that trials may schedule."""
-        names = self.definition.trial_shapes(self).interventions
+        names = self.trial_shapes.interventions
         if unknown := sorted(set(names) - set(INTERVENTIONS)):
             raise ValueError(
                 f"the interventions of {self.name} must be among {', '.join(INTERVENTIONS)}, got "
@@ -174,7 +167,7 @@ class AbstractMotorExperiment(AbstractTaskExperiment):
         return _compiled_plant(PLANTS[self.plant].build)
 
     def build_task(self) -> AbstractTask:
-        return self.definition.make(self, workspace=self.build_plant().workspace)
+        return self.make_task(workspace=self.build_plant().workspace)
 
     def build_model(self, *, key: Key[Array, ""]) -> SensorimotorLoop:
         plant, trials = self.build_plant(), self.build_task().validation_trials()

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal
 
 import equinox as eqx
@@ -17,7 +17,7 @@ from popsim.environment import Box, Discrete
 from popsim.evaluation import evaluate_ensemble
 from popsim.experiments.results import Column, ResultTable, RunFigure, member_rows
 from popsim.experiments.settings import setting
-from popsim.experiments.task_experiments import AbstractTaskExperiment, TaskDefinition
+from popsim.experiments.task_experiments import AbstractTaskExperiment
 from popsim.models.network_model import NetworkModel
 from popsim.networks import build_network
 from popsim.networks.registry import options_of_network
@@ -37,62 +37,59 @@ __all__ = ["AbstractNetworkExperiment", "Cognitive"]
 Score = Literal["accuracy", "output error", "loss", "reward"]
 """Fraction of correct choices, mean squared error where outputs count, total loss, or reward of a trial."""
 HIGH_IS_GOOD = ("accuracy", "reward")
-TIME_CONSTANTS: Mapping[str, float] = dict.fromkeys(
-    (
-        "delayed-match-to-category",
-        "delayed-paired-association",
-        "dual-delayed-match-to-sample",
-        "pulse-decision",
-    ),
-    0.5,
-)
-"""The time constants of units, in s, in long tasks that are hardly learned with the default of networks."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Criterion:
-    """A criterion for solving a task: the minimum accuracy or reward, or the maximum error or loss."""
+class Preset:
+    """How a task is learned: the network that learns it sooner, as delays are hard for untrained gates.
 
-    score: Score
-    limit: float
+    - `score`, `limit`: what solving it is: the minimum accuracy or reward, or the maximum error or loss, far
+        above chance and below the limit set by noise; None for no criterion.
+    - `tau`: the time constant of units, in s, where it is hardly learned with the default of networks.
+    """
+
+    network: str = "gru"
+    score: Score | None = None
+    limit: float | None = None
+    tau: float | None = None
 
     def is_met(self, value: float) -> bool:
         """Whether a score meets the criterion; one that is not finite does not."""
+        assert self.limit is not None
         is_good = value >= self.limit if self.score in HIGH_IS_GOOD else value <= self.limit
         return math.isfinite(value) and is_good
 
 
-LEARNED: Mapping[str, tuple[str, Criterion]] = {
-    "flip-flop": ("gru", Criterion("output error", 0.05)),
-    "context-integration": ("gru", Criterion("accuracy", 0.76)),
-    "perceptual-decision": ("gru", Criterion("accuracy", 0.8)),
-    "delayed-comparison": ("tanh", Criterion("accuracy", 0.9)),
-    "delayed-match-to-sample": ("tanh", Criterion("accuracy", 0.95)),
-    "delayed-non-match-to-sample": ("tanh", Criterion("accuracy", 0.95)),
-    "delayed-response": ("tanh", Criterion("accuracy", 0.9)),
-    "delayed-match-to-category": ("tanh", Criterion("accuracy", 0.95)),
-    "delayed-paired-association": ("tanh", Criterion("accuracy", 0.95)),
-    "dual-delayed-match-to-sample": ("tanh", Criterion("output error", 0.05)),
-    "delayed-go-no-go": ("tanh", Criterion("accuracy", 0.95)),
-    "signal-detection": ("gru", Criterion("accuracy", 0.95)),
-    "multisensory-integration": ("gru", Criterion("accuracy", 0.77)),
-    "pulse-decision": ("tanh", Criterion("accuracy", 0.92)),
-    "poisson-clicks": ("gru", Criterion("accuracy", 0.95)),
-    "economic-choice": ("gru", Criterion("accuracy", 0.95)),
-    "ready-set-go": ("gru", Criterion("output error", 0.003)),
-    "sine-generation": ("gru", Criterion("output error", 0.02)),
-    "interval-discrimination": ("gru", Criterion("accuracy", 0.95)),
-    "cue-set-go": ("gru", Criterion("output error", 0.005)),
-    "one-two-three-go": ("gru", Criterion("output error", 0.002)),
-    "probabilistic-reasoning": ("tanh", Criterion("accuracy", 0.88)),
-    "angle-reproduction": ("tanh", Criterion("output error", 0.05)),
-    "direction-category": ("tanh", Criterion("accuracy", 0.8)),
-    "block-decisions": ("gru", Criterion("accuracy", 0.8)),
-    "path-integration": ("gru", Criterion("output error", 0.02)),
-    "multi-task": ("tanh", Criterion("accuracy", 0.75)),
+LEARNED: Mapping[str, Preset] = {
+    "flip-flop": Preset("gru", "output error", 0.05),
+    "context-integration": Preset("gru", "accuracy", 0.76),
+    "perceptual-decision": Preset("gru", "accuracy", 0.8),
+    "delayed-comparison": Preset("tanh", "accuracy", 0.9),
+    "delayed-match-to-sample": Preset("tanh", "accuracy", 0.95),
+    "delayed-non-match-to-sample": Preset("tanh", "accuracy", 0.95),
+    "delayed-response": Preset("tanh", "accuracy", 0.9),
+    "delayed-match-to-category": Preset("tanh", "accuracy", 0.95, tau=0.5),
+    "delayed-paired-association": Preset("tanh", "accuracy", 0.95, tau=0.5),
+    "dual-delayed-match-to-sample": Preset("tanh", "output error", 0.05, tau=0.5),
+    "delayed-go-no-go": Preset("tanh", "accuracy", 0.95),
+    "signal-detection": Preset("gru", "accuracy", 0.95),
+    "multisensory-integration": Preset("gru", "accuracy", 0.77),
+    "pulse-decision": Preset("tanh", "accuracy", 0.92, tau=0.5),
+    "poisson-clicks": Preset("gru", "accuracy", 0.95),
+    "economic-choice": Preset("gru", "accuracy", 0.95),
+    "ready-set-go": Preset("gru", "output error", 0.003),
+    "sine-generation": Preset("gru", "output error", 0.02),
+    "interval-discrimination": Preset("gru", "accuracy", 0.95),
+    "cue-set-go": Preset("gru", "output error", 0.005),
+    "one-two-three-go": Preset("gru", "output error", 0.002),
+    "probabilistic-reasoning": Preset("tanh", "accuracy", 0.88),
+    "angle-reproduction": Preset("tanh", "output error", 0.05),
+    "direction-category": Preset("tanh", "accuracy", 0.8),
+    "block-decisions": Preset("gru", "accuracy", 0.8),
+    "path-integration": Preset("gru", "output error", 0.02),
+    "multi-task": Preset("tanh", "accuracy", 0.75),
 }
-"""The network that learns each task sooner, as delays are hard for untrained gates, and the criterion, far
-above chance and below the limit set by noise. Suites of many tasks, which take an hour or more, have none."""
+"""By task; suites of many tasks, which take an hour or more, and tasks with rewards have no criterion."""
 
 
 def scores(
@@ -104,7 +101,7 @@ def scores(
     member_ids: Int[np.ndarray, " member"] | None = None,
     key: Key[Array, ""],
 ) -> Float[np.ndarray, " member"]:
-    """Return the score of each member, see `Criterion`, in stacked trials of a task."""
+    """Return the score of each member, see `Preset`, in stacked trials of a task."""
     evaluation = evaluate_ensemble(ensemble, task, trials=trials, member_ids=member_ids, key=key)
     if score == "accuracy":
         outputs = evaluation.states.network.output
@@ -186,7 +183,7 @@ class AbstractNetworkExperiment(AbstractTaskExperiment):
                     f"`tau` must be given with a network that has a time constant, such as 'tanh', got "
                     f"{self.tau} s with {network!r}."
                 )
-        self.definition.trial_shapes(self)
+        _ = self.trial_shapes
 
     @property
     def task_name(self) -> str:
@@ -194,23 +191,23 @@ class AbstractNetworkExperiment(AbstractTaskExperiment):
         return self.name
 
     @property
-    def preset(self) -> tuple[str, Criterion | None]:
-        """The default network, and the criterion for solving the task with its default arguments, if any."""
-        if not self.definition.build.__module__.startswith("popsim."):
-            return "gru", None
-        network, criterion = LEARNED.get(self.task_name, ("gru", None))
-        return network, criterion if self.definition.is_default(self) else None
+    def preset(self) -> Preset:
+        """How the task is learned by default, with a criterion if its arguments have their defaults."""
+        if not self.definition.__module__.startswith("popsim."):
+            return Preset()
+        preset = LEARNED.get(self.task_name, Preset())
+        return dataclasses.replace(preset, score=None, limit=None) if self.changed_arguments else preset
 
     def effective_value(self, name: str) -> Any:
         if name == "network":
-            return self.preset[0] if self.network is None else self.network
+            return self.preset.network if self.network is None else self.network
         if name == "tau" and self.tau is None:
             default = options_of_network(self.effective_value("network")).get("tau")
-            return None if default is None else TIME_CONSTANTS.get(self.task_name, default)
+            return None if default is None else self.preset.tau or default
         return super().effective_value(name)
 
     def build_task(self) -> AbstractTask:
-        return self.definition.make(self)
+        return self.make_task()
 
     def build_model(self, *, key: Key[Array, ""]) -> NetworkModel:
         task = self.build_task()
@@ -240,8 +237,8 @@ class AbstractNetworkExperiment(AbstractTaskExperiment):
 
         The latter are drawn as in training, and decide whether the criterion is met, if there is one.
         """
-        task, criterion, key = self.build_task(), self.preset[1], self.key("evaluation")
-        score = score_of(task) if criterion is None else criterion.score
+        task, preset, key = self.build_task(), self.preset, self.key("evaluation")
+        score = preset.score or score_of(task)
         trial_sets = {"validation": task.validation_trials(), "fresh": fresh_trials(task, N_TRIALS, key=key)}
 
         def rows(members: Any) -> list[dict[str, Any]]:
@@ -253,14 +250,15 @@ class AbstractNetworkExperiment(AbstractTaskExperiment):
                 {"member": index} | {name: as_json_numbers(values[index]) for name, values in named.items()}
                 for index in range(self.n_members)
             ]
-            for row, fresh in zip(rows, named["fresh"], strict=True):
-                row |= {} if criterion is None else {"does_the_task": bool(criterion.is_met(fresh))}
+            if preset.score is not None:
+                for row, fresh in zip(rows, named["fresh"], strict=True):
+                    row["does_the_task"] = bool(preset.is_met(fresh))
             return rows
 
         return {
             "task": self.task_name,
             "score": score,
-            "limit": None if criterion is None else criterion.limit,
+            "limit": preset.limit,
             "n_fresh_trials": N_TRIALS,
             "ensembles": {"trained": rows(ensemble), "control: untrained": rows(self.build_ensemble())},
         }
@@ -290,9 +288,9 @@ class Cognitive(AbstractNetworkExperiment):
     task: Literal[tuple(COGNITIVE_TASKS)] = setting("flip-flop", "the task")  # pyright: ignore[reportInvalidTypeForm]
 
     @property
-    def definition(self) -> TaskDefinition:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def definition(self) -> Callable[..., AbstractTask]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The task, of which no argument is a setting."""
-        return TaskDefinition(COGNITIVE_TASKS[self.task], ())
+        return COGNITIVE_TASKS[self.task]
 
     @property
     def task_name(self) -> str:

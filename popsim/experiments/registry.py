@@ -18,7 +18,7 @@ from popsim.experiments.experiment import AbstractExperiment, check_experiment
 from popsim.experiments.motor_experiment import AbstractMotorExperiment, CenterOut
 from popsim.experiments.network_experiment import AbstractNetworkExperiment, Cognitive
 from popsim.experiments.settings import check_annotations
-from popsim.experiments.task_experiments import TaskDefinition, task_arguments
+from popsim.experiments.task_experiments import task_fields
 from popsim.networks.registry import NETWORKS, modules_of_networks
 from popsim.store.files import MismatchError
 from popsim.store.model_file import array_forms, check_arrays, load_model, read_model_details, save_model
@@ -65,26 +65,27 @@ def task_experiment(name: str) -> type[AbstractExperiment]:
 def _task_experiment(name: str, build: Callable[..., AbstractTask]) -> type[AbstractExperiment]:
     is_motor, written = isinstance(build, MotorTask), task_definition(name)
     base = AbstractMotorExperiment if is_motor else AbstractNetworkExperiment
-    of_base = {field.name: field for field in dataclasses.fields(base)}
-    arguments = task_arguments(written)
-    if taken := [each.name for each in arguments if each.name == "name" or hasattr(base, each.name)]:
+    arguments = task_fields(written)
+    if taken := [argument for argument, *_ in arguments if argument == "name" or hasattr(base, argument)]:
         raise ValueError(
             f"the arguments of the task {name!r} must have names of their own, got {', '.join(taken)}, which "
             "every experiment has."
         )
+    defaults = DEFAULTS.get(name, {})
     changed = [
-        (each, of_base[each].type, dataclasses.field(default=value, metadata=of_base[each].metadata))
-        for each, value in DEFAULTS.get(name, {}).items()
+        (field.name, field.type, dataclasses.field(default=defaults[field.name], metadata=field.metadata))
+        for field in dataclasses.fields(base)
+        if field.name in defaults
     ]
     summary = (written.__doc__ or "").strip().partition("\n")[0]
     kind = dataclasses.make_dataclass(
         "".join(word.capitalize() for word in name.split("-")),
-        [*changed, *(argument.field for argument in arguments)],
+        [*changed, *arguments],
         bases=(base,),
         namespace={
             "__doc__": f"{summary}\n\n`popsim show-task {name}` shows its trials.",
             "name": name,
-            "definition": TaskDefinition(build, arguments),
+            "definition": staticmethod(build),
         },
         frozen=True,
     )

@@ -124,16 +124,13 @@ class ResultTable:
         return dataclasses.replace(self, columns=columns, rows=[labelled(row) for row in self.rows])
 
     def __repr__(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
         """Format the table as text, without member numbers if there are none."""
         labels = [["", *(row.label for row in self.rows)]]
         if self.has_members:
             numbers = ("" if row.member is None else str(row.member) for row in self.rows)
             labels.append(["member", *numbers])
-        columns, sides, at_least = labels, "<>"[: len(labels)], [19, 7][: len(labels)]
-        n_labels = len(labels)
+        place = len(labels)
+        columns, sides, at_least = labels, "<>"[:place], [19, 7][:place]
         for i, column in enumerate(self.columns):
             values = [row.values[i] for row in self.rows]
             numeric = is_numeric(values)
@@ -142,7 +139,7 @@ class ResultTable:
             columns = [*columns, [f"{' ' if numeric else '  '}{text}" for text in texts]]
         rows = list(zip(*columns, strict=True))
         widths = column_widths(rows, at_least)
-        line, place = " " * sum(widths[:n_labels]), n_labels
+        line = " " * sum(widths[:place])
         for heading, n_columns in self.spans():
             line += f"{heading:>{sum(widths[place : place + n_columns])}}"
             place += n_columns

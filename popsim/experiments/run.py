@@ -18,11 +18,12 @@ from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble
 from popsim.experiments.experiment import AbstractExperiment
 from popsim.experiments.registry import rebuild_experiment, setting_text
 from popsim.experiments.results import ResultTable
-from popsim.experiments.run_info import RunInfo
+from popsim.experiments.run_info import describe_run
 from popsim.model import AbstractModel, with_trained_inputs
 from popsim.randomness import seed_key
 from popsim.store import Checkpoint, MismatchError, RunFolder, leaf_names
-from popsim.store.run_parts import read_summary
+from popsim.store.run_folder import DescribedRun
+from popsim.store.run_parts import RunParts, read_parts, read_summary
 from popsim.task import AbstractTask, check_task
 from popsim.training import open_history
 from popsim.training.history.computation import (
@@ -103,13 +104,14 @@ class Script:
 
 
 @dataclasses.dataclass(frozen=True)
-class Run(RunInfo):
+class Run:
     """A run on disk, or a training by a script. Properties are read on first use, and kept.
 
     - `described`: the folder of the run, with its description when it was opened.
     - `source`: the experiment with its settings, or what a script's training is opened with.
     """
 
+    described: DescribedRun
     source: AbstractExperiment | Script
 
     def __repr__(self) -> str:
@@ -118,6 +120,26 @@ class Run(RunInfo):
             own = self.source
             about = f"{own.name}, {count_text(own.n_members, 'member')}, {count_text(own.n_batches, 'batch')}"
         return f"Run({str(self.folder.path)!r}: {about})"
+
+    @property
+    def folder(self) -> RunFolder:
+        """The folder of the run, or of the training."""
+        return self.described.folder
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run is finished; unknown, and so False, without an experiment."""
+        return self.described.is_run and self.folder.is_finished
+
+    @functools.cached_property
+    def parts(self) -> RunParts:
+        """The identity of the run, and the list of what its folder must contain."""
+        return read_parts(self.described)
+
+    @functools.cached_property
+    def info(self) -> dict[str, Any]:
+        """What the folder says of itself, as `read_run_info` returns it."""
+        return describe_run(self.described)
 
     @property
     def experiment(self) -> AbstractExperiment:

@@ -14,7 +14,7 @@ from popsim.store.yaml_files import read_yaml
 
 __all__ = ["read_run_config"]
 
-OPTIONS = {"keep": str, "float16": bool, "checkpoint_seconds": float}
+OPTIONS = {**setting_types(Recording), "checkpoint_seconds": float}
 """The types of the entries of a file that are no settings."""
 
 
@@ -30,9 +30,8 @@ def read_run_config(path: Path) -> tuple[AbstractExperiment, NewRunOptions]:
         experiment = kind(**parse_settings(kind, content.get("settings")))
         given = {name: value for name in OPTIONS if (value := content.get(name)) is not None}
         stated = {name: parse_setting(name, value, OPTIONS[name]) for name, value in given.items()}
-        recording = Recording(stated.get("keep", Recording.trainables), stated.get("float16", False))
-        seconds = stated.get("checkpoint_seconds")
-        return experiment, NewRunOptions(recording=recording, checkpoint_seconds=seconds)
+        seconds = stated.pop("checkpoint_seconds", None)
+        return experiment, NewRunOptions(recording=Recording(**stated), checkpoint_seconds=seconds)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 

@@ -1,9 +1,8 @@
-"""What the folder of a run says, also as text, whether or not its experiment is known here."""
+"""What the folder of a run says, as plain data and as text, whether or not its experiment is known here."""
 
 import contextlib
 import dataclasses
 import datetime
-import functools
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,9 +18,9 @@ from popsim.store.files import files_below
 from popsim.store.identity import lock_holder
 from popsim.store.json_files import log_lines
 from popsim.store.run_folder import DescribedRun
-from popsim.store.run_parts import RunParts, damage_of_run, read_parts
+from popsim.store.run_parts import damage_of_run
 
-__all__ = ["RunInfo", "info_table", "read_run_info", "verify_run"]
+__all__ = ["info_table", "read_run_info", "verify_run"]
 
 PARTS = ("checkpoints", "history", "log", "figures", "other")
 UNCHECKED = "the numbers in log.jsonl and the order of its lines; what is in figures/ and tensorboard/"
@@ -53,190 +52,120 @@ def _total(terms: dict[str, Any]) -> Float[np.ndarray, " member"]:
     return np.sum([np.atleast_1d(np.asarray(values, float)) for values in terms.values()], axis=0)
 
 
-@dataclasses.dataclass(frozen=True)
-class RunInfo:
-    """What the folder of a run, or of a training by a script, says of itself.
-
-    Properties are read from disk when they are first used, and kept. Nothing is rebuilt or written, and
-    damage is not looked for: see `verify_run`.
-
-    - `described`: the folder, with its description when it was opened.
-    """
-
-    described: DescribedRun
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({str(self.folder.path)!r})"
-
-    @property
-    def folder(self) -> RunFolder:
-        """The folder of the run, or of the training."""
-        return self.described.folder
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether the run is finished; unknown, and so False, without an experiment."""
-        return self.described.is_run and self.folder.is_finished
-
-    @functools.cached_property
-    def parts(self) -> RunParts:
-        """The identity of the run, and the list of what its folder must contain."""
-        return read_parts(self.described)
-
-    @property
-    def description(self) -> Mapping[str, Any]:
-        """The content of its `run.json` or `training.json`."""
-        return self.described.content
-
-    @property
-    def experiment_name(self) -> str | None:
-        """The name of the experiment; None for a training without one."""
-        return self.description.get("experiment")
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """The settings of the experiment."""
-        return self.description.get("settings", {})
-
-    @property
-    def effective_settings(self) -> Mapping[str, str]:
-        """The settings in effect, as text with units."""
-        texts = self.description.get("in_force", {})
-        return {name: str(texts.get(name, setting_text(value))) for name, value in self.settings.items()}
-
-    @functools.cached_property
-    def changed(self) -> frozenset[str] | None:
-        """The settings that differ from the defaults; None if the experiment is not registered."""
-        if (kind := EXPERIMENTS.get(self.experiment_name or "")) is None:
-            return None
-        defaults = {
-            field.name: field.default_factory() if callable(field.default_factory) else field.default
-            for field in dataclasses.fields(kind)
-        }
-        values = [(name, tuple(own) if isinstance(own, list) else own) for name, own in self.settings.items()]
-        return frozenset(name for name, value in values if (name, value) not in defaults.items())
-
-    @property
-    def n_batches(self) -> int | None:
-        """The total number of batches to train; None if unknown."""
-        return self.settings.get("n_batches")
-
-    @property
-    def n_saved(self) -> int:
-        """The number of batches of the newest checkpoint."""
-        return max(Checkpoints(self.folder.checkpoints).steps(), default=0)
-
-    @functools.cached_property
-    def _listed(self) -> tuple[list[ListedArray], Mapping[str, Any], str]:
-        """The arrays of the history, what it says besides, and why it cannot be listed."""
-        try:
-            return *list_arrays(self.folder.history, run_id=self.described.run_id), ""
-        except (CorruptDataError, MismatchError) as error:
-            return [], {}, str(error)
-        except ValueError:  # there is none yet
-            return [], {}, ""
-
-    @property
-    def history_damage(self) -> str:
-        """Why the history cannot be listed; empty if it can, or there is none."""
-        return self._listed[2]
-
-    @property
-    def n_trained(self) -> int | None:
-        """The number of numbers of one member that are trained; None if unknown."""
-        return self._listed[1].get("n_trained")
-
-    @property
-    def frozen(self) -> Mapping[int, int]:
-        """By member, the batch from which on it is frozen."""
-        return self._from_batches("frozen_from")
-
-    @property
-    def stopped(self) -> Mapping[int, int]:
-        """By member, the batch from which on a population update has stopped it."""
-        return self._from_batches("stopped_from")
-
-    def _from_batches(self, name: str) -> dict[int, int]:
-        from_batch = np.atleast_1d(np.asarray(self._listed[1].get(name, []), int))
-        return {member: int(batch) for member, batch in enumerate(from_batch) if batch >= 0}
-
-    @functools.cached_property
-    def _end_of_log(self) -> tuple[LoggedLosses | None, int]:
-        """The losses in the last whole line of the log, and how many lines there are."""
-        n_lines, last = 0, None
-        for line in log_lines(self.folder.log) if self.folder.log.exists() else ():
-            n_lines += 1
-            last = line if line.endswith(b"\n") else last
-        try:
-            return (None if last is None else logged_losses(json.loads(last))), n_lines
-        except ValueError:
-            return None, n_lines
-
-    @property
-    def losses(self) -> LoggedLosses | None:
-        """The losses of the last log point; None if there is none."""
-        return self._end_of_log[0]
-
-    def describe(self) -> dict[str, Any]:
-        """Return what is known, as plain data: what `popsim info --json` prints, with documented keys."""
-        content, writer, is_run = self.description, lock_holder(self.folder.path), self.described.is_run
-        arrays, attributes, damage = self._listed
-        return {
-            "kind": "run" if is_run else "training",
-            "path": str(self.folder.path),
-            "popsim": content.get("popsim"),
-            "format": content.get("format"),
-            "experiment": self.experiment_name,
-            "state": "finished" if self.is_finished else "being trained" if writer else "stopped",
-            "writer": writer,
-            "n_batches": self.n_batches,
-            "n_batches_saved": self.n_saved,
-            "n_members": self.settings.get("n_members", attributes.get("n_members")),
-            "n_trained_numbers": self.n_trained,
-            "frozen_from": self.frozen,
-            "stopped_from": self.stopped,
-            "losses": None if self.losses is None else vars(self.losses),
-            "n_log_points": self._end_of_log[1],
-            "n_figures": sum(1 for _ in files_below(self.folder.figures)),
-            **{name: content.get(name) for name in ("recording", "devices", "engine", "checkpoint_seconds")},
-            "resumed": content.get("resumed", []),
-            "resume_command": self.folder.resume_command if is_run and not self.is_finished else None,
-            "settings": self.settings,
-            "settings_in_effect": self.effective_settings,
-            "changed_settings": None if self.changed is None else sorted(self.changed),
-            "checkpoints": self._checkpoints(),
-            "history": [vars(array) for array in arrays],
-            "history_damage": damage,
-            "n_bytes": self._sizes(),
-        }
-
-    def _checkpoints(self) -> list[dict[str, float]]:
-        """Return the number of batches, time (s since 1970) and size of each checkpoint."""
-        checkpoints, listed = Checkpoints(self.folder.checkpoints), []
-        for step in checkpoints.steps():
-            with contextlib.suppress(FileNotFoundError):  # deleted meanwhile by a run in progress
-                file = checkpoints.file(step).stat()
-                listed.append({"n_batches": step, "written": file.st_mtime, "n_bytes": file.st_size})
-        return listed
-
-    def _sizes(self) -> dict[str, int]:
-        """Return the size of each part of the folder, in bytes."""
-        sizes: dict[str, int] = dict.fromkeys(PARTS, 0)
-        of_part = {getattr(self.folder, part).name: part for part in PARTS[:-1]}
-        for name, file in files_below(self.folder.path):
-            with contextlib.suppress(FileNotFoundError):
-                sizes[of_part.get(name.partition("/")[0], "other")] += file.lstat().st_size
-        return sizes
-
-    def find_damage(self) -> dict[str, str]:
-        """Read every byte of the folder, see `verify_run`."""
-        return {name: str(error) for name, error in damage_of_run(self.described).items()}
+def describe_run(described: DescribedRun) -> dict[str, Any]:
+    """Return what the folder of a run, or of a training by a script, says of itself, see `read_run_info`."""
+    folder, content, is_run = described.folder, described.content, described.is_run
+    name, settings = content.get("experiment"), content.get("settings", {})
+    writer, is_finished = lock_holder(folder.path), is_run and folder.is_finished
+    arrays, attributes, damage = _listed_history(described)
+    losses, n_log_points = _end_of_log(folder)
+    in_effect = content.get("in_force", {})
+    return {
+        "kind": "run" if is_run else "training",
+        "path": str(folder.path),
+        "popsim": content.get("popsim"),
+        "format": content.get("format"),
+        "experiment": name,
+        "state": "finished" if is_finished else "being trained" if writer else "stopped",
+        "writer": writer,
+        "n_batches": settings.get("n_batches"),
+        "n_batches_saved": max(Checkpoints(folder.checkpoints).steps(), default=0),
+        "n_members": settings.get("n_members", attributes.get("n_members")),
+        "n_trained_numbers": attributes.get("n_trained"),
+        "frozen_from": _batches_of_members(attributes.get("frozen_from", [])),
+        "stopped_from": _batches_of_members(attributes.get("stopped_from", [])),
+        "losses": None if losses is None else vars(losses),
+        "n_log_points": n_log_points,
+        "n_figures": sum(1 for _ in files_below(folder.figures)),
+        **{key: content.get(key) for key in ("recording", "devices", "engine", "checkpoint_seconds")},
+        "resumed": content.get("resumed", []),
+        "resume_command": folder.resume_command if is_run and not is_finished else None,
+        "settings": settings,
+        "settings_in_effect": {key: in_effect.get(key, setting_text(own)) for key, own in settings.items()},
+        "changed_settings": _changed_settings(name, settings),
+        "checkpoints": _checkpoints(folder),
+        "history": [vars(array) for array in arrays],
+        "history_damage": damage,
+        "n_bytes": _sizes(folder),
+    }
 
 
-def read_run_info(path: str | Path) -> RunInfo:
-    """Open a run, finished or not, or a training by a script, without its experiment.
+def _listed_history(described: DescribedRun) -> tuple[list[ListedArray], Mapping[str, Any], str]:
+    """Return the arrays of the history, what it says besides, and why it cannot be listed."""
+    try:
+        return *list_arrays(described.folder.history, run_id=described.run_id), ""
+    except (CorruptDataError, MismatchError) as error:
+        return [], {}, str(error)
+    except ValueError:  # there is none yet
+        return [], {}, ""
 
-    The experiment need not be registered here. `open_run` opens a run with it.
+
+def _end_of_log(folder: RunFolder) -> tuple[LoggedLosses | None, int]:
+    """Return the losses in the last whole line of the log, and how many lines there are."""
+    n_lines, last = 0, None
+    for line in log_lines(folder.log) if folder.log.exists() else ():
+        n_lines += 1
+        last = line if line.endswith(b"\n") else last
+    with contextlib.suppress(ValueError):
+        return (None if last is None else logged_losses(json.loads(last))), n_lines
+    return None, n_lines
+
+
+def _batches_of_members(from_batch: Any) -> dict[int, int]:
+    """Return by member the batch from which on it does not change."""
+    batches = np.atleast_1d(np.asarray(from_batch, int)).tolist()
+    return {member: batch for member, batch in enumerate(batches) if batch >= 0}
+
+
+def _changed_settings(name: str | None, settings: Mapping[str, Any]) -> list[str] | None:
+    """Return the settings that differ from the defaults; None if the experiment is not registered."""
+    if (kind := EXPERIMENTS.get(name or "")) is None:
+        return None
+    defaults = {
+        field.name: field.default_factory() if callable(field.default_factory) else field.default
+        for field in dataclasses.fields(kind)
+    }
+    values = [(name, tuple(own) if isinstance(own, list) else own) for name, own in settings.items()]
+    return sorted(name for name, value in values if (name, value) not in defaults.items())
+
+
+def _checkpoints(folder: RunFolder) -> list[dict[str, float]]:
+    """Return the number of batches, time (s since 1970) and size of each checkpoint."""
+    checkpoints, listed = Checkpoints(folder.checkpoints), []
+    for step in checkpoints.steps():
+        with contextlib.suppress(FileNotFoundError):  # deleted meanwhile by a run in progress
+            file = checkpoints.file(step).stat()
+            listed.append({"n_batches": step, "written": file.st_mtime, "n_bytes": file.st_size})
+    return listed
+
+
+def _sizes(folder: RunFolder) -> dict[str, int]:
+    """Return the size of each part of the folder, in bytes."""
+    sizes: dict[str, int] = dict.fromkeys(PARTS, 0)
+    of_part = {getattr(folder, part).name: part for part in PARTS[:-1]}
+    for name, file in files_below(folder.path):
+        with contextlib.suppress(FileNotFoundError):
+            sizes[of_part.get(name.partition("/")[0], "other")] += file.lstat().st_size
+    return sizes
+
+
+def _read(path: str | Path) -> DescribedRun:
+    """Read the description of a run or a training."""
+    folder = RunFolder(as_path("path", path))
+    if not folder.description.is_file() and not folder.training.is_file():
+        raise ValueError(
+            f"`path` must be the folder of a popsim run or training, got {folder.path}: "
+            "it has neither run.json nor training.json."
+        )
+    return DescribedRun.read(folder)
+
+
+def read_run_info(path: str | Path) -> dict[str, Any]:
+    """Return what a run, finished or not, or a training by a script says of itself, as plain data.
+
+    This is what `popsim info --json` prints, with documented keys. Nothing is rebuilt or written, and damage
+    is not looked for: see `verify_run`. The experiment need not be registered here; `open_run` opens a run
+    with it.
 
     **Arguments:**
 
@@ -244,13 +173,7 @@ def read_run_info(path: str | Path) -> RunInfo:
 
     **Raises:** `CorruptDataError` if its description is damaged; `MismatchError` if it has another format.
     """
-    folder = RunFolder(as_path("path", path))
-    if not folder.description.is_file() and not folder.training.is_file():
-        raise ValueError(
-            f"`path` must be the folder of a popsim run or training, got {folder.path}: "
-            "it has neither run.json nor training.json."
-        )
-    return RunInfo(DescribedRun.read(folder))
+    return describe_run(_read(path))
 
 
 def verify_run(path: str | Path) -> dict[str, str]:
@@ -267,7 +190,7 @@ def verify_run(path: str | Path) -> dict[str, str]:
 
     **Raises:** as `read_run_info`.
     """
-    return read_run_info(path).find_damage()
+    return {name: str(error) for name, error in damage_of_run(_read(path)).items()}
 
 
 def duration_text(seconds: float) -> str:
@@ -288,14 +211,14 @@ FORMATS: Mapping[str, Callable[[Any], str]] = {
 SECTIONS = ("settings_in_effect", "checkpoints", "history", "n_bytes")
 
 
-def info_table(info: RunInfo) -> str:
-    """Format what is known of a run, by `read_run_info` or `popsim.open_run`, as text."""
-    described = info.describe()
-    changed, _ = described.pop("changed_settings"), described.pop("settings")
-    sections = {name: described.pop(name) for name in SECTIONS}
-    known = {name: value for name, value in described.items() if value not in (None, "", [], {})}
-    lines = align([(name, _text(name, value)) for name, value in known.items()])
-    for title, entries in sections.items():
+def info_table(info: Mapping[str, Any]) -> str:
+    """Format what `read_run_info` returns as text."""
+    changed = info["changed_settings"]
+    known = [(name, own) for name, own in info.items() if name not in ("changed_settings", "settings")]
+    known = [(name, own) for name, own in known if name not in SECTIONS and own not in (None, "", [], {})]
+    lines = align([(name, _text(name, value)) for name, value in known])
+    for title in SECTIONS:
+        entries = info[title]
         if isinstance(entries, Mapping):
             marks = {name: "* " for name in changed or () if title == "settings_in_effect"}
             rows = [[marks.get(name, "") + name, _text(title, value)] for name, value in entries.items()]
@@ -304,7 +227,7 @@ def info_table(info: RunInfo) -> str:
             rows = [[*entry] for entry in entries[:1]] + rows
         lines += ["", title if rows else f"{title}: none", *(f"  {line}" for line in align(rows))]
     what = "*: not the default" if changed is not None else "not registered here: its defaults are not known"
-    lines += ["", what] * (info.experiment_name is not None)
+    lines += ["", what] * (info["experiment"] is not None)
     return "\n".join(map(printable, lines))
 
 

@@ -4,14 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
-import matplotlib.pyplot as plt
 import numpy as np
 from jaxtyping import PyTree
-from matplotlib.animation import FuncAnimation
 
 from popsim._shared.checks import WholeNumber, short_repr
 from popsim._shared.text_checks import suggestion
-from popsim.analysis.figures import Playback, animate_body, body_motion, figure_style
 from popsim.ensemble import member
 from popsim.evaluation import validation_trials
 from popsim.experiments.run import Run, kept_batches
@@ -32,8 +29,8 @@ def animate_run(
     batches: Sequence[Stage] = ("last",),
     trials: Sequence[WholeNumber] = (0,),
     noise: bool = True,
-    playback: Playback | None = None,
-) -> FuncAnimation:
+    playback: Any = None,
+) -> Any:
     """Animate the body of a run in validation trials, on axes of its own.
 
     Members are side by side, and stages of training below one another; of one member, stages are side by
@@ -48,10 +45,15 @@ def animate_run(
         for the last checkpoint.
     - `trials`: the numbers of the validation trials, which are played one after another; see `find_trials`.
     - `noise`: whether the models have their noise, that of `run.evaluate`.
-    - `playback`: the speed; by default real time, at 25 frames per second.
+    - `playback`: the speed, a `popsim.analysis.figures.Playback`; by default real time, at 25 frames per
+        second.
 
-    **Returns:** the animation, see `popsim.analysis.figures.save_animation`.
+    **Returns:** the matplotlib animation, see `popsim.analysis.figures.save_animation`.
     """
+    import matplotlib.pyplot as plt  # an experiment needs neither it nor what draws with it
+
+    from popsim.analysis.figures import animate_body, figure_style
+
     if not isinstance(getattr(run.ensemble, "plant", None), AbstractPlant):
         raise ValueError(
             f"`run` must be of models with a body, got {type(run.ensemble).__name__} in {run.folder.path}."
@@ -64,14 +66,8 @@ def animate_run(
     stages = _stages(run, batches)
     motions, titles = [], []
     for title, batch in stages:
-        ensemble = run.ensemble if batch is None else run.models(batch=batch)
-        ensemble = ensemble if noise else with_zero_noise(ensemble)
-        states = run.evaluate(ensemble).states
+        motions += _motions(run, batch, members, trials, noise=noise)
         for index in members:
-            own_trials, model = _trials_of(run, index), member(ensemble, int(index))
-            motions.append(
-                [body_motion(_at(states, (index, trial)), _at(own_trials, trial), model) for trial in trials]
-            )
             names = [f"member {index}"] if len(members) > 1 or len(stages) == 1 else []
             names += [title] if len(stages) > 1 or batch is not None else []
             titles.append(", ".join(names))
@@ -82,6 +78,23 @@ def animate_run(
     with figure_style():
         _, axes = plt.subplots(n_rows, n_columns, squeeze=False, **options)
         return animate_body(axes, motions, titles=titles, playback=playback)
+
+
+def _motions(
+    run: Run, batch: int | None, members: Sequence[WholeNumber], trials: Sequence[WholeNumber], *, noise: bool
+) -> list[Any]:
+    """Return the motions of members in trials, after a batch or as they were saved last."""
+    from popsim.analysis.figures import body_motion
+
+    ensemble = run.ensemble if batch is None else run.models(batch=batch)
+    ensemble = ensemble if noise else with_zero_noise(ensemble)
+    states, motions = run.evaluate(ensemble).states, []
+    for index in members:
+        own_trials, model = _trials_of(run, index), member(ensemble, int(index))
+        motions.append(
+            [body_motion(_at(states, (index, trial)), _at(own_trials, trial), model) for trial in trials]
+        )
+    return motions
 
 
 def find_trials(run: Run, conditions: Mapping[str, float]) -> list[int]:

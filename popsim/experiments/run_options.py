@@ -16,7 +16,6 @@ from popsim._shared.named_values import different_flags, missing_flags, numeric_
 from popsim._shared.plain_values import plain_value
 from popsim._shared.text_checks import count_text
 from popsim._shared.user_code import code_digest, code_of_modules, users_modules
-from popsim._shared.waiting import waiting_line
 from popsim.ensemble import member
 from popsim.experiments.experiment import AbstractExperiment, Recording, check_recording
 from popsim.experiments.registry import described_modules
@@ -37,6 +36,7 @@ __all__ = ["NewRunOptions", "RunOptions", "RunStopped"]
 Devices = Sequence[jax.Device]  # pyright: ignore[reportInvalidTypeForm]
 FLAGS = "jax_flags"  # in run.json and sweep.json: those that change numbers
 CODE = "code"  # in run.json: a digest of the user's modules
+OF_TRAINER = ("devices", "stop", "without_lock", "enable_tensorboard")  # options that it takes as they are
 SHARED = "selects_with_others"  # in run.json: it cannot be finished by itself
 
 
@@ -90,21 +90,14 @@ class RunOptions:
             "chkpt_dir": folder,
             "checkpoint_seconds": entries["checkpoint_seconds"],
             "member_batch_size": entries.get("member_batch_size"),
-            "population_updates": None if selection is None else [selection],
-            "devices": self.devices,
-            "stop": self.stop,
-            "without_lock": self.without_lock or None,
-            "enable_tensorboard": self.enable_tensorboard or None,
-            "tensorboard_logdir": RunFolder(folder).tensorboard if self.enable_tensorboard else None,
+            "population_updates": selection and [selection],
+            "tensorboard_logdir": self.enable_tensorboard and RunFolder(folder).tensorboard,
+            **{name: getattr(self, name) for name in OF_TRAINER},
         }
-        options = {name: value for name, value in options.items() if value is not None}
-        trainer = experiment.build_trainer(**options)
+        given = {name: value for name, value in options.items() if value is not None and value is not False}
+        trainer = experiment.build_trainer(**given)
         progress = [] if self.quiet else [progress_observer()]
         return dataclasses.replace(trainer, observers=[*trainer.observers, *progress, *self.observers])
-
-    def waiting(self, what: str) -> contextlib.AbstractContextManager[None]:
-        """Return the context in which a line says what is being done, such as "drawing the figures"."""
-        return waiting_line(what, disable=self.quiet)
 
     def circumstances(self, experiment: AbstractExperiment) -> dict[str, Any]:
         """Return the software and hardware on which an experiment would be trained now."""

@@ -10,6 +10,7 @@ import jax
 from popsim._compiled import record_fallbacks
 from popsim._shared.checks import warn_caller
 from popsim._shared.text_checks import as_path, count_text
+from popsim._shared.waiting import waiting_line
 from popsim.ensemble import member
 from popsim.evaluation import check_trials_of
 from popsim.experiments.experiment import AbstractExperiment, Recording, check_experiment
@@ -86,7 +87,7 @@ def _begin(
 
 def _untrained(experiment: AbstractExperiment, trainer: TaskTrainer, options: RunOptions) -> Any:
     """Return the untrained ensemble, if it fits into memory with what is needed to train it."""
-    with options.waiting(f"building {count_text(experiment.n_members, 'network')}"):
+    with waiting_line(f"building {count_text(experiment.n_members, 'network')}", disable=options.quiet):
         check_size(experiment, trainer)
         return experiment.build_ensemble()
 
@@ -187,7 +188,7 @@ def _train(run: Run, trainer: TaskTrainer, untrained: Any, options: RunOptions) 
     if history.batch.size < experiment.n_batches and not has_ended:
         raise RunStopped(run.folder.path, history.batch.size)
     _check_not_stopped(run, options)
-    with options.waiting("measuring the trained networks"):
+    with waiting_line("measuring the trained networks", disable=options.quiet):
         summary: dict[str, Any] = experiment.summarize(ensemble)
     _check_not_stopped(run, options)
     write_summary(described, plain_json("summarize", summary))
@@ -223,7 +224,7 @@ def _finish(run: Run, options: RunOptions) -> Run:
     if described.content.get("draws_figures", True):
         from popsim.experiments.run_figures import save_figures  # which loads matplotlib
 
-        with options.waiting("drawing the figures"):
+        with waiting_line("drawing the figures", disable=options.quiet):
             save_figures(run, run.folder.figures)
     figures = sorted(name for name, _ in files_below(run.folder.figures) if finished_name(name) is None)
     return Run(described.write(finished=True, figures=figures), run.experiment)

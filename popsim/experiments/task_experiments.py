@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import inspect
 import re
-import types
 import typing
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Literal
@@ -23,7 +22,7 @@ from popsim.task import AbstractTask
 from popsim.training import TaskTrainer, adam, cosine_decay
 from popsim.trial import Trial
 
-__all__ = ["AbstractTaskExperiment", "TaskArgument", "TaskDefinition", "task_arguments"]
+__all__ = ["AbstractTaskExperiment", "task_fields"]
 
 UNITS = ("seconds", "s^0.5", "m/s", "m", "Hz", "rad", "N s/m", "N/m", "N")
 UNIT = "|".join(map(re.escape, sorted(UNITS, key=len, reverse=True)))
@@ -38,65 +37,38 @@ DRAWN = {
 """What is said of a setting whose numbers are drawn in each trial."""
 NOT_SETTINGS = ("workspace", "loss", "key")
 DrawnBy = Literal["range", "choice", "pair"] | None
+"""How each trial draws an argument: from a "range", for which two numbers become a `Uniform`, or a "choice"
+of numbers; a "pair" is a number, or two of them, which the task itself takes."""
 
 
-@dataclasses.dataclass(frozen=True)
-class TaskArgument:
-    """An argument of a task, as a setting: its type, a plain default, and what the docstring says of it.
+def task_fields(build: Callable[..., Any]) -> list[tuple[str, Any, Any]]:
+    """Return the arguments of a task that are settings, as fields for `dataclasses.make_dataclass`.
 
-    Each trial draws it from a "range", for which two numbers become a `Uniform`, or a "choice" of numbers; a
-    "pair" is a number, or two of them, which the task itself takes.
-    """
-
-    name: str
-    kind: Any
-    default: Any
-    help: str = ""
-    unit: str = ""
-    drawn_by: DrawnBy = None
-
-    def argument(self, value: Any) -> Any:
-        """Return what the task takes for a setting."""
-        try:
-            if self.drawn_by == "choice":
-                return Choice(value)
-            drawn = Uniform(*value) if self.drawn_by and isinstance(value, tuple) else value
-        except ValueError as error:
-            raise ValueError(f"`{self.name}`: {error}") from error
-        return drawn if self.drawn_by == "range" else value
-
-    @property
-    def field(self) -> tuple[str, Any, Any]:
-        """The field of an experiment, for `dataclasses.make_dataclass`."""
-        metadata = {"help": self.help, "units": (self.unit,) if self.unit else ()}
-        return self.name, self.kind, dataclasses.field(default=self.default, metadata=metadata)
-
-
-def task_arguments(build: Callable[..., Any]) -> tuple[TaskArgument, ...]:
-    """Return the arguments of a task whose defaults are plain, or distributions of numbers.
-
-    Those of a class are in the order of its docstring: its fields begin with the inherited ones.
+    They are those whose defaults are plain, or distributions of numbers; those of a class are in the order of
+    its docstring, as its fields begin with the inherited ones. Their metadata has `drawn_by` besides what
+    `setting` writes there.
     """
     documented = _documented(inspect.getdoc(build) or "")
-    arguments = []
+    fields = []
     for name, hint, default in _parameters(build):
         if name not in NOT_SETTINGS and (plain := _as_setting(name, hint, default)) is not None:
             kind, default, drawn_by = plain
-            text, unit = documented.get(name, ("", ""))
+            text, units = documented.get(name, ("", ()))
             help = "; ".join(filter(None, (text, DRAWN.get(drawn_by or ""))))
-            arguments.append(TaskArgument(name, kind, default, help, unit, drawn_by))
+            metadata = {"help": help, "units": units, "drawn_by": drawn_by}
+            fields.append((name, kind, dataclasses.field(default=default, metadata=metadata)))
     order = {name: place for place, name in enumerate(documented)} if inspect.isclass(build) else {}
-    return tuple(sorted(arguments, key=lambda argument: order.get(argument.name, len(order))))
+    return sorted(fields, key=lambda field: order.get(field[0], len(order)))
 
 
-def _documented(doc: str) -> dict[str, tuple[str, str]]:
-    """Return the text and the unit of each argument in the section **Arguments** of a docstring."""
+def _documented(doc: str) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Return the text and the units of each argument in the section **Arguments** of a docstring."""
     section = doc.partition("**Arguments:**")[2].partition("\n\n**")[0]
     texts = {}
     for names, entry in BULLET.findall(section):
         text = " ".join(entry.split()).rstrip(".")
-        unit = found[1].replace("seconds", "s") if (found := IN_UNIT.search(text)) else ""
-        texts |= dict.fromkeys(re.findall(r"\w+", names), (text, unit))
+        units = (found[1].replace("seconds", "s"),) if (found := IN_UNIT.search(text)) else ()
+        texts |= dict.fromkeys(re.findall(r"\w+", names), (text, units))
     return texts
 
 
@@ -140,44 +112,46 @@ def _as_setting(name: str, hint: Any, default: Any) -> tuple[Any, Any, DrawnBy] 
     return (kind, default, drawn_by) if is_setting else None
 
 
-@dataclasses.dataclass(frozen=True)
-class TaskDefinition:
-    """A registered task: what `TASKS` holds, and its arguments that are settings."""
+Argument = tuple[str, Any, DrawnBy]
+"""An argument of a task that is not its default: the name, the value as a setting, and how it is drawn."""
 
-    build: Callable[..., AbstractTask]
-    arguments: tuple[TaskArgument, ...]
 
-    def make(self, settings: Any, **further: Any) -> AbstractTask:
-        """Build the task with those of its arguments that an experiment sets to other than the default."""
-        changed = {
-            argument.name: argument.argument(value)
-            for argument in self.arguments
-            if (value := getattr(settings, argument.name)) != argument.default
-        }
-        return self.build(**further, **changed)
+def _as_argument(value: Any, drawn_by: DrawnBy) -> Any:
+    """Return what the task takes for a setting."""
+    if drawn_by == "choice":
+        return Choice(value)
+    if drawn_by is None or not isinstance(value, tuple):
+        return value
+    drawn = Uniform(*value)  # which checks the bounds of a pair, too
+    return drawn if drawn_by == "range" else value
 
-    def is_default(self, settings: Any) -> bool:
-        """Whether all arguments have their default."""
-        return all(getattr(settings, argument.name) == argument.default for argument in self.arguments)
 
-    def trial_shapes(self, settings: Any) -> Trial:
-        """Return the shapes of a trial; raise `ValueError` unless the settings are those of a task."""
-        return _trial_shapes(self, tuple(getattr(settings, argument.name) for argument in self.arguments))
+def _make_task(build: Callable[..., AbstractTask], arguments: tuple[Argument, ...], **further: Any) -> Any:
+    """Build a task with some arguments that are settings, and further ones as it takes them."""
+    taken = {}
+    for name, value, drawn_by in arguments:
+        try:
+            taken[name] = _as_argument(value, drawn_by)
+        except ValueError as error:
+            raise ValueError(f"`{name}`: {error}") from error
+    return build(**further, **taken)
 
 
 @functools.lru_cache(maxsize=256)
-def _trial_shapes(definition: TaskDefinition, values: tuple[Any, ...]) -> Trial:
+def _trial_shapes(build: Callable[..., AbstractTask], arguments: tuple[Argument, ...]) -> Trial:
     """Return the shapes of a training trial for some arguments, which do not depend on the workspace."""
-    names = [argument.name for argument in definition.arguments]
-    task = definition.make(types.SimpleNamespace(**dict(zip(names, values, strict=True))))
+    task = _make_task(build, arguments)
     return eqx.filter_eval_shape(lambda: task.trial(batch=LAST_BATCH, key=seed_key(0)))
 
 
 @dataclasses.dataclass(frozen=True)
 class AbstractTaskExperiment(AbstractExperiment):
-    """Networks that are trained by Adam on a task, by default one of `TASKS` with its default loss."""
+    """Networks that are trained by Adam on a task, by default one of `TASKS` with its default loss.
 
-    definition: ClassVar[TaskDefinition]
+    `definition` builds the task from those fields that are its arguments, see `task_fields`.
+    """
+
+    definition: ClassVar[Callable[..., AbstractTask]]
 
     network: str | None = setting(
         None,
@@ -200,6 +174,24 @@ class AbstractTaskExperiment(AbstractExperiment):
         check_positive_int("n_units", self.n_units)
         check_positive("learning_rate", self.learning_rate)
         check_non_negative("hidden_noise", self.effective_value("hidden_noise"))
+
+    @property
+    def changed_arguments(self) -> tuple[Argument, ...]:
+        """The arguments of the task that do not have their default."""
+        return tuple(
+            (field.name, value, field.metadata["drawn_by"])
+            for field in dataclasses.fields(self)
+            if "drawn_by" in field.metadata and (value := getattr(self, field.name)) != field.default
+        )
+
+    @property
+    def trial_shapes(self) -> Trial:
+        """The shapes of a trial; raises `ValueError` unless the settings are those of a task."""
+        return _trial_shapes(self.definition, self.changed_arguments)
+
+    def make_task(self, **further: Any) -> AbstractTask:
+        """Build the task, which `further` gives what is no setting."""
+        return _make_task(self.definition, self.changed_arguments, **further)
 
     def effective_value(self, name: str) -> Any:
         value = getattr(self, name)

@@ -64,7 +64,7 @@ def open_compared_runs(paths: Sequence[Path], names: Sequence[str] | None = None
         )
     runs = {name: open_run(path) for name, path in zip(names, paths, strict=True)}
     for run in runs.values():
-        if not run.is_finished and not run.n_saved:
+        if not run.is_finished and not run.info["n_batches_saved"]:
             raise ValueError(f"`runs` must have saved something, {run.folder.path} has no checkpoint yet.")
     tasks = {name: type(innermost_task(run.task)).__name__ for name, run in runs.items()}
     if len(set(tasks.values())) > 1:
@@ -77,14 +77,15 @@ def state_text(run: Run) -> str:
     """Return the state of a run, with its progress if it is not finished."""
     if run.is_finished:
         return "finished"
-    return f"not finished, {run.n_saved} of {run.n_batches} batches: it has no results yet"
+    saved, planned = run.info["n_batches_saved"], run.info["n_batches"]
+    return f"not finished, {saved} of {planned} batches: it has no results yet"
 
 
 def settings_table(runs: Runs) -> ResultTable:
     """Return the settings that differ between runs, with one column per run."""
     settings = [
-        {"experiment": str(run.experiment_name), "popsim": str(run.description.get("popsim"))}
-        | dict(run.effective_settings)
+        {"experiment": str(run.info["experiment"]), "popsim": str(run.info["popsim"])}
+        | run.info["settings_in_effect"]
         for run in runs.values()
     ]
     names = dict.fromkeys(name for of_run in settings for name in of_run)
@@ -96,9 +97,10 @@ def results_table(runs: Runs) -> ResultTable:
     """Return losses and metrics with one column per run: the mean over members and the range."""
     texts = {
         "members": [str(run.experiment.n_members) for run in runs.values()],
-        "batches": [str(run.n_saved) for run in runs.values()],
+        "batches": [str(run.info["n_batches_saved"]) for run in runs.values()],
         "training took": [
-            duration_text(run.losses.seconds) if run.losses else MISSING for run in runs.values()
+            duration_text(losses["seconds"]) if (losses := run.info["losses"]) else MISSING
+            for run in runs.values()
         ],
     }
     for name, losses in _last_losses(runs).items():
@@ -113,8 +115,10 @@ def results_table(runs: Runs) -> ResultTable:
 
 
 def _last_losses(runs: Runs) -> dict[str, list[np.ndarray]]:
+    """Return the last losses of the members of each run; none where a run has not logged any."""
+    last = [run.info["losses"] or {} for run in runs.values()]
     return {
-        f"last {kind} loss": [np.asarray(getattr(run.losses, kind, ()), float) for run in runs.values()]
+        f"last {kind} loss": [np.asarray(losses.get(kind, ()), float) for losses in last]
         for kind in ("training", "validation")
     }
 

@@ -259,17 +259,17 @@ def _figures(section: Section, run: Run) -> Figures:
 
 def _introduction(run: Run) -> list[Html]:
     """Describe the model and the training of the run, with its duration."""
-    experiment = run.experiment
-    numbers = "" if run.n_trained is None else f" of {run.n_trained:,} trained numbers"
-    took = f"; the training took {duration_text(run.losses.seconds)}" if run.losses else ""
+    experiment, n_trained, losses = run.experiment, run.info["n_trained_numbers"], run.info["losses"]
+    numbers = "" if n_trained is None else f" of {n_trained:,} trained numbers"
+    took = f"; the training took {duration_text(losses['seconds'])}" if losses else ""
     training = (
         f"{experiment.n_members} members{numbers}, each trained for {experiment.n_batches} batches of "
         f"{experiment.batch_size} trials, all random numbers from seed {experiment.seed}{took}."
     )
     elements = [experiment_text(experiment), element("p", training)]
     for members, reason in (
-        (run.frozen, "frozen because their numbers were no longer finite"),
-        (run.stopped, "stopped by their performance"),
+        (run.info["frozen_from"], "frozen because their numbers were no longer finite"),
+        (run.info["stopped_from"], "stopped by their performance"),
     ):
         if members:
             named = ", ".join(f"{member} (batch {batch})" for member, batch in members.items())
@@ -279,16 +279,16 @@ def _introduction(run: Run) -> list[Html]:
 
 def _settings(run: Run) -> list[Html]:
     """List the settings, with changed ones in bold, and versions."""
-    changed, described = run.changed or frozenset(), run.description
-    values: dict[str, str] = {"experiment": str(run.experiment_name)}
-    for name, text in run.effective_settings.items():
+    described, changed = run.info, run.info["changed_settings"] or ()
+    values: dict[str, str] = {"experiment": str(described["experiment"])}
+    for name, text in described["settings_in_effect"].items():
         values[name] = element("strong", text) if name in changed else text
-    values["trained by"] = f"popsim {described.get('popsim')}, run format {described.get('format')}"
+    values["trained by"] = f"popsim {described['popsim']}, run format {described['format']}"
     values["figures by"] = (
         f"popsim {__version__}, JAX {version('jax')}, matplotlib {version('matplotlib')}, "
         f"Python {platform.python_version()}"
     )
     hint = "In bold: what is not the default." if changed else "All settings are the defaults."
-    if run.changed is None:
+    if described["changed_settings"] is None:
         hint = "The experiment is not registered here: its defaults are not known."
     return [element("p", hint), named_values("Settings and versions", values)]

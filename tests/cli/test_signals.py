@@ -32,9 +32,11 @@ except BaseException as error:
 """
 WAITING_IN_A_COMMAND = """
 import tempfile, time
+import matplotlib
 from popsim.cli._commands import List
 def wait(command):
     with tempfile.TemporaryDirectory(dir="."):
+        assert matplotlib.rcParams["animation.ffmpeg_path"] == "ffmpeg"
         print("ready", flush=True)
         time.sleep(60)
 List.run = wait
@@ -85,17 +87,25 @@ def test_a_closed_terminal_stops_the_command_which_ends_with_code_75():
 
 
 @pytest.mark.parametrize(
-    ("module", "name"),
-    [(WAITING_IN_AN_IMPORT, "SIGINT"), (WAITING_IN_A_COMMAND, "SIGTERM")],
+    ("module", "name", "warns"),
+    [(WAITING_IN_AN_IMPORT, "SIGINT", False), (WAITING_IN_A_COMMAND, "SIGTERM", True)],
 )
-def test_a_signal_ends_any_command_at_any_time_in_one_line(module, name, tmp_path):
-    """And what the command would have removed in the end is gone."""
+def test_a_signal_ends_any_command_at_any_time_in_one_line(module, name, warns, tmp_path):
+    """What the command would have removed in the end is gone.
+
+    And settings of matplotlib in the current folder, which may be a run that another person made, are not
+    read: they may name programs, which it starts.
+    """
     (tmp_path / "waits.py").write_text(module)
+    if warns:
+        (tmp_path / "matplotlibrc").write_text("animation.ffmpeg_path: ./theirs\n")
     words = [sys.executable, "-m", "popsim.cli", "--import", "waits", "list"]
     pipe = subprocess.PIPE
     with subprocess.Popen(words, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True) as command:
         assert command.stdout is not None and command.stdout.readline() == "ready\n"
         command.send_signal(getattr(signal, name))
-        said = command.communicate(timeout=60)
-    assert (command.returncode, *said) == (75, "", f"popsim: stopped by {name}\n")
-    assert {path.name for path in tmp_path.iterdir()} <= {"waits.py", "__pycache__"}
+        out, said = command.communicate(timeout=60)
+    assert (command.returncode, out) == (75, "") and said.endswith(f"popsim: stopped by {name}\n")
+    assert said.count("\n") == 1 + warns and ("matplotlibrc in this folder is not read" in said) == warns
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left <= {"waits.py", "matplotlibrc", "__pycache__"}

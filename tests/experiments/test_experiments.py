@@ -116,7 +116,7 @@ def test_a_run_says_the_settings_that_act_with_units(experiment, said, tmp_path)
         {"popsim": "", "format": FORMAT, "run_id": "0" * 32, **describe_experiment(experiment)},
     )
     info = read_run_info(tmp_path)
-    assert {name: info.effective_settings[name] for name in said} == said
+    assert {name: info["settings_in_effect"][name] for name in said} == said
     lines = [
         line.split(maxsplit=1) for line in info_table(info).replace("*", " ").splitlines() if "  " in line
     ]

@@ -41,7 +41,7 @@ def test_a_file_has_settings_grids_and_what_is_recorded(tmp_path):
         ("experiment: sum\nsettings: {n_batches: 2, n-batches: 3}", "each setting once"),
         ("experiment: sum\nsettings: [1]", "values by name"),
         ("experiment: sum\nsettings: {seed: 1}\nsettings: {seed: 2}", "each key once, got 'settings' again"),
-        ("experiment: sum\nkeep: sometimes", "`trainables` must be"),
+        ("experiment: sum\nkeep: sometimes", "`keep` must be"),
         ("experiment: !!python/object/apply:os.system [ls]", "got ['ls']"),
         ("experiment: " + "[" * 10**5, "YAML file"),
         ("experiment: sum\n" + "#" * 2**17, "at most"),
@@ -61,7 +61,7 @@ def test_a_run_trains_with_the_settings_of_another(tmp_path, capsys, tmp_path_fa
     main(["train", "--config", config, "--seed", "1", "--out", str(out), "--quiet", "--devices", "1"])
     run = open_run(out)
     assert run.experiment == dataclasses.replace(SMALL, seed=1)
-    assert run.description["recording"] == dataclasses.asdict(EVERY_2)
+    assert run.described.content["recording"] == dataclasses.asdict(EVERY_2)
     for words in (["center-out", f"--config={config}"], ["--config"], ["--config", config, "--wings", "2"]):
         with pytest.raises(SystemExit) as end:
             main(["train", *words])

@@ -1,5 +1,6 @@
 """Arguments of tasks as settings: their types, defaults, documentation and units."""
 
+from types import SimpleNamespace
 from typing import Literal
 
 import equinox as eqx
@@ -10,12 +11,20 @@ import pytest
 import popsim
 from popsim.distributions import Choice, Normal, Uniform
 from popsim.experiments import EXPERIMENTS
-from popsim.experiments.task_experiments import task_arguments
+from popsim.experiments.task_experiments import _as_argument, task_fields
 from popsim.tasks.library import TASKS, MotorTask, register_task, task_definition
 
 
+def fields_of(build):
+    """The fields of the arguments of a task, with what is in their metadata as attributes."""
+    return {
+        name: SimpleNamespace(kind=kind, default=field.default, **field.metadata)
+        for name, kind, field in task_fields(build)
+    }
+
+
 def arguments_of(name):
-    return {argument.name: argument for argument in task_arguments(task_definition(name))}
+    return fields_of(task_definition(name))
 
 
 def test_numbers_and_distributions_of_the_library_are_settings_with_their_units():
@@ -24,16 +33,16 @@ def test_numbers_and_distributions_of_the_library_are_settings_with_their_units(
         *("distance", "n_directions", "hold", "delay", "catch_probability", "duration", "dt")
     ]
     assert {name: argument.default for name, argument in of_reaches.items()}["delay"] == (0.2, 0.6)
-    assert of_reaches["distance"].unit == "m" and of_reaches["hold"].unit == "s"
+    assert of_reaches["distance"].units == ("m",) and of_reaches["hold"].units == ("s",)
     assert of_reaches["dt"].help == "the time step of the model, in seconds"
     assert of_reaches["hold"].help.startswith("the time before target onset, in seconds; ")
-    assert of_reaches["n_directions"].kind == int | None and not of_reaches["n_directions"].unit
+    assert of_reaches["n_directions"].kind == int | None and not of_reaches["n_directions"].units
     choice = arguments_of("perceptual-decision")["coherence"]
-    assert choice.default[0] == -0.512 and choice.argument((0.1, 0.2)).values.tolist() == pytest.approx(
-        [0.1, 0.2]
-    )
+    assert choice.default[0] == -0.512 and choice.drawn_by == "choice"
+    values = _as_argument((0.1, 0.2), "choice").values.tolist()
+    assert values == pytest.approx([0.1, 0.2])
     for name in TASKS:
-        assert all(len(argument.help) > 8 for argument in task_arguments(task_definition(name))), name
+        assert all(len(argument.help) > 8 for argument in arguments_of(name).values()), name
 
 
 UNITS = {
@@ -59,13 +68,13 @@ def test_units_do_not_follow_the_wording_of_docstrings():
     unit_of = {name: unit for unit, names in UNITS.items() for name in names.split()}
     for task in TASKS:
         for name, argument in arguments_of(task).items():
-            assert argument.unit == OTHER_UNITS.get((task, name), unit_of.get(name, "")), (task, name)
+            unit = OTHER_UNITS.get((task, name), unit_of.get(name, ""))
+            assert argument.units == ((unit,) if unit else ()), (task, name)
 
 
 def test_two_numbers_are_a_uniform_distribution_and_one_is_itself():
-    delay = arguments_of("delayed-reaches")["delay"]
-    assert eqx.tree_equal(delay.argument((0.1, 0.3)), Uniform(0.1, 0.3))
-    assert delay.argument(0.2) == 0.2
+    assert eqx.tree_equal(_as_argument((0.1, 0.3), "range"), Uniform(0.1, 0.3))
+    assert _as_argument(0.2, "range") == 0.2 and _as_argument((0.1, 0.3), "pair") == (0.1, 0.3)
     for value, named in (
         ((0.3, 0.1), "`high` must be at least `low`"),
         ((0.1,), "length 2, got 1"),
@@ -107,9 +116,9 @@ def example(
 
 
 def test_what_is_plain_is_a_setting_and_what_is_not_is_left_out():
-    found = {argument.name: argument for argument in task_arguments(example)}
+    found = fields_of(example)
     assert [*found] == ["count", "rate", "kind", "flag", "limit", "pair", "drawn"]
-    assert (found["rate"].unit, found["limit"].unit, found["pair"].unit) == ("N s/m", "N s/m", "m")
+    assert found["rate"].units == found["limit"].units == ("N s/m",) and found["pair"].units == ("m",)
     assert found["pair"].help == "two places, in m" and found["kind"].help == ""
     assert found["drawn"].default == (1.0, 2.0) and found["limit"].kind == float | None
 

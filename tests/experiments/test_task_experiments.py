@@ -18,7 +18,7 @@ from popsim.experiments import (
     open_run,
     run_experiment,
 )
-from popsim.experiments.network_experiment import LEARNED, score_of
+from popsim.experiments.network_experiment import LEARNED, Preset, score_of
 from popsim.experiments.registry import (
     _task_experiment,
     describe_experiment,
@@ -75,10 +75,10 @@ def test_every_motor_task_runs_on_every_body_with_every_network(name, network, b
 def test_every_task_without_a_body_runs_with_every_network(name, network, body):
     experiment = EXPERIMENTS[name](network=network, n_units=5)
     total, terms = losses_of_a_trial(experiment)
-    default, criterion = LEARNED.get(name, ("gru", None))
-    assert total.shape == () and experiment.preset == (default, criterion)
+    preset = LEARNED.get(name, Preset())
+    assert total.shape == () and experiment.preset == preset
     assert experiment.effective_value("network") == network
-    assert EXPERIMENTS[name]().effective_value("network") == default
+    assert EXPERIMENTS[name]().effective_value("network") == preset.network
     if name in REWARD_TASKS:
         assert "minus reward" in terms and experiment.build_model(key=KEY).policy.critic
         assert score_of(experiment.build_task()) == "reward"
@@ -104,17 +104,16 @@ def test_registered_experiments_come_before_tasks():
 
 def test_default_arguments_make_the_task_of_the_library():
     for name in ("delayed-reaches", "perceptual-decision", "postural-hold"):
-        assert eqx.tree_equal(EXPERIMENTS[name].definition.make(EXPERIMENTS[name]()), TASKS[name]())
+        assert eqx.tree_equal(EXPERIMENTS[name]().make_task(), TASKS[name]())
     task = EXPERIMENTS["delayed-reaches"](delay=(0.1, 0.2), hold=0.3, plant="point-mass").build_task()
     assert eqx.tree_equal(task.delay, popsim.distributions.Uniform(0.1, 0.2))
     assert float(task.hold.value) == np.float32(0.3) and task.workspace.center.tolist() == [0, 0]
-    assert EXPERIMENTS["perceptual-decision"](stimulus=0.4).preset[1] is None
+    assert EXPERIMENTS["perceptual-decision"](stimulus=0.4).preset == Preset()
 
 
 @pytest.mark.parametrize(
     ("name", "settings", "named"),
     [
-        ("delayed-reaches", {"delay": (0.3, 0.1)}, "`delay`"),
         ("delayed-reaches", {"delay": 2.0}, "longer than the trial, 1.5 s"),
         ("delayed-reaches", {"distance": -0.1}, "`distance`"),
         ("delayed-reaches", {"vision_delay": 1.5}, "`vision_delay` must be shorter than a trial, 1.5 s"),

@@ -8,7 +8,7 @@ import pytest
 from short_form import mostly_in_full
 
 from popsim.experiments import Cognitive
-from popsim.experiments.network_experiment import LEARNED, Criterion, fresh_trials, scores
+from popsim.experiments.network_experiment import LEARNED, Preset, fresh_trials, scores
 from popsim.experiments.registry import DEFAULTS
 from popsim.tasks import COGNITIVE_TASKS
 
@@ -49,7 +49,7 @@ def trained_and_untrained(name):
     key = experiment.key("evaluation")
     trials = fresh_trials(task, 1000, key=key)
     return tuple(
-        scores(ensemble, task, trials, LEARNED[name][1].score, key=key).tolist()
+        scores(ensemble, task, trials, LEARNED[name].score, key=key).tolist()
         for ensemble in (trained, untrained)
     )
 
@@ -57,19 +57,20 @@ def trained_and_untrained(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", mostly_in_full(N_BATCHES, IN_SHORT))
 def test_every_member_learns_the_task_and_no_untrained_one_does_it(name):
-    criterion = LEARNED[name][1]
+    preset = LEARNED[name]
     trained, untrained = trained_and_untrained(name)
-    assert all(map(criterion.is_met, trained)), (name, criterion, trained)
-    assert not any(map(criterion.is_met, untrained)), (name, criterion, untrained)
+    assert all(map(preset.is_met, trained)), (name, preset, trained)
+    assert not any(map(preset.is_met, untrained)), (name, preset, untrained)
 
 
 def test_there_is_a_criterion_for_each_task_and_nan_does_not_meet_it():
     need_hours = {"yang2019", "driscoll2024", "hierarchical-reasoning"}
     assert LEARNED.keys() == COGNITIVE_TASKS.keys() - need_hours
-    assert Cognitive(task="driscoll2024").preset == ("gru", None)
+    assert all(preset.score for preset in LEARNED.values())
+    assert Cognitive(task="driscoll2024").preset == Preset("gru")
     for score, good, bad in (("accuracy", 0.9, 0.7), ("output error", 0.7, 0.9)):
-        criterion = Criterion(score, 0.8)
-        assert criterion.is_met(good) and not criterion.is_met(bad) and not criterion.is_met(np.nan)
+        preset = Preset("gru", score, 0.8)
+        assert preset.is_met(good) and not preset.is_met(bad) and not preset.is_met(np.nan)
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def test_training_ends_after_the_batch_in_which_the_last_member_froze(tmp_path, 
         assert history.batch.tolist() == history.trainables_batch.tolist() == [0, 1, 2]
         assert history.validation_batch.tolist() == [2] and history.frozen_from.tolist() == [2, 2, 2]
         assert np.all(np.isfinite(model.network.bias))
-    assert read_run_info(tmp_path).frozen == {0: 2, 1: 2, 2: 2}
+    assert read_run_info(tmp_path)["frozen_from"] == {0: 2, 1: 2, 2: 2}
 
 
 @pytest.mark.full
