@@ -256,10 +256,10 @@ FAULTS = [Fault(*row) for row in [
      "analysis learning_analysis"),
     # experiments, sweeps
     ("all cells of a sweep have the same seeds", "popsim/sweeps",
-     "first_member=part.seeds.start", "first_member=self.seeds.start",
+     "first_member=seeds[0],", "first_member=self.seeds[0],",
      "sweeps sweep_plan sweep_runs"),
     ("members of a divided population have each other's scores", "popsim/sweeps",
-     "scores[places] = of_cell[n_batches].scores", "scores[places] = of_cell[n_batches].scores[::-1]",
+     "scores[places] = own[n_batches]", "scores[places] = own[n_batches][::-1]",
      "sweeps sweep_selection"),
     ("exported states are a step early", "popsim/experiments",
      "times = (np.arange(timeline.n_steps) + 1)", "times = np.arange(timeline.n_steps)",
