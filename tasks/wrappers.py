@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
 
 from popsim._shared.argument_shapes import check_fields
-from popsim._shared.checks import as_parts, check_positive_int, naming_errors
+from popsim._shared.checks import as_parts, check_positive_int, explain_errors
 from popsim._shared.member_values import check_modules
 from popsim._shared.plain_values import plain_number
 from popsim.interventions.intervention_plan import InterventionPlan
@@ -112,7 +112,7 @@ class ParameterCurriculum(AbstractWrapper):
 
     def __check_init__(self):
         check_fields(self)
-        with naming_errors("`where`", "(task)"):
+        with explain_errors("`where`", "(task)"):
             picked = self.where(self.task)
         if not eqx.is_inexact_array(picked):
             raise ValueError(f"`where` must pick a floating-point array of the task, got {picked!r}.")

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from popsim._shared.checks import naming_errors
+from popsim._shared.checks import explain_errors
 from popsim._shared.user_code import Place, held_values, is_installed
 
 GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
@@ -51,7 +51,7 @@ _DRAWS_OF_OTHERS = itertools.count()
 
 
 @contextlib.contextmanager
-def drawing_from_key(name: str, *functions: Any) -> Iterator[None]:
+def refuse_other_draws(name: str, *functions: Any) -> Iterator[None]:
     """Raise `ValueError` if a function that is traced within draws by NumPy or Python."""
     must = f"{name} must draw from a `key` alone, by jax.random"
     hint = (
@@ -63,14 +63,14 @@ def drawing_from_key(name: str, *functions: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def tracing(name: str, arguments: str, *functions: Any) -> Iterator[None]:
-    """Name a user's function in its errors, as `naming_errors`, and hold it to `drawing_from_key`."""
-    with naming_errors(name, arguments), drawing_from_key(name, *functions):
+def guard_tracing(name: str, arguments: str, *functions: Any) -> Iterator[None]:
+    """Name a user's function in its errors, as `explain_errors`, and hold it to `refuse_other_draws`."""
+    with explain_errors(name, arguments), refuse_other_draws(name, *functions):
         yield
 
 
 @contextlib.contextmanager
-def drawing_alike(name: str, *functions: Any) -> Iterator[None]:
+def refuse_unseeded_draws(name: str, *functions: Any) -> Iterator[None]:
     """Raise `ValueError` if a function that must return the same at every call draws without a seed."""
     must = f"{name} must return the same at every call"
     hint = "draw from a fixed key, or from a generator made of a seed there, numpy.random.default_rng(0)."

@@ -22,7 +22,14 @@ from popsim.experiments.results import RunFigure
 from popsim.report._figure_numbers import figure_csv
 from popsim.report._html import CHARTS, Html, element, is_page, note, page_html, scroll_box
 from popsim.store import CorruptDataError, MismatchError, RunFolder, SaveError
-from popsim.store.files import check_replaceable, finished_name, is_of_system, make_folder, saving, write_file
+from popsim.store.files import (
+    check_replaceable,
+    finished_name,
+    is_of_system,
+    make_folder,
+    raise_save_errors,
+    write_file,
+)
 
 __all__ = ["WrittenReport"]
 
@@ -98,7 +105,7 @@ class Page:
                 sections[title] = content
         shown = {title: elements for title, elements in sections.items() if elements}
         page = page_html(self.title, self.introduction, shown, scripts).encode()
-        with saving(folder):
+        with raise_save_errors(folder):
             make_folder(folder, parents=True)
         write_file(folder / name, [page])
         return WrittenReport(folder / name, len(page), figures, self.table)
@@ -146,7 +153,7 @@ def _failed_note(failed: FailedDrawing) -> Html:
 def _save_and_embed(run_figure: RunFigure, folder: Path, name: str) -> Html:
     """Write a figure, and return the element that shows it."""
     figure = run_figure.figure
-    with saving(folder), figure_style(), layout_once(figure):
+    with raise_save_errors(folder), figure_style(), layout_once(figure):
         save_figure(figure, folder, name)
         alt = alt_text(figure, run_figure.title)
         kind, source = picture(figure, alt)

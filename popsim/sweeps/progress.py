@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from tqdm.auto import tqdm
 
 from popsim._shared.text_checks import count_text
-from popsim._shared.waiting import called_regularly, is_interactive
+from popsim._shared.waiting import call_regularly, is_interactive
 from popsim.store import Checkpoints
 from popsim.sweeps.opened_sweep import OpenedSweep
 from popsim.training import FinishedBatches, Observer, TrainingStart
@@ -55,7 +55,7 @@ class SweepProgress(Observer):
         total = sum(self._n_batches.values())
         bar = tqdm(total=total, initial=self._n_at_start, desc="sweep", bar_format=BAR, dynamic_ncols=True)
         self._bar = bar
-        with contextlib.closing(bar), called_regularly(self._show):
+        with contextlib.closing(bar), call_regularly(self._show):
             yield self
             self._show()
 
