@@ -9,15 +9,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from popsim.store.files import CorruptDataError, check_format, finished_name, is_of_system, remove_left_over
+from popsim.store.files import CorruptDataError, finished_name, is_of_system, remove_left_over, seal, unseal
 from popsim.store.identity import RUN_ID, check_run_id
-from popsim.store.json_files import digest, read_json, write_json
+from popsim.store.json_files import read_json, write_json
 from popsim.store.stored_array import ArrayLayout, StoredArray
 
 __all__ = ["ListedArray", "list_arrays", "open_arrays"]
 
-FORMAT = 1
-KEY = "popsim_arrays"
+KEY, GROUP = "popsim_arrays", "group"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,15 +52,15 @@ class CommitRecord:
     def write(self, folder: Path) -> None:
         """Write the record into `folder`, in one atomic step."""
         metadata = {name: layout.metadata() for name, layout in self.layouts.items()}
-        record: dict[str, Any] = {"format": FORMAT, RUN_ID: self.run_id}
         group = {
             "zarr_format": 3,
             "node_type": "group",
-            "attributes": {**self.attributes, KEY: record},
+            "attributes": self.attributes,
             "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": metadata},
         }
-        record["checksum"] = digest(group)
-        write_json(folder / "zarr.json", group)
+        record = seal({RUN_ID: self.run_id, GROUP: group})
+        del record[GROUP]
+        write_json(folder / "zarr.json", {**group, "attributes": {**self.attributes, KEY: record}})
 
     @classmethod
     def read(cls, folder: Path, run_id: str | None = None) -> "CommitRecord":
@@ -72,14 +71,10 @@ class CommitRecord:
         group = read_json(path)
         try:
             attributes = dict(group["attributes"])
-            record = dict(attributes.pop(KEY))
-            checksum = record.pop("checksum")
-            is_sound = checksum == digest({**group, "attributes": {**attributes, KEY: record}})
+            record = {**attributes.pop(KEY), GROUP: {**group, "attributes": attributes}}
         except (KeyError, TypeError, ValueError):
-            is_sound, record, attributes = False, {}, {}
-        if not is_sound:
-            raise CorruptDataError(f"{path} must be as popsim wrote it; it is damaged.")
-        check_format(path, record["format"], FORMAT)
+            attributes, record = {}, None
+        record = unseal(path, record)
         check_run_id(record[RUN_ID], run_id, path)
         arrays = group["consolidated_metadata"]["metadata"].items()
         layouts = {name: ArrayLayout.parse(metadata) for name, metadata in arrays}

@@ -15,7 +15,6 @@ import jax
 import numpy as np
 
 from popsim._shared.checks import warn_caller
-from popsim.store import array_file
 from popsim.store.array_file import AnyArray, ArrayFile, Form, as_numpy, describe, write_array_file
 from popsim.store.files import CorruptDataError, MismatchError, SaveError, digest, finished_name, make_folder
 from popsim.store.identity import RUN_ID, check_run_id
@@ -24,7 +23,6 @@ from popsim.version import __version__
 
 __all__ = ["Checkpoint", "Checkpoints"]
 
-FORMAT = 1
 KIND = "a checkpoint"
 N_SHARED = 3
 """How many of the checkpoints that others read are kept: the newest, and so many less one to go back to."""
@@ -106,7 +104,6 @@ class Checkpoints:
         self.wait()
         forms = {name: describe(array) for name, array in arrays.items()}
         content = {
-            "format": FORMAT,
             "kind": KIND,
             "step": int(step),
             RUN_ID: self._run_id,
@@ -193,20 +190,15 @@ class Checkpoints:
 
     def _read(self, step: int, expected: Expected, subset: bool) -> Checkpoint:
         with self._open_file(step) as file:
-            content, arrays, checksum = file.content, file.arrays(), _digest(file)
-        forms = {name: describe(struct) for name, struct in expected(content["details"]).items()}
-        source = f"{self.file(step)}, written by {content.get('versions')},"
-        array_file.check_forms(file.forms, forms, source=source, subset=subset)
-        values = {
-            name: array_file.as_keys(arrays[name], form["key"]) if form["key"] else arrays[name]
-            for name, form in forms.items()
-        }
-        return Checkpoint(step, values, content["details"], checksum)
+            details = file.content["details"]
+            source = f"{self.file(step)}, written by {file.content.get('versions')},"
+            arrays = file.restore(expected(details), source=source, subset=subset)
+            return Checkpoint(step, arrays, details, _digest(file))
 
     @contextlib.contextmanager
     def _open_file(self, step: int) -> Iterator[ArrayFile]:
         path = self.file(step)
-        with ArrayFile.open(path, FORMAT, KIND) as file:
+        with ArrayFile.open(path, KIND) as file:
             content = file.content
             check_run_id(content.get(RUN_ID), self._run_id, path)
             if content["step"] != step:

@@ -14,7 +14,7 @@ from popsim.version import __version__
 
 __all__ = ["check_mat_path", "check_netcdf_path", "write_mat", "write_netcdf"]
 
-BLOCK_BYTES, CHUNK_BYTES = 2**24, 2**20
+BLOCK_BYTES = 2**24
 COMPRESSION = {"compression": "gzip", "compression_opts": 4, "shuffle": True, "fletcher32": True}
 MOST_BYTES = 2**31 - 1  # of a variable, in version 5 of MAT files
 MARK = "popsim"
@@ -160,9 +160,6 @@ def _as_attributes(values: Mapping[Any, Any]) -> dict[str, str | int | float]:
 
 def _new_variable(file: Any, names: Mapping[Any, str], name: Any, variable: Any, dtype: np.dtype) -> Any:
     options = COMPRESSION if variable.ndim and variable.size and dtype.kind != "O" else {}
-    if options and (bytes_per_row := max(1, variable.nbytes // variable.shape[0])) < 2**30:
-        n_rows = min(variable.shape[0], max(1, CHUNK_BYTES // bytes_per_row))
-        options = {**options, "chunks": (n_rows, *variable.shape[1:])}
     target = file.create_variable(names[name], tuple(names[dim] for dim in variable.dims), dtype, **options)
     target.attrs.update(_as_attributes(variable.attrs))
     if variable.dtype.kind == "b":

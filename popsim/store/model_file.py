@@ -16,7 +16,7 @@ from popsim._shared.named_values import MOST_TOLD, describe_differences, named_v
 from popsim._shared.text_checks import as_path
 from popsim._shared.user_code import different_names, users_code
 from popsim.model import AbstractModel, with_trained_inputs
-from popsim.store.array_file import ArrayFile, as_keys, as_numpy, check_forms, describe, write_array_file
+from popsim.store.array_file import AnyArray, ArrayFile, as_numpy, describe, write_array_file
 from popsim.store.files import CorruptDataError, MismatchError, check_replaceable
 from popsim.store.json_files import plain_json
 from popsim.version import __version__
@@ -40,7 +40,6 @@ def _name(path: tuple[Any, ...]) -> str:
     return ".".join(quote(key, safe=" ").replace(".", "%2E") for key in keys)
 
 
-FORMAT = 1
 KIND = "a model file"
 
 
@@ -71,7 +70,6 @@ def save_model(
     leaves = jax.tree.leaves(model)
     arrays = {name: as_numpy(leaves[index]) for name, index in leaf_names(model).items()}
     content = {
-        "format": FORMAT,
         "kind": KIND,
         "popsim": __version__,
         "details": plain_json("details", details or {}),
@@ -130,11 +128,11 @@ def load_model(path: str | Path, template: PyTree) -> PyTree:
     path = as_path("path", path)
     names = leaf_names(template)
     leaves, structure = jax.tree.flatten(template)
-    with ArrayFile.open(path, FORMAT, KIND) as file:
-        check_arrays(file.forms, template, source=str(path))
+    with ArrayFile.open(path, KIND) as file:
+        arrays = file.restore({name: leaves[index] for name, index in names.items()}, source=str(path))
         _check_static_parts(file.content["static"], template, path)
         for name, index in names.items():
-            leaves[index] = _restore_leaf(file.array(name), leaves[index], f"array {name!r} of {path}")
+            leaves[index] = _restore_leaf(arrays[name], leaves[index], f"array {name!r} of {path}")
     return _with_trained_inputs(jax.tree.unflatten(structure, leaves), file.content["inputs"])
 
 
@@ -169,7 +167,7 @@ def read_model_details(path: str | Path) -> dict[str, Any]:
 
     **Raises:** `CorruptDataError` and `MismatchError` as `load_model`.
     """
-    with ArrayFile.open(as_path("path", path), FORMAT, KIND) as file:
+    with ArrayFile.open(as_path("path", path), KIND) as file:
         return file.content["details"]
 
 
@@ -184,23 +182,17 @@ def array_forms(tree: PyTree) -> dict[str, dict[str, Any]]:
     return {name: describe(leaves[index]) for name, index in leaf_names(tree).items()}
 
 
-def check_arrays(forms: Mapping[str, Any], template: PyTree, *, source: str) -> None:
-    """Check that arrays fit a template, or raise `MismatchError` naming the array and its `source`."""
-    check_forms(forms, array_forms(template), source=source)
-
-
 def _is_model_file(path: Path) -> bool:
     try:
-        with ArrayFile.open(path, FORMAT, KIND):
+        with ArrayFile.open(path, KIND):
             return True
     except (CorruptDataError, MismatchError):
         return False
 
 
-def _restore_leaf(array: np.ndarray, expected: Any, name: str) -> Any:
-    if isinstance(expected, np.ndarray):
+def _restore_leaf(array: AnyArray, expected: Any, name: str) -> Any:
+    if isinstance(array, jax.Array) or isinstance(expected, np.ndarray):
         return array
     if jax.dtypes.canonicalize_dtype(array.dtype) != array.dtype:
         raise MismatchError(f"{name} is {array.dtype}: load it inside `with jax.enable_x64(True)`.")
-    kind = describe(expected)["key"]
-    return as_keys(array, kind) if kind else jnp.asarray(array)
+    return jnp.asarray(array)

@@ -3,82 +3,67 @@
 What a text is, is for the reader to say: `no` and `20:40` are not what some versions of YAML take them for.
 """
 
-import functools
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from popsim._shared.text_checks import one_line
 
 __all__ = ["read_yaml", "yaml_text"]
 
-LARGEST_BYTES = 2**17
 NULLS = ("null", "Null", "NULL", "~", "", "None")
 SIMPLE = re.compile(r"[a-z_][a-z0-9_-]*")
 """Texts that need no quotes; PyYAML puts those of them in quotes that are words of YAML, such as `null`."""
 
 
+class _TextLoader(yaml.BaseLoader):
+    """A loader of texts and None that refuses a key that is given twice, or is no text."""
+
+    def construct_scalar(self, node: Any) -> Any:
+        is_null = node.style is None and node.value in NULLS
+        return None if is_null else super().construct_scalar(node)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        mapping = super().construct_mapping(node, deep=deep)
+        names: set[str] = set()
+        for key, _ in node.value:
+            if key.value in names:
+                line = key.start_mark.line + 1
+                raise ValueError(f"it must have each key once, got {key.value!r:.100} again in line {line}")
+            names.add(key.value)
+        if not all(isinstance(key, str) for key in mapping):
+            raise ValueError(f"it must have text as keys, got {list(mapping)!r:.100}")
+        return mapping
+
+
+class _Dumper(yaml.SafeDumper):
+    """A writer of lists on one line, and of texts in quotes unless they are `SIMPLE`."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+    def represent_sequence(self, tag: str, sequence: Any, flow_style: Any = None) -> Any:
+        return super().represent_sequence(tag, sequence, flow_style=True)
+
+    def represent_str(self, data: str) -> Any:
+        style = None if SIMPLE.fullmatch(data) else '"'
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+
+
+_Dumper.add_representer(str, _Dumper.represent_str)
+
+
 def read_yaml(path: Path) -> Any:
     """Read a YAML file: dicts and lists, None for null and None without quotes, and for all else text."""
-    import yaml
-
-    with path.open("rb") as file:
-        content = file.read(LARGEST_BYTES + 1)
-    if len(content) > LARGEST_BYTES:
-        raise ValueError(f"it must have at most {LARGEST_BYTES} bytes")
     try:
-        return yaml.load(content.decode("utf-8-sig"), _loader())
+        return yaml.load(path.read_bytes().decode("utf-8-sig"), _TextLoader)
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(one_line(error)[:300]) from None
 
 
-@functools.cache
-def _loader() -> Any:
-    """Return the class of loaders; made when it is first needed, as yaml is."""
-    import yaml
-
-    class TextLoader(yaml.BaseLoader):
-        """A loader of texts and None that refuses a key that is given twice, or is no text."""
-
-        def construct_scalar(self, node: Any) -> Any:
-            is_null = node.style is None and node.value in NULLS
-            return None if is_null else super().construct_scalar(node)
-
-        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-            mapping = super().construct_mapping(node, deep=deep)
-            names: set[str] = set()
-            for key, _ in node.value:
-                if key.value in names:
-                    line = key.start_mark.line + 1
-                    raise ValueError(
-                        f"it must have each key once, got {key.value!r:.100} again in line {line}"
-                    )
-                names.add(key.value)
-            if not all(isinstance(key, str) for key in mapping):
-                raise ValueError(f"it must have text as keys, got {list(mapping)!r:.100}")
-            return mapping
-
-    return TextLoader
-
-
 def yaml_text(content: Mapping[str, Any]) -> str:
     """Return plain values by name as YAML that `read_yaml` reads; texts but simple words are in quotes."""
-    import yaml
-
-    class Dumper(yaml.SafeDumper):
-        def ignore_aliases(self, data: Any) -> bool:
-            return True
-
-        def represent_sequence(self, tag: str, sequence: Any, flow_style: Any = None) -> Any:
-            return super().represent_sequence(tag, sequence, flow_style=True)
-
-        def represent_str(self, data: str) -> Any:
-            style = None if SIMPLE.fullmatch(data) else '"'
-            return self.represent_scalar("tag:yaml.org,2002:str", data, style=style)
-
-    Dumper.add_representer(str, Dumper.represent_str)
-    text = yaml.dump(content, Dumper=Dumper, sort_keys=False, default_flow_style=False, allow_unicode=True)
-    if (n_bytes := len(text.encode())) > LARGEST_BYTES:
-        raise ValueError(f"settings must take at most {LARGEST_BYTES} bytes as YAML, got {n_bytes}.")
-    return text
+    return yaml.dump(content, Dumper=_Dumper, sort_keys=False, default_flow_style=False, allow_unicode=True)

@@ -29,8 +29,6 @@ from popsim.sweeps.sweep import NOT_AXES, SHARED_SETTINGS, Sweep
 
 __all__ = ["SweepFolder", "config_text", "describe_sweep", "parse_axes", "read_config", "read_seeds"]
 
-SWEEP_FORMAT = 1
-"""The format of `sweep.json`."""
 TYPES = {"seeds": str, "members_per_cell": int, "member_batch_size": int, "keep": str, "float16": bool}
 """The types of the entries of `sweep.yaml` that are no settings."""
 KEYS = ("experiment", "settings", "grid", *TYPES)
@@ -111,7 +109,7 @@ class SweepFolder(PlainFolder):
         check_path("path", self.path)
         if not self.description.exists():
             raise ValueError(f"`path` must be the folder of a sweep, got {self.path}: it has no sweep.json.")
-        return read_sealed_json(self.description, SWEEP_FORMAT)
+        return read_sealed_json(self.description)
 
 
 def describe_sweep(sweep: Sweep) -> dict[str, Any]:

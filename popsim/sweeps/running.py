@@ -30,7 +30,7 @@ from popsim.sweeps.executors import (
     on_this_machine,
     option_words,
 )
-from popsim.sweeps.folder import SWEEP_FORMAT, SweepFolder, config_text, describe_sweep
+from popsim.sweeps.folder import SweepFolder, config_text, describe_sweep
 from popsim.sweeps.opened_sweep import OpenedSweep, numbers_text, open_sweep
 from popsim.sweeps.overview import damaged_text
 from popsim.sweeps.progress import SweepProgress
@@ -95,7 +95,7 @@ def make_sweep(sweep: Sweep, path: str | Path, *, without_lock: bool = False) ->
     with lock_folder(folder.path, without_lock=without_lock), saving(folder.path):
         _check_is_new(folder)  # another process may have made one meanwhile
         # First: after it, resuming makes what is missing.
-        write_sealed_json(folder.description, described, SWEEP_FORMAT)
+        write_sealed_json(folder.description, described)
         _complete(folder, sweep)
     return open_sweep(path)
 
