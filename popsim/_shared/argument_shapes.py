@@ -26,18 +26,13 @@ def check_one_number(name: str, value: Any) -> None:
         )
 
 
-def check_of_one_model(name: str, value: Any, part: str = "model", parts: str = "models") -> None:
-    """Raise `ValueError` if an argument of a part of a model is a `PerMember`."""
+def check_of_one_model(name: str, value: Any) -> None:
+    """Raise `ValueError` if an argument of a model or of its body is a `PerMember`."""
     if isinstance(value, PerMember):
         raise ValueError(
-            f"`{name}` must be that of one {part}, got a PerMember: "
-            f"where {parts} differ between members, build them with popsim.build_members."
+            f"`{name}` must be that of one model, got a PerMember: "
+            "where models differ between members, build them with popsim.build_members."
         )
-
-
-def check_of_one_body(name: str, value: Any) -> None:
-    """Raise `ValueError` if a parameter of a body is a `PerMember`."""
-    check_of_one_model(name, value, "body", "bodies")
 
 
 def check_one_or_each(name: str, value: Any, n: int | None = None, each: str = "") -> None:

@@ -5,7 +5,7 @@ import functools
 import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import equinox as eqx
@@ -326,27 +326,19 @@ def bytes_of(tree: PyTree) -> int:
 @functools.cache
 def memory_of_machine(root: Path = Path("/")) -> int | None:
     """Return the bytes of memory that this process may use, also in a container; None if it is unknown."""
-    limits = [*_control_group_limits(root)]
+    limits: list[int] = []
     with contextlib.suppress(AttributeError, ValueError, OSError):  # not every system has these names
         limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    with contextlib.suppress(OSError):
+        limits += _control_group_limits(root / "sys/fs/cgroup", (root / "proc/self/cgroup").read_text())
     return min((limit for limit in limits if limit > 0), default=None)
 
 
-def _control_group_limits(root: Path) -> Iterator[int]:
-    """Yield the limits of the control groups of this process, and of their parents."""
-    try:
-        groups = (root / "proc/self/cgroup").read_text().splitlines()
-    except (OSError, ValueError):
-        return
-    for group in groups:
-        _, controllers, path = group.split(":", 2)
-        if controllers and "memory" not in controllers.split(","):
-            continue
-        top = root / "sys/fs/cgroup" / ("memory" if controllers else "")
-        name = "memory.limit_in_bytes" if controllers else "memory.max"
-        group_folder = top / path.strip("/")
-        for folder in (group_folder, *group_folder.parents):
-            if not folder.is_relative_to(top):
-                break
-            with contextlib.suppress(OSError, ValueError):  # "max", or not visible inside a container
-                yield int((folder / name).read_text())
+def _control_group_limits(top: Path, groups: str) -> Iterator[int]:
+    """Yield the limits of the control groups of this process, and of their parents, of both versions."""
+    for group in groups.splitlines():
+        folder = PurePosixPath(group.split(":", 2)[-1].strip("/"))
+        for place in (folder, *folder.parents):
+            for name in (f"{place}/memory.max", f"memory/{place}/memory.limit_in_bytes"):
+                with contextlib.suppress(OSError, ValueError):  # "max", or not visible inside a container
+                    yield int((top / name).read_text())

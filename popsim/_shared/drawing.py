@@ -5,9 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from popsim._shared.checks import warn_caller
-from popsim._shared.text_checks import one_line, shorten
-
-MOST_LETTERS = 300  # of a message
+from popsim._shared.text_checks import error_text
 
 Drawn = TypeVar("Drawn")
 
@@ -34,8 +32,7 @@ def try_to_draw(
     except Exception as error:
         for number in {*_open_figures()} - {*before}:
             sys.modules["matplotlib.pyplot"].close(number)
-        reason = one_line(f"{type(error).__name__}: {error}")
-        failed = FailedDrawing(subject, shorten(reason, MOST_LETTERS))
+        failed = FailedDrawing(subject, error_text(error))
         warn_caller(f"{failed}.")
         return failed
 

@@ -138,15 +138,3 @@ def numeric_flags() -> dict[str, bool | int | str | None]:
     """Return the flags of JAX that determine the numbers of a training here, by name, as JSON values."""
     flags = {name: getattr(jax.config, name) for name in NUMERIC_FLAGS if hasattr(jax.config, name)}
     return {name: flag.name if isinstance(flag, enum.Enum) else flag for name, flag in flags.items()}
-
-
-def different_flags(then: Mapping[str, Any]) -> str:
-    """Return a message on the flags that differ from those in force; empty if none does."""
-    now = numeric_flags()
-    different = [name for name in now if name in then and then[name] != now[name]]
-    return "; ".join(f"`{name}`, {then[name]} then and {now[name]} now" for name in different)
-
-
-def missing_flags(then: Mapping[str, Any]) -> list[str]:
-    """Return the names of the flags that an earlier result of `numeric_flags` does not tell."""
-    return [name for name in numeric_flags() if name not in then]

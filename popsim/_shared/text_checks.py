@@ -28,6 +28,11 @@ def one_line(text: object) -> str:
     return " ".join(str(text).split())
 
 
+def error_text(error: BaseException, most_letters: int = 300) -> str:
+    """Return the kind and the message of an error on one line, shortened."""
+    return shorten(one_line(f"{type(error).__name__}: {error}"), most_letters)
+
+
 def shorten(text: str, most_letters: int) -> str:
     """Return the beginning of a long text, with dots after it."""
     return text if len(text) <= most_letters else f"{text[:most_letters]} ..."

@@ -155,27 +155,22 @@ def users_code(*roots: Any) -> dict[str, str]:
 
 def code_of_modules(names: Iterable[str]) -> dict[str, str]:
     """Return digests as `users_code` of what modules define, without the names of modules."""
-    return _digests(
-        found
-        for module in names
-        for name, value in [*vars(sys.modules[module]).items()]
-        for found in _defined(name, value, module)
+    return users_code(
+        *(
+            {name: value}
+            for module in names
+            for name, value in [*vars(sys.modules[module]).items()]
+            if _is_code(value, module)
+        )
     )
 
 
-def _defined(name: str, value: Any, module: str) -> Iterator[tuple[str, Any]]:
-    """Yield the functions and classes of a module in a value: those under decorators, and in classes."""
-    # Other objects are not asked: they may have any attribute, without end.
-    if getattr(value, "__module__", None) != module and type(value) not in OF_KIND:
-        return
-    yield name, value
-    if not isinstance(value, type):
-        for attribute in ("__wrapped__", *OF_KIND.get(type(value), ())):
-            yield from _defined(name, getattr(value, attribute, None), module)
-        return
-    for own, part in [*vars(value).items()]:
-        if not isinstance(part, type) or part.__qualname__.startswith(f"{value.__qualname__}."):
-            yield from _defined(own, getattr(part, "method", part), module)  # Equinox wraps methods
+def _is_code(value: Any, module: str) -> bool:
+    """Whether a value is a function or class of a module, also one under a decorator, or holds one."""
+    # Other objects are not walked: they may have any attribute, without end.
+    if getattr(value, "__module__", None) != module:
+        return type(value) in OF_KIND
+    return isinstance(value, type | FunctionType) or hasattr(value, "__wrapped__")
 
 
 def _digests(named: Iterable[tuple[str, Any]]) -> dict[str, str]:

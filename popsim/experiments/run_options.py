@@ -12,7 +12,7 @@ import jax
 
 from popsim._compiled import PLAIN_JAX, current_engine, plain_jax
 from popsim._shared.checks import bytes_of, check_positive, memory_of_machine
-from popsim._shared.named_values import different_flags, missing_flags, numeric_flags
+from popsim._shared.named_values import describe_differences, numeric_flags
 from popsim._shared.plain_values import plain_value
 from popsim._shared.text_checks import count_text
 from popsim._shared.user_code import code_digest, code_of_modules, users_modules
@@ -179,12 +179,13 @@ def code_of_experiment(experiment: AbstractExperiment) -> dict[str, str]:
 
 def check_flags(described: Mapping[str, Any], source: Path) -> list[str]:
     """Return flags of JAX that a description does not tell; raise `MismatchError` for those that differ."""
-    flags = described.get(FLAGS, {})
-    if different := different_flags(flags):
+    flags, now = described.get(FLAGS, {}), numeric_flags()
+    both = [name for name in now if name in flags]
+    if different := describe_differences(*({name: of[name] for name in both} for of in (flags, now))):
         raise MismatchError(
             f"{source} must be of a training under the present flags of JAX, got others: {different}."
         )
-    return missing_flags(flags)
+    return [name for name in now if name not in flags]
 
 
 def check_size(experiment: AbstractExperiment, trainer: TaskTrainer | None = None) -> None:
