@@ -12,7 +12,7 @@ from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree, Shaped
 from popsim._compiled import as_array, jit_fast_compile
 from popsim._shared import checks
 from popsim._shared.member_values import check_builds, warn_if_key_is_ignored
-from popsim._shared.other_draws import drawing_from_key
+from popsim._shared.other_draws import refuse_other_draws
 from popsim.per_member import PerMember, per_member_nodes
 from popsim.randomness import as_key
 
@@ -276,7 +276,7 @@ def _build(
     settings: Mapping[str, Shaped[Array | np.ndarray, "member ..."]] | None,
 ) -> ModelType:
     keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, ids)
-    with checks.naming_traced_code("`build`"), drawing_from_key("`build`", build):
+    with checks.explain_traced_code("`build`"), refuse_other_draws("`build`", build):
         return eqx.filter_vmap(lambda key, of_member: _build_one(build, key, of_member))(keys, settings)
 
 

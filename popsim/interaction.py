@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from popsim._shared.checks import check_castable, check_like, kind_of
-from popsim._shared.other_draws import tracing
+from popsim._shared.other_draws import guard_tracing
 from popsim.environment import AbstractEnvironment, Box, Observation, Outcome
 from popsim.hand import HandState
 from popsim.model import AbstractModel, Unrecorded
@@ -62,7 +62,7 @@ def start_interaction(
     state, observation = begin_environment(environment, key=key)
 
     def first_step(state: PyTree[Array]) -> tuple[PyTree[Array], Outcome]:
-        with tracing(f"`step` of {name}", "(state, action, *, key)", environment):
+        with guard_tracing(f"`step` of {name}", "(state, action, *, key)", environment):
             after, outcome = environment.step(state, action, key=key)
         _check_step(name, state, observation, after, outcome)
         return after, outcome
@@ -113,7 +113,7 @@ def begin_environment(
 ) -> tuple[PyTree[Array], Observation]:
     """Return the first state and observation; raise `ValueError` if they are not what `init` must return."""
     name = f"`init` of {type(environment).__name__}"
-    with tracing(name, "(*, key)", environment):
+    with guard_tracing(name, "(*, key)", environment):
         state, observation = environment.init(key=key)
         _check_observation(name, observation)
     return state, observation
@@ -193,7 +193,7 @@ def resume_interaction(
     """Return the interaction before the first step of a trial of a session; it continues the one before."""
     assert fresh.upcoming is not None and ended.upcoming is not None
     name = f"`resume` of {type(environment).__name__}"
-    with tracing(name, "(state, *, key)", environment):
+    with guard_tracing(name, "(state, *, key)", environment):
         state, observation = environment.resume(ended.upcoming.state, key=key_stream(key, "environment"))
     check_like(name, "the state of `init`", fresh.upcoming.state, state)
     check_like(name, "the observation of `init`", fresh.upcoming.observation, observation)

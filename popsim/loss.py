@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from popsim._shared.argument_shapes import check_fields, check_one_number
 from popsim._shared.checks import as_float_array, check_finite, is_traced
-from popsim._shared.other_draws import tracing
+from popsim._shared.other_draws import guard_tracing
 from popsim._shared.text_checks import one_line
 from popsim.model import AbstractModel
 from popsim.per_member import PerMember, check_of_one_member
@@ -213,7 +213,7 @@ class Loss(eqx.Module):
         weights: dict = self.at_batch(LAST_BATCH).weights
         values = {}
         for term in self.terms:
-            with tracing(f"term {term.name!r} of `loss`", "(states, trial, model)", term):
+            with guard_tracing(f"term {term.name!r} of `loss`", "(states, trial, model)", term):
                 if trial.session is None:
                     values[term.name] = weights[term.name] * _value_of(term, states, trial, model)
                 else:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from popsim._compiled import jit
 from popsim._shared.checks import kind_of, short_repr
-from popsim._shared.other_draws import drawing_from_key
+from popsim._shared.other_draws import refuse_other_draws
 from popsim._shared.text_checks import one_line
 from popsim.network_input import TrainedInputs, as_trained_inputs, inputs_by_name
 from popsim.parameters import replace_fields
@@ -207,7 +207,7 @@ def _input_sizes(model: AbstractModel, trial: Trial) -> dict[str, int]:
 @jit
 def _simulate(model: AbstractModel, trial: Trial, remat: bool, *, key: Key[Array, ""]) -> PyTree[Array]:
     try:
-        with drawing_from_key("`init` and `step` of `model`", model, trial.environment):
+        with refuse_other_draws("`init` and `step` of `model`", model, trial.environment):
             if trial.session is not None:
                 return _simulate_session(model, trial, trial.session, remat, key=key)
             _, states = _run(model, trial, initial_state(model, trial, key=key), remat, key=key)

@@ -7,10 +7,10 @@ import equinox as eqx
 from jaxtyping import Array, Int, Key
 
 from popsim._shared.argument_shapes import check_fields
-from popsim._shared.checks import kind_of, naming_traced_code, short_repr
+from popsim._shared.checks import explain_traced_code, kind_of, short_repr
 from popsim._shared.html import Html, preformatted, show_or_print
 from popsim._shared.member_values import check_module_of_members
-from popsim._shared.other_draws import drawing_alike
+from popsim._shared.other_draws import refuse_unseeded_draws
 from popsim.loss import Loss
 from popsim.per_member import per_member_nodes, select_member
 from popsim.schedules import LAST_BATCH
@@ -116,8 +116,8 @@ def check_task(task: Any) -> None:
 
 def build_validation_trials(task: AbstractTask) -> Trial:
     """Return the validation trials of a task."""
-    naming = naming_traced_code("what `validation_trials` of `task` calls")
-    with naming, drawing_alike("`validation_trials` of `task`", task.validation_trials):
+    name = "`validation_trials` of `task`"
+    with explain_traced_code(f"what {name} calls"), refuse_unseeded_draws(name, task.validation_trials):
         trials = task.validation_trials()
     check_trials("validation_trials", trials)
     return trials

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree, Shaped
 
 from popsim._compiled import jit
 from popsim._shared.checks import check_positive_int
-from popsim._shared.other_draws import drawing_from_key
+from popsim._shared.other_draws import refuse_other_draws
 from popsim._shared.text_checks import align
 from popsim.environment import AbstractEnvironment
 from popsim.per_member import check_of_one_member
@@ -235,7 +235,7 @@ def sample_trials(task: Any, n_trials: int, *, batch: int | Int[Array, ""], key:
     """
     check_positive_int("n_trials", n_trials)
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key_stream(key, "specification"), np.arange(n_trials))
-    with drawing_from_key("`trial` of `task`", task.trial):
+    with refuse_other_draws("`trial` of `task`", task.trial):
         return jax.vmap(lambda trial_key: task.trial(batch=batch, key=trial_key))(keys)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Key
 
 from popsim._shared.argument_shapes import check_fields
-from popsim._shared.checks import as_parts, check_positive_int, is_traced, naming_errors, short_repr
+from popsim._shared.checks import as_parts, check_positive_int, explain_errors, is_traced, short_repr
 from popsim._shared.member_values import check_modules
 from popsim._shared.plain_values import plain_number
 from popsim.interventions.intervention_plan import InterventionPlan
@@ -272,7 +272,7 @@ class ParameterCurriculum(AbstractWrapper):
 
     def __check_init__(self):
         check_fields(self)
-        with naming_errors("`where`", "(task)"):
+        with explain_errors("`where`", "(task)"):
             picked = self.where(self.task)
         if not eqx.is_inexact_array(picked):
             raise ValueError(f"`where` must pick a floating-point array of the task, got {picked!r}.")

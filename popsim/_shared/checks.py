@@ -244,7 +244,7 @@ MISTAKES = (AssertionError, AttributeError, LookupError, NameError, TypeError, V
 
 
 @contextlib.contextmanager
-def naming_traced_code(name: str) -> Iterator[None]:
+def explain_traced_code(name: str) -> Iterator[None]:
     """Name the user's function in errors from needing the values of a traced array."""
     try:
         yield
@@ -256,10 +256,10 @@ def naming_traced_code(name: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def naming_errors(name: str, arguments: str) -> Iterator[None]:
-    """Name the user's function in errors that it raises, including those of `naming_traced_code`."""
+def explain_errors(name: str, arguments: str) -> Iterator[None]:
+    """Name the user's function in errors that it raises, including those of `explain_traced_code`."""
     try:
-        with naming_traced_code(name):
+        with explain_traced_code(name):
             yield
     except ValueError as error:
         if str(error).startswith(name):

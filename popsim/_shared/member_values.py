@@ -11,7 +11,7 @@ from jaxtyping import Array, Int, Key, PyTree, Shaped
 
 from popsim._compiled import as_array, ignores_key, is_tracing
 from popsim._shared.checks import is_traced, short_repr, warn_caller
-from popsim._shared.other_draws import drawing_from_key
+from popsim._shared.other_draws import refuse_other_draws
 from popsim.per_member import PerMember, per_member_nodes, with_member_values
 from popsim.randomness import folded_key
 
@@ -27,7 +27,7 @@ def check_builds(
     for place in _distinct_places(settings.values(), len(ids)):
         values = {name: as_array(column[place], column.dtype) for name, column in settings.items()}
         try:
-            with drawing_from_key("`build`", build):
+            with refuse_other_draws("`build`", build):
                 build(folded_key(key, np.uint32(ids[place])), **values)
         except ValueError as error:
             if not settings:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from popsim._shared.checks import naming_errors
+from popsim._shared.checks import explain_errors
 from popsim._shared.user_code import Place, held_values, is_installed
 
 GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
@@ -54,35 +54,35 @@ def _watched_here() -> list[_Watched]:
 
 
 @contextlib.contextmanager
-def drawing_from_key(name: str, *functions: Any) -> Iterator[None]:
+def refuse_other_draws(name: str, *functions: Any) -> Iterator[None]:
     """Raise `ValueError` if a function that is traced within draws by NumPy or Python."""
     must = f"{name} must draw from a `key` alone, by jax.random"
     hint = (
         "while it is traced, this becomes a constant, the same for all trials, batches and members. What "
         "shall be the same is drawn before, outside of it."
     )
-    with _watching(_Watched(must, hint), functions):
+    with _watch(_Watched(must, hint), functions):
         yield
 
 
 @contextlib.contextmanager
-def tracing(name: str, arguments: str, *functions: Any) -> Iterator[None]:
-    """Name a user's function in its errors, as `naming_errors`, and hold it to `drawing_from_key`."""
-    with naming_errors(name, arguments), drawing_from_key(name, *functions):
+def guard_tracing(name: str, arguments: str, *functions: Any) -> Iterator[None]:
+    """Name a user's function in its errors, as `explain_errors`, and hold it to `refuse_other_draws`."""
+    with explain_errors(name, arguments), refuse_other_draws(name, *functions):
         yield
 
 
 @contextlib.contextmanager
-def drawing_alike(name: str, *functions: Any) -> Iterator[None]:
+def refuse_unseeded_draws(name: str, *functions: Any) -> Iterator[None]:
     """Raise `ValueError` if a function that must return the same at every call draws without a seed."""
     must = f"{name} must return the same at every call"
     hint = "draw from a fixed key, or from a generator made of a seed there, numpy.random.default_rng(0)."
-    with _watching(_Watched(must, hint, takes_seeds=True), functions):
+    with _watch(_Watched(must, hint, takes_seeds=True), functions):
         yield
 
 
 @contextlib.contextmanager
-def _watching(watched: _Watched, functions: Sequence[Any]) -> Iterator[None]:
+def _watch(watched: _Watched, functions: Sequence[Any]) -> Iterator[None]:
     places, refusals = _refusals()
     places, generators, jitted = [*places], [], []
     for name, value, place in held_values(functions):
@@ -95,7 +95,7 @@ def _watching(watched: _Watched, functions: Sequence[Any]) -> Iterator[None]:
         elif id(value) in refusals and not isinstance(value, type):
             watched.refuse(f"`{name}`, which is {refusals[id(value)][0]}")
     state_before, draws_of_others = _state(GLOBAL), repr(_DRAWS_OF_OTHERS)
-    with _refused_at(places, watched):
+    with _replace_at(places, watched):
         yield
     for name, generator, state in generators:
         if _state(generator) != state:
@@ -114,7 +114,7 @@ def _state(generator: Any) -> bytes | None:
 
 
 @contextlib.contextmanager
-def _refused_at(places: Sequence[Place], watched: _Watched) -> Iterator[None]:
+def _replace_at(places: Sequence[Place], watched: _Watched) -> Iterator[None]:
     """Replace functions that draw in some places, for what this thread traces in the context."""
     _, refusals = _refusals()
     with _LOCK:
@@ -145,13 +145,13 @@ def _refusals() -> tuple[list[Place], dict[int, tuple[str, Any]]]:
         for name in [name for name in module.__all__ if name not in NOT_REPLACED]:
             place = Place(vars(module), name)
             original, full_name = place.get(), f"{module.__name__}.{name}"
-            refused = full_name, _refusing(full_name, original)
+            refused = full_name, _refusal(full_name, original)
             refusals[id(original)] = refusals[id(refused[1])] = refused
             places.append(place)
     return places, refusals
 
 
-def _refusing(name: str, original: Any) -> Any:
+def _refusal(name: str, original: Any) -> Any:
     """Return a function or class that raises `ValueError` where what this thread traces calls it."""
     makes_generator = isinstance(original, type) or name == "numpy.random.default_rng"
 

@@ -23,7 +23,7 @@ def waiting_text(what: str, seconds: float) -> str:
 
 
 @contextlib.contextmanager
-def called_regularly(refresh: Callable[[], None]) -> Iterator[None]:
+def call_regularly(refresh: Callable[[], None]) -> Iterator[None]:
     """Call a function about twice a second from another thread, until the context ends."""
     ended = threading.Event()
 
@@ -53,7 +53,7 @@ def waiting_line(what: str, *, disable: bool = False) -> Iterator[None]:
         line.set_description_str(waiting_text(what, time.perf_counter() - begun))
 
     try:
-        with called_regularly(refresh):
+        with call_regularly(refresh):
             yield
     finally:
         line.close()

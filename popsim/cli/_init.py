@@ -7,7 +7,7 @@ from pathlib import Path
 
 from popsim._shared.text_checks import as_path, as_word
 from popsim.experiments import EXPERIMENTS
-from popsim.store.files import saving, write_file
+from popsim.store.files import raise_save_errors, write_file
 
 TEMPLATE = Path(__file__).with_name("project_template")
 TASK = "cued-response"  # of the template
@@ -31,7 +31,7 @@ def write_project(path: Path) -> None:
         for word, meaning in words.items():
             name, text = name.replace(word, meaning), text.replace(word, meaning)
         file = path / name.replace("package/", f"{package}/").removesuffix(ENDING)
-        with saving(path):
+        with raise_save_errors(path):
             file.parent.mkdir(parents=True, exist_ok=True)
             write_file(file, [text.encode()])
         print(file)

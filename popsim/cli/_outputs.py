@@ -19,7 +19,7 @@ from popsim.store import (
     write_mat,
     write_netcdf,
 )
-from popsim.store.files import check_replaceable, saving, write_file
+from popsim.store.files import check_replaceable, raise_save_errors, write_file
 from popsim.sweeps import SweepFolder, open_sweep
 
 FORMATS = {".nc": (check_netcdf_path, write_netcdf), ".mat": (check_mat_path, write_mat)}
@@ -110,7 +110,7 @@ def drawing(path: Path, figure: Any) -> Iterator[None]:
     import matplotlib.pyplot as plt
 
     try:
-        with saving(path):
+        with raise_save_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             yield
     except SaveError:

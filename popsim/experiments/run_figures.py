@@ -34,7 +34,7 @@ from popsim.noise import with_zero_noise
 from popsim.plants import MusculoskeletalPlant
 from popsim.senses import inputs_by_name
 from popsim.store import SaveError
-from popsim.store.files import saving
+from popsim.store.files import raise_save_errors
 from popsim.trial import Trial, has_counts_by_output, n_trials
 
 __all__ = ["draw_cognitive_figures", "draw_learning_figures", "draw_movement_figures", "save_figures"]
@@ -58,7 +58,7 @@ def save_figures(
     """
 
     def save(name: str, figure: Any) -> list[Path]:
-        with saving(folder):
+        with raise_save_errors(folder):
             return save_figure(figure, folder, name)
 
     of_run = f"of {run.folder.path}"

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, UInt32
 
 from popsim._compiled import jit
 from popsim._shared.checks import as_float_array
-from popsim._shared.other_draws import drawing_from_key
+from popsim._shared.other_draws import refuse_other_draws
 from popsim.environment import AbstractEnvironment, Box, Discrete
 from popsim.evaluation import check_trials_of
 from popsim.experiments import EXPERIMENTS
@@ -67,7 +67,7 @@ def begin(
     """Start the random trial of a seed, or a validation trial; return `info`, too."""
     key = seed_key(seed)
     if index is None:
-        with drawing_from_key("`trial` of `task`", setting.task.trial):
+        with refuse_other_draws("`trial` of `task`", setting.task.trial):
             trial = setting.task.trial(batch=setting.batch, key=key_stream(key, "specification"))
     else:
         trial = jax.tree.map(lambda leaf: leaf[index], setting.validation_trials)

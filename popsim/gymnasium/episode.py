@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
 from popsim._compiled import jit
 from popsim._shared.checks import kind_of
-from popsim._shared.other_draws import drawing_from_key
+from popsim._shared.other_draws import refuse_other_draws
 from popsim.environment import Box, Discrete
 from popsim.interaction import observation_to_come
 from popsim.loss import Loss
@@ -357,7 +357,7 @@ def observation(model: AgentModel, episode: Episode) -> Float[Array, " observati
 def run_step(model: AgentModel, episode: Episode) -> PyTree[Array]:
     """Return the state of a model after one more time step, with the key that the step has in `simulate`."""
     key = jax.random.fold_in(key_stream(episode.key, "steps"), episode.step)
-    with drawing_from_key("`step` of `model`", model, episode.trial.environment):
+    with refuse_other_draws("`step` of `model`", model, episode.trial.environment):
         return model.step(_step_input(episode), episode.state, key=key)
 
 

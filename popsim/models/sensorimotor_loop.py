@@ -18,10 +18,10 @@ from popsim._shared.checks import (
     check_same_dt,
     check_time_step,
     concrete_value,
+    explain_errors,
     is_traced,
     kind_of,
     n_steps_in,
-    naming_errors,
     short_repr,
     warn_caller_once,
 )
@@ -356,5 +356,5 @@ def _action_of(actions: ActionSpace, state: LoopState) -> Any:
 def _reachable(
     plant: AbstractPlant, positions: Float[Array | np.ndarray, "position space"]
 ) -> Bool[Array, " position"]:
-    with naming_errors(f"`is_reachable` of {type(plant).__name__}", "(position)"):
+    with explain_errors(f"`is_reachable` of {type(plant).__name__}", "(position)"):
         return jax.vmap(plant.is_reachable)(jnp.asarray(positions))

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from popsim._compiled import jit
 from popsim._shared import checks
 from popsim._shared.argument_shapes import check_fields
-from popsim._shared.other_draws import tracing
+from popsim._shared.other_draws import guard_tracing
 from popsim.ensemble import n_members
 from popsim.network_input import sizes_text
 from popsim.randomness import seed_key
@@ -273,12 +273,12 @@ def _call_methods(network: AbstractNetwork, inputs: Float[Array, " inputs"], key
     init, step, read_out = (
         f"`{method}` of {type(network).__name__}" for method in ("init", "step", "read_out")
     )
-    with tracing(init, "(*, key)", network):
+    with guard_tracing(init, "(*, key)", network):
         hidden = network.init(key=key)
-    with tracing(step, "(inputs, hidden, *, key)", network):
+    with guard_tracing(step, "(inputs, hidden, *, key)", network):
         after = network.step(inputs, hidden, key=key)
     checks.check_like(step, "the hidden state", hidden, after)
-    with tracing(read_out, "(hidden)", network):
+    with guard_tracing(read_out, "(hidden)", network):
         output = network.read_out(hidden)
     if jnp.shape(output) != (network.n_outputs,):
         raise ValueError(

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from popsim._compiled import jit_fast_compile
 from popsim._shared.argument_shapes import OneOrEach
-from popsim._shared.checks import WholeNumber, check_like, naming_errors
+from popsim._shared.checks import WholeNumber, check_like, explain_errors
 from popsim.networks import building
 from popsim.networks.base import Projection
 from popsim.networks.registry import register_network
@@ -96,7 +96,7 @@ def _has_pair(cell: Any) -> bool:
             return False
     except Exception:  # of the user's code, which takes another hidden state
         pass
-    with naming_errors("`cell`", "inputs and a pair (h, c) of arrays"):
+    with explain_errors("`cell`", "inputs and a pair (h, c) of arrays"):
         after = eqx.filter_eval_shape(cell, inputs, (units, units))
     check_like("`cell`", "its hidden state, an array or a pair (h, c) of them", (units, units), after)
     return True

@@ -219,7 +219,7 @@ class EncodedNetwork(AbstractNetworkWrapper):
 
 def _n_returned(name: str, function: Callable[[Array], Array], size: int) -> int:
     """Return the size of the vector that a function returns for one of this size."""
-    with checks.naming_errors(f"`{name}`", f"a vector of {size} numbers"):
+    with checks.explain_errors(f"`{name}`", f"a vector of {size} numbers"):
         returned: Any = eqx.filter_eval_shape(function, jax.ShapeDtypeStruct((size,), float))
     if len(shape := getattr(returned, "shape", ())) != 1:
         raise ValueError(f"`{name}` must return a vector, got {checks.kind_of(returned)}.")

@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PyTree
 
 from popsim._compiled import jit
-from popsim._shared.checks import check_like, concrete_value, kind_of, naming_errors
+from popsim._shared.checks import check_like, concrete_value, explain_errors, kind_of
 from popsim.hand import HandState, Load, Workspace
 from popsim.parameters import Constants
 
@@ -149,7 +149,7 @@ def evaluate(
 ) -> PyTree[Array]:
     """Return the result of a method of a plant, which must be like its state."""
     name = f"`{method}` of {type(plant).__name__}"
-    with naming_errors(name, arguments):
+    with explain_errors(name, arguments):
         result = call()
     check_like(name, "the state", state, result)
     return result
@@ -167,7 +167,7 @@ def evaluate_end(plant: AbstractPlant, end: EndFn, state: PyTree[Array]) -> PyTr
 
 def evaluate_rest(plant: AbstractPlant, position: Position) -> tuple[PyTree[Array], HandState]:
     """Return the state of a plant at rest and its hand, checked."""
-    with naming_errors(f"`rest_state` of {type(plant).__name__}", "(position)"):
+    with explain_errors(f"`rest_state` of {type(plant).__name__}", "(position)"):
         state = plant.rest_state(position)
     try:
         return state, _evaluate_hand(plant, state)
@@ -179,7 +179,7 @@ def evaluate_rest(plant: AbstractPlant, position: Position) -> tuple[PyTree[Arra
 
 def _evaluate_hand(plant: AbstractPlant, state: PyTree[Array]) -> HandState:
     name = f"`hand` of {type(plant).__name__}"
-    with naming_errors(name, "(state)"):
+    with explain_errors(name, "(state)"):
         hand = plant.hand(state)
     if not isinstance(hand, HandState):
         raise ValueError(f"{name} must return a HandState(position, velocity), got {kind_of(hand)}.")

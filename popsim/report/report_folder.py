@@ -22,7 +22,7 @@ from popsim.experiments.results import ResultTable, RunFigure
 from popsim.report._figure_numbers import figure_csv
 from popsim.report._html import Html, element, is_page, note, page_html, scroll_box, table
 from popsim.store import CorruptDataError, MismatchError, RunFolder, SaveError
-from popsim.store.files import check_replaceable, finished_name, is_of_system, saving, write_file
+from popsim.store.files import check_replaceable, finished_name, is_of_system, raise_save_errors, write_file
 
 __all__ = ["WrittenReport"]
 
@@ -125,12 +125,12 @@ class ReportFolder:
         return WrittenReport(self.page, len(content), self.figures, text)
 
     def _make_folder(self) -> None:
-        with saving(self.page.parent):
+        with raise_save_errors(self.page.parent):
             self.page.parent.mkdir(parents=True, exist_ok=True)
 
     def _save_and_embed(self, run_figure: RunFigure, name: str) -> list[Html]:
         figure, folder = run_figure.figure, self.page.parent / FIGURES
-        with saving(folder), figure_style(), layout_once(figure):
+        with raise_save_errors(folder), figure_style(), layout_once(figure):
             save_figure(figure, folder, name)
             alt = alt_text(figure, run_figure.title)
             kind, source = picture(figure, alt)

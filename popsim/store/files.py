@@ -112,7 +112,7 @@ def remove_left_over(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def saving(path: Path) -> Iterator[None]:
+def raise_save_errors(path: Path) -> Iterator[None]:
     """Raise `SaveError` for what cannot be written at `path` inside the context."""
     try:
         yield
@@ -126,7 +126,7 @@ def saving(path: Path) -> Iterator[None]:
 def atomic_file(path: Path) -> Iterator[Path]:
     """Write a file atomically, by an unfinished one that is yielded, to be created; on exit it is on disk."""
     partial = unfinished_name(path)
-    with saving(path):
+    with raise_save_errors(path):
         try:
             yield partial
             # Before the rename: else, after a crash of the machine, the name may lead to a file without its

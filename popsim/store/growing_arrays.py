@@ -80,7 +80,7 @@ class RowBuffer:
 def new_array(group: Path, name: str, layout: ArrayLayout, run_id: str) -> StoredArray:
     """Create the folder of an array; nothing refers to it until the next commit."""
     folder = group / name
-    with files.saving(folder):
+    with files.raise_save_errors(folder):
         remove_array(folder)
         folder.mkdir()
         files.sync_folder(group)
@@ -120,7 +120,7 @@ class GrowingArrays:
         if path.exists():
             raise ValueError(f"`path` must not exist, got {path}.")
         record = CommitRecord({}, plain_json("attributes", attributes or {}), run_id or new_run_id())
-        with files.saving(path):
+        with files.raise_save_errors(path):
             files.make_folder(path, parents=True)
             record.write(path)
         return cls(path, record)
@@ -223,7 +223,7 @@ class GrowingArrays:
         if any(length > self.lengths.get(axis, 0) for axis, length in lengths.items()):
             raise ValueError(f"`lengths` must be at most {self.lengths}, got {dict(lengths)}.")
         self._wait(0)
-        with files.saving(self._path):
+        with files.raise_save_errors(self._path):
             # The record first: files that it does not mention do no harm, rows without their files would be
             # damage.
             self._record_rows(lengths, self._record.attributes)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from popsim._shared.plain_values import check_finite_value, plain_value
 from popsim.store import files
-from popsim.store.files import CorruptDataError, missing_file, saving, seal, unseal, write_file
+from popsim.store.files import CorruptDataError, missing_file, raise_save_errors, seal, unseal, write_file
 
 __all__ = [
     "append_json_line",
@@ -79,7 +79,7 @@ def append_json_line(path: Path, value: Any) -> None:
     **Raises:** `ValueError` if a number in `value` is not finite; `SaveError` if it cannot be written.
     """
     line = json.dumps(value, allow_nan=False) + "\n"
-    with saving(path), path.open("ab") as file:
+    with raise_save_errors(path), path.open("ab") as file:
         is_new = file.tell() == 0
         file.write(line.encode())
         file.flush()

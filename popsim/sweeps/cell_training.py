@@ -34,7 +34,7 @@ from popsim.store import (
     write_sealed_json,
 )
 from popsim.store.checkpoints import N_SHARED
-from popsim.store.files import make_folder, saving
+from popsim.store.files import make_folder, raise_save_errors
 from popsim.sweeps.opened_sweep import OpenedSweep, numbers_text, read_sweep
 from popsim.training.population_updates.divided_population import (
     AbstractDividedPopulation,
@@ -237,7 +237,7 @@ class CellPopulation(AbstractDividedPopulation):
             str(batch): [[score if np.isfinite(score) else str(score) for score in own.scores], own.digest]
             for batch, own in sorted(selections.items())[-N_SHARED:]
         }
-        with saving(self.opened.folder.selections):
+        with raise_save_errors(self.opened.folder.selections):
             make_folder(self.opened.folder.selections)
         content = {"part_of": self.opened.cell(number).part_of, "selections": entries}
         write_sealed_json(self.opened.folder.selection(number), content)

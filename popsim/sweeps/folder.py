@@ -20,7 +20,7 @@ from popsim.experiments.registry import described_modules
 from popsim.experiments.run_config import parse_grid, parse_settings, parse_values, read_entries
 from popsim.experiments.settings import parse_setting
 from popsim.store import RunFolder
-from popsim.store.files import make_folder, saving
+from popsim.store.files import make_folder, raise_save_errors
 from popsim.store.identity import lock_holder
 from popsim.store.json_files import read_json, read_sealed_json, write_json
 from popsim.store.run_folder import FolderPart, PlainFolder, import_option
@@ -86,7 +86,7 @@ class SweepFolder(PlainFolder):
         digest = code_digest(code)
         if not digest:
             return []
-        with saving(self.path):
+        with raise_save_errors(self.path):
             make_folder(self.codes)
         path = self.codes / f"{digest}.json"
         if not path.exists():

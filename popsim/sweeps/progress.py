@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from tqdm.auto import tqdm
 
 from popsim._shared.text_checks import count_text
-from popsim._shared.waiting import called_regularly, is_interactive
+from popsim._shared.waiting import call_regularly, is_interactive
 from popsim.store import Checkpoints
 from popsim.sweeps.cells import FINISHED
 from popsim.sweeps.opened_sweep import OpenedSweep
@@ -58,7 +58,7 @@ class SweepProgress(Observer):
         total, done = sum(self._n_batches), sum(self._done)
         bar = tqdm(total=total, initial=done, desc="sweep", bar_format=BAR, dynamic_ncols=True)
         self._bar = bar
-        with contextlib.closing(bar), called_regularly(self._refresh):
+        with contextlib.closing(bar), call_regularly(self._refresh):
             yield self
             self._refresh()
 

@@ -15,7 +15,7 @@ from popsim._shared.named_values import numeric_flags
 from popsim._shared.text_checks import as_path, check_path, count_text
 from popsim.experiments.run_options import FLAGS, check_size
 from popsim.store import lock_folder
-from popsim.store.files import make_folder, saving, write_file
+from popsim.store.files import make_folder, raise_save_errors, write_file
 from popsim.store.identity import FolderLockedError, new_run_id
 from popsim.store.json_files import plain_json, write_sealed_json
 from popsim.sweeps.cell_training import cells_to_continue, why_it_waits
@@ -92,7 +92,7 @@ def make_sweep(sweep: Sweep, path: str | Path, *, without_lock: bool = False) ->
         "n_cells": sweep.n_cells,
         "n_members": sweep.n_members,
     }
-    with lock_folder(folder.path, without_lock=without_lock), saving(folder.path):
+    with lock_folder(folder.path, without_lock=without_lock), raise_save_errors(folder.path):
         _check_is_new(folder)  # another process may have made one meanwhile
         # First: after it, resuming makes what is missing.
         write_sealed_json(folder.description, described)
@@ -224,7 +224,7 @@ def _run(
     missing = [number for number in asked if number in unfinished]
     if not folder.config.exists() or folder.left_overs():
         # What another process is writing need not be repaired here.
-        with contextlib.suppress(FolderLockedError), lock_folder(folder.path), saving(folder.path):
+        with contextlib.suppress(FolderLockedError), lock_folder(folder.path), raise_save_errors(folder.path):
             _complete(folder, sweep)
     if not missing:
         return opened

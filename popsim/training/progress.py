@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from tqdm.auto import tqdm
 
 from popsim._shared.text_checks import count_text
-from popsim._shared.waiting import called_regularly, is_interactive, waiting_text
+from popsim._shared.waiting import call_regularly, is_interactive, waiting_text
 from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records, TrainingStart
 
 __all__ = ["Compiling", "ProgressBar", "ProgressLines", "last_loss", "progress_observer"]
@@ -138,7 +138,7 @@ class ProgressBar(ProgressLines):
         )
         self._shown.callback(self._bar.close)
         super().on_begin(start)
-        self._shown.enter_context(called_regularly(self._refresh))
+        self._shown.enter_context(call_regularly(self._refresh))
 
     def on_compilation(self, program: str) -> None:
         self._count(0)

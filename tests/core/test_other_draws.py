@@ -17,7 +17,7 @@ from numpy.random import choice, default_rng
 from small_environments import Echo, trial_with
 
 import popsim
-from popsim._shared.other_draws import drawing_alike, drawing_from_key
+from popsim._shared.other_draws import refuse_other_draws, refuse_unseeded_draws
 from popsim.training import TaskTrainer
 from popsim.training.steps.member_step import trials_of_batch
 
@@ -48,7 +48,7 @@ def test_what_calls_numpy_or_python_is_refused_with_its_line(draw):
     before = vars(np.random).copy(), vars(random).copy(), choice, gauss
     with (
         pytest.raises(ValueError, match=r"`it` must draw from a `key` alone") as refused,
-        drawing_from_key("`it`", draw),
+        refuse_other_draws("`it`", draw),
     ):
         draw()
     assert f"in line {inspect.getsourcelines(draw)[1]} of {__file__}" in str(refused.value)
@@ -60,7 +60,7 @@ def test_what_is_held_may_not_be_drawn_from(draw):
     refused = pytest.raises(
         ValueError, match=r"`it` must draw from a `key` alone, by jax.random, got (draws|`)"
     )
-    with refused, drawing_from_key("`it`", draw):
+    with refused, refuse_other_draws("`it`", draw):
         draw()
 
 
@@ -148,14 +148,14 @@ def test_users_functions_draw_from_their_key_wherever_they_are_traced(door):
 
 def test_validation_trials_may_draw_from_a_fixed_seed_and_each_function_before_it_is_traced():
     for seeded in (lambda: default_rng(0).normal(), lambda: np.random.RandomState(3).normal()):
-        with drawing_alike("`it`", seeded):
+        with refuse_unseeded_draws("`it`", seeded):
             assert seeded() == seeded()
     for unseeded in (lambda: default_rng().normal(), lambda: random.random(), *HELD.values()):
         refused = pytest.raises(ValueError, match="`it` must return the same at every call")
-        with refused, drawing_alike("`it`", unseeded):
+        with refused, refuse_unseeded_draws("`it`", unseeded):
             unseeded()
     drawn = RNG.normal(size=3)
-    with drawing_from_key("`it`", lambda: drawn, RNG):
+    with refuse_other_draws("`it`", lambda: drawn, RNG):
         assert isinstance(RNG, np.random.Generator) and not isinstance(RNG, np.random.RandomState)
         assert issubclass(np.random.PCG64, np.random.BitGenerator)
         jax.random.normal(KEY)
@@ -165,16 +165,16 @@ def test_other_threads_draw_while_one_traces_and_all_is_put_back_after_the_last(
     started, ended, drawn = threading.Event(), threading.Event(), []
 
     def trace():
-        with drawing_from_key("`it`", lambda: choice(3)):
+        with refuse_other_draws("`it`", lambda: choice(3)):
             started.set()
             ended.wait(60)
 
     thread = threading.Thread(target=trace)
     before = np.random.choice
-    with drawing_from_key("`outer`"):
+    with refuse_other_draws("`outer`"):
         thread.start()
         assert started.wait(60)
-        with pytest.raises(ValueError, match="`inner` must draw"), drawing_from_key("`inner`"):
+        with pytest.raises(ValueError, match="`inner` must draw"), refuse_other_draws("`inner`"):
             np.random.rand()
         with pytest.raises(ValueError, match="`outer` must draw"):
             np.random.rand()

@@ -14,7 +14,7 @@ from popsim import store
 from popsim._shared.checks import warn_caller
 from popsim.loss import LossValues
 from popsim.store.array_group import remove_arrays
-from popsim.store.files import make_folder, saving
+from popsim.store.files import make_folder, raise_save_errors
 from popsim.store.identity import RUN_ID, new_run_id
 from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import RunParts, check_parts
@@ -124,7 +124,7 @@ class TrainingStore(Observer):
 
     def _start_over(self) -> None:
         """Create an empty history, and remove the remains of an interrupted start."""
-        with saving(self.folder.path):
+        with raise_save_errors(self.folder.path):
             remove_arrays(self.folder.history)
             self.folder.log.unlink(missing_ok=True)
         plan, history, run_id = self.plan, self.folder.history, self._parts.run_id

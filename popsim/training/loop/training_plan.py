@@ -13,7 +13,7 @@ from jaxtyping import Array, Int, Key, PyTree
 
 from popsim._compiled import as_array, jit_fast_compile
 from popsim._shared.checks import bytes_of, warn_caller
-from popsim._shared.other_draws import drawing_from_key
+from popsim._shared.other_draws import refuse_other_draws
 from popsim.ensemble import member, n_members
 from popsim.evaluation import check_trials_of, merge_member_axis, validation_trials
 from popsim.loss import Loss
@@ -143,7 +143,7 @@ def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
     sizes = _check_fit(training, merge_member_axis(first_trials) if by_member else first_trials, validation)
     new_state = new_state.with_trained_inputs(sizes)
     traced = (trainer.optimizer, step.gradient, step.updates, step.post_step_fns, step.loss_update_func)
-    with drawing_from_key("the optimizer, the gradient and each update", *traced):
+    with refuse_other_draws("the optimizer, the gradient and each update", *traced):
         # Of the first member, with trials of its own.
         first, trained = first_member(training, step, new_state), batches.trained.values()
         recorded, state_bytes = check_changes(*first, own_trials, trained)

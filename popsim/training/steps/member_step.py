@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from popsim._compiled import jit_fast_compile, map_trials
-from popsim._shared.checks import naming_traced_code
-from popsim._shared.other_draws import drawing_from_key
+from popsim._shared.checks import explain_traced_code
+from popsim._shared.other_draws import refuse_other_draws
 from popsim.loss import Loss, LossValues
 from popsim.per_member import aligned_mask, member_values, with_member_values
 from popsim.randomness import as_key, key_stream, trial_keys
@@ -65,7 +65,7 @@ def trials_of_batch(
         member_task = with_member_values(task, values)
         draws_of = None if shared_trials else member_id
         name = "`trial` of the task"
-        with naming_traced_code(name), drawing_from_key(name, task.trial):
+        with explain_traced_code(name), refuse_other_draws(name, task.trial):
             return training_trials(member_task, batch_size, batch=batch, member_id=draws_of, key=batch_key)
 
     if member_ids.ndim == 0:
