@@ -49,7 +49,7 @@ def is_plain_jax() -> bool:
 
 @contextlib.contextmanager
 def record_fallbacks() -> Iterator[None]:
-    """Let `current_engine` tell what is traced inside."""
+    """Record where plain JAX takes over in what is traced inside, for `current_engine`."""
     before = _fallbacks.set(set())
     try:
         yield

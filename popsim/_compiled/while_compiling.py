@@ -14,7 +14,7 @@ __all__ = ["MadeWhileCompiling", "start_while_compiling"]
 
 Value = TypeVar("Value")
 
-# Of JAX, they are in force in a thread, so that another one must enter them anew.
+# Flags of JAX that hold in one thread: another thread must set them itself.
 FLAGS_OF_THREADS = (
     "jax_default_matmul_precision",
     "jax_default_prng_impl",

@@ -55,7 +55,7 @@ def _watched_here() -> list[_Watched]:
 
 @contextlib.contextmanager
 def refuse_other_draws(name: str, *functions: Any) -> Iterator[None]:
-    """Raise `ValueError` if a function that is traced within draws by NumPy or Python."""
+    """Raise `ValueError` if a function that is traced in the context draws from NumPy or Python."""
     must = f"{name} must draw from a `key` alone, by jax.random"
     hint = (
         "while it is traced, this becomes a constant, the same for all trials, batches and members. What "
@@ -67,7 +67,7 @@ def refuse_other_draws(name: str, *functions: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def guard_tracing(name: str, arguments: str, *functions: Any) -> Iterator[None]:
-    """Name a user's function in its errors, as `explain_errors`, and hold it to `refuse_other_draws`."""
+    """Do what `explain_errors` and `refuse_other_draws` do, for the same function of the user."""
     with explain_errors(name, arguments), refuse_other_draws(name, *functions):
         yield
 

@@ -181,7 +181,7 @@ def check_flags(described: Mapping[str, Any], source: Path) -> list[str]:
     """Return flags of JAX that a description does not tell; raise `MismatchError` for those that differ."""
     flags, now = described.get(FLAGS, {}), numeric_flags()
     both = [name for name in now if name in flags]
-    if different := describe_differences(*({name: of[name] for name in both} for of in (flags, now))):
+    if different := describe_differences(*({name: values[name] for name in both} for values in (flags, now))):
         raise MismatchError(
             f"{source} must be of a training under the present flags of JAX, got others: {different}."
         )

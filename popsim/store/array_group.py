@@ -32,7 +32,7 @@ class CommitRecord:
 
     def arrays(self, folder: Path) -> dict[str, StoredArray]:
         """Return the arrays in the folder of the group."""
-        # Also after a change of the current folder, and in other processes.
+        # Absolute, so that it also holds in another current folder, and in other processes.
         folder = folder.resolve()
         return {
             name: StoredArray(folder / name, layout, self.run_id) for name, layout in self.layouts.items()

@@ -25,7 +25,7 @@ __all__ = ["Checkpoint", "Checkpoints"]
 
 KIND = "a checkpoint"
 N_SHARED = 3
-"""How many of the checkpoints that others read are kept: the newest, and so many less one to go back to."""
+"""How many of the checkpoints that others read are kept: the newest, and two to go back to."""
 _VERSIONS = {"popsim": __version__, "jax": jax.__version__, "python": platform.python_version()}
 _OWN_FILE = re.compile(r"(?P<step>\d{9}|[1-9]\d{9,})\.safetensors")
 
@@ -60,10 +60,10 @@ class Checkpoints:
     def __init__(
         self, path: Path, *, n_kept: int = 3, shared_steps: Container[int] = (), run_id: str | None = None
     ):
-        """Open the checkpoints in the folder `path`, which the first save creates, of a run, None for any.
+        """Open the checkpoints of a run, None for any, in the folder `path`, which the first save creates.
 
-        The newest `n_kept` up to the one saved last are kept, and later ones; of `shared_steps`, which others
-        read, the last `N_SHARED` besides.
+        A save keeps the newest `n_kept` up to its step, all later ones, and of the `shared_steps`, which
+        others read, the last `N_SHARED`.
         """
         self.path = Path(path)
         self.n_kept = n_kept
@@ -85,7 +85,7 @@ class Checkpoints:
         return {int(match["step"]) for match in map(_OWN_FILE.fullmatch, names) if match}
 
     def kept_steps(self, *, up_to: float = math.inf) -> list[int]:
-        """Return those of the `steps` that are kept until there are newer ones, of those up to a step."""
+        """Return the steps that a save keeps, of those up to a step."""
         steps = [step for step in self.steps() if step <= up_to]
         shared = [step for step in steps if step in self._shared_steps]
         return sorted({*steps[-self.n_kept :], *shared[-N_SHARED:]})

@@ -136,16 +136,16 @@ def load_model(path: str | Path, template: PyTree) -> PyTree:
     return _with_trained_inputs(jax.tree.unflatten(structure, leaves), file.content["inputs"])
 
 
-def _check_static_parts(then: Mapping[str, Any], template: PyTree, path: Path) -> None:
-    now = _static_parts(template)
-    both, is_same_version = (then["settings"], now["settings"]), then["popsim"] == __version__
-    only_one_has = sorted(both[0].keys() ^ both[1].keys())
-    names = [name for name in both[0] if name in both[1] and not _are_equal(*(of[name] for of in both))]
-    names += only_one_has if is_same_version else []
+def _check_static_parts(stored: Mapping[str, Any], template: PyTree, path: Path) -> None:
+    expected = _static_parts(template)
+    pair, is_same_version = (stored["settings"], expected["settings"]), stored["popsim"] == __version__
+    unmatched = sorted(pair[0].keys() ^ pair[1].keys())
+    names = [name for name in pair[0].keys() & pair[1].keys() if not _are_equal(pair[0][name], pair[1][name])]
+    names += unmatched if is_same_version else []
     if names:
-        different = describe_differences(*({name: of[name] for name in names if name in of} for of in both))
+        different = describe_differences(*({k: v for k, v in part.items() if k in names} for part in pair))
         raise MismatchError(f"`template` must be the model saved in {path}, got another: {different}.")
-    unknown = [*([] if is_same_version else only_one_has), *different_names(then["code"], now["code"])]
+    unknown = [*([] if is_same_version else unmatched), *different_names(stored["code"], expected["code"])]
     if unknown:
         warn_caller(
             f"`template` must be the model saved in {path}, which is not known of "

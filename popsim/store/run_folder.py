@@ -67,7 +67,7 @@ class PlainFolder:
         folder = cls(Path(path))
         try:
             files.make_folder(folder.path, parents=True)
-            # A name that is passed over if a kill leaves it.
+            # A name of an unfinished file: if the process is killed here, it is taken for a left-over.
             probe = files.unfinished_name(folder.description)
             probe.touch(exist_ok=False)
             probe.unlink()
@@ -147,7 +147,7 @@ class RunFolder(PlainFolder):
         return folder
 
     def _delete_run(self) -> None:
-        # But `run.json`, without which the folder would be that of nobody.
+        # `run.json` stays: without it nobody would know whose folder this is.
         self.remove_left_overs()
         Checkpoints(self.checkpoints).remove()
         remove_arrays(self.history)

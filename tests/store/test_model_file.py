@@ -133,18 +133,6 @@ def test_nothing_but_a_model_file_is_read_and_no_pickle_at_all(model, path, tmp_
     assert not ran.exists()
 
 
-def test_only_a_model_file_is_replaced_and_only_when_told_to(model, path, tmp_path):
-    with pytest.raises(ValueError, match="overwrite"):
-        save_model(path, {"x": jnp.ones(1)})
-    assert bits(load_model(path, model)) == bits(model)
-    save_model(path, {"x": jnp.ones(1)}, overwrite=True)
-    assert load_model(path, {"x": jnp.zeros(1)}) == {"x": jnp.ones(1)}
-    (tmp_path / "thesis").write_text("all of it")
-    with pytest.raises(ValueError, match="thesis"):
-        save_model(tmp_path / "thesis", model, overwrite=True)
-    assert (tmp_path / "thesis").read_text() == "all of it"
-
-
 def test_arrays_are_named_by_their_path(getkey):
     names = leaf_names(build(getkey()))
     assert {"table", "arrays.count", "net.layers.0.weight"} <= set(names)
