@@ -40,15 +40,6 @@ def short_text(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 17]} {text_digest(text)}"
 
 
-def modules_of(value: Any) -> set[str]:
-    """Return the names of the modules in which the classes and functions among the parts are defined."""
-    modules = set()
-    for _, part in _parts("", value):
-        of_class = getattr(type(part), "__module__", None)
-        modules |= {name for name in (getattr(part, "__module__", None), of_class) if isinstance(name, str)}
-    return modules
-
-
 def describe_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """Return a message on the values that differ, with both texts; empty if none does."""
     different = {path for path in (*now, *then) if then.get(path) != now.get(path)}

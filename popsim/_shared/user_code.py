@@ -6,7 +6,7 @@ import functools
 import hashlib
 import platform
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
@@ -42,28 +42,6 @@ def is_installed(module: str | None) -> bool:
     if file is None:  # that of a compiled package, if it is loaded at all
         return top is not None
     return not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
-
-
-def users_modules(names: Iterable[str] | None = None) -> list[str]:
-    """Return the names of the user's modules that some modules import, themselves included."""
-    if names is None:
-        return sorted(filter(_is_users, [*sys.modules]))
-    found: set[str] = set()
-    waiting = {*filter(_is_users, names)}
-    while waiting:
-        name = waiting.pop()
-        found.add(name)
-        for value in [*vars(sys.modules[name]).values()]:
-            is_module = isinstance(value, ModuleType)
-            other = value.__name__ if is_module else getattr(value, "__module__", None)
-            if isinstance(other, str) and _is_users(other):
-                waiting |= {other} - found
-    return sorted(found)
-
-
-def _is_users(name: str) -> bool:
-    # Modules that are blocked are None.
-    return type(sys.modules.get(name)) is ModuleType and not is_installed(name)
 
 
 class Place(NamedTuple):
@@ -104,8 +82,8 @@ def _parts(value: Any) -> Iterator[HeldValue]:
     if isinstance(value, FunctionType):
         yield from _parts_of_function(value)
     elif isinstance(value, type):
-        users = [base for base in value.__mro__ if not is_installed(base.__module__)]
-        for name, member in [item for base in users for item in [*vars(base).items()]]:
+        yield from [("", base, None) for base in value.__bases__]
+        for name, member in [] if is_installed(value.__module__) else [*vars(value).items()]:
             if isinstance(member, FunctionType) or not name.startswith("__"):  # not the types of fields
                 yield name, member, None
     elif isinstance(value, dict):
@@ -149,34 +127,9 @@ def _named_in(namespace: dict[str, Any], names: set[str], within: Sequence[str])
 
 
 def users_code(*roots: Any) -> dict[str, str]:
-    """Return digests of the user's functions and classes in some values, and of all that they name."""
-    return _digests((name, value) for name, value, _ in held_values(roots))
-
-
-def code_of_modules(names: Iterable[str]) -> dict[str, str]:
-    """Return digests as `users_code` of what modules define, without the names of modules."""
-    return users_code(
-        *(
-            {name: value}
-            for module in names
-            for name, value in [*vars(sys.modules[module]).items()]
-            if _is_code(value, module)
-        )
-    )
-
-
-def _is_code(value: Any, module: str) -> bool:
-    """Whether a value is a function or class of a module, also one under a decorator, or holds one."""
-    # Other objects are not walked: they may have any attribute, without end.
-    if getattr(value, "__module__", None) != module:
-        return type(value) in OF_KIND
-    return isinstance(value, type | FunctionType) or hasattr(value, "__wrapped__")
-
-
-def _digests(named: Iterable[tuple[str, Any]]) -> dict[str, str]:
-    """Return digests of the user's functions and classes, and of the globals that functions read."""
+    """Return digests, by name, of the user's functions and classes in some values, and of what they read."""
     digests: dict[str, set[str]] = {}
-    for name, value in named:
+    for name, value, _ in held_values(roots):
         if not isinstance(value, type | FunctionType) or is_installed(value.__module__):
             continue
         if isinstance(value, FunctionType):

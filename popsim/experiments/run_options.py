@@ -15,12 +15,12 @@ from popsim._shared.checks import bytes_of, check_positive, memory_of_machine
 from popsim._shared.named_values import describe_differences, numeric_flags
 from popsim._shared.plain_values import plain_value
 from popsim._shared.text_checks import count_text
-from popsim._shared.user_code import code_digest, code_of_modules, users_modules
+from popsim._shared.user_code import code_digest, users_code
 from popsim._shared.waiting import waiting_line
 from popsim.ensemble import member
 from popsim.experiments.experiment import AbstractExperiment, Recording, check_recording
-from popsim.experiments.registry import described_modules
 from popsim.model import simulate
+from popsim.networks.registry import NETWORKS
 from popsim.per_member import select_member
 from popsim.randomness import seed_key
 from popsim.store import MismatchError, RunFolder
@@ -171,10 +171,8 @@ def engine_of_run(described: DescribedRun) -> contextlib.AbstractContextManager[
 
 
 def code_of_experiment(experiment: AbstractExperiment) -> dict[str, str]:
-    """Return the digests of what the user's modules define that make an experiment known, by name."""
-    modules = described_modules(experiment)
-    names = [modules["module"], *modules.get("network_modules", ())]
-    return code_of_modules(users_modules(names))
+    """Return the digests of the user's functions and classes of which an experiment is made, by name."""
+    return users_code(experiment, NETWORKS.get(getattr(experiment, "network", "")))
 
 
 def check_flags(described: Mapping[str, Any], source: Path) -> list[str]:
