@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from popsim._shared.text_checks import align, as_path, printable, shorten, size_text, spread_text
 from popsim.experiments.registry import EXPERIMENTS, setting_text
-from popsim.store import Checkpoints, CorruptDataError, ListedArray, MismatchError, RunFolder, list_arrays
+from popsim.store import Checkpoints, CorruptDataError, MismatchError, RunFolder, list_arrays
 from popsim.store.files import files_below
 from popsim.store.identity import lock_holder
 from popsim.store.json_files import log_lines
@@ -127,7 +127,7 @@ class RunInfo:
         return max(Checkpoints(self.folder.checkpoints).steps(), default=0)
 
     @functools.cached_property
-    def _listed(self) -> tuple[list[ListedArray], Mapping[str, Any], str]:
+    def _listed(self) -> tuple[list[dict[str, Any]], Mapping[str, Any], str]:
         """The arrays of the history, what it says besides, and why it cannot be listed."""
         try:
             return *list_arrays(self.folder.history, run_id=self.described.run_id), ""
@@ -205,7 +205,7 @@ class RunInfo:
             "settings_in_effect": self.effective_settings,
             "changed_settings": None if self.changed is None else sorted(self.changed),
             "checkpoints": self._checkpoints(),
-            "history": [vars(array) for array in arrays],
+            "history": arrays,
             "history_damage": damage,
             "n_bytes": self._sizes(),
         }

@@ -14,7 +14,7 @@ from popsim.store.identity import RUN_ID, check_run_id
 from popsim.store.json_files import read_json, write_json
 from popsim.store.stored_array import ArrayLayout, StoredArray
 
-__all__ = ["ListedArray", "list_arrays", "open_arrays"]
+__all__ = ["list_arrays", "open_arrays"]
 
 KEY, GROUP = "popsim_arrays", "group"
 
@@ -103,27 +103,20 @@ def damage_of_arrays(
             yield f"{name}/{file}", error
 
 
-@dataclasses.dataclass(frozen=True)
-class ListedArray:
-    """An array on disk: its name, its axes, shape and dtype as committed, and the size of its files."""
-
-    name: str
-    axes: tuple[str, ...]
-    shape: tuple[int, ...]
-    dtype: str
-    n_bytes: int
-
-
 def list_arrays(
     path: str | Path, *, run_id: str | None = None
-) -> tuple[list[ListedArray], Mapping[str, Any]]:
-    """Return the committed arrays and the JSON values kept with them; errors as `open_arrays`."""
+) -> tuple[list[dict[str, Any]], Mapping[str, Any]]:
+    """Return the committed arrays and the JSON values kept with them; errors as `open_arrays`.
+
+    Of each array: its `name`, its `axes`, `shape` and `dtype` as committed, and the `n_bytes` of its files.
+    """
     record = CommitRecord.read(Path(path), run_id)
-    listed = [
-        ListedArray(name, layout.axes, layout.shape, layout.dtype, _n_bytes(Path(path, name)))
+    arrays = [
+        {"name": name, "axes": layout.axes, "shape": layout.shape, "dtype": layout.dtype}
+        | {"n_bytes": _n_bytes(Path(path, name))}
         for name, layout in record.layouts.items()
     ]
-    return listed, record.attributes
+    return arrays, record.attributes
 
 
 def _n_bytes(folder: Path) -> int:
