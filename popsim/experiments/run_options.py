@@ -172,7 +172,7 @@ def engine_of_run(described: DescribedRun) -> contextlib.AbstractContextManager[
 
 def code_of_experiment(experiment: AbstractExperiment) -> dict[str, str]:
     """Return the digests of the user's functions and classes of which an experiment is made, by name."""
-    return users_code(experiment, NETWORKS.get(getattr(experiment, "network", "")))
+    return users_code(experiment, NETWORKS)  # all of these: cells of one sweep may have different networks
 
 
 def check_flags(described: Mapping[str, Any], source: Path) -> list[str]:
