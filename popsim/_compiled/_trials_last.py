@@ -295,9 +295,11 @@ def _scan(
         # foil other optimizations.
         step = jax.checkpoint(step, prevent_cse=False, policy=_is_stored)
     options = {name: params[name] for name in ("length", "reverse", "unroll")}
-    last, stacked_records = lax.scan(step, start, sequences + draws_of_steps, **options)
+    final_state, stacked_records = lax.scan(step, start, sequences + draws_of_steps, **options)
     records = iter(stacked_records)
-    return last + [next(records) if is_needed else Value(None, False) for is_needed in needed[n_state:]]
+    return final_state + [
+        next(records) if is_needed else Value(None, False) for is_needed in needed[n_state:]
+    ]
 
 
 def _is_stored(primitive: Any, *avals: Any, **params: Any) -> bool:

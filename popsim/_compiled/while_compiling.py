@@ -81,11 +81,11 @@ _waiting: contextvars.ContextVar[tuple[MadeWhileCompiling, ...]] = contextvars.C
 @contextlib.contextmanager
 def start_while_compiling(*values: MadeWhileCompiling) -> Iterator[None]:
     """Start to make values when a program is compiled within the context, after it was traced."""
-    before = _waiting.set(values)
+    token = _waiting.set(values)
     try:
         yield
     finally:
-        _waiting.reset(before)
+        _waiting.reset(token)
 
 
 def start_waiting() -> None:

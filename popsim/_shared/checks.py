@@ -301,12 +301,12 @@ def _kind_and_shapes(tree: PyTree) -> str:
     return f"{'an array' if is_array else kind_of(tree)} of {shapes}"
 
 
-def check_castable(name: str, given: Any, held: Any) -> None:
+def check_castable(name: str, source: Any, target: Any) -> None:
     """Raise `ValueError` if numbers of one dtype would be cut in another, as .7 as an integer."""
     kinds = (jnp.bool_, jnp.integer, jnp.floating, jnp.complexfloating)
-    ranks = [[jnp.issubdtype(dtype, kind) for kind in kinds] for dtype in (given, held)]
-    if given != held and (not all(map(any, ranks)) or ranks[0].index(True) > ranks[1].index(True)):
-        raise ValueError(f"{name} must be of type {held}, got {given}, whose numbers would be cut to it.")
+    ranks = [[jnp.issubdtype(dtype, kind) for kind in kinds] for dtype in (source, target)]
+    if source != target and (not all(map(any, ranks)) or ranks[0].index(True) > ranks[1].index(True)):
+        raise ValueError(f"{name} must be of type {target}, got {source}, whose numbers would be cut to it.")
 
 
 def concrete_value(function: Callable[..., Array | np.ndarray], *trees: Any) -> np.ndarray | None:

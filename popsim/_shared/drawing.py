@@ -24,13 +24,13 @@ def try_to_draw(
     subject: str, draw: Callable[[], Drawn], *, passes: type[Exception] | tuple[type[Exception], ...] = ()
 ) -> Drawn | FailedDrawing:
     """Return what a function draws, or warn in one line that it failed, and return why."""
-    before = _open_figures()
+    open_before = _open_figures()
     try:
         return draw()
     except passes:
         raise
     except Exception as error:
-        for number in {*_open_figures()} - {*before}:
+        for number in {*_open_figures()} - {*open_before}:
             sys.modules["matplotlib.pyplot"].close(number)
         failed = FailedDrawing(subject, error_text(error))
         warn_caller(f"{failed}.")

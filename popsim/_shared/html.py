@@ -17,10 +17,10 @@ def escape(text: str) -> Html:
     return Html(html.escape("\n".join(map(printable, text.split("\n")))))
 
 
-def element(name: str, *inside: str, attributes: Mapping[str, str] | None = None) -> Html:
+def element(name: str, *content: str, attributes: Mapping[str, str] | None = None) -> Html:
     """Return an HTML element, such as "p", with its content and attributes."""
     attribute_text = "".join(f' {key}="{escape(value)}"' for key, value in (attributes or {}).items())
-    return Html(f"<{name}{attribute_text}>{''.join(map(escape, inside))}</{name}>")
+    return Html(f"<{name}{attribute_text}>{''.join(map(escape, content))}</{name}>")
 
 
 def preformatted(text: str) -> Html:

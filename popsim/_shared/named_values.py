@@ -40,18 +40,18 @@ def short_text(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 17]} {text_digest(text)}"
 
 
-def describe_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+def describe_differences(stored: Mapping[str, Any], current: Mapping[str, Any]) -> str:
     """Return a message on the values that differ, with both texts; empty if none does."""
-    different = {path for path in (*now, *then) if then.get(path) != now.get(path)}
+    different = {path for path in (*current, *stored) if stored.get(path) != current.get(path)}
     # What is inside of another part that differs follows from it.
-    told = [path for path in dict.fromkeys((*now, *then)) if path in different]
-    told = [path for path in told if path.rpartition(".")[0] not in different]
+    paths = [path for path in dict.fromkeys((*current, *stored)) if path in different]
+    paths = [path for path in paths if path.rpartition(".")[0] not in different]
     texts = [
-        f"`{_beginning(path)}`, {_beginning(then.get(path, 'nothing'))} then and "
-        f"{_beginning(now.get(path, 'nothing'))} now"
-        for path in told[:MOST_TOLD]
+        f"`{_beginning(path)}`, {_beginning(stored.get(path, 'nothing'))} then and "
+        f"{_beginning(current.get(path, 'nothing'))} now"
+        for path in paths[:MOST_TOLD]
     ]
-    return "; ".join(texts) + (f"; and {len(told) - len(texts)} more" if len(told) > len(texts) else "")
+    return "; ".join(texts) + (f"; and {len(paths) - len(texts)} more" if len(paths) > len(texts) else "")
 
 
 def _beginning(text: Any) -> str:
@@ -69,17 +69,17 @@ def _text(part: Any) -> str:
 
 
 def _parts(
-    path: str, value: Any, within: tuple[int, ...] = (), *, closures: bool = False
+    path: str, value: Any, enclosing: tuple[int, ...] = (), *, closures: bool = False
 ) -> Iterator[tuple[str, Any]]:
     """Yield path and value of each part; `within` are the ids of the enclosing parts, to end cycles."""
-    if id(value) in within or len(within) > DEEPEST:
+    if id(value) in enclosing or len(enclosing) > DEEPEST:
         return
     value = value if isinstance(value, eqx.Module) else getattr(value, "__wrapped__", value)
     yield path, value
-    within = (*within, id(value))
+    enclosing = (*enclosing, id(value))
     children = _enclosed(value) if closures and isinstance(value, types.FunctionType) else _children(value)
     for name, child in children.items():
-        yield from _parts(f"{path}.{name}", child, within, closures=closures)
+        yield from _parts(f"{path}.{name}", child, enclosing, closures=closures)
 
 
 def _enclosed(function: types.FunctionType) -> dict[Any, Any]:
@@ -108,9 +108,9 @@ def _children(value: Any) -> Mapping[Any, Any]:
         return dict(enumerate(sorted(value, key=repr)))
     if isinstance(value, tuple | list):
         return dict(zip(getattr(value, "_fields", range(len(value))), value, strict=True))
-    kept = getattr(value, "__dict__", {}).items()  # but for what was computed when it was first asked for
+    attributes = getattr(value, "__dict__", {}).items()  # but for what was computed at first use
     kind, cached = type(value), functools.cached_property
-    return {name: part for name, part in kept if not isinstance(getattr(kind, name, None), cached)}
+    return {name: part for name, part in attributes if not isinstance(getattr(kind, name, None), cached)}
 
 
 # Not those that only raise errors, or change no more than the last digits; keys are compared themselves.

@@ -116,14 +116,14 @@ def _names_in(code: CodeType) -> set[str]:
     return {*code.co_names}.union(*map(_names_in, inner))
 
 
-def _named_in(namespace: dict[str, Any], names: set[str], within: Sequence[str]) -> Iterator[HeldValue]:
+def _named_in(namespace: dict[str, Any], names: set[str], enclosing: Sequence[str]) -> Iterator[HeldValue]:
     """Yield the named values of a module, and of the user's modules that it names."""
     for name in sorted(names & namespace.keys()):
         value = namespace[name]
         if not isinstance(value, ModuleType):
             yield name, value, Place(namespace, name)
-        elif not is_installed(value.__name__) and value.__name__ not in within:
-            yield from _named_in(vars(value), names, [*within, value.__name__])
+        elif not is_installed(value.__name__) and value.__name__ not in enclosing:
+            yield from _named_in(vars(value), names, [*enclosing, value.__name__])
 
 
 def users_code(*roots: Any) -> dict[str, str]:
@@ -136,13 +136,13 @@ def users_code(*roots: Any) -> dict[str, str]:
             if is_installed(value.__globals__.get("__name__")):  # of a decorator, which names itself as ours
                 continue
             text = _function_text(value)
-            for own, text_of_global in _globals_of(value):
-                digests.setdefault(own, set()).add(text_digest(text_of_global))
+            for label, text_of_global in _globals_of(value):
+                digests.setdefault(label, set()).add(text_digest(text_of_global))
         else:
-            members = [(own, _value_text(part)) for own, part in [*vars(value).items()]]
+            members = [(label, _value_text(part)) for label, part in [*vars(value).items()]]
             text = repr(sorted(item for item in members if item[1] and not item[0].startswith("__")))
-        own = name if value.__name__ == "<lambda>" else value.__qualname__
-        digests.setdefault(own, set()).add(text_digest(text))
+        label = name if value.__name__ == "<lambda>" else value.__qualname__
+        digests.setdefault(label, set()).add(text_digest(text))
     return {
         name: f"{PYTHON}-{text_digest(''.join(sorted(texts)))}" for name, texts in sorted(digests.items())
     }
@@ -150,11 +150,11 @@ def users_code(*roots: Any) -> dict[str, str]:
 
 def _function_text(function: FunctionType) -> str:
     """Return the instructions of a function, with its default arguments and the values in its closure."""
-    held = [function.__defaults__, function.__kwdefaults__]
+    values = [function.__defaults__, function.__kwdefaults__]
     for cell in function.__closure__ or ():
         with contextlib.suppress(ValueError):  # not filled yet
-            held.append(cell.cell_contents)
-    return "\n".join([_code_text(function.__code__), *map(_value_text, held)])
+            values.append(cell.cell_contents)
+    return "\n".join([_code_text(function.__code__), *map(_value_text, values)])
 
 
 def _globals_of(function: FunctionType) -> Iterator[tuple[str, str]]:
@@ -169,30 +169,30 @@ def _globals_of(function: FunctionType) -> Iterator[tuple[str, str]]:
 
 def _globals_read(code: CodeType) -> set[str]:
     """Return the names of the globals that a function and its inner functions read."""
-    found = {
+    names = {
         instruction.argval
         for instruction in dis.get_instructions(code)
         if instruction.opname == "LOAD_NAME" or "GLOBAL" in instruction.opname
     }
-    return found.union(*(_globals_read(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
+    return names.union(*(_globals_read(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
 
 
-def _value_text(value: Any, within: tuple[int, ...] = ()) -> str:
+def _value_text(value: Any, enclosing: tuple[int, ...] = ()) -> str:
     """Return a text of a plain value, an array, or of those in a container; empty for other objects."""
     if isinstance(value, ARRAYS):
         return _array_text(value)
     if isinstance(value, PLAIN):
         return repr(value)
-    if id(value) in within:
+    if id(value) in enclosing:
         return ""
-    within = (*within, id(value))
+    enclosing = (*enclosing, id(value))
     if isinstance(value, functools.partial):
-        return _value_text([value.args, value.keywords], within)
+        return _value_text([value.args, value.keywords], enclosing)
     if isinstance(value, dict):
         value = [*value.items()]  # threads may add to it
     elif not isinstance(value, tuple | list | set | frozenset):
         return ""
-    texts = [text for part in [*value] if (text := _value_text(part, within))]
+    texts = [text for part in [*value] if (text := _value_text(part, enclosing))]
     # The order of a set differs between processes.
     return f"[{', '.join(sorted(texts) if isinstance(value, set | frozenset) else texts)}]" if texts else ""
 
@@ -252,9 +252,9 @@ def python_of(digest: str) -> str:
     return digest.partition("-")[0]
 
 
-def different_names(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+def different_names(stored: Mapping[str, str], current: Mapping[str, str]) -> list[str]:
     """Return the names whose digests differ, or that only one has; none of two versions of Python."""
-    versions = [{python_of(digest) for digest in code.values()} for code in (before, now)]
-    if before and now and versions[0].isdisjoint(versions[1]):
+    versions = [{python_of(digest) for digest in code.values()} for code in (stored, current)]
+    if stored and current and versions[0].isdisjoint(versions[1]):
         return []
-    return sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
+    return sorted(name for name in {*stored, *current} if stored.get(name) != current.get(name))

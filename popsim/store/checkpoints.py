@@ -75,9 +75,9 @@ class Checkpoints:
     def steps(self) -> list[int]:
         """Return the steps of the checkpoints, ascending."""
         # List until two listings agree: one made during a write may lack both the old and the new checkpoint.
-        before, steps = None, self._list_steps()
-        while steps != before:
-            before, steps = steps, self._list_steps()
+        listed, steps = None, self._list_steps()
+        while steps != listed:
+            listed, steps = steps, self._list_steps()
         return sorted(steps)
 
     def _list_steps(self) -> set[int]:
@@ -150,8 +150,8 @@ class Checkpoints:
         while steps := {*self.steps()} - damages.keys():  # listed anew, as another process may save meanwhile
             newest = max(steps)
             if damages:
-                last = [*damages.values()][-1]
-                warn_caller(f"a checkpoint is passed over, that of step {newest} is tried: {last}")
+                damage = [*damages.values()][-1]
+                warn_caller(f"a checkpoint is passed over, that of step {newest} is tried: {damage}")
             try:
                 return self._read(newest, expected, subset)
             except CorruptDataError as error:
@@ -221,8 +221,8 @@ class Checkpoints:
             ) from error
         try:
             # Old ones are deleted last, so that at no time there are fewer complete ones than before.
-            kept = self.kept_steps(up_to=step)
-            for old in (number for number in self.steps() if number <= step and number not in kept):
+            steps_to_keep = self.kept_steps(up_to=step)
+            for old in (number for number in self.steps() if number <= step and number not in steps_to_keep):
                 self.file(old).unlink()
         except OSError as error:
             raise SaveError(f"step {step} is saved, an old one is still in {self.path}: {error}") from error

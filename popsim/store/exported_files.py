@@ -22,11 +22,11 @@ NATIVE_TYPES = (str, int, float)  # of attributes; of all others NetCDF gets JSO
 
 
 def _legal_names(
-    names: Mapping[Any, Any], legal_name: Callable[[str], str], taken: list[str]
+    names: Mapping[Any, Any], legal_name: Callable[[str], str], reserved: list[str]
 ) -> dict[Any, str]:
     legal: dict[Any, str] = {}
     for name in names:
-        if (shown := legal_name(str(name))) in [*legal.values(), *taken]:
+        if (shown := legal_name(str(name))) in [*legal.values(), *reserved]:
             raise ValueError(f"`dataset` must have names that differ in the file, got {shown!r} again.")
         legal[name] = shown
     return legal
@@ -174,7 +174,7 @@ def _blocks(variable: Any, target: Any) -> list[Any]:
     n_rows, n_chunk = len(variable), (target.chunks or (1,))[0]
     bytes_per_chunk = max(1, variable.nbytes // max(1, n_rows)) * n_chunk
     step = n_chunk * max(1, BLOCK_BYTES // bytes_per_chunk)
-    return [slice(first, first + step) for first in range(0, n_rows, step)]
+    return [slice(start, start + step) for start in range(0, n_rows, step)]
 
 
 def write_mat(dataset: Any, path: str | Path, *, overwrite: bool = False) -> None:
@@ -240,7 +240,7 @@ def _as_struct(value: Any) -> Any:
     if value is None:
         return np.zeros((0, 0))
     if isinstance(value, Mapping):
-        return {_matlab_name(str(name)): _as_struct(each) for name, each in value.items()}
-    if isinstance(value, list | tuple) and not all(isinstance(each, int | float) for each in value):
-        return np.array([_as_struct(each) for each in value], object)
+        return {_matlab_name(str(name)): _as_struct(part) for name, part in value.items()}
+    if isinstance(value, list | tuple) and not all(isinstance(part, int | float) for part in value):
+        return np.array([_as_struct(part) for part in value], object)
     return value

@@ -95,8 +95,8 @@ def is_of_system(name: str) -> bool:
 
 def files_below(folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield the files of a folder, at any depth, with their relative names, but for those of the system."""
-    for below, _, names in os.walk(folder):
-        for path in (Path(below, name) for name in names if not is_of_system(name)):
+    for subfolder, _, names in os.walk(folder):
+        for path in (Path(subfolder, name) for name in names if not is_of_system(name)):
             yield path.relative_to(folder).as_posix(), path
 
 
@@ -193,9 +193,9 @@ def has_mark(path: Path, beginning: bytes, mark: bytes) -> bool:
     """Whether a file has this beginning, and a mark in its first or its last part of 256 KiB."""
     try:
         with path.open("rb") as file:
-            first = file.read(_MARKED_BYTES)
+            start = file.read(_MARKED_BYTES)
             file.seek(max(0, file.seek(0, os.SEEK_END) - _MARKED_BYTES))
-            return first.startswith(beginning) and (mark in first or mark in file.read(_MARKED_BYTES))
+            return start.startswith(beginning) and (mark in start or mark in file.read(_MARKED_BYTES))
     except OSError:
         return False
 

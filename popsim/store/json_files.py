@@ -117,7 +117,7 @@ def keep_json_lines(path: Path, keep: Callable[[Any], bool]) -> None:
     if not path.exists():
         return
     try:
-        kept = [f"{json.dumps(value)}\n".encode() for value in stream_json_lines(path) if keep(value)]
+        lines = [f"{json.dumps(value)}\n".encode() for value in stream_json_lines(path) if keep(value)]
     except (KeyError, TypeError) as error:
         raise CorruptDataError(f"{path} must hold the lines of a log; it is damaged: {error!r}") from None
-    write_file(path, kept)
+    write_file(path, lines)

@@ -146,9 +146,9 @@ def _walk(described: DescribedRun) -> Damage:
         return damage
     if described.is_finished or described.content.get("finished"):
         damage |= problem_of(folder.summary.name, lambda: read_summary(described))
-    drawn = {name for name, _ in files_below(folder.figures)}
+    figures = {name for name, _ in files_below(folder.figures)}
     advice = f"must be there; it is missing. To draw it again: {folder.command('show')}"
-    lost = sorted({*described.content.get("figures", ())} - drawn)
+    lost = sorted({*described.content.get("figures", ())} - figures)
     return damage | {f"{folder.figures.name}/{name}": CorruptDataError(advice) for name in lost}
 
 
