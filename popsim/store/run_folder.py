@@ -5,7 +5,7 @@ import dataclasses
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, TypeVar
 
 from popsim._shared.text_checks import as_path, as_word
 from popsim.store import files
@@ -15,6 +15,8 @@ from popsim.store.identity import HOLDER, LOCK, RUN_ID, check_run_id, new_run_id
 from popsim.store.json_files import read_json, read_sealed_json, write_sealed_json
 
 __all__ = ["RunFolder"]
+
+FolderType = TypeVar("FolderType", bound="PlainFolder")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +62,7 @@ class PlainFolder:
         return f"popsim {import_option(content)}{verb} {as_word(Path(f'{self.path}{suffix}'))}"
 
     @classmethod
-    def make(cls, path: str | Path) -> Self:
+    def make(cls: type[FolderType], path: str | Path) -> FolderType:
         """Create the folder if missing; raise `ValueError` if it cannot be written."""
         folder = cls(Path(path))
         try:

@@ -16,7 +16,7 @@ from short_form import mostly_in_full
 from small_experiment import Sum, stopping_after
 
 import popsim
-from popsim._compiled import _trials_last, choice, elementwise, jit, map_trials, transformations
+from popsim._compiled import _operations, choice, elementwise, jit, map_trials, transformations
 from popsim.engine import current_engine, plain_jax
 from popsim.experiments import RunStopped, resume_run, run_experiment
 from popsim.store.json_files import read_sealed_json
@@ -121,14 +121,14 @@ mlir.register_lowering(halved_p, mlir.lower_fun(lambda x: x / 2, multiple_result
 def unknown(monkeypatch):
     """The operations of a primitive cannot be repeated by the engine, as if their parameters had changed."""
     choice._warn_once.cache_clear()
-    bind = _trials_last.bind
+    bind = _operations.bind
 
     def bind_but_halved(equation, *arrays):
         if equation.primitive is halved_p:
             raise NotImplementedError("an unknown convention")
         return bind(equation, *arrays)
 
-    monkeypatch.setattr(_trials_last, "bind", bind_but_halved)
+    monkeypatch.setattr(_operations, "bind", bind_but_halved)
 
 
 def halved_tanh(x):
@@ -178,7 +178,7 @@ def test_the_engine_is_tried_with_a_jax_that_was_not_tested(monkeypatch):
     monkeypatch.setattr(transformations, "TESTED_JAX", ())
     assert transformations._problem_with_jax() == ""
     transformations._problem_with_jax.cache_clear()
-    monkeypatch.setattr(popsim._compiled._trials_last, "sizes_of_scan", lambda params: params["gone"])
+    monkeypatch.setattr(_operations, "sizes_of_scan", lambda params: params["gone"])
     assert transformations._problem_with_jax() == "KeyError: 'gone'"
     transformations._problem_with_jax.cache_clear()
 
