@@ -126,7 +126,7 @@ class ArrayFile:
         check_forms(self.forms, forms, source=source, subset=subset)
         arrays, kinds = self.arrays(), {name: form["key"] for name, form in forms.items()}
         return {
-            name: jax.random.wrap_key_data(arrays[name], impl=kind) if kind else arrays[name]
+            name: jax.random.wrap_key_data(jnp.asarray(arrays[name]), impl=kind) if kind else arrays[name]
             for name, kind in kinds.items()
         }
 
