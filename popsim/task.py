@@ -116,8 +116,8 @@ def check_task(task: Any) -> None:
 
 def build_validation_trials(task: AbstractTask) -> Trial:
     """Return the validation trials of a task."""
-    naming = explain_traced_code("what `validation_trials` of `task` calls")
-    with naming, refuse_unseeded_draws("`validation_trials` of `task`", task.validation_trials):
+    name = "`validation_trials` of `task`"
+    with explain_traced_code(f"what {name} calls"), refuse_unseeded_draws(name, task.validation_trials):
         trials = task.validation_trials()
     check_trials("validation_trials", trials)
     return trials

@@ -97,7 +97,7 @@ def can_repeat(program: ClosedJaxpr | Jaxpr) -> bool:
 
 def _derivative_has_effects(equation: Any) -> bool:
     """Whether the derivative that a user gave to a function has effects, which are seen only there."""
-    structs = [jax.ShapeDtypeStruct(each.aval.shape, each.aval.dtype) for each in equation.invars]
+    structs = [jax.ShapeDtypeStruct(variable.aval.shape, variable.aval.dtype) for variable in equation.invars]
     # A program shows a custom derivative as a function that is yet to be traced; only its trace has effects.
     forward = jax.make_jaxpr(lambda *arrays: jax.vjp(functools.partial(bind, equation), *arrays)[0])
     return bool(forward(*structs).effects)

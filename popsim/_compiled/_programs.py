@@ -247,8 +247,8 @@ def _array_function(
 
     def array_function(leading_arrays: Sequence[Any], trailing_arrays: Sequence[Any]) -> list[Array]:
         arrays = (*leading_arrays, *trailing_arrays)
-        both = [fixed if array is None else array for fixed, array in zip(static, arrays, strict=True)]
-        args, kwargs = jax.tree.unflatten(structure, both)
+        merged = [fixed if array is None else array for fixed, array in zip(static, arrays, strict=True)]
+        args, kwargs = jax.tree.unflatten(structure, merged)
         returned, static_results = eqx.partition(function(*args, **kwargs), eqx.is_array)
         leaves, returned_structure = jax.tree.flatten(returned)
         results[:] = [(returned_structure, static_results)]

@@ -24,7 +24,7 @@ from popsim._compiled import _operations, _threefry
 
 _ALONG_AXES_NAMES = """
     argmax argmin cumlogsumexp cummax cummin cumprod cumsum reduce_and reduce_max reduce_min
-    reduce_or reduce_prod reduce_sum reduce_xor rev split squeeze
+    reduce_or reduce_prod reduce_sum reduce_xor rev sort split squeeze
 """
 ALONG_AXES = frozenset(_ALONG_AXES_NAMES.split())
 FEW_PRODUCTS = 64
@@ -117,11 +117,6 @@ def _vmap_equation(equation: Any, inputs: Sequence[Value]) -> list[Value]:
     return [Value(array, not of_all) for array in mapped(*(value.array for value in inputs))]
 
 
-def _bind_values(equation: Any, *arrays: Any) -> list[Value]:
-    """Run an equation on other arrays, as it is."""
-    return [Value(array) for array in _operations.bind(equation, *arrays)]
-
-
 def _elementwise(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
     """Operations on arrays that broadcast: of one shape, or with axes of length 1, or scalars."""
     shape = equation.outvars[0].aval.shape
@@ -137,12 +132,13 @@ def _elementwise(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[
         array = lax.reshape(array, (*(of_trial or (1,) * len(shape)), *trials))
         return jnp.broadcast_to(array, (*(shape if takes_scalars else of_trial or shape), n_trials))
 
-    return _bind_values(equation, *map(aligned, inputs))
+    return [Value(array) for array in _operations.bind(equation, *map(aligned, inputs))]
 
 
 def _axis_operation(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
-    """Operations on one array along axes that they name."""
-    return _bind_values(equation, inputs[0].array)
+    """Operations on arrays along axes that they name."""
+    arrays = (all_trials(value, n_trials) for value in inputs)
+    return [Value(array) for array in _operations.bind(equation, *arrays)]
 
 
 def _broadcast_in_dim(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
@@ -234,29 +230,15 @@ def _few_products(equation: Any, inputs: Sequence[Value], n_trials: int) -> Arra
     return lax.reshape(jnp.sum(products, axis=3), (*out.shape, n_trials))
 
 
-def _random_bits(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value] | None:
-    keys, params = inputs[0].array, equation.params
-    if params["bit_width"] != 32 or not _threefry.has_default_keys(keys):
+def _random(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value] | None:
+    name, params = equation.primitive.name, equation.params
+    keys, *data = (all_trials(value, n_trials) for value in inputs)
+    if not _threefry.has_default_keys(keys) or params.get("bit_width", 32) != 32:
         return None
-    return [Value(_threefry.bits(keys, params["shape"]))]
-
-
-def _random_split(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value] | None:
-    keys = inputs[0].array
-    return (
-        [Value(_threefry.split(keys, equation.params["shape"]))] if _threefry.has_default_keys(keys) else None
-    )
-
-
-def _random_fold_in(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value] | None:
-    keys, data = (all_trials(value, n_trials) for value in inputs)
-    if not _threefry.has_default_keys(keys):
-        return None
-    return [Value(_threefry.fold_in(keys, data))]
-
-
-def _sort(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
-    return _bind_values(equation, *(all_trials(value, n_trials) for value in inputs))
+    if name == "random_fold_in":
+        return [Value(_threefry.fold_in(keys, *data))]
+    draw = _threefry.bits if name == "random_bits" else _threefry.split
+    return [Value(draw(keys, params["shape"]))]
 
 
 def _run_checkpoint(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
@@ -313,9 +295,11 @@ def _scan(
         # foil other optimizations.
         step = jax.checkpoint(step, prevent_cse=False, policy=_is_stored)
     options = {name: params[name] for name in ("length", "reverse", "unroll")}
-    last, stacked_records = lax.scan(step, start, sequences + draws_of_steps, **options)
+    final_state, stacked_records = lax.scan(step, start, sequences + draws_of_steps, **options)
     records = iter(stacked_records)
-    return last + [next(records) if is_needed else Value(None, False) for is_needed in needed[n_state:]]
+    return final_state + [
+        next(records) if is_needed else Value(None, False) for is_needed in needed[n_state:]
+    ]
 
 
 def _is_stored(primitive: Any, *avals: Any, **params: Any) -> bool:
@@ -331,12 +315,11 @@ RULES.update(
         "dot_general": _dot_general,
         "dynamic_slice": _dynamic_slice,
         "dynamic_update_slice": _dynamic_update_slice,
-        "random_bits": _random_bits,
-        "random_fold_in": _random_fold_in,
-        "random_split": _random_split,
+        "random_bits": _random,
+        "random_fold_in": _random,
+        "random_split": _random,
         "reshape": _reshape,
         "slice": _slice,
-        "sort": _sort,
         "transpose": _transpose,
     }
 )

@@ -35,11 +35,11 @@ def plain_jax() -> Iterator[None]:
     what it was first traced with. `run.json` of a run says which of the two made it; `resume_run` continues
     a run that was begun with it in the same way.
     """
-    before = _is_plain.set(True)
+    token = _is_plain.set(True)
     try:
         yield
     finally:
-        _is_plain.reset(before)
+        _is_plain.reset(token)
 
 
 def is_plain_jax() -> bool:
@@ -49,12 +49,12 @@ def is_plain_jax() -> bool:
 
 @contextlib.contextmanager
 def record_fallbacks() -> Iterator[None]:
-    """Let `current_engine` tell what is traced inside."""
-    before = _fallbacks.set(set())
+    """Record where plain JAX takes over in what is traced inside, for `current_engine`."""
+    token = _fallbacks.set(set())
     try:
         yield
     finally:
-        _fallbacks.reset(before)
+        _fallbacks.reset(token)
 
 
 def current_engine() -> str:

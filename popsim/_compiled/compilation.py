@@ -61,7 +61,8 @@ def _jit(
     def ordinary(is_plain: bool, numbers: tuple[str, ...]) -> Any:
         @functools.wraps(function)
         def separate_function(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            # For which JAX keeps other programs than for the other engine, or for numbers that are equal.
+            # A function of its own: JAX keeps its programs apart from those of the other engine, and of
+            # numbers that compare equal, such as 1 and 1.0.
             return function(*args, **kwargs)
 
         return filter_jit(separate_function, donate=donate, compiler_options=compiler_options(options))

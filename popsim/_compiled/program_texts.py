@@ -37,8 +37,8 @@ class ProgramText(NamedTuple):
 def program_text(function: Callable[..., Any], *arguments: Any, anew: bool = False) -> ProgramText:
     """Return the text of a function as XLA gets it, lowered for one platform on every machine.
 
-    It depends on all that the function reads but the numbers in its array arguments. The last texts are kept,
-    by what `Programs` knows a program by. A global that changes is no part of that: `anew` sees it.
+    It depends on all that the function reads but the numbers in its array arguments. The last texts are kept
+    by a key such as that of `Programs`, which does not see that a global has changed; `anew` does.
     """
     leaves, structure = jax.tree.flatten(arguments)
     leaves = [_shape(leaf) if _is_array(leaf) else leaf for leaf in leaves]

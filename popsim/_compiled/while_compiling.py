@@ -14,7 +14,7 @@ __all__ = ["MadeWhileCompiling", "start_while_compiling"]
 
 Value = TypeVar("Value")
 
-# Of JAX, they are in force in a thread, so that another one must enter them anew.
+# Flags of JAX that hold in one thread: another thread must set them itself.
 FLAGS_OF_THREADS = (
     "jax_default_matmul_precision",
     "jax_default_prng_impl",
@@ -46,36 +46,31 @@ class MadeWhileCompiling(Generic[Value]):
                 return make()
 
         self._make = functools.partial(contextvars.copy_context().run, make_under_flags)
-        self._lock = threading.Lock()
-        self._future: Future[Value] | None = None
+        self._begin = threading.Lock()  # held from when somebody makes the value
+        self._future: Future[Value] = Future()
 
     def start(self) -> None:
         """Let another thread make the value, unless it is made already."""
-        with self._lock:
-            if self._future is not None:
-                return
-            self._future = future = Future()
+        if not self._begin.acquire(blocking=False):
+            return
         with _STACK_SIZE:
             before = threading.stack_size(STACK_BYTES)
             try:
-                threading.Thread(target=self._fill, args=(future,), daemon=True).start()
+                threading.Thread(target=self._fill, daemon=True).start()
             finally:
                 threading.stack_size(before)
 
     def result(self) -> Value:
         """Return the value, made now if nobody began to; raises what `make` raised."""
-        with self._lock:
-            is_begun = self._future is not None
-            self._future = future = self._future or Future()
-        if not is_begun:
-            self._fill(future)
-        return future.result()
+        if self._begin.acquire(blocking=False):
+            self._fill()
+        return self._future.result()
 
-    def _fill(self, future: Future[Value]) -> None:
+    def _fill(self) -> None:
         try:
-            future.set_result(self._make())
+            self._future.set_result(self._make())
         except BaseException as error:
-            future.set_exception(error)
+            self._future.set_exception(error)
 
 
 _waiting: contextvars.ContextVar[tuple[MadeWhileCompiling, ...]] = contextvars.ContextVar(
@@ -86,11 +81,11 @@ _waiting: contextvars.ContextVar[tuple[MadeWhileCompiling, ...]] = contextvars.C
 @contextlib.contextmanager
 def start_while_compiling(*values: MadeWhileCompiling) -> Iterator[None]:
     """Start to make values when a program is compiled within the context, after it was traced."""
-    before = _waiting.set(values)
+    token = _waiting.set(values)
     try:
         yield
     finally:
-        _waiting.reset(before)
+        _waiting.reset(token)
 
 
 def start_waiting() -> None:

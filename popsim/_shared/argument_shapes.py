@@ -26,26 +26,21 @@ def check_one_number(name: str, value: Any) -> None:
         )
 
 
-def check_of_one_model(name: str, value: Any, part: str = "model", parts: str = "models") -> None:
-    """Raise `ValueError` if an argument of a part of a model is a `PerMember`."""
+def check_of_one_model(name: str, value: Any) -> None:
+    """Raise `ValueError` if an argument of a model or of its body is a `PerMember`."""
     if isinstance(value, PerMember):
         raise ValueError(
-            f"`{name}` must be that of one {part}, got a PerMember: "
-            f"where {parts} differ between members, build them with popsim.build_members."
+            f"`{name}` must be that of one model, got a PerMember: "
+            "where models differ between members, build them with popsim.build_members."
         )
 
 
-def check_of_one_body(name: str, value: Any) -> None:
-    """Raise `ValueError` if a parameter of a body is a `PerMember`."""
-    check_of_one_model(name, value, "body", "bodies")
-
-
-def check_one_or_each(name: str, value: Any, n: int | None = None, each: str = "") -> None:
+def check_one_or_each(name: str, value: Any, n: int | None = None, units: str = "") -> None:
     """Raise `ValueError` unless an argument of one model is a number, or an array with one for each unit."""
     check_of_one_model(name, value)
     shape = np.shape(value)
     if shape and shape != (n,):
-        more = "" if n is None else f", or one for each of {n} {each}"
+        more = "" if n is None else f", or one for each of {n} {units}"
         raise ValueError(f"`{name}` must be one number{more}, got shape {shape}.")
 
 
@@ -62,9 +57,9 @@ def check_fields(module: Any) -> None:
 def check_kind(field: "dataclasses.Field[Any]", value: Any) -> None:
     """Raise `ValueError` unless a field declared as text, words, a module or a function is such."""
     kinds = get_args(field.type) if get_origin(field.type) is types.UnionType else (field.type,)
-    known = [each for each in map(_known_kind, kinds) if each is not None]
-    if len(known) == len(kinds) and not any(fits(value) for fits, _ in known):
-        expected = " or ".join(text for _, text in known)
+    rules = [rule for rule in map(_known_kind, kinds) if rule is not None]
+    if len(rules) == len(kinds) and not any(fits(value) for fits, _ in rules):
+        expected = " or ".join(text for _, text in rules)
         raise ValueError(f"`{field.name}` must be {expected}, got {short_repr(value)}.")
 
 

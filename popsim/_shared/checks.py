@@ -5,7 +5,7 @@ import functools
 import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import equinox as eqx
@@ -301,12 +301,12 @@ def _kind_and_shapes(tree: PyTree) -> str:
     return f"{'an array' if is_array else kind_of(tree)} of {shapes}"
 
 
-def check_castable(name: str, given: Any, held: Any) -> None:
+def check_castable(name: str, source: Any, target: Any) -> None:
     """Raise `ValueError` if numbers of one dtype would be cut in another, as .7 as an integer."""
     kinds = (jnp.bool_, jnp.integer, jnp.floating, jnp.complexfloating)
-    ranks = [[jnp.issubdtype(dtype, kind) for kind in kinds] for dtype in (given, held)]
-    if given != held and (not all(map(any, ranks)) or ranks[0].index(True) > ranks[1].index(True)):
-        raise ValueError(f"{name} must be of type {held}, got {given}, whose numbers would be cut to it.")
+    ranks = [[jnp.issubdtype(dtype, kind) for kind in kinds] for dtype in (source, target)]
+    if source != target and (not all(map(any, ranks)) or ranks[0].index(True) > ranks[1].index(True)):
+        raise ValueError(f"{name} must be of type {target}, got {source}, whose numbers would be cut to it.")
 
 
 def concrete_value(function: Callable[..., Array | np.ndarray], *trees: Any) -> np.ndarray | None:
@@ -326,27 +326,19 @@ def bytes_of(tree: PyTree) -> int:
 @functools.cache
 def memory_of_machine(root: Path = Path("/")) -> int | None:
     """Return the bytes of memory that this process may use, also in a container; None if it is unknown."""
-    limits = [*_control_group_limits(root)]
+    limits: list[int] = []
     with contextlib.suppress(AttributeError, ValueError, OSError):  # not every system has these names
         limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    with contextlib.suppress(OSError):
+        limits += _control_group_limits(root / "sys/fs/cgroup", (root / "proc/self/cgroup").read_text())
     return min((limit for limit in limits if limit > 0), default=None)
 
 
-def _control_group_limits(root: Path) -> Iterator[int]:
-    """Yield the limits of the control groups of this process, and of their parents."""
-    try:
-        groups = (root / "proc/self/cgroup").read_text().splitlines()
-    except (OSError, ValueError):
-        return
-    for group in groups:
-        _, controllers, path = group.split(":", 2)
-        if controllers and "memory" not in controllers.split(","):
-            continue
-        top = root / "sys/fs/cgroup" / ("memory" if controllers else "")
-        name = "memory.limit_in_bytes" if controllers else "memory.max"
-        group_folder = top / path.strip("/")
-        for folder in (group_folder, *group_folder.parents):
-            if not folder.is_relative_to(top):
-                break
-            with contextlib.suppress(OSError, ValueError):  # "max", or not visible inside a container
-                yield int((folder / name).read_text())
+def _control_group_limits(top: Path, groups: str) -> Iterator[int]:
+    """Yield the limits of the control groups of this process, and of their parents, of both versions."""
+    for group in groups.splitlines():
+        folder = PurePosixPath(group.split(":", 2)[-1].strip("/"))
+        for place in (folder, *folder.parents):
+            for name in (f"{place}/memory.max", f"memory/{place}/memory.limit_in_bytes"):
+                with contextlib.suppress(OSError, ValueError):  # "max", or not visible inside a container
+                    yield int((top / name).read_text())

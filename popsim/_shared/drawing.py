@@ -5,9 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from popsim._shared.checks import warn_caller
-from popsim._shared.text_checks import one_line, shorten
-
-MOST_LETTERS = 300  # of a message
+from popsim._shared.text_checks import error_text
 
 Drawn = TypeVar("Drawn")
 
@@ -26,16 +24,15 @@ def try_to_draw(
     subject: str, draw: Callable[[], Drawn], *, passes: type[Exception] | tuple[type[Exception], ...] = ()
 ) -> Drawn | FailedDrawing:
     """Return what a function draws, or warn in one line that it failed, and return why."""
-    before = _open_figures()
+    open_before = _open_figures()
     try:
         return draw()
     except passes:
         raise
     except Exception as error:
-        for number in {*_open_figures()} - {*before}:
+        for number in {*_open_figures()} - {*open_before}:
             sys.modules["matplotlib.pyplot"].close(number)
-        reason = one_line(f"{type(error).__name__}: {error}")
-        failed = FailedDrawing(subject, shorten(reason, MOST_LETTERS))
+        failed = FailedDrawing(subject, error_text(error))
         warn_caller(f"{failed}.")
         return failed
 

@@ -3,9 +3,7 @@
 import html
 from collections.abc import Callable, Mapping
 
-from popsim._shared.text_checks import one_line, printable, shorten
-
-MOST_LETTERS = 300
+from popsim._shared.text_checks import error_text, printable
 
 
 class Html(str):
@@ -19,10 +17,10 @@ def escape(text: str) -> Html:
     return Html(html.escape("\n".join(map(printable, text.split("\n")))))
 
 
-def element(name: str, *inside: str, attributes: Mapping[str, str] | None = None) -> Html:
+def element(name: str, *content: str, attributes: Mapping[str, str] | None = None) -> Html:
     """Return an HTML element, such as "p", with its content and attributes."""
     attribute_text = "".join(f' {key}="{escape(value)}"' for key, value in (attributes or {}).items())
-    return Html(f"<{name}{attribute_text}>{''.join(map(escape, inside))}</{name}>")
+    return Html(f"<{name}{attribute_text}>{''.join(map(escape, content))}</{name}>")
 
 
 def preformatted(text: str) -> Html:
@@ -39,5 +37,5 @@ def show_or_print(show: Callable[[], Html], value: object) -> Html:
             text = repr(value)
         except Exception:
             text = object.__repr__(value)
-        why = shorten(one_line(f"{type(error).__name__}: {error}"), MOST_LETTERS)
-        return element("div", preformatted(text), element("small", f"shown as text, because of {why}"))
+        why = element("small", f"shown as text, because of {error_text(error)}")
+        return element("div", preformatted(text), why)

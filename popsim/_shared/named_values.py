@@ -40,27 +40,18 @@ def short_text(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 17]} {text_digest(text)}"
 
 
-def modules_of(value: Any) -> set[str]:
-    """Return the names of the modules in which the classes and functions among the parts are defined."""
-    modules = set()
-    for _, part in _parts("", value):
-        of_class = getattr(type(part), "__module__", None)
-        modules |= {name for name in (getattr(part, "__module__", None), of_class) if isinstance(name, str)}
-    return modules
-
-
-def describe_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+def describe_differences(stored: Mapping[str, Any], current: Mapping[str, Any]) -> str:
     """Return a message on the values that differ, with both texts; empty if none does."""
-    different = {path for path in (*now, *then) if then.get(path) != now.get(path)}
+    different = {path for path in (*current, *stored) if stored.get(path) != current.get(path)}
     # What is inside of another part that differs follows from it.
-    told = [path for path in dict.fromkeys((*now, *then)) if path in different]
-    told = [path for path in told if path.rpartition(".")[0] not in different]
+    paths = [path for path in dict.fromkeys((*current, *stored)) if path in different]
+    paths = [path for path in paths if path.rpartition(".")[0] not in different]
     texts = [
-        f"`{_beginning(path)}`, {_beginning(then.get(path, 'nothing'))} then and "
-        f"{_beginning(now.get(path, 'nothing'))} now"
-        for path in told[:MOST_TOLD]
+        f"`{_beginning(path)}`, {_beginning(stored.get(path, 'nothing'))} then and "
+        f"{_beginning(current.get(path, 'nothing'))} now"
+        for path in paths[:MOST_TOLD]
     ]
-    return "; ".join(texts) + (f"; and {len(told) - len(texts)} more" if len(told) > len(texts) else "")
+    return "; ".join(texts) + (f"; and {len(paths) - len(texts)} more" if len(paths) > len(texts) else "")
 
 
 def _beginning(text: Any) -> str:
@@ -78,17 +69,17 @@ def _text(part: Any) -> str:
 
 
 def _parts(
-    path: str, value: Any, within: tuple[int, ...] = (), *, closures: bool = False
+    path: str, value: Any, enclosing: tuple[int, ...] = (), *, closures: bool = False
 ) -> Iterator[tuple[str, Any]]:
     """Yield path and value of each part; `within` are the ids of the enclosing parts, to end cycles."""
-    if id(value) in within or len(within) > DEEPEST:
+    if id(value) in enclosing or len(enclosing) > DEEPEST:
         return
     value = value if isinstance(value, eqx.Module) else getattr(value, "__wrapped__", value)
     yield path, value
-    within = (*within, id(value))
+    enclosing = (*enclosing, id(value))
     children = _enclosed(value) if closures and isinstance(value, types.FunctionType) else _children(value)
     for name, child in children.items():
-        yield from _parts(f"{path}.{name}", child, within, closures=closures)
+        yield from _parts(f"{path}.{name}", child, enclosing, closures=closures)
 
 
 def _enclosed(function: types.FunctionType) -> dict[Any, Any]:
@@ -117,9 +108,9 @@ def _children(value: Any) -> Mapping[Any, Any]:
         return dict(enumerate(sorted(value, key=repr)))
     if isinstance(value, tuple | list):
         return dict(zip(getattr(value, "_fields", range(len(value))), value, strict=True))
-    kept = getattr(value, "__dict__", {}).items()  # but for what was computed when it was first asked for
+    attributes = getattr(value, "__dict__", {}).items()  # but for what was computed at first use
     kind, cached = type(value), functools.cached_property
-    return {name: part for name, part in kept if not isinstance(getattr(kind, name, None), cached)}
+    return {name: part for name, part in attributes if not isinstance(getattr(kind, name, None), cached)}
 
 
 # Not those that only raise errors, or change no more than the last digits; keys are compared themselves.
@@ -138,15 +129,3 @@ def numeric_flags() -> dict[str, bool | int | str | None]:
     """Return the flags of JAX that determine the numbers of a training here, by name, as JSON values."""
     flags = {name: getattr(jax.config, name) for name in NUMERIC_FLAGS if hasattr(jax.config, name)}
     return {name: flag.name if isinstance(flag, enum.Enum) else flag for name, flag in flags.items()}
-
-
-def different_flags(then: Mapping[str, Any]) -> str:
-    """Return a message on the flags that differ from those in force; empty if none does."""
-    now = numeric_flags()
-    different = [name for name in now if name in then and then[name] != now[name]]
-    return "; ".join(f"`{name}`, {then[name]} then and {now[name]} now" for name in different)
-
-
-def missing_flags(then: Mapping[str, Any]) -> list[str]:
-    """Return the names of the flags that an earlier result of `numeric_flags` does not tell."""
-    return [name for name in numeric_flags() if name not in then]

@@ -39,32 +39,35 @@ class _Watched(NamedTuple):
         raise ValueError(f"{self.must}, got {drawn}: {self.hint}")
 
 
-class _OfThread(threading.local):
-    """What a thread is tracing, the innermost function last."""
-
-    def __init__(self):
-        self.watched: list[_Watched] = []
-
-
-_OF_THREAD = _OfThread()
+_THREAD = threading.local()
 _DRAWS_OF_OTHERS = itertools.count()
+_LOCK = threading.Lock()
+_TRACED: list[_Watched] = []
+"""What all threads trace."""
+_ORIGINALS: dict[tuple[int, str], tuple[Place, Any]] = {}
+"""What is replaced until no thread traces any more, with its place."""
+
+
+def _watched_here() -> list[_Watched]:
+    """Return what this thread traces, the innermost function last."""
+    return _THREAD.__dict__.setdefault("watched", [])
 
 
 @contextlib.contextmanager
 def refuse_other_draws(name: str, *functions: Any) -> Iterator[None]:
-    """Raise `ValueError` if a function that is traced within draws by NumPy or Python."""
+    """Raise `ValueError` if a function that is traced in the context draws from NumPy or Python."""
     must = f"{name} must draw from a `key` alone, by jax.random"
     hint = (
         "while it is traced, this becomes a constant, the same for all trials, batches and members. What "
         "shall be the same is drawn before, outside of it."
     )
-    with _watching(_Watched(must, hint), functions):
+    with _watch(_Watched(must, hint), functions):
         yield
 
 
 @contextlib.contextmanager
 def guard_tracing(name: str, arguments: str, *functions: Any) -> Iterator[None]:
-    """Name a user's function in its errors, as `explain_errors`, and hold it to `refuse_other_draws`."""
+    """Do what `explain_errors` and `refuse_other_draws` do, for the same function of the user."""
     with explain_errors(name, arguments), refuse_other_draws(name, *functions):
         yield
 
@@ -74,12 +77,12 @@ def refuse_unseeded_draws(name: str, *functions: Any) -> Iterator[None]:
     """Raise `ValueError` if a function that must return the same at every call draws without a seed."""
     must = f"{name} must return the same at every call"
     hint = "draw from a fixed key, or from a generator made of a seed there, numpy.random.default_rng(0)."
-    with _watching(_Watched(must, hint, takes_seeds=True), functions):
+    with _watch(_Watched(must, hint, takes_seeds=True), functions):
         yield
 
 
 @contextlib.contextmanager
-def _watching(watched: _Watched, functions: Sequence[Any]) -> Iterator[None]:
+def _watch(watched: _Watched, functions: Sequence[Any]) -> Iterator[None]:
     places, refusals = _refusals()
     places, generators, jitted = [*places], [], []
     for name, value, place in held_values(functions):
@@ -92,12 +95,8 @@ def _watching(watched: _Watched, functions: Sequence[Any]) -> Iterator[None]:
         elif id(value) in refusals and not isinstance(value, type):
             watched.refuse(f"`{name}`, which is {refusals[id(value)][0]}")
     state_before, draws_of_others = _state(GLOBAL), repr(_DRAWS_OF_OTHERS)
-    with _REPLACEMENTS.at(places):
-        _OF_THREAD.watched.append(watched)
-        try:
-            yield
-        finally:
-            _OF_THREAD.watched.pop()
+    with _replace_at(places, watched):
+        yield
     for name, generator, state in generators:
         if _state(generator) != state:
             for function in jitted:  # which have the constant now, and would draw nothing at another try
@@ -114,37 +113,28 @@ def _state(generator: Any) -> bytes | None:
     return None if isinstance(generator, random.SystemRandom) else pickle.dumps(generator)
 
 
-class _Replacements:
-    """The places where functions that draw are replaced, until no thread traces any more."""
-
-    def __init__(self):
-        self.lock = threading.Lock()
-        self.n_traced = 0
-        self.originals: dict[tuple[int, str], tuple[Place, Any]] = {}
-
-    @contextlib.contextmanager
-    def at(self, places: Sequence[Place]) -> Iterator[None]:
-        """Replace what is in some places."""
-        _, refusals = _refusals()
-        with self.lock:
-            self.n_traced += 1
-            for place in places:
-                key, original = (id(place.holder), place.name), place.get()
-                if key not in self.originals and id(original) in refusals:
-                    self.originals[key] = place, original
-                    place.put(refusals[id(original)][1])
-        try:
-            yield
-        finally:
-            with self.lock:
-                self.n_traced -= 1
-                if not self.n_traced:
-                    for place, original in self.originals.values():
-                        place.put(original)
-                    self.originals.clear()
-
-
-_REPLACEMENTS = _Replacements()
+@contextlib.contextmanager
+def _replace_at(places: Sequence[Place], watched: _Watched) -> Iterator[None]:
+    """Replace functions that draw in some places, for what this thread traces in the context."""
+    _, refusals = _refusals()
+    with _LOCK:
+        _TRACED.append(watched)
+        for place in places:
+            key, original = (id(place.holder), place.name), place.get()
+            if key not in _ORIGINALS and id(original) in refusals:
+                _ORIGINALS[key] = place, original
+                place.put(refusals[id(original)][1])
+    _watched_here().append(watched)
+    try:
+        yield
+    finally:
+        _watched_here().pop()
+        with _LOCK:
+            _TRACED.remove(watched)
+            if not _TRACED:
+                for place, original in _ORIGINALS.values():
+                    place.put(original)
+                _ORIGINALS.clear()
 
 
 @functools.cache
@@ -155,19 +145,19 @@ def _refusals() -> tuple[list[Place], dict[int, tuple[str, Any]]]:
         for name in [name for name in module.__all__ if name not in NOT_REPLACED]:
             place = Place(vars(module), name)
             original, full_name = place.get(), f"{module.__name__}.{name}"
-            refused = full_name, _refusing(full_name, original)
+            refused = full_name, _refusal(full_name, original)
             refusals[id(original)] = refusals[id(refused[1])] = refused
             places.append(place)
     return places, refusals
 
 
-def _refusing(name: str, original: Any) -> Any:
+def _refusal(name: str, original: Any) -> Any:
     """Return a function or class that raises `ValueError` where what this thread traces calls it."""
     makes_generator = isinstance(original, type) or name == "numpy.random.default_rng"
 
     @functools.wraps(original, updated=())
     def draw(*args: Any, **kwargs: Any) -> Any:
-        if not (watched := _OF_THREAD.watched):
+        if not (watched := _watched_here()):
             next(_DRAWS_OF_OTHERS)
             return original(*args, **kwargs)
         has_seed = makes_generator and any(value is not None for value in (*args, *kwargs.values()))
@@ -177,13 +167,14 @@ def _refusing(name: str, original: Any) -> Any:
 
     if not isinstance(original, type):
         return draw
-    calling = {"__call__": lambda _, *args, **kwargs: draw(*args, **kwargs)}
-    metaclass = type("_Refused", (_OfOriginal,), calling)
-    return metaclass(original.__name__, (original,), {"__module__": original.__module__})
+    return _Replacement(original.__name__, (original,), {"__module__": original.__module__, "_draw": draw})
 
 
-class _OfOriginal(type):
-    """The metaclass of replacements, of which the instances of the original are instances."""
+class _Replacement(type):
+    """The metaclass of replaced classes, of which the instances of the original are instances."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return cls.__dict__["_draw"](*args, **kwargs)
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, cls.__mro__[1])

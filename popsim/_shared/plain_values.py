@@ -35,9 +35,9 @@ def plain_value(name: str, value: Any) -> Any:
         case float():
             return float(value)
         case Mapping() if all(isinstance(key, str) for key in value):
-            return {str(key): plain_value(f"{name}[{key!r:.40}]", each) for key, each in value.items()}
+            return {str(key): plain_value(f"{name}[{key!r:.40}]", part) for key, part in value.items()}
         case list() | tuple() | range():
-            return tuple(plain_value(f"{name}[{at}]", each) for at, each in enumerate(value))
+            return tuple(plain_value(f"{name}[{index}]", part) for index, part in enumerate(value))
     return _plain_array(name, value)
 
 
@@ -65,11 +65,11 @@ def check_finite_value(name: str, value: Any) -> None:
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"`{name}` must be finite, got {value}.")
     if isinstance(value, dict):
-        for key, each in value.items():
-            check_finite_value(f"{name}[{key!r:.40}]", each)
+        for key, part in value.items():
+            check_finite_value(f"{name}[{key!r:.40}]", part)
     elif isinstance(value, list | tuple):
-        for at, each in enumerate(value):
-            check_finite_value(f"{name}[{at}]", each)
+        for index, part in enumerate(value):
+            check_finite_value(f"{name}[{index}]", part)
 
 
 def plain_number(value: Number) -> Number:

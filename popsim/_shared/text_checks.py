@@ -10,8 +10,6 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-FORMULA_STARTS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # OWASP, "CSV Injection"; the last in full width
-
 
 def suggestion(name: str, names: Collection[str]) -> str:
     """Return a space and a sentence suggesting names spelt alike or of these initials; empty without any."""
@@ -28,20 +26,14 @@ def one_line(text: object) -> str:
     return " ".join(str(text).split())
 
 
+def error_text(error: BaseException, most_letters: int = 300) -> str:
+    """Return the kind and the message of an error on one line, shortened."""
+    return shorten(one_line(f"{type(error).__name__}: {error}"), most_letters)
+
+
 def shorten(text: str, most_letters: int) -> str:
     """Return the beginning of a long text, with dots after it."""
     return text if len(text) <= most_letters else f"{text[:most_letters]} ..."
-
-
-def as_cell(value: Any) -> Any:
-    """Return a cell of a CSV that no spreadsheet takes for a formula; what is no text, or a number, stays."""
-    if not isinstance(value, str) or not value.startswith(FORMULA_STARTS):
-        return value
-    try:
-        float(value)
-    except ValueError:
-        return f"'{value}"
-    return value
 
 
 def count_text(count: int, noun: str) -> str:

@@ -6,7 +6,7 @@ import functools
 import hashlib
 import platform
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
@@ -42,28 +42,6 @@ def is_installed(module: str | None) -> bool:
     if file is None:  # that of a compiled package, if it is loaded at all
         return top is not None
     return not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
-
-
-def users_modules(names: Iterable[str] | None = None) -> list[str]:
-    """Return the names of the user's modules that some modules import, themselves included."""
-    if names is None:
-        return sorted(filter(_is_users, [*sys.modules]))
-    found: set[str] = set()
-    waiting = {*filter(_is_users, names)}
-    while waiting:
-        name = waiting.pop()
-        found.add(name)
-        for value in [*vars(sys.modules[name]).values()]:
-            is_module = isinstance(value, ModuleType)
-            other = value.__name__ if is_module else getattr(value, "__module__", None)
-            if isinstance(other, str) and _is_users(other):
-                waiting |= {other} - found
-    return sorted(found)
-
-
-def _is_users(name: str) -> bool:
-    # Modules that are blocked are None.
-    return type(sys.modules.get(name)) is ModuleType and not is_installed(name)
 
 
 class Place(NamedTuple):
@@ -104,8 +82,8 @@ def _parts(value: Any) -> Iterator[HeldValue]:
     if isinstance(value, FunctionType):
         yield from _parts_of_function(value)
     elif isinstance(value, type):
-        users = [base for base in value.__mro__ if not is_installed(base.__module__)]
-        for name, member in [item for base in users for item in [*vars(base).items()]]:
+        yield from [("", base, None) for base in value.__bases__]
+        for name, member in [] if is_installed(value.__module__) else [*vars(value).items()]:
             if isinstance(member, FunctionType) or not name.startswith("__"):  # not the types of fields
                 yield name, member, None
     elif isinstance(value, dict):
@@ -138,63 +116,33 @@ def _names_in(code: CodeType) -> set[str]:
     return {*code.co_names}.union(*map(_names_in, inner))
 
 
-def _named_in(namespace: dict[str, Any], names: set[str], within: Sequence[str]) -> Iterator[HeldValue]:
+def _named_in(namespace: dict[str, Any], names: set[str], enclosing: Sequence[str]) -> Iterator[HeldValue]:
     """Yield the named values of a module, and of the user's modules that it names."""
     for name in sorted(names & namespace.keys()):
         value = namespace[name]
         if not isinstance(value, ModuleType):
             yield name, value, Place(namespace, name)
-        elif not is_installed(value.__name__) and value.__name__ not in within:
-            yield from _named_in(vars(value), names, [*within, value.__name__])
+        elif not is_installed(value.__name__) and value.__name__ not in enclosing:
+            yield from _named_in(vars(value), names, [*enclosing, value.__name__])
 
 
 def users_code(*roots: Any) -> dict[str, str]:
-    """Return digests of the user's functions and classes in some values, and of all that they name."""
-    return _digests((name, value) for name, value, _ in held_values(roots))
-
-
-def code_of_modules(names: Iterable[str]) -> dict[str, str]:
-    """Return digests as `users_code` of what modules define, without the names of modules."""
-    return _digests(
-        found
-        for module in names
-        for name, value in [*vars(sys.modules[module]).items()]
-        for found in _defined(name, value, module)
-    )
-
-
-def _defined(name: str, value: Any, module: str) -> Iterator[tuple[str, Any]]:
-    """Yield the functions and classes of a module in a value: those under decorators, and in classes."""
-    # Other objects are not asked: they may have any attribute, without end.
-    if getattr(value, "__module__", None) != module and type(value) not in OF_KIND:
-        return
-    yield name, value
-    if not isinstance(value, type):
-        for attribute in ("__wrapped__", *OF_KIND.get(type(value), ())):
-            yield from _defined(name, getattr(value, attribute, None), module)
-        return
-    for own, part in [*vars(value).items()]:
-        if not isinstance(part, type) or part.__qualname__.startswith(f"{value.__qualname__}."):
-            yield from _defined(own, getattr(part, "method", part), module)  # Equinox wraps methods
-
-
-def _digests(named: Iterable[tuple[str, Any]]) -> dict[str, str]:
-    """Return digests of the user's functions and classes, and of the globals that functions read."""
+    """Return digests, by name, of the user's functions and classes in some values, and of what they read."""
     digests: dict[str, set[str]] = {}
-    for name, value in named:
+    for name, value, _ in held_values(roots):
         if not isinstance(value, type | FunctionType) or is_installed(value.__module__):
             continue
         if isinstance(value, FunctionType):
             if is_installed(value.__globals__.get("__name__")):  # of a decorator, which names itself as ours
                 continue
             text = _function_text(value)
-            for own, text_of_global in _globals_of(value):
-                digests.setdefault(own, set()).add(text_digest(text_of_global))
+            for label, text_of_global in _globals_of(value):
+                digests.setdefault(label, set()).add(text_digest(text_of_global))
         else:
-            members = [(own, _value_text(part)) for own, part in [*vars(value).items()]]
+            members = [(label, _value_text(part)) for label, part in [*vars(value).items()]]
             text = repr(sorted(item for item in members if item[1] and not item[0].startswith("__")))
-        own = name if value.__name__ == "<lambda>" else value.__qualname__
-        digests.setdefault(own, set()).add(text_digest(text))
+        label = name if value.__name__ == "<lambda>" else value.__qualname__
+        digests.setdefault(label, set()).add(text_digest(text))
     return {
         name: f"{PYTHON}-{text_digest(''.join(sorted(texts)))}" for name, texts in sorted(digests.items())
     }
@@ -202,11 +150,11 @@ def _digests(named: Iterable[tuple[str, Any]]) -> dict[str, str]:
 
 def _function_text(function: FunctionType) -> str:
     """Return the instructions of a function, with its default arguments and the values in its closure."""
-    held = [function.__defaults__, function.__kwdefaults__]
+    values = [function.__defaults__, function.__kwdefaults__]
     for cell in function.__closure__ or ():
         with contextlib.suppress(ValueError):  # not filled yet
-            held.append(cell.cell_contents)
-    return "\n".join([_code_text(function.__code__), *map(_value_text, held)])
+            values.append(cell.cell_contents)
+    return "\n".join([_code_text(function.__code__), *map(_value_text, values)])
 
 
 def _globals_of(function: FunctionType) -> Iterator[tuple[str, str]]:
@@ -221,30 +169,30 @@ def _globals_of(function: FunctionType) -> Iterator[tuple[str, str]]:
 
 def _globals_read(code: CodeType) -> set[str]:
     """Return the names of the globals that a function and its inner functions read."""
-    found = {
+    names = {
         instruction.argval
         for instruction in dis.get_instructions(code)
         if instruction.opname == "LOAD_NAME" or "GLOBAL" in instruction.opname
     }
-    return found.union(*(_globals_read(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
+    return names.union(*(_globals_read(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
 
 
-def _value_text(value: Any, within: tuple[int, ...] = ()) -> str:
+def _value_text(value: Any, enclosing: tuple[int, ...] = ()) -> str:
     """Return a text of a plain value, an array, or of those in a container; empty for other objects."""
     if isinstance(value, ARRAYS):
         return _array_text(value)
     if isinstance(value, PLAIN):
         return repr(value)
-    if id(value) in within:
+    if id(value) in enclosing:
         return ""
-    within = (*within, id(value))
+    enclosing = (*enclosing, id(value))
     if isinstance(value, functools.partial):
-        return _value_text([value.args, value.keywords], within)
+        return _value_text([value.args, value.keywords], enclosing)
     if isinstance(value, dict):
         value = [*value.items()]  # threads may add to it
     elif not isinstance(value, tuple | list | set | frozenset):
         return ""
-    texts = [text for part in [*value] if (text := _value_text(part, within))]
+    texts = [text for part in [*value] if (text := _value_text(part, enclosing))]
     # The order of a set differs between processes.
     return f"[{', '.join(sorted(texts) if isinstance(value, set | frozenset) else texts)}]" if texts else ""
 
@@ -304,9 +252,9 @@ def python_of(digest: str) -> str:
     return digest.partition("-")[0]
 
 
-def different_names(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+def different_names(stored: Mapping[str, str], current: Mapping[str, str]) -> list[str]:
     """Return the names whose digests differ, or that only one has; none of two versions of Python."""
-    versions = [{python_of(digest) for digest in code.values()} for code in (before, now)]
-    if before and now and versions[0].isdisjoint(versions[1]):
+    versions = [{python_of(digest) for digest in code.values()} for code in (stored, current)]
+    if stored and current and versions[0].isdisjoint(versions[1]):
         return []
-    return sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
+    return sorted(name for name in {*stored, *current} if stored.get(name) != current.get(name))

@@ -17,9 +17,9 @@ def is_interactive() -> bool:
     return is_notebook or (sys.stderr is not None and sys.stderr.isatty())
 
 
-def waiting_text(what: str, seconds: float) -> str:
+def waiting_text(subject: str, seconds: float) -> str:
     """Return such as "compiling … 7 s"."""
-    return f"{what} … {seconds:.0f} s"
+    return f"{subject} … {seconds:.0f} s"
 
 
 @contextlib.contextmanager
@@ -41,16 +41,16 @@ def call_regularly(refresh: Callable[[], None]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def waiting_line(what: str, *, disable: bool = False) -> Iterator[None]:
+def waiting_line(subject: str, *, disable: bool = False) -> Iterator[None]:
     """Show on a terminal what is being waited for, and for how long, until the context ends."""
     if disable or not is_interactive():
         yield
         return
     begun = time.perf_counter()
-    line = tqdm(bar_format="{desc}", desc=waiting_text(what, 0.0), leave=False, dynamic_ncols=True)
+    line = tqdm(bar_format="{desc}", desc=waiting_text(subject, 0.0), leave=False, dynamic_ncols=True)
 
     def refresh() -> None:
-        line.set_description_str(waiting_text(what, time.perf_counter() - begun))
+        line.set_description_str(waiting_text(subject, time.perf_counter() - begun))
 
     try:
         with call_regularly(refresh):

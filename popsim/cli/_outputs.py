@@ -85,7 +85,7 @@ def _export_run(path: Path, paths: dict[str, Path], *, overwrite: bool) -> None:
 
 
 def _export_sweep(path: Path, paths: dict[str, Path], *, overwrite: bool) -> None:
-    from popsim.sweeps.results import is_summary, summary_csv
+    from popsim.sweeps.results import is_summary
 
     if summary := paths.get("summary"):
         check_replaceable(summary, is_summary, kind="a summary", overwrite=overwrite, name="summary")
@@ -97,7 +97,7 @@ def _export_sweep(path: Path, paths: dict[str, Path], *, overwrite: bool) -> Non
             )
     opened = open_sweep(path)
     if summary:
-        write_file(summary, [summary_csv(opened.summary()).encode()])
+        write_file(summary, [opened.summary().to_csv().encode()])
         print(summary)
     if history:
         write_netcdf(opened.load(), history, overwrite=overwrite)

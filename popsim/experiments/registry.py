@@ -20,8 +20,9 @@ from popsim.experiments.network_experiment import AbstractNetworkExperiment, Cog
 from popsim.experiments.settings import check_annotations
 from popsim.experiments.task_experiments import task_fields
 from popsim.networks.registry import NETWORKS, modules_of_networks
+from popsim.store.array_file import check_forms
 from popsim.store.files import MismatchError
-from popsim.store.model_file import array_forms, check_arrays, load_model, read_model_details, save_model
+from popsim.store.model_file import array_forms, load_model, read_model_details, save_model
 from popsim.store.run_folder import import_option
 from popsim.task import AbstractTask
 from popsim.tasks.library import TASKS, MotorTask, task_definition
@@ -205,7 +206,7 @@ def save_ensemble(
     """
     check_experiment(experiment)
     template = eqx.filter_eval_shape(experiment.build_ensemble)
-    check_arrays(array_forms(ensemble), template, source="`ensemble`")
+    check_forms(array_forms(ensemble), array_forms(template), source="`ensemble`")
     expected = _numbers(template)
     for name, number in _numbers(ensemble).items():
         if name not in expected or number != expected[name]:

@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from popsim._shared.text_checks import align, as_path, printable, shorten, size_text, spread_text
 from popsim.experiments.registry import EXPERIMENTS, setting_text
-from popsim.store import Checkpoints, CorruptDataError, ListedArray, MismatchError, RunFolder, list_arrays
+from popsim.store import Checkpoints, CorruptDataError, MismatchError, RunFolder, list_arrays
 from popsim.store.files import files_below
 from popsim.store.identity import lock_holder
 from popsim.store.json_files import log_lines
@@ -84,13 +84,13 @@ def describe_run(described: DescribedRun) -> dict[str, Any]:
         "settings_in_effect": {key: in_effect.get(key, setting_text(own)) for key, own in settings.items()},
         "changed_settings": _changed_settings(name, settings),
         "checkpoints": _checkpoints(folder),
-        "history": [vars(array) for array in arrays],
+        "history": arrays,
         "history_damage": damage,
         "n_bytes": _sizes(folder),
     }
 
 
-def _listed_history(described: DescribedRun) -> tuple[list[ListedArray], Mapping[str, Any], str]:
+def _listed_history(described: DescribedRun) -> tuple[list[dict[str, Any]], Mapping[str, Any], str]:
     """Return the arrays of the history, what it says besides, and why it cannot be listed."""
     try:
         return *list_arrays(described.folder.history, run_id=described.run_id), ""

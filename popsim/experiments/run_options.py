@@ -12,14 +12,14 @@ import jax
 
 from popsim._compiled import PLAIN_JAX, current_engine, plain_jax
 from popsim._shared.checks import bytes_of, check_positive, memory_of_machine
-from popsim._shared.named_values import different_flags, missing_flags, numeric_flags
+from popsim._shared.named_values import describe_differences, numeric_flags
 from popsim._shared.plain_values import plain_value
 from popsim._shared.text_checks import count_text
-from popsim._shared.user_code import code_digest, code_of_modules, users_modules
+from popsim._shared.user_code import code_digest, users_code
 from popsim.ensemble import member
 from popsim.experiments.experiment import AbstractExperiment, Recording, check_recording
-from popsim.experiments.registry import described_modules
 from popsim.model import simulate
+from popsim.networks.registry import NETWORKS
 from popsim.per_member import select_member
 from popsim.randomness import seed_key
 from popsim.store import MismatchError, RunFolder
@@ -163,21 +163,20 @@ def engine_of_run(described: DescribedRun) -> contextlib.AbstractContextManager[
     return plain_jax() if is_plain else contextlib.nullcontext()
 
 
-def code_of_experiment(experiment: AbstractExperiment, networks: Sequence[Any] = ()) -> dict[str, str]:
-    """Return digests, by name, of what the user's modules define of an experiment and further networks."""
-    modules = described_modules(experiment, networks)
-    names = [modules["module"], *modules.get("network_modules", ())]
-    return code_of_modules(users_modules(names))
+def code_of_experiment(experiment: AbstractExperiment) -> dict[str, str]:
+    """Return the digests of the user's functions and classes of which an experiment is made, by name."""
+    return users_code(experiment, NETWORKS)  # all of these: cells of one sweep may have different networks
 
 
 def check_flags(described: Mapping[str, Any], source: Path) -> list[str]:
     """Return flags of JAX that a description does not tell; raise `MismatchError` for those that differ."""
-    flags = described.get(FLAGS, {})
-    if different := different_flags(flags):
+    flags, now = described.get(FLAGS, {}), numeric_flags()
+    both = [name for name in now if name in flags]
+    if different := describe_differences(*({name: values[name] for name in both} for values in (flags, now))):
         raise MismatchError(
             f"{source} must be of a training under the present flags of JAX, got others: {different}."
         )
-    return missing_flags(flags)
+    return [name for name in now if name not in flags]
 
 
 def check_size(experiment: AbstractExperiment, trainer: TaskTrainer | None = None) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from popsim._shared.argument_shapes import check_of_one_body
+from popsim._shared.argument_shapes import check_of_one_model
 from popsim._shared.checks import (
     as_float_array,
     check_fraction,
@@ -32,7 +32,7 @@ def check_parameters(
 ) -> None:
     """Raise `ValueError` unless the fields named have their sign, and all arrays agree on the muscles."""
     for name in (*positive, *non_negative):
-        check_of_one_body(name, getattr(module, name))
+        check_of_one_model(name, getattr(module, name))
     for name in positive:
         check_positive(name, getattr(module, name))
     for name in non_negative:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from popsim._compiled import elementwise
-from popsim._shared.argument_shapes import check_of_one_body, check_one_or_each
+from popsim._shared.argument_shapes import check_of_one_model, check_one_or_each
 from popsim._shared.checks import (
     as_float_array,
     check_finite,
@@ -185,7 +185,7 @@ def per_joint(
     name: str, value: Numbers | None, n: int, *, axes: tuple[int, ...] = (), positive: bool = False
 ) -> Array:
     """Return `value` as an array of shape (n, *axes), or raise `ValueError`."""
-    check_of_one_body(name, value)
+    check_of_one_model(name, value)
     if value is None:
         raise ValueError(f"`{name}` of an arm must be given; TwoLinkArm.arm26_skeleton() has all.")
     array = as_float_array(value)

@@ -7,7 +7,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
-from popsim._shared.argument_shapes import check_of_one_body, check_one_or_each
+from popsim._shared.argument_shapes import check_of_one_model, check_one_or_each
 from popsim._shared.checks import check_non_negative, check_positive, check_positive_int, warn_of_unit
 from popsim._shared.plain_values import plain_number
 from popsim.hand import HandState, Workspace
@@ -53,7 +53,7 @@ class PointMass(AbstractSkeleton):
         n_substeps: int = 1,
     ):
         for name, value in (("mass", mass), ("damping", damping)):
-            check_of_one_body(name, value)
+            check_of_one_model(name, value)
             check_one_or_each(name, value)
         check_positive("mass", mass)
         warn_of_unit("mass", mass, "mass")

@@ -13,8 +13,6 @@ from matplotlib.collections import LineCollection, PathCollection, PolyCollectio
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 
-from popsim._shared.text_checks import as_cell
-
 MOST_ROWS = 2500
 COLUMNS = ("panel", "kind", "series", "x", "y", "value")
 
@@ -38,7 +36,7 @@ def figure_csv(figure: Figure) -> tuple[str, int]:
     writer.writerow(COLUMNS)
     for panel, several in panels:
         for kind, series, points in several:
-            labels = [as_cell(label) for label in (panel, kind, series)]
+            labels = (panel, kind, series)
             for row in points[::step]:
                 numbers = [f"{number:.6g}" for number in row]
                 writer.writerow([*labels, *numbers, *[""] * (len(COLUMNS) - len(labels) - len(numbers))])

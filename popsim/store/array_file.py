@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Shaped
 
-from popsim.store.files import CorruptDataError, MismatchError, check_format, digest, missing_file, write_file
+from popsim.store.files import CorruptDataError, MismatchError, missing_file, seal, unseal, write_file
 
 __all__ = ["ArrayFile", "write_array_file"]
 
@@ -45,11 +45,6 @@ def as_numpy(array: AnyArray) -> np.ndarray:
     return np.asarray(values, values.dtype.newbyteorder("="), order="C")
 
 
-def as_keys(data: np.ndarray, kind: str) -> Array:
-    """Return random keys of a kind from their data."""
-    return jax.random.wrap_key_data(jnp.asarray(data), impl=kind)
-
-
 def check_forms(
     forms: Mapping[str, Any], expected: Mapping[str, Form], *, source: str, subset: bool = False
 ) -> None:
@@ -75,13 +70,12 @@ def _in_words(form: Form) -> str:
 def write_array_file(
     path: Path, arrays: Mapping[str, np.ndarray], forms: Mapping[str, Form], content: Mapping[str, Any]
 ) -> None:
-    """Write arrays of `as_numpy`, their forms of `describe`, and JSON values, atomically."""
+    """Write arrays of `as_numpy`, their forms of `describe`, and JSON values with the `kind`, atomically."""
     from safetensors.numpy import save
 
     # safetensors has no checksums: a flipped bit would be another number, and no error.
     described = {name: {**forms[name], "sha256": _digest(array)} for name, array in arrays.items()}
-    content = {**content, "arrays": described}
-    metadata = {_METADATA: json.dumps({**content, "sha256": digest(content)})}
+    metadata = {_METADATA: json.dumps(seal({**content, "arrays": described}))}
     write_file(path, [save(dict(arrays), metadata)])
 
 
@@ -95,7 +89,7 @@ class ArrayFile:
 
     @classmethod
     @contextlib.contextmanager
-    def open(cls, path: Path, expected_format: int, kind: str) -> Iterator["ArrayFile"]:
+    def open(cls, path: Path, kind: str) -> Iterator["ArrayFile"]:
         """Open a file without reading any array.
 
         **Raises:** `CorruptDataError` naming the file if it is missing, not of this `kind` or changed since
@@ -116,33 +110,40 @@ class ArrayFile:
             if _METADATA not in metadata:
                 raise MismatchError(f"{path} must be {kind} that popsim wrote; it is of something else.")
             try:
-                content = json.loads(metadata[_METADATA])
-                is_sound = content.pop("sha256") == digest(content)
-            except (AttributeError, LookupError, TypeError, ValueError):
-                content, is_sound = {}, False
-            if not is_sound:
-                raise CorruptDataError(f"{path} must be as popsim wrote it; its metadata is damaged.")
-            check_format(path, content.get("format"), expected_format)
-            if (written := content.get("kind")) != kind:  # formats of all kinds may have one number
+                sealed = json.loads(metadata[_METADATA])
+            except ValueError:
+                sealed = None
+            content = unseal(path, sealed)
+            if (written := content.get("kind")) != kind:
                 raise MismatchError(f"{path} must be {kind}; it is {written!s:.100}.")
             yield cls(path, content, opened)
+
+    def restore(
+        self, expected: Mapping[str, Any], *, source: str, subset: bool = False
+    ) -> dict[str, AnyArray]:
+        """Read all arrays, and return the expected ones, keys as keys; errors as `check_forms`, `arrays`."""
+        forms = {name: describe(array) for name, array in expected.items()}
+        check_forms(self.forms, forms, source=source, subset=subset)
+        arrays, kinds = self.arrays(), {name: form["key"] for name, form in forms.items()}
+        return {
+            name: jax.random.wrap_key_data(jnp.asarray(arrays[name]), impl=kind) if kind else arrays[name]
+            for name, kind in kinds.items()
+        }
 
     @property
     def forms(self) -> Mapping[str, Form]:
         """The forms of the arrays, by name."""
         return self.content["arrays"]
 
-    def array(self, name: str) -> np.ndarray:
-        """Read an array; raises `CorruptDataError` naming it if it is not as it was written."""
-        form = self.forms[name]
-        array = self._opened.get_tensor(name) if name in self._opened.keys() else None  # noqa: SIM118
-        if array is None or _digest(array) != form["sha256"]:
-            raise CorruptDataError(f"{self.path} must be as popsim wrote it; array {name!r} is damaged.")
-        return array
-
     def arrays(self) -> dict[str, np.ndarray]:
-        """Read all arrays; raises as `array`."""
-        return {name: self.array(name) for name in self.forms}
+        """Read all arrays; raises `CorruptDataError` naming one that is not as it was written."""
+        arrays = {}
+        for name, form in self.forms.items():
+            array = self._opened.get_tensor(name) if name in self._opened.keys() else None  # noqa: SIM118
+            if array is None or _digest(array) != form["sha256"]:
+                raise CorruptDataError(f"{self.path} must be as popsim wrote it; array {name!r} is damaged.")
+            arrays[name] = array
+        return arrays
 
 
 def _digest(array: np.ndarray) -> str:

@@ -9,15 +9,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from popsim.store.files import CorruptDataError, check_format, finished_name, is_of_system, remove_left_over
+from popsim.store.files import CorruptDataError, finished_name, is_of_system, remove_left_over, seal, unseal
 from popsim.store.identity import RUN_ID, check_run_id
-from popsim.store.json_files import digest, read_json, write_json
+from popsim.store.json_files import read_json, write_json
 from popsim.store.stored_array import ArrayLayout, StoredArray
 
-__all__ = ["ListedArray", "list_arrays", "open_arrays"]
+__all__ = ["list_arrays", "open_arrays"]
 
-FORMAT = 1
-KEY = "popsim_arrays"
+KEY, GROUP = "popsim_arrays", "group"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +32,7 @@ class CommitRecord:
 
     def arrays(self, folder: Path) -> dict[str, StoredArray]:
         """Return the arrays in the folder of the group."""
-        # Also after a change of the current folder, and in other processes.
+        # Absolute, so that it also holds in another current folder, and in other processes.
         folder = folder.resolve()
         return {
             name: StoredArray(folder / name, layout, self.run_id) for name, layout in self.layouts.items()
@@ -53,15 +52,15 @@ class CommitRecord:
     def write(self, folder: Path) -> None:
         """Write the record into `folder`, in one atomic step."""
         metadata = {name: layout.metadata() for name, layout in self.layouts.items()}
-        record: dict[str, Any] = {"format": FORMAT, RUN_ID: self.run_id}
         group = {
             "zarr_format": 3,
             "node_type": "group",
-            "attributes": {**self.attributes, KEY: record},
+            "attributes": self.attributes,
             "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": metadata},
         }
-        record["checksum"] = digest(group)
-        write_json(folder / "zarr.json", group)
+        record = seal({RUN_ID: self.run_id, GROUP: group})
+        del record[GROUP]
+        write_json(folder / "zarr.json", {**group, "attributes": {**self.attributes, KEY: record}})
 
     @classmethod
     def read(cls, folder: Path, run_id: str | None = None) -> "CommitRecord":
@@ -72,14 +71,10 @@ class CommitRecord:
         group = read_json(path)
         try:
             attributes = dict(group["attributes"])
-            record = dict(attributes.pop(KEY))
-            checksum = record.pop("checksum")
-            is_sound = checksum == digest({**group, "attributes": {**attributes, KEY: record}})
+            record = {**attributes.pop(KEY), GROUP: {**group, "attributes": attributes}}
         except (KeyError, TypeError, ValueError):
-            is_sound, record, attributes = False, {}, {}
-        if not is_sound:
-            raise CorruptDataError(f"{path} must be as popsim wrote it; it is damaged.")
-        check_format(path, record["format"], FORMAT)
+            attributes, record = {}, None
+        record = unseal(path, record)
         check_run_id(record[RUN_ID], run_id, path)
         arrays = group["consolidated_metadata"]["metadata"].items()
         layouts = {name: ArrayLayout.parse(metadata) for name, metadata in arrays}
@@ -108,27 +103,20 @@ def damage_of_arrays(
             yield f"{name}/{file}", error
 
 
-@dataclasses.dataclass(frozen=True)
-class ListedArray:
-    """An array on disk: its name, its axes, shape and dtype as committed, and the size of its files."""
-
-    name: str
-    axes: tuple[str, ...]
-    shape: tuple[int, ...]
-    dtype: str
-    n_bytes: int
-
-
 def list_arrays(
     path: str | Path, *, run_id: str | None = None
-) -> tuple[list[ListedArray], Mapping[str, Any]]:
-    """Return the committed arrays and the JSON values kept with them; errors as `open_arrays`."""
+) -> tuple[list[dict[str, Any]], Mapping[str, Any]]:
+    """Return the committed arrays and the JSON values kept with them; errors as `open_arrays`.
+
+    Of each array: its `name`, its `axes`, `shape` and `dtype` as committed, and the `n_bytes` of its files.
+    """
     record = CommitRecord.read(Path(path), run_id)
-    listed = [
-        ListedArray(name, layout.axes, layout.shape, layout.dtype, _n_bytes(Path(path, name)))
+    arrays = [
+        {"name": name, "axes": layout.axes, "shape": layout.shape, "dtype": layout.dtype}
+        | {"n_bytes": _n_bytes(Path(path, name))}
         for name, layout in record.layouts.items()
     ]
-    return listed, record.attributes
+    return arrays, record.attributes
 
 
 def _n_bytes(folder: Path) -> int:

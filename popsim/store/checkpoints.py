@@ -15,7 +15,6 @@ import jax
 import numpy as np
 
 from popsim._shared.checks import warn_caller
-from popsim.store import array_file
 from popsim.store.array_file import AnyArray, ArrayFile, Form, as_numpy, describe, write_array_file
 from popsim.store.files import CorruptDataError, MismatchError, SaveError, finished_name, make_folder
 from popsim.store.identity import RUN_ID, check_run_id
@@ -24,10 +23,9 @@ from popsim.version import __version__
 
 __all__ = ["Checkpoint", "Checkpoints"]
 
-FORMAT = 1
 KIND = "a checkpoint"
 N_SHARED = 3
-"""How many of the checkpoints that others read are kept: the newest, and so many less one to go back to."""
+"""How many of the checkpoints that others read are kept: the newest, and two to go back to."""
 _VERSIONS = {"popsim": __version__, "jax": jax.__version__, "python": platform.python_version()}
 _OWN_FILE = re.compile(r"(?P<step>\d{9}|[1-9]\d{9,})\.safetensors")
 
@@ -60,10 +58,10 @@ class Checkpoints:
     def __init__(
         self, path: Path, *, n_kept: int = 3, shared_steps: Container[int] = (), run_id: str | None = None
     ):
-        """Open the checkpoints in the folder `path`, which the first save creates, of a run, None for any.
+        """Open the checkpoints of a run, None for any, in the folder `path`, which the first save creates.
 
-        The newest `n_kept` up to the one saved last are kept, and later ones; of `shared_steps`, which others
-        read, the last `N_SHARED` besides.
+        A save keeps the newest `n_kept` up to its step, all later ones, and of the `shared_steps`, which
+        others read, the last `N_SHARED`.
         """
         self.path = Path(path)
         self.n_kept = n_kept
@@ -75,9 +73,9 @@ class Checkpoints:
     def steps(self) -> list[int]:
         """Return the steps of the checkpoints, ascending."""
         # List until two listings agree: one made during a write may lack both the old and the new checkpoint.
-        before, steps = None, self._list_steps()
-        while steps != before:
-            before, steps = steps, self._list_steps()
+        listed, steps = None, self._list_steps()
+        while steps != listed:
+            listed, steps = steps, self._list_steps()
         return sorted(steps)
 
     def _list_steps(self) -> set[int]:
@@ -85,7 +83,7 @@ class Checkpoints:
         return {int(match["step"]) for match in map(_OWN_FILE.fullmatch, names) if match}
 
     def kept_steps(self, *, up_to: float = math.inf) -> list[int]:
-        """Return those of the `steps` that are kept until there are newer ones, of those up to a step."""
+        """Return the steps that a save keeps, of those up to a step."""
         steps = [step for step in self.steps() if step <= up_to]
         shared = [step for step in steps if step in self._shared_steps]
         return sorted({*steps[-self.n_kept :], *shared[-N_SHARED:]})
@@ -104,7 +102,6 @@ class Checkpoints:
         self.wait()
         forms = {name: describe(array) for name, array in arrays.items()}
         content = {
-            "format": FORMAT,
             "kind": KIND,
             "step": int(step),
             RUN_ID: self._run_id,
@@ -151,8 +148,8 @@ class Checkpoints:
         while steps := {*self.steps()} - damages.keys():  # listed anew, as another process may save meanwhile
             newest = max(steps)
             if damages:
-                last = [*damages.values()][-1]
-                warn_caller(f"a checkpoint is passed over, that of step {newest} is tried: {last}")
+                damage = [*damages.values()][-1]
+                warn_caller(f"a checkpoint is passed over, that of step {newest} is tried: {damage}")
             try:
                 return self._read(newest, expected, subset)
             except CorruptDataError as error:
@@ -188,20 +185,15 @@ class Checkpoints:
 
     def _read(self, step: int, expected: Expected, subset: bool) -> Checkpoint:
         with self._open_file(step) as file:
-            content, arrays = file.content, file.arrays()
-        forms = {name: describe(struct) for name, struct in expected(content["details"]).items()}
-        source = f"{self.file(step)}, written by {content.get('versions')},"
-        array_file.check_forms(file.forms, forms, source=source, subset=subset)
-        values = {
-            name: array_file.as_keys(arrays[name], form["key"]) if form["key"] else arrays[name]
-            for name, form in forms.items()
-        }
-        return Checkpoint(step, values, content["details"])
+            details = file.content["details"]
+            source = f"{self.file(step)}, written by {file.content.get('versions')},"
+            arrays = file.restore(expected(details), source=source, subset=subset)
+            return Checkpoint(step, arrays, details)
 
     @contextlib.contextmanager
     def _open_file(self, step: int) -> Iterator[ArrayFile]:
         path = self.file(step)
-        with ArrayFile.open(path, FORMAT, KIND) as file:
+        with ArrayFile.open(path, KIND) as file:
             content = file.content
             check_run_id(content.get(RUN_ID), self._run_id, path)
             if content["step"] != step:
@@ -224,8 +216,8 @@ class Checkpoints:
             ) from error
         try:
             # Old ones are deleted last, so that at no time there are fewer complete ones than before.
-            kept = self.kept_steps(up_to=step)
-            for old in (number for number in self.steps() if number <= step and number not in kept):
+            steps_to_keep = self.kept_steps(up_to=step)
+            for old in (number for number in self.steps() if number <= step and number not in steps_to_keep):
                 self.file(old).unlink()
         except OSError as error:
             raise SaveError(f"step {step} is saved, an old one is still in {self.path}: {error}") from error

@@ -14,7 +14,7 @@ from popsim.version import __version__
 
 __all__ = ["check_mat_path", "check_netcdf_path", "write_mat", "write_netcdf"]
 
-BLOCK_BYTES, CHUNK_BYTES = 2**24, 2**20
+BLOCK_BYTES = 2**24
 COMPRESSION = {"compression": "gzip", "compression_opts": 4, "shuffle": True, "fletcher32": True}
 MOST_BYTES = 2**31 - 1  # of a variable, in version 5 of MAT files
 MARK = "popsim"
@@ -22,11 +22,11 @@ NATIVE_TYPES = (str, int, float)  # of attributes; of all others NetCDF gets JSO
 
 
 def _legal_names(
-    names: Mapping[Any, Any], legal_name: Callable[[str], str], taken: list[str]
+    names: Mapping[Any, Any], legal_name: Callable[[str], str], reserved: list[str]
 ) -> dict[Any, str]:
     legal: dict[Any, str] = {}
     for name in names:
-        if (shown := legal_name(str(name))) in [*legal.values(), *taken]:
+        if (shown := legal_name(str(name))) in [*legal.values(), *reserved]:
             raise ValueError(f"`dataset` must have names that differ in the file, got {shown!r} again.")
         legal[name] = shown
     return legal
@@ -160,9 +160,6 @@ def _as_attributes(values: Mapping[Any, Any]) -> dict[str, str | int | float]:
 
 def _new_variable(file: Any, names: Mapping[Any, str], name: Any, variable: Any, dtype: np.dtype) -> Any:
     options = COMPRESSION if variable.ndim and variable.size and dtype.kind != "O" else {}
-    if options and (bytes_per_row := max(1, variable.nbytes // variable.shape[0])) < 2**30:
-        n_rows = min(variable.shape[0], max(1, CHUNK_BYTES // bytes_per_row))
-        options = {**options, "chunks": (n_rows, *variable.shape[1:])}
     target = file.create_variable(names[name], tuple(names[dim] for dim in variable.dims), dtype, **options)
     target.attrs.update(_as_attributes(variable.attrs))
     if variable.dtype.kind == "b":
@@ -177,7 +174,7 @@ def _blocks(variable: Any, target: Any) -> list[Any]:
     n_rows, n_chunk = len(variable), (target.chunks or (1,))[0]
     bytes_per_chunk = max(1, variable.nbytes // max(1, n_rows)) * n_chunk
     step = n_chunk * max(1, BLOCK_BYTES // bytes_per_chunk)
-    return [slice(first, first + step) for first in range(0, n_rows, step)]
+    return [slice(start, start + step) for start in range(0, n_rows, step)]
 
 
 def write_mat(dataset: Any, path: str | Path, *, overwrite: bool = False) -> None:
@@ -243,7 +240,7 @@ def _as_struct(value: Any) -> Any:
     if value is None:
         return np.zeros((0, 0))
     if isinstance(value, Mapping):
-        return {_matlab_name(str(name)): _as_struct(each) for name, each in value.items()}
-    if isinstance(value, list | tuple) and not all(isinstance(each, int | float) for each in value):
-        return np.array([_as_struct(each) for each in value], object)
+        return {_matlab_name(str(name)): _as_struct(part) for name, part in value.items()}
+    if isinstance(value, list | tuple) and not all(isinstance(part, int | float) for part in value):
+        return np.array([_as_struct(part) for part in value], object)
     return value

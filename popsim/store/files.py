@@ -8,13 +8,17 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from popsim._shared.text_checks import check_path
 
 __all__ = ["CorruptDataError", "MismatchError", "SaveError"]
+
+FORMAT = 1
+"""The number of the format of all files, which each of them holds."""
+CHECKSUM = "checksum"
 
 
 class CorruptDataError(ValueError):
@@ -40,10 +44,29 @@ def digest(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def check_format(path: Path, version: Any, expected: int) -> None:
-    """Raise `MismatchError` if a file has another format than is read here."""
-    if version != expected:
-        raise MismatchError(f"{path} must have format {expected}, got {version!r}: use another popsim.")
+def seal(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return JSON values by name with the number of their format, and a checksum of both."""
+    sealed = {**content, "format": FORMAT}
+    return {**sealed, CHECKSUM: digest(sealed)}
+
+
+def unseal(path: Path, sealed: Any) -> dict[str, Any]:
+    """Return what `seal` sealed, and the format, of the file `path`.
+
+    **Raises:** `CorruptDataError` if it was changed since; `MismatchError` if it has another format.
+    """
+    content = dict(sealed) if isinstance(sealed, dict) else {}
+    checksum = content.pop(CHECKSUM, None)
+    try:
+        is_sound = bool(content) and checksum == digest(content)
+    except ValueError:  # of a number that JSON does not have
+        is_sound = False
+    # Another format may be sealed in another way.
+    if (is_sound or checksum is None) and (version := content.get("format", FORMAT)) != FORMAT:
+        raise MismatchError(f"{path} must have format {FORMAT}, got {version!r}: use another popsim.")
+    if not is_sound:
+        raise CorruptDataError(f"{path} must match its checksum; it is damaged, or was changed by hand.")
+    return content
 
 
 _MARKED_BYTES = 2**18
@@ -72,8 +95,8 @@ def is_of_system(name: str) -> bool:
 
 def files_below(folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield the files of a folder, at any depth, with their relative names, but for those of the system."""
-    for below, _, names in os.walk(folder):
-        for path in (Path(below, name) for name in names if not is_of_system(name)):
+    for subfolder, _, names in os.walk(folder):
+        for path in (Path(subfolder, name) for name in names if not is_of_system(name)):
             yield path.relative_to(folder).as_posix(), path
 
 
@@ -170,9 +193,9 @@ def has_mark(path: Path, beginning: bytes, mark: bytes) -> bool:
     """Whether a file has this beginning, and a mark in its first or its last part of 256 KiB."""
     try:
         with path.open("rb") as file:
-            first = file.read(_MARKED_BYTES)
+            start = file.read(_MARKED_BYTES)
             file.seek(max(0, file.seek(0, os.SEEK_END) - _MARKED_BYTES))
-            return first.startswith(beginning) and (mark in first or mark in file.read(_MARKED_BYTES))
+            return start.startswith(beginning) and (mark in start or mark in file.read(_MARKED_BYTES))
     except OSError:
         return False
 

@@ -48,9 +48,10 @@ _HOW_TO_LOCK = (
 
 @contextlib.contextmanager
 def lock_folder(path: Path, *, without_lock: bool = False) -> Iterator[None]:
-    """Hold the lock of a folder, again in a context within it if wanted; `run.lock.json` names the holder.
+    """Hold the lock of a folder, whose holder `run.lock.json` names.
 
-    The system releases it when the process ends. `without_lock` continues on a disk that has no locks.
+    The thread may take it again within the context. The system releases it when the process ends.
+    `without_lock` continues on a disk that has no locks.
 
     **Raises:** `FolderLockedError` naming the folder if another process or thread holds the lock;
     `ValueError` if it is missing, cannot be written, or is on a disk without locks.
@@ -60,9 +61,7 @@ def lock_folder(path: Path, *, without_lock: bool = False) -> Iterator[None]:
     folder = Path(path).resolve()
     if not folder.is_dir():
         raise ValueError(f"`path` must be a folder, got {path}: there is none.")
-    lock = filelock.FileLock(
-        folder / LOCK, timeout=0, thread_local=True, is_singleton=True, fallback_to_soft=False
-    )
+    lock = filelock.FileLock(folder / LOCK, is_singleton=True, fallback_to_soft=False)
     # Reentrant: an inner `with` of the same thread must not remove the note of the holder on leaving.
     is_first = not lock.is_locked
     # On a disk without locks, opening leaves an empty file, which is removed if this call made it.

@@ -11,14 +11,7 @@ from numpy.typing import ArrayLike
 
 from popsim._shared.plain_values import check_finite_value, plain_value
 from popsim.store import files
-from popsim.store.files import (
-    CorruptDataError,
-    check_format,
-    digest,
-    missing_file,
-    raise_save_errors,
-    write_file,
-)
+from popsim.store.files import CorruptDataError, missing_file, raise_save_errors, seal, unseal, write_file
 
 __all__ = [
     "append_json_line",
@@ -30,8 +23,6 @@ __all__ = [
     "write_json",
     "write_sealed_json",
 ]
-
-CHECKSUM = "checksum"
 
 
 def as_json_numbers(values: ArrayLike) -> Any:
@@ -57,11 +48,10 @@ def write_json(path: Path, value: Any) -> None:
     write_file(path, [(json.dumps(value, indent=2, allow_nan=False) + "\n").encode()])
 
 
-def write_sealed_json(path: Path, value: Mapping[str, Any], version: int | None = None) -> None:
-    """Write `value` as `write_json` does, with a checksum of its content, and the number of its format."""
-    entries = value if version is None else {**value, "format": version}
-    plain = json.loads(json.dumps(entries, allow_nan=False))  # hash what a reader will parse
-    write_json(path, {**plain, CHECKSUM: digest(plain)})
+def write_sealed_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write `value` as `write_json` does, with the number of its format, and a checksum of both."""
+    plain = json.loads(json.dumps(value, allow_nan=False))  # hash what a reader will parse
+    write_json(path, seal(plain))
 
 
 def read_json(path: Path) -> Any:
@@ -74,23 +64,13 @@ def read_json(path: Path) -> Any:
         raise CorruptDataError(f"{path} must hold JSON; it is damaged: {error}") from None
 
 
-def read_sealed_json(path: Path, version: int | None = None) -> dict[str, Any]:
+def read_sealed_json(path: Path) -> dict[str, Any]:
     """Read a file of `write_sealed_json`, without the checksum.
 
     **Raises:** `CorruptDataError` naming the file if it is missing, or was changed since it was written;
-    `MismatchError` if its format is another `version`.
+    `MismatchError` if it has another format.
     """
-    data = read_json(path)
-    value = {key: entry for key, entry in data.items() if key != CHECKSUM} if isinstance(data, dict) else {}
-    if version is not None and "format" in value:  # else it is of something else, or damaged
-        check_format(path, value["format"], version)
-    try:
-        is_sound = bool(value) and data.get(CHECKSUM) == digest(value)
-    except ValueError:  # of a number that JSON does not have
-        is_sound = False
-    if not is_sound:
-        raise CorruptDataError(f"{path} must match its checksum; it is damaged, or was changed by hand.")
-    return value
+    return unseal(path, read_json(path))
 
 
 def append_json_line(path: Path, value: Any) -> None:
@@ -137,7 +117,7 @@ def keep_json_lines(path: Path, keep: Callable[[Any], bool]) -> None:
     if not path.exists():
         return
     try:
-        kept = [f"{json.dumps(value)}\n".encode() for value in stream_json_lines(path) if keep(value)]
+        lines = [f"{json.dumps(value)}\n".encode() for value in stream_json_lines(path) if keep(value)]
     except (KeyError, TypeError) as error:
         raise CorruptDataError(f"{path} must hold the lines of a log; it is damaged: {error!r}") from None
-    write_file(path, kept)
+    write_file(path, lines)

@@ -16,7 +16,7 @@ from popsim._shared.named_values import MOST_TOLD, describe_differences, named_v
 from popsim._shared.text_checks import as_path
 from popsim._shared.user_code import different_names, users_code
 from popsim.model import AbstractModel, with_trained_inputs
-from popsim.store.array_file import ArrayFile, as_keys, as_numpy, check_forms, describe, write_array_file
+from popsim.store.array_file import AnyArray, ArrayFile, as_numpy, describe, write_array_file
 from popsim.store.files import CorruptDataError, MismatchError, check_replaceable
 from popsim.store.json_files import plain_json
 from popsim.version import __version__
@@ -40,7 +40,6 @@ def _name(path: tuple[Any, ...]) -> str:
     return ".".join(quote(key, safe=" ").replace(".", "%2E") for key in keys)
 
 
-FORMAT = 1
 KIND = "a model file"
 
 
@@ -71,7 +70,6 @@ def save_model(
     leaves = jax.tree.leaves(model)
     arrays = {name: as_numpy(leaves[index]) for name, index in leaf_names(model).items()}
     content = {
-        "format": FORMAT,
         "kind": KIND,
         "popsim": __version__,
         "details": plain_json("details", details or {}),
@@ -130,24 +128,24 @@ def load_model(path: str | Path, template: PyTree) -> PyTree:
     path = as_path("path", path)
     names = leaf_names(template)
     leaves, structure = jax.tree.flatten(template)
-    with ArrayFile.open(path, FORMAT, KIND) as file:
-        check_arrays(file.forms, template, source=str(path))
+    with ArrayFile.open(path, KIND) as file:
+        arrays = file.restore({name: leaves[index] for name, index in names.items()}, source=str(path))
         _check_static_parts(file.content["static"], template, path)
         for name, index in names.items():
-            leaves[index] = _restore_leaf(file.array(name), leaves[index], f"array {name!r} of {path}")
+            leaves[index] = _restore_leaf(arrays[name], leaves[index], f"array {name!r} of {path}")
     return _with_trained_inputs(jax.tree.unflatten(structure, leaves), file.content["inputs"])
 
 
-def _check_static_parts(then: Mapping[str, Any], template: PyTree, path: Path) -> None:
-    now = _static_parts(template)
-    both, is_same_version = (then["settings"], now["settings"]), then["popsim"] == __version__
-    only_one_has = sorted(both[0].keys() ^ both[1].keys())
-    names = [name for name in both[0] if name in both[1] and not _are_equal(*(of[name] for of in both))]
-    names += only_one_has if is_same_version else []
+def _check_static_parts(stored: Mapping[str, Any], template: PyTree, path: Path) -> None:
+    expected = _static_parts(template)
+    pair, is_same_version = (stored["settings"], expected["settings"]), stored["popsim"] == __version__
+    unmatched = sorted(pair[0].keys() ^ pair[1].keys())
+    names = [name for name in pair[0].keys() & pair[1].keys() if not _are_equal(pair[0][name], pair[1][name])]
+    names += unmatched if is_same_version else []
     if names:
-        different = describe_differences(*({name: of[name] for name in names if name in of} for of in both))
+        different = describe_differences(*({k: v for k, v in part.items() if k in names} for part in pair))
         raise MismatchError(f"`template` must be the model saved in {path}, got another: {different}.")
-    unknown = [*([] if is_same_version else only_one_has), *different_names(then["code"], now["code"])]
+    unknown = [*([] if is_same_version else unmatched), *different_names(stored["code"], expected["code"])]
     if unknown:
         warn_caller(
             f"`template` must be the model saved in {path}, which is not known of "
@@ -169,7 +167,7 @@ def read_model_details(path: str | Path) -> dict[str, Any]:
 
     **Raises:** `CorruptDataError` and `MismatchError` as `load_model`.
     """
-    with ArrayFile.open(as_path("path", path), FORMAT, KIND) as file:
+    with ArrayFile.open(as_path("path", path), KIND) as file:
         return file.content["details"]
 
 
@@ -184,23 +182,17 @@ def array_forms(tree: PyTree) -> dict[str, dict[str, Any]]:
     return {name: describe(leaves[index]) for name, index in leaf_names(tree).items()}
 
 
-def check_arrays(forms: Mapping[str, Any], template: PyTree, *, source: str) -> None:
-    """Check that arrays fit a template, or raise `MismatchError` naming the array and its `source`."""
-    check_forms(forms, array_forms(template), source=source)
-
-
 def _is_model_file(path: Path) -> bool:
     try:
-        with ArrayFile.open(path, FORMAT, KIND):
+        with ArrayFile.open(path, KIND):
             return True
     except (CorruptDataError, MismatchError):
         return False
 
 
-def _restore_leaf(array: np.ndarray, expected: Any, name: str) -> Any:
-    if isinstance(expected, np.ndarray):
+def _restore_leaf(array: AnyArray, expected: Any, name: str) -> Any:
+    if isinstance(array, jax.Array) or isinstance(expected, np.ndarray):
         return array
     if jax.dtypes.canonicalize_dtype(array.dtype) != array.dtype:
         raise MismatchError(f"{name} is {array.dtype}: load it inside `with jax.enable_x64(True)`.")
-    kind = describe(expected)["key"]
-    return as_keys(array, kind) if kind else jnp.asarray(array)
+    return jnp.asarray(array)

@@ -17,8 +17,6 @@ from popsim.store.json_files import read_json, read_sealed_json, write_sealed_js
 __all__ = ["RunFolder"]
 
 FolderType = TypeVar("FolderType", bound="PlainFolder")
-FORMAT = 1
-"""The format of `run.json` and of `training.json`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +67,7 @@ class PlainFolder:
         folder = cls(Path(path))
         try:
             files.make_folder(folder.path, parents=True)
-            # A name that is passed over if a kill leaves it.
+            # A name of an unfinished file: if the process is killed here, it is taken for a left-over.
             probe = files.unfinished_name(folder.description)
             probe.touch(exist_ok=False)
             probe.unlink()
@@ -149,7 +147,7 @@ class RunFolder(PlainFolder):
         return folder
 
     def _delete_run(self) -> None:
-        # But `run.json`, without which the folder would be that of nobody.
+        # `run.json` stays: without it nobody would know whose folder this is.
         self.remove_left_overs()
         Checkpoints(self.checkpoints).remove()
         remove_arrays(self.history)
@@ -180,7 +178,7 @@ class RunFolder(PlainFolder):
     def check_free_for_training(self, *, restore: bool) -> None:
         """Check that a training may be written into the folder, or continued with `restore`."""
         if self.training.exists():
-            content = read_sealed_json(self.training, FORMAT)
+            content = read_sealed_json(self.training)
             saved = content.get("checkpoints") or Checkpoints(self.checkpoints).steps()
             if not restore and (saved or self.description.exists()):
                 raise ValueError(
@@ -233,13 +231,13 @@ class DescribedRun:
         """Read the description of a run or a training; errors as `read_sealed_json`."""
         # `run.json` is written before `training.json`, and is there in every run of an experiment.
         path = folder.description if folder.description.is_file() else folder.training
-        return cls(folder, path, read_sealed_json(path, FORMAT))
+        return cls(folder, path, read_sealed_json(path))
 
     @classmethod
     def create(cls, folder: RunFolder, entries: Mapping[str, Any]) -> "DescribedRun":
         """Write the `run.json` of a new run, with an identity; its folder must be locked."""
-        content = {"format": FORMAT, RUN_ID: new_run_id(), **entries}
-        write_sealed_json(folder.description, content, FORMAT)
+        content = {"format": files.FORMAT, RUN_ID: new_run_id(), **entries}
+        write_sealed_json(folder.description, content)
         return cls(folder, folder.description, content)
 
     def reread(self) -> "DescribedRun":
@@ -267,5 +265,5 @@ class DescribedRun:
     def write(self, **entries: Any) -> "DescribedRun":
         """Write entries into the description, and return the run with them; its folder must be locked."""
         described = dataclasses.replace(self, content={**self.content, **entries})
-        write_sealed_json(self.path, described.content, FORMAT)
+        write_sealed_json(self.path, described.content)
         return described

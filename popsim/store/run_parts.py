@@ -16,7 +16,7 @@ from popsim.store.checkpoints import Checkpoints
 from popsim.store.files import CorruptDataError, MismatchError, files_below, missing_file
 from popsim.store.identity import RUN_ID, check_run_id
 from popsim.store.json_files import read_sealed_json, stream_json_lines, write_sealed_json
-from popsim.store.run_folder import FORMAT, DescribedRun, RunFolder
+from popsim.store.run_folder import DescribedRun, RunFolder
 from popsim.version import __version__
 
 __all__ = ["RunParts", "check_parts", "damage_of_run", "read_parts", "read_summary", "write_summary"]
@@ -39,7 +39,7 @@ class RunParts:
     def write(self) -> None:
         """Write `training.json`; the folder must be locked."""
         entries = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)[1:]}
-        write_sealed_json(self.folder.training, {"popsim": __version__, **entries}, FORMAT)
+        write_sealed_json(self.folder.training, {"popsim": __version__, **entries})
 
     def missing_checkpoints(self) -> list[int]:
         """Return the steps of lost checkpoints: of those that are listed, and were not replaced."""
@@ -146,9 +146,9 @@ def _walk(described: DescribedRun) -> Damage:
         return damage
     if described.is_finished or described.content.get("finished"):
         damage |= problem_of(folder.summary.name, lambda: read_summary(described))
-    drawn = {name for name, _ in files_below(folder.figures)}
+    figures = {name for name, _ in files_below(folder.figures)}
     advice = f"must be there; it is missing. To draw it again: {folder.command('show')}"
-    lost = sorted({*described.content.get("figures", ())} - drawn)
+    lost = sorted({*described.content.get("figures", ())} - figures)
     return damage | {f"{folder.figures.name}/{name}": CorruptDataError(advice) for name in lost}
 
 
@@ -165,7 +165,7 @@ def read_parts(described: DescribedRun) -> RunParts:
                 f"there must be a file {folder.training} beside {present[0]}; it is missing."
             )
         return RunParts(folder, described.run_id)
-    content = read_sealed_json(folder.training, FORMAT)
+    content = read_sealed_json(folder.training)
     place = f"{folder.training}, beside {described.path.name},"
     check_run_id(content.get(RUN_ID), described.run_id, place)
     if not described.is_run and content.get("of_experiment"):
@@ -179,7 +179,7 @@ def read_summary(described: DescribedRun) -> dict[str, Any]:
     path = described.folder.summary
     summary = read_sealed_json(path)
     check_run_id(summary.pop(RUN_ID, None), described.run_id, path)
-    return summary
+    return {name: value for name, value in summary.items() if name != "format"}
 
 
 def write_summary(described: DescribedRun, summary: Mapping[str, Any]) -> None:

@@ -26,8 +26,6 @@ from popsim.sweeps.sweep import NOT_AXES, SHARED_SETTINGS, Sweep
 
 __all__ = ["SweepFolder", "describe_sweep", "parse_axes", "read_config", "read_seeds"]
 
-SWEEP_FORMAT = 1
-"""The format of `sweep.json`."""
 TYPES = {"seeds": str, "members_per_cell": int, "member_batch_size": int, "keep": str, "float16": bool}
 """The types of the entries of a YAML file that are no settings."""
 KEYS = ("experiment", "settings", "grid", *TYPES)
@@ -91,7 +89,7 @@ class SweepFolder(PlainFolder):
         check_path("path", self.path)
         if not self.description.exists():
             raise ValueError(f"`path` must be the folder of a sweep, got {self.path}: it has no sweep.json.")
-        return read_sealed_json(self.description, SWEEP_FORMAT)
+        return read_sealed_json(self.description)
 
 
 def describe_sweep(sweep: Sweep) -> dict[str, Any]:
@@ -114,8 +112,8 @@ def named_modules(sweep: Sweep) -> dict[str, Any]:
 
 
 def code_of_sweep(sweep: Sweep) -> dict[str, str]:
-    """Return digests of what the user's modules define of a sweep, by name."""
-    return code_of_experiment(sweep.experiment, sweep.axes.get("network", ()))
+    """Return digests of the user's functions and classes of which a sweep is made, by name."""
+    return code_of_experiment(sweep.experiment)
 
 
 def modules_of(sweep: Sweep) -> list[tuple[str, Path]]:

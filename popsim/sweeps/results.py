@@ -13,11 +13,11 @@ import xarray
 from jaxtyping import Int
 
 from popsim._shared.checks import warn_caller
-from popsim._shared.text_checks import as_cell, suggestion
+from popsim._shared.text_checks import suggestion
 from popsim.store import open_arrays
 from popsim.sweeps.cells import FIRST_BATCHES, LOSSES, CellNote, SweepCell
 
-__all__ = ["PARENT", "is_summary", "join_histories", "metric_columns", "summary_csv", "summary_table"]
+__all__ = ["PARENT", "is_summary", "join_histories", "metric_columns", "summary_table"]
 
 PARENT = "parent"  # which is a place in a population in the history of a cell, and a member of a sweep here
 METRIC = "result_"  # before the names of metrics
@@ -79,12 +79,6 @@ def metric_columns(titles: Iterable[str]) -> dict[str, str]:
             name, number = f"{base}_{number}", number + 1
         columns[name] = title
     return columns
-
-
-def summary_csv(table: Any) -> str:
-    """Return a table of `OpenedSweep.summary` as CSV, in which no text of a setting is a formula."""
-    texts = table.select_dtypes(exclude="number")
-    return table.assign(**{name: texts[name].map(as_cell) for name in texts}).to_csv()
 
 
 def is_summary(path: Path) -> bool:

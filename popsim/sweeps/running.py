@@ -30,7 +30,7 @@ from popsim.sweeps.executors import (
     train_in_order,
     train_on_this_machine,
 )
-from popsim.sweeps.folder import SWEEP_FORMAT, SweepFolder, code_of_sweep, describe_sweep
+from popsim.sweeps.folder import SweepFolder, code_of_sweep, describe_sweep
 from popsim.sweeps.opened_sweep import OpenedSweep, numbers_text, open_sweep
 from popsim.sweeps.overview import damaged_text
 from popsim.sweeps.progress import SweepProgress
@@ -93,7 +93,7 @@ def make_sweep(sweep: Sweep, path: str | Path, *, without_lock: bool = False) ->
     }
     with lock_folder(folder.path, without_lock=without_lock), raise_save_errors(folder.path):
         _check_is_new(folder)  # another process may have made one meanwhile
-        write_sealed_json(folder.description, described, SWEEP_FORMAT)
+        write_sealed_json(folder.description, described)
         make_folder(folder.cells)
     return open_sweep(path)
 

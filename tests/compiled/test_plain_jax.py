@@ -178,7 +178,7 @@ def test_the_engine_is_tried_with_a_jax_that_was_not_tested(monkeypatch):
     monkeypatch.setattr(transformations, "TESTED_JAX", ())
     assert transformations._problem_with_jax() == ""
     transformations._problem_with_jax.cache_clear()
-    monkeypatch.setattr(popsim._compiled._operations, "sizes_of_scan", lambda params: params["gone"])
+    monkeypatch.setattr(_operations, "sizes_of_scan", lambda params: params["gone"])
     assert transformations._problem_with_jax() == "KeyError: 'gone'"
     transformations._problem_with_jax.cache_clear()
 

@@ -13,11 +13,9 @@ from jax.experimental import pallas
 from popsim._compiled import program_text
 from popsim._shared import user_code
 from popsim._shared.user_code import (
-    code_of_modules,
     different_names,
     is_installed,
     users_code,
-    users_modules,
 )
 from popsim.store import load_model, save_model
 
@@ -38,6 +36,8 @@ class Update:
         @eqx.filter_jit
         def doubled(self, x):
             return x * {inner}
+class Derived(Update):
+    pass
 def scaled(x):
     '''{said}'''
     {variable} = [each for each in 2 * x]
@@ -70,6 +70,12 @@ def typed(monkeypatch):
     return make
 
 
+def code_of(module):
+    return users_code(
+        {name: vars(module)[name] for name in ("Derived", "scaled", "looked_up", "closed", "part")}
+    )
+
+
 @pytest.mark.parametrize(
     ("change", "changed"),
     [
@@ -91,45 +97,31 @@ def typed(monkeypatch):
 def test_what_is_typed_counts_by_its_code_and_values_and_what_a_function_names_counts_with_it(
     change, changed, typed
 ):
-    before, again, now = (code_of_modules([typed(**own).__name__]) for own in ({}, {}, change))
+    before, again, now = (code_of(typed(**own)) for own in ({}, {}, change))
     assert before == again and different_names(before, now) == ([changed] if changed else [])
-    held = vars(typed())
-    objects = {name: held[name] for name in ("Update", "scaled", "looked_up", "closed", "part")}
-    assert users_code(objects) == {name: digest for name, digest in before.items() if name != "closing"}
+    assert {"Update.__call__", "Update.half", "with_default", "GAIN"} <= {*before}
 
 
 def test_code_of_two_versions_of_python_is_not_compared(typed, monkeypatch, tmp_path):
     path = tmp_path / "model.safetensors"
     save_model(path, typed().scaled)
-    before = code_of_modules([typed().__name__])
+    before = code_of(typed())
     with monkeypatch.context() as context, warnings.catch_warnings(action="error"):
         context.setattr(user_code, "PYTHON", "3.99")
-        of_other_version = code_of_modules([typed(factor=3).__name__])
+        of_other_version = code_of(typed(factor=3))
         assert different_names(before, of_other_version) == []
         load_model(path, typed(factor=3).scaled)
-    assert different_names(before, code_of_modules([typed(factor=3).__name__])) == ["Update.__call__"]
+    assert different_names(before, code_of(typed(factor=3))) == ["Update.__call__"]
     with pytest.warns(UserWarning, match="`Update.__call__`: there, the code"):
         load_model(path, typed(factor=3).scaled)
 
 
 def test_modules_that_define_the_same_names_both_count(typed):
-    typed("one"), typed("other")
-    before = code_of_modules(["one", "other"])
-    typed("other", factor=3)
-    assert before != code_of_modules(["one", "other"])
+    one, other, changed = typed("one"), typed("other"), typed("other", factor=3)
+    assert users_code(one.Update, other.Update) != users_code(one.Update, changed.Update)
 
 
-def test_what_is_loaded_besides_the_users_modules_is_left_alone(monkeypatch):
-    class Classes(types.ModuleType):
-        __file__ = "_classes.py"
-
-        def __getattr__(self, name):
-            raise RuntimeError(name)
-
-    monkeypatch.setitem(sys.modules, "blocked", None)
-    monkeypatch.setitem(sys.modules, "classes", Classes("classes"))
-    assert not {"blocked", "classes"} & {*users_modules()}
-    code_of_modules(users_modules())
+def test_what_is_installed_is_not_the_users():
     assert is_installed("numpy.linalg") and is_installed("popsim.task") and not is_installed("__main__")
 
 

@@ -16,7 +16,7 @@ from popsim.experiments import (
 )
 from popsim.experiments.registry import describe_experiment
 from popsim.store import read_sealed_json, write_sealed_json
-from popsim.store.run_folder import FORMAT
+from popsim.store.files import FORMAT
 
 pytestmark = pytest.mark.slow
 

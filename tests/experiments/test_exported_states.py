@@ -100,7 +100,7 @@ def test_a_run_is_read_without_popsim(exported, tmp_path):
     assert settings["n_members"] == n_networks == 2 and loss == run.log[-1]["loss"]
     assert terms == sorted(run.task.loss.weights)
     leaves = jax.tree.leaves(run.ensemble)
-    expected = {own.name: run.history[own.name].values for own in list_arrays(run.folder.history)[0]}
+    expected = {own["name"]: run.history[own["name"]].values for own in list_arrays(run.folder.history)[0]}
     expected |= {f"model {name}": np.asarray(leaves[at]) for name, at in leaf_names(run.ensemble).items()}
     assert len(expected) > 14 and found == {
         name: [str(array.dtype), list(array.shape), array.tobytes().hex()] for name, array in expected.items()

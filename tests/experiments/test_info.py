@@ -43,7 +43,7 @@ from popsim.store import (
     write_netcdf,
     write_sealed_json,
 )
-from popsim.store.run_folder import FORMAT
+from popsim.store.files import FORMAT
 from popsim.training import TaskTrainer
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from small_training import assert_same
 
 from popsim.experiments import open_run, resume_run, verify_run
 from popsim.store import MismatchError, RunFolder, write_json, write_sealed_json
-from popsim.store.run_folder import FORMAT
+from popsim.store.files import FORMAT
 
 
 def test_a_run_is_not_overwritten_unless_told_to(tmp_path):

@@ -3,9 +3,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
+from popsim.store import files
 from popsim.store.array_file import ArrayFile, write_array_file
-from popsim.store.checkpoints import FORMAT
 
 
 def saved_arrays(step: int) -> dict[str, np.ndarray]:
@@ -60,6 +61,6 @@ def file_name(step) -> str:
 
 def reseal(path, **changes):
     """Write a checkpoint anew that says something else."""
-    with ArrayFile.open(path, FORMAT, "a checkpoint") as file:
-        arrays = file.arrays()
-        write_array_file(path, arrays, file.forms, file.content | changes)
+    with ArrayFile.open(path, "a checkpoint") as file, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "FORMAT", changes.get("format", files.FORMAT))
+        write_array_file(path, file.arrays(), file.forms, file.content | changes)

@@ -4,7 +4,10 @@ import os
 import shutil
 
 import jax.numpy as jnp
+import numpy as np
 import pytest
+import safetensors.numpy
+import xarray
 
 from popsim.store import (
     CorruptDataError,
@@ -14,11 +17,14 @@ from popsim.store import (
     keep_json_lines,
     read_json,
     read_sealed_json,
+    save_model,
     stream_json_lines,
     write_json,
+    write_mat,
+    write_netcdf,
     write_sealed_json,
 )
-from popsim.store.files import atomic_file, check_replaceable
+from popsim.store.files import atomic_file
 
 
 def test_a_reader_sees_the_old_file_until_the_new_one_is_finished(tmp_path):
@@ -46,17 +52,33 @@ def test_a_folder_that_vanishes_is_named(tmp_path):
     assert not folder.exists()
 
 
-def test_only_what_popsim_wrote_is_replaced_and_only_when_told_to(tmp_path):
-    path, link = tmp_path / "file", tmp_path / "link"
-    check_replaceable(path, lambda _: False, kind="a file", overwrite=False)
-    link.symlink_to(path)  # to nothing yet
-    for taken in (link, path):
-        with pytest.raises(ValueError, match="overwrite"):
-            check_replaceable(taken, lambda _: True, kind="a file", overwrite=False)
-        with pytest.raises(ValueError, match="anything but a file of popsim"):
-            check_replaceable(taken, lambda _: False, kind="a file", overwrite=True)
-        path.touch()
-    check_replaceable(path, lambda _: True, kind="a file", overwrite=True)
+DATASET = xarray.Dataset({"x": ("a", [1, 2])})
+WRITERS = {
+    "a model file": lambda path, **options: save_model(path, {"x": jnp.ones(1)}, **options),
+    "a NetCDF file": lambda path, **options: write_netcdf(DATASET, path, **options),
+    "a MAT file": lambda path, **options: write_mat(DATASET, path, **options),
+}
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_only_a_file_of_its_kind_is_replaced_and_only_when_told_to(kind, tmp_path):
+    path, link, write = tmp_path / "own", tmp_path / "link", WRITERS[kind]
+    write(path)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="overwrite"):
+        write(path)
+    assert path.read_bytes() == before
+    write(path, overwrite=True)
+    link.symlink_to(tmp_path / "nothing yet")
+    DATASET.to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
+    safetensors.numpy.save_file({"x": np.ones(2)}, tmp_path / "other")
+    (tmp_path / "thesis").write_text("all of it")
+    for other in (link, *(tmp_path / name for name in ("other.nc", "other", "thesis"))):
+        with pytest.raises(ValueError, match=f"anything but {kind} of popsim"):
+            write(other, overwrite=True)
+    assert (tmp_path / "thesis").read_text() == "all of it" and link.is_symlink()
+    with pytest.raises(SaveError, match="gone/own"):
+        write(tmp_path / "gone" / "own")
 
 
 def test_json_is_read_as_it_was_written_or_the_file_is_named(tmp_path):

@@ -13,7 +13,6 @@ import xarray
 
 import popsim
 from popsim.store.exported_files import write_netcdf
-from popsim.store.files import SaveError
 
 ROOT = Path(popsim.__file__).resolve().parents[1]
 NUMBERS = np.random.default_rng(0)
@@ -90,25 +89,6 @@ def test_what_netcdf_cannot_hold_is_refused_by_name(tmp_path):
     with pytest.raises(ValueError, match="'a_b' again"):
         write_netcdf(xarray.Dataset({"a b": ("c", [1]), "a/b": ("c", [1])}), tmp_path / "d.nc")
     assert not list(tmp_path.iterdir())
-
-
-def test_only_its_own_file_is_replaced_and_only_when_told_to(tmp_path):
-    path, other = tmp_path / "d.nc", tmp_path / "other.nc"
-    given = xarray.Dataset({"x": ("a", [1, 2])})
-    write_netcdf(given, path)
-    before = path.read_bytes()
-    with pytest.raises(ValueError, match="overwrite"):
-        write_netcdf(given + 1, path)
-    assert path.read_bytes() == before
-    write_netcdf(given + 1, path, overwrite=True)
-    xarray.testing.assert_equal(reread(path).load(), given + 1)
-    given.to_netcdf(other, engine="h5netcdf")
-    (tmp_path / "thesis").write_text("all of it")
-    for kept in (other, tmp_path / "thesis"):
-        with pytest.raises(ValueError, match="anything but a NetCDF file of popsim"):
-            write_netcdf(given, kept, overwrite=True)
-    with pytest.raises(SaveError, match="gone/d.nc"):
-        write_netcdf(given, tmp_path / "gone" / "d.nc")
 
 
 def test_a_full_disk_leaves_the_old_file_and_nothing_else_and_does_not_crash(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from repository import HELPERS
 from swept_runs import Swept
 
-from popsim._shared.user_code import code_of_modules
+from popsim._shared.user_code import users_code
 from popsim.cli import main
 from popsim.experiments.registry import EXPERIMENTS
 from popsim.sweeps import Sweep, SweepFolder, make_sweep, open_sweep
@@ -117,8 +117,8 @@ def test_cells_of_different_code_are_told(tmp_path, monkeypatch, capsys):
     run_cell(folder, 0)
     assert open_sweep(folder).summary().columns.isin(["code"]).sum() == 0
     monkeypatch.setattr(
-        "popsim.experiments.run_options.code_of_modules",
-        lambda modules: code_of_modules(modules) | {"Swept.build_task": "of today"},
+        "popsim.experiments.run_options.users_code",
+        lambda *parts: users_code(*parts) | {"Swept.build_task": "of today"},
     )
     with pytest.warns(UserWarning, match=r"made with other code than this one: `Swept\.build_task` differ"):
         run_cell(folder, 1)

@@ -1,6 +1,5 @@
 """Sweeps before anything is trained: their cells, their folder, the tables and the bar."""
 
-import csv
 import dataclasses
 import itertools
 import json
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 from swept_runs import Swept
 
-from popsim.cli import main
 from popsim.experiments import CenterOut
 from popsim.store import MismatchError, RunFolder, write_json
 from popsim.store.identity import RUN_ID
@@ -131,13 +129,3 @@ def test_metrics_are_identifiers_and_none_is_lost():
     columns = metric_columns(titles)
     words = ("error_mm_noise_on_mean", "speed_cm_per_s", "a", "a_2", "50_percent")
     assert list(columns) == [f"result_{word}" for word in words] and list(columns.values()) == titles
-
-
-def test_no_text_of_a_setting_is_a_formula_for_a_spreadsheet(tmp_path):
-    axes = {"label": ("=1+1", "-3.2", "any"), "cost": (-0.1,)}
-    make_sweep(Sweep(Swept(), axes, range(1)), tmp_path / "sweep")
-    shown = repr(open_sweep(tmp_path / "sweep"))
-    assert shown == f"OpenedSweep({str(tmp_path / 'sweep')!r}: swept, 3 members of 3 cells, 3 not started)"
-    main(["export", str(tmp_path / "sweep"), "--summary", str(tmp_path / "s.csv")])
-    _, *rows = csv.reader((tmp_path / "s.csv").read_text().splitlines())
-    assert [row[1:3] for row in rows] == [["'=1+1", "-0.1"], ["-3.2", "-0.1"], ["any", "-0.1"]]

@@ -9,7 +9,6 @@ import numpy as np
 
 from popsim.store import Checkpoints, RunFolder, open_arrays, read_sealed_json, stream_json_lines
 from popsim.store.array_file import ArrayFile
-from popsim.store.checkpoints import FORMAT
 from popsim.store.identity import RUN_ID
 from popsim.sweeps import open_sweep, verify_sweep
 
@@ -50,7 +49,7 @@ def _described(file: Path) -> dict[str, Any]:
 
 def checkpoint_arrays(checkpoints: Checkpoints, step: int) -> dict[str, np.ndarray]:
     """All arrays of a checkpoint, whatever they are; of typed keys, their data."""
-    with ArrayFile.open(checkpoints.file(step), FORMAT, "a checkpoint") as file:
+    with ArrayFile.open(checkpoints.file(step), "a checkpoint") as file:
         return file.arrays()
 
 

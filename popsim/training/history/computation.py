@@ -20,12 +20,11 @@ from popsim._shared.named_values import (
     NUMERIC_FLAGS,
     array_digest,
     describe_differences,
-    modules_of,
     named_values,
     numeric_flags,
     short_text,
 )
-from popsim._shared.user_code import code_of_modules, different_names, users_code, users_modules
+from popsim._shared.user_code import different_names, users_code
 from popsim.ensemble import member
 from popsim.evaluation import validation_trials
 from popsim.model import simulate
@@ -208,7 +207,6 @@ def _number(number: np.generic) -> str:
 def task_computation(task: AbstractTask, model: Any, *, n_members: int | None) -> Computation:
     """Return what is known of a computation from the task and the model alone."""
     trials = validation_trials(task, n_members or 1)
-    modules = users_modules(modules_of((task, model)))
     return Computation(
         settings={**named_values("model", model), **named_values("task", task)},
         texts={
@@ -217,7 +215,7 @@ def task_computation(task: AbstractTask, model: Any, *, n_members: int | None) -
             )
         },
         sums=sums_of(named_arrays({"validation trials": trials})),
-        functions=code_of_modules(modules),
+        functions=users_code(task, model),
         made_by={
             "python": ".".join(platform.python_version_tuple()[:2]),
             **{package: importlib.metadata.version(package) for package in PACKAGES},
@@ -306,7 +304,7 @@ class TrainingComputation:
                 | named_arrays({"initial opt_state": plan.state.opt_state})
             ),
             host_code=users_code(updates, trainer.validation_metrics) if updates else {},
-            functions=code_of_modules(users_modules()),
+            functions=users_code(parts, trainer.optimizer, trainer.loss_update_func),
             arrays={name: array for name, array in arrays.items() if name not in changing},
         )
         constants = [constants_of(*part) for part in parts.items()]
