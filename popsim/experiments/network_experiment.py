@@ -288,7 +288,7 @@ class Cognitive(AbstractNetworkExperiment):
     task: Literal[tuple(COGNITIVE_TASKS)] = setting("flip-flop", "the task")  # pyright: ignore[reportInvalidTypeForm]
 
     @property
-    def definition(self) -> Callable[..., AbstractTask]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def definition(self) -> Callable[..., AbstractTask]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The task, of which no argument is a setting."""
         return COGNITIVE_TASKS[self.task]
 

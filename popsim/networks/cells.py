@@ -118,18 +118,15 @@ class _GatedNetwork(AbstractCellNetwork):
         **building.READOUT_AXES,
     }
 
-    def __init__(
+    def _set_gates(
         self,
-        n_inputs: WholeNumber,
-        n_units: WholeNumber,
-        n_outputs: WholeNumber,
-        *,
-        noise_std: OneOrEach = 0.0,
-        output_fn: Callable[[Array], Array] | None = None,
-        output_bias: OneOrEach = 0.0,
+        sizes: tuple[int, int, int],
+        noise_std: OneOrEach,
+        output_fn: Callable[[Array], Array] | None,
+        output_bias: OneOrEach,
         key: Key[Array, ""],
-    ):
-        sizes = building.as_sizes(n_inputs, n_units, n_outputs)
+    ) -> None:
+        """Set all fields; the `sizes` are those of inputs, units and outputs."""
         self._set_units(sizes, noise_std, output_fn, output_bias, key)
         self.cell = _draw_cell(self.kind, *sizes[:2], key)
         self.has_pair = self.kind is eqx.nn.LSTMCell
@@ -182,6 +179,20 @@ class GRUNetwork(_GatedNetwork):
         "cell.bias_n": ("unit",),
     }
 
+    def __init__(
+        self,
+        n_inputs: WholeNumber,
+        n_units: WholeNumber,
+        n_outputs: WholeNumber,
+        *,
+        noise_std: OneOrEach = 0.0,
+        output_fn: Callable[[Array], Array] | None = None,
+        output_bias: OneOrEach = 0.0,
+        key: Key[Array, ""],
+    ):
+        sizes = building.as_sizes(n_inputs, n_units, n_outputs)
+        self._set_gates(sizes, noise_std, output_fn, output_bias, key)
+
     def candidate(
         self, inputs: Float[Array, " inputs"], hidden: Float[Array, " hidden"]
     ) -> Float[Array, " hidden"]:
@@ -219,6 +230,20 @@ class LSTMNetwork(_GatedNetwork):
     """
 
     kind: ClassVar[type] = eqx.nn.LSTMCell
+
+    def __init__(
+        self,
+        n_inputs: WholeNumber,
+        n_units: WholeNumber,
+        n_outputs: WholeNumber,
+        *,
+        noise_std: OneOrEach = 0.0,
+        output_fn: Callable[[Array], Array] | None = None,
+        output_bias: OneOrEach = 0.0,
+        key: Key[Array, ""],
+    ):
+        sizes = building.as_sizes(n_inputs, n_units, n_outputs)
+        self._set_gates(sizes, noise_std, output_fn, output_bias, key)
 
     def candidate(self, inputs: Float[Array, " inputs"], hidden: PyTree[Array]) -> Float[Array, " unit"]:
         """Return the candidate g = tanh(W_ig u + W_hg h + b_g), which the input gate adds to the memory."""

@@ -1,7 +1,7 @@
 """Updates of members by their own results: early stopping, reduction on a plateau, and curricula."""
 
 import dataclasses
-from typing import Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -26,9 +26,7 @@ __all__ = ["Curriculum", "EarlyStopping", "ReduceOnPlateau"]
 Mode = Literal["min", "max"]
 
 
-def metric_of(
-    update: "AbstractPlateauUpdate | Curriculum", results: ValidationResults, n_members: int
-) -> Float[np.ndarray, " member"]:
+def metric_of(update: Any, results: ValidationResults, n_members: int) -> Float[np.ndarray, " member"]:
     """Return the metric that an update follows: that of its name, else the total validation loss.
 
     What is not finite is NaN, with which all comparisons are false: it is no gain, and reaches nothing.
@@ -52,21 +50,22 @@ def metric_of(
 
 
 class AbstractPlateauUpdate(AbstractPopulationUpdate):
-    """An update that acts when the metric of a member has not gained for `patience` calls in a row."""
+    """An update that acts when the metric of a member has not gained for `patience` calls in a row.
 
-    patience: eqx.AbstractVar[int]
-    min_gain: eqx.AbstractVar[float]
-    metric: eqx.AbstractVar[str | None]
-    mode: eqx.AbstractVar[Mode]
+    Subclasses have the fields `patience`, `min_gain`, `metric` and `mode`. They are not declared here, where
+    type checkers would take them for the first arguments of subclasses.
+    """
 
     def __check_init__(self):
-        check_positive_int("patience", self.patience)
-        check_one_number("min_gain", self.min_gain)
-        check_non_negative("min_gain", self.min_gain)
-        _check_mode(self.mode)
+        own: Any = self
+        check_positive_int("patience", own.patience)
+        check_one_number("min_gain", own.min_gain)
+        check_non_negative("min_gain", own.min_gain)
+        _check_mode(own.mode)
 
     def init(self, population: Population) -> tuple[Population, State]:
-        n_members, worst = population.n_members, np.inf if self.mode == "min" else -np.inf
+        own: Any = self
+        n_members, worst = population.n_members, np.inf if own.mode == "min" else -np.inf
         count = np.zeros(n_members, np.int32)
         return population, {"best": np.full(n_members, worst), "points_without_gain": count}
 
@@ -74,10 +73,11 @@ class AbstractPlateauUpdate(AbstractPopulationUpdate):
         self, results: ValidationResults, state: State, n_members: int
     ) -> tuple[dict[str, np.ndarray], Bool[np.ndarray, " member"]]:
         """Return the state after a call, and which members have waited for all of `patience` calls."""
+        own: Any = self
         values, best = metric_of(self, results, n_members), state["best"]
-        gains = values < best - self.min_gain if self.mode == "min" else values > best + self.min_gain
+        gains = values < best - own.min_gain if own.mode == "min" else values > best + own.min_gain
         count = np.where(gains, 0, state["points_without_gain"] + 1)
-        return {"best": np.where(gains, values, best), "points_without_gain": count}, count >= self.patience
+        return {"best": np.where(gains, values, best), "points_without_gain": count}, count >= own.patience
 
 
 class EarlyStopping(AbstractPlateauUpdate):
