@@ -12,6 +12,7 @@ from popsim._shared.text_checks import one_line
 
 __all__ = ["read_yaml"]
 
+LARGEST_BYTES = 2**17
 NULLS = ("null", "Null", "NULL", "~", "", "None")
 
 
@@ -37,6 +38,8 @@ class _TextLoader(yaml.BaseLoader):
 
 def read_yaml(path: Path) -> Any:
     """Read a YAML file: dicts and lists, None for null and None without quotes, and for all else text."""
+    if path.stat().st_size > LARGEST_BYTES:
+        raise ValueError(f"it must have at most {LARGEST_BYTES} bytes")
     try:
         return yaml.load(path.read_bytes().decode("utf-8-sig"), _TextLoader)
     except (yaml.YAMLError, RecursionError) as error:
