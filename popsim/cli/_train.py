@@ -184,7 +184,7 @@ def train_cells(options: CellOptions, path: Path, cells: list[int] | None = None
     try:
         with stop_on_signals(lambda: stopped) as stop:
             where: dict[str, Any] = {"n_workers": options.workers, "scheduler": options.scheduler}
-            where |= options.run_options | {"n_devices": 1 if options.devices is None else options.devices}
+            where |= options.run_options | {"n_devices": options.devices}
             where = _options_here(options) if options.is_here else where
             opened = run_sweep(path, cells, stop=stop, tell=tell, **where)
     except RunStopped:

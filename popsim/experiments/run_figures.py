@@ -224,9 +224,10 @@ def draw_movement_figures(run: Any) -> dict[str, RunFigure]:
     if isinstance(plant := run.ensemble.plant, MusculoskeletalPlant):
         panels |= _muscles(trials, clean.plant.activation, plant.muscle_names)
     with figure_style():
-        figures = {name: panel.figure() for name, panel in panels.items()}
-        if "hand_paths" in panels and len(trial_groups(trials)) > 1:
-            figures["hand_paths"] = _paths_by_group(trials, noisy)
+        figures = {
+            name: _paths_by_group(trials, noisy) if name == "hand_paths" else panel.figure()
+            for name, panel in panels.items()
+        }
         figures["trials"] = _cursor_trials(trials, noisy.cursor.position[0])
         return figures | {"overview": _overview([*panels.values()])}
 
@@ -271,7 +272,8 @@ def _paths_by_group(trials: Trial, states: Any) -> RunFigure:
     figure, axes = plt.subplots(1, len(groups), figsize=size, squeeze=False, layout="constrained")
     for ax, (group, chosen) in zip(axes[0], groups.items(), strict=True):
         _draw_paths(ax, trials, states, chosen, has_key=ax is axes[0, -1])
-        ax.set_title(group)
+        if len(groups) > 1:
+            ax.set_title(group)
     counts = ", ".join(f"{group}: {chosen.sum()}" for group, chosen in groups.items())
     return RunFigure(figure, "Paths of the cursor", _about_paths(counts, states))
 

@@ -185,7 +185,6 @@ def check_size(experiment: AbstractExperiment, trainer: TaskTrainer | None = Non
     A training that is not refused may take several times as much. `trainer` says how many members are trained
     at a time, and on which devices.
     """
-
     trainer, key = trainer or experiment.build_trainer(), seed_key(0)
 
     def one_trial() -> Any:

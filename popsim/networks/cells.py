@@ -118,17 +118,8 @@ class _GatedNetwork(AbstractCellNetwork):
         **building.READOUT_AXES,
     }
 
-    def _set_gates(
-        self,
-        sizes: tuple[int, int, int],
-        noise_std: OneOrEach,
-        output_fn: Callable[[Array], Array] | None,
-        output_bias: OneOrEach,
-        key: Key[Array, ""],
-    ) -> None:
-        """Set all fields; the `sizes` are those of inputs, units and outputs."""
-        self._set_units(sizes, noise_std, output_fn, output_bias, key)
-        self.cell = _draw_cell(self.kind, *sizes[:2], key)
+    def _set_cell(self, n_inputs: int, n_units: int, key: Key[Array, ""]) -> None:
+        self.cell = _draw_cell(self.kind, n_inputs, n_units, key)
         self.has_pair = self.kind is eqx.nn.LSTMCell
 
     @abc.abstractmethod
@@ -191,7 +182,8 @@ class GRUNetwork(_GatedNetwork):
         key: Key[Array, ""],
     ):
         sizes = building.as_sizes(n_inputs, n_units, n_outputs)
-        self._set_gates(sizes, noise_std, output_fn, output_bias, key)
+        self._set_units(sizes, noise_std, output_fn, output_bias, key)
+        self._set_cell(*sizes[:2], key)
 
     def candidate(
         self, inputs: Float[Array, " inputs"], hidden: Float[Array, " hidden"]
@@ -243,7 +235,8 @@ class LSTMNetwork(_GatedNetwork):
         key: Key[Array, ""],
     ):
         sizes = building.as_sizes(n_inputs, n_units, n_outputs)
-        self._set_gates(sizes, noise_std, output_fn, output_bias, key)
+        self._set_units(sizes, noise_std, output_fn, output_bias, key)
+        self._set_cell(*sizes[:2], key)
 
     def candidate(self, inputs: Float[Array, " inputs"], hidden: PyTree[Array]) -> Float[Array, " unit"]:
         """Return the candidate g = tanh(W_ig u + W_hg h + b_g), which the input gate adds to the memory."""

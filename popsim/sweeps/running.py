@@ -104,7 +104,7 @@ def run_sweep(
     *,
     n_workers: int | Literal["all"] | None = None,
     scheduler: Any = None,
-    n_devices: int = 1,
+    n_devices: int | None = None,
     quiet: bool = True,
     stop: Callable[[], bool] = lambda: False,
     tell: Callable[[str], None] = lambda line: None,
@@ -126,7 +126,8 @@ def run_sweep(
         accelerators; "all" for one per accelerator, or per core; None for this process.
     - `scheduler`: a `distributed.Client`, the address of a Dask scheduler, or the file that it wrote, to
         train on its workers, which are waited for if there are none; None for this machine.
-    - `n_devices`: the number of devices over which such a process divides the members of a cell.
+    - `n_devices`: the number of devices over which such a process divides the members of a cell; None for
+        one. In this process, give `devices`.
     - `quiet`: whether to hide the progress bar over all cells.
     - `tell`: called with a line for each cell.
     - `stop`, `options`: those of `run_cell`; for other processes `without_lock` and `enable_tensorboard`.
@@ -138,6 +139,11 @@ def run_sweep(
     reached, or a worker has another popsim or does not see the folder.
     """
     check_workers(n_workers, scheduler)
+    if n_devices is not None and n_workers is None and scheduler is None:
+        raise ValueError(
+            f"`n_devices` must be given with `n_workers` or `scheduler`, got {n_devices} for this process, "
+            "which takes `devices`."
+        )
     opened = open_sweep(path)
     folder, asked = opened.folder, _cells_to_train(opened, cells)
     opened = opened.examine(asked)
@@ -172,14 +178,14 @@ def _train(
     queue: Cells,
     n_workers: int | Literal["all"] | None,
     scheduler: Any,
-    n_devices: int,
+    n_devices: int | None,
     options: Mapping[str, Any],
 ) -> Outcomes:
     """Train cells by the executor that the arguments of `run_sweep` name."""
     if n_workers is None and scheduler is None:
         observers = [*options.get("observers", ()), work.progress]
         return train_in_order(work, {**options, "observers": observers}, queue)
-    process = CellProcess.build(work.opened, [*option_words(**options), "--devices", str(n_devices)])
+    process = CellProcess.build(work.opened, [*option_words(**options), "--devices", str(n_devices or 1)])
     if scheduler is None:
         most = default_workers() if n_workers is None or n_workers == "all" else n_workers
         return train_on_this_machine(work, process, min(most, len(queue)), queue)

@@ -213,6 +213,8 @@ def test_what_cannot_be_reached_is_named(made, monkeypatch, cluster):
         run_sweep(made, scheduler="tcp://127.0.0.1:1")
     with pytest.raises(ValueError, match="`workers` must not be given with --scheduler"):
         run_sweep(made, scheduler=cluster.scheduler_address, n_workers=2)
+    with pytest.raises(ValueError, match="`n_devices` must be given with `n_workers` or `scheduler`, got 2"):
+        run_sweep(made, n_devices=2)
     monkeypatch.setattr(_on_dask, "__version__", "0.0.1")  # of this process, not of the workers
     with pytest.raises(ValueError, match=r"workers with popsim 0\.0\.1 .*, got tcp://.*: it has popsim 0"):
         run_sweep(made, scheduler=cluster.scheduler_address)
