@@ -217,9 +217,6 @@ def _follow(outcomes: Outcomes, work: Work, queue: Cells) -> tuple[dict[int, str
     for number, outcome in outcomes:
         if outcome.how == "waits":
             waiting.add(number)
-            ready = cells_to_continue(opened, waiting, number)
-            waiting.difference_update(ready)
-            queue.extend(ready)
         elif outcome.how == "left" and opened.sweep.selects_across_cells:
             if number not in awaited:
                 awaited.add(number)
@@ -231,6 +228,10 @@ def _follow(outcomes: Outcomes, work: Work, queue: Cells) -> tuple[dict[int, str
             if outcome.how in ("failed", "finished"):
                 failed[number] = outcome.text
                 first_error = first_error or outcome.error
+        # However it ended: a cell that finds the scores of all others goes on past a selection by itself.
+        ready = cells_to_continue(opened, waiting, number) if waiting else []
+        waiting.difference_update(ready)
+        queue.extend(ready)
     return failed | {number: waiting_reason(opened, number) for number in waiting}, first_error
 
 
