@@ -13,7 +13,7 @@ from popsim.experiments import AbstractExperiment
 from popsim.experiments.run_info import logged_losses
 from popsim.experiments.run_options import CODE
 from popsim.experiments.running import differences_from_plan, differences_text
-from popsim.store import Checkpoints, MismatchError, RunFolder
+from popsim.store import Checkpoints, CorruptDataError, MismatchError, RunFolder
 from popsim.store.array_group import CommitRecord
 from popsim.store.files import missing_file
 from popsim.store.identity import RUN_ID, check_run_id
@@ -157,11 +157,14 @@ def _last_losses(
     lines = [line for line in log_lines(log) if line.endswith(b"\n")] if must_exist or log.exists() else []
     if not lines:
         return {}
-    last = json.loads(lines[-1])
-    losses = logged_losses(last)
+    try:
+        last = json.loads(lines[-1])
+        losses = logged_losses(last)
+        training = losses.training.copy()
+        for line in reversed(lines[:-1] if np.isfinite(stopped_from).any() else []):
+            training = np.where(np.isfinite(training), training, logged_losses(json.loads(line)).training)
+    except ValueError as error:
+        raise CorruptDataError(f"{log} must be as popsim wrote it; it is damaged: {error}") from None
     check_run_id(last.get(RUN_ID), run.run_id, f"the last line of {log}")
-    training = losses.training.copy()
-    for line in reversed(lines[:-1] if np.isfinite(stopped_from).any() else []):
-        training = np.where(np.isfinite(training), training, logged_losses(json.loads(line)).training)
     training[np.isfinite(frozen_from)] = np.nan
     return dict(zip(LOSSES, (training, losses.validation), strict=True))

@@ -57,7 +57,7 @@ def test_a_cell_that_is_killed_hides_nothing_of_the_others(trained, tmp_path):
     path = copy(trained, tmp_path)
     shutil.rmtree(path / "cells" / "000001")
     expected = open_sweep(path).total_loss.isel(member=slice(0, 4)).values
-    with copied_at_operations(path, tmp_path / "left", every=16) as left:
+    with copied_at_operations(path, tmp_path / "left", every=10) as left:
         finished = run_cell(path, 1)
     assert len(left) > 6
     for each in left:
@@ -138,9 +138,10 @@ DAMAGES = {
     "no run.json": ("run.json", None, True),
     "a log of another run": (
         "log.jsonl",
-        lambda content: re.sub(rb'(id": ")\w+', rb"\1" + b"0" * 32, content),
+        lambda content: re.sub(rb'(id": ")\w+', rb"\g<1>" + b"0" * 32, content),
         True,
     ),
+    "a line of the log": ("log.jsonl", lambda content: content[:-20] + b"\n", True),
     "a checkpoint": ("checkpoints/000000002.safetensors", lambda content: content[:-9], True),
 }
 
