@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PyTree
 
 from popsim._shared.text_checks import suggestion
-from popsim.networks.base import AbstractNetwork, one_array
+from popsim.networks.base import AbstractNetwork, Hidden, Units, one_array
 
 __all__ = ["UnitSelector", "unit_activity"]
 
@@ -30,7 +30,7 @@ def unit_activity(ensemble: Any, states: Any) -> Float[Array | np.ndarray, "memb
     """
     arrays, static = eqx.partition(ensemble, eqx.is_array)
 
-    def member_activity(arrays: Any, hidden: PyTree[Array]) -> Float[Array, "trial time unit"]:
+    def member_activity(arrays: Any, hidden: Hidden) -> Float[Array, "trial time unit"]:
         model = eqx.combine(arrays, static)
         return jax.vmap(jax.vmap(lambda hidden: selected_units("unit_activity", model, hidden)))(hidden)
 
@@ -49,8 +49,8 @@ def defines_activity(ensemble: Any, states: Any) -> bool:
 
 
 def selected_units(
-    user: str, model: Any, hidden: PyTree[Array], units: UnitSelector | tuple[int, ...] | None = None
-) -> Float[Array, " unit"]:
+    user: str, model: Any, hidden: Hidden, units: UnitSelector | tuple[int, ...] | None = None
+) -> Units:
     """Return the activity of units at one time step; `user` names in messages what asks for it.
 
     A hidden state that is one array needs no model. The default `units` are all.
@@ -75,6 +75,13 @@ def selected_units(
     return activity if units is None else activity[np.array(units)]
 
 
+def activity_over_time(
+    user: str, states: Any, model: Any, units: UnitSelector | tuple[int, ...] | None
+) -> Float[Array, "time unit"]:
+    """Return what `selected_units` returns at each time step of the states of a trial."""
+    return jax.vmap(lambda hidden: selected_units(user, model, hidden, units))(states.network.hidden)
+
+
 def unit_numbers(user: str, network: Any, group: str) -> Int[np.ndarray, " unit"]:
     """Return the numbers of the units of a group of a network."""
     groups = network.unit_groups() if isinstance(network, AbstractNetwork) else {}
@@ -88,7 +95,7 @@ def unit_numbers(user: str, network: Any, group: str) -> Int[np.ndarray, " unit"
 
 
 def with_selected_units(
-    user: str, model: Any, hidden: PyTree[Array], units: UnitSelector | None, rates: Float[Array, " unit"]
+    user: str, model: Any, hidden: Hidden, units: UnitSelector | None, rates: Units
 ) -> PyTree[Array]:
     """Return a hidden state with another activity of the units that `selected_units` returns."""
     if units is None:
@@ -101,13 +108,6 @@ def with_selected_units(
     selected = units(hidden)
     if any(selected is leaf for leaf in jax.tree.leaves(hidden)):
         return eqx.tree_at(units, hidden, rates)
-    return _with_part(user, hidden, units, rates)
-
-
-def _with_part(
-    user: str, hidden: PyTree[Array], units: Callable[[Any], Array], rates: Float[Array, " unit"]
-) -> Any:
-    """Return a hidden state with other values of a part of its arrays."""
     flat, unravel = ravel_pytree(hidden)
     places = _places(hidden, units)
     if places is None:
@@ -120,7 +120,7 @@ def _with_part(
     return unravel(jnp.where(source >= 0, rates.ravel()[np.maximum(source, 0)], flat))
 
 
-def _places(hidden: PyTree[Array], units: Callable[[Any], Array]) -> Int[np.ndarray, " unit"] | None:
+def _places(hidden: Hidden, units: Callable[[Any], Array]) -> Int[np.ndarray, " unit"] | None:
     """Return where in the raveled hidden state the selected numbers are; None if they are not of it.
 
     The selector is called with the place of each number in place of the number. It is called again with

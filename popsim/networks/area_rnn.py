@@ -14,7 +14,7 @@ from popsim._shared.plain_values import step_at
 from popsim.model import DelayBuffer
 from popsim.networks import building
 from popsim.networks.areas import Areas, Sparse
-from popsim.networks.base import Projection
+from popsim.networks.base import Hidden, Inputs, Output, Projection, Units
 from popsim.networks.leaky import AbstractLeakyNetwork, LeakyOptions
 from popsim.networks.registry import register_leaky
 from popsim.randomness import key_stream
@@ -113,24 +113,22 @@ class AreaRNN(AbstractLeakyNetwork, _Strengths):
             return jnp.where(self.present, self.strengths, 0)
         return jnp.where(self.present, self.signs[..., None, :] * jnp.abs(self.strengths), 0)
 
-    def recurrent_input(self, rates: Float[Array, " unit"]) -> Float[Array, " unit"]:
+    def recurrent_input(self, rates: Units) -> Units:
         return self.recurrent_weights @ rates
 
-    def received_input(self, inputs: Float[Array, " inputs"]) -> Float[Array, " unit"]:
+    def received_input(self, inputs: Inputs) -> Units:
         return jnp.where(self.receives, self.input_weights, 0) @ inputs
 
-    def read_out(self, hidden: PyTree[Array]) -> Float[Array, " output"]:
+    def read_out(self, hidden: Hidden) -> Output:
         """Return the readout of the rates f(x) of the areas that are read out."""
         return self._output_for(jnp.where(self.is_read_out, self.rates(hidden), 0))
 
-    def init_synapses(self, rates: Float[Array, " unit"]) -> PyTree[Array]:
+    def init_synapses(self, rates: Units) -> PyTree[Array]:
         if not self.delays:
             return super().init_synapses(rates)
         return DelayBuffer.filled(rates, max(step_at(delay, self.dt) for _, _, delay in self.delays))
 
-    def step_synapses(
-        self, synapses: PyTree[Array], rates: Float[Array, " unit"]
-    ) -> tuple[Float[Array, " unit"], PyTree[Array]]:
+    def step_synapses(self, synapses: PyTree[Array], rates: Units) -> tuple[Units, PyTree[Array]]:
         if not self.delays:
             return super().step_synapses(synapses, rates)
         weights, units = self.recurrent_weights, self.unit_groups()

@@ -88,21 +88,18 @@ class Areas:
         for area, size in sizes.items():
             checks.check_positive_int(f"sizes[{area!r}]", size)
         self.sizes = {area: int(size) for area, size in sizes.items()}
-        self.connections = self._by_pair("connections", connections)
-        self.delays = self._by_pair("delays", delays)
+        self.connections, self.delays = dict(connections or {}), dict(delays or {})
+        for argument, by_pair in (("connections", self.connections), ("delays", self.delays)):
+            for pair in by_pair:
+                self._check_names(argument, pair)
         for pair, delay in self.delays.items():
             checks.check_non_negative(f"delays[{pair}]", delay)
             checks.warn_of_unit(f"delays[{pair}]", delay, "delay")
             if pair[0] != pair[1] and pair not in self.connections:
                 raise ValueError(f"`delays` must be of areas that `connections` connects, got {pair}.")
+        self.n_excitatory = None if excitatory is None else self._n_excitatory(excitatory)
         for pair, connection in self.connections.items():
             self._check_connection(pair, connection)
-        self.n_excitatory = None if excitatory is None else self._n_excitatory(excitatory)
-        if self.n_excitatory is None and any(
-            isinstance(connection, Sparse) and connection.from_excitatory
-            for connection in self.connections.values()
-        ):
-            raise ValueError("`excitatory` must be given for connections with `from_excitatory`, got None.")
         self.inputs = None
         if inputs is not None:
             self._check_names("inputs", inputs)
@@ -110,8 +107,7 @@ class Areas:
                 area: checks.as_parts(f"inputs[{area!r}]", names, str, "names of inputs")
                 for area, names in inputs.items()
             }
-        if outputs is None:
-            outputs = tuple(self.sizes)
+        outputs = tuple(self.sizes) if outputs is None else outputs
         self.outputs = (outputs,) if isinstance(outputs, str) else tuple(outputs)
         if not self.outputs:
             raise ValueError("`outputs` must name at least one area, got none.")
@@ -215,12 +211,6 @@ class Areas:
         """Return which units are read out."""
         return np.isin(np.repeat(list(self.sizes), list(self.sizes.values())), self.outputs)
 
-    def _by_pair(self, argument: str, values: Mapping[Pair, Any] | None) -> dict[Pair, Any]:
-        values = dict(values or {})
-        for pair in values:
-            self._check_names(argument, pair)
-        return values
-
     def _check_names(self, argument: str, names: Iterable[str]) -> None:
         for name in names:
             if name not in self.sizes:
@@ -231,6 +221,8 @@ class Areas:
 
     def _check_connection(self, pair: Pair, connection: Any) -> None:
         if isinstance(connection, Sparse):
+            if connection.from_excitatory and self.n_excitatory is None:
+                raise ValueError("`excitatory` must be given for connections with `from_excitatory`.")
             return
         shape = (self.sizes[pair[1]], self.sizes[pair[0]])
         if not eqx.is_array_like(connection) or np.shape(connection) != shape or connection.dtype != bool:

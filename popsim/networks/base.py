@@ -25,6 +25,12 @@ __all__ = ["NetworkStep", "Projection", "NetworkState", "AbstractNetwork"]
 
 NetworkType = TypeVar("NetworkType", bound="AbstractNetwork")
 
+# The types of a network, as the methods of its subclasses and of what asks them are annotated.
+Inputs = Float[Array, " inputs"]
+Units = Float[Array, " unit"]
+Output = Float[Array, " output"]
+Hidden = PyTree[Array]
+
 
 class NetworkStep(eqx.Module):
     """One time step of a network: its input, and its hidden state before and after the step.
@@ -36,6 +42,10 @@ class NetworkStep(eqx.Module):
     before: PyTree[Array]
     after: PyTree[Array]
     unit_input: Float[Array, "*time units"] | None = None
+
+
+Reader = Callable[[Any, NetworkStep], Float[Array, " unit"]]
+"""What reads the activity of units in a network and a time step of it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,12 +65,8 @@ class Projection:
     """
 
     where: Callable[[Any], Array]
-    pre: Callable[[Any, NetworkStep], Float[Array, " pre"]] = lambda network, step: network.activity(
-        step.before
-    )
-    post: Callable[[Any, NetworkStep], Float[Array, " post"]] = lambda network, step: network.activity(
-        step.after
-    )
+    pre: Reader = lambda network, step: network.activity(step.before)
+    post: Reader = lambda network, step: network.activity(step.after)
     rows: slice = dataclasses.field(default_factory=lambda: slice(None))
     where_bias: Callable[[Any], Array] | None = None
     bias_rows: slice = dataclasses.field(default_factory=lambda: slice(None))

@@ -7,14 +7,14 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, Float, Key, PyTree, ScalarLike
+from jaxtyping import Array, Float, Key, ScalarLike
 
 from popsim._compiled import jit_fast_compile
 from popsim._shared import checks
 from popsim._shared.argument_shapes import OneOrEach, check_one_or_each
 from popsim._shared.checks import WholeNumber
 from popsim._shared.plain_values import plain_number
-from popsim.networks.base import AbstractNetwork, Projection
+from popsim.networks.base import AbstractNetwork, Hidden, Output, Projection, Units
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
 from popsim.randomness import key_stream
 
@@ -35,14 +35,14 @@ class AbstractReadoutNetwork(AbstractNetwork):
     n_inputs: int = eqx.field(static=True, converter=plain_number, kw_only=True)
     n_outputs: int = eqx.field(static=True, converter=plain_number, kw_only=True)
 
-    def rates(self, hidden: PyTree[Array]) -> Float[Array, "*axes unit"]:
+    def rates(self, hidden: Hidden) -> Float[Array, "*axes unit"]:
         """Return what each unit sends; by default its activity."""
         return self.activity(hidden)
 
-    def read_out(self, hidden: PyTree[Array]) -> Float[Array, " output"]:
+    def read_out(self, hidden: Hidden) -> Output:
         return self._output_for(self.rates(hidden))
 
-    def _output_for(self, rates: Float[Array, " unit"]) -> Float[Array, " output"]:
+    def _output_for(self, rates: Units) -> Output:
         output = self.readout(rates)
         return output if self.output_fn is None else self.output_fn(output)
 

@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Key
 
 from popsim._compiled import jit_fast_compile
 from popsim._shared.argument_shapes import OneOrEach
 from popsim._shared.checks import WholeNumber, check_like, explain_errors
 from popsim.networks import building
-from popsim.networks.base import Projection
+from popsim.networks.base import Hidden, Inputs, Projection, Units
 from popsim.networks.registry import register_network
 from popsim.noise import AbstractNoise
 from popsim.randomness import key_stream
@@ -34,21 +34,19 @@ class AbstractCellNetwork(building.AbstractNoisyNetwork):
     noise: AbstractNoise
     has_pair: bool = eqx.field(static=True, default=False, kw_only=True)
 
-    def init(self, *, key: Key[Array, ""]) -> PyTree[Array]:
+    def init(self, *, key: Key[Array, ""]) -> Hidden:
         zeros = jnp.zeros(self.cell.hidden_size, self.readout.weight.dtype)
         return (zeros, zeros) if self.has_pair else zeros
 
-    def step(
-        self, inputs: Float[Array, " inputs"], hidden: PyTree[Array], *, key: Key[Array, ""]
-    ) -> PyTree[Array]:
+    def step(self, inputs: Inputs, hidden: Hidden, *, key: Key[Array, ""]) -> Hidden:
         hidden = self.cell(inputs, hidden)
         return self.with_activity(hidden, self.noise(self.activity(hidden), key=key))
 
-    def activity(self, hidden: PyTree[Array]) -> Float[Array, " unit"]:
+    def activity(self, hidden: Hidden) -> Units:
         """Return the units: the hidden state, or the first of its arrays."""
         return hidden[0] if isinstance(hidden, tuple) else hidden
 
-    def with_activity(self, hidden: PyTree[Array], rates: Float[Array, " unit"]) -> PyTree[Array]:
+    def with_activity(self, hidden: Hidden, rates: Units) -> Hidden:
         return (rates, *hidden[1:]) if isinstance(hidden, tuple) else rates
 
 
@@ -110,7 +108,6 @@ def _draw_cell(kind: Any, n_inputs: int, n_units: int, key: Key[Array, ""]) -> A
 class _GatedNetwork(AbstractCellNetwork):
     """A network of a cell of Equinox, whose weights stack those of the gates; the candidate comes third."""
 
-    kind: ClassVar[type]
     parameter_axes: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "cell.weight_ih": ("gate_unit", "input"),
         "cell.weight_hh": ("gate_unit", "presynaptic_unit"),
@@ -118,12 +115,8 @@ class _GatedNetwork(AbstractCellNetwork):
         **building.READOUT_AXES,
     }
 
-    def _set_cell(self, n_inputs: int, n_units: int, key: Key[Array, ""]) -> None:
-        self.cell = _draw_cell(self.kind, n_inputs, n_units, key)
-        self.has_pair = self.kind is eqx.nn.LSTMCell
-
     @abc.abstractmethod
-    def candidate(self, inputs: Float[Array, " inputs"], hidden: PyTree[Array]) -> Float[Array, " unit"]:
+    def candidate(self, inputs: Inputs, hidden: Hidden) -> Units:
         """Return what the gates let in at inputs u and the hidden state before the step."""
 
     def projections(self) -> dict[str, Projection]:
@@ -163,7 +156,6 @@ class GRUNetwork(_GatedNetwork):
     - `key`: for the initial weights, drawn uniformly within 1 / sqrt(n_units).
     """
 
-    kind: ClassVar[type] = eqx.nn.GRUCell
     # The gate units are those of reset, update and candidate.
     parameter_axes: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **_GatedNetwork.parameter_axes,
@@ -183,11 +175,9 @@ class GRUNetwork(_GatedNetwork):
     ):
         sizes = building.as_sizes(n_inputs, n_units, n_outputs)
         self._set_units(sizes, noise_std, output_fn, output_bias, key)
-        self._set_cell(*sizes[:2], key)
+        self.cell, self.has_pair = _draw_cell(eqx.nn.GRUCell, *sizes[:2], key), False
 
-    def candidate(
-        self, inputs: Float[Array, " inputs"], hidden: Float[Array, " hidden"]
-    ) -> Float[Array, " hidden"]:
+    def candidate(self, inputs: Inputs, hidden: Float[Array, " hidden"]) -> Float[Array, " hidden"]:
         """Return the candidate activation, which the update gate mixes with the units before the step.
 
         n = tanh(W_in u + b + r * (W_hn h + b_n)), with the reset gate r = sigmoid(W_ir u + W_hr h + b_r).
@@ -221,8 +211,6 @@ class LSTMNetwork(_GatedNetwork):
     **Arguments:** as of a `GRUNetwork`; the noise is on h.
     """
 
-    kind: ClassVar[type] = eqx.nn.LSTMCell
-
     def __init__(
         self,
         n_inputs: WholeNumber,
@@ -236,9 +224,9 @@ class LSTMNetwork(_GatedNetwork):
     ):
         sizes = building.as_sizes(n_inputs, n_units, n_outputs)
         self._set_units(sizes, noise_std, output_fn, output_bias, key)
-        self._set_cell(*sizes[:2], key)
+        self.cell, self.has_pair = _draw_cell(eqx.nn.LSTMCell, *sizes[:2], key), True
 
-    def candidate(self, inputs: Float[Array, " inputs"], hidden: PyTree[Array]) -> Float[Array, " unit"]:
+    def candidate(self, inputs: Inputs, hidden: Hidden) -> Units:
         """Return the candidate g = tanh(W_ig u + W_hg h + b_g), which the input gate adds to the memory."""
         # Repeats what Equinox's cell computes, which returns only the state after the step.
         cell: Any = self.cell

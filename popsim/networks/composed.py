@@ -12,9 +12,17 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from popsim._shared import checks
-from popsim._shared.checks import WholeNumber
 from popsim._shared.plain_values import plain_number
-from popsim.networks.base import AbstractNetwork, NetworkStep, Projection, check_network
+from popsim.networks.base import (
+    AbstractNetwork,
+    Hidden,
+    Inputs,
+    NetworkStep,
+    Output,
+    Projection,
+    Units,
+    check_network,
+)
 from popsim.networks.building import AbstractReadoutNetwork
 from popsim.parameters import LearnedByArgument
 from popsim.randomness import key_stream, seed_key
@@ -32,21 +40,19 @@ class AbstractNetworkWrapper(AbstractNetwork):
 
     network: eqx.AbstractVar[AbstractNetwork]
 
-    def init(self, *, key: Key[Array, ""]) -> PyTree[Array]:
+    def init(self, *, key: Key[Array, ""]) -> Hidden:
         return self.network.init(key=key)
 
-    def step(
-        self, inputs: Float[Array, " inputs"], hidden: PyTree[Array], *, key: Key[Array, ""]
-    ) -> PyTree[Array]:
+    def step(self, inputs: Inputs, hidden: Hidden, *, key: Key[Array, ""]) -> Hidden:
         return self.network.step(inputs, hidden, key=key)
 
-    def read_out(self, hidden: PyTree[Array]) -> Float[Array, " output"]:
+    def read_out(self, hidden: Hidden) -> Output:
         return self.network.read_out(hidden)
 
-    def activity(self, hidden: PyTree[Array]) -> Float[Array, " unit"]:
+    def activity(self, hidden: Hidden) -> Units:
         return self.network.activity(hidden)
 
-    def with_activity(self, hidden: PyTree[Array], rates: Float[Array, " unit"]) -> PyTree[Array]:
+    def with_activity(self, hidden: Hidden, rates: Units) -> Hidden:
         return self.network.with_activity(hidden, rates)
 
     def unit_groups(self) -> dict[str, Int[np.ndarray, " unit"]]:
@@ -101,11 +107,11 @@ class TrainableStart(AbstractNetworkWrapper):
 
     learned_by_argument: ClassVar[LearnedByArgument] = {"initial_hidden": "initial_hidden"}
     network: AbstractNetwork
-    initial_hidden: PyTree[Array]
+    initial_hidden: Hidden
     n_inputs: int = eqx.field(static=True, converter=plain_number)
     n_outputs: int = eqx.field(static=True, converter=plain_number)
 
-    def __init__(self, network: AbstractNetwork, initial_hidden: PyTree[Array] | None = None):
+    def __init__(self, network: AbstractNetwork, initial_hidden: Hidden | None = None):
         check_network(network)
         start = network.init(key=seed_key(0))
         if initial_hidden is None:
@@ -125,7 +131,7 @@ class TrainableStart(AbstractNetworkWrapper):
         self.n_inputs = network.n_inputs
         self.n_outputs = network.n_outputs
 
-    def init(self, *, key: Key[Array, ""]) -> PyTree[Array]:
+    def init(self, *, key: Key[Array, ""]) -> Hidden:
         return self.initial_hidden
 
     def with_dt(self, dt: float) -> "TrainableStart":
@@ -183,7 +189,7 @@ class EncodedNetwork(AbstractNetworkWrapper):
         encoder: Callable[[Array], Array] | None = None,
         readout: Callable[[Array], Array] | None = None,
         *,
-        n_inputs: WholeNumber | None = None,
+        n_inputs: checks.WholeNumber | None = None,
     ):
         check_network(network)
         if (encoder is None) != (n_inputs is None):
@@ -200,19 +206,17 @@ class EncodedNetwork(AbstractNetworkWrapper):
         if readout is not None:
             self.n_outputs = _n_returned("readout", readout, network.n_outputs)
 
-    def step(
-        self, inputs: Float[Array, " inputs"], hidden: PyTree[Array], *, key: Key[Array, ""]
-    ) -> PyTree[Array]:
+    def step(self, inputs: Inputs, hidden: Hidden, *, key: Key[Array, ""]) -> Hidden:
         return self.network.step(self._encode(inputs), hidden, key=key)
 
-    def _encode(self, inputs: Float[Array, " inputs"]) -> Float[Array, " encoded"]:
+    def _encode(self, inputs: Inputs) -> Float[Array, " encoded"]:
         return inputs if self.encoder is None else self.encoder(inputs)
 
     def inner_step(self, step: NetworkStep) -> NetworkStep:
         """Return the step of the inner network, whose inputs are what the encoder returns."""
         return dataclasses.replace(step, received=self._encode(step.received))
 
-    def read_out(self, hidden: PyTree[Array]) -> Float[Array, " output"]:
+    def read_out(self, hidden: Hidden) -> Output:
         output = self.network.read_out(hidden)
         return output if self.readout is None else self.readout(output)
 
@@ -259,14 +263,12 @@ class StackedNetwork(AbstractNetwork):
         self.layers = layers
         self.n_inputs = layers[0].n_inputs
         self.n_outputs = layers[-1].n_outputs
-        self.n_units = tuple(eqx.filter_eval_shape(_activity_at_start, layer).size for layer in layers)
+        self.n_units = tuple(eqx.filter_eval_shape(_start_activity, layer).size for layer in layers)
 
     def init(self, *, key: Key[Array, ""]) -> tuple[PyTree[Array], ...]:
         return tuple(layer.init(key=self._key(i, key)) for i, layer in enumerate(self.layers))
 
-    def step(
-        self, inputs: Float[Array, " inputs"], hidden: PyTree[Array], *, key: Key[Array, ""]
-    ) -> PyTree[Array]:
+    def step(self, inputs: Inputs, hidden: Hidden, *, key: Key[Array, ""]) -> Hidden:
         states = []
         for i, (layer, state) in enumerate(zip(self.layers, hidden, strict=True)):
             states.append(layer.step(inputs, state, key=self._key(i, key)))
@@ -276,14 +278,14 @@ class StackedNetwork(AbstractNetwork):
     def _key(self, layer: int, key: Key[Array, ""]) -> Key[Array, ""]:
         return key_stream(key, f"layer {layer}")
 
-    def read_out(self, hidden: PyTree[Array]) -> Float[Array, " output"]:
+    def read_out(self, hidden: Hidden) -> Output:
         return self.layers[-1].read_out(hidden[-1])
 
-    def activity(self, hidden: PyTree[Array]) -> Float[Array, " unit"]:
+    def activity(self, hidden: Hidden) -> Units:
         pairs = zip(self.layers, hidden, strict=True)
         return jnp.concatenate([layer.activity(state) for layer, state in pairs])
 
-    def with_activity(self, hidden: PyTree[Array], rates: Float[Array, " unit"]) -> PyTree[Array]:
+    def with_activity(self, hidden: Hidden, rates: Units) -> Hidden:
         parts = jnp.split(rates, np.cumsum(self.n_units)[:-1])
         triples = zip(self.layers, hidden, parts, strict=True)
         return tuple(layer.with_activity(state, part) for layer, state, part in triples)
@@ -309,7 +311,7 @@ class StackedNetwork(AbstractNetwork):
             layer.check_dt(dt)
 
 
-def _activity_at_start(network: AbstractNetwork) -> Float[Array, " unit"]:
+def _start_activity(network: AbstractNetwork) -> Units:
     return network.activity(network.init(key=seed_key(0)))
 
 

@@ -20,6 +20,7 @@ __all__ = ["dale_weights", "draw_weights", "identity_weights", "per_gate", "spec
 FEWEST_BALANCED = 4
 """The smallest number of units of which balanced weights are drawn, see `dale_weights`."""
 
+Weights = Float[Array, "units units"]  # [post, pre]
 Initializer = Callable[[Key[Array, ""], tuple[int, ...], DTypeLike], Array]
 """What draws an array from a key, a shape and a type, such as `jax.nn.initializers.orthogonal()`."""
 NetworkType = TypeVar("NetworkType", bound=eqx.Module)
@@ -114,7 +115,7 @@ def spectral_weights(radius: ScalarLike = 0.9) -> Initializer:
 
 def dale_weights(
     signs: OneOrEach, spectral_radius: ScalarLike = 0.9, *, density: float = 1.0, key: Key[Array, ""]
-) -> Float[Array, "units units"]:
+) -> Weights:
     """Draw balanced random weights W[post, pre] that obey Dale's law.
 
     Projecting unconstrained weights onto the law removes half of each sign and leaves an unbalanced mean,
@@ -159,9 +160,7 @@ def dale_weights(
     return scale_to_radius(balance(excitatory, inhibitory), spectral_radius)
 
 
-def balance(
-    excitatory: Float[Array, "units units"], inhibitory: Float[Array, "units units"]
-) -> Float[Array, "units units"]:
+def balance(excitatory: Weights, inhibitory: Weights) -> Weights:
     """Return excitatory minus inhibitory magnitudes, these scaled so that rows with both sum to zero."""
     # Scaled by row: a mean that is not zero in each row adds an eigenvalue far outside of the others.
     excited, inhibited = (jnp.sum(part, axis=1, keepdims=True) for part in (excitatory, inhibitory))
@@ -169,19 +168,12 @@ def balance(
     return excitatory - inhibitory * jnp.where(has_both, excited / jnp.where(has_both, inhibited, 1), 1)
 
 
-def scale_to_radius(
-    weights: Float[Array, "units units"], spectral_radius: ScalarLike
-) -> Float[Array, "units units"]:
+def scale_to_radius(weights: Weights, spectral_radius: ScalarLike) -> Weights:
     """Return weights, whose spectral radius must not be zero, scaled to one."""
     return jnp.asarray(weights * spectral_radius / jnp.max(jnp.abs(jnp.linalg.eigvals(weights))))
 
 
-def _choose_connections(
-    sizes: Float[Array, "units units"],
-    order: Float[Array, "units units"],
-    is_of_kind: np.ndarray,
-    density: float,
-) -> Float[Array, "units units"]:
+def _choose_connections(sizes: Weights, order: Weights, is_of_kind: np.ndarray, density: float) -> Weights:
     """Keep the same number of connections from units of one kind in each row, and set the rest to zero."""
     count = int(is_of_kind.sum())
     n_inputs = min(count, max(2, round(density * count)))

@@ -11,10 +11,10 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from popsim._shared import checks
 from popsim._shared.argument_shapes import OneOrEach, check_one_number, check_one_or_each
-from popsim._shared.checks import WholeNumber
 from popsim._shared.plain_values import plain_number
 from popsim.model import Unrecorded
 from popsim.networks import building
+from popsim.networks.base import Hidden, Inputs, Units
 from popsim.networks.plasticity import AbstractPlasticity
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
 from popsim.parameters import LearnedByArgument, is_parameter, replace_fields
@@ -43,7 +43,7 @@ class LeakyState(eqx.Module):
     synapses: PyTree[Array]
 
 
-def activation_of(hidden: PyTree[Array]) -> Float[Array, "*axes unit"]:
+def activation_of(hidden: Hidden) -> Float[Array, "*axes unit"]:
     """Return the activations x of a hidden state."""
     return hidden.activation if isinstance(hidden, LeakyState) else hidden
 
@@ -93,9 +93,9 @@ class AbstractLeakyNetwork(building.AbstractRateNetwork):
 
     def __init__(
         self,
-        n_inputs: WholeNumber,
-        n_units: WholeNumber,
-        n_outputs: WholeNumber,
+        n_inputs: checks.WholeNumber,
+        n_units: checks.WholeNumber,
+        n_outputs: checks.WholeNumber,
         *,
         tau: OneOrEach = 0.05,
         train_tau: bool = False,
@@ -135,21 +135,19 @@ class AbstractLeakyNetwork(building.AbstractRateNetwork):
         return () if self.train_tau else ("tau",)
 
     @abc.abstractmethod
-    def recurrent_input(self, rates: Float[Array, " unit"]) -> Float[Array, " unit"]:
+    def recurrent_input(self, rates: Units) -> Units:
         """Return what units receive from one another at rates r = f(x)."""
 
-    def received_input(self, inputs: Float[Array, " inputs"]) -> Float[Array, " unit"]:
+    def received_input(self, inputs: Inputs) -> Units:
         """Return what units receive from the inputs, without their bias."""
         return self.input_weights @ inputs
 
-    def init(self, *, key: Key[Array, ""]) -> PyTree[Array]:
+    def init(self, *, key: Key[Array, ""]) -> Hidden:
         start = jnp.zeros_like(self.bias)
         synapses = self.init_synapses(self.nonlinearity(start))
         return start if synapses is None else LeakyState(start, synapses)
 
-    def step(
-        self, inputs: Float[Array, " inputs"], hidden: PyTree[Array], *, key: Key[Array, ""]
-    ) -> PyTree[Array]:
+    def step(self, inputs: Inputs, hidden: Hidden, *, key: Key[Array, ""]) -> Hidden:
         activation = activation_of(hidden)
         synapses = hidden.synapses if isinstance(hidden, LeakyState) else None
         received, synapses = self.step_synapses(synapses, self.nonlinearity(activation))
@@ -163,13 +161,11 @@ class AbstractLeakyNetwork(building.AbstractRateNetwork):
             new_activation += jnp.sqrt(leak * (2 - leak)) * self.received_input(noise)
         return new_activation if synapses is None else LeakyState(new_activation, synapses)
 
-    def init_synapses(self, rates: Float[Array, " unit"]) -> PyTree[Array]:
+    def init_synapses(self, rates: Units) -> PyTree[Array]:
         """Return the state of the synapses at the start of a trial; None if they have none."""
         return None if self.plasticity is None else self._keep(self.plasticity.init(rates.size))
 
-    def step_synapses(
-        self, synapses: PyTree[Array], rates: Float[Array, " unit"]
-    ) -> tuple[Float[Array, " unit"], PyTree[Array]]:
+    def step_synapses(self, synapses: PyTree[Array], rates: Units) -> tuple[Units, PyTree[Array]]:
         """Return what units receive from one another at this step, and the state of the synapses."""
         if self.plasticity is None:
             return self.recurrent_input(rates), None
@@ -184,15 +180,15 @@ class AbstractLeakyNetwork(building.AbstractRateNetwork):
         assert self.plasticity is not None
         return state if self.plasticity.is_recorded else UnrecordedState(state)
 
-    def activity(self, hidden: PyTree[Array]) -> Float[Array, " unit"]:
+    def activity(self, hidden: Hidden) -> Units:
         """Return the activations x."""
         return super().activity(activation_of(hidden))
 
-    def with_activity(self, hidden: PyTree[Array], rates: Float[Array, " unit"]) -> PyTree[Array]:
+    def with_activity(self, hidden: Hidden, rates: Units) -> Hidden:
         is_leaky = isinstance(hidden, LeakyState)
         return LeakyState(rates, hidden.synapses) if is_leaky else super().with_activity(hidden, rates)
 
-    def rates(self, hidden: PyTree[Array]) -> Float[Array, "*axes unit"]:
+    def rates(self, hidden: Hidden) -> Float[Array, "*axes unit"]:
         """Return the rates f(x)."""
         return self.nonlinearity(activation_of(hidden))
 

@@ -12,13 +12,14 @@ from jaxtyping import Array, Float, Key, PyTree, ScalarLike
 
 from popsim._shared import checks
 from popsim._shared.argument_shapes import check_one_or_each
-from popsim._shared.checks import WholeNumber
+from popsim.networks.base import Units
 from popsim.parameters import Constants
 from popsim.randomness import key_stream
 
 __all__ = ["AbstractPlasticity", "DifferentiablePlasticity", "FastWeights", "ShortTermPlasticity"]
 
-Send = Callable[[Float[Array, " unit"]], Float[Array, " unit"]]
+Send = Callable[[Units], Units]
+Weights = Float[Array, "unit unit"]  # [post, pre]
 
 
 class AbstractPlasticity(eqx.Module):
@@ -62,7 +63,7 @@ class AbstractPlasticity(eqx.Module):
         """Return the state at the start of a trial."""
 
     @abc.abstractmethod
-    def step(self, state: PyTree[Array], rates: Float[Array, " unit"], *, dt: float) -> PyTree[Array]:
+    def step(self, state: PyTree[Array], rates: Units, *, dt: float) -> PyTree[Array]:
         """Return the state one time step later, of the same structure.
 
         **Arguments:**
@@ -73,9 +74,7 @@ class AbstractPlasticity(eqx.Module):
         """
 
     @abc.abstractmethod
-    def transmit(
-        self, state: PyTree[Array], send: Send, rates: Float[Array, " unit"]
-    ) -> Float[Array, " unit"]:
+    def transmit(self, state: PyTree[Array], send: Send, rates: Units) -> Units:
         """Return what the units receive from one another.
 
         **Arguments:**
@@ -145,7 +144,7 @@ class ShortTermPlasticity(AbstractPlasticity):
         return cls(0.45, 0.2, 1.5, **options)
 
     @classmethod
-    def alternating(cls, n_units: WholeNumber, **options: Any) -> "ShortTermPlasticity":
+    def alternating(cls, n_units: checks.WholeNumber, **options: Any) -> "ShortTermPlasticity":
         """Return synapses that facilitate for every other unit from the first, and depress for the others.
 
         The networks of Masse et al. 2019 have both kinds in halves. The options of all three are
@@ -155,15 +154,13 @@ class ShortTermPlasticity(AbstractPlasticity):
         values = [(0.15, 0.45), (1.5, 0.2), (0.2, 1.5)]
         return cls(*(np.where(facilitates, *pair) for pair in values), **options)
 
-    def init(self, n_units: int) -> dict[str, Float[Array, " unit"]]:
+    def init(self, n_units: int) -> dict[str, Units]:
         for name in ("release", "tau_facilitation", "tau_depression"):
             check_one_or_each(name, getattr(self, name), n_units, "units")
         released = jnp.broadcast_to(self.release, (n_units,))
         return {"available": jnp.ones_like(released), "released": released}
 
-    def step(
-        self, state: dict[str, Float[Array, " unit"]], rates: Float[Array, " unit"], *, dt: float
-    ) -> dict[str, Float[Array, " unit"]]:
+    def step(self, state: dict[str, Units], rates: Units, *, dt: float) -> dict[str, Units]:
         available, released = state["available"], state["released"]
         spikes = self.rate_scale * rates  # per second
         depletion = (1 - available) / self.tau_depression - released * available * spikes
@@ -176,9 +173,7 @@ class ShortTermPlasticity(AbstractPlasticity):
             "released": jnp.clip(released + step_of_u * facilitation, 0, 1),
         }
 
-    def transmit(
-        self, state: dict[str, Float[Array, " unit"]], send: Send, rates: Float[Array, " unit"]
-    ) -> Float[Array, " unit"]:
+    def transmit(self, state: dict[str, Units], send: Send, rates: Units) -> Units:
         return send(state["released"] * state["available"] * rates)
 
     def check_dt(self, dt: float) -> None:
@@ -186,7 +181,7 @@ class ShortTermPlasticity(AbstractPlasticity):
         checks.check_time_constant("tau_depression", self.tau_depression, dt)
 
 
-def _longest_step(decay: Float[Array, " unit"], dt: float) -> Float[Array, " unit"]:
+def _longest_step(decay: Units, dt: float) -> Units:
     """Return dt, or the shorter time after which an Euler step of dx/dt = a - decay x is where x stays.
 
     No gradient flows through it, so that those of steps that are not shortened stay as they are.
@@ -222,17 +217,13 @@ class FastWeights(AbstractPlasticity):
         check_one_or_each("rate", self.rate)
         checks.check_non_negative("rate", self.rate)
 
-    def init(self, n_units: int) -> Float[Array, "unit unit"]:
+    def init(self, n_units: int) -> Weights:
         return jnp.zeros((n_units, n_units))
 
-    def step(
-        self, state: Float[Array, "unit unit"], rates: Float[Array, " unit"], *, dt: float
-    ) -> Float[Array, "unit unit"]:
+    def step(self, state: Weights, rates: Units, *, dt: float) -> Weights:
         return jnp.exp(-dt / self.tau) * state + self.rate * dt * jnp.outer(rates, rates)
 
-    def transmit(
-        self, state: Float[Array, "unit unit"], send: Send, rates: Float[Array, " unit"]
-    ) -> Float[Array, " unit"]:
+    def transmit(self, state: Weights, send: Send, rates: Units) -> Units:
         return send(rates) + state @ rates
 
     def check_dt(self, dt: float) -> None:
@@ -279,7 +270,7 @@ class DifferentiablePlasticity(AbstractPlasticity):
 
     def __init__(
         self,
-        n_units: WholeNumber,
+        n_units: checks.WholeNumber,
         *,
         is_modulated: bool = False,
         rate: ScalarLike = 0.01,
@@ -308,7 +299,7 @@ class DifferentiablePlasticity(AbstractPlasticity):
         zeros = jnp.zeros(n_units, self.strength.dtype)
         return HebbianTrace(jnp.zeros_like(self.strength), zeros)
 
-    def step(self, state: HebbianTrace, rates: Float[Array, " unit"], *, dt: float) -> HebbianTrace:
+    def step(self, state: HebbianTrace, rates: Units, *, dt: float) -> HebbianTrace:
         change = jnp.outer(rates, state.rates)
         if self.rate is not None:
             trace = (1 - self.rate) * state.trace + self.rate * change
@@ -318,7 +309,5 @@ class DifferentiablePlasticity(AbstractPlasticity):
             trace = jnp.clip(state.trace + modulation[:, None] * change, -2, 2)
         return HebbianTrace(trace, rates)
 
-    def transmit(
-        self, state: HebbianTrace, send: Send, rates: Float[Array, " unit"]
-    ) -> Float[Array, " unit"]:
+    def transmit(self, state: HebbianTrace, send: Send, rates: Units) -> Units:
         return send(rates) + (self.strength * state.trace) @ rates

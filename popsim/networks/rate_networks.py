@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Key, ScalarLike
 from popsim._shared.argument_shapes import OneOrEach
 from popsim._shared.checks import WholeNumber, check_positive_int, is_traced
 from popsim.networks import building
+from popsim.networks.base import Inputs, Units
 from popsim.networks.initial_weights import dale_weights
 from popsim.networks.leaky import AbstractLeakyNetwork, LeakyOptions
 from popsim.networks.plasticity import ShortTermPlasticity
@@ -84,7 +85,7 @@ class LeakyRNN(AbstractLeakyNetwork, building.RecurrentWeights):
         stream = key_stream(key, "recurrent")
         self.recurrent_weights = dale_weights(signs, gain, density=density, key=stream)
 
-    def recurrent_input(self, rates: Float[Array, " unit"]) -> Float[Array, " unit"]:
+    def recurrent_input(self, rates: Units) -> Units:
         return self.recurrent_weights @ rates
 
 
@@ -163,7 +164,7 @@ class LowRankRNN(AbstractLeakyNetwork, _Modes):
         weights = self.left @ jnp.swapaxes(self.right, -1, -2) / self.left.shape[-2]
         return weights if self.random_weights is None else weights + self.random_weights
 
-    def recurrent_input(self, rates: Float[Array, " unit"]) -> Float[Array, " unit"]:
+    def recurrent_input(self, rates: Units) -> Units:
         received = self.left @ (self.right.T @ rates) / len(rates)
         return received if self.random_weights is None else received + self.random_weights @ rates
 
@@ -215,11 +216,9 @@ class VanillaRNN(building.AbstractRateNetwork, building.RecurrentWeights):
         self.bias = jnp.zeros(n_units)
         self.nonlinearity = nonlinearity
 
-    def init(self, *, key: Key[Array, ""]) -> Float[Array, " unit"]:
+    def init(self, *, key: Key[Array, ""]) -> Units:
         return jnp.zeros_like(self.bias)
 
-    def step(
-        self, inputs: Float[Array, " inputs"], hidden: Float[Array, " unit"], *, key: Key[Array, ""]
-    ) -> Float[Array, " unit"]:
+    def step(self, inputs: Inputs, hidden: Units, *, key: Key[Array, ""]) -> Units:
         drive = self.recurrent_weights @ hidden + self.input_weights @ inputs + self.bias
         return self.noise(self.nonlinearity(drive), key=key)
