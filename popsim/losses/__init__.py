@@ -34,10 +34,9 @@ steps: `InWindow(window)`, `PowerProfile(exponent, window=window)`, `LateInEpoch
 empty. `popsim.FunctionTerm(name, function)` makes a term of any function.
 """
 
-from popsim.losses import effort, jacobians, obstacles, output, profiles, rates, reach, reinforcement
+from popsim.losses import effort, jacobians, output, profiles, rates, reach, reinforcement
 from popsim.losses.effort import *
 from popsim.losses.jacobians import *
-from popsim.losses.obstacles import *
 from popsim.losses.output import *
 from popsim.losses.profiles import *
 from popsim.losses.rates import *
@@ -47,7 +46,6 @@ from popsim.losses.reinforcement import *
 __all__: list[str] = []
 __all__ += effort.__all__
 __all__ += jacobians.__all__
-__all__ += obstacles.__all__
 __all__ += output.__all__
 __all__ += profiles.__all__
 __all__ += rates.__all__

@@ -6,13 +6,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float
 
 from popsim.environment import Box
 from popsim.loss import AbstractLossTerm
-from popsim.losses.profiles import AbstractDistance, AbstractSumOfSquares, SquaredDistance
+from popsim.losses.profiles import AbstractDistance, AbstractSumOfSquares, Scalar, SquaredDistance
 from popsim.model import AbstractModel
-from popsim.networks.activity import UnitSelector, selected_units
+from popsim.networks.activity import UnitSelector, activity_over_time
 from popsim.parameters import picked_parameters
 from popsim.plants import MusculoskeletalPlant
 from popsim.policies import AbstractPolicy
@@ -74,11 +74,7 @@ class AbstractActivityTerm(AbstractSumOfSquares):
 
     def activity(self, states: Any, model: AbstractModel) -> Float[Array, "time unit"]:
         """Return the activity of the selected units."""
-
-        def at_step(hidden: PyTree[Array]) -> Float[Array, " unit"]:
-            return selected_units(self.name, model, hidden, self.units)
-
-        return jax.vmap(at_step)(states.network.hidden)
+        return activity_over_time(self.name, states, model, self.units)
 
 
 class HiddenActivity(AbstractActivityTerm):
@@ -181,12 +177,10 @@ class WeightPenalty(AbstractLossTerm):
     distance: AbstractDistance = eqx.field(default=SquaredDistance(), kw_only=True)
     name: str = eqx.field(static=True, default="weight penalty", kw_only=True)
 
-    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Scalar:
         try:
             picked = picked_parameters(model, self.where, argument="`where` of WeightPenalty")
         except ValueError as error:
-            raise ValueError(
-                f"{error} (A cost of what is computed from weights is a FunctionTerm.)"
-            ) from error
+            raise ValueError(f"{error} (A cost of what weights make is a FunctionTerm.)") from error
         weights = jax.tree.leaves(eqx.filter(model, picked))
         return self.distance(jnp.concatenate([leaf.ravel() for leaf in weights]))

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Shaped
 
 from popsim._shared.checks import check_finite, check_non_negative, is_traced, kind_of, short_repr
 from popsim.distributions import bounded_logits
-from popsim.losses.profiles import AbstractWeightedMean
+from popsim.losses.profiles import AbstractWeightedMean, Scalar, TimeCourse
 from popsim.model import AbstractModel
 from popsim.networks.composed import check_gives_logits
 from popsim.trial import OutputTarget, Trial, has_counts_by_output
@@ -32,7 +32,7 @@ def check_output_target(targets: Any) -> OutputTarget:
     return targets
 
 
-def counts_of_choices(target: OutputTarget) -> Float[Array, " time"]:
+def counts_of_choices(target: OutputTarget) -> TimeCourse:
     """Return the weight of each time step for a choice: that of the right output, if each has one."""
     if not has_counts_by_output(target):
         return target.counts
@@ -41,7 +41,7 @@ def counts_of_choices(target: OutputTarget) -> Float[Array, " time"]:
     return jnp.sum(target.values * target.counts, axis=-1)
 
 
-def counts_of_steps(target: OutputTarget) -> Float[Array, " time"]:
+def counts_of_steps(target: OutputTarget) -> TimeCourse:
     """Return the weight of each time step: the mean of those of its outputs."""
     return jnp.mean(target.counts, axis=-1) if has_counts_by_output(target) else target.counts
 
@@ -54,27 +54,22 @@ class AbstractOutputTerm(AbstractWeightedMean):
     """
 
     @abc.abstractmethod
-    def cost(self, output: Float[Array, "time outputs"], target: OutputTarget) -> Float[Array, " time"]:
+    def cost(self, output: Float[Array, "time outputs"], target: OutputTarget) -> TimeCourse:
         """Return x, given the output of the network and the target."""
 
-    def counts(self, target: OutputTarget) -> Float[Array, " time"]:
+    def counts(self, target: OutputTarget) -> TimeCourse:
         """Return c without the profile."""
         return counts_of_choices(target)
 
     def reference(self, trial: Trial) -> OutputTarget:
         return check_output_target(trial.targets)
 
-    def weigh(self, reference: OutputTarget, step_weights: Float[Array, " time"]) -> Float[Array, " time"]:
+    def weigh(self, reference: OutputTarget, step_weights: TimeCourse) -> TimeCourse:
         return self.counts(reference) * step_weights
 
     def sum_of_costs(
-        self,
-        states: Any,
-        reference: OutputTarget,
-        weights: Float[Array, " time"],
-        dt: float,
-        model: AbstractModel,
-    ) -> Float[Array, ""]:
+        self, states: Any, reference: OutputTarget, weights: TimeCourse, dt: float, model: AbstractModel
+    ) -> Scalar:
         output = states.network.output
         if reference.values.shape != output.shape:
             raise ValueError(

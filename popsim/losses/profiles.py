@@ -33,6 +33,9 @@ __all__ = [
     "FinalSteps",
 ]
 
+Scalar = Float[Array, ""]
+TimeCourse = Float[Array, " time"]
+
 
 class AbstractDistance(eqx.Module):
     """A distance between two points, as a function of their difference. A subclass supplies `__call__`.
@@ -128,7 +131,7 @@ class AbstractTimeProfile(eqx.Module):
         check_fields(self)
 
     @abc.abstractmethod
-    def __call__(self, timeline: Timeline) -> Float[Array, " time"]:
+    def __call__(self, timeline: Timeline) -> TimeCourse:
         """Return the weights of the time steps of a trial; they may all be zero."""
 
 
@@ -137,7 +140,7 @@ class InWindow(AbstractTimeProfile):
 
     window: AbstractWindow = WholeTrial()
 
-    def __call__(self, timeline: Timeline) -> Float[Array, " time"]:
+    def __call__(self, timeline: Timeline) -> TimeCourse:
         return self.window(timeline).astype(float)
 
 
@@ -157,7 +160,7 @@ class PowerProfile(AbstractTimeProfile):
     def __check_init__(self):
         check_non_negative("exponent", self.exponent)
 
-    def __call__(self, timeline: Timeline) -> Float[Array, " time"]:
+    def __call__(self, timeline: Timeline) -> TimeCourse:
         n_steps = timeline.n_steps
         if isinstance(self.window, WholeTrial):  # known when compiled: no division at run time
             return jnp.linspace(1 / n_steps, 1.0, n_steps) ** self.exponent
@@ -187,7 +190,7 @@ class LateInEpochs(AbstractTimeProfile):
     def __check_init__(self):
         check_non_negative("exponent", self.exponent)
 
-    def __call__(self, timeline: Timeline) -> Float[Array, " time"]:
+    def __call__(self, timeline: Timeline) -> TimeCourse:
         named = [name for name in timeline.epochs if name.startswith(self.prefix)]
         if not named:
             raise ValueError(
@@ -201,7 +204,7 @@ class LateInEpochs(AbstractTimeProfile):
 class FinalStep(AbstractTimeProfile):
     """Weight 1 at the last time step, 0 before."""
 
-    def __call__(self, timeline: Timeline) -> Float[Array, " time"]:
+    def __call__(self, timeline: Timeline) -> TimeCourse:
         return jnp.zeros(timeline.n_steps).at[-1].set(1.0)
 
 
@@ -213,7 +216,7 @@ class FinalSteps(AbstractTimeProfile):
     def __check_init__(self):
         check_positive("duration", self.duration)
 
-    def __call__(self, timeline: Timeline) -> Float[Array, " time"]:
+    def __call__(self, timeline: Timeline) -> TimeCourse:
         n_steps = n_steps_in("duration", self.duration, timeline.dt)
         if n_steps > timeline.n_steps:
             raise ValueError(
@@ -225,7 +228,7 @@ class FinalSteps(AbstractTimeProfile):
 
 def step_weights(
     profile: AbstractTimeProfile, timeline: Timeline, is_active: Bool[Array, "*time"] | None
-) -> Float[Array, " time"]:
+) -> TimeCourse:
     """Return the weights of the time steps of a trial, zero where `active_steps` says that it has ended."""
     weights = profile(timeline)
     if jnp.shape(weights) != (timeline.n_steps,):
@@ -236,7 +239,7 @@ def step_weights(
     return weights if is_active is None else jnp.where(is_active, weights, 0.0)
 
 
-def weight_of_step(profile: AbstractTimeProfile, trial_at_step: TrialAtStep, state: Any) -> Float[Array, ""]:
+def weight_of_step(profile: AbstractTimeProfile, trial_at_step: TrialAtStep, state: Any) -> Scalar:
     """Return the weight of a time step, after which the model is in `state`."""
     weights = step_weights(profile, trial_at_step.trial.timeline, active_steps(state))
     return weights[trial_at_step.step]
@@ -264,14 +267,12 @@ class AbstractSumOfSquares(AbstractLossTerm):
     def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
         """Return x; arguments as for a loss term."""
 
-    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Scalar:
         squared = self.signal(states, trial, model) ** 2
         weights = step_weights(self.profile, trial.timeline, active_steps(states))
         return jnp.sum(weights[:, None] * squared)
 
-    def step_cost(
-        self, state: Any, trial_at_step: TrialAtStep, model: AbstractModel
-    ) -> Float[Array, ""] | None:
+    def step_cost(self, state: Any, trial_at_step: TrialAtStep, model: AbstractModel) -> Scalar | None:
         if self.looks_back:
             return None
         (signal,) = self.signal(with_time_axis(state), trial_at_step.trial, model)
@@ -295,23 +296,21 @@ class AbstractWeightedMean(AbstractLossTerm):
         """Return what costs compare with, and its weights: arrays that lead with time."""
 
     @abc.abstractmethod
-    def weigh(self, reference: Any, step_weights: Float[Array, " time"]) -> Float[Array, "time ..."]:
+    def weigh(self, reference: Any, step_weights: TimeCourse) -> Float[Array, "time ..."]:
         """Return c, given the weights of the time steps."""
 
     @abc.abstractmethod
     def sum_of_costs(
         self, states: Any, reference: Any, weights: Float[Array, "time ..."], dt: float, model: AbstractModel
-    ) -> Float[Array, ""]:
+    ) -> Scalar:
         """Return Σ c x over some time steps, of which these are the states, the reference and c."""
 
-    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Scalar:
         reference = self.reference(trial)
         weights, total = self._weights(trial, reference, active_steps(states))
         return self.sum_of_costs(states, reference, weights, trial.timeline.dt, model) / total
 
-    def step_cost(
-        self, state: Any, trial_at_step: TrialAtStep, model: AbstractModel
-    ) -> Float[Array, ""] | None:
+    def step_cost(self, state: Any, trial_at_step: TrialAtStep, model: AbstractModel) -> Scalar | None:
         if active_steps(state) is not None:
             return None  # an environment may end the trial at any step, on which Σ c depends
         trial, step = trial_at_step.trial, trial_at_step.step
@@ -325,7 +324,7 @@ class AbstractWeightedMean(AbstractLossTerm):
 
     def _weights(
         self, trial: Trial, reference: Any, is_active: Bool[Array, " time"] | None
-    ) -> tuple[Float[Array, "time ..."], Float[Array, ""]]:
+    ) -> tuple[Float[Array, "time ..."], Scalar]:
         """Return c, and its sum, or 1 if nothing counts."""
         weights = self.weigh(reference, step_weights(self.profile, trial.timeline, is_active))
         total = jnp.sum(weights)

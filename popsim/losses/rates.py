@@ -2,7 +2,7 @@
 
 import abc
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -10,35 +10,33 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float
 
 from popsim._shared import checks
 from popsim._shared.plain_values import plain_number
-from popsim.losses.profiles import AbstractWeightedMean
+from popsim.losses.profiles import AbstractWeightedMean, Scalar
 from popsim.model import AbstractModel
-from popsim.networks.activity import UnitSelector, selected_units
+from popsim.networks.activity import UnitSelector, activity_over_time
 from popsim.trial import RecordedActivity, Trial
 
 __all__ = ["RateError", "SpikeCountLikelihood"]
+
+Rates = Float[Array, "time units"]
 
 
 def _as_units(units: Any) -> Any:
     """Return what selects units; numbers of units as a tuple of Python's."""
     if units is None or isinstance(units, str) or callable(units):
         return units
-    numbers = tuple(units.tolist() if hasattr(units, "tolist") else units) if _is_listed(units) else ()
-    if not numbers or not all(checks.is_int(number) and number >= 0 for number in numbers):
+    numbers = np.asarray(units)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or numbers.size == 0 or numbers.min() < 0:
         raise ValueError(
             "`units` must be numbers of units from 0 on, the name of a group of units, or a function such as "
             f"`lambda hidden: hidden[:10]`, got {checks.short_repr(units)}."
         )
-    if len(set(numbers)) < len(numbers):
+    if np.unique(numbers).size < numbers.size:
         raise ValueError(f"`units` must name each unit once, got {checks.short_repr(units)}.")
-    return tuple(int(number) for number in numbers)
-
-
-def _is_listed(units: Any) -> bool:
-    return isinstance(units, Sequence) or (isinstance(units, jax.Array | np.ndarray) and units.ndim == 1)
+    return tuple(numbers.tolist())
 
 
 class AbstractRateTerm(AbstractWeightedMean):
@@ -72,9 +70,7 @@ class AbstractRateTerm(AbstractWeightedMean):
             checks.check_non_negative("unit_weights", self.unit_weights)
 
     @abc.abstractmethod
-    def cost(
-        self, activity: Float[Array, "time units"], recorded: Float[Array, "time units"], dt: float
-    ) -> Float[Array, "time units"]:
+    def cost(self, activity: Rates, recorded: Rates, dt: float) -> Rates:
         """Return x, given the activity of the units, what was recorded, and the time step in seconds."""
 
     def check(self, trials: Trial, model: AbstractModel | None) -> None:
@@ -100,9 +96,7 @@ class AbstractRateTerm(AbstractWeightedMean):
         # What does not count may be NaN, which times zero is NaN.
         return RecordedActivity(jnp.where(recorded.counts > 0, recorded.values, 0.0), recorded.counts)
 
-    def weigh(
-        self, reference: RecordedActivity, step_weights: Float[Array, " time"]
-    ) -> Float[Array, "time units"]:
+    def weigh(self, reference: RecordedActivity, step_weights: Float[Array, " time"]) -> Rates:
         n_units = reference.values.shape[-1]
         unit_weights = jnp.ones(n_units) if self.unit_weights is None else self.unit_weights
         if unit_weights.shape != (n_units,):
@@ -113,27 +107,16 @@ class AbstractRateTerm(AbstractWeightedMean):
         return reference.counts * step_weights[:, None] * unit_weights
 
     def sum_of_costs(
-        self,
-        states: Any,
-        reference: RecordedActivity,
-        weights: Float[Array, "time units"],
-        dt: float,
-        model: AbstractModel,
-    ) -> Float[Array, ""]:
-        activity = self._activity(states, model, reference)
+        self, states: Any, reference: RecordedActivity, weights: Rates, dt: float, model: AbstractModel
+    ) -> Scalar:
+        activity = self._activity(states, model, reference.values.shape[-1])
         if self.rate_fn is not None:
             # The rate of what does not count may overflow, and infinity times zero is NaN.
             activity = jnp.where(weights == 0, 0.0, activity)
         return jnp.sum(weights * self.cost(activity, reference.values, dt))
 
-    def _activity(
-        self, states: Any, model: AbstractModel, recorded: RecordedActivity
-    ) -> Float[Array, "time units"]:
-        def at_step(hidden: PyTree[Array]) -> Float[Array, " unit"]:
-            return selected_units(self.name, model, hidden, self.units)
-
-        activity = jax.vmap(at_step)(states.network.hidden)
-        n_recorded = recorded.values.shape[-1]
+    def _activity(self, states: Any, model: AbstractModel, n_recorded: int) -> Rates:
+        activity = activity_over_time(self.name, states, model, self.units)
         if activity.ndim != 2 or activity.shape[1] != n_recorded:
             raise ValueError(
                 f"`units` of {self.name!r} must be as many as were recorded, {n_recorded}, such as "
@@ -141,7 +124,7 @@ class AbstractRateTerm(AbstractWeightedMean):
             )
         return activity
 
-    def rates_of(self, activity: Float[Array, "time units"]) -> Float[Array, "time units"]:
+    def rates_of(self, activity: Rates) -> Rates:
         """Return the rates of units from their activity, by `rate_fn`."""
         rates = activity if self.rate_fn is None else self.rate_fn(activity)
         if jnp.shape(rates) != activity.shape:
@@ -207,8 +190,6 @@ class SpikeCountLikelihood(AbstractRateTerm):
         rates = self.rates_of(jnp.where(is_large, 0.0, activity))
         return jnp.where(is_large, if_large, self._cost(rates, recorded, dt))
 
-    def _cost(
-        self, rates: Float[Array, "time units"], recorded: Float[Array, "time units"], dt: float
-    ) -> Float[Array, "time units"]:
+    def _cost(self, rates: Rates, recorded: Rates, dt: float) -> Rates:
         expected = dt * (jax.nn.relu(rates) + self.baseline)
         return expected - recorded * jnp.log(expected) + gammaln(recorded + 1.0)

@@ -1,4 +1,4 @@
-"""Losses on the hand and the cursor."""
+"""Losses on the hand and the cursor, and on obstacles in their way."""
 
 import abc
 from collections.abc import Mapping
@@ -7,6 +7,7 @@ from typing import Any, Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from popsim._shared.checks import as_float_array, check_instance, check_non_negative
@@ -17,8 +18,10 @@ from popsim.losses.profiles import (
     AbstractDistance,
     AbstractSumOfSquares,
     AbstractTimeProfile,
+    EuclideanDistance,
     InWindow,
     PowerProfile,
+    Scalar,
     SquaredDistance,
     step_weights,
     weight_of_step,
@@ -37,6 +40,7 @@ __all__ = [
     "FinalState",
     "Straightness",
     "Hold",
+    "ObstacleEntry",
     "Acceleration",
     "Jerk",
 ]
@@ -47,13 +51,6 @@ def hand_acceleration(states: Any, trial: Trial) -> Float[Array, "time space"]:
     check_hand(states, trial)
     velocity = jnp.concatenate([trial.init.velocity[None], states.hand.velocity])
     return jnp.diff(velocity, axis=0) / trial.timeline.dt
-
-
-def hand_jerk(states: Any, trial: Trial) -> Float[Array, "time space"]:
-    """Return (a_t - a_{t-1}) / dt of the hand, in m/s³; before the first step a is zero."""
-    acceleration = hand_acceleration(states, trial)
-    previous = jnp.concatenate([jnp.zeros_like(acceleration[:1]), acceleration[:-1]])
-    return (acceleration - previous) / trial.timeline.dt
 
 
 def check_hand(states: Any, trial: Trial) -> None:
@@ -90,7 +87,7 @@ class AbstractSumOfDistances(AbstractLossTerm):
     def difference(self, states: LoopState, targets: Any, trial: Trial) -> Float[Array, "time space"]:
         """Return d at some time steps, whose states and targets these are."""
 
-    def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+    def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Scalar:
         distances = self.distance(self.difference(states, targets_of(states, trial.targets), trial))
         weights = step_weights(self.time_profile(), trial.timeline, active_steps(states))
         if jnp.shape(distances) != weights.shape:
@@ -100,9 +97,7 @@ class AbstractSumOfDistances(AbstractLossTerm):
             )
         return jnp.sum(weights * distances)
 
-    def step_cost(
-        self, state: LoopState, trial_at_step: TrialAtStep, model: AbstractModel
-    ) -> Float[Array, ""]:
+    def step_cost(self, state: LoopState, trial_at_step: TrialAtStep, model: AbstractModel) -> Scalar:
         states, targets = with_time_axis((state, targets_of(state, trial_at_step.targets)))
         (distance,) = self.distance(self.difference(states, targets, trial_at_step.trial))
         return weight_of_step(self.time_profile(), trial_at_step, state) * distance
@@ -115,17 +110,15 @@ class AbstractFinalTerm(AbstractLossTerm):
     """
 
     @abc.abstractmethod
-    def cost(self, cursor: HandState, target: HandState) -> Float[Array, ""]:
+    def cost(self, cursor: HandState, target: HandState) -> Scalar:
         """Return the cost."""
 
-    def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+    def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Scalar:
         targets, last = targets_of(states, trial.targets), last_active_step(states)
         check_hand_targets(targets, states.cursor)
         return self.cost(*jax.tree.map(lambda leaf: leaf[last], (states.cursor, targets)))
 
-    def step_cost(
-        self, state: LoopState, trial_at_step: TrialAtStep, model: AbstractModel
-    ) -> Float[Array, ""] | None:
+    def step_cost(self, state: LoopState, trial_at_step: TrialAtStep, model: AbstractModel) -> Scalar | None:
         if active_steps(state) is not None:
             return None  # an environment may end the trial at any step
         check_hand_targets(trial_at_step.targets, state.cursor)
@@ -177,7 +170,7 @@ class FinalPosition(AbstractFinalTerm):
     distance: AbstractDistance = eqx.field(default=SquaredDistance(), kw_only=True)
     name: str = eqx.field(static=True, default="final position", kw_only=True)
 
-    def cost(self, cursor: HandState, target: HandState) -> Float[Array, ""]:
+    def cost(self, cursor: HandState, target: HandState) -> Scalar:
         return self.distance(cursor.position - target.position)
 
 
@@ -192,7 +185,7 @@ class FinalVelocity(AbstractFinalTerm):
     distance: AbstractDistance = eqx.field(default=SquaredDistance(), kw_only=True)
     name: str = eqx.field(static=True, default="final velocity", kw_only=True)
 
-    def cost(self, cursor: HandState, target: HandState) -> Float[Array, ""]:
+    def cost(self, cursor: HandState, target: HandState) -> Scalar:
         return self.distance(cursor.velocity - target.velocity)
 
 
@@ -213,7 +206,7 @@ class FinalState(AbstractFinalTerm):
     def __check_init__(self):
         check_non_negative("velocity_time", self.velocity_time)
 
-    def cost(self, cursor: HandState, target: HandState) -> Float[Array, ""]:
+    def cost(self, cursor: HandState, target: HandState) -> Scalar:
         offset = cursor.position - target.position
         covered = self.velocity_time * (cursor.velocity - target.velocity)
         return jnp.sum(offset**2) + jnp.sum(covered**2)
@@ -299,4 +292,40 @@ class Jerk(AbstractSumOfSquares):
     name: str = eqx.field(static=True, default="jerk", kw_only=True)
 
     def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
-        return hand_jerk(states, trial)
+        acceleration = hand_acceleration(states, trial)
+        previous = jnp.concatenate([jnp.zeros_like(acceleration[:1]), acceleration[:-1]])
+        return (acceleration - previous) / trial.timeline.dt
+
+
+class ObstacleEntry(AbstractSumOfSquares):
+    """Sum over time of w_t max(0, R + m - |x_t - c|)², in m²: how deep the cursor is in a round obstacle.
+
+    x is the cursor, c and R the centre and the radius of the obstacle, m the margin. The trial shows them in
+    the inputs "obstacle" and "obstacle radius" (m); an obstacle does not move, and has radius 0 where there
+    is none. Between time steps the cursor is not seen.
+
+    **Arguments:**
+
+    - `margin`: m, how far from the obstacle the cursor should stay, in m.
+    - `profile`: w, the weights of the time steps; uniform by default.
+    """
+
+    margin: Float[Array, ""] = eqx.field(converter=as_float_array, default=0.0, kw_only=True)
+    name: str = eqx.field(static=True, default="obstacle entry", kw_only=True)
+
+    def __check_init__(self):
+        check_non_negative("margin", self.margin)
+
+    def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time 1"]:
+        check_hand(states, trial)
+        clearance = clearance_at(states.cursor.position, trial)
+        return jnp.maximum(0.0, self.margin - clearance)[:, None]
+
+
+def clearance_at(
+    position: Float[Array | np.ndarray, "*axes time space"], trial: Trial
+) -> Float[Array, "*axes time"]:
+    """Return how far each position is from the edge of the obstacle, in m; infinite where there is none."""
+    center, radius = (trial.inputs[name][..., :1, :] for name in ("obstacle", "obstacle radius"))
+    distance = EuclideanDistance()(position - center)
+    return jnp.where(radius[..., 0] > 0, distance - radius[..., 0], jnp.inf)

@@ -20,6 +20,7 @@ from popsim.losses.output import (
     counts_of_steps,
     known_target,
 )
+from popsim.losses.profiles import Scalar, TimeCourse
 from popsim.model import AbstractModel
 from popsim.policies import AbstractPolicy
 from popsim.trial import Trial, n_trials
@@ -28,12 +29,12 @@ __all__ = ["ChoiceLikelihood", "Entropy", "PolicyGradient", "ValueRegression", "
 
 
 def returns(
-    rewards: Float[Array, " time"],
-    discount: Float[Array, ""] | float,
-    values: Float[Array, " time"] | None = None,
+    rewards: TimeCourse,
+    discount: Scalar | float,
+    values: TimeCourse | None = None,
     *,
-    trace: Float[Array, ""] | float = 1.0,
-) -> Float[Array, " time"]:
+    trace: Scalar | float = 1.0,
+) -> TimeCourse:
     """Return the λ-returns G_t = r_t + γ ((1 - λ) V_{t+1} + λ G_{t+1}); after the last step V and G are zero.
 
     Sutton & Barto 2018, Reinforcement Learning, 2nd edition, section 12.1. G_t - V_t is the generalised
@@ -67,7 +68,7 @@ def _interaction(term: str, states: Any) -> Interaction:
     return interaction
 
 
-def _values_in_session(interaction: Interaction, discount: Float[Array, ""]) -> Float[Array, " time"] | None:
+def _values_in_session(interaction: Interaction, discount: Scalar) -> TimeCourse | None:
     """Return the estimates of the critic, those after the end of a trial from the beginning of the next.
 
     At a step after the end of a trial, k steps before the next trial begins, V is γ^k times that of the first
@@ -104,10 +105,10 @@ class AbstractReturnTerm(AbstractLossTerm):
         check_instance("cut_credit", self.cut_credit, bool, "True or False")
 
     @abc.abstractmethod
-    def cost(self, interaction: Interaction, values: Float[Array, " time"] | None) -> Float[Array, ""]:
+    def cost(self, interaction: Interaction, values: TimeCourse | None) -> Scalar:
         """Return the sum over the steps of a trial or session; V is None without a critic."""
 
-    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Scalar:
         interaction = _interaction(self.name, states)
         value = interaction.value  # zero after the end of the trial
         return self.cost(interaction, None if value is None else jnp.where(interaction.active, value, 0.0))
@@ -146,7 +147,7 @@ class PolicyGradient(AbstractReturnTerm):
 
     name: str = eqx.field(static=True, default="minus reward", kw_only=True)
 
-    def cost(self, interaction: Interaction, values: Float[Array, " time"] | None) -> Float[Array, ""]:
+    def cost(self, interaction: Interaction, values: TimeCourse | None) -> Scalar:
         rewards, values = jax.lax.stop_gradient((interaction.reward, values))
         if values is None and not is_traced(self.gae_lambda) and float(self.gae_lambda) != 1:
             raise ValueError(
@@ -174,7 +175,7 @@ class ValueRegression(AbstractReturnTerm):
 
     name: str = eqx.field(static=True, default="value regression", kw_only=True)
 
-    def cost(self, interaction: Interaction, values: Float[Array, " time"] | None) -> Float[Array, ""]:
+    def cost(self, interaction: Interaction, values: TimeCourse | None) -> Scalar:
         if values is None:
             raise ValueError(
                 f"`policy` of the model must have a critic for the term {self.name!r}, as with critic=True."
@@ -192,7 +193,7 @@ class Entropy(AbstractLossTerm):
 
     name: str = eqx.field(static=True, default="minus entropy", kw_only=True)
 
-    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Scalar:
         interaction = _interaction(self.name, states)
         return -jnp.sum(jnp.where(interaction.active, interaction.entropy, 0.0))
 
@@ -216,7 +217,7 @@ class ChoiceLikelihood(AbstractLossTerm):
     def trial_weights(self, trials: Trial) -> Float[Array, " trial"]:
         return jax.vmap(lambda trial: jnp.sum(trial.targets.counts))(trials)
 
-    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Scalar:
         policy = getattr(model, "policy", None)
         if not isinstance(policy, AbstractPolicy):
             raise ValueError(f"`model` must have a policy for the term {self.name!r}, got {kind_of(policy)}.")

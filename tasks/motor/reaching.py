@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from popsim.loss import Loss
 from popsim.losses import EuclideanDistance, Hold, ObstacleEntry, PositionError, PowerProfile
-from popsim.losses.obstacles import clearance_at
+from popsim.losses.reach import clearance_at
 from popsim.randomness import key_stream
 from popsim.tasks import _fields as fields
 from popsim.tasks import trial_parts as parts
