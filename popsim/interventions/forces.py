@@ -10,14 +10,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
-from popsim._shared.checks import (
-    as_float_array,
-    check_finite,
-    check_non_negative,
-    is_traced,
-    short_repr,
-    warn_of_unit,
-)
+from popsim._shared import checks
 from popsim.hand import HandState, Load
 from popsim.intervention import AbstractIntervention, Stage, check_parameter, name_of_parameters
 
@@ -141,8 +134,8 @@ class LoadMass(AbstractIntervention):
     after_stage: Stage = eqx.field(static=True, default="act")
 
     def check(self, parameters: Float[Array, "*trial"]) -> None:
-        check_non_negative(name_of_parameters(self), parameters)
-        warn_of_unit(name_of_parameters(self), parameters, "mass")
+        checks.check_non_negative(name_of_parameters(self), parameters)
+        checks.warn_of_unit(name_of_parameters(self), parameters, "mass")
 
     def load(self, parameters: Float[Array, ""]) -> Load:
         check_parameter(self.name, parameters, ())
@@ -170,24 +163,21 @@ class ForceChannelParameters(eqx.Module):
     def __init__(
         self, start: Point, direction: Point, stiffness: ArrayLike = 2000.0, damping: ArrayLike = 50.0
     ):
-        self.start, self.direction = as_float_array(start), as_float_array(direction)
-        check_finite("start", self.start)
-        check_non_negative("stiffness", stiffness)
-        check_non_negative("damping", damping)
+        self.start, self.direction = checks.as_float_array(start), checks.as_float_array(direction)
+        checks.check_finite("start", self.start)
+        checks.check_non_negative("stiffness", stiffness)
+        checks.check_non_negative("damping", damping)
         if self.start.ndim == 0 or self.start.shape != self.direction.shape:
             raise ValueError(
                 f"`direction` of a force channel must have the shape of `start`, {self.start.shape}, "
                 f"got {self.direction.shape}."
             )
-        if not is_traced(self.direction):
-            squares = np.sum(np.asarray(self.direction) ** 2, axis=-1)
-            if not np.all(np.abs(squares - 1) < 1e-4):
-                raise ValueError(
-                    f"`direction` of a force channel must be a unit vector, got {short_repr(self.direction)}."
-                )
+        if checks.violates(lambda vector: np.abs(np.sum(vector**2, axis=-1) - 1) < 1e-4, self.direction):
+            given = checks.short_repr(self.direction)
+            raise ValueError(f"`direction` of a force channel must be a unit vector, got {given}.")
         trials = self.start.shape[:-1]
-        self.stiffness = jnp.broadcast_to(as_float_array(stiffness), trials)
-        self.damping = jnp.broadcast_to(as_float_array(damping), trials)
+        self.stiffness = jnp.broadcast_to(checks.as_float_array(stiffness), trials)
+        self.damping = jnp.broadcast_to(checks.as_float_array(damping), trials)
 
     @classmethod
     def between(
@@ -220,7 +210,7 @@ class ForceChannel(AbstractHandForce):
 
     def check(self, parameters: ForceChannelParameters) -> None:
         for part in ("stiffness", "damping"):
-            check_non_negative(name_of_parameters(self, f".{part}"), getattr(parameters, part))
+            checks.check_non_negative(name_of_parameters(self, f".{part}"), getattr(parameters, part))
 
     def force(self, parameters: ForceChannelParameters, hand: HandState) -> Float[Array, " space"]:
         direction = parameters.direction

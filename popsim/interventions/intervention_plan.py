@@ -10,15 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
+from popsim._shared import checks
 from popsim._shared.argument_shapes import check_fields
-from popsim._shared.checks import (
-    as_parts,
-    check_fraction,
-    concrete_value,
-    is_traced,
-    steps_of_delay,
-    warn_of_unit,
-)
 from popsim._shared.plain_values import step_at
 from popsim.distributions import AbstractDistribution, Constant, as_distribution
 from popsim.per_member import is_per_member, per_member_nodes
@@ -66,7 +59,7 @@ def _as_rules(parameters: PyTree) -> PyTree:
 
 
 def _as_names(names: Any) -> tuple[str, ...]:
-    return as_parts("unless", names, str, "names of interventions")
+    return checks.as_parts("unless", names, str, "names of interventions")
 
 
 class InterventionPlan(eqx.Module):
@@ -104,24 +97,26 @@ class InterventionPlan(eqx.Module):
     def __check_init__(self):
         check_fields(self)
         if isinstance(self.probability, ConstantSchedule):
-            check_fraction("probability", self.probability.value)
+            checks.check_fraction("probability", self.probability.value)
         elif isinstance(self.probability, PiecewiseSchedule):
-            check_fraction("probability", self.probability.values)
+            checks.check_fraction("probability", self.probability.values)
         elif not per_member_nodes(self.probability):  # the first and the last value, at least
             for batch in (0, LAST_BATCH):
-                probability = concrete_value(lambda schedule, batch=batch: schedule(batch), self.probability)
+                probability = checks.concrete_value(
+                    lambda schedule, batch=batch: schedule(batch), self.probability
+                )
                 if probability is not None:
-                    check_fraction("probability", probability)
+                    checks.check_fraction("probability", probability)
 
     def check_dt(self, dt: float) -> None:
         """Check that a fixed delay is a multiple of a time step (s); not where JAX traces the delay."""
         for seconds in self.fixed_delays:
-            steps_of_delay(f"delay of the plan of {self.name!r}", seconds, dt)
+            checks.steps_of_delay(f"delay of the plan of {self.name!r}", seconds, dt)
 
     @property
     def fixed_delays(self) -> list[Any]:
         """The delay in s, or those of all members, but 0; empty if it is drawn, or JAX traces it."""
-        if not isinstance(self.delay, Constant) or is_traced(self.delay):
+        if not isinstance(self.delay, Constant) or checks.is_traced(self.delay):
             return []
         value: Any = self.delay.value
         return [each for each in np.ravel(value.values if is_per_member(value) else value) if each]
@@ -153,7 +148,7 @@ class InterventionPlan(eqx.Module):
         self.check_dt(trial.timeline.dt)
         for seconds in self.fixed_delays:
             if abs(seconds) > trial.timeline.n_steps * trial.timeline.dt:  # so that it may never act
-                warn_of_unit(f"delay of the plan of {self.name!r}", seconds, "delay")
+                checks.warn_of_unit(f"delay of the plan of {self.name!r}", seconds, "delay")
         shift = step_at(self.delay.sample(key=key_stream(key, "delay")), trial.timeline.dt)
         active = acts & _shift(self.window(trial.timeline), shift)
         schedule = InterventionSchedule(parameters, active)

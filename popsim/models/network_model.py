@@ -1,7 +1,7 @@
 """A model of a network without a body."""
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 import equinox as eqx
 import jax
@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from popsim._shared.argument_shapes import check_fields
 from popsim._shared.checks import check_same_dt, check_time_step
 from popsim._shared.plain_values import plain_number
-from popsim.environment import Discrete, HandMovement
+from popsim.environment import Discrete, HandMovement, Observation
 from popsim.hand import HandState
 from popsim.interaction import (
     act,
@@ -21,17 +21,11 @@ from popsim.interaction import (
     respond,
     start_interaction,
 )
-from popsim.intervention import (
-    AbstractIntervention,
-    check_interventions,
-    check_scheduled,
-    intervene,
-    prepare,
-)
+from popsim.intervention import AbstractIntervention, check_interventions, check_scheduled, intervene, prepare
 from popsim.model import AbstractModel
 from popsim.network_input import inputs_by_name, network_input
 from popsim.networks import AbstractNetwork, NetworkState
-from popsim.networks.base import advice_for_dt, check_network, check_takes_inputs
+from popsim.networks.base import Inputs, advice_for_dt, check_network, check_takes_inputs
 from popsim.networks.composed import check_gives_logits
 from popsim.policies import AbstractPolicy, Bernoulli, Categorical, Deterministic, check_policy
 from popsim.senses import network_input_names
@@ -131,21 +125,14 @@ class NetworkModel(AbstractModel):
         state = intervene(self.interventions, "think", step_input.interventions, state, model=self, key=key)
         hidden = state.network.hidden
         state = dataclasses.replace(state, network=NetworkState(hidden, self.network.read_out(hidden)))
-        return self._respond(step_input, state, key)
-
-    def _received(
-        self, inputs: PyTree[Array], shown: Mapping[str, Float[Array, " _"]]
-    ) -> Float[Array, " inputs"]:
-        return network_input({**inputs_by_name(inputs), **shown}, {}, {})
-
-    def _respond(
-        self, step_input: StepInput, state: NetworkModelState, key: Key[Array, ""]
-    ) -> NetworkModelState:
         if step_input.environment is None or state.interaction is None:
             return state
         action, acting = act(self._policy, state.network.output, state.interaction, key=key)
         interaction = respond(step_input.environment, acting, action, key=key)
         return dataclasses.replace(state, interaction=interaction)
+
+    def _received(self, inputs: PyTree[Array], shown: Observation) -> Inputs:
+        return network_input({**inputs_by_name(inputs), **shown}, {}, {})
 
     def network_inputs(self, states: NetworkModelState, trial: Trial) -> Float[Array, "time inputs"]:
         """Return the network's inputs at each step of a simulated trial; arguments as for a loss term."""

@@ -1,8 +1,8 @@
 """A model of a network that controls a body through delayed, noisy senses."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Collection
+from typing import Any, get_args
 
 import equinox as eqx
 import jax
@@ -11,25 +11,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from popsim._compiled import jit_fast_compile
+from popsim._shared import checks
 from popsim._shared.argument_shapes import check_fields
-from popsim._shared.checks import (
-    check_finite,
-    check_instance,
-    check_same_dt,
-    check_time_step,
-    concrete_value,
-    explain_errors,
-    is_traced,
-    kind_of,
-    n_steps_in,
-    short_repr,
-    warn_caller_once,
-)
 from popsim._shared.plain_values import plain_number, step_at
-from popsim.environment import AbstractEnvironment, ActionSpace, Box, Discrete, HandMovement
+from popsim.environment import ActionSpace, Box, Discrete, HandMovement, Observation
 from popsim.hand import HandState
 from popsim.interaction import (
-    Interaction,
     act,
     check_contract,
     check_has_environment,
@@ -50,7 +37,7 @@ from popsim.intervention import (
 from popsim.model import AbstractModel, DelayBuffer
 from popsim.network_input import Scaling, inputs_by_name, network_input
 from popsim.networks import AbstractNetwork, NetworkState
-from popsim.networks.base import advice_for_dt, check_network, check_takes_inputs
+from popsim.networks.base import Inputs, advice_for_dt, check_network, check_takes_inputs
 from popsim.noise import AbstractNoise, NoNoise
 from popsim.plants import AbstractPlant, MusculoskeletalPlant, advance, check_carries_mass, check_feels_torque
 from popsim.plants.base import evaluate_rest
@@ -108,15 +95,15 @@ class SensorimotorLoop(AbstractModel):
 
     def __check_init__(self):
         check_network(self.network)
-        check_instance("plant", self.plant, AbstractPlant, "a body such as TwoLinkArm.arm26_skeleton()")
-        check_instance("motor_noise", self.motor_noise, AbstractNoise, "a noise such as MotorNoise")
+        checks.check_instance("plant", self.plant, AbstractPlant, "a body such as PointMass()")
+        checks.check_instance("motor_noise", self.motor_noise, AbstractNoise, "a noise such as MotorNoise")
         check_fields(self)
-        check_time_step(self.dt)
+        checks.check_time_step(self.dt)
         for name, channel in self.channels.items():
             self._delay_steps(name)
-            if channel.own_delay is not None and not is_traced(channel.own_delay):
+            if channel.own_delay is not None and not checks.is_traced(channel.own_delay):
                 for delay in np.ravel(channel.own_delay):
-                    n_steps_in(f"channels[{name!r}].own_delay", delay, self.dt)
+                    checks.n_steps_in(f"channels[{name!r}].own_delay", delay, self.dt)
         if self.policy is not None:
             check_policy(self.policy, Box(self.plant.n_commands), "commands of the plant")
         n_outputs = self._policy.n_outputs
@@ -128,9 +115,8 @@ class SensorimotorLoop(AbstractModel):
         check_interventions(self.interventions)
         self.network.check_dt(self.dt)
         bounds = (getattr(self.network, "output_fn", "own"), getattr(self.policy, "mean_fn", None))
-        is_bounded = any(bound is not None for bound in bounds)
-        if isinstance(self.plant, MusculoskeletalPlant) and not is_bounded:
-            warn_caller_once(
+        if isinstance(self.plant, MusculoskeletalPlant) and bounds == (None, None):
+            checks.warn_caller_once(
                 "`network` should have outputs from 0 to 1 for a body with muscles, as with "
                 "`output_fn=jax.nn.sigmoid, output_bias=-3.0`, got `output_fn=None`: excitations are clipped "
                 "to that range, and beyond it nothing is learned."
@@ -145,7 +131,7 @@ class SensorimotorLoop(AbstractModel):
         return dataclasses.replace(self, network=self.network.with_dt(dt), dt=dt)
 
     def _delay_steps(self, name: str) -> int:
-        return n_steps_in(f"channels[{name!r}].delay", self.channels[name].delay, self.dt)
+        return checks.n_steps_in(f"channels[{name!r}].delay", self.channels[name].delay, self.dt)
 
     def init(self, trial: Trial, *, key: Key[Array, ""]) -> LoopState:
         network = NetworkState.initial_state(self.network, key=key)
@@ -156,7 +142,9 @@ class SensorimotorLoop(AbstractModel):
         if self.policy is not None:  # the network may have more outputs than the body has commands
             state = dataclasses.replace(state, command=network.output[: self.plant.n_commands])
         if trial.environment is not None:
-            state = dataclasses.replace(state, interaction=self._start_interaction(trial, state, key))
+            action, value = _action_of(trial.environment.actions, state), self._policy.value(network.output)
+            interaction = start_interaction(trial.environment, action, value, key=key)
+            state = dataclasses.replace(state, interaction=interaction)
         state = self._with_senses_at_rest(state)
         _, has_torque = kinds_of_load(self.interventions, trial.interventions)
         if has_torque:
@@ -173,35 +161,28 @@ class SensorimotorLoop(AbstractModel):
 
     def _with_senses_at_rest(self, state: LoopState) -> LoopState:
         sensed = {name: channel.sense(state, self.plant) for name, channel in self.channels.items()}
-        delays = {name: self._delay_line(name, value) for name, value in sensed.items()}
+        delays = {
+            name: DelayBuffer.filled(value, n_steps) if (n_steps := self._delay_steps(name)) else None
+            for name, value in sensed.items()
+        }
         return dataclasses.replace(state, feedback=sensed, delays=delays)
 
     @property
     def _policy(self) -> AbstractPolicy:
         return Deterministic(self.plant.n_commands) if self.policy is None else self.policy
 
-    def _start_interaction(self, trial: Trial, state: LoopState, key: Key[Array, ""]) -> Interaction:
-        assert trial.environment is not None
-        action = _action_of(trial.environment.actions, state)
-        return start_interaction(trial.environment, action, self._policy.value(state.network.output), key=key)
-
-    def _delay_line(self, name: str, value: Float[Array, " features"]) -> DelayBuffer | None:
-        n_steps = self._delay_steps(name)
-        return DelayBuffer.filled(value, n_steps) if n_steps else None
-
     def step(self, step_input: StepInput, state: LoopState, *, key: Key[Array, ""]) -> LoopState:
         scheduled = step_input.interventions
-        stages: dict[Stage, Callable[[StepInput, LoopState, Key[Array, ""]], LoopState]] = {
-            "sense": self._sense,
-            "think": self._think,
-            "act": self._act,
-            "move": self._move,
-        }
-        for name, stage in stages.items():
+        stages = (self._sense, self._think, self._act, self._move)
+        for name, stage in zip(get_args(Stage), stages, strict=True):
             state = stage(step_input, state, key)
             # After each stage, not at the end: the next stage must see what the intervention changed.
             state = intervene(self.interventions, name, scheduled, state, model=self, key=key)
-        return state if step_input.environment is None else self._respond(step_input.environment, state, key)
+        if step_input.environment is None or state.interaction is None:
+            return state
+        action = _action_of(step_input.environment.actions, state)
+        interaction = respond(step_input.environment, state.interaction, action, key=key)
+        return dataclasses.replace(state, interaction=interaction)
 
     def _sense(self, step_input: StepInput, state: LoopState, key: Key[Array, ""]) -> LoopState:
         feedback, delays = {}, {}
@@ -209,8 +190,7 @@ class SensorimotorLoop(AbstractModel):
             arriving = channel.sense(state, self.plant)
             buffer = state.delays[name]
             if buffer is not None:
-                channel_delay = channel.own_delay
-                n_back = None if channel_delay is None else step_at(channel_delay, self.dt)
+                n_back = None if channel.own_delay is None else step_at(channel.own_delay, self.dt)
                 arriving, buffer = buffer.push(arriving, n_back)
             # After the delay: the buffer holds what the body did, and starts from rest without noise.
             feedback[name] = channel.noise(arriving, key=key_stream(key, f"channel {name}"))
@@ -249,18 +229,7 @@ class SensorimotorLoop(AbstractModel):
         # The cursor follows the hand until an intervention after this stage, such as a rotation, moves it.
         return dataclasses.replace(state, plant=body, hand=hand, cursor=hand)
 
-    def _respond(self, environment: AbstractEnvironment, state: LoopState, key: Key[Array, ""]) -> LoopState:
-        assert state.interaction is not None
-        action = _action_of(environment.actions, state)
-        interaction = respond(environment, state.interaction, action, key=key)
-        return dataclasses.replace(state, interaction=interaction)
-
-    def _received(
-        self,
-        inputs: PyTree[Array],
-        feedback: Mapping[str, Float[Array, " features"]],
-        shown: Mapping[str, Float[Array, " _"]],
-    ) -> Float[Array, " inputs"]:
+    def _received(self, inputs: PyTree[Array], feedback: Observation, shown: Observation) -> Inputs:
         direct = {name: values for name, values in shown.items() if name not in self.channels}
         return network_input({**inputs_by_name(inputs), **direct}, feedback, self.scaling)
 
@@ -280,8 +249,8 @@ class SensorimotorLoop(AbstractModel):
                 "say `ensembled=True`, or use evaluate_ensemble."
             )
         if not isinstance(trials.init, HandState):
-            raise ValueError(f"`init` of a trial must be a HandState, got {kind_of(trials.init)}.")
-        check_same_dt(trials.timeline.dt, self.dt, "model", advice_for_dt(trials.timeline.dt))
+            raise ValueError(f"`init` of a trial must be a HandState, got {checks.kind_of(trials.init)}.")
+        checks.check_same_dt(trials.timeline.dt, self.dt, "model", advice_for_dt(trials.timeline.dt))
         check_damping(self.plant, self.dt)
         for name, channel in self.channels.items():
             if self._delay_steps(name) >= trials.timeline.n_steps:
@@ -290,11 +259,17 @@ class SensorimotorLoop(AbstractModel):
                     f"{trials.timeline.n_steps * self.dt:.3g} s, got {channel.delay} s."
                 )
         self._check_hand("init", trials.init)
-        if not is_traced(trials.init.velocity) and np.any(np.asarray(trials.init.velocity) != 0):
+        if not checks.is_traced(trials.init.velocity) and np.any(np.asarray(trials.init.velocity) != 0):
             raise ValueError("`init.velocity` of a trial must be zero: a body starts at rest.")
         if isinstance(trials.targets, HandState):
             self._check_hand("targets", trials.targets)
-        self._check_inputs(trials)
+        self._check_environment(trials)
+        names = self.input_sizes(trials)
+        if unknown := set(self.scaling) - set(names):
+            raise ValueError(
+                f"`scaling` must name what the network receives, {sorted(names)}, got {sorted(unknown)}."
+            )
+        check_takes_inputs(self.network, trials.inputs, names)
         check_scheduled(self.interventions, trials)
         first = jax.eval_shape(lambda trials: jax.tree.map(lambda leaf: leaf[0], trials), trials)
         has_mass, has_torque = eqx.filter_eval_shape(kinds_of_load, self.interventions, first.interventions)
@@ -315,15 +290,6 @@ class SensorimotorLoop(AbstractModel):
             )
         check_contract(self, trials)
 
-    def _check_inputs(self, trials: Trial) -> None:
-        self._check_environment(trials)
-        names = self.input_sizes(trials)
-        if unknown := set(self.scaling) - set(names):
-            raise ValueError(
-                f"`scaling` must name what the network receives, {sorted(names)}, got {sorted(unknown)}."
-            )
-        check_takes_inputs(self.network, trials.inputs, names)
-
     def _check_hand(self, name: str, hand: HandState) -> None:
         """Raise `ValueError` if a `HandState` does not fit the plant, is not finite, or is out of reach."""
         space = self.plant.workspace.low.shape[-1]
@@ -332,19 +298,17 @@ class SensorimotorLoop(AbstractModel):
                 raise ValueError(
                     f"`{name}.{field}` of a trial must have {space} coordinates, got {values.shape[-1]}."
                 )
-            check_finite(f"{name}.{field}", values)
-        if is_traced(self.plant, hand.position):
+            checks.check_finite(f"{name}.{field}", values)
+        if checks.is_traced(self.plant, hand.position):
             return
         flat = np.asarray(hand.position).reshape(-1, space)
         positions = flat[np.sort(np.unique(flat, axis=0, return_index=True)[1])]
         n_padded = max(8, 1 << (len(positions) - 1).bit_length())  # so that one program checks many trials
         padded = np.concatenate([positions, np.repeat(positions[-1:], n_padded - len(positions), axis=0)])
-        reachable = concrete_value(_reachable, self.plant, padded)
+        reachable = checks.concrete_value(_reachable, self.plant, padded)
         if reachable is not None and not reachable.all():
-            worst = padded[reachable.argmin()]
-            raise ValueError(
-                f"`{name}.position` of a trial must be within the plant's reach, got {short_repr(worst)} m."
-            )
+            worst = checks.short_repr(padded[reachable.argmin()])
+            raise ValueError(f"`{name}.position` of a trial must be within the plant's reach, got {worst} m.")
 
 
 def _action_of(actions: ActionSpace, state: LoopState) -> Any:
@@ -353,8 +317,6 @@ def _action_of(actions: ActionSpace, state: LoopState) -> Any:
 
 
 @jit_fast_compile
-def _reachable(
-    plant: AbstractPlant, positions: Float[Array | np.ndarray, "position space"]
-) -> Bool[Array, " position"]:
-    with explain_errors(f"`is_reachable` of {type(plant).__name__}", "(position)"):
+def _reachable(plant: AbstractPlant, positions: Float[Array, "position space"]) -> Bool[Array, "..."]:
+    with checks.explain_errors(f"`is_reachable` of {type(plant).__name__}", "(position)"):
         return jax.vmap(plant.is_reachable)(jnp.asarray(positions))
