@@ -11,19 +11,13 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from popsim._shared import checks
 from popsim._shared.argument_shapes import check_of_one_model
-from popsim._shared.checks import (
-    as_float_array,
-    check_fraction,
-    check_non_negative,
-    check_positive,
-    short_repr,
-    violates,
-)
 from popsim.parameters import Constants
 
 __all__ = ["AbstractActivation", "FirstOrderActivation", "LinearActivation"]
 
+Muscles = Float[Array, " muscles"]
 ModuleType = TypeVar("ModuleType", bound=eqx.Module)
 
 
@@ -34,9 +28,9 @@ def check_parameters(
     for name in (*positive, *non_negative):
         check_of_one_model(name, getattr(module, name))
     for name in positive:
-        check_positive(name, getattr(module, name))
+        checks.check_positive(name, getattr(module, name))
     for name in non_negative:
-        check_non_negative(name, getattr(module, name))
+        checks.check_non_negative(name, getattr(module, name))
     n_muscles = None
     for path, value in jax.tree_util.tree_leaves_with_path(module):
         if np.ndim(value) == 0:
@@ -52,7 +46,7 @@ def check_parameters(
 
 def check_above(name: str, value: Array, bound: Array | float) -> None:
     """Raise `ValueError` unless `value` is above `bound`."""
-    if violates(np.greater, value, bound):
+    if checks.violates(np.greater, value, bound):
         raise ValueError(f"`{name}` must be above {bound}, got {value}.")
 
 
@@ -60,7 +54,7 @@ def join(first: ModuleType, second: eqx.Module) -> ModuleType:
     """Concatenate muscles of one class, with each parameter per muscle; a module of scalars is one."""
     if jax.tree.structure(first) != jax.tree.structure(second):
         expected = f"of the same class and options, a {type(first).__name__}"
-        raise ValueError(f"`other` must be {expected}, got {short_repr(second)}.")
+        raise ValueError(f"`other` must be {expected}, got {checks.short_repr(second)}.")
     n_first, n_second = _n_muscles(first), _n_muscles(second)
 
     def of_all(a: Array, b: Array) -> Array:
@@ -104,9 +98,7 @@ class AbstractActivation(eqx.Module):
     lowest: eqx.AbstractVar[Float[Array, "..."]]
 
     @abc.abstractmethod
-    def advance(
-        self, t: ArrayLike, activation: Float[Array, " muscles"], excitation: Float[Array, " muscles"]
-    ) -> Float[Array, " muscles"]:
+    def advance(self, t: ArrayLike, activation: Muscles, excitation: Muscles) -> Muscles:
         """Return the activation after `t` seconds of constant excitation.
 
         **Arguments:**
@@ -126,12 +118,12 @@ class AbstractRiseAndFall(AbstractActivation):
     Each field is a scalar or of shape (muscles,).
     """
 
-    rise_time: Float[Array, "..."] = eqx.field(converter=as_float_array)
-    fall_time: Float[Array, "..."] = eqx.field(converter=as_float_array)
-    lowest: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0)
+    rise_time: Float[Array, "..."] = eqx.field(converter=checks.as_float_array)
+    fall_time: Float[Array, "..."] = eqx.field(converter=checks.as_float_array)
+    lowest: Float[Array, "..."] = eqx.field(converter=checks.as_float_array, default=0.0)
 
     def __check_init__(self):
-        check_fraction("lowest", self.lowest)
+        checks.check_fraction("lowest", self.lowest)
         check_parameters(self, positive=("rise_time", "fall_time"))
 
 
@@ -152,12 +144,10 @@ class LinearActivation(AbstractRiseAndFall):
     Each is a scalar or of shape (muscles,).
     """
 
-    rise_time: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.05)
-    fall_time: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.066)
+    rise_time: Float[Array, "..."] = eqx.field(converter=checks.as_float_array, default=0.05)
+    fall_time: Float[Array, "..."] = eqx.field(converter=checks.as_float_array, default=0.066)
 
-    def advance(
-        self, t: ArrayLike, activation: Float[Array, " muscles"], excitation: Float[Array, " muscles"]
-    ) -> Float[Array, " muscles"]:
+    def advance(self, t: ArrayLike, activation: Muscles, excitation: Muscles) -> Muscles:
         excitation = jnp.clip(excitation, self.lowest, 1.0)
         gap = excitation - activation
         rising = self.fall_time + excitation * (self.rise_time - self.fall_time)
@@ -183,12 +173,10 @@ class FirstOrderActivation(AbstractRiseAndFall):
     Each is a scalar or of shape (muscles,).
     """
 
-    rise_time: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.015)
-    fall_time: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.05)
+    rise_time: Float[Array, "..."] = eqx.field(converter=checks.as_float_array, default=0.015)
+    fall_time: Float[Array, "..."] = eqx.field(converter=checks.as_float_array, default=0.05)
 
-    def advance(
-        self, t: ArrayLike, activation: Float[Array, " muscles"], excitation: Float[Array, " muscles"]
-    ) -> Float[Array, " muscles"]:
+    def advance(self, t: ArrayLike, activation: Muscles, excitation: Muscles) -> Muscles:
         """Return the activation after `t` seconds of constant excitation, see `AbstractActivation`.
 
         Falling is a logistic equation with a closed form. Rising satisfies

@@ -8,12 +8,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from popsim._shared.checks import as_float_array
-from popsim.muscles.activation import AbstractActivation, FirstOrderActivation, check_parameters, join
+from popsim.muscles.activation import (
+    AbstractActivation,
+    FirstOrderActivation,
+    Muscles,
+    check_parameters,
+    join,
+)
 from popsim.parameters import Constants
 
 __all__ = ["AbstractMuscle", "AbstractRigidTendonMuscle", "ReluMuscle"]
 
-Muscles = Float[Array, " muscles"]
 MuscleType = TypeVar("MuscleType", bound="AbstractMuscle")
 
 

@@ -45,12 +45,8 @@ def arm26_muscles(build: Callable[..., AbstractMuscle] = RigidTendonHillMuscle, 
         `ReluMuscle`, or a constructor such as `BrownLoebMuscle.li_todorov`.
     - `options`: its other arguments.
     """
-    return build(
-        max_isometric_force=np.array(MAX_ISOMETRIC_FORCE),
-        optimal_length=np.array(ARM26_OPTIMAL_LENGTH),
-        tendon_length=np.array(TENDON_LENGTH),
-        **options,
-    )
+    lengths = {"optimal_length": np.array(ARM26_OPTIMAL_LENGTH), "tendon_length": np.array(TENDON_LENGTH)}
+    return build(max_isometric_force=np.array(MAX_ISOMETRIC_FORCE), **lengths | options)
 
 
 def arm26_path() -> PolynomialPath:
@@ -62,12 +58,7 @@ def arm26_compliant_muscles(
     build: Callable[..., AbstractMuscle] = CompliantTendonHillMuscle, **options
 ) -> AbstractMuscle:
     """Build the muscles of arm26 on compliant tendons, which are longer in pectoralis and deltoid."""
-    return build(
-        max_isometric_force=np.array(MAX_ISOMETRIC_FORCE),
-        optimal_length=np.array(ARM26_OPTIMAL_LENGTH),
-        tendon_length=np.array(COMPLIANT_TENDON_LENGTH),
-        **options,
-    )
+    return arm26_muscles(build, tendon_length=np.array(COMPLIANT_TENDON_LENGTH), **options)
 
 
 def arm26_compliant_path() -> PolynomialPath:

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from popsim._shared.checks import as_float_array, check_finite, check_positive, warn_of_unit
-from popsim.muscles.activation import join
+from popsim.hand import Coordinates, Position
+from popsim.muscles.activation import Muscles, join
 from popsim.parameters import Constants
 
 __all__ = [
@@ -56,7 +57,7 @@ class AbstractMusclePath(eqx.Module):
     constants: ClassVar[Constants] = "all"
 
     @abc.abstractmethod
-    def length(self, configuration: Float[Array, " coordinates"]) -> Float[Array, " muscles"]:
+    def length(self, configuration: Coordinates) -> Muscles:
         """Return the length of each musculotendon, in m.
 
         **Arguments:**
@@ -68,13 +69,11 @@ class AbstractMusclePath(eqx.Module):
     def with_muscle(self, other: "AbstractMusclePath") -> "AbstractMusclePath":
         """Return the paths of these muscles followed by those of `other`."""
 
-    def arms(self, configuration: Float[Array, " coordinates"]) -> Float[Array, "muscles coordinates"]:
+    def arms(self, configuration: Coordinates) -> Float[Array, "muscles coordinates"]:
         """Return d length / d configuration, by default by differentiation; see `moment_arms`."""
         return jax.jacfwd(self.length)(configuration)
 
-    def world_points(
-        self, configuration: Float[Array, " coordinates"]
-    ) -> tuple[Float[Array, "_ space"], ...] | None:
+    def world_points(self, configuration: Coordinates) -> tuple[Float[Array, "_ space"], ...] | None:
         """Return the points of each muscle in the world, in m, from origin to insertion.
 
         None, the default, if only the length is known, as of a `PolynomialPath`: then no muscle has a place.
@@ -120,11 +119,7 @@ def check_configuration(configuration: Array, n_coordinates: int) -> None:
         )
 
 
-def path_velocity(
-    path: AbstractMusclePath,
-    configuration: Float[Array, " coordinates"],
-    velocity: Float[Array, " coordinates"],
-) -> Float[Array, " muscles"]:
+def path_velocity(path: AbstractMusclePath, configuration: Coordinates, velocity: Coordinates) -> Muscles:
     """Return d length / dt of each muscle in m/s, lengthening positive.
 
     **Arguments:**
@@ -136,9 +131,7 @@ def path_velocity(
     return jax.jvp(path.length, (configuration,), (velocity,))[1]
 
 
-def moment_arms(
-    path: AbstractMusclePath, configuration: Float[Array, " coordinates"]
-) -> Float[Array, "muscles coordinates"]:
+def moment_arms(path: AbstractMusclePath, configuration: Coordinates) -> Float[Array, "muscles coordinates"]:
     """Return d length / d configuration, in m/rad, or dimensionless if the coordinate is a position.
 
     It is positive if the muscle lengthens with the coordinate; its force then decreases the coordinate.
@@ -146,9 +139,7 @@ def moment_arms(
     return path.arms(configuration)
 
 
-def generalised_force(
-    path: AbstractMusclePath, configuration: Float[Array, " coordinates"], force: Float[Array, " muscles"]
-) -> Float[Array, " coordinates"]:
+def generalised_force(path: AbstractMusclePath, configuration: Coordinates, force: Muscles) -> Coordinates:
     """Return the generalised force of the muscles, -moment_arms' force, in N m, or N.
 
     **Arguments:**
@@ -182,11 +173,11 @@ class ConstantMomentArmPath(AbstractMusclePath):
         self.reference = as_table_like("reference", reference, self.moment_arm)
         warn_of_unit("reference", reference, "angle")
 
-    def length(self, configuration: Float[Array, " coordinates"]) -> Float[Array, " muscles"]:
+    def length(self, configuration: Coordinates) -> Muscles:
         check_configuration(configuration, self.moment_arm.shape[1])
         return self.offset + jnp.sum(self.moment_arm * (configuration - self.reference), axis=1)
 
-    def arms(self, configuration: Float[Array, " coordinates"]) -> Float[Array, "muscles coordinates"]:
+    def arms(self, configuration: Coordinates) -> Float[Array, "muscles coordinates"]:
         check_configuration(configuration, self.moment_arm.shape[1])
         return self.moment_arm
 
@@ -219,12 +210,12 @@ class PolynomialPath(AbstractMusclePath):
         self.reference = as_table_like("reference", reference, self.linear)
         warn_of_unit("reference", reference, "angle")
 
-    def length(self, configuration: Float[Array, " coordinates"]) -> Float[Array, " muscles"]:
+    def length(self, configuration: Coordinates) -> Muscles:
         check_configuration(configuration, self.linear.shape[1])
         difference = configuration - self.reference
         return self.offset + jnp.sum((self.linear + self.quadratic * difference) * difference, axis=1)
 
-    def arms(self, configuration: Float[Array, " coordinates"]) -> Float[Array, "muscles coordinates"]:
+    def arms(self, configuration: Coordinates) -> Float[Array, "muscles coordinates"]:
         check_configuration(configuration, self.linear.shape[1])
         return self.linear + 2 * self.quadratic * (configuration - self.reference)
 
@@ -255,9 +246,7 @@ class AbstractPlacement(eqx.Module):
     constants: ClassVar[Constants] = "all"
 
     @abc.abstractmethod
-    def place(
-        self, configuration: Float[Array, " coordinates"], segment: int, point: Float[Array, " space"]
-    ) -> Float[Array, " space"]:
+    def place(self, configuration: Coordinates, segment: int, point: Position) -> Position:
         """Return the position of a point in world coordinates, in m.
 
         **Arguments:**
@@ -271,9 +260,7 @@ class AbstractPlacement(eqx.Module):
 class PointMassPlacement(AbstractPlacement):
     """Placement on a point mass: segment 0 is the world, segment 1 the mass, which does not rotate."""
 
-    def place(
-        self, configuration: Float[Array, " coordinates"], segment: int, point: Float[Array, " space"]
-    ) -> Float[Array, " space"]:
+    def place(self, configuration: Coordinates, segment: int, point: Position) -> Position:
         check_segment(segment, 1)
         return point + configuration if segment == 1 else point
 
@@ -296,9 +283,7 @@ class ChainPlacement(AbstractPlacement):
         if self.length.ndim != 1 or self.length.size == 0:
             raise ValueError(f"`length` must be one for each segment, got shape {self.length.shape}.")
 
-    def place(
-        self, configuration: Float[Array, " coordinates"], segment: int, point: Float[Array, " space"]
-    ) -> Float[Array, " space"]:
+    def place(self, configuration: Coordinates, segment: int, point: Position) -> Position:
         check_segment(segment, self.length.shape[0])
         if segment == 0:
             return point
@@ -342,12 +327,10 @@ class StraightPath(AbstractMusclePath):
         self.points = tuple(_positions([position for _, position in muscle]) for muscle in muscles)
         self.segments = tuple(tuple(int(segment) for segment, _ in muscle) for muscle in muscles)
 
-    def length(self, configuration: Float[Array, " coordinates"]) -> Float[Array, " muscles"]:
+    def length(self, configuration: Coordinates) -> Muscles:
         return jnp.stack([_summed_distance(places) for places in self.world_points(configuration)])
 
-    def world_points(
-        self, configuration: Float[Array, " coordinates"]
-    ) -> tuple[Float[Array, "_ space"], ...]:
+    def world_points(self, configuration: Coordinates) -> tuple[Float[Array, "_ space"], ...]:
         """Return the points of each muscle in the world, in m, from origin to insertion."""
         return tuple(
             jnp.stack([self.placement.place(configuration, *fixed) for fixed in zip(*muscle, strict=True)])

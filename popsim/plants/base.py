@@ -14,13 +14,11 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from popsim._compiled import jit
 from popsim._shared.checks import check_like, concrete_value, explain_errors, kind_of
-from popsim.hand import HandState, Load, Workspace
+from popsim.hand import Coordinates, HandState, Load, Position, Workspace
 from popsim.parameters import Constants
 
 __all__ = ["AbstractPlant", "AbstractSkeleton", "check_carries_mass", "check_feels_torque"]
 
-Position = Float[Array, " space"]
-Coordinates = Float[Array, " coordinates"]
 Commands = Float[Array, " commands"]
 RateFn = Callable[[ArrayLike, PyTree[Array]], PyTree[Array]]
 EndFn = Callable[[PyTree[Array]], PyTree[Array]]
