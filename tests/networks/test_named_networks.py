@@ -17,31 +17,15 @@ from popsim.sweeps.slurm import SlurmOptions, slurm_script
 
 KEY = jax.random.key(0)
 MODULE = '''
-import equinox as eqx
-import jax.numpy as jnp
-from popsim.networks import AbstractNetwork, register_network
+from popsim.networks import LSTMNetwork, register_network
 
-class LSTM(AbstractNetwork):
-    cell: eqx.nn.LSTMCell
-    readout: eqx.nn.Linear
-    n_inputs: int = eqx.field(static=True)
-    n_outputs: int = eqx.field(static=True)
-    def init(self, *, key):
-        return jnp.zeros(self.cell.hidden_size), jnp.zeros(self.cell.hidden_size)
-    def step(self, inputs, hidden, *, key):
-        return self.cell(inputs, hidden)
-    def read_out(self, hidden):
-        return self.readout(hidden[0])
-    def activity(self, hidden):
-        return hidden[0]
-    def with_activity(self, hidden, rates):
-        return rates, hidden[1]
+class Own(LSTMNetwork):
+    """A network of the module."""
 
 @register_network("lab-lstm")
 def lstm(n_inputs, n_units, n_outputs, *, key):
     """Long short-term memory."""
-    cell, readout = eqx.nn.LSTMCell(n_inputs, n_units, key=key), eqx.nn.Linear(n_units, n_outputs, key=key)
-    return LSTM(cell, readout, n_inputs, n_outputs)
+    return Own(n_inputs, n_units, n_outputs, key=key)
 '''
 NAME = "lab_lstm"
 SMALL = {"n_units": 4, "n_batches": 4, "batch_size": 4, "log_step": 2, "n_members": 2}

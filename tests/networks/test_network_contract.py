@@ -66,10 +66,7 @@ BUILD = {
         [LSTMNetwork(3, 4, 4, key=key), LeakyRNN(4, 5, 2, dt=DT, noise_std=0.1, key=key)]
     ),
 }
-LIKE_OTHERS = ("low-rank", "full rank", "fast weights", "vanilla")
-ALL = pytest.mark.parametrize("name", mostly_in_full(BUILD, {*BUILD} - {*LIKE_OTHERS}))
-
-
+SHORT = ("delays", "noisy inputs", "trace", "start", "encoded", "stacked")  # a GRU is encoded
 WITH_PROJECTIONS = ("gru", "lstm", "vanilla", "tanh", "two-areas", "low-rank", "encoded")
 
 
@@ -78,46 +75,50 @@ def trial_of(key):
     return popsim.Trial((), inputs, (), popsim.Timeline(DT, N_STEPS))
 
 
+def assert_axes_are_named(network, n_before=0):
+    for path, names in network.parameter_axes.items():
+        assert operator.attrgetter(path)(network).ndim == n_before + len(names), path
+
+
 def assert_alike(found, expected):
     jax.tree.map(lambda *pair: np.testing.assert_allclose(*pair, rtol=2e-5, atol=1e-6), found, expected)
 
 
 @eqx.filter_jit
-def simulated(ensemble, noisy, trials):
-    """The slopes of all that is learned, with noise; states of members in trials; and what steps of one make.
+def simulated(ensemble, trials):
+    """States of members in trials, the slopes of all that is learned, and what steps of one member make.
 
     The latter are the states, the outputs and the activity after each step of the last member in the last
     trial, and a state with another activity, and with that which it had.
     """
-    learned, rest = eqx.partition(noisy, popsim.is_parameter(noisy))
+    learned, rest = eqx.partition(ensemble, popsim.is_parameter(ensemble))
 
     @eqx.filter_vmap
     def states_of(model):
         return jax.vmap(lambda trial: popsim.simulate(model, trial, key=KEY))(trials)
 
     def loss(learned):
-        return jnp.sum(states_of(eqx.combine(learned, rest)).network.output ** 2)
+        states = states_of(eqx.combine(learned, rest))
+        return jnp.sum(states.network.output**2), states
 
-    slopes, states = eqx.filter_grad(loss)(learned), states_of(ensemble)
+    slopes, states = eqx.filter_grad(loss, has_aux=True)(learned)
     network = jax.tree.map(lambda leaf: leaf[1] if eqx.is_array(leaf) else leaf, ensemble.network)
     hidden, found = network.init(key=KEY), []
-    for row in trials.inputs["inputs"][1]:
-        hidden = network.step(row, hidden, key=KEY)
+    for t, row in enumerate(trials.inputs["inputs"][1]):
+        hidden = network.step(row, hidden, key=jax.random.fold_in(popsim.key_stream(KEY, "steps"), t))
         found.append((NetworkState(hidden, network.read_out(hidden)), network.activity(hidden)))
     rates = network.activity(hidden)
     changed = network.with_activity(hidden, jnp.arange(float(rates.size)))
     steps = found, network.activity(changed), network.with_activity(changed, rates)
-    return slopes, states, steps
+    return slopes, states, unit_activity(ensemble, states), steps
 
 
-@ALL
+@pytest.mark.parametrize("name", mostly_in_full(BUILD, SHORT))
 def test_a_simulation_keeps_what_steps_make_and_all_that_is_learned_gets_a_gradient(name):
     """Also of trials and members run at once; and the activity is one array that can be put back."""
-    noisy = popsim.make_ensemble(lambda key: popsim.NetworkModel(BUILD[name](key), dt=DT), 2, key=KEY)
-    ensemble = popsim.without_noise(noisy)
+    ensemble = popsim.make_ensemble(lambda key: popsim.NetworkModel(BUILD[name](key), dt=DT), 2, key=KEY)
     trials = jax.vmap(trial_of)(jax.random.split(KEY, 2))
-    slopes, states, (steps, other, back) = simulated(ensemble, noisy, trials)
-    activity = unit_activity(ensemble, states)
+    slopes, states, activity, (steps, other, back) = simulated(ensemble, trials)
     for t, (expected, rates) in enumerate(steps):
         found = jax.tree.map(lambda leaf, t=t: leaf[1, 1, t], states.network)
         for one, recorded in zip(jax.tree.leaves(expected), jax.tree.leaves(found), strict=False):
@@ -129,8 +130,7 @@ def test_a_simulation_keeps_what_steps_make_and_all_that_is_learned_gets_a_gradi
     for path, slope in jax.tree.leaves_with_path(slopes):
         assert np.all(np.isfinite(slope)), jax.tree_util.keystr(path)
         assert all(np.any(of_member) for of_member in slope), jax.tree_util.keystr(path)
-    for path, names in ensemble.network.parameter_axes.items():
-        assert operator.attrgetter(path)(ensemble.network).ndim == 1 + len(names)
+    assert_axes_are_named(ensemble.network, n_before=1)
 
 
 @pytest.mark.parametrize("name", mostly_in_full(BUILD, ["gru", "tanh", "noisy inputs", "stacked"]))
@@ -160,6 +160,7 @@ def test_noise_is_drawn_from_the_key_where_there_is_some(name):
 def test_projections_are_of_the_weights_and_a_current_is_a_bias(name, float64):
     """The gradient of a bias times the activity before a synapse is the gradient of its weight."""
     network = without_noise(BUILD[name](KEY))
+    assert_axes_are_named(network)
     inputs, current = jax.random.normal(KEY, (N_INPUTS,)), jnp.ones(N_UNITS)
 
     @eqx.filter_jit
@@ -184,11 +185,6 @@ def test_projections_are_of_the_weights_and_a_current_is_a_bias(name, float64):
         found = np.where(weights != 0, np.outer(by_bias[projection.bias_rows], pre), 0)
         np.testing.assert_allclose(found, weights, rtol=1e-9, atol=1e-12)
     assert [*network.projections()][-2:] == ["input", "readout"] and np.all(change != 0)
-
-
-def test_a_network_without_projections_takes_no_current():
-    with pytest.raises(ValueError, match="`projections` of StackedNetwork must hold 'input'"):
-        BUILD["stacked"](KEY).with_unit_input(jnp.ones(9))
 
 
 REFUSED = {"n_inputs": -1, "n_outputs": -1, "noise_std": -0.1, "output_bias": np.nan}

@@ -83,12 +83,11 @@ def test_steps_are_the_equations(float64, kind):
     assert np.max(np.abs(np.array(plain) - expected)) > 1e-3  # the plasticity does something
 
 
-@pytest.mark.parametrize("spikes", [40.0, 300.0, 1e5])  # dt u r of .006 and .18 to 450
-def test_short_term_steps_settle_where_the_equations_do_at_any_rate(float64, spikes):
+def test_short_term_steps_settle_where_the_equations_do_at_any_rate(float64):
     """Against steps of a ten-thousandth: also where an Euler step of the network alternates."""
     synapses = ShortTermPlasticity.alternating(N)
     coarse = fine = synapses.init(N)
-    rates, distances = jnp.full(N, spikes), []
+    rates, distances = jnp.repeat(jnp.array([40.0, 300.0, 1e5]), 2), []  # dt u r of .006 and .18 to 450
     fine_step = jax.jit(
         lambda state: jax.lax.fori_loop(
             0, 10_000, lambda _, state: synapses.step(state, rates, dt=DT / 1e4), state
@@ -97,9 +96,8 @@ def test_short_term_steps_settle_where_the_equations_do_at_any_rate(float64, spi
     for _ in range(40):
         coarse, fine = synapses.step(coarse, rates, dt=DT), fine_step(fine)
         distances.append([np.max(np.abs(coarse[name] - fine[name])) for name in coarse])
-    if spikes > 100:  # settled within the time
-        np.testing.assert_allclose(coarse["available"], fine["available"], rtol=1e-3)
-        np.testing.assert_allclose(coarse["released"], fine["released"], rtol=1e-3)
+    for name in coarse:  # settled within the time, but at the lowest rate
+        np.testing.assert_allclose(coarse[name][2:], fine[name][2:], rtol=1e-3)
     assert np.max(distances) < 0.2 and np.max(distances[10:]) < 0.02
 
 
@@ -129,7 +127,7 @@ def test_time_constants_below_the_step_are_refused_wherever_a_step_divides_by_th
         build(np.where(np.arange(N) == 1, 0.4 * DT, 0.1))
 
 
-@pytest.mark.parametrize("kind", every_nth(KINDS, 3))
+@pytest.mark.parametrize("kind", every_nth(KINDS, 4))
 def test_it_trains_through_or_is_left_alone_and_is_recorded_if_asked(kind):
     trial = popsim.Trial(
         init=(),
@@ -154,13 +152,3 @@ def test_it_trains_through_or_is_left_alone_and_is_recorded_if_asked(kind):
     assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(gradients))
     through, around = (gradients[is_on].network.input_weights for is_on in (True, False))
     assert np.max(np.abs(through - around)) > 1e-4
-
-
-def test_bad_arguments(as_users_run):
-    with pytest.raises(ValueError, match="`rate_scale` must be one number"):
-        ShortTermPlasticity(0.5, 0.2, 0.2, rate_scale=np.ones(N))
-    with pytest.raises(ValueError, match="`plasticity` must have a time step.*0.005 s.*DifferentiablePlast"):
-        network_of(KINDS["plain"]()).with_dt(0.005)
-    assert network_of(KINDS["fast weights"]()).with_dt(0.005).dt == 0.005
-    with pytest.raises(ValueError, match="`release` must be one number, or one for each of 6 units"):
-        network_of(ShortTermPlasticity.alternating(4))

@@ -97,18 +97,18 @@ def test_the_diagonal_stays_where_that_is_asked_for():
 def test_synapses_that_do_not_fit_are_refused_by_name(as_users_run, getkey):
     bare = LinearUnits(jnp.zeros((2, 3)), jnp.zeros(2))
     batch = train_batch(bare, random_trials(4, 3, key=getkey()), lambda *_: jnp.zeros(()), key=getkey())
-    with pytest.raises(ValueError, match="`where`"):
-        Synapses(lambda m: m.bias).weights(bare)
-    with pytest.raises(ValueError, match="`where` of Synapses must pick parts of the LinearUnits"):
-        Synapses(lambda m: m.weights[:1]).update(bare, jnp.ones((1, 3)))
-    with pytest.raises(ValueError, match=r"`zero_diagonal` of Synapses needs square.*\(2, 3\)"):
-        Synapses(lambda m: m.weights, zero_diagonal=True).update(bare, jnp.ones((2, 3)))
-    with pytest.raises(ValueError, match="`post` of Synapses must be given"):
-        Synapses(lambda m: m.weights).post_activity(batch)
-    with pytest.raises(ValueError, match="`where_bias` of Synapses must be given"):
-        Synapses(lambda m: m.weights).with_input(bare, jnp.zeros(2))
-    with pytest.raises(ValueError, match=r"`pre` of Synapses.*\(7, 3\).*\(7, 2\)"):
-        Synapses(lambda m: m.weights, pre=lambda activity: activity.states).pre_activity(batch)
+    synapses, square = Synapses(lambda m: m.weights), Synapses(lambda m: m.weights, zero_diagonal=True)
+    part = Synapses(lambda m: m.weights[:1], pre=lambda activity: activity.states)
+    for message, call in {
+        "`where`": lambda: Synapses(lambda m: m.bias).weights(bare),
+        "`where` of Synapses must pick parts of the LinearUnits": lambda: part.update(bare, jnp.ones((1, 3))),
+        r"`zero_diagonal` of Synapses needs square.*\(2, 3\)": lambda: square.update(bare, jnp.ones((2, 3))),
+        "`post` of Synapses must be given": lambda: synapses.post_activity(batch),
+        "`where_bias` of Synapses must be given": lambda: synapses.with_input(bare, jnp.zeros(2)),
+        r"`pre` of Synapses.*\(7, 3\).*\(7, 2\)": lambda: part.pre_activity(batch),
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            call()
 
 
 @pytest.mark.parametrize("carry", [(), ("hidden",)], ids=["nothing", "hidden"])
