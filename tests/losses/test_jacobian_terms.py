@@ -12,15 +12,7 @@ from relay import relay_loop
 
 import popsim
 from popsim import losses
-from popsim.networks import (
-    AreaRNN,
-    Areas,
-    GRUNetwork,
-    LeakyRNN,
-    ShortTermPlasticity,
-    Sparse,
-    TrainableStart,
-)
+from popsim.networks import AreaRNN, Areas, GRUNetwork, LeakyRNN, ShortTermPlasticity, Sparse, TrainableStart
 
 DT, TAU, N_STEPS, N_UNITS = 0.01, 0.04, 6, 4
 LEAK = DT / TAU
@@ -40,29 +32,20 @@ def leaky(key):
 
 
 @functools.cache
-def run_of(is_wrapped):
-    network = leaky(jax.random.key(0))
-    return simulated(TrainableStart(network) if is_wrapped else network, jax.random.key(1))
-
-
-@pytest.fixture(params=[False, True], ids=["leaky", "wrapped"])
-def leaky_run(request, float64):
-    return run_of(request.param)
+def run_of_leaky():
+    return simulated(TrainableStart(leaky(jax.random.key(0))), jax.random.key(1))
 
 
 @pytest.fixture
-def bare_run(float64):
-    return run_of(False)
+def leaky_run(float64):
+    """A leaky network within another, whose terms are its own."""
+    return run_of_leaky()
 
 
 def simulated(network, key):
     model = popsim.NetworkModel(network, dt=DT)
     trial = make_trial(popsim.key_stream(key, "trial"))
     return popsim.simulate(model, trial, key=key), trial, model
-
-
-def inner(model):
-    return model.network.network if isinstance(model.network, TrainableStart) else model.network
 
 
 def leaky_recurrences(weights, hidden):
@@ -72,7 +55,7 @@ def leaky_recurrences(weights, hidden):
 
 def test_sensitivity_of_a_leaky_network_is_that_of_its_recurrent_input(leaky_run):
     states, trial, model = leaky_run
-    jacobians = leaky_recurrences(inner(model).recurrent_weights, states.network.hidden)
+    jacobians = leaky_recurrences(model.network.network.recurrent_weights, states.network.hidden)
     squares = np.sum(np.asarray(jacobians) ** 2, axis=(1, 2))
     np.testing.assert_allclose(value_of(SENSITIVITY, *leaky_run), squares.sum(), rtol=1e-12)
     early = losses.RecurrentSensitivity(profile=EARLY)
@@ -100,11 +83,11 @@ def test_terms_of_other_networks_are_those_of_a_time_step(float64, getkey):
     np.testing.assert_allclose(found, omega(jacobians, error_gradients(*run)), rtol=1e-9)
 
 
-def test_random_directions_estimate_the_sensitivity(bare_run):
-    exact = value_of(SENSITIVITY, *bare_run)
-    estimate = value_of(losses.RecurrentSensitivity(n_directions=1000), *bare_run)
+def test_random_directions_estimate_the_sensitivity(leaky_run):
+    exact = value_of(SENSITIVITY, *leaky_run)
+    estimate = value_of(losses.RecurrentSensitivity(n_directions=1000), *leaky_run)
     np.testing.assert_allclose(estimate, exact, rtol=0.05)
-    assert value_of(losses.RecurrentSensitivity(n_directions=1), *bare_run) != exact
+    assert value_of(losses.RecurrentSensitivity(n_directions=1), *leaky_run) != exact
 
 
 @eqx.filter_jit
@@ -141,29 +124,27 @@ def test_the_vanishing_gradient_is_that_of_explicit_jacobians(leaky_run):
     def closed_form(weights):
         return omega(leaky_steps(weights, hidden), gradients)
 
-    term = losses.VanishingGradient(losses.OutputError())
-    weights = inner(model).recurrent_weights
-    np.testing.assert_allclose(value_of(term, *leaky_run), closed_form(weights), rtol=1e-9)
+    weights = model.network.network.recurrent_weights
+    np.testing.assert_allclose(value_of(VANISHING, *leaky_run), closed_form(weights), rtol=1e-9)
     assert closed_form(weights) > 1e-3
-    found = eqx.filter_jit(eqx.filter_grad(lambda model: term(states, trial, model)))(model)
+    found = eqx.filter_jit(eqx.filter_grad(lambda model: VANISHING(states, trial, model)))(model)
     np.testing.assert_allclose(
-        inner(found).recurrent_weights, jax.jit(jax.grad(closed_form))(weights), rtol=1e-7
+        found.network.network.recurrent_weights, jax.jit(jax.grad(closed_form))(weights), rtol=1e-7
     )
-    by_states = eqx.filter_jit(eqx.filter_grad(lambda states: term(states, trial, model)))(states)
+    by_states = eqx.filter_jit(eqx.filter_grad(lambda states: VANISHING(states, trial, model)))(states)
     assert not any(np.any(leaf) for leaf in jax.tree.leaves(by_states))
 
 
 def test_an_orthogonal_linear_network_loses_no_gradient(float64, getkey):
     network = LeakyRNN(2, N_UNITS, 2, tau=DT, dt=DT, nonlinearity=lambda x: x, key=getkey())
     turned, _ = jnp.linalg.qr(jax.random.normal(getkey(), (N_UNITS, N_UNITS)))
-    term = losses.VanishingGradient(losses.OutputError())
     for scale, expected in ((1.0, 0.0), (0.5**0.5, 0.25)):
         scaled = eqx.tree_at(lambda n: n.recurrent_weights, network, scale * turned)
-        np.testing.assert_allclose(value_of(term, *simulated(scaled, getkey())), expected, atol=1e-12)
+        np.testing.assert_allclose(value_of(VANISHING, *simulated(scaled, getkey())), expected, atol=1e-12)
 
 
-def test_steps_without_a_gradient_do_not_count(bare_run):
-    states, trial, model = bare_run
+def test_steps_without_a_gradient_do_not_count(leaky_run):
+    states, trial, model = leaky_run
     first = losses.Effort(profile=losses.InWindow(popsim.windows.Between(0.0, 2 * DT)))
     nothing = losses.Effort(profile=losses.InWindow(popsim.windows.Between(0.0, DT)))
     for error, is_zero in ((first, False), (nothing, True)):
@@ -193,8 +174,8 @@ def plastic(is_recorded, key):
     return LeakyRNN(2, N_UNITS, 2, tau=TAU, dt=DT, plasticity=plasticity, key=key)
 
 
-def test_bodies_are_refused(as_users_run, bare_run):
-    states, trial, model = bare_run
+def test_bodies_are_refused(as_users_run, leaky_run):
+    states, trial, model = leaky_run
     loop = eqx.tree_at(lambda m: m.network, relay_loop({}), model.network)
     term = losses.VanishingGradient(losses.Effort())
     with pytest.raises(ValueError, match="`model` must have no body for the term 'vanishing gradient'"):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from central_differences import assert_gradients_agree
-from loss_values import value_of, values_and_steps
+from loss_values import values_and_steps
 from scipy.stats import poisson
 
 import popsim
@@ -52,26 +52,28 @@ def activity_of(states, units=UNITS):
     return np.asarray(states.network.hidden)[:, units]
 
 
-def assert_value(term, run, weights, cost):
-    """The weighted mean of the cost, by the whole trial and by the sum over its steps."""
-    expected = np.sum(weights * np.where(weights > 0, cost, 0.0)) / np.sum(weights)
-    np.testing.assert_allclose(values_and_steps([term], *run)[0], [expected] * 2, rtol=1e-10)
+def assert_values(run, *cases):
+    """The weighted means of costs, by the whole trial and by the sum over its steps."""
+    terms, *_ = zip(*cases, strict=True)
+    for (_, weights, cost), found in zip(cases, values_and_steps(terms, *run), strict=True):
+        expected = np.sum(weights * np.where(weights > 0, cost, 0.0)) / np.sum(weights)
+        np.testing.assert_allclose(found, [expected] * 2, rtol=1e-10)
 
 
 def test_the_error_of_rates_is_the_weighted_mean_square(run, getkey):
     states, trial, model = run
     rates, counts = (np.asarray(x) for x in jax.tree.leaves(trial.recordings["rates"]))
-    squared = (activity_of(states) - rates) ** 2
-    assert_value(RateError(units=UNITS), run, counts, squared)
-    weights = np.array([0.0, 2.0, 1.0])
-    assert_value(
-        RateError(units=np.array(UNITS), unit_weights=weights, profile=EARLY),
+    squared, weights = (activity_of(states) - rates) ** 2, np.array([0.0, 2.0, 1.0])
+    weighted = RateError(units=np.array(UNITS), unit_weights=weights, profile=EARLY)
+    halved = RateError(units=UNITS, rate_fn=lambda activity: activity / 2)
+    by_function = RateError(units=lambda hidden: hidden[jnp.array(UNITS)])
+    assert_values(
         run,
-        counts * IS_EARLY * weights,
-        squared,
+        (RateError(units=UNITS), counts, squared),
+        (by_function, counts, squared),
+        (weighted, counts * IS_EARLY * weights, squared),
+        (halved, counts, (activity_of(states) / 2 - rates) ** 2),
     )
-    shrunk = RateError(units=UNITS, rate_fn=lambda activity: activity / 2)
-    assert_value(shrunk, run, counts, (activity_of(states) / 2 - rates) ** 2)
 
     def value(hidden):
         return RateError(units=UNITS)(with_activity(states, hidden), trial, model)
@@ -79,16 +81,12 @@ def test_the_error_of_rates_is_the_weighted_mean_square(run, getkey):
     assert_gradients_agree(value, states.network.hidden, getkey())
 
 
-def test_units_are_numbers_a_function_or_a_group(run, getkey):
-    states, trial, model = run
-    by_function = RateError(units=lambda hidden: hidden[jnp.array(UNITS)])
-    np.testing.assert_allclose(
-        value_of(by_function, *run), value_of(RateError(units=UNITS), *run), rtol=1e-12
-    )
+def test_units_may_be_a_group(run, getkey):
+    states, trial, _ = run
     areas = popsim.networks.Areas({"front": 3, "back": 3})
     network = popsim.networks.AreaRNN(areas, {"input": 1}, 1, tau=0.05, dt=DT, key=getkey())
-    in_areas = popsim.NetworkModel(network, dt=DT)
-    back, of_group = (value_of(RateError(units=u), states, trial, in_areas) for u in (range(3, 6), "back"))
+    terms = [RateError(units=units) for units in (range(3, 6), "back")]
+    back, of_group = values_and_steps(terms, states, trial, popsim.NetworkModel(network, dt=DT))
     np.testing.assert_allclose(of_group, back, rtol=1e-12)
 
 
@@ -98,7 +96,7 @@ def test_the_likelihood_of_spike_counts_is_that_of_poisson(run, getkey):
     weights = np.broadcast_to(np.arange(N_STEPS)[:, None] > 0, spikes.shape).astype(float)
     expected = DT * (20 * np.maximum(activity_of(states), 0) + 0.5)
     term = SpikeCountLikelihood(units=UNITS, rate_fn=lambda activity: 20 * activity, baseline=0.5)
-    assert_value(term, run, weights, -poisson.logpmf(spikes, expected))
+    assert_values(run, (term, weights, -poisson.logpmf(spikes, expected)))
 
     def value(hidden):
         return term(with_activity(states, hidden), trial, model)

@@ -1,23 +1,16 @@
-"""Weights of a loss that follow a schedule over training batches."""
+"""Weights of a loss that follow a schedule over training batches, or an update of the loss."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_training import (
-    OPTIMIZER,
-    RunningSum,
-    activity,
-    assert_same,
-    build,
-    squared_error,
-    train,
-)
+from small_training import OPTIMIZER, RunningSum, activity, assert_same, build, squared_error, train
 
 import popsim
 from popsim import PerMember
 from popsim.schedules import LinearSchedule, PiecewiseSchedule
-from popsim.training import TaskTrainer
+from popsim.training import TaskTrainer, sgd
 
 RAMP = LinearSchedule(0.0, 1.0, last_batch=4)
 ERROR, COST = (popsim.FunctionTerm(own.__name__, own) for own in (squared_error, activity))
@@ -87,3 +80,25 @@ def test_an_update_of_the_loss_refuses_weights_that_follow_a_schedule():
 
     with pytest.raises(ValueError, match=r"`loss_update_func`.*\['activity'\].*schedule"):
         train(1, task=costing(RAMP), trainer=TaskTrainer(OPTIMIZER, loss_update_func=keep))
+
+
+def keep_by_gradient(loss, values, gradients):
+    """Writes what it is shown into the weights."""
+    norm = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradients)))
+    return eqx.tree_at(
+        lambda own: (own.weights["squared_error"], own.weights["activity"]), loss, (values.total, norm)
+    )
+
+
+@pytest.mark.slow
+def test_a_loss_update_sees_the_losses_and_the_gradients_of_its_member():
+    """With plain descent at rate 1 the gradients are the change of the parameters."""
+    trainer = TaskTrainer(sgd(1.0), loss_update_func=keep_by_gradient)
+    _, history = train(2, trainer=trainer, save_model_trainables=True, n_members=2)
+    np.testing.assert_allclose(history.loss_weights["squared_error"][1], history.loss.total[0], rtol=1e-6)
+    again, other = train(1, trainer=TaskTrainer(sgd(1.0)), save_model_trainables=True)
+    start = popsim.make_ensemble(build, 2, key=jax.random.key(0))
+    arrays = [jax.tree.leaves(eqx.filter(own.network, eqx.is_inexact_array)) for own in (again, start)]
+    steps = [np.sum(np.square(a - b), axis=tuple(range(1, np.ndim(a)))) for a, b in zip(*arrays, strict=True)]
+    np.testing.assert_allclose(history.loss_weights["activity"][1], np.sqrt(sum(steps)), rtol=1e-4)
+    assert other.loss_weights is None

@@ -62,10 +62,7 @@ NOTHING = r"`trial` of `task` must return something that counts for the term '{}
 WRONG = {
     "minus one": (own(losses.CrossEntropy(), [-1.0]), CHOICE + ".*got -1"),
     "class": (own(losses.CrossEntropy(), [2.0]), CHOICE + ".*got 2"),
-    "spikes": (
-        own(losses.SpikeCountLikelihood(), [1.0], spikes=0.5),
-        "spikes'\\]` must be spike counts",
-    ),
+    "spikes": (own(losses.SpikeCountLikelihood(), [1.0], spikes=0.5), "spikes'\\]` must be spike counts"),
     "only validation": (own(losses.CrossEntropy(), [1.0], validating=-jnp.ones(1)), CHOICE),
     "no weight": (own(losses.CrossEntropy(), [1.0], counts=ZERO), NOTHING.format("cross entropy")),
     "empty window": (own(losses.OutputError(profile=LATE), [1.0]), NOTHING.format("output error")),
