@@ -21,10 +21,10 @@ BODIES = {
     "point mass, ReLU": plants.muscled_point_mass,
     "point mass, rigid Hill": functools.partial(plants.muscled_point_mass, muscles.RigidTendonHillMuscle),
 }
-IN_SHORT = ("arm26, compliant Hill", "Li & Todorov arm", "point mass, ReLU")
+IN_SHORT = ("arm26, compliant Hill", "point mass, ReLU")
 
 
-def each_body(in_short=IN_SHORT):
-    """All bodies as parameters of a test; in short, two arms and a mass, with three laws."""
+def each_body():
+    """All bodies as parameters of a test; in short, an arm and a mass."""
     names = {build: name for name, build in BODIES.items()}
-    return mostly_in_full(names, in_short, name_of=names.get)
+    return mostly_in_full(names, IN_SHORT, name_of=names.get)

@@ -1,4 +1,6 @@
-"""Muscle paths: lengths, velocities and moment arms belong together."""
+"""Muscle paths, whose lengths, velocities and moment arms belong together, and the sets of six muscles."""
+
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +8,8 @@ import numpy as np
 import pytest
 from short_form import mostly_in_full
 
-from popsim.muscles import arm26_compliant_path, arm26_path, li_todorov_path
+from popsim import muscles
+from popsim.muscles import RigidTendonHillMuscle, arm26_compliant_path, arm26_path, li_todorov_path
 from popsim.muscles.paths import (
     ChainPlacement,
     ConstantMomentArmPath,
@@ -15,7 +18,6 @@ from popsim.muscles.paths import (
     StraightPath,
     generalised_force,
     moment_arms,
-    path_velocity,
 )
 
 pytestmark = pytest.mark.slow
@@ -60,20 +62,6 @@ def test_moment_arm_is_the_slope_of_the_length(path, getkey):
     arms, differentiated = jax.jit(jax.vmap(lambda q: (moment_arms(path, q), jax.jacfwd(path.length)(q))))(q)
     np.testing.assert_allclose(arms, differentiated, atol=1e-14)
     np.testing.assert_allclose(arms, expected, atol=1e-8)
-
-
-def test_velocity_and_force_go_by_the_same_moment_arms(path, getkey):
-    """Velocity = moment arms x joint velocity; power on the coordinates = -pull x lengthening velocity."""
-    (q,), w = postures(getkey(), 1), jnp.array([1.5, -2.5])
-    force = jax.random.uniform(getkey(), jax.eval_shape(path.length, q).shape, maxval=500.0)
-
-    @jax.jit
-    def at_posture(q, w, force):
-        return path_velocity(path, q, w), moment_arms(path, q), generalised_force(path, q, force)
-
-    velocity, arms, torque = map(np.asarray, at_posture(q, w, force))
-    np.testing.assert_allclose(velocity, arms @ np.asarray(w), atol=1e-14)
-    np.testing.assert_allclose(torque @ np.asarray(w), -np.asarray(force) @ velocity, rtol=1e-12)
 
 
 def test_arm26_has_the_moment_arms_of_its_table(float64):
@@ -159,3 +147,31 @@ def test_one_call_adds_a_muscle(float64, build, one):
     path, added = build(), one()
     expected = jnp.concatenate([path.length(q), added.length(q)])
     np.testing.assert_array_equal(path.with_muscle(added).length(q), expected)
+
+
+def test_arm26_fibres_work_about_their_optimal_length(float64):
+    """At every posture of reaching, 20-90 and 30-130 degrees, for both families."""
+    angles = jnp.deg2rad(jnp.stack(jnp.meshgrid(jnp.linspace(20, 90, 8), jnp.linspace(30, 130, 8)), -1))
+    families: list[tuple[Any, Any]] = [
+        (muscles.arm26_muscles(), muscles.arm26_path()),
+        (muscles.arm26_compliant_muscles(RigidTendonHillMuscle), muscles.arm26_compliant_path()),
+    ]
+    for built, path in families:
+        lengths = jax.jit(jax.vmap(path.length))(angles.reshape(-1, 2))
+        fibres = (lengths - built.tendon_length) / built.optimal_length
+        assert jnp.all((fibres > 0.4) & (fibres < 1.6))
+
+
+def test_arm26_table(float64):
+    built: Any = muscles.arm26_compliant_muscles()
+    rigid: Any = muscles.arm26_muscles()
+    np.testing.assert_array_equal(built.max_isometric_force, [838, 1207, 1422, 1549, 414, 603])
+    np.testing.assert_array_equal(built.optimal_length, [0.134, 0.140, 0.092, 0.093, 0.137, 0.127])
+    np.testing.assert_array_equal(built.tendon_length, [0.070, 0.070, 0.172, 0.187, 0.204, 0.217])
+    np.testing.assert_array_equal(rigid.tendon_length[:2], [0.039, 0.066])
+
+
+def test_li_todorov_set_is_in_si_units(float64):
+    built = muscles.li_todorov_muscles()
+    np.testing.assert_allclose(built.max_isometric_force, 31.8 * np.array([22, 12, 18, 14, 5, 10]))
+    np.testing.assert_allclose(built.optimal_length, [0.0732, 0.0326, 0.064, 0.0426, 0.0595, 0.0404])

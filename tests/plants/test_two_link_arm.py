@@ -65,15 +65,17 @@ def test_mobility_ellipse_is_the_known_one_across_the_forearm(float64, name, eig
 
 def test_jacobian_is_the_derivative_of_the_hand_position(arm, getkey):
     angles = postures(arm, getkey())
-    derivative = jax.vmap(jax.jacobian(arm.hand_position))(angles)
-    np.testing.assert_allclose(jax.vmap(arm.jacobian)(angles), derivative, atol=1e-15)
+    both = jax.vmap(lambda angle: (arm.jacobian(angle), jax.jacobian(arm.hand_position)(angle)))
+    np.testing.assert_allclose(*jax.jit(both)(angles), atol=1e-15)
 
 
 def test_joint_angles_invert_the_hand_position_over_the_whole_joint_range(arm, getkey):
     angles = postures(arm, getkey(), n=100)
-    positions = jax.vmap(arm.hand_position)(angles)
-    np.testing.assert_allclose(jax.vmap(arm.joint_angles)(positions), angles, atol=1e-9)
-    assert jnp.all(jax.vmap(arm.is_reachable)(positions))
+    positions = jax.jit(jax.vmap(arm.hand_position))(angles)
+    back = jax.vmap(lambda position: (arm.joint_angles(position), arm.is_reachable(position)))
+    found, is_reachable = jax.jit(back)(positions)
+    np.testing.assert_allclose(found, angles, atol=1e-9)
+    assert jnp.all(is_reachable)
     assert jnp.all(positions[:, 0].min() < -0.2)
 
 
@@ -119,20 +121,23 @@ def test_joint_stop_is_absent_within_the_limits(arm, getkey):
 def test_joint_stop_pushes_back_and_brakes(arm, side):
     limit, outward = arm.joint_limits[1, side], 2 * side - 1
     beyond = limit + outward * jnp.array([0.05, 0.1, 0.2, 0.4])
-    push = -outward * jax.vmap(lambda angle: at_elbow(arm, angle))(beyond)
+    at_velocity = jax.vmap(lambda angle, velocity: at_elbow(arm, angle, velocity), (0, None))
+    still, *moving = jax.jit(jax.vmap(at_velocity, (None, 0)))(beyond, jnp.array([0.0, -3.0, 3.0]))
+    push = -outward * still
     assert jnp.all(push > 0) and jnp.all(jnp.diff(push) > 0)
-    for velocity in (-3.0, 3.0):
-        moving = jax.vmap(lambda angle, v=velocity: at_elbow(arm, angle, v))(beyond)
-        assert jnp.all((moving + outward * push) * velocity < 0)
+    for velocity, torque in zip((-3.0, 3.0), moving, strict=True):
+        assert jnp.all((torque + outward * push) * velocity < 0)
+
+
+SLOPE = jax.grad(at_elbow, argnums=1)
+STOPS = [eqx.filter_jit(stop) for stop in (at_elbow, SLOPE, jax.grad(SLOPE, argnums=1))]
 
 
 @pytest.mark.parametrize("side", [0, 1], ids=["lowest", "highest"])
 @pytest.mark.parametrize("beyond", mostly_in_full([0.0, 0.3], [0.0]), ids=["first touch", "full contact"])
 def test_joint_stop_is_twice_continuously_differentiable(arm, side, beyond):
     seam = arm.joint_limits[1, side] + (2 * side - 1) * beyond
-    stop = at_elbow
-    for order in range(3):
+    for order, stop in enumerate(STOPS):
         below, above = stop(arm, seam - 1e-9, 2.0), stop(arm, seam + 1e-9, 2.0)
         np.testing.assert_allclose(below, above, atol=1e-4 if order == 2 else 1e-5)
         assert jnp.isfinite(stop(arm, seam, 2.0))
-        stop = jax.grad(stop, argnums=1)
