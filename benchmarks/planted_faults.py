@@ -225,7 +225,7 @@ FAULTS = [Fault(*row) for row in [
      "store checkpoints damaged_files"),
     ("rows are removed before the record is cut", "popsim/store",
      "            self._record_rows(lengths, self._record.attributes)\n",
-     "            remove_stale(self._path, {name: layout.of_length(lengths[layout.axes[0]])\n"
+     "            remove_stale(self._record.folder, {name: layout.of_length(lengths[layout.axes[0]])\n"
      "                for name, layout in self._record.layouts.items() if layout.axes[0] in lengths})\n"
      "            self._record_rows(lengths, self._record.attributes)\n",
      "store growing_arrays lost_power"),

@@ -1,6 +1,5 @@
 """Elementwise functions, with derivatives whose factors are computed in the forward pass."""
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -96,7 +95,10 @@ def _differentiate(primals: Sequence[Any], tangents: Sequence[Any], *, program: 
         values = list(_call_program(program, operands))
         for place in places:
             operand = operands[place]
-            of_operand = functools.partial(_call_with_operand, program, operands, place)
+
+            def of_operand(operand: Array, place: int = place) -> list[Array]:
+                return _call_program(program, (*operands[:place], operand, *operands[place + 1 :]))
+
             # At each index, a tangent of one gives the derivative there: nothing crosses between indices.
             values += jax.jvp(of_operand, (operand,), (jnp.ones_like(operand),))[1]
         return values
@@ -115,10 +117,6 @@ def _differentiate(primals: Sequence[Any], tangents: Sequence[Any], *, program: 
             total = changes[index % n_results]
             changes[index % n_results] = change if isinstance(total, ad.Zero) else total + change
     return results, changes
-
-
-def _call_with_operand(program: Any, operands: Sequence[Any], place: int, operand: Any) -> list[Array]:
-    return _call_program(program, (*operands[:place], operand, *operands[place + 1 :]))
 
 
 def _call_program(program: Any, operands: Sequence[Any]) -> list[Array]:

@@ -154,14 +154,13 @@ def _append(
     for equation in closed.jaxpr.eqns:
         received = tuple(map(place, equation.invars))
         name = equation.primitive.name
-        inner = inlined.get(name)
-        if inner is None:
+        if name not in inlined:
             outputs = tuple(Variable() for _ in equation.outvars)
             operations.append(Operation(equation, received, outputs))
-        elif inner not in equation.params:
-            raise UnknownOperation(f"the operation {name!r} without the parameter {inner!r}")
+        elif (inner := equation.params.get(inlined[name])) is None:
+            raise UnknownOperation(f"the operation {name!r} without the parameter {inlined[name]!r}")
         else:
-            outputs = _append(operations, equation.params[inner], received, inlined)
+            outputs = _append(operations, inner, received, inlined)
         places.update(zip(equation.outvars, outputs, strict=True))
     return tuple(map(place, closed.jaxpr.outvars))
 
@@ -175,16 +174,16 @@ def n_products(equation: Any) -> int:
     )
 
 
-def products_of(body: Operations, inputs: Iterable[Variable]) -> list[JaxprEqn]:
-    """Return the products of arrays in a body of which both factors depend on some of its inputs."""
+def most_products(body: Operations, inputs: Iterable[Variable]) -> int:
+    """Return `n_products` of the largest product in a body whose factors depend on some of its inputs."""
     depends: set[Variable | TracedConstant] = set(inputs)
-    products = []
+    most = 0
     for operation in body.operations:
         if not depends.isdisjoint(operation.inputs):
             depends.update(operation.outputs)
         if operation.equation.primitive.name == "dot_general" and depends.issuperset(operation.inputs):
-            products.append(operation.equation)
-    return products
+            most = max(most, n_products(operation.equation))
+    return most
 
 
 def split_draws(body: Operations, state: Iterable[Variable]) -> tuple[Operations, Operations]:

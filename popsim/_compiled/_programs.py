@@ -5,7 +5,6 @@ process lives: a new optimizer, or a new closure in a task, is another program o
 """
 
 import dataclasses
-import functools
 import hashlib
 import threading
 import warnings
@@ -64,24 +63,11 @@ class _Executable:
 
 
 class _Program(NamedTuple):
-    """A compiled program with what a function returns besides arrays.
+    """A compiled program with what a function returns besides arrays."""
 
-    - `executable`: the program, which equal functions share; None for a function that `jax.jit` must run.
-    - `structure`: the structure of the arrays that the function returns.
-    - `static`: what it returns that is no array, elsewhere None.
-    """
-
-    executable: _Executable | None
-    structure: Any
-    static: PyTree
-
-
-class _ArrayKind(NamedTuple):
-    """What a program depends on in an array among its arguments."""
-
-    type: Any
-    sharding: Any
-    is_committed: bool
+    executable: _Executable | None  # which equal functions share; None if `jax.jit` must run the function
+    structure: Any  # of the arrays that the function returns
+    static: PyTree  # what it returns that is no array, elsewhere None
 
 
 class Programs:
@@ -110,19 +96,18 @@ class Programs:
         if any(getattr(jax.config, flag, False) for flag in UNUSUAL_FLAGS):
             return ordinary(numbers)(*args, **kwargs)
         n_first = len(jax.tree.leaves(args[:1])) if self._donates_rest else len(leaves)
-        kinds = (tuple(map(_kind, leaves)), context())
         try:
-            hash(key := (structure, n_first, kinds, numbers))
+            hash(key := (structure, n_first, tuple(map(_kind, leaves)), context(), numbers))
         except TypeError:  # raised again by JAX, which names the argument
             return ordinary(numbers)(*args, **kwargs)
         # A hit takes no trace. What is no array is a part of the key as it is.
-        program = self._programs.get_or_make(key, lambda: self._program(leaves, structure, n_first, kinds))
+        program = self._programs.get_or_make(key, lambda: self._program(leaves, structure, n_first))
         if program.executable is None:
             return ordinary(numbers)(*args, **kwargs)
         out = jax.block_until_ready(program.executable.run(*_arrays(leaves, n_first)))
         return eqx.combine(jax.tree.unflatten(program.structure, out), program.static)
 
-    def _program(self, leaves: Sequence[Any], structure: Any, n_first: int, kinds: Hashable) -> _Program:
+    def _program(self, leaves: Sequence[Any], structure: Any, n_first: int) -> _Program:
         """Trace the function, and compile it unless there is a program that computes the same."""
         array_function, results = _array_function(self._function, leaves, structure)
         donated = (1,) if self._donates_rest else ()
@@ -138,7 +123,8 @@ class Programs:
         if calls_python(text):
             return _Program(None, *results[0])
         # Programs of equal text may take arrays in other trees, from other devices, or under other flags.
-        key = (hashlib.sha256(text.encode()).digest(), lowered.in_tree, _array_kinds(kinds))
+        kinds = tuple(_kind(leaf) for leaf in leaves if eqx.is_array(leaf))
+        key = (hashlib.sha256(text.encode()).digest(), lowered.in_tree, kinds, context())
         executable = self._executables.get(key)
         if executable is None:
             start_waiting()
@@ -153,11 +139,10 @@ def _arrays(leaves: Sequence[Any], n_first: int) -> tuple[tuple[Any, ...], tuple
 
 
 def _kind(leaf: Any) -> Hashable:
+    """Return what a program depends on in an array, and all of what is none."""
     if isinstance(leaf, jax.Array):
-        return _ArrayKind(jax.typeof(leaf), leaf.sharding, leaf.committed)
-    if eqx.is_array(leaf):
-        return _ArrayKind(jax.typeof(leaf), None, False)
-    return type(leaf), leaf
+        return jax.typeof(leaf), leaf.sharding, leaf.committed
+    return (jax.typeof(leaf), None, False) if eqx.is_array(leaf) else (type(leaf), leaf)
 
 
 def static_numbers(leaves: Sequence[Any], structure: Any) -> tuple[str, ...]:
@@ -179,21 +164,13 @@ def _add_numbers(value: Any, texts: list[str]) -> None:
     """Add the numbers of a value that is compared by its parts."""
     if isinstance(value, int | float | complex | np.generic):
         texts.append(repr(value))
-    elif isinstance(value, tuple | list):
-        for part in value:
-            _add_numbers(part, texts)
-    elif isinstance(value, Mapping):
-        for part in value.items():
+    elif isinstance(value, tuple | list | Mapping):
+        for part in value.items() if isinstance(value, Mapping) else value:
             _add_numbers(part, texts)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
             if field.compare:
                 _add_numbers(getattr(value, field.name, None), texts)
-
-
-def _array_kinds(kinds: Any) -> Hashable:
-    of_leaves, context = kinds
-    return tuple(kind for kind in of_leaves if isinstance(kind, _ArrayKind)), context
 
 
 def calls_python(text: str) -> bool:
@@ -203,13 +180,8 @@ def calls_python(text: str) -> bool:
 
 def context() -> Hashable:
     """Return what a program depends on besides its arguments: flags of JAX, the mesh, and the engine."""
-    flags = tuple(getattr(jax.config, name) for name in _flags())
+    flags = tuple(getattr(jax.config, name, None) for name in jax.config.values)
     return flags, jax.sharding.get_abstract_mesh(), is_plain_jax()
-
-
-@functools.cache
-def _flags() -> tuple[str, ...]:
-    return tuple(name for name in sorted(jax.config.values) if hasattr(jax.config, name))
 
 
 class NestedPrograms:

@@ -23,10 +23,9 @@ from jaxtyping import Array, PyTree
 from popsim._compiled import _operations, _threefry
 
 _ALONG_AXES_NAMES = """
-    argmax argmin cumlogsumexp cummax cummin cumprod cumsum reduce_and reduce_max reduce_min
+    argmax argmin concatenate cumlogsumexp cummax cummin cumprod cumsum reduce_and reduce_max reduce_min
     reduce_or reduce_prod reduce_sum reduce_xor rev sort split squeeze
 """
-ALONG_AXES = frozenset(_ALONG_AXES_NAMES.split())
 FEW_PRODUCTS = 64
 MANY_PRODUCTS = 256
 
@@ -106,15 +105,13 @@ def all_trials(value: Value, n_trials: int) -> Array:
 
 def _vmap_equation(equation: Any, inputs: Sequence[Value]) -> list[Value]:
     """Run an equation as it is, under `jax.vmap` if an input has trials."""
-    if not any(value.has_trials for value in inputs):
-        return [
-            Value(array, False) for array in _operations.bind(equation, *(value.array for value in inputs))
-        ]
-    of_all = equation.primitive.name.startswith("unvmap_")  # Equinox's, by which an error concerns all trials
     axes = [-1 if value.has_trials else None for value in inputs]
+    # Equinox's errors, which begin so, concern all trials.
+    has_trials = any(axes) and not equation.primitive.name.startswith("unvmap_")
     bind_equation = functools.partial(_operations.bind, equation)
-    mapped = jax.vmap(bind_equation, in_axes=axes, out_axes=None if of_all else -1)
-    return [Value(array, not of_all) for array in mapped(*(value.array for value in inputs))]
+    if any(axes):
+        bind_equation = jax.vmap(bind_equation, in_axes=axes, out_axes=-1 if has_trials else None)
+    return [Value(array, has_trials) for array in bind_equation(*(value.array for value in inputs))]
 
 
 def _elementwise(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
@@ -162,11 +159,6 @@ def _slice(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]
     starts, limits = (*params["start_indices"], 0), (*params["limit_indices"], n_trials)
     strides = params["strides"]
     return [Value(lax.slice(inputs[0].array, starts, limits, None if strides is None else (*strides, 1)))]
-
-
-def _concatenate(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
-    arrays = [all_trials(value, n_trials) for value in inputs]
-    return [Value(lax.concatenate(arrays, equation.params["dimension"]))]
 
 
 def _dynamic_slice(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value] | None:
@@ -268,9 +260,7 @@ def _scan(
         )
     by_trial = {place for place, value in zip(body.inputs, inputs, strict=True) if value.has_trials}
     by_trial.update(body.inputs[n_constants : n_constants + n_state])
-    if any(
-        _operations.n_products(product) > MANY_PRODUCTS for product in _operations.products_of(body, by_trial)
-    ):
+    if _operations.most_products(body, by_trial) > MANY_PRODUCTS:
         # Each trial has a matrix of its own, as with fast weights. To multiply it, it would be transposed
         # twice in each step, which takes longer than all that the trials on the last axis save.
         return None
@@ -308,10 +298,9 @@ def _is_stored(primitive: Any, *avals: Any, **params: Any) -> bool:
 
 RULES.update(
     dict.fromkeys(_operations.ELEMENTWISE, _elementwise)
-    | dict.fromkeys(ALONG_AXES, _axis_operation)
+    | dict.fromkeys(_ALONG_AXES_NAMES.split(), _axis_operation)
     | {
         "broadcast_in_dim": _broadcast_in_dim,
-        "concatenate": _concatenate,
         "dot_general": _dot_general,
         "dynamic_slice": _dynamic_slice,
         "dynamic_update_slice": _dynamic_update_slice,

@@ -31,28 +31,29 @@ def warn_caller(message: str) -> None:
     warn_outside(message, OWN_FRAMES)
 
 
-@functools.cache
-def warn_caller_once(message: str) -> None:
-    """Warn as `warn_caller`, the first time that a process has this to say."""
-    # Python's own filter forgets what was shown whenever warnings are caught, as while a program is compiled.
-    warn_caller(message)
+# Python's own filter forgets what was shown whenever warnings are caught, as while a program is compiled.
+warn_caller_once = functools.cache(warn_caller)
 
 
 LARGEST_INT = 2**31 - 1  # of JAX's default integers
 
 
+def _values_of(value: Any) -> Any:
+    return value.values if isinstance(value, PerMember) else value
+
+
 def short_repr(value: Any) -> str:
     """Return a value for an error message, on one line of at most 200 characters; float32(.1) as 0.1."""
-    value = value.values if isinstance(value, PerMember) else value
-    if isinstance(value, eqx.Module) or is_traced(value):
+    value = _values_of(value)
+    is_array = isinstance(value, jax.Array | np.ndarray | np.number)
+    is_key = is_array and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+    if is_key or isinstance(value, eqx.Module) or is_traced(value):
         return kind_of(value)
-    if isinstance(value, jax.Array | np.ndarray | np.number):
-        if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
-            return kind_of(value)
-        array = np.asarray(value)
-        text = np.array2string(array, separator=", ", threshold=16, edgeitems=4) if array.ndim else array[()]
-        return one_line(text)[:200]
-    return one_line(repr(value))[:200]
+    if not is_array:
+        return one_line(repr(value))[:200]
+    array = np.asarray(value)
+    text = np.array2string(array, separator=", ", threshold=16, edgeitems=4) if array.ndim else array[()]
+    return one_line(text)[:200]
 
 
 def check_instance(name: str, value: object, kinds: type | tuple[type, ...], expected: str) -> None:
@@ -122,7 +123,7 @@ def _check_of_numbers(
     """Return a check by name of a number, an array or a `PerMember`; traced arrays are accepted."""
 
     def check(name: str, value: Any) -> None:
-        values = value.values if isinstance(value, PerMember) else value
+        values = _values_of(value)
         if is_traced(values):
             return
         numbers = np.empty(0, object)
@@ -147,8 +148,7 @@ check_fraction = _check_of_numbers(lambda x: (x >= 0) & (x <= 1), "from zero to 
 def check_time_constant(name: str, value: Any, dt: float) -> None:
     """Raise `ValueError` unless a time constant, in s, is positive and no shorter than the time step."""
     check_positive(name, value)
-    values = value.values if isinstance(value, PerMember) else value
-    if violates(lambda tau: tau >= dt * (1 - 1e-6), values):  # equal, if for the rounding of float32
+    if violates(lambda tau: tau >= dt * (1 - 1e-6), _values_of(value)):  # equal, but for rounding
         raise ValueError(
             f"`dt` must not exceed {name} = {short_repr(value)} s, got {dt} s: a step would go past what the "
             "state decays to."
@@ -166,8 +166,7 @@ QUANTITIES = {
 
 def warn_of_unit(name: str, value: Any, kind: str) -> None:
     """Warn if a quantity is larger than fits any use, as numbers in another unit are."""
-    values = value.values if isinstance(value, PerMember) else value
-    if is_traced(values):
+    if is_traced(values := _values_of(value)):
         return
     largest, unit, advice = QUANTITIES[kind]
     numbers = np.abs(np.asarray(values, float))
@@ -289,9 +288,9 @@ def kind_of(value: Any) -> str:
 
 def check_like(name: str, role: str, expected: PyTree, returned: PyTree) -> None:
     """Raise `ValueError` unless a method returned what has the structure and shapes of another PyTree."""
-    returned_kind, expected_kind = (_kind_and_shapes(tree) for tree in (returned, expected))
-    if returned_kind != expected_kind:
-        raise ValueError(f"{name} must return what is like {role}, {expected_kind}, got {returned_kind}.")
+    like, got = map(_kind_and_shapes, (expected, returned))
+    if like != got:
+        raise ValueError(f"{name} must return what is like {role}, {like}, got {got}.")
 
 
 def _kind_and_shapes(tree: PyTree) -> str:
@@ -329,16 +328,12 @@ def memory_of_machine(root: Path = Path("/")) -> int | None:
     limits: list[int] = []
     with contextlib.suppress(AttributeError, ValueError, OSError):  # not every system has these names
         limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    groups: list[PurePosixPath] = []
     with contextlib.suppress(OSError):
-        limits += _control_group_limits(root / "sys/fs/cgroup", (root / "proc/self/cgroup").read_text())
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+        groups += [PurePosixPath(line.split(":", 2)[-1].strip("/")) for line in lines]
+    for place in {place for group in groups for place in (group, *group.parents)}:
+        for name in (f"{place}/memory.max", f"memory/{place}/memory.limit_in_bytes"):  # of both versions
+            with contextlib.suppress(OSError, ValueError):  # "max", or not visible inside a container
+                limits.append(int((root / "sys/fs/cgroup" / name).read_text()))
     return min((limit for limit in limits if limit > 0), default=None)
-
-
-def _control_group_limits(top: Path, groups: str) -> Iterator[int]:
-    """Yield the limits of the control groups of this process, and of their parents, of both versions."""
-    for group in groups.splitlines():
-        folder = PurePosixPath(group.split(":", 2)[-1].strip("/"))
-        for place in (folder, *folder.parents):
-            for name in (f"{place}/memory.max", f"memory/{place}/memory.limit_in_bytes"):
-                with contextlib.suppress(OSError, ValueError):  # "max", or not visible inside a container
-                    yield int((top / name).read_text())

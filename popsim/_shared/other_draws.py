@@ -29,7 +29,7 @@ NOT_REPLACED = {"get_state", "getstate", "BitGenerator", "Random", "SystemRandom
 
 
 class _Watched(NamedTuple):
-    """A function that is traced."""
+    """What a function that is traced must do, and how."""
 
     must: str
     hint: str
@@ -53,16 +53,13 @@ def _watched_here() -> list[_Watched]:
     return _THREAD.__dict__.setdefault("watched", [])
 
 
-@contextlib.contextmanager
-def refuse_other_draws(name: str, *functions: Any) -> Iterator[None]:
+def refuse_other_draws(name: str, *functions: Any) -> contextlib.AbstractContextManager[None]:
     """Raise `ValueError` if a function that is traced in the context draws from NumPy or Python."""
-    must = f"{name} must draw from a `key` alone, by jax.random"
     hint = (
         "while it is traced, this becomes a constant, the same for all trials, batches and members. What "
         "shall be the same is drawn before, outside of it."
     )
-    with _watch(_Watched(must, hint), functions):
-        yield
+    return _watch(_Watched(f"{name} must draw from a `key` alone, by jax.random", hint), functions)
 
 
 @contextlib.contextmanager
@@ -72,13 +69,10 @@ def guard_tracing(name: str, arguments: str, *functions: Any) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def refuse_unseeded_draws(name: str, *functions: Any) -> Iterator[None]:
+def refuse_unseeded_draws(name: str, *functions: Any) -> contextlib.AbstractContextManager[None]:
     """Raise `ValueError` if a function that must return the same at every call draws without a seed."""
-    must = f"{name} must return the same at every call"
     hint = "draw from a fixed key, or from a generator made of a seed there, numpy.random.default_rng(0)."
-    with _watch(_Watched(must, hint, takes_seeds=True), functions):
-        yield
+    return _watch(_Watched(f"{name} must return the same at every call", hint, takes_seeds=True), functions)
 
 
 @contextlib.contextmanager
@@ -88,29 +82,25 @@ def _watch(watched: _Watched, functions: Sequence[Any]) -> Iterator[None]:
     for name, value, place in held_values(functions):
         if hasattr(value, "clear_cache") and not isinstance(value, type):
             jitted.append(value)
-        if isinstance(value, GENERATORS) and value is not GLOBAL:
-            generators.append((name, value, _state(value)))
+        if isinstance(value, GENERATORS):
+            if value is not GLOBAL and not isinstance(value, random.SystemRandom):  # which has no state
+                generators.append((name, value, pickle.dumps(value)))
         elif place is not None and id(value) in refusals:
             places.append(place)
         elif id(value) in refusals and not isinstance(value, type):
             watched.refuse(f"`{name}`, which is {refusals[id(value)][0]}")
-    state_before, draws_of_others = _state(GLOBAL), repr(_DRAWS_OF_OTHERS)
+    state_before, draws_of_others = pickle.dumps(GLOBAL), repr(_DRAWS_OF_OTHERS)
     with _replace_at(places, watched):
         yield
     for name, generator, state in generators:
-        if _state(generator) != state:
+        if pickle.dumps(generator) != state:
             for function in jitted:  # which have the constant now, and would draw nothing at another try
                 function.clear_cache()
             watched.refuse(f"draws from `{name}`, a {type(generator).__name__}")
     # In another thread, the main one may draw meanwhile.
     is_main = threading.current_thread() is threading.main_thread()
-    if is_main and _state(GLOBAL) != state_before and repr(_DRAWS_OF_OTHERS) == draws_of_others:
+    if is_main and pickle.dumps(GLOBAL) != state_before and repr(_DRAWS_OF_OTHERS) == draws_of_others:
         watched.refuse("draws from the global generator of numpy.random, by another package")
-
-
-def _state(generator: Any) -> bytes | None:
-    """Return the state of a generator, to compare; None for that of the system, which has none."""
-    return None if isinstance(generator, random.SystemRandom) else pickle.dumps(generator)
 
 
 @contextlib.contextmanager
@@ -157,11 +147,10 @@ def _refusal(name: str, original: Any) -> Any:
 
     @functools.wraps(original, updated=())
     def draw(*args: Any, **kwargs: Any) -> Any:
+        has_seed = makes_generator and any(value is not None for value in (*args, *kwargs.values()))
         if not (watched := _watched_here()):
             next(_DRAWS_OF_OTHERS)
-            return original(*args, **kwargs)
-        has_seed = makes_generator and any(value is not None for value in (*args, *kwargs.values()))
-        if not (has_seed and watched[-1].takes_seeds):
+        elif not (has_seed and watched[-1].takes_seeds):
             watched[-1].refuse(f"{name}{_line_of_user(sys._getframe(1))}")
         return original(*args, **kwargs)
 
@@ -178,9 +167,6 @@ class _Replacement(type):
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, cls.__mro__[1])
-
-    def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, cls.__mro__[1])
 
 
 def _line_of_user(frame: FrameType | None) -> str:

@@ -44,21 +44,14 @@ def count_text(count: int, noun: str) -> str:
 
 def is_utf8(text: str) -> bool:
     """Whether a text can be encoded in UTF-8, as one with bytes of another encoding cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return not any("\ud800" <= mark <= "\udfff" for mark in text)
 
 
 def check_path(name: str, path: str | Path) -> None:
     """Check that an argument is a path; nothing at the path is opened."""
-    if not isinstance(path, str | os.PathLike) or not isinstance(text := os.fspath(path), str):
-        raise ValueError(f"`{name}` must be a path, got {one_line(repr(path))[:200]}.")
-    if not is_utf8(text):
-        raise ValueError(f"`{name}` must be a path in UTF-8, got {text!r}.")
-    if not text:
-        raise ValueError(f"`{name}` must be a path, got an empty one.")
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(text, str) or not text or not is_utf8(text):
+        raise ValueError(f"`{name}` must be a path in UTF-8, got {one_line(repr(path))[:200]}.")
 
 
 def as_path(name: str, path: str | Path) -> Path:

@@ -107,13 +107,20 @@ def _parts_of_function(function: FunctionType) -> Iterator[HeldValue]:
     yield "", (function.__defaults__, function.__kwdefaults__), None
     yield "", getattr(function, "__wrapped__", None), None
     if not is_installed(function.__module__):
-        yield from _named_in(function.__globals__, _names_in(function.__code__), [])
+        yield from _named_in(function.__globals__, _names_in(function), [])
 
 
-def _names_in(code: CodeType) -> set[str]:
-    """Return the names used by a function and its inner functions."""
-    inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    return {*code.co_names}.union(*map(_names_in, inner))
+def _codes_of(code: CodeType) -> Iterator[CodeType]:
+    """Yield the code of a function and of its inner functions."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes_of(constant)
+
+
+def _names_in(function: FunctionType) -> set[str]:
+    """Return the names of globals and attributes in a function and its inner functions."""
+    return {name for code in _codes_of(function.__code__) for name in code.co_names}
 
 
 def _named_in(namespace: dict[str, Any], names: set[str], enclosing: Sequence[str]) -> Iterator[HeldValue]:
@@ -159,22 +166,18 @@ def _function_text(function: FunctionType) -> str:
 
 def _globals_of(function: FunctionType) -> Iterator[tuple[str, str]]:
     """Yield the name and the text of the globals that a function reads, also of the user's other modules."""
-    read, namespace = _globals_read(function.__code__), function.__globals__
-    for name, value, place in _named_in(namespace, _names_in(function.__code__), []):
+    namespace = function.__globals__
+    read = {
+        instruction.argval
+        for code in _codes_of(function.__code__)
+        for instruction in dis.get_instructions(code)
+        if instruction.opname == "LOAD_NAME" or "GLOBAL" in instruction.opname
+    }
+    for name, value, place in _named_in(namespace, _names_in(function), []):
         # An attribute may have the name of a global.
         is_read = name in read or (place is not None and place.holder is not namespace)
         if is_read and not name.startswith("__") and (text := _value_text(value)):
             yield name, text
-
-
-def _globals_read(code: CodeType) -> set[str]:
-    """Return the names of the globals that a function and its inner functions read."""
-    names = {
-        instruction.argval
-        for instruction in dis.get_instructions(code)
-        if instruction.opname == "LOAD_NAME" or "GLOBAL" in instruction.opname
-    }
-    return names.union(*(_globals_read(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
 
 
 def _value_text(value: Any, enclosing: tuple[int, ...] = ()) -> str:

@@ -2,8 +2,6 @@
 
 import contextlib
 import dataclasses
-import glob
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -26,14 +24,15 @@ class CommitRecord:
     All are in the zarr.json of the group, under one checksum; arrays have none of their own.
     """
 
+    folder: Path
     layouts: Mapping[str, ArrayLayout]
     attributes: Mapping[str, Any]
     run_id: str
 
-    def arrays(self, folder: Path) -> dict[str, StoredArray]:
-        """Return the arrays in the folder of the group."""
+    def arrays(self) -> dict[str, StoredArray]:
+        """Return the committed arrays, by name."""
         # Absolute, so that it also holds in another current folder, and in other processes.
-        folder = folder.resolve()
+        folder = self.folder.resolve()
         return {
             name: StoredArray(folder / name, layout, self.run_id) for name, layout in self.layouts.items()
         }
@@ -43,14 +42,20 @@ class CommitRecord:
         """The number of committed rows, by axis."""
         return {layout.axes[0]: layout.shape[0] for layout in self.layouts.values()}
 
-    def dataset(self, folder: Path) -> Any:
-        """Return the arrays in the folder of the group as a lazy `xarray.Dataset`."""
+    def dataset(self) -> Any:
+        """Return the committed arrays as a lazy `xarray.Dataset`."""
         from popsim.store._lazy_dataset import lazy_dataset
 
-        return lazy_dataset(self.arrays(folder), self.attributes)
+        return lazy_dataset(self.arrays(), self.attributes)
 
-    def write(self, folder: Path) -> None:
-        """Write the record into `folder`, in one atomic step."""
+    def damage(self, *, every_byte: bool = True) -> Iterator[tuple[str, CorruptDataError]]:
+        """Yield the files of the committed rows with which something is wrong, and what."""
+        for name, array in self.arrays().items():
+            for file, error in array.damage(every_byte=every_byte):
+                yield f"{name}/{file}", error
+
+    def write(self) -> None:
+        """Write the record, in one atomic step."""
         metadata = {name: layout.metadata() for name, layout in self.layouts.items()}
         group = {
             "zarr_format": 3,
@@ -60,7 +65,7 @@ class CommitRecord:
         }
         record = seal({RUN_ID: self.run_id, GROUP: group})
         del record[GROUP]
-        write_json(folder / "zarr.json", {**group, "attributes": {**self.attributes, KEY: record}})
+        write_json(self.folder / "zarr.json", {**group, "attributes": {**self.attributes, KEY: record}})
 
     @classmethod
     def read(cls, folder: Path, run_id: str | None = None) -> "CommitRecord":
@@ -78,7 +83,7 @@ class CommitRecord:
         check_run_id(record[RUN_ID], run_id, path)
         arrays = group["consolidated_metadata"]["metadata"].items()
         layouts = {name: ArrayLayout.parse(metadata) for name, metadata in arrays}
-        return cls(layouts, attributes, record[RUN_ID])
+        return cls(folder, layouts, attributes, record[RUN_ID])
 
 
 def open_arrays(path: str | Path, *, run_id: str | None = None) -> Any:
@@ -90,17 +95,7 @@ def open_arrays(path: str | Path, *, run_id: str | None = None) -> Any:
     is damaged, missing or of another run, now or when it is read; `MismatchError` if all are of another run
     than `run_id`, None for any.
     """
-    return CommitRecord.read(Path(path), run_id).dataset(Path(path))
-
-
-def damage_of_arrays(
-    path: str | Path, *, run_id: str | None = None, every_byte: bool = True
-) -> Iterator[tuple[str, CorruptDataError]]:
-    """Yield the files of the committed rows with which something is wrong, relative to `path`, and what."""
-    path = Path(path)
-    for name, array in CommitRecord.read(path, run_id).arrays(path).items():
-        for file, error in array.damage(every_byte=every_byte):
-            yield f"{name}/{file}", error
+    return CommitRecord.read(Path(path), run_id).dataset()
 
 
 def list_arrays(
@@ -111,25 +106,20 @@ def list_arrays(
     Of each array: its `name`, its `axes`, `shape` and `dtype` as committed, and the `n_bytes` of its files.
     """
     record = CommitRecord.read(Path(path), run_id)
-    arrays = [
-        {"name": name, "axes": layout.axes, "shape": layout.shape, "dtype": layout.dtype}
-        | {"n_bytes": _n_bytes(Path(path, name))}
-        for name, layout in record.layouts.items()
-    ]
+    arrays = []
+    for name, layout in record.layouts.items():
+        n_bytes = 0
+        for file in Path(path, name).glob("*"):
+            with contextlib.suppress(FileNotFoundError):  # it is being written
+                n_bytes += file.stat().st_size
+        form = {"axes": layout.axes, "shape": layout.shape, "dtype": layout.dtype}
+        arrays.append({"name": name, **form, "n_bytes": n_bytes})
     return arrays, record.attributes
-
-
-def _n_bytes(folder: Path) -> int:
-    n_bytes = 0
-    for path in glob.iglob(f"{glob.escape(str(folder))}/*"):
-        with contextlib.suppress(FileNotFoundError):  # it is being written
-            n_bytes += os.path.getsize(path)
-    return n_bytes
 
 
 def remove_array(folder: Path) -> None:
     """Remove the folder of an array, unless it holds foreign files."""
-    if not folder.is_symlink() and folder.is_dir() and all(_may_go(file.name) for file in folder.iterdir()):
+    if not folder.is_symlink() and folder.is_dir() and all(map(_may_go, folder.iterdir())):
         shutil.rmtree(folder)
 
 
@@ -140,7 +130,7 @@ def remove_arrays(group: Path) -> None:
     for path in [*group.iterdir()]:
         if path.is_dir():
             remove_array(path)
-        elif _may_go(path.name):
+        elif _may_go(path):
             path.unlink()
     with contextlib.suppress(OSError):  # foreign files remain
         group.rmdir()
@@ -158,8 +148,8 @@ def remove_stale(group: Path, layouts: Mapping[str, ArrayLayout]) -> None:
                 file.unlink()
 
 
-def _may_go(name: str) -> bool:
-    return _is_of_arrays(name) or is_of_system(name)
+def _may_go(file: Path) -> bool:
+    return _is_of_arrays(file.name) or is_of_system(file.name)
 
 
 def _is_of_arrays(name: str) -> bool:

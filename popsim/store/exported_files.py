@@ -1,5 +1,6 @@
 """Write datasets for other software: as NetCDF, and as MAT files for MATLAB, Octave and SciPy."""
 
+import collections
 import io
 import json
 import re
@@ -22,13 +23,12 @@ NATIVE_TYPES = (str, int, float)  # of attributes; of all others NetCDF gets JSO
 
 
 def _legal_names(
-    names: Mapping[Any, Any], legal_name: Callable[[str], str], reserved: list[str]
+    names: Mapping[Any, Any], legal_name: Callable[[str], str], *reserved: str
 ) -> dict[Any, str]:
-    legal: dict[Any, str] = {}
-    for name in names:
-        if (shown := legal_name(str(name))) in [*legal.values(), *reserved]:
+    legal = {name: legal_name(str(name)) for name in names}
+    for shown, count in collections.Counter([*legal.values(), *reserved]).items():
+        if count > 1:
             raise ValueError(f"`dataset` must have names that differ in the file, got {shown!r} again.")
-        legal[name] = shown
     return legal
 
 
@@ -53,7 +53,7 @@ def write_netcdf(dataset: Any, path: str | Path, *, overwrite: bool = False) -> 
     """
     path, h5netcdf = Path(path), _import_h5netcdf()
     check_netcdf_path(path, overwrite=overwrite)
-    names = _legal_names({**dataset.sizes, **dataset.variables}, _netcdf_name, [])
+    names = _legal_names({**dataset.sizes, **dataset.variables}, _netcdf_name)
     dtypes = {name: _stored_dtype(name, variable) for name, variable in dataset.variables.items()}
     coordinates = [names[name] for name in dataset.coords if name not in dataset.sizes]
     attributes = dict(dataset.attrs) | {MARK: __version__}
@@ -149,13 +149,11 @@ def _stored_dtype(name: Any, variable: Any) -> np.dtype:
 
 
 def _as_attributes(values: Mapping[Any, Any]) -> dict[str, str | int | float]:
-    plain = {
-        str(name): value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-        for name, value in values.items()
-    }
-    return {
-        name: value if type(value) in NATIVE_TYPES else json.dumps(value) for name, value in plain.items()
-    }
+    attributes = {}
+    for name, value in values.items():
+        plain = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+        attributes[str(name)] = plain if type(plain) in NATIVE_TYPES else json.dumps(plain)
+    return attributes
 
 
 def _new_variable(file: Any, names: Mapping[Any, str], name: Any, variable: Any, dtype: np.dtype) -> Any:
@@ -195,7 +193,7 @@ def write_mat(dataset: Any, path: str | Path, *, overwrite: bool = False) -> Non
     check_mat_path(path := Path(path), overwrite=overwrite)
     content: dict[str, Any] = {}
     dimensions, units = {}, {}
-    names = _legal_names(dataset.variables, _matlab_name, [MARK, "dimensions", "units", "attributes"])
+    names = _legal_names(dataset.variables, _matlab_name, MARK, "dimensions", "units", "attributes")
     for name, legal in names.items():
         variable = dataset.variables[name]
         if variable.nbytes > MOST_BYTES:

@@ -77,14 +77,14 @@ class RowBuffer:
         return self._rows
 
 
-def new_array(group: Path, name: str, layout: ArrayLayout, run_id: str) -> StoredArray:
+def new_array(group: CommitRecord, name: str, layout: ArrayLayout) -> StoredArray:
     """Create the folder of an array; nothing refers to it until the next commit."""
-    folder = group / name
+    folder = group.folder / name
     with files.raise_save_errors(folder):
         remove_array(folder)
         folder.mkdir()
-        files.sync_folder(group)
-    return StoredArray(folder.resolve(), layout, run_id)
+        files.sync_folder(group.folder)
+    return StoredArray(folder.resolve(), layout, group.run_id)
 
 
 class GrowingArrays:
@@ -97,8 +97,7 @@ class GrowingArrays:
     - `attributes`: the JSON values of the group; changes are written by the next commit.
     """
 
-    def __init__(self, path: Path, record: CommitRecord):
-        self._path = path
+    def __init__(self, record: CommitRecord):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="popsim-writer")
         self._waiting: deque[tuple[int, Future]] = deque()  # bytes, and whether they are written
         self.attributes = dict(record.attributes)
@@ -106,7 +105,7 @@ class GrowingArrays:
 
     def _begin_after(self, record: CommitRecord) -> None:
         self._record = record
-        self._buffers = {name: RowBuffer(array) for name, array in record.arrays(self._path).items()}
+        self._buffers = {name: RowBuffer(array) for name, array in record.arrays().items()}
 
     @classmethod
     def create(
@@ -119,16 +118,16 @@ class GrowingArrays:
         path = Path(path)
         if path.exists():
             raise ValueError(f"`path` must not exist, got {path}.")
-        record = CommitRecord({}, plain_json("attributes", attributes or {}), run_id or new_run_id())
+        record = CommitRecord(path, {}, plain_json("attributes", attributes or {}), run_id or new_run_id())
         with files.raise_save_errors(path):
             files.make_folder(path, parents=True)
-            record.write(path)
-        return cls(path, record)
+            record.write()
+        return cls(record)
 
     @classmethod
     def open(cls, path: Path, *, run_id: str | None = None) -> "GrowingArrays":
         """Open a folder to append after the last commit; errors as `open_arrays`."""
-        return cls(path, CommitRecord.read(path, run_id))
+        return cls(CommitRecord.read(path, run_id))
 
     @property
     def lengths(self) -> dict[str, int]:
@@ -176,11 +175,11 @@ class GrowingArrays:
         for name, cuts in cut(forms).items():
             axes, array = rows[name]
             layout = ArrayLayout((axis, *axes), array.dtype.name, (0, *array.shape[1:]), *cuts)
-            self._buffers[name] = RowBuffer(new_array(self._path, name, layout, self._record.run_id))
+            self._buffers[name] = RowBuffer(new_array(self._record, name, layout))
 
     def read(self, axis: str) -> dict[str, Any]:
         """Return the committed arrays along an axis as lazy `xarray.DataArray`s, by name."""
-        dataset = self._record.dataset(self._path)
+        dataset = self._record.dataset()
         return {
             str(name): dataset[name] for name, array in dataset.variables.items() if array.dims[0] == axis
         }
@@ -210,7 +209,7 @@ class GrowingArrays:
             if buffer.array.layout.axes[0] in lengths
         }
         record = dataclasses.replace(self._record, layouts=layouts, attributes=attributes)
-        record.write(self._path)
+        record.write()
         self._record = record
 
     def truncate(self, lengths: Mapping[str, int]) -> None:
@@ -223,12 +222,12 @@ class GrowingArrays:
         if any(length > self.lengths.get(axis, 0) for axis, length in lengths.items()):
             raise ValueError(f"`lengths` must be at most {self.lengths}, got {dict(lengths)}.")
         self._wait(0)
-        with files.raise_save_errors(self._path):
+        with files.raise_save_errors(self._record.folder):
             # The record first: files that it does not mention do no harm, rows without their files would be
             # damage.
             self._record_rows(lengths, self._record.attributes)
             self._begin_after(self._record)
-            remove_stale(self._path, self._record.layouts)
+            remove_stale(self._record.folder, self._record.layouts)
 
     def close(self) -> None:
         """Wait for pending writes and stop accepting rows. Uncommitted rows are lost."""

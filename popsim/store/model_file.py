@@ -16,7 +16,7 @@ from popsim._shared.named_values import MOST_TOLD, describe_differences, named_v
 from popsim._shared.text_checks import as_path
 from popsim._shared.user_code import different_names, users_code
 from popsim.model import AbstractModel, with_trained_inputs
-from popsim.store.array_file import AnyArray, ArrayFile, as_numpy, describe, write_array_file
+from popsim.store.array_file import ArrayFile, as_numpy, describe, write_array_file
 from popsim.store.files import CorruptDataError, MismatchError, check_replaceable
 from popsim.store.json_files import plain_json
 from popsim.version import __version__
@@ -131,8 +131,15 @@ def load_model(path: str | Path, template: PyTree) -> PyTree:
     with ArrayFile.open(path, KIND) as file:
         arrays = file.restore({name: leaves[index] for name, index in names.items()}, source=str(path))
         _check_static_parts(file.content["static"], template, path)
-        for name, index in names.items():
-            leaves[index] = _restore_leaf(arrays[name], leaves[index], f"array {name!r} of {path}")
+    for name, index in names.items():
+        array = arrays[name]
+        if not isinstance(array, jax.Array) and not isinstance(leaves[index], np.ndarray):
+            if jax.dtypes.canonicalize_dtype(array.dtype) != array.dtype:
+                raise MismatchError(
+                    f"array {name!r} of {path} is {array.dtype}: load it inside `with jax.enable_x64(True)`."
+                )
+            array = jnp.asarray(array)
+        leaves[index] = array
     return _with_trained_inputs(jax.tree.unflatten(structure, leaves), file.content["inputs"])
 
 
@@ -190,9 +197,3 @@ def _is_model_file(path: Path) -> bool:
         return False
 
 
-def _restore_leaf(array: AnyArray, expected: Any, name: str) -> Any:
-    if isinstance(array, jax.Array) or isinstance(expected, np.ndarray):
-        return array
-    if jax.dtypes.canonicalize_dtype(array.dtype) != array.dtype:
-        raise MismatchError(f"{name} is {array.dtype}: load it inside `with jax.enable_x64(True)`.")
-    return jnp.asarray(array)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from popsim._shared.checks import warn_caller
-from popsim.store.array_group import CommitRecord, damage_of_arrays
+from popsim.store.array_group import CommitRecord
 from popsim.store.checkpoints import Checkpoints
 from popsim.store.files import CorruptDataError, MismatchError, files_below, missing_file
 from popsim.store.identity import RUN_ID, check_run_id
@@ -53,12 +53,10 @@ class RunParts:
         checkpoints = Checkpoints(self.folder.checkpoints, run_id=self.run_id)
         if lost := self.missing_checkpoints():
             if not checkpoints.steps():
-                raise CorruptDataError(
-                    f"there must be a checkpoint in {self.folder.checkpoints}; it is missing."
-                )
+                raise CorruptDataError(f"there must be a checkpoint in {checkpoints.path}; it is missing.")
             warn_caller(
                 f"there must be checkpoints after {', '.join(map(str, lost))} batches in "
-                f"{self.folder.checkpoints}; they are missing: the newest of the others is taken."
+                f"{checkpoints.path}; they are missing: the newest of the others is taken."
             )
         return checkpoints
 
@@ -72,8 +70,8 @@ class RunParts:
     def stream_log(self) -> Iterator[dict[str, Any]]:
         """Yield the lines of the log; raises `ValueError` if some are damaged, missing, or of another run."""
         log, number = self.folder.log, 0
-        for line in stream_json_lines(log) if self.n_log_lines or log.exists() else ():
-            number += 1
+        lines = stream_json_lines(log) if self.n_log_lines or log.exists() else ()
+        for number, line in enumerate(lines, 1):
             stored_id = line.get(RUN_ID) if isinstance(line, dict) else None
             check_run_id(stored_id, self.run_id, f"line {number} of {log}")
             yield line
@@ -90,7 +88,7 @@ class RunParts:
         name, steps = self.folder.checkpoints.name, checkpoints.steps()
         for step in steps if every_byte else steps[-1:]:
             file = checkpoints.file(step)
-            read = functools.partial(checkpoints.verify if every_byte else checkpoints.check, step)
+            read = functools.partial(checkpoints.verify, step, every_byte=every_byte)
             problem = problem_of(f"{name}/{file.name}", read)
             if file.exists():  # else a newer one has replaced it
                 yield from problem.items()
@@ -101,16 +99,14 @@ class RunParts:
             yield f"{name}/{file.name}", missing_file(file)
 
     def _damaged_history(self, every_byte: bool) -> Iterator[tuple[str, ValueError | OSError]]:
-        history = self.folder.history
-        if not (
-            (history / "zarr.json").exists() or self.history or Checkpoints(self.folder.checkpoints).steps()
-        ):
+        history, checkpoints = self.folder.history, Checkpoints(self.folder.checkpoints)
+        if not ((history / "zarr.json").exists() or self.history or checkpoints.steps()):
             return
         try:
-            lengths = CommitRecord.read(history, self.run_id).lengths
-            for file, error in damage_of_arrays(history, run_id=self.run_id, every_byte=every_byte):
+            record = CommitRecord.read(history, self.run_id)
+            for file, error in record.damage(every_byte=every_byte):
                 yield f"{history.name}/{file}", error
-            self.check_history_lengths(lengths)
+            self.check_history_lengths(record.lengths)
         except (ValueError, OSError) as error:
             yield history.name, error
 
@@ -159,15 +155,12 @@ def read_parts(described: DescribedRun) -> RunParts:
     one of them is damaged, or missing beside files that it must describe.
     """
     folder = described.folder
-    if not folder.training.exists():
+    if not (training := folder.training).exists():
         if present := folder.existing_training_files():
-            raise CorruptDataError(
-                f"there must be a file {folder.training} beside {present[0]}; it is missing."
-            )
+            raise CorruptDataError(f"there must be a file {training} beside {present[0]}; it is missing.")
         return RunParts(folder, described.run_id)
-    content = read_sealed_json(folder.training)
-    place = f"{folder.training}, beside {described.path.name},"
-    check_run_id(content.get(RUN_ID), described.run_id, place)
+    content = read_sealed_json(training)
+    check_run_id(content.get(RUN_ID), described.run_id, f"{training}, beside {described.path.name},")
     if not described.is_run and content.get("of_experiment"):
         raise missing_file(folder.description)
     entries = {field.name: content.get(field.name) for field in dataclasses.fields(RunParts)[2:]}
@@ -207,6 +200,7 @@ def check_parts(described: DescribedRun) -> RunParts:
         if described.is_finished:
             warn_caller(f"a checkpoint is damaged: {error}")
     for step in checkpoints.steps()[:-1]:  # training continues from the newest
-        for error in problem_of("", functools.partial(checkpoints.check, step)).values():
+        read = functools.partial(checkpoints.verify, step, every_byte=False)
+        for error in problem_of("", read).values():
             warn_caller(f"an older checkpoint is damaged: {error}")
     return parts

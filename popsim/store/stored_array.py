@@ -168,7 +168,7 @@ class StoredArray:
         for place in self.layout.places():
             name = self.layout.shard_name(place)
             try:
-                (file,) = self._check_seals([place])
+                file = self._check_seal(place)
                 content = file.read_bytes()[:-SEAL_BYTES] if every_byte else b""
             except CorruptDataError as error:
                 yield name, error
@@ -191,7 +191,7 @@ class StoredArray:
         values = np.empty(shape, layout.dtype)
         if not values.size:
             return values
-        files = self._check_seals(itertools.product(*(shards for _, _, shards in parts)))
+        files = [self._check_seal(place) for place in itertools.product(*(shards for _, _, shards in parts))]
         stored = self._open(files)
         entries = stored.oindex[tuple(index for index, _, _ in parts)]
         try:
@@ -217,19 +217,16 @@ class StoredArray:
             stored.kvstore[file.name] = file.read_bytes()
         return stored
 
-    def _check_seals(self, places: Iterable[ShardIndex]) -> list[Path]:
-        """Check that files are of the run, in their places, and hold the committed rows; return them."""
-        return [
-            self._check_seal(self.layout.shard_name(place), self.layout.block(place)[0]) for place in places
-        ]
-
-    def _check_seal(self, name: str, rows: slice) -> Path:
+    def _check_seal(self, place: ShardIndex) -> Path:
+        """Check that a file is of the run, in its place, and holds the committed rows; return it."""
+        name, rows = self.layout.shard_name(place), self.layout.block(place)[0]
+        path = self.folder / name
         try:
-            with (self.folder / name).open("rb") as file:
+            with path.open("rb") as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - SEAL_BYTES))
                 seal = file.read()
         except FileNotFoundError:
-            raise missing_file(self.folder / name) from None
+            raise missing_file(path) from None
         run_id, count, n_rows = seal[:16].hex(), int.from_bytes(seal[16:24], "little"), rows.stop - rows.start
         damage = ""
         # With the run and the count that it names itself, damage is told from a file of another run.
@@ -240,10 +237,8 @@ class StoredArray:
         elif count < n_rows:
             damage = f"it must have {n_rows} rows, got {count}"
         if damage:
-            raise CorruptDataError(
-                f"{self.folder / name}, a part of the array {self.folder.name!r}, is damaged: {damage}."
-            )
-        return self.folder / name
+            raise CorruptDataError(f"{path}, a part of the array {self.folder.name!r}, is damaged: {damage}.")
+        return path
 
     def _check_memory(self, n_bytes: int) -> None:
         # The system gives memory that it does not have, and ends the process when it is filled.

@@ -14,6 +14,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from short_form import mostly_in_full
 from small_experiment import Sum, stopping_after
+from small_reaches import small_reach_setup
 
 import popsim
 from popsim._compiled import _operations, choice, elementwise, jit, map_trials, transformations
@@ -26,19 +27,9 @@ from popsim.training import TaskTrainer, rules, sgd
 OPTIMIZER = sgd(1e-2)
 
 
-def reaching(plant, **output):
-    """The task, and what builds a GRU with delayed, noisy senses and motor noise that moves a plant."""
-    task = popsim.tasks.RandomReaches(plant.workspace, duration=0.05)
-    noise = popsim.GaussianNoise(0.01)
-    channels = {"vision": popsim.SensoryChannel(popsim.vision, delay=0.02, noise=noise)}
-    n_inputs = popsim.n_network_inputs(task.validation_trials(), plant, channels)
-
-    def build(key):
-        network = popsim.networks.GRUNetwork(n_inputs, 4, plant.n_commands, **output, key=key)
-        motor_noise = popsim.MotorNoise(0.1, 0.1)
-        return popsim.SensorimotorLoop(network, plant, channels, motor_noise=motor_noise, dt=0.01)
-
-    return task, build
+def reaching():
+    plant = popsim.plants.arm26(solver=diffrax.Euler(), n_substeps=1)
+    return small_reach_setup(4, 0.05, plant, output_fn=jax.nn.sigmoid, output_bias=-3.0)
 
 
 def summing():
@@ -46,14 +37,7 @@ def summing():
 
 
 KINDS = {
-    "arm26": (
-        lambda: reaching(
-            popsim.plants.arm26(solver=diffrax.Euler(), n_substeps=1),
-            output_fn=jax.nn.sigmoid,
-            output_bias=-3.0,
-        ),
-        (),
-    ),
+    "arm26": (reaching, ()),
     "leaky units with noise": (summing, ()),
     "Hebbian rule": (summing, (rules.Hebb(rules.recurrent_synapses(), 0.01),)),
 }

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small_experiment  # noqa: F401, which registers it
+from small_reaches import small_reach_setup
 
 import popsim
 from popsim._compiled import as_array, compilation, is_tracing, jit_fast_compile, jit_low_memory
@@ -28,26 +29,18 @@ def test_a_training_compiles_few_programs(train, tmp_path, count_compilations):
     assert 5 < len(compiled) <= MOST[train[1]]
 
 
-@pytest.mark.parametrize(
-    ("flags", "left"),
-    [
-        ("", {"xla_backend_optimization_level": 1, "xla_cpu_use_fusion_emitters": False}),
-        ("--xla_backend_optimization_level=3", {"xla_cpu_use_fusion_emitters": False}),
-        ("--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=true", None),
-        ("a file of flags", None),
-    ],
-)
-def test_flags_of_the_user_stay(flags, left, monkeypatch):
-    monkeypatch.setenv("XLA_FLAGS", flags)
-    known = {name: value for name, value in (left or {}).items() if compilation._is_known(name, value)}
-    on_cpu = known or None if jax.default_backend() == "cpu" else None
-    assert compilation.compiler_options(compilation.FAST_COMPILE) == on_cpu
-
-
-def test_options_that_xla_does_not_know_are_left_out(monkeypatch):
-    monkeypatch.setenv("XLA_FLAGS", "")
-    known = compilation.compiler_options(compilation.LOW_MEMORY)
-    assert compilation.compiler_options({**compilation.LOW_MEMORY, "xla_gone": True}) == known
+def test_flags_of_the_user_stay_and_options_that_xla_does_not_know_are_left_out(monkeypatch):
+    for flags, left in (
+        ("", ["xla_backend_optimization_level", "xla_cpu_use_fusion_emitters"]),
+        ("--xla_backend_optimization_level=3", ["xla_cpu_use_fusion_emitters"]),
+        ("--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=true", []),
+        ("a file of flags", []),
+    ):
+        monkeypatch.setenv("XLA_FLAGS", flags)
+        expected = {name: compilation.FAST_COMPILE[name] for name in left}
+        known = {name: value for name, value in expected.items() if compilation._is_known(name, value)}
+        on_cpu = known or None if jax.default_backend() == "cpu" else None
+        assert compilation.compiler_options({**compilation.FAST_COMPILE, "xla_gone": True}) == on_cpu
     assert jit_low_memory(lambda x: 2 * x)(jnp.asarray(3)) == 6
 
 
@@ -84,13 +77,12 @@ def test_arrays_are_made_as_by_jax(count_compilations):
     assert jax.jit(lambda x: as_array([x, 1.0], jnp.float32))(2.0).tolist() == [2.0, 1.0]
 
 
-def test_zero_noise_is_no_noise_in_the_same_structure(reach_setup, getkey):
-    task, build = reach_setup
+def test_zero_noise_is_no_noise_in_the_same_structure(getkey):
+    task, build = small_reach_setup(n_units=2, duration=0.04)
     model = build(getkey())
     silent = popsim.noise.with_zero_noise(model)
     assert jax.tree.structure(silent) == jax.tree.structure(model)
-    trials, key = task.validation_trials(), getkey()
     one, other = (
-        popsim.evaluate(own, task, trials=trials, key=key) for own in (silent, popsim.without_noise(model))
+        popsim.evaluate(own, task, key=jax.random.key(0)) for own in (silent, popsim.without_noise(model))
     )
     np.testing.assert_allclose(one.losses.total, other.losses.total, rtol=1e-6)

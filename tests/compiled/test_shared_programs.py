@@ -151,34 +151,30 @@ def test_arguments_that_are_not_used_are_told_apart():
     np.testing.assert_array_equal(first_or_second("y", x, y), y)
 
 
-@pytest.mark.parametrize(
-    ("other", "changes"),
-    [
-        ({"jax_enable_x64": True}, lambda: np.float64(2.0) ** 0.5),
-        ({"jax_numpy_dtype_promotion": "standard"}, lambda: X),
-        ({"jax_debug_nans": True}, lambda: X),
-        ({"jax_disable_jit": True}, lambda: X),
-    ],
-)
-def test_flags_of_jax_are_those_of_the_call(other, changes):
-    kinds = []
+OTHER_FLAGS = {
+    "jax_enable_x64": True,
+    "jax_numpy_dtype_promotion": "standard",
+    "jax_debug_nans": True,
+    "jax_disable_jit": True,
+}
+
+
+@pytest.mark.parametrize("flag", OTHER_FLAGS)
+def test_flags_of_jax_are_those_of_the_call(flag):
+    seen, before, x = [], getattr(jax.config, flag), np.float64(2.0) ** 0.5
 
     def function(x):
-        kinds.append(tuple(getattr(jax.config, name) for name in other))
+        seen.append(getattr(jax.config, flag))
         return jnp.asarray(1.0) * jnp.sum(x)
 
-    plain = applied(function, changes())
-    before = {name: getattr(jax.config, name) for name in other}
+    plain = applied(function, x)
+    jax.config.update(flag, OTHER_FLAGS[flag])
     try:
-        for name, value in other.items():
-            jax.config.update(name, value)
-        under = applied(function, changes())
-        assert under.dtype == jax.jit(function)(changes()).dtype
+        assert applied(function, x).dtype == jax.jit(function)(x).dtype
     finally:
-        for name, value in before.items():
-            jax.config.update(name, value)
-    assert kinds[0] == tuple(before.values()) and kinds[-1] == tuple(other.values())
-    assert applied(function, changes()).dtype == plain.dtype
+        jax.config.update(flag, before)
+    assert (seen[0], seen[-1]) == (before, OTHER_FLAGS[flag])
+    assert applied(function, x).dtype == plain.dtype
 
 
 def test_numbers_that_not_a_number_meets_are_still_reported():

@@ -65,10 +65,7 @@ FUNCTIONS = {
     "weights first": lambda x, m, key: (MANY @ x, MANY @ m.T),
     "weights last": lambda x, m, key: (x @ MANY.T, m @ MANY.T),
     "small products": lambda x, m, key: (CONSTANT @ x, m @ x, jnp.einsum("ij,ij->i", m, m), jnp.outer(x, x)),
-    "products of integers": lambda x, m, key: (
-        (x > 0) @ (m > 0).T,
-        (9 * x).astype(np.int8) @ jnp.eye(3, dtype=np.int8),
-    ),
+    "integers": lambda x, m, key: ((x > 0) @ (m > 0).T, (9 * x).astype("i1") @ jnp.eye(3, dtype="i1")),
     "products of trials": lambda x, m, key: jnp.tile(m, (5, 1)) @ jnp.tile(m, (5, 1)).T,
     "same place": lambda x, m, key: jax.lax.dynamic_update_slice(m, CONSTANT[:1, :2], (1, 0))[:, 1],
     "own place": lambda x, m, key: (m[jnp.argmax(x) % 2], MANY[jnp.argmax(x)], x.at[jnp.argmax(x)].set(0.0)),
@@ -79,14 +76,8 @@ FUNCTIONS = {
     "recomputed": lambda x, m, key: jax.checkpoint(lambda y: jnp.sin(y) * m)(jnp.sin(x)),
     "drawn": lambda x, m, key: jnp.where(jax.random.bernoulli(key), x, jax.random.normal(key, (3,))),
     "keys": lambda x, m, key: [
-        draw(each)
-        for each in (
-            key,
-            *jax.random.split(key),
-            *jax.random.split(key, (2, 2))[1],
-            jax.random.fold_in(key, 7),
-        )
-        for draw in (lambda k: jax.random.bits(k, (3, 5)), jax.random.uniform, jax.random.exponential)
+        (jax.random.bits(each, (3, 5)), jax.random.uniform(each), jax.random.exponential(each))
+        for each in (*jax.random.split(key), *jax.random.split(key, (2, 2))[1], jax.random.fold_in(key, 7))
     ],
     "other draws": lambda x, m, key: (
         jax.random.bits(key, (3,), np.uint8),
@@ -103,9 +94,7 @@ FUNCTIONS = {
 
 
 def arguments():
-    x, m = (
-        jax.random.normal(jax.random.key(n), (N_TRIALS, *shape)) for n, shape in enumerate([(3,), (2, 3)])
-    )
+    x, m = (jax.random.normal(jax.random.key(n), (N_TRIALS, *[2] * n, 3)) for n in range(2))
     return x, m, jax.random.split(jax.random.key(2), N_TRIALS)
 
 
@@ -219,11 +208,8 @@ def test_draws_have_the_bits_of_jax(implementation):
 
     def drawn(key):
         folded = jax.random.fold_in(key, 2**32 - 1)
-        return (
-            jax.random.bits(folded, (2, 3)),
-            jax.random.bits(jax.random.split(key, 3)[2]),
-            jax.random.bits(key),
-        )
+        others = jax.random.bits(jax.random.split(key, 3)[2]), jax.random.bits(key)
+        return jax.random.bits(folded, (2, 3)), *others
 
     for given, expected in zip(map_trials(drawn, keys), jax.vmap(drawn)(keys), strict=True):
         np.testing.assert_array_equal(given, expected)
@@ -231,11 +217,8 @@ def test_draws_have_the_bits_of_jax(implementation):
 
 @pytest.mark.parametrize("remat", [False, True])
 def test_noise_is_drawn_before_the_loop_and_only_what_is_read_is_recorded(remat):
-    model, trials = (
-        every_intervention.noisy_loop(),
-        jax.vmap(lambda _: every_intervention.reach(6))(jnp.arange(4)),
-    )
-    keys = jax.random.split(jax.random.key(0), 4)
+    model, keys = every_intervention.noisy_loop(), jax.random.split(jax.random.key(0), 4)
+    trials = jax.vmap(lambda _: every_intervention.reach(6))(jnp.arange(4))
 
     def path(trial, key):
         return popsim.simulate(model, trial, remat=remat, key=key).hand.position
@@ -268,6 +251,5 @@ def test_every_intervention_acts_as_under_vmap(name):
     def states(trial, key):
         return popsim.simulate(model, trial, key=key)
 
-    assert_close(
-        eqx.filter_jit(map_trials)(states, trials, keys), eqx.filter_jit(jax.vmap(states))(trials, keys)
-    )
+    by_engine = eqx.filter_jit(map_trials)(states, trials, keys)
+    assert_close(by_engine, eqx.filter_jit(jax.vmap(states))(trials, keys))

@@ -5,9 +5,9 @@ import diffrax
 import popsim
 
 
-def small_reach_setup(n_units: int = 8, duration: float = 0.2):
-    """A point mass by Euler's method: the program is compiled sooner than any other."""
-    plant = popsim.plants.PointMass(solver=diffrax.Euler())
+def small_reach_setup(n_units: int = 8, duration: float = 0.2, plant=None, **output):
+    """By default a point mass by Euler's method: the program is compiled sooner than any other."""
+    plant = popsim.plants.PointMass(solver=diffrax.Euler()) if plant is None else plant
     task = popsim.tasks.RandomReaches(plant.workspace, duration=duration)
     channels = {
         "vision": popsim.SensoryChannel(
@@ -18,7 +18,7 @@ def small_reach_setup(n_units: int = 8, duration: float = 0.2):
     n_inputs = popsim.n_network_inputs(task.validation_trials(), plant, channels)
 
     def build(key):
-        network = popsim.networks.GRUNetwork(n_inputs, n_units, plant.n_commands, key=key)
+        network = popsim.networks.GRUNetwork(n_inputs, n_units, plant.n_commands, **output, key=key)
         return popsim.SensorimotorLoop(network, plant, channels, popsim.MotorNoise(0.05, 0.01), dt=0.01)
 
     return task, build

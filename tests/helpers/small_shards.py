@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from popsim.store import stored_array as chunk_shapes
-from popsim.store.array_group import open_arrays
+from popsim.store.array_group import CommitRecord, open_arrays
 from popsim.store.growing_arrays import GrowingArrays
 
 SHARD_ROWS, CHUNK_ROWS = 6, 2
@@ -53,8 +53,14 @@ def expected(lengths: dict[str, int]) -> dict[str, np.ndarray]:
     return arrays
 
 
+def damage(path: Path, **options: Any) -> dict[str, ValueError]:
+    """What is wrong with the committed rows, by file."""
+    return dict(CommitRecord.read(path).damage(**options))
+
+
 def assert_holds(path: Path, lengths: dict[str, int]) -> None:
-    """Check names, types and every bit of what `path` holds."""
+    """Check names, types and every bit of what `path` holds, and that no file of it is damaged."""
+    assert not damage(path)
     dataset = open_arrays(path)
     arrays = expected(lengths)
     assert set(dataset.variables) == set(arrays)

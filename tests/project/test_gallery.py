@@ -13,8 +13,7 @@ make = load_script("docs/gallery/make.py")
 SCRIPTS = make.scripts()
 PAGES = sorted(page for page in (ROOT / "docs" / "analysis").glob("*.md") if page.stem != "index")
 
-SCRIPTS_IN_SHORT = ("hand_paths", "weight_matrix")
-PAGES_IN_SHORT = ("trainables",)
+SCRIPTS_IN_SHORT = ("psychometric_curves", "two_state_time_course")  # which need no run
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +48,8 @@ def test_the_page_shows_every_picture_and_links_to_its_script():
         assert 0 < (images / f"{concept}.png").stat().st_size < 200_000
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("page", mostly_in_full(PAGES, PAGES_IN_SHORT, name_of=lambda page: page.stem))
+@pytest.mark.full  # in short: the README and the pages of concepts, by test_documents
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_code_about_analysis_runs(page, runs, monkeypatch):
     """All blocks of a page, in order."""
     code = "\n".join(code_blocks(page))

@@ -11,6 +11,7 @@ import sys
 
 import matplotlib
 import pytest
+from repository import HELPERS
 
 import popsim
 
@@ -29,9 +30,7 @@ PACKAGES = [name.removesuffix(".__init__") for name in sorted(MODULES) if name.e
 
 
 def layer(module: str) -> int:
-    return LAYERS.index(
-        max((name for name in LAYERS if module == name or module.startswith(name + ".")), key=len)
-    )
+    return LAYERS.index(max((name for name in LAYERS if f"{module}.".startswith(f"{name}.")), key=len))
 
 
 @functools.cache
@@ -51,28 +50,19 @@ def imported(module: str) -> set[str]:
 
 
 def test_imports_go_downward():
-    upward = {
-        (module, other)
-        for module in sorted(set(MODULES) - {"popsim.__init__"})
-        for other in imported(module)
-        if layer(other) > layer(module)
-    }
-    assert not upward
+    modules = set(MODULES) - {"popsim.__init__"}
+    assert not {(one, other) for one in modules for other in imported(one) if layer(other) > layer(one)}
 
 
 def test_the_engine_is_imported_as_one_package_and_alone_knows_of_jaxprs():
     """Its modules import each other; the rest of popsim asks functions that the package names."""
     engine = {module for module in MODULES if layer(module) == 0}
-    within = {
-        module for module in set(MODULES) - engine if imported(module) & (engine - {f"{LAYERS[0]}.__init__"})
-    }
-    assert not within
-    texts = {module: MODULES[module].read_text() for module in sorted(set(MODULES) - engine)}
+    others = sorted(set(MODULES) - engine)
+    assert not [module for module in others if imported(module) & (engine - {f"{LAYERS[0]}.__init__"})]
+    texts = {module: MODULES[module].read_text() for module in others}
     words = ("jaxpr", "jax.core", "jax.extend", "jax.interpreters", "opaque_trace")
     assert not [(module, word) for module, text in texts.items() for word in words if word in text]
-    bodies = [
-        text for module, text in texts.items() if module.startswith(("popsim.plants", "popsim.muscles"))
-    ]
+    bodies = [texts[module] for module in texts if module.startswith(("popsim.plants", "popsim.muscles"))]
     assert len(bodies) > 10 and not any("is_trac" in text for text in bodies)
     of_private_jax = [module for module, path in MODULES.items() if "jax._src" in path.read_text()]
     assert of_private_jax == ["popsim.cli._main"]  # which looks for its name in errors, without an import
@@ -138,19 +128,14 @@ def test_training_in_memory_needs_no_package_of_the_store_and_experiments_none_o
 import sys
 for name in ("tensorstore", "safetensors", "xarray", "tyro", "matplotlib", "tensorboardX"):
     sys.modules[name] = None
-import jax, popsim
-plant = popsim.plants.PointMass()
-task = popsim.tasks.RandomReaches(plant.workspace, duration=0.05)
-n_inputs = popsim.n_network_inputs(task.validation_trials(), plant, {})
-network = popsim.networks.GRUNetwork(n_inputs, 3, 2, key=jax.random.key(0))
-model = popsim.SensorimotorLoop(network, plant, {}, dt=0.01)
-trainer = popsim.training.TaskTrainer(popsim.training.adam(1e-3))
-trainer(task, model, 2, 2, lambda m: m.network, key=jax.random.key(1), disable_tqdm=True)
+import small_training, popsim.plants, popsim.tasks
+small_training.train(2)
 for name in ("tensorstore", "safetensors", "xarray"):
     del sys.modules[name]
 import popsim.experiments
 """
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT.parent)
+    environment = os.environ | {"PYTHONPATH": f"{ROOT.parent}:{HELPERS}"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
 @pytest.mark.parametrize("package", ["tasks", "analysis"])

@@ -9,22 +9,9 @@ import pytest
 import safetensors.numpy
 import xarray
 
-from popsim.store import (
-    CorruptDataError,
-    SaveError,
-    append_json_line,
-    as_json_numbers,
-    keep_json_lines,
-    read_json,
-    read_sealed_json,
-    save_model,
-    stream_json_lines,
-    write_json,
-    write_mat,
-    write_netcdf,
-    write_sealed_json,
-)
+from popsim.store import CorruptDataError, SaveError, json_files, save_model, write_mat, write_netcdf
 from popsim.store.files import atomic_file
+from popsim.store.json_files import append_json_line, read_json, stream_json_lines, write_json
 
 
 def test_a_reader_sees_the_old_file_until_the_new_one_is_finished(tmp_path):
@@ -41,8 +28,7 @@ def test_a_reader_sees_the_old_file_until_the_new_one_is_finished(tmp_path):
 
 
 def test_a_folder_that_vanishes_is_named(tmp_path):
-    folder = tmp_path / "folder"
-    folder.mkdir()
+    (folder := tmp_path / "folder").mkdir()
     with pytest.raises(SaveError, match="folder/file"), atomic_file(folder / "file") as partial:
         partial.write_text("half")
         shutil.rmtree(folder)
@@ -95,7 +81,7 @@ def test_json_is_read_as_it_was_written_or_the_file_is_named(tmp_path):
 
 def test_a_log_is_read_up_to_a_torn_last_line_and_other_damage_is_named(tmp_path):
     path = tmp_path / "log.jsonl"
-    keep_json_lines(path, lambda line: True)
+    json_files.keep_json_lines(path, lambda line: True)
     with pytest.raises(CorruptDataError, match=r"log\.jsonl; it is missing"):
         [*stream_json_lines(path)]
     for value in ({"batch": 0}, {"batch": 1}):
@@ -110,24 +96,24 @@ def test_a_log_is_read_up_to_a_torn_last_line_and_other_damage_is_named(tmp_path
     for damaged in ('{"bauch": 0}\n', "[]\n", '{"batch": "0"}\n'):
         path.write_text(damaged)
         with pytest.raises(CorruptDataError, match=r"log\.jsonl"):
-            keep_json_lines(path, lambda line: line["batch"] < 3)
+            json_files.keep_json_lines(path, lambda line: line["batch"] < 3)
 
 
 def test_a_seal_breaks_when_anything_changes(tmp_path):
     path = tmp_path / "a.json"
     value = {"format": 1, "settings": {"noise": (0.1, 2.0), "seed": 3}, "none": None}
-    write_sealed_json(path, value)
-    assert read_sealed_json(path) == value | {"settings": {"noise": [0.1, 2.0], "seed": 3}}
+    json_files.write_sealed_json(path, value)
+    assert json_files.read_sealed_json(path) == value | {"settings": {"noise": [0.1, 2.0], "seed": 3}}
     good = path.read_text()
     for damaged in (good.replace("3", "2"), good.replace("seed", "sead"), "[]", "{}"):
         path.write_text(damaged)
         with pytest.raises(CorruptDataError, match=r"a\.json"):
-            read_sealed_json(path)
+            json_files.read_sealed_json(path)
     path.write_text(good.replace("  ", " "))
-    assert read_sealed_json(path)["format"] == 1
+    assert json_files.read_sealed_json(path)["format"] == 1
 
 
 def test_numbers_that_are_not_finite_become_null():
     values = [[1.5, float("nan")], [float("-inf"), 2.0]]
-    assert as_json_numbers(jnp.asarray(values)) == [[1.5, None], [None, 2.0]]
-    assert as_json_numbers(jnp.asarray(0.5)) == 0.5 and as_json_numbers(jnp.inf) is None
+    assert json_files.as_json_numbers(jnp.asarray(values)) == [[1.5, None], [None, 2.0]]
+    assert [json_files.as_json_numbers(number) for number in (jnp.asarray(0.5), jnp.inf)] == [0.5, None]

@@ -47,9 +47,6 @@ NEEDS = {
 
 @pytest.fixture
 def disk(tmp_path, monkeypatch):
-    """The parts of arrays are written late, by their thread: a record must wait for them."""
-    write = StoredArray.write
-    monkeypatch.setattr(StoredArray, "write", lambda *arguments: time.sleep(0.3) or write(*arguments))
     return FlushedDisk(tmp_path, monkeypatch, needs=NEEDS, ignored=(LOCK, HOLDER))
 
 
@@ -100,7 +97,10 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
-def test_what_a_writer_has_written_is_on_disk(write, disk, tmp_path):
+def test_what_a_writer_has_written_is_on_disk(write, disk, tmp_path, monkeypatch):
+    """The parts of arrays are written late, by their thread: a record must wait for them."""
+    write_part = StoredArray.write
+    monkeypatch.setattr(StoredArray, "write", lambda *arguments: time.sleep(0.3) or write_part(*arguments))
     for _ in write(tmp_path):
         assert disk.lost() == []
     assert disk.lost() == [] and disk.too_early == {}

@@ -9,22 +9,13 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-import popsim
 from popsim import senses
 from popsim.models.sensorimotor_loop import SensorimotorLoop
-from popsim.networks import GRUNetwork, LeakyRNN
+from popsim.networks import GRUNetwork
 from popsim.plants import PointMass
 from popsim.store import MismatchError, load_model, model_file, save_model
 
 KEY = jax.random.key(0)
-
-
-def rates(*, dt=0.01, **settings):
-    return popsim.NetworkModel(LeakyRNN(2, 3, 1, dt=dt, key=KEY, **settings), dt=dt)
-
-
-def gated(output_fn=None, dt=0.01):
-    return popsim.NetworkModel(GRUNetwork(2, 3, 1, output_fn=output_fn, key=KEY), dt=dt)
 
 
 def reaching(*, delay=0.02, sense=senses.vision, dt=0.01, solver=None, n_substeps=1, name="vision"):
@@ -54,16 +45,15 @@ def layer(gain=1.0):
 
 
 DIFFERENT = {
-    "dt of a network": (rates, {"dt": 0.02}, r"`model\.network\.dt`, 0\.01 then and 0\.02 now"),
     "delay": (reaching, {"delay": 0.03}, r"`model\.channels\.vision\.delay`, 0\.02 then and 0\.03 now"),
     "sense": (reaching, {"sense": senses.proprioception}, r"`model\.channels\.vision\.sense`, vision"),
     "solver": (reaching, {"solver": diffrax.Euler()}, r"`model\.plant\.solver`, Heun then and Euler now"),
     "name": (reaching, {"name": "sight"}, r"`model\.channels\.\w+`, .*`model\.channels\.\w+`"),
-    "closure": (lambda k=1: gated(scaled(k)), {"k": 2}, r"`model\.network\.output_fn\.factor`, 1 then and 2"),
+    "closure": (lambda k=1: layer(scaled(k)), {"k": 2}, r"`model\.gain\.factor`, 1 then and 2"),
     "partial": (
-        lambda most=1.0: gated(functools.partial(limited, most=most)),
+        lambda most=1.0: layer(functools.partial(limited, most=most)),
         {"most": 2.0},
-        r"`model\.network\.output_fn\.most`, 1\.0 then and 2\.0 now",
+        r"`model\.gain\.most`, 1\.0 then and 2\.0 now",
     ),
     "number": (layer, {"gain": 2.0}, r"`model\.gain`, 1\.0 then and 2\.0 now"),
 }
