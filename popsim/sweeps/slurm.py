@@ -127,11 +127,12 @@ def _paths(sweep: Sweep) -> list[str]:
     if (commands / "popsim").exists():
         lines.append(f"export PATH={shlex.quote(str(commands))}:$PATH  # the environment that wrote this")
     for module, folder in modules_of(sweep):
-        place = shlex.quote(str(folder))
-        if str(folder) in sysconfig.get_paths().values():
-            continue
-        find = f"export PYTHONPATH={place}${{PYTHONPATH:+:$PYTHONPATH}}"
-        lines.append(f"{f'cd {place}' if os.pathsep in str(folder) else find}  # with the module {module}")
+        if str(folder) not in sysconfig.get_paths().values():
+            place = shlex.quote(str(folder))
+            find = f"export PYTHONPATH={place}${{PYTHONPATH:+:$PYTHONPATH}}"
+            lines.append(
+                f"{f'cd {place}' if os.pathsep in str(folder) else find}  # with the module {module}"
+            )
     return lines
 
 
@@ -171,6 +172,6 @@ def write_slurm_script(
     if has_control_characters(str(opened.folder.path)):
         raise ValueError(f"`path` must be one line of a script, got {str(opened.folder.path)!r}.")
     script = slurm_script(opened, options)
-    (opened.folder.path / "logs").mkdir(exist_ok=True)
+    opened.folder.logs.mkdir(exist_ok=True)
     write_file(path, [script.encode()])
     return path

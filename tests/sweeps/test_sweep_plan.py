@@ -25,7 +25,7 @@ def rows_of(sweep):
     """What identifies each member, by its number in the sweep."""
     rows = []
     for cell in sweep.cells():
-        assert len(rows) == sweep.members_of(cell.number).start
+        assert len(rows) == sweep.members_of(cell.number)[0]
         labels = sweep.labels_of(cell.number)
         grid, own = cell.experiment.members.settings, cell.experiment
         for place in range(own.n_members):
