@@ -1,6 +1,7 @@
 """Cells that were killed, and files of a sweep that were damaged or lost: what is said, and what is read."""
 
 import contextlib
+import dataclasses
 import os
 import re
 import shutil
@@ -171,11 +172,11 @@ def test_one_damaged_cell_is_named_and_fails_nothing_of_the_others(what, copied,
 @pytest.mark.full
 def test_a_cell_is_repaired_where_that_is_safe(copied):
     """As one that was stopped, from its last sound checkpoint; else when its folder is removed."""
-    expected = run_sweep(copy(copied, copied.parent / "whole")).ensemble(n_units=4)
+    expected = run_sweep(copy(copied, copied.parent / "whole")).ensemble(label="b")
     (copied / "cells" / "000000" / LOSS).unlink()
     with pytest.raises(CellsFailed, match="1 of 2 cells is not finished: 0"):
         run_sweep(copied)
-    assert_same(open_sweep(copied).ensemble(n_units=4), expected)  # the one that had stopped
+    assert_same(open_sweep(copied).ensemble(label="b"), expected)  # the one that had stopped
     shutil.rmtree(copied / "cells" / "000000")
     assert run_sweep(copied).is_finished and verify_sweep(copied) == {}
     opened = open_sweep(copied)
@@ -200,8 +201,11 @@ def test_no_damage_of_a_sweep_is_read_silently(make, copied):
 
 @pytest.mark.full
 @pytest.mark.parametrize("settings", [{"cost": "task", "rate": "trainer", "n_units": "model"}, {}])
-def test_the_cells_are_those_that_were_written_down(settings, copied, monkeypatch):
+def test_the_cells_are_those_that_were_written_down(settings, tmp_path, monkeypatch):
     """Where the experiment has other settings of members than when the sweep was made."""
+    copied, axes = tmp_path / "sw", {"rate": (1e-3, 1e-2), "n_units": (3, 4), "cost": (0.1,)}
+    make_sweep(dataclasses.replace(DIVIDED, axes=axes), copied)
+    run_cell(copied, 0)
     before = open_sweep(copied)
     monkeypatch.setattr(Swept, "member_settings", settings)
     if "rate" in settings:

@@ -155,11 +155,6 @@ def test_cells_fail_alone(tmp_path, capsys):
         main(["resume", str(tmp_path / "sw"), "--quiet"])
     assert end.value.code == 1 and "1 of 3 cells" in capsys.readouterr().err
     assert "the label is unlucky" in report_sweep(now).page.read_text()
-    shutil.rmtree(now.folder.cell(1).path)
-    shutil.copytree(now.folder.cell(0).path, now.folder.cell(1).path)  # a cell put in the place of another
-    assert "must be cell 1 of this sweep" in open_sweep(tmp_path / "sw").problem_of(1)
-    with pytest.raises(ValueError, match="must be cell 1 of this sweep"):
-        run_cell(tmp_path / "sw", 1)
 
 
 def test_show_export_and_info(copied, capsys, tmp_path):
@@ -196,20 +191,18 @@ with lock_folder(pathlib.Path(sys.argv[1])):
 """
 
 
-@pytest.mark.full
 def test_of_two_processes_that_take_a_cell_one_stops(copied):
     """As two machines that see one folder."""
-    shutil.rmtree(copied / "cells" / "000001")
-    (copied / "cells" / "000001").mkdir()
-    command = [sys.executable, "-c", HOLDING, str(copied / "cells" / "000001")]
+    place, told = copied / "cells" / "000001", []
+    shutil.rmtree(place)
+    place.mkdir()
+    command = [sys.executable, "-c", HOLDING, str(place)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "held\n"
         with pytest.raises(FolderLockedError, match="must be free, got .*000001: process .* holds it"):
             run_cell(copied, 1)
-        told = []
         left = run_sweep(copied, tell=told.append)
         assert left.unfinished_cells == [1] and "cell 1 is left to process" in told[-1]
         table = state_text(open_sweep(copied))
         assert "cell 1: being trained by process" in table and "1 finished, 1 being trained" in table
-    run_sweep(copied)
-    assert open_sweep(copied).is_finished
+    assert open_sweep(copied).counts["not started"] == 1
