@@ -24,13 +24,9 @@ from popsim.sweeps.sweep import Sweep
 
 __all__ = ["CellNote", "SweepCell"]
 
-FINISHED, TRAINED, STOPPED, NOT_STARTED, DAMAGED = STATES = (
-    "finished",
-    "being trained",
-    "stopped",
-    "not started",
-    "damaged",
-)
+FINISHED, TRAINED, STOPPED = "finished", "being trained", "stopped"
+NOT_STARTED, DAMAGED = "not started", "damaged"
+STATES = (FINISHED, TRAINED, STOPPED, NOT_STARTED, DAMAGED)
 FIRST_BATCHES = ("frozen_from", "stopped_from")
 LOSSES = ("training_loss", "validation_loss")
 

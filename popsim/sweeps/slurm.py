@@ -1,6 +1,7 @@
 """Job scripts that train a sweep on a cluster with SLURM, as an array of jobs and without Dask."""
 
 import dataclasses
+import functools
 import os
 import re
 import shlex
@@ -158,17 +159,13 @@ def slurm_script(opened: OpenedSweep, options: SlurmOptions) -> str:
     )
 
 
-def is_slurm_script(path: Path) -> bool:
-    """Whether popsim wrote a file, as a script for sbatch."""
-    return has_mark(path, _BEGINNING.encode(), b"#SBATCH")
-
-
 def write_slurm_script(
     opened: OpenedSweep, options: SlurmOptions, out: Path | None = None, *, overwrite: bool = False
 ) -> Path:
     """Write a script for sbatch that trains a sweep, by default into its folder, and return the path."""
     path = opened.folder.path / "sweep.sbatch" if out is None else out
-    check_replaceable(path, is_slurm_script, kind="a script", overwrite=overwrite, name="out")
+    is_own = functools.partial(has_mark, beginning=_BEGINNING.encode(), mark=b"#SBATCH")
+    check_replaceable(path, is_own, kind="a script", overwrite=overwrite, name="out")
     if has_control_characters(str(opened.folder.path)):
         raise ValueError(f"`path` must be one line of a script, got {str(opened.folder.path)!r}.")
     script = slurm_script(opened, options)
