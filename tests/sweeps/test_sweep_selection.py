@@ -116,6 +116,10 @@ def test_what_others_need_is_checked_and_named(at_once, tmp_path):
     scores, checkpoint = folder.selection(other), folder.cell(other).checkpoints / "000000003.safetensors"
     good, weights = scores.read_bytes(), checkpoint.read_bytes()
     population = CellPopulation(opened, heir)
+    read = {
+        scores: lambda: population.gather_scores(3, np.zeros(6)),
+        checkpoint: lambda: population.read_part(other, 3, {}),
+    }
     for file, damage, said in (
         (scores, folder.selection(heir).read_bytes(), "must be of this cell of the sweep"),
         (scores, good.replace(b"cell", b"sell"), r"\.json must match its checksum"),
@@ -124,9 +128,7 @@ def test_what_others_need_is_checked_and_named(at_once, tmp_path):
     ):
         file.unlink() if damage is None else file.write_bytes(damage)
         with pytest.raises((CorruptDataError, MismatchError), match=said):
-            population.read_part(other, 3, {}) if file == checkpoint else population.gather_scores(
-                3, np.zeros(6)
-            )
+            read[file]()
         assert verify_sweep(folder.path)
         scores.write_bytes(good)
         checkpoint.write_bytes(weights)
