@@ -44,7 +44,6 @@ from popsim.sweeps.opened_sweep import read_sweep
 from popsim.sweeps.overview import (
     UNCHECKED_OF_SWEEP,
     UNCHECKED_WITHOUT_PLAN,
-    current_states,
     plan_table,
     state_text,
 )
@@ -345,7 +344,7 @@ def sweep_info(path: Path, verify: bool) -> tuple[dict[str, Any], str, dict[str,
     opened = read_sweep(path, is_known=False).with_notes()
     is_examined = verify or opened.n_cells <= MOST_EXAMINED
     opened = opened.examine() if is_examined else opened
-    states = current_states(opened)
+    states = [note.present_state for note in opened.notes]
     described = {
         "kind": "sweep",
         "path": opened.folder.path,

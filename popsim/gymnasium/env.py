@@ -168,7 +168,6 @@ def validation_index(
 
 
 def _whole_numbers(name: str, given: Any, count: int, copies: tuple[int, ...]) -> Int[np.ndarray, "*copies"]:
-    """Return whole numbers below a count, one, or one for each copy."""
     numbers = np.asarray(given)
     is_index = numbers.shape == copies and numbers.dtype.kind in "iu"
     if not (is_index and np.all((numbers >= 0) & (numbers < count))):
@@ -181,12 +180,11 @@ def episode_info(episode: Episode) -> dict[str, Any]:
     """Return the `info` of `TaskEnv`, except for losses."""
     trial, state = episode.trial, episode.state
     info: dict[str, Any] = {"step": episode.step, "conditions": trial.conditions}
-    if isinstance(trial.targets, HandState):
-        targets = [trial.targets.position]
-    elif isinstance(trial.targets, OutputTarget):
-        targets = [trial.targets.values]
-    else:
-        targets = [leaf.reshape(trial.timeline.n_steps, -1) for leaf in jax.tree.leaves(trial.targets)]
+    match trial.targets:
+        case HandState(position=values) | OutputTarget(values=values):
+            targets = [values]
+        case _:
+            targets = [leaf.reshape(trial.timeline.n_steps, -1) for leaf in jax.tree.leaves(trial.targets)]
     if targets:
         info["target"] = jnp.concatenate(targets, axis=1)[jnp.maximum(episode.step - 1, 0)]
     if isinstance(state, LoopState):

@@ -5,7 +5,6 @@ import concurrent.futures
 import contextlib
 import logging
 import time
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,23 +13,15 @@ from popsim._shared.checks import warn_caller
 from popsim._shared.text_checks import one_line
 from popsim.experiments import RunStopped
 from popsim.store import read_json
-from popsim.sweeps.executors import (
-    CellOutcome,
-    CellProcess,
-    Cells,
-    CellsFailed,
-    Outcomes,
-    Work,
-    train_in_processes,
-)
+from popsim.sweeps.executors import CellOutcome, CellProcess, CellsFailed, Outcomes, Work, train_in_processes
 from popsim.sweeps.folder import SweepFolder
 from popsim.version import __version__
 
 SECONDS_TO_CONNECT = 10
 
 
-def train_on_dask(work: Work, process: CellProcess, scheduler: Any, cells: Cells) -> Outcomes:
-    """Train the cells in a queue on the workers of a scheduler, all of which see the folder."""
+def train_on_dask(work: Work, process: CellProcess, scheduler: Any) -> Outcomes:
+    """Train cells on the workers of a scheduler, all of which see the folder."""
     try:
         import distributed
     except ImportError:
@@ -38,7 +29,7 @@ def train_on_dask(work: Work, process: CellProcess, scheduler: Any, cells: Cells
             "`scheduler` must be given where distributed is installed: pip install popsim[dask]"
         ) from None
 
-    folder, name = work.opened.folder, f"popsim-stop-{uuid.uuid4().hex}"
+    folder = work.opened.folder
     with _quiet_logs(), _client(distributed, scheduler) as client, _lost_scheduler(client, folder):
         _wait_for_workers(client, work)
         work.tell(f"Dask: {client.dashboard_link}")
@@ -48,25 +39,16 @@ def train_on_dask(work: Work, process: CellProcess, scheduler: Any, cells: Cells
                     f"`scheduler` must have workers with popsim {__version__} that see {folder.path}, got "
                     f"{worker}: {problem}"
                 )
-        stopping, pool = distributed.Event(name, client=client), client.get_executor(pure=False)
+        stopping, pool = distributed.Event(client=client), client.get_executor(pure=False)
 
         def submit(number: int) -> concurrent.futures.Future[CellOutcome]:
-            return pool.submit(train_cell, process, number, name)
+            return pool.submit(process.train, number, stopping)
 
         def stop_cells() -> None:
             if client.status == "running":
                 stopping.set()
 
-        yield from train_in_processes(
-            work, submit, stop_cells, cells, has_workers=lambda: bool(client.nthreads())
-        )
-
-
-def train_cell(process: CellProcess, number: int, stop: str) -> CellOutcome:
-    """Train a cell on a worker, until the event of a name is set."""
-    import distributed
-
-    return process.train(number, distributed.Event(stop))
+        yield from train_in_processes(work, submit, stop_cells, lambda: bool(client.nthreads()))
 
 
 @contextlib.contextmanager
@@ -112,7 +94,7 @@ def _problem(folder: SweepFolder, version: str) -> str:
 def _quiet_logs() -> Iterator[None]:
     """Have distributed log nothing: what is to be said of its failures is raised."""
     names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]
-    levels = {logging.getLogger(name): logging.getLogger(name).level for name in names}
+    levels = {logger: logger.level for logger in map(logging.getLogger, names)}
     for logger in levels:
         logger.setLevel(logging.CRITICAL + 1)
     try:

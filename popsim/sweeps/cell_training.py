@@ -22,7 +22,7 @@ from popsim._shared.plain_values import plain_value
 from popsim._shared.text_checks import count_text, one_line
 from popsim._shared.user_code import different_names
 from popsim.experiments import Run, RunStopped, run_or_resume
-from popsim.experiments.run_options import CODE, RunOptions, check_flags
+from popsim.experiments.run_options import CODE, RunOptions, check_flags, code_of_experiment
 from popsim.store import (
     Checkpoints,
     CorruptDataError,
@@ -36,7 +36,6 @@ from popsim.store import (
 )
 from popsim.store.checkpoints import N_SHARED
 from popsim.store.files import make_folder, raise_save_errors
-from popsim.sweeps.folder import code_of_sweep
 from popsim.sweeps.opened_sweep import OpenedSweep, numbers_text, read_sweep
 from popsim.training.population_updates.divided_population import (
     AbstractDividedPopulation,
@@ -50,11 +49,11 @@ __all__ = ["SelectionPending", "run_cell"]
 class SelectionPending(RunStopped):
     """A cell is saved at a selection of its population, which follows when all of its cells are there."""
 
-    def __init__(self, path: Path, n_batches: int, command: str):
-        super().__init__(path, n_batches)
+    def __init__(self, stopped: RunStopped, command: str):
+        super().__init__(stopped.path, stopped.n_batches)
         self.args = (
-            f"{path} is saved after {count_text(n_batches, 'batch')}, and waits for the other cells of its "
-            f"population. To train all of them: {command}",
+            f"{stopped.path} is saved after {count_text(self.n_batches, 'batch')}, and waits for the other "
+            f"cells of its population. To train all of them: {command}",
         )
 
 
@@ -83,7 +82,7 @@ def run_cell(path: str | Path, number: int, *, keeps_devices: bool = False, **op
     sweep, cell = opened.sweep, opened.cell(plain_value("number", number))
     run = cell.read() if cell.is_started else None  # before its folder is made, or locked
     _warn_of_changes(opened, begins=run is None)
-    population = CellPopulation.build(opened, cell.number) if sweep.selects_across_cells else None
+    population = CellPopulation(opened, cell.number) if sweep.selects_across_cells else None
     now = RunOptions(**{"quiet": True, **options, "population": population})
     if keeps_devices and now.devices is not None and run is not None:
         now = dataclasses.replace(now, devices=now.devices[: run.content["devices"]])
@@ -103,8 +102,7 @@ def run_cell(path: str | Path, number: int, *, keeps_devices: bool = False, **op
             if population is None or population.pending is None:
                 raise
             population.write_pending()
-            command = opened.folder.command("sweep run")
-            raise SelectionPending(stopped.path, stopped.n_batches, command) from None
+            raise SelectionPending(stopped, opened.folder.command("sweep run")) from None
 
 
 def _warn_of_changes(opened: OpenedSweep, *, begins: bool) -> None:
@@ -112,10 +110,12 @@ def _warn_of_changes(opened: OpenedSweep, *, begins: bool) -> None:
     source = opened.folder.description
     if unknown := check_flags(opened.content, source):
         warn_caller(f"{source} does not tell the {', '.join(unknown)} of JAX: cells may have other numbers.")
-    if begins and (different := different_names(opened.content[CODE], code_of_sweep(opened.sweep))):
+    if not begins:
+        return
+    if different := different_names(opened.content[CODE], code_of_experiment(opened.sweep.experiment)):
         names = ", ".join(f"`{name}`" for name in different[:5]) + " and others" * (len(different) > 5)
         warn_caller(f"the sweep {source.parent} was made with other code than this one: {names} differ.")
-    if begins and (made_by := opened.content.get("popsim")) != __version__:
+    if (made_by := opened.content.get("popsim")) != __version__:
         warn_caller(f"the sweep {source.parent} was made by popsim {made_by}, this is {__version__}.")
 
 
@@ -167,10 +167,8 @@ def is_at_selection(opened: OpenedSweep, number: int) -> bool:
 def waiting_reason(opened: OpenedSweep, number: int) -> str:
     """Say why a cell that has come to a selection cannot continue."""
     batch, cells = max(read_selections(opened, number), default=0), opened.sweep.population_of(number)
-    missing = [cell for cell in cells if batch not in read_selections(opened, cell)]
-    return (
-        f"it waits at a selection for the scores of {numbers_text(missing)}. {restart_advice(opened, cells)}"
-    )
+    missing = numbers_text([cell for cell in cells if batch not in read_selections(opened, cell)])
+    return f"it waits at a selection for the scores of {missing}. {restart_advice(opened, cells)}"
 
 
 def restart_advice(opened: OpenedSweep, cells: range) -> str:
@@ -181,22 +179,16 @@ def restart_advice(opened: OpenedSweep, cells: range) -> str:
     )
 
 
-@dataclasses.dataclass
 class CellPopulation(AbstractDividedPopulation):
     """The population of a cell, of which the members of other cells are read when it selects.
 
     `pending` are the batches and the scores of its own members for a selection to which not all have come.
     """
 
-    opened: OpenedSweep
-    cells: range
-    pending: tuple[int, list[float]] | None = None
-
-    @classmethod
-    def build(cls, opened: OpenedSweep, number: int) -> "CellPopulation":
-        """Return the population of a cell."""
-        cells = opened.sweep.population_of(number)
-        return cls(number - cells[0], tuple(map(opened.sweep.places_of, cells)), opened, cells)
+    def __init__(self, opened: OpenedSweep, number: int):
+        self.opened, self.number, self.cells = opened, number, opened.sweep.population_of(number)
+        super().__init__(number - self.cells[0], tuple(map(opened.sweep.places_of, self.cells)))
+        self.pending: tuple[int, list[float]] | None = None
 
     def gather_scores(
         self, n_batches: int, own_scores: Float[np.ndarray, " member"]
@@ -209,7 +201,7 @@ class CellPopulation(AbstractDividedPopulation):
             return scores
         if any(n_batches < min(scores, default=0) for scores in selections):
             raise CorruptDataError(
-                f"the selection of cell {self.cells[self.part]} before batch {n_batches} cannot be repeated: "
+                f"the selection of cell {self.number} before batch {n_batches} cannot be repeated: "
                 f"{self.opened.folder.selections} has later ones only. "
                 f"{restart_advice(self.opened, self.cells)}"
             )
@@ -219,17 +211,17 @@ class CellPopulation(AbstractDividedPopulation):
     def write_pending(self) -> None:
         """Write down the scores with which the cell has come to a selection; its run must be locked."""
         assert self.pending is not None
-        number, (n_batches, scores) = self.cells[self.part], self.pending
+        n_batches, scores = self.pending
         # An entry stays: others may have selected by it.
-        selections = {n_batches: scores, **read_selections(self.opened, number)}
+        selections = {n_batches: scores, **read_selections(self.opened, self.number)}
         entries = {
             str(batch): [score if np.isfinite(score) else str(score) for score in own]
             for batch, own in sorted(selections.items())[-N_SHARED:]
         }
         with raise_save_errors(self.opened.folder.selections):
             make_folder(self.opened.folder.selections)
-        content = {"part_of": self.opened.cell(number).part_of, "selections": entries}
-        write_sealed_json(self.opened.folder.selection(number), content)
+        content = {"part_of": self.opened.cell(self.number).part_of, "selections": entries}
+        write_sealed_json(self.opened.folder.selection(self.number), content)
 
     def read_part(
         self, part: int, n_batches: int, forms: Mapping[str, jax.ShapeDtypeStruct]
@@ -238,8 +230,8 @@ class CellPopulation(AbstractDividedPopulation):
         checkpoints = Checkpoints(cell.folder.checkpoints, run_id=cell.read().run_id)
         if n_batches not in checkpoints.steps():
             raise CorruptDataError(
-                f"there must be a checkpoint {checkpoints.file(n_batches)}, from which cell "
-                f"{self.cells[self.part]} inherits; it is missing. {restart_advice(self.opened, self.cells)}"
+                f"there must be a checkpoint {checkpoints.file(n_batches)}, from which cell {self.number} "
+                f"inherits; it is missing. {restart_advice(self.opened, self.cells)}"
             )
         checkpoint = checkpoints.restore(lambda _: forms, step=n_batches, subset=True)
         assert checkpoint is not None  # of this step there is one, or an error

@@ -16,7 +16,7 @@ from popsim.experiments.running import differences_from_plan, differences_text
 from popsim.store import Checkpoints, CorruptDataError, MismatchError, RunFolder
 from popsim.store.array_group import CommitRecord
 from popsim.store.files import missing_file
-from popsim.store.identity import RUN_ID, check_run_id
+from popsim.store.identity import RUN_ID, check_run_id, lock_holder
 from popsim.store.json_files import log_lines
 from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import read_parts, read_summary
@@ -24,7 +24,9 @@ from popsim.sweeps.sweep import Sweep
 
 __all__ = ["CellNote", "SweepCell"]
 
-NOT_STARTED, STOPPED, DAMAGED, FINISHED = STATES = ("not started", "stopped", "damaged", "finished")
+FINISHED, TRAINED, STOPPED = "finished", "being trained", "stopped"
+NOT_STARTED, DAMAGED = "not started", "damaged"
+STATES = (FINISHED, TRAINED, STOPPED, NOT_STARTED, DAMAGED)
 FIRST_BATCHES = ("frozen_from", "stopped_from")
 LOSSES = ("training_loss", "validation_loss")
 
@@ -33,9 +35,11 @@ LOSSES = ("training_loss", "validation_loss")
 class CellNote:
     """What is known of a cell: its state, how many batches are saved and planned, and what is wrong with it.
 
+    - `state`: what its files are; not whether it is being trained.
     - `members`: by name, the last losses of its members, and when they became inactive; NaN for what is not
         known, or did not happen.
     - `code`: the digest of the user's modules with which it began.
+    - `holder`: the process that trains it, such as "process 123 on 'host'".
     """
 
     state: str = NOT_STARTED
@@ -44,6 +48,12 @@ class CellNote:
     members: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     code: str = ""
     problem: str = ""
+    holder: str | None = None
+
+    @property
+    def present_state(self) -> str:
+        """The state, or "being trained"."""
+        return TRAINED if self.holder else self.state
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -91,8 +101,8 @@ class SweepCell:
         if self.sweep is None:
             return run
         differences = differences_from_plan(run.content, self.experiment, self.sweep.recording)
-        sizes = run.content.get("member_batch_size"), self.sweep.member_batch_size
-        differences += [("member_batch_size", *sizes)] * (sizes[0] != sizes[1])
+        size, planned = run.content.get("member_batch_size"), self.sweep.member_batch_size
+        differences += [("member_batch_size", size, planned)] * (size != planned)
         if differences:
             raise MismatchError(
                 f"{run.path} must be as the sweep plans it: {differences_text(differences):.500}."
@@ -102,9 +112,11 @@ class SweepCell:
     def look(self) -> CellNote:
         """Return what is known of the cell from the ends of its files; `visible_damage` looks closer."""
         try:
-            return self._look() if self.is_started else CellNote()
+            note = self._look() if self.is_started else CellNote()
         except (ValueError, OSError) as error:
-            return CellNote(DAMAGED, problem=str(error)[:300])
+            note = CellNote(DAMAGED, problem=str(error)[:300])
+        holder = None if note.state == FINISHED else lock_holder(self.folder.path)
+        return dataclasses.replace(note, holder=holder)
 
     def _look(self) -> CellNote:
         run = self._read_description()
@@ -141,11 +153,10 @@ class SweepCell:
     def metrics(self) -> dict[str, np.ndarray]:
         """Return the metrics of the members of a finished cell by titles such as "error (mm), noise on"."""
         results = self.experiment.table(read_summary(self._read_description()))
-        columns = [(column, results.of_members(column)) for column in results.columns if results.has_members]
         return {
             f"{column.title}{', ' * bool(column.heading)}{column.heading}": numbers
-            for column, numbers in columns
-            if numbers.shape == (self.experiment.n_members,)
+            for column in (results.columns if results.has_members else ())
+            if (numbers := results.of_members(column)).shape == (self.experiment.n_members,)
         }
 
 

@@ -1,6 +1,6 @@
 """What trains cells of a sweep: this process, one after the other, or processes, here or on Dask.
 
-An executor trains the cells in a queue, to which cells may be added while it runs, and yields how each ends.
+An executor trains the cells in the queue of the work, and yields how each ends.
 """
 
 import collections
@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,6 +27,7 @@ from popsim.sweeps.cell_training import SelectionPending, is_at_selection, run_c
 from popsim.sweeps.folder import SweepFolder, modules_of
 from popsim.sweeps.opened_sweep import OpenedSweep, read_sweep
 from popsim.sweeps.progress import SweepProgress
+from popsim.training import Observer
 
 __all__ = ["CellsFailed"]
 
@@ -34,8 +35,6 @@ SECONDS_TO_RETRY = 2.0  # a signal that reaches this process and that of a cell 
 SECONDS_HELD = 60  # a lost worker's process notices that within a second or two, saves, and ends
 RETRIES = 5
 STOPPED = 75  # the exit code of popsim for a run that is saved and not finished, see popsim.cli
-
-Cells = collections.deque[int]
 
 
 class CellsFailed(RuntimeError):
@@ -55,7 +54,6 @@ class CellOutcome:
 
     @classmethod
     def from_error(cls, error: BaseException) -> "CellOutcome":
-        """Return how a cell ended in which an error was raised."""
         return cls("failed", one_line(error) or type(error).__name__, error)
 
     def __str__(self) -> str:
@@ -68,26 +66,30 @@ Outcomes = Generator[tuple[int, CellOutcome], None, None]
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """What executors share: the sweep, its progress, what is called with lines, and what says to stop."""
+    """What executors share: the sweep, its progress, what is called with lines, and what says to stop.
+
+    `cells` is the queue of cells to train, to which some may be added while an executor runs.
+    """
 
     opened: OpenedSweep
+    cells: collections.deque[int]
     progress: SweepProgress
     tell: Callable[[str], None]
     stop: Callable[[], bool]
 
 
-def train_in_order(work: Work, options: Mapping[str, Any], cells: Cells) -> Outcomes:
-    """Train the cells in a queue in this process, by `run_cell`, and yield how each ended."""
+def train_in_order(work: Work, *, observers: Sequence[Observer] = (), **options: Any) -> Outcomes:
+    """Train cells in this process, by `run_cell`."""
     opened, announced = work.opened, set[int]()
-    while cells:
+    options["observers"] = [*observers, work.progress]
+    while work.cells:
         if work.stop():
             raise RunStopped(opened.folder.path, 0)
-        number = cells.popleft()
+        number, outcome = work.cells.popleft(), CellOutcome()
         if number not in announced:
             work.tell(f"cell {number} of {opened.n_cells}: {opened.sweep.cell(number)}")
             announced.add(number)
         work.progress.begin_cell(number)
-        outcome = CellOutcome()
         try:
             run_cell(opened.folder.path, number, stop=work.stop, **options)
         except SelectionPending:
@@ -105,19 +107,18 @@ def train_in_processes(
     work: Work,
     submit: Callable[[int], concurrent.futures.Future[CellOutcome]],
     stop_cells: Callable[[], None],
-    cells: Cells,
     has_workers: Callable[[], bool] = lambda: True,
 ) -> Outcomes:
-    """Train the cells in a queue in processes, and yield how each ended; `RunStopped` if it is to stop.
+    """Train cells in processes; raises `RunStopped` if it is to stop.
 
     `submit` begins to train a cell, and `stop_cells` has all cells saved and stopped.
     """
     pending: dict[concurrent.futures.Future[CellOutcome], int] = {}
     is_stopping = False
     try:
-        while cells or pending:
-            pending |= {submit(number): number for number in cells}
-            cells.clear()
+        while work.cells or pending:
+            pending |= {submit(number): number for number in work.cells}
+            work.cells.clear()
             if not is_stopping and work.stop():
                 is_stopping = True
                 stop_cells()
@@ -135,8 +136,8 @@ def train_in_processes(
         raise RunStopped(work.opened.folder.path, 0)
 
 
-def train_on_this_machine(work: Work, process: "CellProcess", n_workers: int, cells: Cells) -> Outcomes:
-    """Train the cells in a queue in some processes of this machine, which save and end with the iterator.
+def train_on_this_machine(work: Work, process: "CellProcess", n_workers: int) -> Outcomes:
+    """Train cells in some processes of this machine, which save and end with the iterator.
 
     What is started is the command that a person would type. A function of a worker would not do: its memory
     grows by the programs of each cell, its JAX keeps the devices with which it began, and it does not notice
@@ -154,7 +155,7 @@ def train_on_this_machine(work: Work, process: "CellProcess", n_workers: int, ce
             places.put(place)
 
     with concurrent.futures.ThreadPoolExecutor(n_workers) as pool:
-        yield from train_in_processes(work, functools.partial(pool.submit, train), stopping.set, cells)
+        yield from train_in_processes(work, functools.partial(pool.submit, train), stopping.set)
 
 
 def option_words(*, without_lock: bool = False, enable_tensorboard: bool = False) -> list[str]:
@@ -179,7 +180,7 @@ class CellProcess:
         folder, modules = str(opened.folder.path.resolve()), modules_of(opened.sweep)
         imports = [word for module, _ in modules for word in ("--import", module)]
         arguments = (*imports, "sweep", "run", folder, *options, "--until-input-ends")
-        return cls(folder, arguments, tuple(dict.fromkeys(str(place) for _, place in modules)))
+        return cls(folder, arguments, tuple(str(place) for _, place in modules))
 
     def command(self, number: int) -> list[str]:
         """Return the command that trains a cell."""
@@ -195,10 +196,10 @@ class CellProcess:
         for _ in range(1 + RETRIES):
             if holder := self._wait_until_free(number, stopping):
                 return CellOutcome("left", holder)
-            with tempfile.TemporaryFile() as errors:
-                code = None if stopping.is_set() else _wait(self._start(number, errors, place), stopping)
+            with tempfile.TemporaryFile("w+", errors="replace") as errors:
+                code = None if stopping.is_set() else self._run(number, errors, stopping, place)
                 errors.seek(0)
-                lines = errors.read().decode(errors="replace").strip().splitlines()
+                lines = errors.read().strip().splitlines()
             if code == 0:
                 return CellOutcome()
             if code == STOPPED and is_at_selection(read_sweep(self.path, is_known=False), number):
@@ -211,47 +212,42 @@ class CellProcess:
 
     def _wait_until_free(self, number: int, stopping: Any) -> str | None:
         """Return the process that still trains a cell after a while."""
-        sweep, until = SweepFolder(Path(self.path)), time.monotonic() + SECONDS_HELD
-        while (holder := sweep.holder(number)) is not None and not stopping.is_set():
+        folder, until = SweepFolder(Path(self.path)), time.monotonic() + SECONDS_HELD
+        while (holder := folder.holder(number)) is not None and not stopping.is_set():
             if time.monotonic() > until:
                 return holder
             time.sleep(1)
         return None
 
-    def _start(self, number: int, errors: Any, place: tuple[int, int] | None) -> subprocess.Popen[bytes]:
-        """Start the process of a cell, on its share of the cores or on its accelerator."""
+    def _run(self, number: int, errors: Any, stopping: Any, place: tuple[int, int] | None) -> int | None:
+        """Run the process of a cell, on its share of the cores or on its accelerator.
+
+        **Returns:** its exit code; None if it was stopped by the event.
+        """
         paths = [*self.python_path, *filter(None, [os.environ.get("PYTHONPATH")])]
-        env, cores = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}, set[int]()
-        if place is not None:
-            worker, n_workers = place
-            cores = set(_cores()[worker % len(_cores()) :: n_workers])
-            if names := _accelerators():
-                env["CUDA_VISIBLE_DEVICES"] = names[worker % len(names)]
+        env, (worker, n_workers) = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}, place or (0, 1)
+        if place is not None and (names := _accelerators()):
+            env["CUDA_VISIBLE_DEVICES"] = names[worker % len(names)]
         pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
         process = subprocess.Popen(self.command(number), stdin=pipe, stdout=nothing, stderr=errors, env=env)
-        if cores and hasattr(os, "sched_setaffinity"):
+        if place is not None and hasattr(os, "sched_setaffinity"):
             with contextlib.suppress(OSError):  # it has ended already
-                os.sched_setaffinity(process.pid, cores)
-        return process
-
-
-def _wait(process: subprocess.Popen[bytes], stopping: Any) -> int | None:
-    """Return the exit code of the process of a cell; None if it was stopped by the event."""
-    assert process.stdin is not None
-    is_stopped = False
-    with process.stdin:  # if this process dies, the input of the other ends, and so does it
-        while True:
-            try:
-                code = process.wait(timeout=1)
-                return None if is_stopped and code == STOPPED else code
-            except subprocess.TimeoutExpired:
-                if not is_stopped and stopping.is_set():
-                    is_stopped = True
-                    process.terminate()
+                os.sched_setaffinity(process.pid, _cores()[worker % len(_cores()) :: n_workers])
+        is_stopped, held_input = False, process.stdin
+        assert held_input is not None
+        with held_input:  # if this process dies, the input of the other ends, and so does it
+            while True:
+                try:
+                    code = process.wait(timeout=1)
+                    return None if is_stopped and code == STOPPED else code
+                except subprocess.TimeoutExpired:
+                    if not is_stopped and stopping.is_set():
+                        is_stopped = True
+                        process.terminate()
 
 
 def default_workers() -> int:
-    """Return the number of accelerators, or else of the cores that the process may use."""
+    """Return the number of accelerators, or else of cores, that this process may use."""
     return len(_accelerators()) or len(_cores())
 
 

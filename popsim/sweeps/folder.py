@@ -12,21 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from popsim._shared.checks import warn_caller
-from popsim._shared.text_checks import check_path
 from popsim.experiments import AbstractExperiment, Recording
 from popsim.experiments.registry import described_modules
 from popsim.experiments.run_config import parse_grid, parse_settings, parse_values, read_entries
-from popsim.experiments.run_options import code_of_experiment
-from popsim.experiments.settings import parse_setting
+from popsim.experiments.settings import parse_setting, setting_types
 from popsim.store import RunFolder
 from popsim.store.identity import lock_holder
-from popsim.store.json_files import read_json, read_sealed_json
 from popsim.store.run_folder import FolderPart, PlainFolder
 from popsim.sweeps.sweep import NOT_AXES, SHARED_SETTINGS, Sweep
 
 __all__ = ["SweepFolder", "describe_sweep", "parse_axes", "read_config", "read_seeds"]
 
-TYPES = {"seeds": str, "members_per_cell": int, "member_batch_size": int, "keep": str, "float16": bool}
+KEPT = setting_types(Recording)
+TYPES = {"seeds": str, "members_per_cell": int, "member_batch_size": int, **KEPT}
 """The types of the entries of a YAML file that are no settings."""
 KEYS = ("experiment", "settings", "grid", *TYPES)
 
@@ -61,18 +59,8 @@ class SweepFolder(PlainFolder):
         return lock_holder(self.cell(number).path)
 
     def failure(self, number: int) -> Path:
-        """Return the file that says why a cell failed."""
+        """Return the file that says why the last attempt at a cell failed."""
         return self.failures / f"{number:06d}.json"
-
-    def failure_text(self, number: int) -> str:
-        """Return why the last attempt at a cell failed; empty if none did."""
-        if not self.failure(number).exists():
-            return ""
-        try:
-            record = read_json(self.failure(number))
-            return f"failed on {record['host']}: {record['error']}"
-        except (ValueError, LookupError, TypeError):
-            return "failed"
 
     def selection(self, number: int) -> Path:
         """Return the file of the scores with which the members of a cell came to a selection."""
@@ -83,13 +71,6 @@ class SweepFolder(PlainFolder):
         """Whether there is a sweep in the folder, also if its `sweep.json` is lost or something else."""
         is_run = os.path.lexists(RunFolder(self.path).description)
         return os.path.lexists(self.description) or (self.cells.is_dir() and not is_run)
-
-    def read_plain(self) -> dict[str, Any]:
-        """Read the description, without rebuilding the experiment; errors as `open_sweep`."""
-        check_path("path", self.path)
-        if not self.description.exists():
-            raise ValueError(f"`path` must be the folder of a sweep, got {self.path}: it has no sweep.json.")
-        return read_sealed_json(self.description)
 
 
 def describe_sweep(sweep: Sweep) -> dict[str, Any]:
@@ -109,11 +90,6 @@ def describe_sweep(sweep: Sweep) -> dict[str, Any]:
 def named_modules(sweep: Sweep) -> dict[str, Any]:
     """Return the modules that make a sweep known, as its description names them."""
     return described_modules(sweep.experiment, sweep.axes.get("network", ()))
-
-
-def code_of_sweep(sweep: Sweep) -> dict[str, str]:
-    """Return digests of the user's functions and classes of which a sweep is made, by name."""
-    return code_of_experiment(sweep.experiment)
 
 
 def modules_of(sweep: Sweep) -> list[tuple[str, Path]]:
@@ -188,13 +164,8 @@ def read_config(path: Path) -> Sweep:
             if content.get(name) is not None
         }
         experiment = kind(**settings)
-        return Sweep(
-            experiment,
-            axes,
-            read_seeds(entries.get("seeds", f"0:{experiment.n_members}")),
-            entries.get("members_per_cell"),
-            entries.get("member_batch_size"),
-            Recording(entries.get("keep", "logged"), entries.get("float16", False)),
-        )
+        seeds = read_seeds(entries.pop("seeds", f"0:{experiment.n_members}"))
+        kept = {name: entries.pop(name) for name in KEPT if name in entries}
+        return Sweep(experiment, axes, seeds, **entries, recording=Recording(**kept))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None

@@ -18,7 +18,7 @@ from popsim.ensemble import members_at
 from popsim.experiments import EXPERIMENTS, Recording, Run
 from popsim.experiments.joined_ensembles import join_ensembles
 from popsim.experiments.registry import rebuild_experiment
-from popsim.store import MismatchError
+from popsim.store import MismatchError, read_json, read_sealed_json
 from popsim.sweeps.cells import DAMAGED, FINISHED, NOT_STARTED, STATES, STOPPED, CellNote, SweepCell
 from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.sweep import Division, Sweep
@@ -57,7 +57,7 @@ class OpenedSweep:
     @property
     def n_cells(self) -> int:
         """The number of cells."""
-        return self.content["n_cells"] if self.plan is None else self.plan.n_cells
+        return self.content["n_cells"]
 
     def cell(self, number: int) -> SweepCell:
         """Return a cell, whether or not it is started; raises `ValueError` if there is none."""
@@ -132,7 +132,7 @@ class OpenedSweep:
     @property
     def counts(self) -> dict[str, int]:
         """How many cells are in each state."""
-        return dict.fromkeys(STATES, 0) | collections.Counter(note.state for note in self.notes)
+        return dict.fromkeys(STATES, 0) | collections.Counter(note.present_state for note in self.notes)
 
     @property
     def counts_text(self) -> str:
@@ -149,14 +149,21 @@ class OpenedSweep:
 
     def problem_of(self, number: int) -> str:
         """Return what is wrong with a cell: its damage, or why its last attempt failed; empty if nothing."""
-        note = self.notes[number]
-        return note.problem or ("" if note.state == FINISHED else self.folder.failure_text(number))
+        note, failure = self.notes[number], self.folder.failure(number)
+        if note.problem or note.state == FINISHED or not failure.exists():
+            return note.problem
+        try:
+            record = read_json(failure)
+            return f"failed on {record['host']}: {record['error']}"
+        except (ValueError, LookupError, TypeError):
+            return "failed"
 
-    def text_of(self, number: int, state: str = "") -> str:
-        """Return the state of a cell, or another one, with what is saved of it, and what is wrong with it."""
+    def text_of(self, number: int) -> str:
+        """Return the state of a cell, who trains it, what is saved of it, and what is wrong with it."""
         note, problem = self.notes[number], self.problem_of(number)
+        holder = f" by {note.holder}" if note.holder else ""
         saved = f", {note.n_batches} of {note.n_planned} batches saved" if note.state == STOPPED else ""
-        return f"{state or note.state}{saved}{f': {problem:.300}' if problem else ''}"
+        return f"{note.present_state}{holder}{saved}{f': {problem:.300}' if problem else ''}"
 
     def run(self, number: int) -> Run:
         """Return the run of a cell.
@@ -305,14 +312,16 @@ def read_sweep(path: str | Path, *, is_known: bool = True) -> OpenedSweep:
     `is_known` says whether the experiment must be registered; without it the sweep has no plan.
     """
     folder = SweepFolder(as_path("path", path))
-    content = folder.read_plain()
+    if not folder.description.exists():
+        raise ValueError(f"`path` must be the folder of a sweep, got {path}: it has no sweep.json.")
+    content = read_sealed_json(folder.description)
     if not is_known and content.get("experiment") not in EXPERIMENTS:
         return OpenedSweep(folder, content, None)
     experiment = rebuild_experiment(content, folder.description)
-    axes, seeds = content["axes"], range(*content["seeds"])
-    sizes = (content["members_per_cell"], content["member_batch_size"])
+    plain = {name: content[name] for name in ("axes", "members_per_cell", "member_batch_size")}
+    seeds, recording = range(*content["seeds"]), Recording(**content["recording"])
     try:
-        sweep = Sweep(experiment, axes, seeds, *sizes, Recording(**content["recording"]))
+        sweep = Sweep(experiment, seeds=seeds, recording=recording, **plain)
         sweep = sweep.with_division(Division(**content["division"]))
         sweep.cell(0)
     except ValueError as error:
@@ -329,9 +338,8 @@ def numbers_text(numbers: Sequence[int]) -> str:
 
 def _as_column(values: Sequence[Any]) -> np.ndarray:
     """Return values of an axis as an array with one entry for each: numbers, text, or objects."""
+    if (kinds := {*map(type, values)}) <= {int, float} or kinds == {str}:
+        return np.array(values)
     column = np.empty(len(values), object)
     column[:] = values
-    kinds = {type(value) for value in values}
-    if kinds <= {int} or kinds <= {int, float}:
-        return column.astype(float if float in kinds else int)
-    return column.astype(str) if kinds == {str} else column
+    return column

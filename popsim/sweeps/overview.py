@@ -1,8 +1,6 @@
 """What is said of a sweep: its plan, its state, and which of its files are not as they were written."""
 
-import collections
 import itertools
-from collections.abc import Sequence
 from pathlib import Path
 
 from popsim._shared.text_checks import align, as_word, count_text, printable, shorten
@@ -11,16 +9,15 @@ from popsim.experiments.run_info import UNCHECKED
 from popsim.store.json_files import read_json
 from popsim.store.run_parts import Damage, damage_of_run, problem_of
 from popsim.sweeps.cell_training import read_selections
-from popsim.sweeps.cells import DAMAGED, FINISHED, NOT_STARTED, SweepCell
+from popsim.sweeps.cells import DAMAGED, NOT_STARTED, SweepCell
 from popsim.sweeps.opened_sweep import OpenedSweep, read_sweep
 from popsim.sweeps.sweep import Sweep
 
-__all__ = ["current_states", "plan_table", "state_text", "verify_sweep"]
+__all__ = ["plan_table", "state_text", "verify_sweep"]
 
 MOST_ROWS = 40
 MOST_CELLS = 20
 LONGEST_AXIS = 1000  # characters
-TRAINED = "being trained"
 UNCHECKED_OF_SWEEP = (
     "whether the whole folder of a cell was removed, which counts as not started; whether files of failures/ "
     f"and selections/ are missing; what is in logs/ and figures/; of each cell, {UNCHECKED}"
@@ -30,21 +27,12 @@ UNCHECKED_WITHOUT_PLAN = f"as the experiment is not known, whether cells are as 
 """What it does not check where the experiment is not registered."""
 
 
-def current_states(opened: OpenedSweep) -> list[str]:
-    """Return the state of each cell when the sweep was opened; "being trained" if a process holds it now."""
-    holder = opened.folder.holder
-    return [
-        TRAINED if note.state != FINISHED and holder(number) else note.state
-        for number, note in enumerate(opened.notes)
-    ]
-
-
 def state_text(opened: OpenedSweep) -> str:
     """Describe a sweep as `popsim info` prints it, also where its experiment is not registered."""
-    states, unfinished = current_states(opened), opened.unfinished_cells
-    lines = _about(opened, states)
-    begun = (number for number in unfinished if states[number] != NOT_STARTED or opened.problem_of(number))
-    named = [f"  cell {n}: {_cell_line(opened, n, states[n])}" for n in itertools.islice(begun, MOST_CELLS)]
+    lines, unfinished = _about(opened), opened.unfinished_cells
+    texts = ((number, opened.text_of(number)) for number in unfinished)
+    begun = (f"  cell {number}: {text}" for number, text in texts if text != NOT_STARTED)
+    named = [*itertools.islice(begun, MOST_CELLS)]
     if named:
         lines += ["", "not finished", *named]
         lines += [f"  and {len(unfinished) - len(named)} more"] * (len(unfinished) > len(named))
@@ -55,8 +43,7 @@ def state_text(opened: OpenedSweep) -> str:
     return "\n".join(map(printable, lines))
 
 
-def _about(opened: OpenedSweep, states: Sequence[str]) -> list[str]:
-    """Return lines on what is in the sweep, and on its cells by their state."""
+def _about(opened: OpenedSweep) -> list[str]:
     content = opened.content
     module, (first, end) = content["module"], content["seeds"]
     origin = "" if module.startswith("popsim.") else f", of the module {module}"
@@ -69,25 +56,19 @@ def _about(opened: OpenedSweep, states: Sequence[str]) -> list[str]:
         ("networks", f"{content['n_members']}, in {count_text(opened.n_cells, 'cell')}"),
         *(("axis", shorten(axis, LONGEST_AXIS)) for axis in axes),
         ("seeds", f"{first} to {end - 1}"),
-        ("cells", ", ".join(f"{n} {state}" for state, n in collections.Counter(states).items())),
+        ("cells", opened.counts_text),
         *(("code", text) for text in by_code),
     ]
     warning = "cells were trained by different code of yours: they are not one experiment"
     return [*align(rows), *[warning][: len(codes)]]
 
 
-def _cell_line(opened: OpenedSweep, number: int, state: str) -> str:
-    """Return the state of a cell that is not finished, by whom it is trained, and why it is not finished."""
-    writer = opened.folder.holder(number) if state == TRAINED else None
-    return opened.text_of(number, f"{state} by {writer}" if writer else state)
-
-
 def damaged_text(opened: OpenedSweep) -> str:
     """Say how damaged cells are trained again."""
     damaged = opened.cells_in(DAMAGED)
-    paths = [as_word(opened.folder.cell(number).path) for number in damaged[:MOST_CELLS]]
+    paths = " ".join(as_word(opened.folder.cell(number).path) for number in damaged[:MOST_CELLS])
     more = f" and {len(damaged) - MOST_CELLS} more" if len(damaged) > MOST_CELLS else ""
-    return f"a damaged cell is trained again when its folder is removed: {' '.join(paths)}{more}"
+    return f"a damaged cell is trained again when its folder is removed: {paths}{more}"
 
 
 def plan_table(sweep: Sweep) -> str:

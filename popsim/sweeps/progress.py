@@ -31,8 +31,7 @@ class SweepProgress(Observer):
     """
 
     def __init__(self, opened: OpenedSweep, numbers: Iterable[int]):
-        sweep = opened.sweep
-        self._folder = opened.folder
+        sweep, self._folder = opened.sweep, opened.folder
         self._done = {number: opened.notes[number].n_batches for number in numbers}
         n_batches = sweep.experiment.n_batches
         self._n_batches = {n: sweep.settings_of(n).get("n_batches", n_batches) for n in self._done}

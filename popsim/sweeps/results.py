@@ -37,28 +37,26 @@ def summary_table(
     """
     import pandas
 
-    places = [*zip(labels["cell"].tolist(), labels["place"].tolist(), strict=True)]
+    cells, places = labels["cell"], [*zip(labels["cell"].tolist(), labels["place"].tolist(), strict=True)]
 
-    def of_cells(values: Sequence[Any]) -> np.ndarray:
-        return np.array(values)[labels["cell"]]
-
-    def of_members(cells: Mapping[int, Mapping[str, Any]], name: str) -> np.ndarray:
+    def of_members(found: Mapping[int, Mapping[str, Any]], name: str) -> np.ndarray:
         return np.array(
-            [cells[cell][name][place] if name in cells.get(cell, ()) else np.nan for cell, place in places]
+            [found[cell][name][place] if name in found.get(cell, ()) else np.nan for cell, place in places]
         )
 
-    columns: dict[str, Any] = {
-        name: pandas.Series(list(values), dtype=object) if values.dtype == object else values
-        for name, values in labels.items()
-    }
-    columns["state"] = of_cells([note.state for note in notes])
-    columns["batches"] = of_cells([note.n_batches for note in notes])
     members = {number: note.members for number, note in enumerate(notes)}
-    columns |= {name: of_members(members, name) for name in (*FIRST_BATCHES, *LOSSES)}
     titles = metric_columns(sorted({title for of_cell in metrics.values() for title in of_cell}))
-    columns |= {name: of_members(metrics, title) for name, title in titles.items()}
-    if with_code:
-        columns["code"] = of_cells([note.code for note in notes])
+    columns: dict[str, Any] = {
+        **{
+            name: pandas.Series(list(values), dtype=object) if values.dtype == object else values
+            for name, values in labels.items()
+        },
+        "state": np.array([note.state for note in notes])[cells],
+        "batches": np.array([note.n_batches for note in notes])[cells],
+        **{name: of_members(members, name) for name in (*FIRST_BATCHES, *LOSSES)},
+        **{name: of_members(metrics, title) for name, title in titles.items()},
+        **({"code": np.array([note.code for note in notes])[cells]} if with_code else {}),
+    }
     table = pandas.DataFrame(columns).rename_axis("member")
     table.attrs["titles"] = titles
     return table
@@ -73,11 +71,9 @@ def metric_columns(titles: Iterable[str]) -> dict[str, str]:
     columns: dict[str, str] = {}
     for title in titles:
         words = title.replace("/", " per ").replace("%", " percent ")
-        name = base = METRIC + re.sub(r"\W+", "_", words, flags=re.ASCII).strip("_")
-        number = 2
-        while name in columns:
-            name, number = f"{base}_{number}", number + 1
-        columns[name] = title
+        base = METRIC + re.sub(r"\W+", "_", words, flags=re.ASCII).strip("_")
+        names = (base, *(f"{base}_{number}" for number in range(2, len(columns) + 2)))
+        columns[next(name for name in names if name not in columns)] = title
     return columns
 
 
@@ -201,7 +197,6 @@ def _members_of(cell: SweepCell, history: xarray.Dataset, names: Sequence[str]) 
     """Return variables of the history of a cell, with the numbers of its members in the sweep."""
     sweep, variables, labels = cell.sweep, {}, {}
     assert sweep is not None
-    members = sweep.members_of(cell.number)
     for name in set(names).intersection(map(str, history.data_vars)):
         variable = history[name]
         dtype = variable.dtype if variable.dtype.kind == "f" else np.dtype(float)  # integers have no NaN
@@ -212,5 +207,5 @@ def _members_of(cell: SweepCell, history: xarray.Dataset, names: Sequence[str]) 
         labels[rows] = (rows, history[rows].values.astype(int))
         if "term" in variable.dims:
             labels["term"] = ("term", [*map(str, history.attrs["terms"])])
-    labels["member"] = ("member", np.arange(members.start, members.stop))
+    labels["member"] = ("member", sweep.members_of(cell.number))
     return xarray.Dataset(variables, labels)

@@ -12,7 +12,7 @@ import numpy as np
 from popsim._shared.checks import as_parts, check_instance, check_positive_int
 from popsim._shared.named_values import numeric_flags
 from popsim._shared.text_checks import as_path, check_path, count_text
-from popsim.experiments.run_options import CODE, FLAGS, check_size
+from popsim.experiments.run_options import CODE, FLAGS, check_size, code_of_experiment
 from popsim.store import lock_folder
 from popsim.store.files import make_folder, raise_save_errors
 from popsim.store.identity import FolderLockedError, new_run_id
@@ -21,7 +21,6 @@ from popsim.sweeps.cell_training import cells_to_continue, waiting_reason
 from popsim.sweeps.cells import DAMAGED
 from popsim.sweeps.executors import (
     CellProcess,
-    Cells,
     CellsFailed,
     Outcomes,
     Work,
@@ -30,7 +29,7 @@ from popsim.sweeps.executors import (
     train_in_order,
     train_on_this_machine,
 )
-from popsim.sweeps.folder import SweepFolder, code_of_sweep, describe_sweep
+from popsim.sweeps.folder import SweepFolder, describe_sweep
 from popsim.sweeps.opened_sweep import OpenedSweep, numbers_text, open_sweep
 from popsim.sweeps.overview import damaged_text
 from popsim.sweeps.progress import SweepProgress
@@ -86,7 +85,7 @@ def make_sweep(sweep: Sweep, path: str | Path, *, without_lock: bool = False) ->
         "sweep_id": new_run_id(),
         **describe_sweep(sweep),
         FLAGS: numeric_flags(),
-        CODE: code_of_sweep(sweep),
+        CODE: code_of_experiment(sweep.experiment),
         "division": dataclasses.asdict(sweep.division),
         "n_cells": sweep.n_cells,
         "n_members": sweep.n_members,
@@ -154,10 +153,10 @@ def run_sweep(
             folder.remove_left_overs()
     if not missing:
         return opened
-    work, queue = Work(opened, SweepProgress(opened, missing), tell, stop), collections.deque(missing)
-    outcomes = _train(work, queue, n_workers, scheduler, n_devices, options)
+    work = Work(opened, collections.deque(missing), SweepProgress(opened, missing), tell, stop)
+    outcomes = _train(work, n_workers, scheduler, n_devices, options)
     with contextlib.nullcontext() if quiet else work.progress.display(), contextlib.closing(outcomes):
-        failed, error = _follow(outcomes, work, queue)
+        failed, error = _follow(outcomes, work)
     now = open_sweep(path).examine({*missing})
     unfinished = {*now.unfinished_cells}
     if failed := {number: text for number, text in failed.items() if number in unfinished}:
@@ -174,38 +173,31 @@ def check_workers(n_workers: int | Literal["all"] | None, scheduler: Any) -> Non
 
 
 def _train(
-    work: Work,
-    queue: Cells,
-    n_workers: int | Literal["all"] | None,
-    scheduler: Any,
-    n_devices: int | None,
-    options: Mapping[str, Any],
+    work: Work, n_workers: int | Literal["all"] | None, scheduler: Any, n_devices: int | None, options: Any
 ) -> Outcomes:
     """Train cells by the executor that the arguments of `run_sweep` name."""
     if n_workers is None and scheduler is None:
-        observers = [*options.get("observers", ()), work.progress]
-        return train_in_order(work, {**options, "observers": observers}, queue)
+        return train_in_order(work, **options)
     process = CellProcess.build(work.opened, [*option_words(**options), "--devices", str(n_devices or 1)])
     if scheduler is None:
         most = default_workers() if n_workers is None or n_workers == "all" else n_workers
-        return train_on_this_machine(work, process, min(most, len(queue)), queue)
+        return train_on_this_machine(work, process, min(most, len(work.cells)))
     from popsim.sweeps._on_dask import train_on_dask
 
-    return train_on_dask(work, process, scheduler, queue)
+    return train_on_dask(work, process, scheduler)
 
 
 def _cells_to_train(opened: OpenedSweep, cells: Iterable[int] | None) -> set[int]:
     """Return some cells, all for None, with those that select among them."""
-    sweep = opened.sweep
     if cells is None:
-        return {*range(sweep.n_cells)}
+        return {*range(opened.n_cells)}
     numbers = {opened.cell(n).number for n in as_parts("cells", cells, (int, np.integer), "numbers")}
-    if sweep.selects_across_cells:
-        return {other for number in numbers for other in sweep.population_of(number)}
+    if opened.sweep.selects_across_cells:
+        return {other for number in numbers for other in opened.sweep.population_of(number)}
     return numbers
 
 
-def _follow(outcomes: Outcomes, work: Work, queue: Cells) -> tuple[dict[int, str], BaseException | None]:
+def _follow(outcomes: Outcomes, work: Work) -> tuple[dict[int, str], BaseException | None]:
     """Follow cells to their ends, and return why some are not finished, and the first error.
 
     Those that come to a selection are put back into the queue when all are there. Of a sweep that selects, a
@@ -221,7 +213,7 @@ def _follow(outcomes: Outcomes, work: Work, queue: Cells) -> tuple[dict[int, str
             if number not in awaited:
                 awaited.add(number)
                 work.tell(f"cell {number} is awaited: {outcome.text} trains it up to the next selection")
-            queue.append(number)
+            work.cells.append(number)
         else:
             work.tell(f"cell {number} {outcome}")
             work.progress.end_cell(number, is_finished=outcome.how == "finished")
@@ -231,7 +223,7 @@ def _follow(outcomes: Outcomes, work: Work, queue: Cells) -> tuple[dict[int, str
         # However it ended: a cell that finds the scores of all others goes on past a selection by itself.
         ready = cells_to_continue(opened, waiting, number) if waiting else []
         waiting.difference_update(ready)
-        queue.extend(ready)
+        work.cells.extend(ready)
     return failed | {number: waiting_reason(opened, number) for number in waiting}, first_error
 
 

@@ -1,6 +1,7 @@
 """Job scripts that train a sweep on a cluster with SLURM, as an array of jobs and without Dask."""
 
 import dataclasses
+import functools
 import os
 import re
 import shlex
@@ -127,11 +128,12 @@ def _paths(sweep: Sweep) -> list[str]:
     if (commands / "popsim").exists():
         lines.append(f"export PATH={shlex.quote(str(commands))}:$PATH  # the environment that wrote this")
     for module, folder in modules_of(sweep):
-        place = shlex.quote(str(folder))
-        if str(folder) in sysconfig.get_paths().values():
-            continue
-        find = f"export PYTHONPATH={place}${{PYTHONPATH:+:$PYTHONPATH}}"
-        lines.append(f"{f'cd {place}' if os.pathsep in str(folder) else find}  # with the module {module}")
+        if str(folder) not in sysconfig.get_paths().values():
+            place = shlex.quote(str(folder))
+            find = f"export PYTHONPATH={place}${{PYTHONPATH:+:$PYTHONPATH}}"
+            lines.append(
+                f"{f'cd {place}' if os.pathsep in str(folder) else find}  # with the module {module}"
+            )
     return lines
 
 
@@ -157,20 +159,16 @@ def slurm_script(opened: OpenedSweep, options: SlurmOptions) -> str:
     )
 
 
-def is_slurm_script(path: Path) -> bool:
-    """Whether popsim wrote a file, as a script for sbatch."""
-    return has_mark(path, _BEGINNING.encode(), b"#SBATCH")
-
-
 def write_slurm_script(
     opened: OpenedSweep, options: SlurmOptions, out: Path | None = None, *, overwrite: bool = False
 ) -> Path:
     """Write a script for sbatch that trains a sweep, by default into its folder, and return the path."""
     path = opened.folder.path / "sweep.sbatch" if out is None else out
-    check_replaceable(path, is_slurm_script, kind="a script", overwrite=overwrite, name="out")
+    is_own = functools.partial(has_mark, beginning=_BEGINNING.encode(), mark=b"#SBATCH")
+    check_replaceable(path, is_own, kind="a script", overwrite=overwrite, name="out")
     if has_control_characters(str(opened.folder.path)):
         raise ValueError(f"`path` must be one line of a script, got {str(opened.folder.path)!r}.")
     script = slurm_script(opened, options)
-    (opened.folder.path / "logs").mkdir(exist_ok=True)
+    opened.folder.logs.mkdir(exist_ok=True)
     write_file(path, [script.encode()])
     return path

@@ -69,12 +69,12 @@ class Division:
         return len(self.seeds) * math.prod(map(len, self.member_axes.values()))
 
     @functools.cached_property
-    def parts(self) -> list[tuple[range, ...]]:
+    def parts(self) -> list[tuple[slice, ...]]:
         """Which of the values of each axis, and of the seeds, are in each cell of a population."""
         pieces = []
         for lengths in (*self.member_axes.values(), self.seeds):
             ends = itertools.pairwise([0, *itertools.accumulate(lengths)])
-            pieces.append([range(first, end) for first, end in ends])
+            pieces.append(itertools.starmap(slice, ends))
         return [*itertools.product(*pieces)]
 
     @functools.cached_property
@@ -82,12 +82,12 @@ class Division:
         """The places of the members of each cell in their population."""
         shape = [*map(sum, (*self.member_axes.values(), self.seeds))]
         grid = np.arange(math.prod(shape)).reshape(shape)
-        return [grid[np.ix_(*part)].ravel() for part in self.parts]
+        return [grid[part].ravel() for part in self.parts]
 
     @functools.cached_property
-    def ends(self) -> list[int]:
-        """How many members of a population are in the cells before each, and in all."""
-        return [0, *itertools.accumulate(map(len, self.places))]
+    def order(self) -> np.ndarray:
+        """For each place of a population, the number of its member where cells follow one another."""
+        return np.argsort(np.concatenate(self.places))
 
 
 def divide(axes: Mapping[str, Sequence[Any]], seeds: range, most: int | None) -> Division:
@@ -105,8 +105,7 @@ def divide(axes: Mapping[str, Sequence[Any]], seeds: range, most: int | None) ->
 def _even(n: int, most: int) -> list[int]:
     """Divide `n` into numbers of at most `most`, as evenly as possible."""
     n_parts = -(-n // most)
-    ends = [n * part // n_parts for part in range(n_parts + 1)]
-    return [end - first for first, end in itertools.pairwise(ends)]
+    return np.diff(n * np.arange(n_parts + 1) // n_parts).tolist()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,40 +158,28 @@ class Sweep:
             object.__setattr__(self, name, number)
         if self.experiment.grid:
             raise ValueError("`experiment` must have no grid of its own: the axes are the grid.")
-        for name in self.axes:
-            self._check_axis(name)
-        divided = {name: self.axes[name] for name in self._divisible_axes()}
+        # Refused before any is made, as a few letters ask for billions.
         _check_extent("members", self.n_members, MOST_MEMBERS, "fewer values of `axes`, or of `seeds`")
-        object.__setattr__(self, "division", divide(divided, self.seeds, self.members_per_cell))
+        divisible = self._divisible_axes()
+        object.__setattr__(self, "division", divide(divisible, self.seeds, self.members_per_cell))
         _check_extent("cells", self.n_cells, MOST_CELLS, "a larger `members_per_cell`, or fewer `axes`")
-        self.recording.batches(self.experiment.n_batches, self.experiment.log_step)
-        n_per_population = len(self.seeds) * math.prod(map(len, divided.values()))
-        self.experiment.check_selection(divided, n_per_population)
+        n_per_population = len(self.seeds) * math.prod(map(len, divisible.values()))
+        self.experiment.check_selection(divisible, n_per_population)
 
-    def _divisible_axes(self) -> list[str]:
+    def _divisible_axes(self) -> dict[str, Sequence[Any]]:
         """Return the axes in which members of one cell may differ, as the experiment is now."""
         kinds = ("trainer",) if self.experiment.select_every else ("model", "task", "trainer")
-        return [
-            name
+        return {
+            name: values
             for name, values in self.axes.items()
             if self.experiment.member_settings.get(name) in kinds and all(map(_is_numeric, values))
-        ]
+        }
 
     def with_division(self, division: Division) -> "Sweep":
         """Return the sweep with a division that was written down, whatever the experiment says now."""
         sweep = dataclasses.replace(self)
         object.__setattr__(sweep, "division", division)
         return sweep
-
-    def _check_axis(self, name: str) -> None:
-        settings = [field.name for field in dataclasses.fields(self.experiment) if field.name not in NOT_AXES]
-        if name in NOT_AXES:
-            raise ValueError(f"`axes` must not have {name!r}: {NOT_AXES[name]}.")
-        if name not in settings:
-            raise ValueError(
-                f"`axes` must be settings of {self.experiment.name}, got {name!r}."
-                f"{suggestion(name, settings)}"
-            )
 
     @property
     def member_axes(self) -> tuple[str, ...]:
@@ -228,38 +215,36 @@ class Sweep:
         """Return the places of the members of a cell in their population."""
         return self.division.places[number % self.division.n_parts]
 
-    def members_of(self, number: int) -> slice:
-        """Return the members of a cell among those of the sweep."""
-        population, part = divmod(number, self.division.n_parts)
-        first = population * self.division.ends[-1]
-        return slice(first + self.division.ends[part], first + self.division.ends[part + 1])
-
     def members_at_places(self, number: int) -> np.ndarray:
         """Return for each place of the population of a cell the number of the member there in the sweep."""
-        return number // self.division.n_parts * self.division.ends[-1] + np.argsort(
-            np.concatenate(self.division.places)
-        )
+        order = self.division.order
+        return number // self.division.n_parts * order.size + order
+
+    def members_of(self, number: int) -> np.ndarray:
+        """Return the numbers of the members of a cell in the sweep, which follow one another."""
+        order = self.division.order
+        return number // self.division.n_parts * order.size + order[self.places_of(number)]
+
+    @functools.cached_property
+    def _population_settings(self) -> list[tuple[Any, ...]]:
+        return [*itertools.product(*(self.axes[name] for name in self.cell_axes))]
 
     def settings_of(self, number: int) -> dict[str, Any]:
         """Return the settings of the axes that all members of a cell share."""
-        values = [self.axes[name] for name in self.cell_axes]
-        places = np.unravel_index(number // self.division.n_parts, [*map(len, values)])
-        return {
-            name: own[int(place)] for name, own, place in zip(self.cell_axes, values, places, strict=True)
-        }
+        values = self._population_settings[number // self.division.n_parts]
+        return dict(zip(self.cell_axes, values, strict=True))
 
     def grid_of(self, number: int) -> dict[str, Sequence[Any]]:
         """Return the values of the other axes in a cell, and its seeds, of which it has all combinations."""
         values = {name: self.axes[name] for name in self.member_axes} | {"seed": self.seeds}
         pieces = zip(values.items(), self.division.parts[number % self.division.n_parts], strict=True)
-        return {name: own[piece.start : piece.stop] for (name, own), piece in pieces}
+        return {name: own[piece] for (name, own), piece in pieces}
 
     def labels_of(self, number: int) -> dict[str, list[Any]]:
         """Return for each axis, and for "seed", the value of each member of a cell."""
-        grid = self.grid_of(number)
-        members = [*itertools.product(*grid.values())]
-        labels = {name: [*values] for name, values in zip(grid, zip(*members, strict=True), strict=True)}
-        labels |= {name: [value] * len(members) for name, value in self.settings_of(number).items()}
+        values = {name: [value] for name, value in self.settings_of(number).items()} | self.grid_of(number)
+        columns = zip(values, zip(*itertools.product(*values.values()), strict=True), strict=True)
+        labels = {name: [*column] for name, column in columns}
         return {name: labels[name] for name in (*self.axes, "seed")}
 
     def cell(self, number: int) -> Cell:
@@ -288,26 +273,29 @@ class Sweep:
 
 
 def _is_numeric(value: Any) -> bool:
-    """Whether a value of a setting is a number, or some numbers."""
     return all(map(_is_numeric, value)) if isinstance(value, tuple) else is_number(value)
 
 
 def as_axes(kind: type[AbstractExperiment], axes: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
     """Return the values of each axis as settings of an experiment, see `as_setting`."""
-    types = setting_types(kind)
-    return {
-        str(name): _axis(f"axes[{name!r}]", values, types.get(name, Any)) for name, values in axes.items()
-    }
-
-
-def _axis(argument: str, values: Any, kind: Any) -> tuple[Any, ...]:
-    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
-        raise ValueError(f"`{argument}` must be a list of values, got {values!r:.100}.")
-    settings = tuple(as_setting(f"{argument}[{at}]", value, kind) for at, value in enumerate(values))
-    if not settings:
-        raise ValueError(f"`{argument}` must have at least one value, got none.")
-    if len({*map(repr, settings)}) < len(settings):
-        raise ValueError(f"`{argument}` must have different values, got {settings!r:.200}.")
+    types = {name: hint for name, hint in setting_types(kind).items() if name not in NOT_AXES}
+    settings: dict[str, tuple[Any, ...]] = {}
+    for name, values in axes.items():
+        argument = f"axes[{name!r}]"
+        if name in NOT_AXES:
+            raise ValueError(f"`axes` must not have {name!r}: {NOT_AXES[name]}.")
+        if name not in types:
+            raise ValueError(
+                f"`axes` must be settings of {kind.name}, got {name!r}.{suggestion(name, types)}"
+            )
+        if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+            raise ValueError(f"`{argument}` must be a list of values, got {values!r:.100}.")
+        own = tuple(as_setting(f"{argument}[{at}]", one, types[name]) for at, one in enumerate(values))
+        if not own:
+            raise ValueError(f"`{argument}` must have at least one value, got none.")
+        if len({*map(repr, own)}) < len(own):
+            raise ValueError(f"`{argument}` must have different values, got {own!r:.200}.")
+        settings[name] = own
     return settings
 
 
@@ -327,6 +315,5 @@ def as_seeds(seeds: Any) -> range:
 
 
 def _check_extent(what: str, n: int, most: int, advice: str) -> None:
-    """Check how many members, or cells, a sweep has, before any is made: a few letters ask for billions."""
     if n > most:
         raise ValueError(f"a sweep must have at most {most} {what}, got {n}: give {advice}.")

@@ -1,7 +1,9 @@
 """Tasks as environments of Gymnasium, also those whose trials carry an environment of their own."""
 
 import functools
+import re
 import warnings
+from functools import partial
 
 import diffrax
 import jax
@@ -72,17 +74,15 @@ def test_gymnasium_finds_nothing_wrong(build):
 
 
 def test_the_seed_decides_all_that_follows():
-    env = TaskEnv(Choose())
+    env = lottery_env()
     first, again = (whole_episode(env, seed=3) for _ in range(2))
     np.testing.assert_array_equal(first[0], again[0])
     np.testing.assert_array_equal(first[1], again[1])
-    sides = []
+    drawn = []
     for _ in range(2):
         env.reset(seed=5)
-        sides.append([float(env.reset()[1]["conditions"]["side"]) for _ in range(10)])
-    assert sides[0] == sides[1] and len(set(sides[0])) == 2
-    _, info = env.reset(seed=0)
-    assert set(info) == {"step", "target", "conditions"} and info["target"].shape == (1,)
+        drawn.append([float(env.reset()[1]["conditions"]["first"]) for _ in range(4)])
+    assert drawn[0] == drawn[1] and len(set(drawn[0])) == 4
 
 
 def test_info_tells_where_hand_and_target_are():
@@ -104,7 +104,8 @@ def test_limits_clip_actions_and_the_batch_is_that_of_the_loss():
     loss = ramp + 10.0 * losses.WeightPenalty(lambda model: model.network)
     env = TaskEnv(Choose(), loss=loss, batch=5, limits=(-1.0, 2.0))
     assert (env.action_space.low.tolist(), env.action_space.high.tolist()) == ([-1.0], [2.0])
-    env.reset(seed=0)
+    _, info = env.reset(seed=0)
+    assert set(info) == {"step", "target", "conditions"} and info["target"].shape == (1,)
     assert env.step(np.array([100.0]))[1] == pytest.approx(-0.5 * 2.0**2)
     np.testing.assert_array_equal(env.episode.states.network.output[0], [2.0])
     assert whole_episode(env)[2]["loss"]["weight penalty"] == 0
@@ -137,14 +138,14 @@ def test_an_environment_shows_pays_and_ends_the_trial_or_its_length_does():
     assert {step[1] for step in steps} == {0.0, 1.0} and not {"loss", "target"} & steps[-1][4].keys()
 
 
+@pytest.mark.full  # in short: test_episode, and what an environment shows and pays
 def test_rewards_and_states_are_those_of_simulate():
     """The recorded commands of a network with a policy, given as actions, do and earn the same."""
     task, loop = catching()
     network = popsim.networks.GRUNetwork(loop.network.n_inputs, 8, 3, key=jax.random.key(0))
     policy = popsim.policies.Gaussian(2, 1.0, critic=True)
-    from_network = popsim.SensorimotorLoop(
-        network, loop.plant, loop.channels, scaling=loop.scaling, policy=policy, dt=0.01
-    )
+    settings = {"scaling": loop.scaling, "policy": policy, "dt": 0.01}
+    from_network = popsim.SensorimotorLoop(network, loop.plant, loop.channels, **settings)
     env = TaskEnv(task, from_network)
     assert env.action_space == spaces.Box(-10.0, 10.0, (2,), np.float32)
     observed, _ = env.reset(seed=3, options={"trial": 1})
@@ -172,40 +173,30 @@ def test_a_sense_of_what_is_shown_takes_its_place():
 LOSS = 1.0 * losses.OutputError()
 
 
-@pytest.mark.parametrize(
-    ("argument", "call"),
-    [
-        ("env.reset()", lambda: TaskEnv(AnsweringTask(Steering)).step(np.zeros(2))),
-        *[
-            (
-                "`action` must be a whole number from 0 to 2, got",
-                lambda action=action: lottery_env().step(action),
-            )
-            for action in (3, -1, 1.0, [1], True)
+def test_what_makes_no_sense_is_refused(as_users_run):
+    reach, lottery, steering = reach_env(), lottery_env(), AnsweringTask(Steering)
+    reach.reset(seed=0)
+    lottery.reset(seed=0)
+    wrong = {
+        "Call `env.reset()`": [partial(TaskEnv(steering).step, np.zeros(2))],
+        "`action` must be a whole number from 0 to 2, got": [
+            partial(lottery.step, action) for action in (3, -1, 1.0, [1], True)
         ],
-        *[
-            ("`action` must be finite", lambda action=action: reach_env().step(action))
+        "`action` must be finite": [
+            partial(reach.step, action)
             for action in (np.zeros(1), np.array([0.0, np.nan]), ["a", "b"], np.zeros(2, complex))
         ],
-        *[
-            (
-                '`options["trial"]` must be a whole number from 0 to 1, got',
-                lambda trial=trial: lottery_env().reset(options={"trial": trial}),
-            )
-            for trial in (2, -1, 0.5, "0", True, [0])
+        '`options["trial"]` must be a whole number from 0 to 1, got': [
+            partial(lottery.reset, options={"trial": trial}) for trial in (2, -1, 0.5, "0", True, [0])
         ],
-        ("`options`", lambda: lottery_env().reset(options={"speed": 2})),
-        ("`loss` must be None where the environment", lambda: TaskEnv(AnsweringTask(Lottery), loss=LOSS)),
-        (
-            "`limits` must be None for actions that",
-            lambda: TaskEnv(AnsweringTask(Lottery), limits=(0.0, 1.0)),
-        ),
-        ("low values must be", lambda: TaskEnv(AnsweringTask(Steering), limits=(-2.0, -1.0))),
-    ],
-)
-def test_what_makes_no_sense_is_refused(argument, call, as_users_run):
-    reach_env().reset(seed=0)
-    lottery_env().reset(seed=0)
-    with pytest.raises((ValueError, gymnasium.error.ResetNeeded)) as caught:
-        call()
-    assert argument in str(caught.value)
+        "`options`": [partial(lottery.reset, options={"speed": 2})],
+        "`loss` must be None where the environment": [partial(TaskEnv, AnsweringTask(Lottery), loss=LOSS)],
+        "`limits` must be None for actions that": [
+            partial(TaskEnv, AnsweringTask(Lottery), limits=(0.0, 1.0))
+        ],
+        "low values must be": [partial(TaskEnv, steering, limits=(-2.0, -1.0))],
+    }
+    for said, calls in wrong.items():
+        for call in calls:
+            with pytest.raises((ValueError, gymnasium.error.ResetNeeded), match=re.escape(said)):
+                call()

@@ -97,7 +97,6 @@ def test_bad_actions_and_sizes_are_refused(envs, as_users_run):
 
 
 def test_seeds_are_those_of_gymnasium(envs):
-
     def first(seed):
         return envs.reset(seed=seed)[1]["conditions"]["first"]
 

@@ -15,7 +15,7 @@ SELECTING = Swept(n_batches=4, batch_size=2, log_step=2, select_every=2)
 SWEEP = Sweep(SELECTING, {"rate": (1e-3, 1e-2)}, range(2), 2, 2, Recording("none"))
 DIVIDED = Sweep(
     Swept(n_batches=2, batch_size=2, log_step=1),
-    {"rate": (1e-3, 1e-2), "n_units": (3, 4), "cost": (0.1,)},
+    {"rate": (1e-3, 1e-2), "label": ("a", "b"), "cost": (0.1,)},
     range(2),
     recording=Recording("none"),
 )

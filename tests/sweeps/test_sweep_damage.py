@@ -1,6 +1,7 @@
 """Cells that were killed, and files of a sweep that were damaged or lost: what is said, and what is read."""
 
 import contextlib
+import dataclasses
 import os
 import re
 import shutil
@@ -18,14 +19,7 @@ from swept_runs import Swept
 
 from popsim.cli import main
 from popsim.store import CorruptDataError, MismatchError, files, read_sealed_json, write_sealed_json
-from popsim.sweeps import (
-    CellsFailed,
-    make_sweep,
-    open_sweep,
-    run_cell,
-    run_sweep,
-    verify_sweep,
-)
+from popsim.sweeps import CellsFailed, make_sweep, open_sweep, run_cell, run_sweep, verify_sweep
 from popsim.sweeps.opened_sweep import read_sweep
 from popsim.sweeps.overview import state_text
 
@@ -42,6 +36,18 @@ def trained(tmp_path_factory):
 @pytest.fixture
 def copied(trained, tmp_path):
     return copy(trained, tmp_path)
+
+
+def test_a_stopped_cell_has_what_is_saved_and_goes_on(copied):
+    """Also where its history was read before."""
+    opened = open_sweep(copied)
+    before, n = opened.total_loss.values, opened.notes[1].n_batches
+    assert opened.counts["stopped"] == 1 and f"cell 1: stopped, {n} of 2 batches saved" in state_text(opened)
+    assert n > 0 and np.isfinite(before[:n]).all() and np.isnan(before[n:, 4:]).all()
+    after = run_sweep(copied).total_loss.values
+    assert np.isfinite(after).all() and np.array_equal(after[:n], before[:n])
+    with pytest.raises(ValueError, match="`cell` must be 0 to 1, got 9"):
+        run_sweep(copied, [0, 9])
 
 
 def test_what_is_not_trained_yet_is_nan(tmp_path):
@@ -91,43 +97,33 @@ def test_the_command_names_what_is_missing(copied, capsys):
     assert end.value.code == 2 and "it has no sweep.json" in capsys.readouterr().err
 
 
-def test_a_damaged_file_of_failures_is_named(copied):
-    failure = open_sweep(copied).folder.failure(1)
-    failure.parent.mkdir(exist_ok=True)
-    failure.write_text("{")
-    assert set(verify_sweep(copied)) == {"failures/000001.json"}
-
-
 def test_a_cell_that_was_killed_after_its_summary_is_finished(copied):
-    expected = open_sweep(copied)
-    folder = expected.folder.cell(0)
-    finished = folder.description.read_bytes()
-    content = read_sealed_json(folder.description)
-    write_sealed_json(
-        folder.description, {name: content[name] for name in content if name not in ("finished", "figures")}
-    )
+    description = open_sweep(copied).folder.cell(0).description
+    finished, content = description.read_bytes(), read_sealed_json(description)
+    killed = {name: content[name] for name in content if name not in ("finished", "figures")}
+    write_sealed_json(description, killed)
     run_sweep(copied, [0])
-    assert folder.description.read_bytes() == finished and verify_sweep(copied) == {}
-    assert open_sweep(copied).summary().equals(expected.summary())
+    assert description.read_bytes() == finished and verify_sweep(copied) == {}
 
 
 def test_a_cell_that_cannot_be_looked_at_hides_no_other(copied):
+    """Of the other, an old checkpoint is damaged, which damages no cell, as does a file of failures."""
+    failure = open_sweep(copied).folder.failure(1)
+    failure.parent.mkdir()
+    failure.write_text("{")
+    checkpoint = next((copied / "cells" / "000000" / "checkpoints").iterdir())
+    old = checkpoint.with_name("000000001.safetensors")
+    old.write_bytes(checkpoint.read_bytes()[:-9])
+    assert open_sweep(copied).examine().counts["damaged"] == 0
+    assert {*verify_sweep(copied)} == {"failures/000001.json", f"cells/000000/checkpoints/{old.name}"}
     history = copied / "cells" / "000001" / "history.zarr" / "zarr.json"
     history.unlink()
     history.symlink_to(history)
     opened = read_sweep(copied, is_known=False).with_notes()
     assert [note.state for note in opened.notes] == ["finished", "damaged"]
     assert history.name in opened.problem_of(1) and "cell 1: damaged: " in state_text(opened)
-
-
-def test_an_old_checkpoint_that_is_damaged_damages_no_cell(copied):
-    checkpoints = copied / "cells" / "000000" / "checkpoints"
-    old = checkpoints / "000000001.safetensors"
-    if not old.exists():
-        shutil.copy(next(checkpoints.iterdir()), old)
-    old.write_bytes(old.read_bytes()[:-9])
-    assert open_sweep(copied).examine().counts["damaged"] == 0
-    assert [*verify_sweep(copied)] == [f"cells/000000/checkpoints/{old.name}"]
+    (copied / "cells" / "000000" / "summary.json").write_text("{}")
+    assert "summary.json must match" in open_sweep(copied).problem_of(0)
 
 
 DAMAGES = {
@@ -176,11 +172,11 @@ def test_one_damaged_cell_is_named_and_fails_nothing_of_the_others(what, copied,
 @pytest.mark.full
 def test_a_cell_is_repaired_where_that_is_safe(copied):
     """As one that was stopped, from its last sound checkpoint; else when its folder is removed."""
-    expected = run_sweep(copy(copied, copied.parent / "whole")).ensemble(n_units=4)
+    expected = run_sweep(copy(copied, copied.parent / "whole")).ensemble(label="b")
     (copied / "cells" / "000000" / LOSS).unlink()
     with pytest.raises(CellsFailed, match="1 of 2 cells is not finished: 0"):
         run_sweep(copied)
-    assert_same(open_sweep(copied).ensemble(n_units=4), expected)  # the one that had stopped
+    assert_same(open_sweep(copied).ensemble(label="b"), expected)  # the one that had stopped
     shutil.rmtree(copied / "cells" / "000000")
     assert run_sweep(copied).is_finished and verify_sweep(copied) == {}
     opened = open_sweep(copied)
@@ -205,8 +201,11 @@ def test_no_damage_of_a_sweep_is_read_silently(make, copied):
 
 @pytest.mark.full
 @pytest.mark.parametrize("settings", [{"cost": "task", "rate": "trainer", "n_units": "model"}, {}])
-def test_the_cells_are_those_that_were_written_down(settings, copied, monkeypatch):
+def test_the_cells_are_those_that_were_written_down(settings, tmp_path, monkeypatch):
     """Where the experiment has other settings of members than when the sweep was made."""
+    copied, axes = tmp_path / "sw", {"rate": (1e-3, 1e-2), "n_units": (3, 4), "cost": (0.1,)}
+    make_sweep(dataclasses.replace(DIVIDED, axes=axes), copied)
+    run_cell(copied, 0)
     before = open_sweep(copied)
     monkeypatch.setattr(Swept, "member_settings", settings)
     if "rate" in settings:
@@ -255,15 +254,11 @@ def test_a_cell_that_is_not_what_the_plan_says_is_damaged_by_name(what, number, 
 def test_a_history_of_another_cell_is_not_read(copied):
     """Also where the sweep was opened before it came there."""
     opened = open_sweep(copied)
-    for number in (0, 1):
-        shutil.move(opened.folder.cell(number).history, copied / str(number))
-    for number in (0, 1):
-        shutil.move(copied / str(number), opened.folder.cell(1 - number).history)
+    one, other = (opened.folder.cell(number).history for number in (0, 1))
+    for source, target in ((one, copied / "aside"), (other, one), (copied / "aside", other)):
+        shutil.move(source, target)
     said = "a cell is damaged, and NaN where it cannot be read: .* of the run"
-    with (
-        pytest.warns(UserWarning, match=said),
-        pytest.raises(ValueError, match="recorded so far"),
-    ):
+    with pytest.warns(UserWarning, match=said), pytest.raises(ValueError, match="recorded so far"):
         _ = opened.total_loss
     assert {Path(name).parts[1] for name in verify_sweep(copied)} == {"000000", "000001"}
 

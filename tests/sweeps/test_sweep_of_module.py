@@ -10,11 +10,9 @@ import pytest
 from repository import HELPERS
 from swept_runs import Swept
 
-from popsim._shared.user_code import users_code
 from popsim.cli import main
 from popsim.experiments.registry import EXPERIMENTS
 from popsim.sweeps import Sweep, SweepFolder, make_sweep, open_sweep
-from popsim.sweeps.cell_training import run_cell
 from popsim.sweeps.overview import UNCHECKED_WITHOUT_PLAN
 from popsim.sweeps.running import failure_text
 from popsim.sweeps.slurm import SlurmOptions, slurm_script
@@ -109,20 +107,3 @@ def test_commands_of_a_folder_without_a_description_have_no_module(tmp_path):
     for content in ("", "[]", "{"):
         folder.description.write_text(content)
         assert folder.command("resume") == f"popsim resume {tmp_path}"
-
-
-def test_cells_of_different_code_are_told(tmp_path, monkeypatch, capsys):
-    plan = Sweep(Swept(n_batches=2, log_step=1), {"label": ("a", "b")}, range(2))
-    folder = make_sweep(plan, tmp_path / "sw").folder.path
-    run_cell(folder, 0)
-    assert open_sweep(folder).summary().columns.isin(["code"]).sum() == 0
-    monkeypatch.setattr(
-        "popsim.experiments.run_options.users_code",
-        lambda *parts: users_code(*parts) | {"Swept.build_task": "of today"},
-    )
-    with pytest.warns(UserWarning, match=r"made with other code than this one: `Swept\.build_task` differ"):
-        run_cell(folder, 1)
-    with pytest.warns(UserWarning, match="different code, see the column `code`"):
-        codes = open_sweep(folder).summary()["code"]
-    assert codes.nunique() == 2 and codes.groupby(open_sweep(folder).labels["cell"]).nunique().eq(1).all()
-    assert "cells were trained by different code" in outcome(["info", folder], capsys)[1]

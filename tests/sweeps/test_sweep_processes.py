@@ -17,19 +17,11 @@ import pytest
 from small_training import assert_same
 from swept_runs import Swept
 
-from popsim.analysis.similarity import pairwise, procrustes_distance
 from popsim.analysis.trainables import spectral_radius
 from popsim.cli import main
 from popsim.experiments import RunStopped
 from popsim.store.identity import lock_folder, lock_holder
-from popsim.sweeps import (
-    CellsFailed,
-    Sweep,
-    _on_dask,
-    executors,
-    make_sweep,
-    run_sweep,
-)
+from popsim.sweeps import CellsFailed, Sweep, _on_dask, executors, make_sweep, run_sweep
 from popsim.sweeps.executors import CellOutcome, CellProcess
 
 pytestmark = [
@@ -124,14 +116,12 @@ def test_whoever_stops_waits_for_processes_that_save_and_end(stopped_by, made, r
             raise KeyboardInterrupt
         return began.exists()
 
-    told, start = [], time.monotonic()
+    told = []
     with pytest.raises(stopped_by):
         run_sweep(made, n_workers=1, stop=stop, tell=told.append)
     (process,) = began.read_text().split()  # the cells that were waiting are not begun
-    assert time.monotonic() < start + 30 and not os.path.exists(f"/proc/{process}")
-    assert (
-        sorted(told) == [f"cell {number} is stopped" for number in (0, 1)][: 2 * (stopped_by is RunStopped)]
-    )
+    assert not os.path.exists(f"/proc/{process}")
+    assert sorted(told) == ["cell 0 is stopped", "cell 1 is stopped"][: 2 * (stopped_by is RunStopped)]
 
 
 @pytest.mark.parametrize("had_workers", [False, True])
@@ -179,15 +169,12 @@ def test_a_killed_process_costs_nothing(where, made, in_order, cluster):
 @pytest.mark.full
 def test_blocks_of_a_history_are_read_by_workers(in_order, cluster):
     loss, weights = (in_order.load()[name] for name in ("loss", "trainables.network.recurrent_weights"))
-    activity = np.random.default_rng(0).normal(size=(40, 10, 3))
-    with distributed.Client(cluster.scheduler_address) as client:
+    with distributed.Client(cluster.scheduler_address):
         mean = (loss.chunk({"member": 3}) ** 2).mean("batch").compute()
         blocks = weights.chunk({"member": 3}).data
         radius = blocks.map_blocks(spectral_radius, drop_axis=(2, 3), dtype=float).compute()
-        distances = pairwise(activity, procrustes_distance, executor=client.get_executor())
     np.testing.assert_allclose(mean.values, (loss**2).mean("batch").values, rtol=1e-6)
     np.testing.assert_allclose(radius, spectral_radius(weights), rtol=1e-12)
-    np.testing.assert_array_equal(distances, pairwise(activity, procrustes_distance))
 
 
 @pytest.mark.full  # in short: test_sweep_runs.test_cells_fail_alone
@@ -207,12 +194,7 @@ def test_a_cell_fails_alone_and_what_is_stopped_goes_on(tmp_path, cluster):
 
 
 @pytest.mark.full
-def test_what_cannot_be_reached_is_named(made, monkeypatch, cluster):
-    monkeypatch.setattr(_on_dask, "SECONDS_TO_CONNECT", 1)
-    with pytest.raises(ValueError, match="that answers, got tcp://127.0.0.1:1:"):
-        run_sweep(made, scheduler="tcp://127.0.0.1:1")
-    with pytest.raises(ValueError, match="`workers` must not be given with --scheduler"):
-        run_sweep(made, scheduler=cluster.scheduler_address, n_workers=2)
+def test_workers_of_another_popsim_are_named(made, monkeypatch, cluster):
     with pytest.raises(ValueError, match="`n_devices` must be given with `n_workers` or `scheduler`, got 2"):
         run_sweep(made, n_devices=2)
     monkeypatch.setattr(_on_dask, "__version__", "0.0.1")  # of this process, not of the workers
@@ -221,61 +203,55 @@ def test_what_cannot_be_reached_is_named(made, monkeypatch, cluster):
     assert not [*(made / "cells").iterdir()]
 
 
-@pytest.mark.parametrize(
-    ("scheduler", "message"),
-    [("tls://127.0.0.1:8786", "TLS"), ("nowhere", "missing port number"), (b"junk", "must hold JSON")],
-)
-def test_what_is_no_scheduler_is_refused_in_one_line(scheduler, message, made, tmp_path, monkeypatch, capsys):
+def test_what_is_no_scheduler_is_refused_in_one_line(made, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(_on_dask, "SECONDS_TO_CONNECT", 1)
-    if isinstance(scheduler, bytes):
-        (tmp_path / "scheduler.json").write_bytes(scheduler)
-        scheduler = tmp_path / "scheduler.json"
-    with pytest.raises(SystemExit) as end:
-        main(["sweep", "run", str(made), "--scheduler", str(scheduler)])
-    assert dask.config.get("scheduler", None) is None  # computations of the process go on
-    said = capsys.readouterr().err
-    assert end.value.code == 2 and said.count("\n") == 1
-    assert said.startswith("popsim: error: --scheduler must be a Dask scheduler that answers, got")
-    assert message in said
+    file = tmp_path / "scheduler.json"
+    file.write_text("junk")
+    for scheduler, message in (
+        ("tls://127.0.0.1:8786", "TLS"),
+        ("nowhere", "missing port number"),
+        ("tcp://127.0.0.1:1", "tcp://127.0.0.1:1"),
+        (str(file), "must hold JSON"),
+    ):
+        with pytest.raises(SystemExit) as end:
+            main(["sweep", "run", str(made), "--scheduler", scheduler])
+        assert dask.config.get("scheduler", None) is None  # computations of the process go on
+        said = capsys.readouterr().err
+        assert end.value.code == 2 and said.count("\n") == 1 and message in said
+        assert said.startswith("popsim: error: --scheduler must be a Dask scheduler that answers, got")
 
 
 @pytest.mark.full
 @pytest.mark.filterwarnings("ignore:waiting for workers")  # if its worker is slow to come
 def test_a_scheduler_that_dies_is_named_in_one_line(tmp_path, monkeypatch, capsys):
     """Its worker saves the cell and ends."""
-    opened = make_sweep(
-        Sweep(dataclasses.replace(LONG, n_batches=10**6, log_step=1000), {}, range(1)), tmp_path / "sw"
-    )
-    file = tmp_path / "scheduler.json"
-    environment = {**os.environ, "DASK_DISTRIBUTED__COMM__RETRY__COUNT": "0"}
-    start = functools.partial(
-        subprocess.Popen, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
-    )
-    module = [sys.executable, "-m"]
-    scheduler = start(
-        [*module, "distributed.cli.dask_scheduler", "--port=0", f"--scheduler-file={file}", "--no-dashboard"]
-    )
-    worker = start([*module, "distributed.cli.dask_worker", f"--scheduler-file={file}", "--no-dashboard"])
+    monkeypatch.setenv("DASK_DISTRIBUTED__COMM__RETRY__COUNT", "0")
+    long = Sweep(dataclasses.replace(LONG, n_batches=10**6, log_step=1000), {}, range(1))
+    folder, file = make_sweep(long, tmp_path / "sw").folder, tmp_path / "scheduler.json"
+    with contextlib.ExitStack() as stack:
 
-    def end_scheduler():
-        while lock_holder(opened.folder.cell(0).path) is None:
-            time.sleep(0.05)
-        scheduler.kill()
+        def start(kind, *options):
+            command = [sys.executable, "-m", f"distributed.cli.dask_{kind}", f"--scheduler-file={file}"]
+            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            process = stack.enter_context(subprocess.Popen([*command, "--no-dashboard", *options], **quiet))
+            stack.callback(process.kill)
+            return process
 
-    try:
+        def end_scheduler():
+            while folder.holder(0) is None:
+                time.sleep(0.05)
+            scheduler.kill()
+
+        scheduler, _ = start("scheduler", "--port=0"), start("worker")
         while not file.exists():
             time.sleep(0.05)
         thread = threading.Thread(target=end_scheduler)
         thread.start()
         with dask.config.set({"distributed.comm.timeouts.connect": "1s"}), pytest.raises(SystemExit) as end:
-            main(["sweep", "run", str(tmp_path / "sw"), "--scheduler", str(file), "--quiet"])
+            main(["sweep", "run", str(folder.path), "--scheduler", str(file), "--quiet"])
         thread.join()
         said = capsys.readouterr().err
         assert end.value.code == 1 and said.count("\n") == 1, said
         assert "the Dask scheduler of" in said and "popsim --import swept_runs sweep run" in said
-        while lock_holder(opened.folder.cell(0).path) is not None:
+        while folder.holder(0) is not None:
             time.sleep(0.05)
-    finally:
-        for process in (scheduler, worker):
-            process.kill()
-            process.wait()

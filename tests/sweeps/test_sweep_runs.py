@@ -9,13 +9,13 @@ import sys
 
 import numpy as np
 import pytest
-from small_experiment import stopping_after
 from small_training import assert_same
 from swept_runs import Swept
 from tensorboard_events import read_events
 
+from popsim._shared.user_code import users_code
 from popsim.cli import main
-from popsim.experiments import RunStopped, open_run, run_experiment
+from popsim.experiments import open_run, run_experiment
 from popsim.report import report_sweep
 from popsim.store.identity import FolderLockedError
 from popsim.sweeps import CellsFailed, Sweep, make_sweep, open_sweep, run_cell, run_sweep, verify_sweep
@@ -108,23 +108,12 @@ def test_the_summary_has_a_row_for_each_member(trained):
     )
 
 
-def test_what_is_damaged_when_a_sweep_is_opened_is_nan(copied):
-    expected = open_sweep(copied)
-    (expected.folder.cell(0).path / "summary.json").write_text("{}")
-    shutil.rmtree(expected.folder.cell(1).path)
-    now = open_sweep(copied)
-    assert [note.state for note in now.notes] == ["damaged", "not started"]
-    assert "summary.json" in now.problem_of(0)
-    with pytest.warns(UserWarning, match=r"are damaged, and NaN: 0; the first: .*summary\.json must match"):
-        assert np.isnan(now.summary()["validation_loss"]).all()
-
-
 def test_what_is_missing_is_trained_and_nothing_else(copied, trained, capsys):
     losses = open_sweep(copied).load().loss
     expected = losses.values
     shutil.rmtree(copied / "cells" / "000001")
     before = {path: path.stat().st_mtime_ns for path in (copied / "cells").rglob("*") if path.is_file()}
-    main(["--import", "swept_runs", "resume", str(copied), "--quiet", "--tensorboard"])
+    main(["resume", str(copied), "--quiet", "--tensorboard"])
     assert "2 finished" in capsys.readouterr().out
     after = {path: path.stat().st_mtime_ns for path in (copied / "cells").rglob("*") if path.is_file()}
     assert {path: after[path] for path in before} == before
@@ -132,30 +121,25 @@ def test_what_is_missing_is_trained_and_nothing_else(copied, trained, capsys):
     assert [step for step, _ in events] == [3, 7] and verify_sweep(copied) == {}
     assert_same(open_sweep(copied).run(1).ensemble, open_sweep(trained).run(1).ensemble)
     np.testing.assert_array_equal(losses.values, expected)  # of a history that was opened before
-    main(
-        ["--import", "swept_runs", "sweep", "run", str(copied), "--cell", "1", "--tensorboard"]
-    )  # does nothing
+    main(["sweep", "run", str(copied), "--cell", "1", "--tensorboard"])
     assert "tau (ms)" in capsys.readouterr().out  # and nothing else was done
     assert after == {p: p.stat().st_mtime_ns for p in (copied / "cells").rglob("*") if p.is_file()}
 
 
-@pytest.mark.full
-def test_a_stopped_cell_goes_on_also_where_it_was_read_before(tmp_path):
-    sweep = dataclasses.replace(SWEEP, experiment=Swept(n_batches=300, log_step=50), axes={}, seeds=range(2))
-    make_sweep(sweep, tmp_path / "sw")
-    with pytest.raises(RunStopped):
-        run_cell(tmp_path / "sw", 0, stop=stopping_after(2))
-    opened = open_sweep(tmp_path / "sw")
-    assert opened.counts["stopped"] == 1 and "cell 0: stopped, " in state_text(opened)
-    n_batches = opened.load().loss.values.shape[0]
-    assert 0 < n_batches == opened.notes[0].n_batches < sweep.experiment.n_batches
-    run = run_cell(tmp_path / "sw", 0)
-    now = open_sweep(tmp_path / "sw")  # as in a notebook, which has read the history before
-    np.testing.assert_array_equal(now.load().loss.values, run.history.loss.values)
-    with pytest.raises(ValueError, match="`cell` must be 0 to 0, got 9"):
-        run_sweep(tmp_path / "sw", [0, 9])
-    make_sweep(sweep, tmp_path / "other")
-    assert_same(run.ensemble, run_cell(tmp_path / "other", 0).ensemble)
+def test_cells_of_different_code_are_told(copied, monkeypatch, capsys):
+    shutil.rmtree(copied / "cells" / "000001")
+    assert "code" not in open_sweep(copied).summary().columns
+    monkeypatch.setattr(
+        "popsim.experiments.run_options.users_code",
+        lambda *parts: users_code(*parts) | {"Swept.build_task": "of today"},
+    )
+    with pytest.warns(UserWarning, match=r"made with other code than this one: `Swept\.build_task` differ"):
+        run_cell(copied, 1)
+    with pytest.warns(UserWarning, match="different code, see the column `code`"):
+        rows = open_sweep(copied).summary()
+    assert rows["code"].nunique() == 2 and rows.groupby("cell")["code"].nunique().eq(1).all()
+    main(["info", str(copied)])
+    assert "cells were trained by different code" in capsys.readouterr().out
 
 
 @pytest.mark.full
@@ -168,22 +152,15 @@ def test_cells_fail_alone(tmp_path, capsys):
     assert now.counts["finished"] == 2 and "the label is unlucky" in now.problem_of(1)
     assert "cell 1: stopped, 8 of 8 batches saved: failed on" in state_text(now)
     with pytest.raises(SystemExit) as end:
-        main(["--import", "swept_runs", "resume", str(tmp_path / "sw"), "--quiet"])
+        main(["resume", str(tmp_path / "sw"), "--quiet"])
     assert end.value.code == 1 and "1 of 3 cells" in capsys.readouterr().err
-    report = report_sweep(now)
-    assert "the label is unlucky" in report.page.read_text()
-    foreign = open_sweep(tmp_path / "sw").folder
-    shutil.rmtree(foreign.cell(1).path)
-    shutil.copytree(foreign.cell(0).path, foreign.cell(1).path)  # a cell put in the place of another
-    assert "must be cell 1 of this sweep" in open_sweep(tmp_path / "sw").problem_of(1)
-    with pytest.raises(ValueError, match="must be cell 1 of this sweep"):
-        run_cell(tmp_path / "sw", 1)
+    assert "the label is unlucky" in report_sweep(now).page.read_text()
 
 
 def test_show_export_and_info(copied, capsys, tmp_path):
     def run(*words):
         with contextlib.suppress(SystemExit):
-            main(["--import", "swept_runs", *map(str, words)])
+            main([*map(str, words)])
         return "".join(capsys.readouterr())
 
     run("show", copied)
@@ -214,20 +191,18 @@ with lock_folder(pathlib.Path(sys.argv[1])):
 """
 
 
-@pytest.mark.full
 def test_of_two_processes_that_take_a_cell_one_stops(copied):
     """As two machines that see one folder."""
-    shutil.rmtree(copied / "cells" / "000001")
-    (copied / "cells" / "000001").mkdir()
-    command = [sys.executable, "-c", HOLDING, str(copied / "cells" / "000001")]
+    place, told = copied / "cells" / "000001", []
+    shutil.rmtree(place)
+    place.mkdir()
+    command = [sys.executable, "-c", HOLDING, str(place)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "held\n"
         with pytest.raises(FolderLockedError, match="must be free, got .*000001: process .* holds it"):
             run_cell(copied, 1)
-        told = []
         left = run_sweep(copied, tell=told.append)
         assert left.unfinished_cells == [1] and "cell 1 is left to process" in told[-1]
         table = state_text(open_sweep(copied))
         assert "cell 1: being trained by process" in table and "1 finished, 1 being trained" in table
-    run_sweep(copied)
-    assert open_sweep(copied).is_finished
+    assert open_sweep(copied).counts["not started"] == 1

@@ -1,13 +1,12 @@
 """Populations divided over cells, which select among one another: the same as in one ensemble, to the bit."""
 
 import collections
+import concurrent.futures
 import dataclasses
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 import types
 
@@ -15,6 +14,7 @@ import distributed
 import numpy as np
 import pytest
 from repository import HELPERS
+from short_form import every_nth
 from small_sweep import SWEEP
 from small_training import assert_same
 from swept_runs import Swept
@@ -22,17 +22,8 @@ from swept_runs import Swept
 from popsim.cli import main
 from popsim.experiments import resume_run
 from popsim.report import report_sweep
-from popsim.store import CorruptDataError, MismatchError
-from popsim.store.identity import lock_folder, lock_holder
-from popsim.sweeps import (
-    CellsFailed,
-    Sweep,
-    executors,
-    make_sweep,
-    run_cell,
-    run_sweep,
-    verify_sweep,
-)
+from popsim.store import CorruptDataError, MismatchError, lock_folder, read_json
+from popsim.sweeps import Sweep, executors, make_sweep, run_cell, run_sweep, verify_sweep
 from popsim.sweeps.cell_training import CellPopulation, SelectionPending, read_selections
 from popsim.sweeps.cells import SweepCell
 from popsim.sweeps.executors import CellOutcome, Work
@@ -44,7 +35,7 @@ from popsim.training.population_updates.divided_population import StoppedForSele
 
 pytestmark = pytest.mark.slow
 
-SELECTING = Swept(n_batches=9, log_step=3, select_every=3)
+SELECTING = Swept(n_batches=6, log_step=3, select_every=3)
 WHOLE = Sweep(SELECTING, {"rate": (1e-3, 1e-2, 3e-2)}, range(4), member_batch_size=3)
 PARTS = dataclasses.replace(WHOLE, members_per_cell=6)
 
@@ -91,8 +82,6 @@ def test_cells_select_as_one_ensemble_does(at_once, tmp_path):
     report = report_sweep(finished)
     shown = {path.stem for path in report.figures}
     assert {"genealogy", "schedule_learning_rate"} <= shown and "Populations are" in report.page.read_text()
-    parents = at_once.load().parent.values
-    assert np.any(parents != np.arange(12)) and np.any(parents[:, :6] >= 6)  # also across the cells
     with pytest.raises(ValueError, match="the parents of the whole population"):
         ancestors(finished.where(cell=1).load().parent.values)
 
@@ -111,47 +100,44 @@ def test_places_are_those_of_the_whole_however_it_is_divided():
         places = sweep.places_of(number)
         for name, values in labels.items():
             assert [expected[name][place] for place in places] == values
-        first = sweep.members_of(number).start
+        first = sweep.members_of(number)[0]
         np.testing.assert_array_equal(sweep.members_at_places(number)[places], first + np.arange(places.size))
 
 
-def begin(path):
-    """Make a sweep and train its cells up to the first selection."""
-    opened = make_sweep(PARTS, path)
-    for number in range(PARTS.n_cells):
-        with pytest.raises(SelectionPending):
-            run_cell(path, number)
-    return opened.folder
-
-
 def test_what_others_need_is_checked_and_named(at_once, tmp_path):
-    """The scores of other cells, and the checkpoints from which a cell inherits."""
-    folder = begin(tmp_path / "sw")
-    parents = at_once.load("parent").parent.values[0]
-    heir = next(n for n in (0, 1) if not np.isin(parents[PARTS.places_of(n)], PARTS.places_of(n)).all())
-    scores = folder.selection(1 - heir)
-    checkpoint = folder.cell(1 - heir).checkpoints / "000000003.safetensors"
+    """The scores of other cells, and the checkpoints from which a cell inherits; then all select."""
+    opened = make_sweep(PARTS, tmp_path / "sw")
+    folder, (heir, other) = opened.folder, (1, 0)
+    parents, own = at_once.load("parent").parent.values[0], PARTS.places_of(heir)
+    assert not np.isin(parents[own], own).all()  # it inherits from the other one
+    for number in (heir, other):
+        with pytest.raises(SelectionPending):
+            run_cell(folder.path, number)
+    scores, checkpoint = folder.selection(other), folder.cell(other).checkpoints / "000000003.safetensors"
     good, weights = scores.read_bytes(), checkpoint.read_bytes()
+    population = CellPopulation(opened, heir)
+    read = {
+        scores: lambda: population.gather_scores(3, np.zeros(6)),
+        checkpoint: lambda: population.read_part(other, 3, {}),
+    }
     for file, damage, said in (
         (scores, folder.selection(heir).read_bytes(), "must be of this cell of the sweep"),
         (scores, good.replace(b"cell", b"sell"), r"\.json must match its checksum"),
         (checkpoint, b"", "000000003"),
-        (checkpoint, None, f"from which cell {heir} inherits; it is missing. If it cannot be restored"),
+        (checkpoint, None, "from which cell 1 inherits; it is missing. If it cannot be restored"),
     ):
         file.unlink() if damage is None else file.write_bytes(damage)
         with pytest.raises((CorruptDataError, MismatchError), match=said):
-            run_cell(folder.path, heir)
+            read[file]()
         assert verify_sweep(folder.path)
         scores.write_bytes(good)
         checkpoint.write_bytes(weights)
-    same(run_sweep(folder.path), at_once)
+    same(run_sweep(folder.path, [heir]), at_once)  # with the cell that selects with it
     assert verify_sweep(folder.path) == {}
-    folder.selection(0).unlink()
-    shutil.rmtree(folder.cell(1).path)
-    with pytest.raises(
-        CellsFailed, match="waits at a selection for the scores of 0. If it cannot be restored"
-    ):
-        run_sweep(folder.path)
+    folder.selection(heir).unlink()  # which does not come again, as the cell is finished
+    work = Work(opened, collections.deque(), SweepProgress(opened, [other]), print, bool)
+    failed, _ = _follow(iter([(other, CellOutcome("waits"))]), work)
+    assert failed[other].startswith("it waits at a selection for the scores of 1. If it cannot be restored")
 
 
 def test_cells_that_select_are_trained_together_by_one_process(tmp_path, capsys):
@@ -168,14 +154,6 @@ def test_cells_that_select_are_trained_together_by_one_process(tmp_path, capsys)
     main(["--import", "swept_runs", *words])
     printed = capsys.readouterr().out
     assert "Next, to train all cells" in printed and "--cell" not in printed and "--slurm" not in printed
-    assert run_sweep(tmp_path / "sw", [0]).is_finished  # with the cell that selects with it
-
-
-def wait_for_selection(path, n_batches):
-    until = time.monotonic() + 600
-    while f'"{n_batches}"' not in (path.read_text() if path.exists() else ""):
-        assert time.monotonic() < until
-        time.sleep(0.05)
 
 
 class CountingCells:
@@ -196,7 +174,7 @@ class CountingCells:
             yield number, self.train(number)
 
     def train(self, number):
-        population = CellPopulation.build(self.opened, number)
+        population = CellPopulation(self.opened, number)
         chance = self.rng.random()
         if chance < 0.2:
             return CellOutcome("left", "process 1")
@@ -217,16 +195,16 @@ class CountingCells:
         return CellOutcome()
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", every_nth(range(10), 3))
 def test_all_cells_of_a_population_select_by_the_same_scores(seed, tmp_path, monkeypatch):
     monkeypatch.setattr(SweepCell, "read", lambda cell: types.SimpleNamespace(run_id=None))
     experiment = dataclasses.replace(SELECTING, n_batches=14, select_every=2)
     sweep = Sweep(experiment, {"rate": (1e-3, 1e-2)}, range(4), members_per_cell=2)
     opened = make_sweep(sweep, tmp_path / "sw")
     cells, told = CountingCells(opened, 14, seed), []
-    work = Work(opened, SweepProgress(opened, range(4)), told.append, lambda: False)
     queue = collections.deque(range(4))
-    assert _follow(cells(queue), work, queue) == (dict.fromkeys(range(4), ""), None)
+    work = Work(opened, queue, SweepProgress(opened, range(4)), told.append, lambda: False)
+    assert _follow(cells(queue), work) == (dict.fromkeys(range(4), ""), None)
     assert any("is awaited: process 1 trains it up to the next selection" in line for line in told)
     assert set(cells.seen) == {(number, batch) for number in range(4) for batch in range(2, 14, 2)}
     for (_, batch), scores in cells.seen.items():
@@ -234,27 +212,25 @@ def test_all_cells_of_a_population_select_by_the_same_scores(seed, tmp_path, mon
     assert all([*read_selections(opened, number)] == [8, 10, 12] for number in range(4))
 
 
-def kill_slowest(path, cells):
-    """Kill the process of the cell that is furthest behind, once another is ahead; return its number."""
+def wait_for(found):
+    """Wait until something is found, and return it."""
     until = time.monotonic() + 600
-    while time.monotonic() < until:
-        steps = [max([0, *saved_steps(cell_path(path, number))]) for number in cells]
-        slowest = int(np.argmin(steps))
-        holder = lock_holder(cell_path(path, slowest))
-        process = int(holder.split()[1]) if holder else os.getpid()
-        if min(steps) < max(steps) and max(steps) > 2 and process != os.getpid():
-            os.kill(process, signal.SIGKILL)
-            return slowest
+    while not (value := found()):
+        assert time.monotonic() < until
         time.sleep(0.01)
-    return None
+    return value
 
 
-def cell_path(path, number):
-    return path / "cells" / f"{number:06d}"
+def has_selected(folder, n_batches):
+    return folder.selection(0).exists() and n_batches in read_json(folder.selection(0))["selections"]
 
 
-def saved_steps(cell):
-    return [int(file.stem) for file in cell.glob("checkpoints/*.safetensors")]
+def process_behind(folder):
+    """The process of the cell that is furthest behind, once another is ahead."""
+    cells = map(folder.cell, range(4))
+    steps = [max([0, *(int(file.stem) for file in cell.checkpoints.glob("*.safetensors"))]) for cell in cells]
+    process = int((folder.holder(int(np.argmin(steps))) or f"process {os.getpid()}").split()[1])
+    return process if min(steps) < max(steps) and max(steps) > 2 and process != os.getpid() else None
 
 
 @pytest.mark.full  # in short: test_all_cells_of_a_population_select_by_the_same_scores
@@ -267,32 +243,21 @@ def test_a_population_selects_the_same_in_processes(tmp_path, monkeypatch):
     parts = dataclasses.replace(whole, members_per_cell=2)
     assert parts.n_cells == 4 and whole.n_cells == 1
     make_sweep(whole, tmp_path / "whole")
-    path = make_sweep(parts, tmp_path / "sw").folder.path
-    cell_path(path, 3).mkdir()
-    killed, told = [], []
-    free = threading.Event()
+    folder = make_sweep(parts, tmp_path / "sw").folder
+    folder.cell(3).path.mkdir()
+    told = []
 
     def hold():
-        with lock_folder(cell_path(path, 3)):
-            free.wait(600)
+        with lock_folder(folder.cell(3).path):
+            wait_for(lambda: [line for line in told if "cell 3 is awaited" in line])
 
-    def tell(line):
-        told.append(line)
-        if "is awaited" in line:
-            free.set()
-
-    threads = [
-        threading.Thread(target=hold),
-        threading.Thread(target=lambda: killed.append(kill_slowest(path, range(4)))),
-    ]
-    for thread in threads:
-        thread.start()
-    finished = run_sweep(path, n_workers=2, tell=tell)
-    for thread in threads:
-        thread.join()
-    assert killed != [None] and any("cell 3 is awaited" in line for line in told)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        held = pool.submit(hold)
+        killed = pool.submit(lambda: os.kill(wait_for(lambda: process_behind(folder)), signal.SIGKILL))
+        finished = run_sweep(folder.path, n_workers=2, tell=told.append)
+        assert held.result() is killed.result() is None
     assert [*read_selections(finished, 0)] == [8, 10, 12]
-    assert verify_sweep(path) == {}
+    assert verify_sweep(folder.path) == {}
     same(finished, run_sweep(tmp_path / "whole"))
 
 
@@ -303,29 +268,28 @@ def test_a_population_selects_the_same_on_dask(tmp_path):
     long = dataclasses.replace(SELECTING, n_batches=30, log_step=20, select_every=10)
     whole = Sweep(long, {"rate": (1e-3, 1e-2)}, range(32), member_batch_size=4)
     make_sweep(whole, tmp_path / "whole")
-    path = tmp_path / "sw"
-    scores = path / "selections" / "000000.json"
-    opened = make_sweep(dataclasses.replace(whole, members_per_cell=16), path)
+    opened = make_sweep(dataclasses.replace(whole, members_per_cell=16), tmp_path / "sw")
+    folder, path = opened.folder, str(opened.folder.path)
     assert (opened.sweep.n_members, opened.sweep.n_cells) == (64, 4)
-    command = [sys.executable, "-m", "popsim.cli", "--import", "swept_runs", "sweep", "run", str(path)]
+    command = [sys.executable, "-m", "popsim.cli", "--import", "swept_runs", "sweep", "run", path]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HELPERS), os.environ.get("PYTHONPATH", "")])}
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         began = subprocess.Popen([*command, "--scheduler", cluster.scheduler_address], env=env)
-        wait_for_selection(scores, 10)
-        began.send_signal(signal.SIGKILL)
+        wait_for(lambda: has_selected(folder, "10"))
+        began.kill()
         began.wait()
         worker = next(iter(client.run(os.getpid).values()))
 
         def kill():
-            wait_for_selection(scores, 20)
+            wait_for(lambda: has_selected(folder, "20"))
             os.kill(worker, signal.SIGKILL)
 
-        thread = threading.Thread(target=kill)
-        thread.start()
-        finished = run_sweep(path, scheduler=client)
-        thread.join()
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            killed = pool.submit(kill)
+            finished = run_sweep(path, scheduler=client)
+            assert killed.result() is None
     assert verify_sweep(path) == {}
     same(finished, run_sweep(tmp_path / "whole"))
